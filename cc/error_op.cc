@@ -1,0 +1,106 @@
+#include "cc/error_op.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/util/device_name_utils.h"
+
+namespace npu_precision {
+
+const char kErrorOp[] = "NpuPrecisionError";
+
+namespace {
+
+using tensorflow::NodeDef;
+
+REGISTER_OP("NpuPrecisionError")
+    .Attr("message: string")
+    .SetIsStateful()
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) {
+      return tensorflow::Status();
+    })
+    .Doc("Fails with InvalidArgument and `message`: what the user of npu_precision must mend.");
+
+class ErrorKernel : public tensorflow::OpKernel {
+ public:
+  explicit ErrorKernel(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("message", &message_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* context) override {
+    context->CtxFailure(tensorflow::errors::InvalidArgument("npu_precision: ", message_));
+  }
+
+ private:
+  std::string message_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("NpuPrecisionError").Device(tensorflow::DEVICE_CPU), ErrorKernel);
+
+// The CPU of the task `device` is on. Grappler's graphs are placed: a node without a device dies.
+std::string CpuBeside(const std::string& device) {
+  std::string task, rest;
+  if (device.empty() ||
+      !tensorflow::DeviceNameUtils::SplitDeviceName(device, &task, &rest)) {
+    return device;
+  }
+  return absl::StrCat(task, "/device:CPU:0");
+}
+
+bool IsInput(const std::string& op) {
+  return op == "_Arg" || op == "_DeviceArg" || op == "Placeholder" || op == "PlaceholderV2";
+}
+
+NodeDef* AddNode(const std::string& name, const std::string& op, const std::string& device,
+                 tensorflow::GraphDef* graph) {
+  NodeDef* node = graph->add_node();
+  node->set_name(name);
+  node->set_op(op);
+  node->set_device(device);
+  return node;
+}
+
+// A control edge into a loop would never arrive there, so the value waits once it is outside:
+// before: exit = Exit. After: exit/npu_exit = Exit, exit = Identity(exit/npu_exit).
+void WaitOutsideLoop(int index, const std::string& wait, tensorflow::GraphDef* graph) {
+  const std::string name = graph->node(index).name();
+  const std::string inner = absl::StrCat(name, "/npu_exit");
+  NodeDef* outside = AddNode(name, "Identity", graph->node(index).device(), graph);
+  (*outside->mutable_attr())["T"] = graph->node(index).attr().at("T");
+  outside->add_input(inner);
+  outside->add_input(wait);
+  graph->mutable_node(index)->set_name(inner);
+}
+
+}  // namespace
+
+void FailWhenRun(const std::string& message, const std::unordered_set<std::string>& preserved,
+                 tensorflow::GraphDef* graph) {
+  constexpr char kName[] = "npu_precision_error";
+  for (const NodeDef& node : graph->node()) {
+    if (node.op() == kErrorOp) return;  // the second of Grappler's two rounds
+  }
+  std::string device;
+  const int size = graph->node_size();
+  for (int i = 0; i < size && device.empty(); ++i) {
+    if (preserved.count(graph->node(i).name()) != 0) device = graph->node(i).device();
+  }
+  const std::string wait = absl::StrCat("^", kName);
+  NodeDef* error = AddNode(kName, kErrorOp, CpuBeside(device), graph);
+  (*error->mutable_attr())["message"].set_s(message);
+  for (int i = 0; i < size; ++i) {
+    const NodeDef& node = graph->node(i);
+    if (preserved.count(node.name()) == 0 || IsInput(node.op())) continue;
+    if (node.op() == "Exit") {
+      WaitOutsideLoop(i, wait, graph);
+    } else {
+      graph->mutable_node(i)->add_input(wait);
+    }
+  }
+}
+
+}  // namespace npu_precision

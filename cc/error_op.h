@@ -1,0 +1,23 @@
+// The op that makes a run fail with the message of a user error.
+//
+// TensorFlow falls back to the original graph, without a word, when an optimizer returns an error.
+// A node of this op, which every preserved node waits for, cannot be overlooked.
+#ifndef NPU_PRECISION_CC_ERROR_OP_H_
+#define NPU_PRECISION_CC_ERROR_OP_H_
+
+#include <string>
+#include <unordered_set>
+
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace npu_precision {
+
+extern const char kErrorOp[];
+
+// Adds one error node, and makes every node of `preserved` wait for it.
+void FailWhenRun(const std::string& message, const std::unordered_set<std::string>& preserved,
+                 tensorflow::GraphDef* graph);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_CC_ERROR_OP_H_

@@ -1,0 +1,78 @@
+#include "cc/files.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cc/tf_compat.h"
+#include "graph_passes/did_you_mean.h"
+#include "tensorflow/core/lib/io/path.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/file_system.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::Env;
+using tensorflow::Status;
+using tensorflow::errors::InvalidArgument;
+
+}  // namespace
+
+Status ReadFile(const std::string& parameter, const std::string& path, size_t limit,
+                std::string* content) {
+  Env* env = Env::Default();
+  if (!env->FileExists(path).ok()) {
+    return InvalidArgument(parameter, ": got ", Quoted(path), ", which does not exist");
+  }
+  if (env->IsDirectory(path).ok()) {
+    return InvalidArgument(parameter, ": got ", Quoted(path),
+                           ", which is a folder; expected a JSON file");
+  }
+  tensorflow::uint64 size = 0;
+  Status status = env->GetFileSize(path, &size);
+  if (status.ok() && size > limit) {
+    return InvalidArgument(parameter, ": ", Quoted(path), " has ", size,
+                           " bytes, expected at most ", limit);
+  }
+  if (status.ok()) status = tensorflow::ReadFileToString(env, path, content);
+  if (status.ok()) return status;
+  return InvalidArgument(parameter, ": cannot read ", Quoted(path), ": ", StatusText(status));
+}
+
+Status ListJsonFiles(const std::string& parameter, const std::string& path,
+                     std::vector<std::string>* files) {
+  Env* env = Env::Default();
+  if (!env->IsDirectory(path).ok()) {
+    return InvalidArgument(parameter, ": got ", Quoted(path),
+                           ", which is not a folder; expected a folder with ops-info JSON files");
+  }
+  std::vector<std::string> names;
+  const Status status = env->GetChildren(path, &names);
+  if (!status.ok()) {
+    return InvalidArgument(parameter, ": cannot list ", Quoted(path), ": ", StatusText(status));
+  }
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    if (absl::EndsWith(name, ".json")) files->push_back(tensorflow::io::JoinPath(path, name));
+  }
+  if (!files->empty()) return Status();
+  return InvalidArgument(parameter, ": ", Quoted(path),
+                         " has no .json file; expected ops-info JSON files");
+}
+
+Status WriteFile(const std::string& path, const std::string& content) {
+  Env* env = Env::Default();
+  const std::string temporary = absl::StrCat(path, ".partial");
+  TF_RETURN_IF_ERROR(tensorflow::WriteStringToFile(env, temporary, content));
+  return env->RenameFile(temporary, path);
+}
+
+Status MakeFolder(const std::string& parameter, const std::string& path) {
+  const Status status = Env::Default()->RecursivelyCreateDir(path);
+  if (status.ok() && Env::Default()->IsDirectory(path).ok()) return Status();
+  return InvalidArgument(parameter, ": cannot make folder ", Quoted(path), ": ",
+                         StatusText(status));
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,29 @@
+// Reading and writing files, with errors for people.
+#ifndef NPU_PRECISION_CC_FILES_H_
+#define NPU_PRECISION_CC_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+// The content of `path`, for `parameter`; at most `limit` bytes. Errors name both: missing, a
+// folder, unreadable, too large.
+tensorflow::Status ReadFile(const std::string& parameter, const std::string& path, size_t limit,
+                            std::string* content);
+
+// The .json files of folder `path`, sorted by name, full paths. Errors: not a folder, none.
+tensorflow::Status ListJsonFiles(const std::string& parameter, const std::string& path,
+                                 std::vector<std::string>* files);
+
+// Writes `content` to a temporary name beside `path`, then renames it.
+tensorflow::Status WriteFile(const std::string& path, const std::string& content);
+
+// Makes folder `path` if there is none.
+tensorflow::Status MakeFolder(const std::string& parameter, const std::string& path);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_CC_FILES_H_

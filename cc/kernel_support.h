@@ -1,0 +1,27 @@
+// DtypeSupport of the machine TensorFlow runs on: the kernels it has registered.
+#ifndef NPU_PRECISION_CC_KERNEL_SUPPORT_H_
+#define NPU_PRECISION_CC_KERNEL_SUPPORT_H_
+
+#include <string>
+
+#include "graph_passes/dtype_support.h"
+
+namespace npu_precision {
+
+class KernelSupport : public DtypeSupport {
+ public:
+  // `has_gpu`: nodes that were not placed yet will go to the GPU where it has a kernel for them.
+  explicit KernelSupport(bool has_gpu) : has_gpu_(has_gpu) {}
+
+  bool HasKernel(const tensorflow::NodeDef& node) const override;
+  DeviceKind KindOf(const tensorflow::NodeDef& node) const override;
+
+ private:
+  std::string DeviceTypeOf(const tensorflow::NodeDef& node) const;
+
+  const bool has_gpu_;
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_CC_KERNEL_SUPPORT_H_

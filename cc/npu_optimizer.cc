@@ -1,0 +1,139 @@
+// NpuOptimizer: the Grappler optimizer through which every way in goes.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "cc/cast_bytes.h"
+#include "cc/error_op.h"
+#include "cc/kernel_support.h"
+#include "cc/parameters.h"
+#include "cc/report.h"
+#include "cc/targets.h"
+#include "cc/tf_compat.h"
+#include "cc/warn_once.h"
+#include "graph_passes/pipeline.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/grappler/clusters/cluster.h"
+#include "tensorflow/core/grappler/grappler_item.h"
+#include "tensorflow/core/grappler/optimizers/custom_graph_optimizer.h"
+#include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
+#include "tensorflow/core/grappler/utils.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::Status;
+using tensorflow::grappler::Cluster;
+using tensorflow::grappler::GrapplerItem;
+
+bool HasGpu(const Cluster* cluster) {
+  if (cluster == nullptr) return false;
+  for (const auto& device : cluster->GetDevices()) {
+    if (device.second.type() == tensorflow::DEVICE_GPU) return true;
+  }
+  return false;
+}
+
+DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
+                        const DtypeSupport& support, const GrapplerItem& item) {
+  DecideContext context;
+  context.mode = parameters.mode;
+  context.lists = &lists;
+  context.support = &support;
+  for (const std::string& name : item.NodesToPreserve()) context.preserved.insert(name);
+  for (const auto& feed : item.feed) {
+    context.fed.insert(tensorflow::grappler::NodeName(feed.first));
+  }
+  return context;
+}
+
+class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
+ public:
+  std::string name() const override { return "NpuOptimizer"; }
+  bool UsesFunctionLibrary() const override { return false; }
+
+  // A user error is kept and told when the graph runs: TensorFlow would swallow it here.
+  Status Init(const tensorflow::RewriterConfig_CustomGraphOptimizer* config) override {
+    user_error_ = ParseParameters(config, &parameters_);
+    if (!parameters_.inert.empty()) {
+      WarnOnce(absl::StrCat("accepted without effect on stock TensorFlow: ",
+                            absl::StrJoin(parameters_.inert, ", ")));
+    }
+    if (user_error_.ok()) {
+      user_error_ = LoadLists(parameters_.target, parameters_.ops_info_dir,
+                              parameters_.modify_mixlist, &lists_, &list_warnings_);
+    }
+    for (const std::string& warning : list_warnings_) WarnOnce(warning);
+    return Status();
+  }
+
+  Status Optimize(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) override {
+    Status status = user_error_;
+    if (status.ok()) status = Rewrite(cluster, item, optimized);
+    if (status.ok()) return status;
+    const std::string text = StatusText(status);
+    const bool users = tensorflow::errors::IsInvalidArgument(status);
+    *optimized = item.graph;
+    if (users || parameters_.strict) {
+      FailWhenRun(users ? text : absl::StrCat("internal failure (strict is set): ", text),
+                  item.NodesToPreserve(), optimized);
+      return Status();
+    }
+    WarnOnce(absl::StrCat("graph '", item.id,
+                          "' runs unchanged, in its own precision, because of an internal failure: ",
+                          text));
+    return Status();
+  }
+
+#if NPU_PRECISION_HAS_FEEDBACK
+  void Feedback(Cluster*, const GrapplerItem&, const GraphDef&, double) override {}
+#endif
+
+ private:
+  Status Rewrite(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) {
+    const KernelSupport support(HasGpu(cluster));
+    const DecideContext context = ContextOf(parameters_, lists_, support, item);
+    PipelineOptions options;
+    options.fold_constants = parameters_.fold_constants;
+    options.details = !parameters_.report_dir.empty();
+    Ledger ledger;
+    ledger.graph = item.id;
+    ledger.options = parameters_.given;
+    ledger.warnings = list_warnings_;
+    TF_RETURN_IF_ERROR(RunPipeline(item.graph, context, options, optimized, &ledger));
+    for (const std::string& warning : ledger.warnings) WarnOnce(warning);
+    if (options.details) {
+      MeasureCasts(item, *optimized, &ledger);
+      TF_RETURN_IF_ERROR(report_.Write(parameters_.report_dir, ledger));
+    }
+    Tell(ledger);
+    return Status();
+  }
+
+  // Grappler's rounds repeat the optimizer on one graph; the second line would say the same.
+  void Tell(const Ledger& ledger) {
+    if (ledger.float_nodes == 0 || told_) return;
+    told_ = true;
+    LOG(INFO) << "npu_precision: " << LedgerSummary(ledger) << " in graph '" << ledger.graph
+              << "' (" << parameters_.mode.name << ", " << parameters_.target << ")"
+              << (report_.path().empty() ? "" : absl::StrCat(", ledger: ", report_.path()));
+  }
+
+  Parameters parameters_;
+  OpLists lists_;
+  std::vector<std::string> list_warnings_;
+  Status user_error_;
+  Report report_;
+  bool told_ = false;
+};
+
+REGISTER_GRAPH_OPTIMIZER_AS(NpuOptimizer, "NpuOptimizer");
+
+}  // namespace
+}  // namespace npu_precision

@@ -1,0 +1,165 @@
+#include "cc/parameters.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "cc/inert_parameters.h"
+#include "cc/targets.h"
+#include "graph_passes/did_you_mean.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::AttrValue;
+using tensorflow::Status;
+using tensorflow::errors::InvalidArgument;
+
+const char* MemberOf(const AttrValue& value) {
+  switch (value.value_case()) {
+    case AttrValue::kS:
+      return ".s (a string)";
+    case AttrValue::kI:
+      return ".i (an integer)";
+    case AttrValue::kF:
+      return ".f (a float)";
+    case AttrValue::kB:
+      return ".b (a bool)";
+    case AttrValue::kType:
+      return ".type";
+    case AttrValue::kShape:
+      return ".shape";
+    case AttrValue::kTensor:
+      return ".tensor";
+    case AttrValue::kList:
+      return ".list";
+    case AttrValue::kFunc:
+      return ".func";
+    case AttrValue::kPlaceholder:
+      return ".placeholder";
+    case AttrValue::VALUE_NOT_SET:
+      break;
+  }
+  return "no value";
+}
+
+Status CheckType(const ParameterType& parameter, const AttrValue& value) {
+  const bool is_string = parameter.type == 's';
+  if (value.value_case() == (is_string ? AttrValue::kS : AttrValue::kB)) return Status();
+  return InvalidArgument(parameter.name, ": got ", MemberOf(value), ", expected ",
+                         is_string ? ".s (a string)" : ".b (a bool)",
+                         "; write parameter_map[\"", parameter.name, "\"].", parameter.type,
+                         is_string ? " = b\"...\"" : " = True");
+}
+
+Status UnknownParameter(const std::string& name) {
+  std::vector<std::string> names = InertParameters();
+  std::string known;
+  for (const ParameterType& parameter : KnownParameters()) {
+    names.push_back(parameter.name);
+    absl::StrAppend(&known, known.empty() ? "" : ", ", parameter.name);
+  }
+  return InvalidArgument("got unknown parameter ", Quoted(name), ", expected one of ", known,
+                         " (npu_bridge's other parameters are accepted and have no effect here)",
+                         DidYouMean(name, names));
+}
+
+// The strings and bools of the map, each of the right type and not empty.
+struct Values {
+  std::map<std::string, std::string> strings;
+  std::map<std::string, bool> bools;
+
+  std::string String(const char* name, const std::string& otherwise) const {
+    const auto found = strings.find(name);
+    return found == strings.end() ? otherwise : found->second;
+  }
+  bool Bool(const char* name) const {
+    const auto found = bools.find(name);
+    return found != bools.end() && found->second;
+  }
+};
+
+Status ReadValues(const tensorflow::RewriterConfig_CustomGraphOptimizer& config, Values* values,
+                  std::vector<std::string>* inert) {
+  std::map<std::string, const AttrValue*> sorted;
+  for (const auto& entry : config.parameter_map()) sorted[entry.first] = &entry.second;
+  for (const auto& entry : sorted) {
+    const auto& known = KnownParameters();
+    const auto parameter =
+        std::find_if(known.begin(), known.end(),
+                     [&entry](const ParameterType& p) { return entry.first == p.name; });
+    if (parameter == known.end()) {
+      const auto& names = InertParameters();
+      if (std::find(names.begin(), names.end(), entry.first) == names.end()) {
+        return UnknownParameter(entry.first);
+      }
+      inert->push_back(entry.first);
+      continue;
+    }
+    TF_RETURN_IF_ERROR(CheckType(*parameter, *entry.second));
+    if (parameter->type == 'b') {
+      values->bools[entry.first] = entry.second->b();
+    } else if (entry.second->s().empty()) {
+      return InvalidArgument(entry.first,
+                             ": got an empty value; leave the parameter out to have its default");
+    } else {
+      values->strings[entry.first] = entry.second->s();
+    }
+  }
+  return Status();
+}
+
+Status ChooseMode(const Values& values, PrecisionMode* mode) {
+  const std::string v1 = values.String("precision_mode", "");
+  const std::string v2 = values.String("precision_mode_v2", "");
+  if (!v1.empty() && !v2.empty()) {
+    return InvalidArgument("got both precision_mode (", Quoted(v1), ") and precision_mode_v2 (",
+                           Quoted(v2), "), expected one of the two");
+  }
+  if (!v1.empty()) return ParsePrecisionMode(v1, mode);
+  if (!v2.empty()) return ParsePrecisionModeV2(v2, mode);
+  return Status();
+}
+
+}  // namespace
+
+const std::vector<ParameterType>& KnownParameters() {
+  static const auto* parameters = new std::vector<ParameterType>{
+      {"precision_mode", 's'}, {"precision_mode_v2", 's'}, {"modify_mixlist", 's'},
+      {"target", 's'},         {"ops_info_dir", 's'},      {"report_dir", 's'},
+      {"strict", 'b'},         {"fold_constants", 'b'}};
+  return *parameters;
+}
+
+Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* config,
+                       Parameters* parameters) {
+  if (config == nullptr) return Status();
+  // Read first, so that a failing run is strict if the user asked for it.
+  const auto strict = config->parameter_map().find("strict");
+  parameters->strict = strict != config->parameter_map().end() && strict->second.b();
+  Values values;
+  TF_RETURN_IF_ERROR(ReadValues(*config, &values, &parameters->inert));
+  TF_RETURN_IF_ERROR(ChooseMode(values, &parameters->mode));
+  parameters->modify_mixlist = values.String("modify_mixlist", "");
+  parameters->target = values.String("target", parameters->target);
+  parameters->ops_info_dir = values.String("ops_info_dir", "");
+  parameters->report_dir = values.String("report_dir", "");
+  parameters->fold_constants = values.Bool("fold_constants");
+  for (const auto& entry : values.strings) parameters->given.push_back(entry);
+  for (const auto& entry : values.bools) {
+    parameters->given.emplace_back(entry.first, entry.second ? "true" : "false");
+  }
+  TF_RETURN_IF_ERROR(CheckTarget(parameters->target));
+  if (!parameters->modify_mixlist.empty() && parameters->mode.rule != ModeRule::kMix) {
+    return InvalidArgument(
+        "modify_mixlist: got ", Quoted(parameters->modify_mixlist), " with precision_mode ",
+        Quoted(parameters->mode.name),
+        ", which does not use the lists; use one of allow_mix_precision, "
+        "allow_mix_precision_fp16, allow_mix_precision_bf16, or leave modify_mixlist out");
+  }
+  return Status();
+}
+
+}  // namespace npu_precision

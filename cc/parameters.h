@@ -1,0 +1,40 @@
+// The optimizer's parameter_map, read and checked.
+#ifndef NPU_PRECISION_CC_PARAMETERS_H_
+#define NPU_PRECISION_CC_PARAMETERS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph_passes/precision_mode.h"
+#include "tensorflow/core/lib/core/status.h"
+#include "tensorflow/core/protobuf/rewriter_config.pb.h"
+
+namespace npu_precision {
+
+struct Parameters {
+  PrecisionMode mode = DefaultPrecisionMode();
+  std::string modify_mixlist;  // path, "" when not given
+  std::string target = "host";
+  std::string ops_info_dir;
+  std::string report_dir;
+  bool strict = false;
+  bool fold_constants = false;
+  std::vector<std::string> inert;  // names given that have no effect here, sorted
+  // What was given, as text, for the ledger; sorted by name.
+  std::vector<std::pair<std::string, std::string>> given;
+};
+
+// `config` may be nullptr: every parameter has its default then.
+tensorflow::Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* config,
+                                   Parameters* parameters);
+
+struct ParameterType {
+  const char* name;
+  char type;  // 's' or 'b', the member of AttrValue
+};
+const std::vector<ParameterType>& KnownParameters();
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_CC_PARAMETERS_H_

@@ -1,0 +1,128 @@
+#include "cc/targets.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cc/embedded_configs.h"
+#include "cc/files.h"
+#include "cc/tf_compat.h"
+#include "graph_passes/did_you_mean.h"
+#include "graph_passes/json_text.h"
+#include "graph_passes/mixlist_warnings.h"
+#include "tensorflow/core/platform/logging.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::Status;
+using tensorflow::errors::InvalidArgument;
+
+constexpr char kIrNamesFile[] = "ascend_ir_names.json";
+
+// "host/cpu/softmax.json": target, device folder or "", in that order.
+struct ConfigPath {
+  std::string target, device;
+};
+
+ConfigPath Parse(const std::string& path) {
+  const std::vector<std::string> parts = absl::StrSplit(path, '/');
+  if (parts.size() == 2) return {parts[0], ""};
+  if (parts.size() == 3) return {parts[0], parts[1]};
+  return {"", ""};
+}
+
+DeviceKind KindOfFolder(const std::string& device) {
+  if (device == "cpu") return DeviceKind::kCpu;
+  if (device == "gpu") return DeviceKind::kGpu;
+  return DeviceKind::kOther;
+}
+
+// Parses every file built into the library. They are ours, so a mistake in one is fatal at once
+// and cannot reach a user: the project's tests load them all.
+struct BuiltIns {
+  IrNames ir_names;
+  std::map<std::string, OpLists> lists;  // by target
+
+  BuiltIns() {
+    for (const EmbeddedFile& file : EmbeddedConfigs()) {
+      if (std::string(file.path) == kIrNamesFile) {
+        TF_CHECK_OK(ParseIrNames(file.path, std::string(file.text, file.size), &ir_names));
+      }
+    }
+    std::map<std::string, std::map<DeviceKind, OpsInfo>> infos;
+    for (const EmbeddedFile& file : EmbeddedConfigs()) {
+      const ConfigPath path = Parse(file.path);
+      if (path.target.empty()) continue;
+      TF_CHECK_OK(ParseOpsInfo(file.path, std::string(file.text, file.size), ir_names,
+                               &infos[path.target][KindOfFolder(path.device)]));
+    }
+    for (auto& target : infos) {
+      for (auto& device : target.second) {
+        lists[target.first].AddOpsInfo(device.first, std::move(device.second), true);
+      }
+    }
+  }
+};
+
+const BuiltIns& TheBuiltIns() {
+  static const auto* built_ins = new BuiltIns();
+  return *built_ins;
+}
+
+Status LoadOpsInfoFolder(const std::string& folder, OpLists* lists) {
+  std::vector<std::string> files;
+  TF_RETURN_IF_ERROR(ListJsonFiles("ops_info_dir", folder, &files));
+  OpsInfo ops;
+  for (const std::string& file : files) {
+    std::string text;
+    TF_RETURN_IF_ERROR(ReadFile("ops_info_dir", file, kMaxJsonBytes, &text));
+    const Status parsed = ParseOpsInfo(file, text, BuiltInIrNames(), &ops);
+    if (!parsed.ok()) return InvalidArgument("ops_info_dir: ", StatusText(parsed));
+  }
+  lists->AddOpsInfo(DeviceKind::kOther, std::move(ops), false);
+  return Status();
+}
+
+}  // namespace
+
+std::vector<std::string> TargetNames() {
+  std::vector<std::string> names;
+  for (const auto& entry : TheBuiltIns().lists) names.push_back(entry.first);
+  return names;
+}
+
+Status CheckTarget(const std::string& target) {
+  const std::vector<std::string> names = TargetNames();
+  if (std::find(names.begin(), names.end(), target) != names.end()) return Status();
+  return InvalidArgument("target: got ", Quoted(target), ", expected one of ",
+                         absl::StrJoin(names, ", "), DidYouMean(target, names));
+}
+
+const IrNames& BuiltInIrNames() { return TheBuiltIns().ir_names; }
+
+Status LoadLists(const std::string& target, const std::string& ops_info_dir,
+                 const std::string& modify_mixlist, OpLists* lists,
+                 std::vector<std::string>* warnings) {
+  if (ops_info_dir.empty()) {
+    *lists = TheBuiltIns().lists.at(target);
+  } else {
+    TF_RETURN_IF_ERROR(LoadOpsInfoFolder(ops_info_dir, lists));
+  }
+  if (modify_mixlist.empty()) return Status();
+  std::string text;
+  TF_RETURN_IF_ERROR(ReadFile("modify_mixlist", modify_mixlist, kMaxJsonBytes, &text));
+  std::vector<MixlistEntry> entries;
+  const Status parsed = ParseMixlist(modify_mixlist, text, BuiltInIrNames(), &entries);
+  if (!parsed.ok()) return InvalidArgument("modify_mixlist: ", StatusText(parsed));
+  lists->Edit(std::move(entries), warnings);
+  for (std::string& warning : UnknownOpWarnings(*lists, BuiltInIrNames())) {
+    warnings->push_back(std::move(warning));
+  }
+  return Status();
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,29 @@
+// The targets and their op lists: the built-in ones, or the user's own ops-info folder.
+#ifndef NPU_PRECISION_CC_TARGETS_H_
+#define NPU_PRECISION_CC_TARGETS_H_
+
+#include <string>
+#include <vector>
+
+#include "graph_passes/ir_names.h"
+#include "graph_passes/op_lists.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+std::vector<std::string> TargetNames();
+tensorflow::Status CheckTarget(const std::string& target);
+
+// Ascend's IR names, from the built-in data file.
+const IrNames& BuiltInIrNames();
+
+// The lists of `target`, or of `ops_info_dir` where that is not "", then edited by the file
+// `modify_mixlist` where that is not "". `warnings` gets what the edits will surprise their author
+// with.
+tensorflow::Status LoadLists(const std::string& target, const std::string& ops_info_dir,
+                             const std::string& modify_mixlist, OpLists* lists,
+                             std::vector<std::string>* warnings);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_CC_TARGETS_H_

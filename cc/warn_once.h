@@ -1,0 +1,13 @@
+// Warnings that a process shows once.
+#ifndef NPU_PRECISION_CC_WARN_ONCE_H_
+#define NPU_PRECISION_CC_WARN_ONCE_H_
+
+#include <string>
+
+namespace npu_precision {
+
+void WarnOnce(const std::string& message);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_CC_WARN_ONCE_H_

@@ -1,0 +1,143 @@
+#include "graph_passes/classify_nodes.h"
+
+#include <unordered_map>
+
+#include "absl/strings/str_cat.h"
+#include "graph_passes/fused_ops.h"
+#include "graph_passes/marks.h"
+#include "graph_passes/op_traits.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::NodeDef;
+using tensorflow::OpDef;
+using tensorflow::Status;
+
+bool OpDefAllows(const OpDef& op_def, const TypeGroup& group, DataType dtype) {
+  const OpDef::AttrDef& attr = op_def.attr(group.attr);
+  if (!attr.has_allowed_values()) return true;
+  for (int allowed : attr.allowed_values().list().type()) {
+    if (allowed == dtype) return true;
+  }
+  return false;
+}
+
+bool PortsAllow(const std::map<int, FloatDtypes>& arguments, Span<Port> ports, int group,
+                DataType dtype) {
+  for (const Port& port : ports) {
+    if (port.group != group) continue;
+    const auto found = arguments.find(port.argument);
+    if (found != arguments.end() && !found->second.Allows(dtype)) return false;
+  }
+  return true;
+}
+
+class Classifier {
+ public:
+  Classifier(const GraphView& view, const DecideContext& context, NodeClasses* classes)
+      : view_(view), context_(context), classes_(classes) {}
+
+  Status Run() {
+    classes_->nodes.assign(view_.size(), NodeClass());
+    classes_->can_change.assign(view_.num_groups(), false);
+    for (int id = 0; id < view_.size(); ++id) TF_RETURN_IF_ERROR(Classify(id));
+    return Status();
+  }
+
+ private:
+  Status Classify(int id) {
+    NodeClass& node = classes_->nodes[id];
+    const NodeDef& def = view_.node(id);
+    if (view_.op_def(id) == nullptr || IsInsertedCast(def)) return Status();
+    for (const Port& port : view_.inputs(id)) node.is_float |= context_.Changes(port.dtype);
+    for (const Port& port : view_.outputs(id)) node.is_float |= context_.Changes(port.dtype);
+    if (!node.is_float) return Status();
+    TF_RETURN_IF_ERROR(context_.lists->OfNode(NameInMixlist(def.name()), OpsOf(def),
+                                              context_.support->KindOf(def), &node.listing));
+    node.is_neutral = IsNeutralSource(def.op()) || context_.fed.count(def.name()) != 0;
+    node.fixed = FixedReason(id);
+    if (node.fixed == Reason::kNone) node.fixed = FindChangeableGroups(id);
+    return Status();
+  }
+
+  Reason FixedReason(int id) const {
+    const NodeDef& def = view_.node(id);
+    if (IsNeutralSource(def.op())) return Reason::kNeutralSource;
+    if (context_.fed.count(def.name()) != 0) return Reason::kFed;
+    if (IsNeverChanged(*view_.op_def(id))) return Reason::kNeverChanged;
+    if (HasKeepDtypeMark(def)) return Reason::kKeepDtypeScope;
+    if (view_.outputs(id).size() > 1 && context_.preserved.count(def.name()) != 0) {
+      return Reason::kPreservedOutputs;
+    }
+    return Reason::kNone;
+  }
+
+  // Marks the groups that the OpDef, the target and the device's kernels allow to change, one
+  // after the other, each with those before it changed. Returns why there is none, or kNone.
+  Reason FindChangeableGroups(int id) {
+    const OpDef& op_def = *view_.op_def(id);
+    Reason reason = Reason::kFixedDtype;
+    std::vector<int> changeable;
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      const TypeGroup& group = view_.groups(id)[g];
+      if (!context_.Changes(group.dtype)) continue;
+      if (!TargetAllows(view_, context_, id, g, context_.NewDtype())) {
+        reason = Reason::kTargetUnsupported;
+        continue;
+      }
+      reason = Reason::kNoKernel;
+      if (!OpDefAllows(op_def, group, context_.NewDtype())) continue;
+      changeable.push_back(g);
+      if (HasKernel(id, changeable)) continue;
+      changeable.pop_back();
+    }
+    for (int g : changeable) classes_->can_change[view_.first_group(id) + g] = true;
+    return changeable.empty() ? reason : Reason::kNone;
+  }
+
+  bool HasKernel(int id, const std::vector<int>& changed) {
+    const NodeDef& def = view_.node(id);
+    // Kernels are chosen by device, op, type attributes and (for a few ops) other attributes, so
+    // the answer is shared by nodes that agree on all of them.
+    std::string key = absl::StrCat(def.op(), "|", def.device());
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      absl::StrAppend(&key, "|", static_cast<int>(view_.groups(id)[g].dtype));
+    }
+    for (int g : changed) absl::StrAppend(&key, "!", g);
+    const auto kernel_label = def.attr().find("_kernel");
+    if (kernel_label != def.attr().end()) absl::StrAppend(&key, "|", kernel_label->second.s());
+    const auto inserted = has_kernel_.emplace(key, false);
+    if (!inserted.second) return inserted.first->second;
+    NodeDef trial = def;
+    for (int g : changed) {
+      SetGroupDtype(*view_.op_def(id), view_.groups(id)[g], context_.NewDtype(), &trial);
+    }
+    return inserted.first->second = context_.support->HasKernel(trial);
+  }
+
+  const GraphView& view_;
+  const DecideContext& context_;
+  NodeClasses* classes_;
+  std::unordered_map<std::string, bool> has_kernel_;
+};
+
+}  // namespace
+
+Status ClassifyNodes(const GraphView& view, const DecideContext& context, NodeClasses* classes) {
+  return Classifier(view, context, classes).Run();
+}
+
+bool TargetAllows(const GraphView& view, const DecideContext& context, int id, int group,
+                  DataType dtype) {
+  const NodeDef& def = view.node(id);
+  const OpInfo* info =
+      context.lists->Info(OpsOf(def).front(), context.support->KindOf(def));
+  if (info == nullptr) return true;
+  return PortsAllow(info->inputs, view.inputs(id), group, dtype) &&
+         PortsAllow(info->outputs, view.outputs(id), group, dtype);
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,35 @@
+// Everything a decision depends on besides the graph.
+#ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_CONTEXT_H_
+#define NPU_PRECISION_GRAPH_PASSES_DECIDE_CONTEXT_H_
+
+#include <set>
+#include <string>
+
+#include "graph_passes/dtype_support.h"
+#include "graph_passes/op_lists.h"
+#include "graph_passes/precision_mode.h"
+
+namespace npu_precision {
+
+struct DecideContext {
+  PrecisionMode mode;
+  const OpLists* lists;
+  const DtypeSupport* support;
+  std::set<std::string> preserved;  // nodes that must yield their dtype under their name
+  std::set<std::string> fed;        // nodes whose outputs the caller replaces
+
+  // Whether the mode changes nodes of this dtype, and into what.
+  bool Changes(tensorflow::DataType dtype) const {
+    if (mode.rule == ModeRule::kForceFloat32) {
+      return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;
+    }
+    return dtype == tensorflow::DT_FLOAT;
+  }
+  tensorflow::DataType NewDtype() const {
+    return mode.rule == ModeRule::kForceFloat32 ? tensorflow::DT_FLOAT : mode.low_type;
+  }
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_DECIDE_CONTEXT_H_

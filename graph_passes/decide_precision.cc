@@ -1,0 +1,327 @@
+#include "graph_passes/decide_precision.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "graph_passes/classify_nodes.h"
+#include "graph_passes/fused_ops.h"
+#include "graph_passes/dtype_names.h"
+#include "graph_passes/marks.h"
+#include "graph_passes/op_traits.h"
+#include "graph_passes/resolve_gray.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::Status;
+
+constexpr size_t kMostNodesNamed = 10;
+
+// What the mode wants of a node that has groups that can change.
+struct Wish {
+  GroupState::Kind kind;
+  Vote vote;
+  Reason reason;
+};
+
+Wish WishByList(ListColor color) {
+  switch (color) {
+    case ListColor::kWhite:
+      return {GroupState::kDecided, Vote::kLowered, Reason::kWhiteList};
+    case ListColor::kBlack:
+      return {GroupState::kDecided, Vote::kKept, Reason::kBlackList};
+    case ListColor::kGray:
+      return {GroupState::kFollows, Vote::kUnknown, Reason::kNone};
+    case ListColor::kUnlisted:
+      break;
+  }
+  return {GroupState::kDecided, Vote::kKept, Reason::kUnlisted};
+}
+
+class Decider {
+ public:
+  Decider(const GraphView& view, const DecideContext& context, Decisions* decisions)
+      : view_(view), context_(context), decisions_(*decisions) {}
+
+  Status Run() {
+    decisions_ = Decisions();
+    decisions_.nodes.resize(view_.size());
+    for (int id = 0; id < view_.size(); ++id) {
+      for (const TypeGroup& group : view_.groups(id)) {
+        decisions_.group_dtypes.push_back(group.dtype);
+      }
+    }
+    TF_RETURN_IF_ERROR(ClassifyNodes(view_, context_, &classes_));
+    if (context_.mode.rule == ModeRule::kKeepOrigin) TF_RETURN_IF_ERROR(CheckOriginSupported());
+    leader_ = ClassLeaders(view_);
+    groups_.resize(view_.num_groups());
+    for (int id = 0; id < view_.size(); ++id) WishFor(id);
+    AgreeInClasses();
+    ResolveGray(view_, leader_, context_.NewDtype(), &groups_);
+    for (int id = 0; id < view_.size(); ++id) Conclude(id);
+    if (context_.mode.rule == ModeRule::kCube) RoundInputs();
+    return Status();
+  }
+
+ private:
+  Wish WishByMode(int id, int group) const {
+    const NodeClass& node = classes_.nodes[id];
+    const ListColor color = node.listing.color;
+    const Wish keep_unlisted = {GroupState::kDecided, Vote::kKept, Reason::kUnlisted};
+    switch (context_.mode.rule) {
+      case ModeRule::kMix:
+        return WishByList(color);
+      case ModeRule::kForceLow:
+      case ModeRule::kForceFloat32:
+        if (color == ListColor::kUnlisted) return keep_unlisted;
+        return {GroupState::kDecided, Vote::kLowered, Reason::kForced};
+      case ModeRule::kLowerUnsupported:
+        if (color == ListColor::kUnlisted) return keep_unlisted;
+        if (TargetAllows(view_, context_, id, group, tensorflow::DT_FLOAT)) {
+          return {GroupState::kDecided, Vote::kKept, Reason::kTargetHasFloat32};
+        }
+        return {GroupState::kDecided, Vote::kLowered, Reason::kTargetLacksFloat32};
+      case ModeRule::kKeepOrigin:
+        return {GroupState::kDecided, Vote::kKept, Reason::kOriginKept};
+      case ModeRule::kCube:
+        return {GroupState::kDecided, Vote::kKept, Reason::kNotMatrixOrConvolution};
+    }
+    return keep_unlisted;
+  }
+
+  // Sets the first state of the node's groups and, where that settles it, the reason.
+  void WishFor(int id) {
+    const NodeClass& node = classes_.nodes[id];
+    if (!node.is_float) return;
+    Decision& decision = decisions_.nodes[id];
+    decision.listing = node.listing;
+    decision.verdict = Verdict::kKept;
+    if (node.is_neutral) {
+      decision.reason = node.fixed;
+      return;
+    }
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      if (context_.Changes(view_.groups(id)[g].dtype)) WishForGroup(id, g);
+    }
+    if (decision.reason == Reason::kNone && node.fixed == Reason::kFixedDtype) {
+      decision.reason = node.fixed;
+    }
+  }
+
+  void WishForGroup(int id, int g) {
+    const NodeClass& node = classes_.nodes[id];
+    Decision& decision = decisions_.nodes[id];
+    GroupState& state = groups_[view_.first_group(id) + g];
+    const bool can_change = classes_.can_change[view_.first_group(id) + g];
+    const bool fixed_for_good = node.fixed == Reason::kNeverChanged ||
+                                node.fixed == Reason::kKeepDtypeScope ||
+                                node.fixed == Reason::kPreservedOutputs;
+    if (fixed_for_good) {
+      state = {GroupState::kDecided, Vote::kKept};
+      decision.reason = node.fixed;
+      return;
+    }
+    const Wish wish = WishByMode(id, g);
+    state = {wish.kind, wish.vote};
+    if (can_change) {
+      decision.reason = wish.reason;
+    } else if (wish.kind == GroupState::kFollows) {
+      state.kind = GroupState::kFollowsOrKeeps;
+    } else if (wish.vote == Vote::kLowered) {
+      state.vote = Vote::kKept;
+      if (decision.reason == Reason::kNone) decision.reason = node.fixed;
+    } else if (decision.reason == Reason::kNone) {
+      decision.reason = wish.reason;
+    }
+  }
+
+  // Groups that must share a dtype get one state: kept if one is kept for good, else lowered if
+  // one is, else gray.
+  void AgreeInClasses() {
+    for (int id = 0; id < view_.size(); ++id) {
+      for (int g = 0; g < view_.groups(id).size(); ++g) {
+        const int group = view_.first_group(id) + g;
+        if (leader_[group] != group) Join(groups_[group], &groups_[leader_[group]]);
+      }
+    }
+    for (int g = 0; g < view_.num_groups(); ++g) groups_[g] = groups_[leader_[g]];
+  }
+
+  static void Join(const GroupState& other, GroupState* leader) {
+    const auto rank = [](const GroupState& state) {
+      if (state.kind == GroupState::kDecided && state.vote == Vote::kKept) return 3;
+      if (state.kind == GroupState::kFollowsOrKeeps) return 2;
+      if (state.kind == GroupState::kDecided && state.vote == Vote::kLowered) return 1;
+      return 0;
+    };
+    // White next to a member that cannot change cannot be lowered.
+    if (rank(other) + rank(*leader) == 3 && rank(other) != 3 && rank(*leader) != 3) {
+      *leader = {GroupState::kDecided, Vote::kKept};
+    } else if (rank(other) > rank(*leader)) {
+      *leader = other;
+    }
+  }
+
+  void Conclude(int id) {
+    const NodeClass& node = classes_.nodes[id];
+    Decision& decision = decisions_.nodes[id];
+    DecisionMark mark;
+    if (decision.verdict != Verdict::kKept) {
+      if (ReadDecisionMark(view_.node(id), &mark)) Recall(mark, id);
+      return;
+    }
+    bool changes = false;
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      const int group = view_.first_group(id) + g;
+      if (!classes_.can_change[group] || groups_[group].vote != Vote::kLowered) continue;
+      decisions_.group_dtypes[group] = context_.NewDtype();
+      changes = true;
+    }
+    if (!changes && ReadDecisionMark(view_.node(id), &mark)) {
+      Recall(mark, id);
+      return;
+    }
+    if (changes) {
+      decision.verdict =
+          context_.mode.rule == ModeRule::kForceFloat32 ? Verdict::kRaised : Verdict::kLowered;
+    }
+    if (node.is_neutral) return;
+    const bool was_decided = decision.reason != Reason::kNone;
+    const bool decided_to_lower = decision.reason == Reason::kWhiteList ||
+                                  decision.reason == Reason::kForced ||
+                                  decision.reason == Reason::kTargetLacksFloat32;
+    if (was_decided && decided_to_lower == changes) return;
+    if (was_decided || !ExplainGray(id, changes)) ExplainClass(id);
+  }
+
+  // What an earlier run decided about a node stands.
+  void Recall(const DecisionMark& mark, int id) {
+    Decision& decision = decisions_.nodes[id];
+    decision.verdict = mark.decision == VerdictName(Verdict::kRaised)    ? Verdict::kRaised
+                       : mark.decision == VerdictName(Verdict::kLowered) ? Verdict::kLowered
+                                                                         : Verdict::kKept;
+    decision.reason = ReasonFromName(mark.reason);
+    decision.cause = view_.IndexOf(mark.cause);
+    decision.listing = context_.lists->OfOp(OpsOf(view_.node(id)).front(),
+                                            context_.support->KindOf(view_.node(id)));
+    for (ListColor color : {ListColor::kWhite, ListColor::kBlack, ListColor::kGray}) {
+      if (mark.list == ListColorName(color)) decision.listing.color = color;
+    }
+  }
+
+  // Names the first predecessor whose vote decided a gray node. False where none voted though its
+  // state is decided: then its class decided.
+  bool ExplainGray(int id, bool changes) {
+    Decision& decision = decisions_.nodes[id];
+    const Vote wanted = changes ? Vote::kLowered : Vote::kKept;
+    Vote heard = Vote::kUnknown;
+    for (int k = 0; k < view_.inputs(id).size(); ++k) {
+      const int group = view_.inputs(id)[k].group;
+      if (group == kFixedDtype || !context_.Changes(view_.inputs(id)[k].dtype)) continue;
+      int voter;
+      const Vote vote = VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter);
+      heard = std::max(heard, vote);
+      if (vote != wanted) continue;
+      decision.cause = voter;
+      decision.reason = changes ? Reason::kGrayFollowsLowered : Reason::kGrayFollowsKept;
+      return true;
+    }
+    if (heard == Vote::kLowered) {
+      decision.reason = classes_.nodes[id].fixed;
+      if (decision.reason == Reason::kNone) return false;
+      return true;
+    }
+    bool unknown = !changes;
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      const GroupState& state = groups_[leader_[view_.first_group(id) + g]];
+      unknown &= state.vote == Vote::kUnknown;
+    }
+    if (unknown) decision.reason = Reason::kGrayNoVotes;
+    return unknown;
+  }
+
+  // The node follows another of its class: the first one whose own reason agrees.
+  void ExplainClass(int id) {
+    Decision& decision = decisions_.nodes[id];
+    decision.reason = Reason::kSharesDtype;
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      const int leader = leader_[view_.first_group(id) + g];
+      for (const InputPort& consumer : view_.fanout(id)) {
+        if (!IsMerge(view_.node(consumer.node).op())) continue;
+        const int group = view_.inputs(consumer.node)[consumer.index].group;
+        if (group != kFixedDtype && leader_[view_.first_group(consumer.node) + group] == leader) {
+          decision.cause = consumer.node;
+          return;
+        }
+      }
+      for (const OutputPort& producer : view_.fanin(id)) {
+        if (!FeedsLoopMerge(view_.node(producer.node).op())) continue;
+        decision.cause = producer.node;
+        return;
+      }
+    }
+  }
+
+  Status CheckOriginSupported() const {
+    std::vector<std::string> unsupported;
+    size_t count = 0;
+    for (int id = 0; id < view_.size(); ++id) {
+      if (!classes_.nodes[id].is_float || classes_.nodes[id].is_neutral) continue;
+      for (int g = 0; g < view_.groups(id).size(); ++g) {
+        const tensorflow::DataType dtype = view_.groups(id)[g].dtype;
+        if (TargetAllows(view_, context_, id, g, dtype)) continue;
+        if (unsupported.size() < kMostNodesNamed) {
+          unsupported.push_back(absl::StrCat(view_.node(id).name(), " (", view_.node(id).op(),
+                                             ", ", DtypeName(dtype), ")"));
+        }
+        ++count;
+        break;
+      }
+    }
+    if (count == 0) return Status();
+    std::string named;
+    for (const std::string& node : unsupported) {
+      absl::StrAppend(&named, named.empty() ? "" : ", ", node);
+    }
+    if (count > unsupported.size()) {
+      absl::StrAppend(&named, " and ", count - unsupported.size(), " more");
+    }
+    return tensorflow::errors::InvalidArgument(
+        context_.mode.name, ": the target does not support the dtype of ", count,
+        count == 1 ? " node: " : " nodes: ", named,
+        ". Use a mode that may lower them, such as allow_fp32_to_fp16, or another target");
+  }
+
+  void RoundInputs() {
+    for (int id = 0; id < view_.size(); ++id) {
+      Decision& decision = decisions_.nodes[id];
+      if (decision.verdict != Verdict::kKept || decision.reason == Reason::kInputsRounded) continue;
+      if (decision.reason != Reason::kNotMatrixOrConvolution) continue;
+      if (!IsMatrixOrConvolution(OpsOf(view_.node(id)).front())) continue;
+      // Further inputs of a fused op are the bias and the like, which the cube unit does not see.
+      const bool fused = OpsOf(view_.node(id)).size() > 1;
+      for (int k = 0; k < view_.inputs(id).size() && !(fused && k == 2); ++k) {
+        const Port& port = view_.inputs(id)[k];
+        if (port.dtype != tensorflow::DT_FLOAT || port.group == kFixedDtype) continue;
+        decisions_.rounded_inputs.push_back({id, k});
+        decision.reason = Reason::kInputsRounded;
+      }
+    }
+  }
+
+  const GraphView& view_;
+  const DecideContext& context_;
+  Decisions& decisions_;
+  NodeClasses classes_;
+  std::vector<int> leader_;
+  std::vector<GroupState> groups_;
+};
+
+}  // namespace
+
+Status DecidePrecision(const GraphView& view, const DecideContext& context, Decisions* decisions) {
+  return Decider(view, context, decisions).Run();
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,18 @@
+// Words for messages to people: quoting what was given, guessing what was meant.
+#ifndef NPU_PRECISION_GRAPH_PASSES_DID_YOU_MEAN_H_
+#define NPU_PRECISION_GRAPH_PASSES_DID_YOU_MEAN_H_
+
+#include <string>
+#include <vector>
+
+namespace npu_precision {
+
+// `text` in single quotes, odd bytes escaped, long texts cut: safe to show whatever was read.
+std::string Quoted(const std::string& text);
+
+// "; did you mean 'x'?" with the nearest candidate, ignoring case, or "" when none is near.
+std::string DidYouMean(const std::string& given, const std::vector<std::string>& candidates);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_DID_YOU_MEAN_H_

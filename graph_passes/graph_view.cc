@@ -1,0 +1,152 @@
+#include "graph_passes/graph_view.h"
+
+#include "graph_passes/did_you_mean.h"
+#include "tensorflow/core/framework/function.pb.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/graph/tensor_id.h"
+#include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/lib/hash/hash.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::NodeDef;
+using tensorflow::OpDef;
+using tensorflow::Status;
+using tensorflow::errors::InvalidArgument;
+
+// Finds the OpDef of each op type once: in the graph's own functions, then in TensorFlow.
+class OpDefs {
+ public:
+  explicit OpDefs(const tensorflow::GraphDef& graph) {
+    for (const auto& function : graph.library().function()) {
+      cache_[function.signature().name()] = &function.signature();
+    }
+  }
+
+  const OpDef* Find(const std::string& op) {
+    const auto inserted = cache_.emplace(op, nullptr);
+    if (!inserted.second) return inserted.first->second;
+    const OpDef* op_def = nullptr;
+    if (!tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok()) op_def = nullptr;
+    inserted.first->second = op_def;
+    return op_def;
+  }
+
+ private:
+  std::unordered_map<std::string, const OpDef*> cache_;
+};
+
+bool IsControl(const std::string& input) { return !input.empty() && input[0] == '^'; }
+
+}  // namespace
+
+size_t GraphView::Hasher::operator()(absl::string_view text) const {
+  return tensorflow::Hash64(text.data(), text.size());
+}
+
+int GraphView::IndexOf(absl::string_view name) const {
+  const auto found = ids_.find(name);
+  return found == ids_.end() ? -1 : found->second;
+}
+
+tensorflow::DataType GraphView::dtype(const OutputPort& port) const {
+  if (op_defs_[port.node] == nullptr) return tensorflow::DT_INVALID;
+  return outputs(port.node)[port.port].dtype;
+}
+
+Status GraphView::Build(const tensorflow::GraphDef& graph, GraphView* view) {
+  *view = GraphView();
+  view->graph_ = &graph;
+  TF_RETURN_IF_ERROR(view->IndexNames());
+  TF_RETURN_IF_ERROR(view->DescribeNodes());
+  TF_RETURN_IF_ERROR(view->ConnectInputs());
+  view->ConnectOutputs();
+  return Status();
+}
+
+Status GraphView::IndexNames() {
+  ids_.reserve(graph_->node_size());
+  for (int id = 0; id < graph_->node_size(); ++id) {
+    if (!ids_.emplace(graph_->node(id).name(), id).second) {
+      return InvalidArgument("two nodes are named ", Quoted(graph_->node(id).name()));
+    }
+  }
+  return Status();
+}
+
+Status GraphView::DescribeNodes() {
+  const int n = graph_->node_size();
+  OpDefs op_defs(*graph_);
+  op_defs_.reserve(n);
+  groups_begin_ = inputs_begin_ = outputs_begin_ = {0};
+  NodeTypes types;
+  for (int id = 0; id < n; ++id) {
+    const NodeDef& node = graph_->node(id);
+    const OpDef* op_def = op_defs.Find(node.op());
+    op_defs_.push_back(op_def);
+    if (op_def != nullptr) {
+      TF_RETURN_IF_ERROR(DescribeTypes(node, *op_def, &types));
+      groups_.insert(groups_.end(), types.groups.begin(), types.groups.end());
+      inputs_.insert(inputs_.end(), types.inputs.begin(), types.inputs.end());
+      outputs_.insert(outputs_.end(), types.outputs.begin(), types.outputs.end());
+    }
+    groups_begin_.push_back(static_cast<int>(groups_.size()));
+    inputs_begin_.push_back(static_cast<int>(inputs_.size()));
+    outputs_begin_.push_back(static_cast<int>(outputs_.size()));
+  }
+  return Status();
+}
+
+Status GraphView::ConnectInputs() {
+  fanin_begin_ = {0};
+  for (int id = 0; id < size(); ++id) {
+    const NodeDef& node = graph_->node(id);
+    int data_inputs = 0;
+    bool saw_control = false;
+    for (const std::string& input : node.input()) {
+      const tensorflow::TensorId tensor = tensorflow::ParseTensorName(input);
+      const int producer = IndexOf(absl::string_view(tensor.node().data(), tensor.node().size()));
+      if (producer < 0) {
+        return InvalidArgument("node ", Quoted(node.name()), ": input ", Quoted(input),
+                               " is not a node of the graph");
+      }
+      if (IsControl(input)) {
+        saw_control = true;
+        continue;
+      }
+      if (saw_control) {
+        return InvalidArgument("node ", Quoted(node.name()), ": data input ", Quoted(input),
+                               " stands after a control input");
+      }
+      if (op_defs_[producer] != nullptr && tensor.index() >= outputs(producer).size()) {
+        return InvalidArgument("node ", Quoted(node.name()), ": input ", Quoted(input),
+                               " asks for an output that ", Quoted(graph_->node(producer).name()),
+                               " does not have");
+      }
+      fanin_.push_back({producer, tensor.index()});
+      ++data_inputs;
+    }
+    if (op_defs_[id] != nullptr && data_inputs != inputs(id).size()) {
+      return InvalidArgument("node ", Quoted(node.name()), " (", node.op(), ") has ", data_inputs,
+                             " data inputs, expected ", inputs(id).size());
+    }
+    fanin_begin_.push_back(static_cast<int>(fanin_.size()));
+  }
+  return Status();
+}
+
+void GraphView::ConnectOutputs() {
+  fanout_begin_.assign(size() + 1, 0);
+  for (const OutputPort& port : fanin_) ++fanout_begin_[port.node + 1];
+  for (int id = 0; id < size(); ++id) fanout_begin_[id + 1] += fanout_begin_[id];
+  fanout_.resize(fanin_.size());
+  std::vector<int> next(fanout_begin_.begin(), fanout_begin_.end() - 1);
+  for (int id = 0; id < size(); ++id) {
+    for (int k = 0; k < fanin(id).size(); ++k) {
+      fanout_[next[fanin(id)[k].node]++] = {id, k};
+    }
+  }
+}
+
+}  // namespace npu_precision

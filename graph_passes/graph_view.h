@@ -1,0 +1,97 @@
+// A read-only index over a GraphDef: dense node ids, ports with their dtypes, fan-in and fan-out.
+#ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_VIEW_H_
+#define NPU_PRECISION_GRAPH_PASSES_GRAPH_VIEW_H_
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "graph_passes/node_types.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/framework/op_def.pb.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+// A run of consecutive elements of an array.
+template <typename T>
+class Span {
+ public:
+  Span(const T* begin, const T* end) : begin_(begin), end_(end) {}
+  const T* begin() const { return begin_; }
+  const T* end() const { return end_; }
+  int size() const { return static_cast<int>(end_ - begin_); }
+  const T& operator[](int i) const { return begin_[i]; }
+
+ private:
+  const T* begin_;
+  const T* end_;
+};
+
+struct OutputPort {
+  int node;
+  int port;
+};
+
+struct InputPort {
+  int node;
+  int index;
+};
+
+class GraphView {
+ public:
+  // Indexes `graph`, which must outlive the view. Errors: a duplicate name, an input that does not
+  // exist, a node whose attributes do not fit its OpDef. Nodes of ops TensorFlow does not know are
+  // kept as opaque: no ports, no groups.
+  static tensorflow::Status Build(const tensorflow::GraphDef& graph, GraphView* view);
+
+  int size() const { return static_cast<int>(op_defs_.size()); }
+  const tensorflow::NodeDef& node(int id) const { return graph_->node(id); }
+  const tensorflow::OpDef* op_def(int id) const { return op_defs_[id]; }  // nullptr when opaque
+  int IndexOf(absl::string_view name) const;                              // -1 when absent
+
+  // The producers of the data inputs, in order.
+  Span<OutputPort> fanin(int id) const { return Slice(fanin_, fanin_begin_, id); }
+  // The consumers of all outputs, in the order of the nodes.
+  Span<InputPort> fanout(int id) const { return Slice(fanout_, fanout_begin_, id); }
+
+  Span<TypeGroup> groups(int id) const { return Slice(groups_, groups_begin_, id); }
+  Span<Port> inputs(int id) const { return Slice(inputs_, inputs_begin_, id); }
+  Span<Port> outputs(int id) const { return Slice(outputs_, outputs_begin_, id); }
+
+  // Groups of all nodes are numbered in one sequence; this is the number of the first of `id`.
+  int first_group(int id) const { return groups_begin_[id]; }
+  int num_groups() const { return static_cast<int>(groups_.size()); }
+
+  // Of the tensor `port`; DT_INVALID where the producer is opaque.
+  tensorflow::DataType dtype(const OutputPort& port) const;
+
+ private:
+  template <typename T>
+  static Span<T> Slice(const std::vector<T>& all, const std::vector<int>& begin, int id) {
+    return Span<T>(all.data() + begin[id], all.data() + begin[id + 1]);
+  }
+  struct Hasher {
+    size_t operator()(absl::string_view text) const;
+  };
+
+  tensorflow::Status IndexNames();
+  tensorflow::Status DescribeNodes();
+  tensorflow::Status ConnectInputs();
+  void ConnectOutputs();
+
+  const tensorflow::GraphDef* graph_ = nullptr;
+  std::unordered_map<absl::string_view, int, Hasher> ids_;
+  std::vector<const tensorflow::OpDef*> op_defs_;
+  std::vector<OutputPort> fanin_;
+  std::vector<InputPort> fanout_;
+  std::vector<TypeGroup> groups_;
+  std::vector<Port> inputs_;
+  std::vector<Port> outputs_;
+  std::vector<int> fanin_begin_, fanout_begin_, groups_begin_, inputs_begin_, outputs_begin_;
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_GRAPH_VIEW_H_

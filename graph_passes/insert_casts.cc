@@ -1,0 +1,227 @@
+#include "graph_passes/insert_casts.h"
+
+#include <map>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "graph_passes/dtype_names.h"
+#include "graph_passes/marks.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+
+bool IsLow(DataType dtype) {
+  return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;
+}
+
+// Type information of later TensorFlows that repeats the dtypes; the runtime infers it anew.
+void ForgetFullType(NodeDef* node) {
+  const auto* field = NodeDef::descriptor()->FindFieldByName("experimental_type");
+  if (field != nullptr) node->GetReflection()->ClearField(node, field);
+}
+
+class Rewriter {
+ public:
+  Rewriter(const GraphDef& graph, const GraphView& view, const Decisions& decisions,
+           const DecideContext& context, GraphDef* out)
+      : view_(view), decisions_(decisions), context_(context), out_(*out) {
+    out_ = graph;
+  }
+
+  void Run() {
+    for (int id = 0; id < view_.size(); ++id) FindInsertedCast(id);
+    for (int id = 0; id < view_.size(); ++id) ChangeTypes(id);
+    for (int id = 0; id < view_.size(); ++id) {
+      for (int k = 0; k < view_.fanin(id).size(); ++k) ConnectInput(id, k);
+    }
+    for (const InputPort& input : decisions_.rounded_inputs) RoundInput(input);
+    DropUnusedCasts();
+  }
+
+ private:
+  using Tensor = std::pair<int, int>;  // node id, port
+
+  DataType NewDtype(const OutputPort& port) const {
+    if (view_.op_def(port.node) == nullptr) return tensorflow::DT_INVALID;
+    const Port& output = view_.outputs(port.node)[port.port];
+    if (output.group == kFixedDtype) return output.dtype;
+    return decisions_.group_dtypes[view_.first_group(port.node) + output.group];
+  }
+
+  DataType NewInputDtype(int id, int k) const {
+    const Port& input = view_.inputs(id)[k];
+    if (input.group == kFixedDtype) return input.dtype;
+    return decisions_.group_dtypes[view_.first_group(id) + input.group];
+  }
+
+  // The Casts of an earlier run are shared with this one's.
+  void FindInsertedCast(int id) {
+    if (!IsInsertedCast(view_.node(id))) return;
+    const OutputPort from = view_.fanin(id)[0];
+    casts_.emplace(std::make_pair(Tensor(from.node, from.port), view_.outputs(id)[0].dtype),
+                   view_.node(id).name());
+  }
+
+  void ChangeTypes(int id) {
+    bool changed = false;
+    NodeDef* node = out_.mutable_node(id);
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      const DataType dtype = decisions_.group_dtypes[view_.first_group(id) + g];
+      if (dtype == view_.groups(id)[g].dtype) continue;
+      SetGroupDtype(*view_.op_def(id), view_.groups(id)[g], dtype, node);
+      changed = true;
+    }
+    if (!changed) return;
+    ForgetFullType(node);
+    Mark(id, node);
+    if (context_.preserved.count(node->name()) == 0 || view_.outputs(id).size() != 1) return;
+    const DataType old_dtype = view_.outputs(id)[0].dtype;
+    if (NewDtype({id, 0}) == old_dtype) return;
+    const std::string name = node->name();
+    node->set_name(Unique(RenamedPreserved(name)));
+    AddCast(name, node->name(), NewDtype({id, 0}), old_dtype, node->device());
+    casts_[{Tensor(id, 0), old_dtype}] = name;
+  }
+
+  void Mark(int id, NodeDef* node) const {
+    const Decision& decision = decisions_.nodes[id];
+    MarkDecision({VerdictName(decision.verdict), ListColorName(decision.listing.color),
+                  ReasonName(decision.reason),
+                  decision.cause < 0 ? "" : view_.node(decision.cause).name()},
+                 node);
+  }
+
+  void ConnectInput(int id, int k) {
+    if (view_.op_def(id) == nullptr) return;
+    OutputPort from = view_.fanin(id)[k];
+    const DataType wanted = NewInputDtype(id, k);
+    if (IsInsertedCast(view_.node(from.node)) && !IsInsertedCast(view_.node(id))) {
+      const OutputPort source = view_.fanin(from.node)[0];
+      if (NewDtype(source) == wanted && IsChanged(id)) from = source;
+    }
+    if (NewDtype(from) == tensorflow::DT_INVALID) return;
+    out_.mutable_node(id)->set_input(k, TensorOf(from, wanted, id));
+  }
+
+  bool IsChanged(int id) const {
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      if (decisions_.group_dtypes[view_.first_group(id) + g] != view_.groups(id)[g].dtype) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // The name of `from`'s tensor in dtype `wanted`, through a Cast where it has another.
+  std::string TensorOf(OutputPort from, DataType wanted, int consumer) {
+    DataType dtype = NewDtype(from);
+    if (dtype == wanted) return InputName(from);
+    const NodeDef& producer = view_.node(from.node);
+    if (producer.op() == "Cast" && context_.fed.count(producer.name()) == 0) {
+      // Undoing a widening is exact: read what was widened.
+      const OutputPort source = view_.fanin(from.node)[0];
+      if (NewDtype(source) == wanted && IsLow(wanted) && dtype == tensorflow::DT_FLOAT) {
+        return InputName(source);
+      }
+    }
+    const auto key = std::make_pair(Tensor(from.node, from.port), wanted);
+    const auto found = casts_.find(key);
+    if (found != casts_.end()) return found->second;
+    const std::string name =
+        Unique(absl::StrCat(producer.name(), "/npu_cast_", from.port, "_",
+                            DtypeName(wanted)));
+    const std::string& device =
+        producer.device().empty() ? view_.node(consumer).device() : producer.device();
+    AddCast(name, InputName(from), dtype, wanted, device);
+    casts_[key] = name;
+    return name;
+  }
+
+  // Before: MatMul(x). After: MatMul(Cast(Cast(x))), through the low type and back.
+  void RoundInput(const InputPort& input) {
+    NodeDef* node = out_.mutable_node(input.node);
+    const OutputPort from = view_.fanin(input.node)[input.index];
+    const std::string low = TensorOf(from, context_.mode.low_type, input.node);
+    std::string& rounded = rounded_[low];
+    if (rounded.empty()) {
+      rounded = Unique(absl::StrCat(low, "/npu_cast_0_float32"));
+      AddCast(rounded, low, context_.mode.low_type, tensorflow::DT_FLOAT, node->device());
+    }
+    node->set_input(input.index, rounded);
+    Mark(input.node, node);
+  }
+
+  std::string InputName(const OutputPort& port) const {
+    const std::string& name = out_.node(port.node).name();
+    return port.port == 0 ? name : absl::StrCat(name, ":", port.port);
+  }
+
+  std::string Unique(const std::string& wanted) {
+    std::string name = wanted;
+    for (int i = 1; view_.IndexOf(name) >= 0 || !new_names_.insert(name).second; ++i) {
+      name = absl::StrCat(wanted, "_", i);
+    }
+    return name;
+  }
+
+  void AddCast(const std::string& name, const std::string& input, DataType from, DataType to,
+               const std::string& device) {
+    NodeDef* cast = out_.add_node();
+    cast->set_name(name);
+    cast->set_op("Cast");
+    cast->add_input(input);
+    cast->set_device(device);
+    (*cast->mutable_attr())["SrcT"].set_type(from);
+    (*cast->mutable_attr())["DstT"].set_type(to);
+    (*cast->mutable_attr())["Truncate"].set_b(false);
+    MarkInsertedCast(cast);
+  }
+
+  // Casts of an earlier run that this one's changes left without a consumer.
+  void DropUnusedCasts() {
+    std::unordered_set<std::string> used;
+    for (const NodeDef& node : out_.node()) {
+      for (const std::string& input : node.input()) {
+        used.insert(input[0] == '^' ? input.substr(1) : input.substr(0, input.find(':')));
+      }
+    }
+    std::unordered_set<std::string> unused;
+    for (int id = 0; id < view_.size(); ++id) {
+      const NodeDef& node = view_.node(id);
+      if (!IsInsertedCast(node) || view_.fanout(id).size() == 0) continue;
+      if (used.count(node.name()) == 0 && context_.preserved.count(node.name()) == 0) {
+        unused.insert(node.name());
+      }
+    }
+    if (unused.empty()) return;
+    GraphDef kept;
+    for (NodeDef& node : *out_.mutable_node()) {
+      if (unused.count(node.name()) == 0) kept.add_node()->Swap(&node);
+    }
+    out_.mutable_node()->Swap(kept.mutable_node());
+  }
+
+  const GraphView& view_;
+  const Decisions& decisions_;
+  const DecideContext& context_;
+  GraphDef& out_;
+  std::map<std::pair<Tensor, DataType>, std::string> casts_;
+  std::map<std::string, std::string> rounded_;
+  std::unordered_set<std::string> new_names_;
+};
+
+}  // namespace
+
+void InsertCasts(const GraphDef& graph, const GraphView& view, const Decisions& decisions,
+                 const DecideContext& context, GraphDef* out) {
+  Rewriter(graph, view, decisions, context, out).Run();
+}
+
+std::string RenamedPreserved(const std::string& name) { return absl::StrCat(name, "/npu_changed"); }
+
+}  // namespace npu_precision

@@ -1,0 +1,27 @@
+// Decisions -> graph. The only mutator of dtypes; it never decides.
+//
+// Sets the type attributes that changed and puts a Cast on every edge whose two ends no longer
+// agree: one per (producer port, dtype), shared by all consumers, on the producer's device.
+// Before: relu -> MatMul(float32). After: relu -> Cast -> MatMul(float16) -> Cast -> its kept
+// consumers. A preserved node that changed is renamed and a Cast takes its name. A pair
+// low -> float32 -> low that is exact collapses; low -> float32 -> low is never made.
+#ifndef NPU_PRECISION_GRAPH_PASSES_INSERT_CASTS_H_
+#define NPU_PRECISION_GRAPH_PASSES_INSERT_CASTS_H_
+
+#include "graph_passes/decide_context.h"
+#include "graph_passes/decision.h"
+#include "graph_passes/graph_view.h"
+
+namespace npu_precision {
+
+// `view` indexes `graph`; `out` gets the rewritten copy.
+void InsertCasts(const tensorflow::GraphDef& graph, const GraphView& view,
+                 const Decisions& decisions, const DecideContext& context,
+                 tensorflow::GraphDef* out);
+
+// The name a preserved node carries once a Cast took its own.
+std::string RenamedPreserved(const std::string& name);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_INSERT_CASTS_H_

@@ -1,0 +1,189 @@
+#include "graph_passes/ledger.h"
+
+#include <memory>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "graph_passes/dtype_names.h"
+#include "graph_passes/marks.h"
+#include "include/json/json.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::DataType;
+
+constexpr char kSchema[] = "npu_precision.ledger/1";
+
+// An earlier run changed the node: what it was before follows from the verdict.
+std::string DtypeBefore(Verdict verdict, DataType now, const DecideContext& context) {
+  const bool is_low = now == tensorflow::DT_HALF || now == tensorflow::DT_BFLOAT16;
+  if (verdict == Verdict::kLowered && is_low) return DtypeName(tensorflow::DT_FLOAT);
+  if (verdict == Verdict::kRaised && now == tensorflow::DT_FLOAT) {
+    return DtypeName(context.mode.low_type);
+  }
+  return DtypeName(now);
+}
+
+LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions,
+                     const DecideContext& context, int id) {
+  const Decision& decision = decisions.nodes[id];
+  const tensorflow::NodeDef& def = view.node(id);
+  LedgerNode node;
+  node.name = def.name();
+  node.op = def.op();
+  node.device = def.device();
+  node.list = ListColorName(decision.listing.color);
+  node.listed_by = decision.listing.listed_by == nullptr ? "" : *decision.listing.listed_by;
+  node.decision = VerdictName(decision.verdict);
+  node.reason = ReasonName(decision.reason);
+  if (decision.cause >= 0) node.cause = view.node(decision.cause).name();
+  bool changed_now = false;
+  for (int g = 0; g < view.groups(id).size(); ++g) {
+    const DataType after = decisions.group_dtypes[view.first_group(id) + g];
+    changed_now |= after != view.groups(id)[g].dtype;
+  }
+  for (int g = 0; g < view.groups(id).size(); ++g) {
+    const TypeGroup& group = view.groups(id)[g];
+    const DataType after = decisions.group_dtypes[view.first_group(id) + g];
+    node.dtypes.push_back({GroupName(*view.op_def(id), group),
+                           changed_now ? DtypeName(group.dtype)
+                                       : DtypeBefore(decision.verdict, after, context),
+                           DtypeName(after)});
+  }
+  return node;
+}
+
+LedgerCast CastEntry(const GraphView& view, int id) {
+  const OutputPort from = view.fanin(id)[0];
+  LedgerCast cast;
+  cast.name = view.node(id).name();
+  cast.input = absl::StrCat(view.node(from.node).name(), ":", from.port);
+  cast.from = DtypeName(view.inputs(id)[0].dtype);
+  cast.to = DtypeName(view.outputs(id)[0].dtype);
+  cast.consumers = view.fanout(id).size();
+  return cast;
+}
+
+Json::Value NodeJson(const LedgerNode& node) {
+  Json::Value json(Json::objectValue);
+  json["name"] = node.name;
+  json["op"] = node.op;
+  json["device"] = node.device;
+  json["list"] = node.list;
+  json["listed_by"] = node.listed_by;
+  json["decision"] = node.decision;
+  json["reason"] = node.reason;
+  json["cause"] = node.cause;
+  Json::Value dtypes(Json::objectValue);
+  for (const DtypeChange& change : node.dtypes) {
+    dtypes[change.group].append(change.before);
+    dtypes[change.group].append(change.after);
+  }
+  json["dtypes"] = dtypes;
+  return json;
+}
+
+Json::Value BytesJson(int64_t bytes) {
+  if (bytes == kUnknownBytes) return Json::Value();
+  return Json::Value(static_cast<Json::Int64>(bytes));
+}
+
+Json::Value CastJson(const LedgerCast& cast) {
+  Json::Value json(Json::objectValue);
+  json["name"] = cast.name;
+  json["input"] = cast.input;
+  json["from"] = cast.from;
+  json["to"] = cast.to;
+  json["bytes"] = BytesJson(cast.bytes);
+  json["consumers"] = cast.consumers;
+  return json;
+}
+
+Json::Value CountsJson(const std::map<std::string, int>& counts) {
+  Json::Value json(Json::objectValue);
+  for (const auto& entry : counts) json[entry.first] = entry.second;
+  return json;
+}
+
+// The sum over all casts, unknown as soon as one is.
+int64_t CastBytes(const Ledger& ledger) {
+  int64_t sum = 0;
+  for (const LedgerCast& cast : ledger.cast_list) {
+    if (cast.bytes == kUnknownBytes) return kUnknownBytes;
+    sum += cast.bytes;
+  }
+  return sum;
+}
+
+Json::Value TotalsJson(const Ledger& ledger) {
+  Json::Value totals(Json::objectValue);
+  totals["nodes"] = ledger.total_nodes;
+  totals["float_nodes"] = ledger.float_nodes;
+  totals["lowered"] = ledger.lowered;
+  totals["raised"] = ledger.raised;
+  totals["kept"] = ledger.kept;
+  totals["casts"] = ledger.casts;
+  totals["cast_bytes"] = BytesJson(CastBytes(ledger));
+  totals["by_list"] = CountsJson(ledger.by_list);
+  totals["by_reason"] = CountsJson(ledger.by_reason);
+  return totals;
+}
+
+}  // namespace
+
+tensorflow::Status FillLedger(const GraphView& view, const Decisions& decisions,
+                              const tensorflow::GraphDef& after, const DecideContext& context,
+                              bool details, Ledger* ledger) {
+  for (int id = 0; id < view.size(); ++id) {
+    const Decision& decision = decisions.nodes[id];
+    if (decision.verdict == Verdict::kNotFloat) continue;
+    ++ledger->float_nodes;
+    ledger->lowered += decision.verdict == Verdict::kLowered;
+    ledger->raised += decision.verdict == Verdict::kRaised;
+    ledger->kept += decision.verdict == Verdict::kKept;
+    ++ledger->by_list[ListColorName(decision.listing.color)];
+    ++ledger->by_reason[ReasonName(decision.reason)];
+    if (details) ledger->nodes.push_back(NodeEntry(view, decisions, context, id));
+  }
+  ledger->total_nodes = after.node_size();
+  for (const tensorflow::NodeDef& node : after.node()) ledger->casts += IsInsertedCast(node);
+  if (!details) return tensorflow::Status();
+  GraphView after_view;
+  TF_RETURN_IF_ERROR(GraphView::Build(after, &after_view));
+  for (int id = 0; id < after_view.size(); ++id) {
+    if (IsInsertedCast(after_view.node(id))) ledger->cast_list.push_back(CastEntry(after_view, id));
+  }
+  return tensorflow::Status();
+}
+
+std::string LedgerJson(const Ledger& ledger) {
+  Json::Value root(Json::objectValue);
+  root["schema"] = kSchema;
+  root["graph"] = ledger.graph;
+  root["options"] = Json::Value(Json::objectValue);
+  for (const auto& option : ledger.options) root["options"][option.first] = option.second;
+  root["totals"] = TotalsJson(ledger);
+  root["nodes"] = Json::Value(Json::arrayValue);
+  for (const LedgerNode& node : ledger.nodes) root["nodes"].append(NodeJson(node));
+  root["casts"] = Json::Value(Json::arrayValue);
+  for (const LedgerCast& cast : ledger.cast_list) root["casts"].append(CastJson(cast));
+  root["warnings"] = Json::Value(Json::arrayValue);
+  for (const std::string& warning : ledger.warnings) root["warnings"].append(warning);
+  Json::StreamWriterBuilder builder;
+  builder["indentation"] = " ";
+  const std::unique_ptr<Json::StreamWriter> writer(builder.newStreamWriter());
+  std::ostringstream out;
+  writer->write(root, &out);
+  out << "\n";
+  return out.str();
+}
+
+std::string LedgerSummary(const Ledger& ledger) {
+  const bool raising = ledger.raised > 0;
+  return absl::StrCat(raising ? "raised " : "lowered ", raising ? ledger.raised : ledger.lowered,
+                      " of ", ledger.float_nodes, " float nodes, ", ledger.casts, " casts");
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,65 @@
+// The ledger: what was decided about every float node and why, as data and as JSON.
+#ifndef NPU_PRECISION_GRAPH_PASSES_LEDGER_H_
+#define NPU_PRECISION_GRAPH_PASSES_LEDGER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph_passes/decide_context.h"
+#include "graph_passes/decision.h"
+#include "graph_passes/graph_view.h"
+
+namespace npu_precision {
+
+struct DtypeChange {
+  std::string group;  // type attribute, "T" or "T[2]"
+  std::string before;
+  std::string after;
+};
+
+struct LedgerNode {
+  std::string name, op, device;
+  std::string list, listed_by;
+  std::string decision, reason, cause;
+  std::vector<DtypeChange> dtypes;
+};
+
+constexpr int64_t kUnknownBytes = -1;
+
+struct LedgerCast {
+  std::string name;
+  std::string input;  // "conv1:0"
+  std::string from, to;
+  int64_t bytes = kUnknownBytes;  // of the tensor it writes, where the shape is known
+  int consumers = 0;
+};
+
+struct Ledger {
+  std::string graph;
+  std::vector<std::pair<std::string, std::string>> options;
+  int total_nodes = 0;
+  int float_nodes = 0, lowered = 0, raised = 0, kept = 0;
+  int casts = 0;
+  std::map<std::string, int> by_list, by_reason;
+  std::vector<LedgerNode> nodes;      // empty unless details were asked for
+  std::vector<LedgerCast> cast_list;  // empty unless details were asked for
+  std::vector<std::string> warnings;
+};
+
+// `view` is the graph that was decided about, `after` the one that came of it.
+tensorflow::Status FillLedger(const GraphView& view, const Decisions& decisions,
+                              const tensorflow::GraphDef& after, const DecideContext& context,
+                              bool details, Ledger* ledger);
+
+// The ledger as JSON, by the schema in docs/ledger.md. The same ledger gives the same bytes.
+std::string LedgerJson(const Ledger& ledger);
+
+// "lowered 12 of 40 float nodes, 5 casts".
+std::string LedgerSummary(const Ledger& ledger);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_LEDGER_H_

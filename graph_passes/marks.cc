@@ -1,0 +1,50 @@
+#include "graph_passes/marks.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+
+namespace npu_precision {
+namespace {
+
+constexpr char kKeepDtype[] = "_keep_dtype";
+constexpr char kInsertedCast[] = "_npu_precision_cast";
+constexpr char kDecision[] = "_npu_precision";
+
+const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const char* name) {
+  const auto found = node.attr().find(name);
+  return found == node.attr().end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+bool HasKeepDtypeMark(const tensorflow::NodeDef& node) {
+  const tensorflow::AttrValue* value = Find(node, kKeepDtype);
+  return value != nullptr && (value->i() != 0 || value->b());
+}
+
+void MarkInsertedCast(tensorflow::NodeDef* node) {
+  (*node->mutable_attr())[kInsertedCast].set_b(true);
+}
+
+bool IsInsertedCast(const tensorflow::NodeDef& node) {
+  return node.op() == "Cast" && Find(node, kInsertedCast) != nullptr;
+}
+
+void MarkDecision(const DecisionMark& mark, tensorflow::NodeDef* node) {
+  (*node->mutable_attr())[kDecision].set_s(
+      absl::StrCat(mark.decision, " ", mark.list, " ", mark.reason, " ", mark.cause));
+}
+
+bool ReadDecisionMark(const tensorflow::NodeDef& node, DecisionMark* mark) {
+  const tensorflow::AttrValue* value = Find(node, kDecision);
+  if (value == nullptr) return false;
+  const std::vector<std::string> words = absl::StrSplit(value->s(), absl::MaxSplits(' ', 3));
+  if (words.size() != 4) return false;
+  *mark = {words[0], words[1], words[2], words[3]};
+  return true;
+}
+
+}  // namespace npu_precision

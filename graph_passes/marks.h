@@ -1,0 +1,31 @@
+// The underscore attributes that let decisions travel with the graph.
+#ifndef NPU_PRECISION_GRAPH_PASSES_MARKS_H_
+#define NPU_PRECISION_GRAPH_PASSES_MARKS_H_
+
+#include <string>
+
+#include "tensorflow/core/framework/node_def.pb.h"
+
+namespace npu_precision {
+
+// Set by keep_dtype_scope(): the node keeps its dtype.
+bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
+
+// On Casts that this optimizer inserted. They are transparent to votes, so a second run decides
+// what the first one did.
+void MarkInsertedCast(tensorflow::NodeDef* node);
+bool IsInsertedCast(const tensorflow::NodeDef& node);
+
+// On nodes that it changed: "DECISION LIST REASON CAUSE", in the ledger's words.
+struct DecisionMark {
+  std::string decision;
+  std::string list;
+  std::string reason;
+  std::string cause;
+};
+void MarkDecision(const DecisionMark& mark, tensorflow::NodeDef* node);
+bool ReadDecisionMark(const tensorflow::NodeDef& node, DecisionMark* mark);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_MARKS_H_

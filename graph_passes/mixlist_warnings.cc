@@ -1,0 +1,80 @@
+#include "graph_passes/mixlist_warnings.h"
+
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "graph_passes/did_you_mean.h"
+#include "graph_passes/fused_ops.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace npu_precision {
+namespace {
+
+bool IsRegistered(const std::string& op) {
+  const tensorflow::OpDef* op_def = nullptr;
+  return tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok();
+}
+
+bool IsKnown(const MixlistEntry& entry, const IrNames& ir_names) {
+  if (entry.node_pattern != nullptr || ir_names.count(entry.text) != 0) return true;
+  for (const std::string& op : entry.ops) {
+    if (IsRegistered(op)) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> KnownNames(const IrNames& ir_names) {
+  std::vector<tensorflow::OpDef> ops;
+  tensorflow::OpRegistry::Global()->GetRegisteredOps(&ops);
+  std::vector<std::string> names;
+  for (const tensorflow::OpDef& op : ops) names.push_back(op.name());
+  for (const auto& entry : ir_names) names.push_back(entry.first);
+  return names;
+}
+
+bool Matches(const MixlistEntry& entry, const std::unordered_set<std::string>& ops,
+             const GraphView& view) {
+  if (entry.node_pattern == nullptr) {
+    for (const std::string& op : entry.ops) {
+      if (ops.count(op) != 0) return true;
+    }
+    return false;
+  }
+  for (int id = 0; id < view.size(); ++id) {
+    if (RE2::FullMatch(NameInMixlist(view.node(id).name()), *entry.node_pattern)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> UnknownOpWarnings(const OpLists& lists, const IrNames& ir_names) {
+  std::vector<std::string> warnings, names;
+  for (const MixlistEntry& entry : lists.edits()) {
+    if (IsKnown(entry, ir_names)) continue;
+    if (names.empty()) names = KnownNames(ir_names);
+    warnings.push_back(absl::StrCat(entry.place, ": ", Quoted(entry.text),
+                                    " is not an op type of TensorFlow or Ascend",
+                                    DidYouMean(entry.text, names)));
+  }
+  return warnings;
+}
+
+std::vector<std::string> UnmatchedWarnings(const OpLists& lists, const GraphView& view,
+                                           int lowered) {
+  if (lists.edits().empty()) return {};
+  std::unordered_set<std::string> ops;
+  for (int id = 0; id < view.size(); ++id) {
+    for (const std::string& op : OpsOf(view.node(id))) ops.insert(op);
+  }
+  std::vector<std::string> warnings;
+  for (const MixlistEntry& entry : lists.edits()) {
+    if (Matches(entry, ops, view)) continue;
+    warnings.push_back(absl::StrCat(entry.place, ": ", Quoted(entry.text),
+                                    " matches no node of the graph"));
+  }
+  if (lowered == 0 && warnings.size() == lists.edits().size()) return {};
+  return warnings;
+}
+
+}  // namespace npu_precision

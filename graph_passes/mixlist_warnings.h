@@ -1,0 +1,23 @@
+// What in a mixlist will surprise its author.
+#ifndef NPU_PRECISION_GRAPH_PASSES_MIXLIST_WARNINGS_H_
+#define NPU_PRECISION_GRAPH_PASSES_MIXLIST_WARNINGS_H_
+
+#include <string>
+#include <vector>
+
+#include "graph_passes/graph_view.h"
+#include "graph_passes/op_lists.h"
+
+namespace npu_precision {
+
+// Entries that name no op type of TensorFlow or Ascend, each with a did-you-mean.
+std::vector<std::string> UnknownOpWarnings(const OpLists& lists, const IrNames& ir_names);
+
+// Entries that match no node of the graph. Empty when none matches and `lowered` is 0: then the
+// graph is not the one the list was written for (an initializer, a small function).
+std::vector<std::string> UnmatchedWarnings(const OpLists& lists, const GraphView& view,
+                                           int lowered);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_MIXLIST_WARNINGS_H_

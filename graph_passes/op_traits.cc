@@ -1,0 +1,104 @@
+#include "graph_passes/op_traits.h"
+
+#include <unordered_set>
+
+#include "tensorflow/core/framework/types.h"
+
+namespace npu_precision {
+namespace {
+
+using Names = std::unordered_set<std::string>;
+
+bool HoldsState(const tensorflow::OpDef::ArgDef& argument) {
+  return argument.is_ref() || argument.type() == tensorflow::DT_RESOURCE ||
+         argument.type() == tensorflow::DT_VARIANT;
+}
+
+}  // namespace
+
+bool IsNeutralSource(const std::string& op) {
+  static const auto* names = new Names{"Const",
+                                       "HostConst",
+                                       "Placeholder",
+                                       "PlaceholderV2",
+                                       "PlaceholderWithDefault",
+                                       "_Arg",
+                                       "_DeviceArg",
+                                       "Variable",
+                                       "VariableV2",
+                                       "TemporaryVariable",
+                                       "ReadVariableOp",
+                                       "ResourceGather",
+                                       "ResourceGatherNd",
+                                       "IteratorGetNext",
+                                       "IteratorGetNextSync",
+                                       "OneShotIterator",
+                                       "MakeIterator",
+                                       "QueueDequeue",
+                                       "QueueDequeueV2",
+                                       "QueueDequeueMany",
+                                       "QueueDequeueManyV2",
+                                       "QueueDequeueUpTo",
+                                       "QueueDequeueUpToV2",
+                                       "ParseExample",
+                                       "ParseExampleV2",
+                                       "ParseSingleExample",
+                                       "ParseSequenceExample",
+                                       "ParseSequenceExampleV2",
+                                       "DecodeRaw",
+                                       "ImmutableConst"};
+  return names->count(op) != 0;
+}
+
+bool IsNeverChanged(const tensorflow::OpDef& op_def) {
+  static const auto* names = new Names{
+      // Identity in content, but part of the function's or the device's contract.
+      "_Retval", "_DeviceRetval", "_Send", "_Recv", "_HostSend", "_HostRecv",
+      // A random number generator without state still draws other numbers in another dtype.
+      "StatelessRandomUniform", "StatelessRandomUniformV2", "StatelessRandomNormal",
+      "StatelessRandomNormalV2", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2",
+      "StatelessRandomGammaV2", "StatelessRandomGammaV3", "StatelessRandomPoisson",
+      "StatelessRandomBinomial", "StatelessParameterizedTruncatedNormal",
+      // What is written is what was computed.
+      "Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice", "ScalarSummary",
+      "HistogramSummary", "ImageSummary", "AudioSummary", "AudioSummaryV2", "TensorSummary",
+      "TensorSummaryV2", "MergeSummary"};
+  if (op_def.is_stateful() || IsNeutralSource(op_def.name())) return true;
+  if (names->count(op_def.name()) != 0) return true;
+  for (const auto& argument : op_def.input_arg()) {
+    if (HoldsState(argument)) return true;
+  }
+  for (const auto& argument : op_def.output_arg()) {
+    if (HoldsState(argument)) return true;
+  }
+  return false;
+}
+
+bool IsMerge(const std::string& op) { return op == "Merge"; }
+
+bool FeedsLoopMerge(const std::string& op) { return op == "Enter" || op == "NextIteration"; }
+
+bool IsMatrixOrConvolution(const std::string& op) {
+  static const auto* names = new Names{"MatMul",
+                                       "BatchMatMul",
+                                       "BatchMatMulV2",
+                                       "BatchMatMulV3",
+                                       "Einsum",
+                                       "Conv",
+                                       "Conv2D",
+                                       "Conv2DBackpropFilter",
+                                       "Conv2DBackpropFilterV2",
+                                       "Conv2DBackpropInput",
+                                       "Conv2DBackpropInputV2",
+                                       "Conv3D",
+                                       "Conv3DBackpropFilter",
+                                       "Conv3DBackpropFilterV2",
+                                       "Conv3DBackpropInput",
+                                       "Conv3DBackpropInputV2",
+                                       "DepthwiseConv2dNative",
+                                       "DepthwiseConv2dNativeBackpropFilter",
+                                       "DepthwiseConv2dNativeBackpropInput"};
+  return names->count(op) != 0;
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,28 @@
+// Facts about TensorFlow's ops that no list changes.
+#ifndef NPU_PRECISION_GRAPH_PASSES_OP_TRAITS_H_
+#define NPU_PRECISION_GRAPH_PASSES_OP_TRAITS_H_
+
+#include <string>
+
+#include "tensorflow/core/framework/op_def.pb.h"
+
+namespace npu_precision {
+
+// Has no precision opinion: constants, placeholders and arguments, variable reads, iterators.
+bool IsNeutralSource(const std::string& op);
+
+// Its dtype is never changed, whatever the lists say: neutral sources; ops with state (variables
+// and what reads or writes them, random numbers, queues); ops on references, resources or
+// variants; save, restore and summaries.
+bool IsNeverChanged(const tensorflow::OpDef& op_def);
+
+// Merge and the Enter or NextIteration that feed it are one value of one dtype.
+bool IsMerge(const std::string& op);
+bool FeedsLoopMerge(const std::string& op);
+
+// Multiplies matrices or convolves: what Ascend's cube unit computes.
+bool IsMatrixOrConvolution(const std::string& op);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_OP_TRAITS_H_

@@ -1,0 +1,64 @@
+#include "graph_passes/pipeline.h"
+
+#include "graph_passes/decide_precision.h"
+#include "graph_passes/fold_constants.h"
+#include "graph_passes/insert_casts.h"
+#include "graph_passes/mixlist_warnings.h"
+#include "graph_passes/plan_fused_ops.h"
+#include "graph_passes/verify_graph.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::Status;
+
+// Cube mode rounds the inputs of a fused op as it stands, and a mode that keeps every dtype has
+// nothing to split.
+bool SplitsFusedOps(ModeRule rule) {
+  return rule != ModeRule::kKeepOrigin && rule != ModeRule::kCube;
+}
+
+}  // namespace
+
+Status RunPipeline(const GraphDef& graph, const DecideContext& context,
+                   const PipelineOptions& options, GraphDef* out, Ledger* ledger) {
+  GraphView before;
+  TF_RETURN_IF_ERROR(GraphView::Build(graph, &before));
+
+  // Fused ops are planned with the decisions, not after them, because a gray neighbour must hear
+  // the same votes whether or not the remapper ran.
+  const bool fused = SplitsFusedOps(context.mode.rule) && HasFusedOps(graph);
+  GraphDef planned;
+  GraphView planned_view;
+  Decisions decisions;
+  if (fused) {
+    TF_RETURN_IF_ERROR(PlanFusedOps(graph, context, &planned, &planned_view, &decisions));
+  } else {
+    TF_RETURN_IF_ERROR(DecidePrecision(before, context, &decisions));
+  }
+  const GraphDef& decided = fused ? planned : graph;
+  const GraphView& view = fused ? planned_view : before;
+
+  if (decisions.ChangesAnything(view)) {
+    InsertCasts(decided, view, decisions, context, out);
+    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out));
+  } else {
+    *out = graph;
+  }
+
+  // After the casts, because it replaces the Casts that follow constants.
+  if (options.fold_constants) {
+    TF_RETURN_IF_ERROR(FoldConstants(context, out));
+    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out));
+  }
+
+  TF_RETURN_IF_ERROR(FillLedger(view, decisions, *out, context, options.details, ledger));
+  for (std::string& warning : UnmatchedWarnings(*context.lists, before, ledger->lowered)) {
+    ledger->warnings.push_back(std::move(warning));
+  }
+  return Status();
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,56 @@
+#include "graph_passes/verify_graph.h"
+
+#include "graph_passes/did_you_mean.h"
+#include "graph_passes/dtype_names.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::BaseType;
+using tensorflow::Status;
+using tensorflow::errors::Internal;
+
+Status VerifyEdges(const GraphView& view) {
+  for (int id = 0; id < view.size(); ++id) {
+    if (view.op_def(id) == nullptr) continue;
+    for (int k = 0; k < view.fanin(id).size(); ++k) {
+      const tensorflow::DataType produced = view.dtype(view.fanin(id)[k]);
+      const tensorflow::DataType consumed = view.inputs(id)[k].dtype;
+      if (produced == tensorflow::DT_INVALID || BaseType(produced) == BaseType(consumed)) continue;
+      return Internal("input ", k, " of node ", Quoted(view.node(id).name()), " is ",
+                      DtypeName(consumed), " but ",
+                      Quoted(view.node(view.fanin(id)[k].node).name()), " yields ",
+                      DtypeName(produced));
+    }
+  }
+  return Status();
+}
+
+Status VerifyPreserved(const GraphView& before, const GraphView& after, const std::string& name) {
+  const int old_id = before.IndexOf(name);
+  if (old_id < 0) return Status();
+  const int id = after.IndexOf(name);
+  if (id < 0) return Internal("preserved node ", Quoted(name), " is gone");
+  const auto old_outputs = before.outputs(old_id);
+  const auto outputs = after.outputs(id);
+  bool same = old_outputs.size() == outputs.size();
+  for (int p = 0; same && p < outputs.size(); ++p) same = old_outputs[p].dtype == outputs[p].dtype;
+  if (!same) return Internal("preserved node ", Quoted(name), " yields other dtypes");
+  return Status();
+}
+
+}  // namespace
+
+Status VerifyGraph(const GraphView& before, const std::set<std::string>& preserved,
+                   const tensorflow::GraphDef& after) {
+  GraphView view;
+  TF_RETURN_IF_ERROR(GraphView::Build(after, &view));
+  TF_RETURN_IF_ERROR(VerifyEdges(view));
+  for (const std::string& name : preserved) {
+    TF_RETURN_IF_ERROR(VerifyPreserved(before, view, name));
+  }
+  return Status();
+}
+
+}  // namespace npu_precision
