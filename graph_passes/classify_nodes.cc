@@ -16,15 +16,6 @@ using tensorflow::NodeDef;
 using tensorflow::OpDef;
 using tensorflow::Status;
 
-bool OpDefAllows(const OpDef& op_def, const TypeGroup& group, DataType dtype) {
-  const OpDef::AttrDef& attr = op_def.attr(group.attr);
-  if (!attr.has_allowed_values()) return true;
-  for (int allowed : attr.allowed_values().list().type()) {
-    if (allowed == dtype) return true;
-  }
-  return false;
-}
-
 bool PortsAllow(const std::map<int, FloatDtypes>& arguments, Span<Port> ports, int group,
                 DataType dtype) {
   for (const Port& port : ports) {

@@ -71,6 +71,11 @@ class Decider {
     const Wish keep_unlisted = {GroupState::kDecided, Vote::kKept, Reason::kUnlisted};
     switch (context_.mode.rule) {
       case ModeRule::kMix:
+        // A gray op whose float32 the target lacks has one way to run, whatever comes before it.
+        if (color == ListColor::kGray &&
+            !TargetAllows(view_, context_, id, group, tensorflow::DT_FLOAT)) {
+          return {GroupState::kDecided, Vote::kLowered, Reason::kTargetLacksFloat32};
+        }
         return WishByList(color);
       case ModeRule::kForceLow:
       case ModeRule::kForceFloat32:

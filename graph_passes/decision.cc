@@ -31,7 +31,6 @@ constexpr ReasonWord kReasons[] = {
     {Reason::kOriginKept, "origin_kept"},
     {Reason::kInputsRounded, "inputs_rounded"},
     {Reason::kNotMatrixOrConvolution, "not_matrix_or_convolution"},
-    {Reason::kOpaque, "unknown_op"},
 };
 
 }  // namespace

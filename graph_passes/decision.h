@@ -42,7 +42,6 @@ enum class Reason : unsigned char {
   kOriginKept,
   kInputsRounded,
   kNotMatrixOrConvolution,
-  kOpaque,
 };
 
 const char* VerdictName(Verdict verdict);

@@ -75,7 +75,9 @@ class Folder {
   std::vector<int> WayToConstant(int cast) const {
     std::vector<int> way;
     int id = view_.fanin(cast)[0].node;
-    while (!IsFixed(id) && !HasControlInputs(id) && view_.node(id).op() == "Identity") {
+    // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
+    while (static_cast<int>(way.size()) < view_.size() && !IsFixed(id) && !HasControlInputs(id) &&
+           view_.node(id).op() == "Identity") {
       way.push_back(id);
       id = view_.fanin(id)[0].node;
     }
@@ -89,8 +91,9 @@ class Folder {
     const std::vector<int> way = WayToConstant(cast);
     if (way.empty()) return;
     const NodeDef& constant = view_.node(way.back());
+    const auto value = constant.attr().find("value");
     Tensor from;
-    if (!from.FromProto(constant.attr().at("value").tensor())) return;
+    if (value == constant.attr().end() || !from.FromProto(value->second.tensor())) return;
     Tensor to(view_.outputs(cast)[0].dtype, from.shape());
     if (!ConvertConstant(from, &to)) return;
     NodeDef folded;

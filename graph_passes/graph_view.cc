@@ -15,12 +15,12 @@ using tensorflow::OpDef;
 using tensorflow::Status;
 using tensorflow::errors::InvalidArgument;
 
-// Finds the OpDef of each op type once: in the graph's own functions, then in TensorFlow.
+// Finds the OpDef of each op type once: in TensorFlow, then in the graph's own functions.
 class OpDefs {
  public:
   explicit OpDefs(const tensorflow::GraphDef& graph) {
     for (const auto& function : graph.library().function()) {
-      cache_[function.signature().name()] = &function.signature();
+      functions_[function.signature().name()] = &function.signature();
     }
   }
 
@@ -28,12 +28,16 @@ class OpDefs {
     const auto inserted = cache_.emplace(op, nullptr);
     if (!inserted.second) return inserted.first->second;
     const OpDef* op_def = nullptr;
-    if (!tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok()) op_def = nullptr;
+    if (!tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok()) {
+      const auto function = functions_.find(op);
+      op_def = function == functions_.end() ? nullptr : function->second;
+    }
     inserted.first->second = op_def;
     return op_def;
   }
 
  private:
+  std::unordered_map<std::string, const OpDef*> functions_;
   std::unordered_map<std::string, const OpDef*> cache_;
 };
 
@@ -119,7 +123,8 @@ Status GraphView::ConnectInputs() {
         return InvalidArgument("node ", Quoted(node.name()), ": data input ", Quoted(input),
                                " stands after a control input");
       }
-      if (op_defs_[producer] != nullptr && tensor.index() >= outputs(producer).size()) {
+      if (tensor.index() < 0 ||
+          (op_defs_[producer] != nullptr && tensor.index() >= outputs(producer).size())) {
         return InvalidArgument("node ", Quoted(node.name()), ": input ", Quoted(input),
                                " asks for an output that ", Quoted(graph_->node(producer).name()),
                                " does not have");

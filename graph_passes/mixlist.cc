@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -60,7 +61,7 @@ Status ParseEntry(const JsonDocument& document, const Json::Value& value, const 
   if (!entry->node_pattern->ok()) {
     return InvalidArgument(entry->place, ": ", Quoted(pattern),
                            " is not a regular expression in RE2's syntax: ",
-                           entry->node_pattern->error());
+                           absl::CHexEscape(entry->node_pattern->error()));
   }
   return Status();
 }

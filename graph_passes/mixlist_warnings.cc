@@ -15,8 +15,8 @@ bool IsRegistered(const std::string& op) {
   return tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok();
 }
 
-bool IsKnown(const MixlistEntry& entry, const IrNames& ir_names) {
-  if (entry.node_pattern != nullptr || ir_names.count(entry.text) != 0) return true;
+bool NamesAnOp(const MixlistEntry& entry) {
+  if (entry.node_pattern != nullptr) return true;
   for (const std::string& op : entry.ops) {
     if (IsRegistered(op)) return true;
   }
@@ -51,7 +51,13 @@ bool Matches(const MixlistEntry& entry, const std::unordered_set<std::string>& o
 std::vector<std::string> UnknownOpWarnings(const OpLists& lists, const IrNames& ir_names) {
   std::vector<std::string> warnings, names;
   for (const MixlistEntry& entry : lists.edits()) {
-    if (IsKnown(entry, ir_names)) continue;
+    if (NamesAnOp(entry)) continue;
+    if (ir_names.count(entry.text) != 0) {
+      warnings.push_back(absl::StrCat(entry.place, ": ", Quoted(entry.text),
+                                      " is an Ascend op that no op type of this TensorFlow "
+                                      "corresponds to, so it has no effect"));
+      continue;
+    }
     if (names.empty()) names = KnownNames(ir_names);
     warnings.push_back(absl::StrCat(entry.place, ": ", Quoted(entry.text),
                                     " is not an op type of TensorFlow or Ascend",
@@ -68,12 +74,17 @@ std::vector<std::string> UnmatchedWarnings(const OpLists& lists, const GraphView
     for (const std::string& op : OpsOf(view.node(id))) ops.insert(op);
   }
   std::vector<std::string> warnings;
+  int matched = 0;
   for (const MixlistEntry& entry : lists.edits()) {
-    if (Matches(entry, ops, view)) continue;
+    if (!NamesAnOp(entry)) continue;  // warned about already
+    if (Matches(entry, ops, view)) {
+      ++matched;
+      continue;
+    }
     warnings.push_back(absl::StrCat(entry.place, ": ", Quoted(entry.text),
                                     " matches no node of the graph"));
   }
-  if (lowered == 0 && warnings.size() == lists.edits().size()) return {};
+  if (lowered == 0 && matched == 0) return {};
   return warnings;
 }
 

@@ -10,10 +10,11 @@
 
 namespace npu_precision {
 
-// Entries that name no op type of TensorFlow or Ascend, each with a did-you-mean.
+// Entries that name no op type of this TensorFlow: unknown names, each with a did-you-mean, and
+// Ascend's ops that nothing here corresponds to.
 std::vector<std::string> UnknownOpWarnings(const OpLists& lists, const IrNames& ir_names);
 
-// Entries that match no node of the graph. Empty when none matches and `lowered` is 0: then the
+// Entries that name an op type or a pattern but match no node of the graph. Empty when none matches and `lowered` is 0: then the
 // graph is not the one the list was written for (an initializer, a small function).
 std::vector<std::string> UnmatchedWarnings(const OpLists& lists, const GraphView& view,
                                            int lowered);

@@ -18,7 +18,7 @@ using tensorflow::Status;
 using tensorflow::errors::InvalidArgument;
 
 // More ports than this no kernel has; the bound keeps a damaged count from asking for memory.
-constexpr int kMaxPorts = std::numeric_limits<short>::max();
+constexpr size_t kMaxPorts = std::numeric_limits<short>::max();
 
 int AttrIndex(const OpDef& op_def, const std::string& name) {
   for (int i = 0; i < op_def.attr_size(); ++i) {
@@ -62,7 +62,7 @@ class Describer {
       first_group_[i] = static_cast<int>(types_->groups.size());
       if (is_list) {
         if (value == nullptr || value->value_case() != AttrValue::kList ||
-            value->list().type_size() > kMaxPorts) {
+            static_cast<size_t>(value->list().type_size()) > kMaxPorts) {
           return BadAttr(node_, attr.name(), "a list of types");
         }
         for (int e = 0; e < value->list().type_size(); ++e) {
@@ -75,6 +75,7 @@ class Describer {
         }
         types_->groups.push_back({static_cast<short>(i), -1, value->type()});
       }
+      if (types_->groups.size() > kMaxPorts) return BadAttr(node_, attr.name(), "short enough");
     }
     return Status();
   }
@@ -88,16 +89,21 @@ class Describer {
       const bool is_list = !argument.type_list_attr().empty();
       if (is_list) {
         const int attr = AttrIndex(op_def_, argument.type_list_attr());
+        if (attr < 0) return BadAttr(node_, argument.type_list_attr(), "declared");
         group = first_group_[attr];
         count = 0;
         for (const TypeGroup& g : types_->groups) count += g.attr == attr ? 1 : 0;
       } else if (!argument.type_attr().empty()) {
-        group = first_group_[AttrIndex(op_def_, argument.type_attr())];
+        const int attr = AttrIndex(op_def_, argument.type_attr());
+        if (attr < 0 || first_group_[attr] < 0) {
+          return BadAttr(node_, argument.type_attr(), "declared as a type");
+        }
+        group = first_group_[attr];
       }
       if (!argument.number_attr().empty()) {
         const AttrValue* number = FindAttr(node_, op_def_, argument.number_attr());
         if (number == nullptr || number->value_case() != AttrValue::kI || number->i() < 0 ||
-            number->i() > kMaxPorts) {
+            number->i() > static_cast<int64_t>(kMaxPorts)) {
           return BadAttr(node_, argument.number_attr(), "a count");
         }
         count = number->i();
@@ -136,6 +142,15 @@ void SetGroupDtype(const OpDef& op_def, const TypeGroup& group, DataType dtype, 
   }
   if (value.value_case() != AttrValue::kList) value = attr.default_value();
   value.mutable_list()->set_type(group.element, dtype);
+}
+
+bool OpDefAllows(const OpDef& op_def, const TypeGroup& group, DataType dtype) {
+  const OpDef::AttrDef& attr = op_def.attr(group.attr);
+  if (!attr.has_allowed_values()) return true;
+  for (int allowed : attr.allowed_values().list().type()) {
+    if (allowed == dtype) return true;
+  }
+  return false;
 }
 
 std::string GroupName(const OpDef& op_def, const TypeGroup& group) {

@@ -41,6 +41,10 @@ tensorflow::Status DescribeTypes(const tensorflow::NodeDef& node, const tensorfl
 void SetGroupDtype(const tensorflow::OpDef& op_def, const TypeGroup& group,
                    tensorflow::DataType dtype, tensorflow::NodeDef* node);
 
+// Whether the OpDef allows `dtype` for `group`.
+bool OpDefAllows(const tensorflow::OpDef& op_def, const TypeGroup& group,
+                 tensorflow::DataType dtype);
+
 // "T", or "T[2]" for an element of a list.
 std::string GroupName(const tensorflow::OpDef& op_def, const TypeGroup& group);
 

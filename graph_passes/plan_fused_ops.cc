@@ -19,27 +19,22 @@ bool Changed(const Decision& decision) {
   return decision.verdict == Verdict::kLowered || decision.verdict == Verdict::kRaised;
 }
 
-// `node` with every group the mode changes set to the new dtype.
-NodeDef ChangedWhole(const GraphView& view, const DecideContext& context, int id) {
-  NodeDef node = view.node(id);
-  for (const TypeGroup& group : view.groups(id)) {
-    if (!context.Changes(group.dtype)) continue;
-    // The second type of a fused batch norm is that of its statistics.
-    if (view.op_def(id)->attr(group.attr).name() == "U") continue;
-    SetGroupDtype(*view.op_def(id), group, context.NewDtype(), &node);
-  }
-  return node;
+// Whether the mode changes `group` along with its fused node. The second type of a fused batch norm
+// is that of its statistics, which stay float32.
+bool ChangesWhole(const GraphView& view, const DecideContext& context, int id,
+                  const TypeGroup& group) {
+  return context.Changes(group.dtype) && view.op_def(id)->attr(group.attr).name() != "U";
 }
 
-bool OpDefAllowsAll(const GraphView& view, const DecideContext& context, int id) {
+// Whether there is a kernel for the fused node as a whole in the new dtype.
+bool HasChangedKernel(const GraphView& view, const DecideContext& context, int id) {
+  NodeDef node = view.node(id);
   for (const TypeGroup& group : view.groups(id)) {
-    const auto& attr = view.op_def(id)->attr(group.attr);
-    if (attr.name() == "U" || !attr.has_allowed_values()) continue;
-    bool allowed = false;
-    for (int dtype : attr.allowed_values().list().type()) allowed |= dtype == context.NewDtype();
-    if (!allowed) return false;
+    if (!ChangesWhole(view, context, id, group)) continue;
+    if (!OpDefAllows(*view.op_def(id), group, context.NewDtype())) return false;
+    SetGroupDtype(*view.op_def(id), group, context.NewDtype(), &node);
   }
-  return true;
+  return context.support->HasKernel(node);
 }
 
 // A fused batch norm of a contraction computes its statistics in the contraction's dtype, which
@@ -96,9 +91,8 @@ class Planner {
     if (changed == 0) return Form::kWholeKept;
     const int id = original_.IndexOf(expansion.fused);
     const bool whole = changed == expansion.parts.size() &&
-                       OpDefAllowsAll(original_, context_, id) &&
                        !LowersStatistics(original_.node(id)) &&
-                       context_.support->HasKernel(ChangedWhole(original_, context_, id));
+                       HasChangedKernel(original_, context_, id);
     return whole ? Form::kWholeChanged : Form::kParts;
   }
 
@@ -115,8 +109,8 @@ class Planner {
         tensorflow::DataType dtype = view.groups(id)[g].dtype;
         if (!whole) {
           dtype = of_parts_.group_dtypes[parts_.first_group(from) + g];
-        } else if (form->second == Form::kWholeChanged && context_.Changes(dtype) &&
-                   view.op_def(id)->attr(view.groups(id)[g].attr).name() != "U") {
+        } else if (form->second == Form::kWholeChanged &&
+                   ChangesWhole(view, context_, id, view.groups(id)[g])) {
           dtype = context_.NewDtype();
         }
         decisions->group_dtypes.push_back(dtype);

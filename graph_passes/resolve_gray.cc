@@ -54,6 +54,7 @@ class Resolver {
       queued_[id] = false;
       for (int g = 0; g < view_.groups(id).size(); ++g) Update(view_.first_group(id) + g);
     }
+    for (int g = 0; g < view_.num_groups(); ++g) groups_[g] = groups_[leader_[g]];
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include "graph_passes/did_you_mean.h"
 #include "graph_passes/dtype_names.h"
+#include "graph_passes/op_traits.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
@@ -14,7 +15,13 @@ using tensorflow::errors::Internal;
 Status VerifyEdges(const GraphView& view) {
   for (int id = 0; id < view.size(); ++id) {
     if (view.op_def(id) == nullptr) continue;
+    const bool is_merge = IsMerge(view.node(id).op());
     for (int k = 0; k < view.fanin(id).size(); ++k) {
+      const std::string& producer = view.node(view.fanin(id)[k].node).op();
+      if (producer == "NextIteration" && !is_merge) {
+        return Internal("node ", Quoted(view.node(id).name()), " (", view.node(id).op(),
+                        ") stands between a NextIteration and its Merge");
+      }
       const tensorflow::DataType produced = view.dtype(view.fanin(id)[k]);
       const tensorflow::DataType consumed = view.inputs(id)[k].dtype;
       if (produced == tensorflow::DT_INVALID || BaseType(produced) == BaseType(consumed)) continue;
