@@ -9,8 +9,7 @@ namespace npu_precision {
 void MeasureCasts(const tensorflow::grappler::GrapplerItem& item,
                   const tensorflow::GraphDef& optimized, Ledger* ledger) {
   if (ledger->cast_list.empty()) return;
-  const tensorflow::grappler::GrapplerItem after =
-      item.WithGraph(tensorflow::GraphDef(optimized));
+  const tensorflow::grappler::GrapplerItem after = item.WithGraph(tensorflow::GraphDef(optimized));
   tensorflow::grappler::GraphProperties properties(after);
   // Shapes are a help to the reader; without them the ledger says null.
   if (!properties.InferStatically(/*assume_valid_feeds=*/false).ok()) return;

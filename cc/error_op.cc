@@ -20,9 +20,7 @@ using tensorflow::NodeDef;
 REGISTER_OP("NpuPrecisionError")
     .Attr("message: string")
     .SetIsStateful()
-    .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) {
-      return tensorflow::Status();
-    })
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return tensorflow::Status(); })
     .Doc("Fails with InvalidArgument and `message`: what the user of npu_precision must mend.");
 
 class ErrorKernel : public tensorflow::OpKernel {
@@ -44,8 +42,7 @@ REGISTER_KERNEL_BUILDER(Name("NpuPrecisionError").Device(tensorflow::DEVICE_CPU)
 // The CPU of the task `device` is on. Grappler's graphs are placed: a node without a device dies.
 std::string CpuBeside(const std::string& device) {
   std::string task, rest;
-  if (device.empty() ||
-      !tensorflow::DeviceNameUtils::SplitDeviceName(device, &task, &rest)) {
+  if (device.empty() || !tensorflow::DeviceNameUtils::SplitDeviceName(device, &task, &rest)) {
     return device;
   }
   return absl::StrCat(task, "/device:CPU:0");

@@ -85,9 +85,9 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
                   item.NodesToPreserve(), optimized);
       return Status();
     }
-    WarnOnce(absl::StrCat("graph '", item.id,
-                          "' runs unchanged, in its own precision, because of an internal failure: ",
-                          text));
+    WarnOnce(absl::StrCat(
+        "graph '", item.id,
+        "' runs unchanged, in its own precision, because of an internal failure: ", text));
     return Status();
   }
 

@@ -49,8 +49,8 @@ Status CheckType(const ParameterType& parameter, const AttrValue& value) {
   const bool is_string = parameter.type == 's';
   if (value.value_case() == (is_string ? AttrValue::kS : AttrValue::kB)) return Status();
   return InvalidArgument(parameter.name, ": got ", MemberOf(value), ", expected ",
-                         is_string ? ".s (a string)" : ".b (a bool)",
-                         "; write parameter_map[\"", parameter.name, "\"].", parameter.type,
+                         is_string ? ".s (a string)" : ".b (a bool)", "; write parameter_map[\"",
+                         parameter.name, "\"].", parameter.type,
                          is_string ? " = b\"...\"" : " = True");
 }
 

@@ -124,8 +124,7 @@ Status ClassifyNodes(const GraphView& view, const DecideContext& context, NodeCl
 bool TargetAllows(const GraphView& view, const DecideContext& context, int id, int group,
                   DataType dtype) {
   const NodeDef& def = view.node(id);
-  const OpInfo* info =
-      context.lists->Info(OpsOf(def).front(), context.support->KindOf(def));
+  const OpInfo* info = context.lists->Info(OpsOf(def).front(), context.support->KindOf(def));
   if (info == nullptr) return true;
   return PortsAllow(info->inputs, view.inputs(id), group, dtype) &&
          PortsAllow(info->outputs, view.outputs(id), group, dtype);

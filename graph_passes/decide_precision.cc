@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/classify_nodes.h"
-#include "graph_passes/fused_ops.h"
 #include "graph_passes/dtype_names.h"
+#include "graph_passes/fused_ops.h"
 #include "graph_passes/marks.h"
 #include "graph_passes/op_traits.h"
 #include "graph_passes/resolve_gray.h"
@@ -277,8 +277,8 @@ class Decider {
         const tensorflow::DataType dtype = view_.groups(id)[g].dtype;
         if (TargetAllows(view_, context_, id, g, dtype)) continue;
         if (unsupported.size() < kMostNodesNamed) {
-          unsupported.push_back(absl::StrCat(view_.node(id).name(), " (", view_.node(id).op(),
-                                             ", ", DtypeName(dtype), ")"));
+          unsupported.push_back(absl::StrCat(view_.node(id).name(), " (", view_.node(id).op(), ", ",
+                                             DtypeName(dtype), ")"));
         }
         ++count;
         break;

@@ -57,9 +57,9 @@ struct Decision {
 };
 
 struct Decisions {
-  std::vector<Decision> nodes;                      // by node id
-  std::vector<tensorflow::DataType> group_dtypes;   // by the view's group numbers
-  std::vector<InputPort> rounded_inputs;            // cube mode: inputs to round to the low type
+  std::vector<Decision> nodes;                     // by node id
+  std::vector<tensorflow::DataType> group_dtypes;  // by the view's group numbers
+  std::vector<InputPort> rounded_inputs;           // cube mode: inputs to round to the low type
 
   bool ChangesAnything(const GraphView& view) const;
 };

@@ -37,8 +37,8 @@ size_t EditDistance(const std::string& a, const std::string& b, size_t limit) {
 
 std::string Quoted(const std::string& text) {
   if (text.size() <= kLongestQuote) return absl::StrCat("'", absl::CHexEscape(text), "'");
-  return absl::StrCat("'", absl::CHexEscape(text.substr(0, kLongestQuote)), "...' (",
-                      text.size(), " bytes)");
+  return absl::StrCat("'", absl::CHexEscape(text.substr(0, kLongestQuote)), "...' (", text.size(),
+                      " bytes)");
 }
 
 std::string DidYouMean(const std::string& given, const std::vector<std::string>& candidates) {

@@ -111,9 +111,9 @@ class Expander {
     size_t next = 2;
     for (const std::string& fused : FusedNames(node_)) {
       const std::string op = OpOfFused(fused);
-      const size_t arguments = fused == "FusedBatchNorm"                  ? 4
+      const size_t arguments = fused == "FusedBatchNorm"              ? 4
                                : fused == "BiasAdd" || fused == "Add" ? 1
-                                                                          : 0;
+                                                                      : 0;
       if (op.empty() || next + arguments > data_.size()) return false;
       std::vector<std::string> inputs = {Last()};
       for (size_t i = 0; i < arguments; ++i) inputs.push_back(data_[next++]);

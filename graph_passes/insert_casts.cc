@@ -90,10 +90,10 @@ class Rewriter {
 
   void Mark(int id, NodeDef* node) const {
     const Decision& decision = decisions_.nodes[id];
-    MarkDecision({VerdictName(decision.verdict), ListColorName(decision.listing.color),
-                  ReasonName(decision.reason),
-                  decision.cause < 0 ? "" : view_.node(decision.cause).name()},
-                 node);
+    MarkDecision(
+        {VerdictName(decision.verdict), ListColorName(decision.listing.color),
+         ReasonName(decision.reason), decision.cause < 0 ? "" : view_.node(decision.cause).name()},
+        node);
   }
 
   void ConnectInput(int id, int k) {
@@ -133,8 +133,7 @@ class Rewriter {
     const auto found = casts_.find(key);
     if (found != casts_.end()) return found->second;
     const std::string name =
-        Unique(absl::StrCat(producer.name(), "/npu_cast_", from.port, "_",
-                            DtypeName(wanted)));
+        Unique(absl::StrCat(producer.name(), "/npu_cast_", from.port, "_", DtypeName(wanted)));
     const std::string& device =
         producer.device().empty() ? view_.node(consumer).device() : producer.device();
     AddCast(name, InputName(from), dtype, wanted, device);

@@ -13,13 +13,13 @@ Status ParseIrNames(const std::string& file, const std::string& text, IrNames* n
   for (const std::string& name : document.root.getMemberNames()) {
     const Json::Value& ops = document.root[name];
     if (!ops.isArray()) {
-      return tensorflow::errors::InvalidArgument(document.PlaceOf(ops), ": got ",
-                                                 JsonTypeName(ops), ", expected a list of strings");
+      return tensorflow::errors::InvalidArgument(document.PlaceOf(ops), ": got ", JsonTypeName(ops),
+                                                 ", expected a list of strings");
     }
     for (const Json::Value& op : ops) {
       if (!op.isString()) {
-        return tensorflow::errors::InvalidArgument(document.PlaceOf(op), ": got ",
-                                                   JsonTypeName(op), ", expected a string");
+        return tensorflow::errors::InvalidArgument(document.PlaceOf(op), ": got ", JsonTypeName(op),
+                                                   ", expected a string");
       }
       (*names)[name].push_back(op.asString());
     }

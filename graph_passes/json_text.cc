@@ -19,7 +19,8 @@ using tensorflow::errors::InvalidArgument;
 std::string Place(const JsonDocument& document, size_t offset) {
   const auto begin = document.text.begin();
   const auto end = begin + std::min(offset, document.text.size());
-  const auto line_start = std::find(std::make_reverse_iterator(end), document.text.rend(), '\n').base();
+  const auto line_start =
+      std::find(std::make_reverse_iterator(end), document.text.rend(), '\n').base();
   return absl::StrCat(document.file, ":", 1 + std::count(begin, end, '\n'), ":",
                       1 + (end - line_start));
 }

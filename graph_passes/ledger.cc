@@ -47,10 +47,10 @@ LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions,
   for (int g = 0; g < view.groups(id).size(); ++g) {
     const TypeGroup& group = view.groups(id)[g];
     const DataType after = decisions.group_dtypes[view.first_group(id) + g];
-    node.dtypes.push_back({GroupName(*view.op_def(id), group),
-                           changed_now ? DtypeName(group.dtype)
-                                       : DtypeBefore(decision.verdict, after, context),
-                           DtypeName(after)});
+    node.dtypes.push_back(
+        {GroupName(*view.op_def(id), group),
+         changed_now ? DtypeName(group.dtype) : DtypeBefore(decision.verdict, after, context),
+         DtypeName(after)});
   }
   return node;
 }

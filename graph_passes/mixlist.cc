@@ -70,16 +70,15 @@ Status ParseList(const JsonDocument& document, const Json::Value& list, ListColo
                  const IrNames& ir_names, std::vector<MixlistEntry>* entries) {
   if (!list.isObject()) {
     return InvalidArgument(document.PlaceOf(list), ": ", ListKey(color), ": got ",
-                           JsonTypeName(list),
-                           ", expected an object with to-add and to-remove");
+                           JsonTypeName(list), ", expected an object with to-add and to-remove");
   }
   TF_RETURN_IF_ERROR(CheckKeys(document, list, EditKeys()));
   for (const std::string& key : EditKeys()) {
     if (!list.isMember(key)) continue;
     const Json::Value& values = list[key];
     if (!values.isArray()) {
-      return InvalidArgument(document.PlaceOf(values), ": ", key, " of ", ListKey(color),
-                             ": got ", JsonTypeName(values), ", expected a list of strings");
+      return InvalidArgument(document.PlaceOf(values), ": ", key, " of ", ListKey(color), ": got ",
+                             JsonTypeName(values), ", expected a list of strings");
     }
     for (const Json::Value& value : values) {
       MixlistEntry entry;

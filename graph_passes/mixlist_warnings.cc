@@ -81,8 +81,8 @@ std::vector<std::string> UnmatchedWarnings(const OpLists& lists, const GraphView
       ++matched;
       continue;
     }
-    warnings.push_back(absl::StrCat(entry.place, ": ", Quoted(entry.text),
-                                    " matches no node of the graph"));
+    warnings.push_back(
+        absl::StrCat(entry.place, ": ", Quoted(entry.text), " matches no node of the graph"));
   }
   if (lowered == 0 && matched == 0) return {};
   return warnings;

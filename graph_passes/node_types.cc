@@ -110,8 +110,7 @@ class Describer {
       }
       for (int64_t i = 0; i < count; ++i) {
         const int bound = is_list ? group + static_cast<int>(i) : group;
-        const DataType dtype =
-            bound == kFixedDtype ? argument.type() : types_->groups[bound].dtype;
+        const DataType dtype = bound == kFixedDtype ? argument.type() : types_->groups[bound].dtype;
         ports->push_back({dtype, static_cast<short>(bound), static_cast<short>(a)});
       }
     }

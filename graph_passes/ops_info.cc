@@ -18,12 +18,11 @@ using tensorflow::errors::InvalidArgument;
 
 const std::vector<std::string>& DtypeNames() {
   static const auto* names = new std::vector<std::string>{
-      "bfloat16", "bool",     "complex128", "complex32",     "complex64",   "double",
-      "float",    "float16",  "float32",    "float64",       "float8_e4m3fn", "float8_e5m2",
-      "hifloat8", "int1",     "int16",      "int2",          "int32",       "int4",
-      "int64",    "int8",     "qint16",     "qint32",        "qint8",       "quint16",
-      "quint8",   "resource", "string",     "uint1",         "uint16",      "uint32",
-      "uint64",   "uint8",    "variant"};
+      "bfloat16", "bool",    "complex128", "complex32",     "complex64",   "double",   "float",
+      "float16",  "float32", "float64",    "float8_e4m3fn", "float8_e5m2", "hifloat8", "int1",
+      "int16",    "int2",    "int32",      "int4",          "int64",       "int8",     "qint16",
+      "qint32",   "qint8",   "quint16",    "quint8",        "resource",    "string",   "uint1",
+      "uint16",   "uint32",  "uint64",     "uint8",         "variant"};
   return *names;
 }
 
@@ -68,9 +67,9 @@ Status ParseColor(const JsonDocument& document, const Json::Value& entry, ListCo
   } else if (flag.isString() && flag.asString() == "false") {
     *color = ListColor::kBlack;
   } else {
-    return InvalidArgument(document.PlaceOf(flag), ": precision_reduce.flag: got ",
-                           JsonTypeName(flag),
-                           ", expected \"true\" (white) or \"false\" (black); leave it out for gray");
+    return InvalidArgument(
+        document.PlaceOf(flag), ": precision_reduce.flag: got ", JsonTypeName(flag),
+        ", expected \"true\" (white) or \"false\" (black); leave it out for gray");
   }
   return Status();
 }

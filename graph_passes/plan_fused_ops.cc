@@ -54,8 +54,8 @@ class Planner {
   Status Run(GraphDef* planned, GraphView* view, Decisions* decisions) {
     TF_RETURN_IF_ERROR(GraphView::Build(graph_, &original_));
     std::vector<Expansion> expansions;
-    ExpandFusedOps(graph_, [this](const NodeDef& node) { return MaySplit(node); }, &expanded_,
-                   &expansions);
+    ExpandFusedOps(
+        graph_, [this](const NodeDef& node) { return MaySplit(node); }, &expanded_, &expansions);
     TF_RETURN_IF_ERROR(GraphView::Build(expanded_, &parts_));
     TF_RETURN_IF_ERROR(DecidePrecision(parts_, context_, &of_parts_));
     for (const Expansion& expansion : expansions) forms_[expansion.fused] = FormOf(expansion);
@@ -90,8 +90,7 @@ class Planner {
     }
     if (changed == 0) return Form::kWholeKept;
     const int id = original_.IndexOf(expansion.fused);
-    const bool whole = changed == expansion.parts.size() &&
-                       !LowersStatistics(original_.node(id)) &&
+    const bool whole = changed == expansion.parts.size() && !LowersStatistics(original_.node(id)) &&
                        HasChangedKernel(original_, context_, id);
     return whole ? Form::kWholeChanged : Form::kParts;
   }
@@ -101,8 +100,8 @@ class Planner {
     for (int id = 0; id < view.size(); ++id) {
       const auto form = forms_.find(view.node(id).name());
       const bool whole = form != forms_.end() && form->second != Form::kParts;
-      const int from = whole ? root_.at(view.node(id).name())
-                             : parts_.IndexOf(view.node(id).name());
+      const int from =
+          whole ? root_.at(view.node(id).name()) : parts_.IndexOf(view.node(id).name());
       decisions->nodes[id] = of_parts_.nodes[from];
       decisions->nodes[id].cause = Cause(view, of_parts_.nodes[from].cause);
       for (int g = 0; g < view.groups(id).size(); ++g) {

@@ -51,8 +51,8 @@ const PrecisionMode* Find(const std::string& name) {
 
 Status UnknownMode(const char* parameter, const std::string& name,
                    const std::vector<std::string>& allowed) {
-  return tensorflow::errors::InvalidArgument(parameter, ": got ", Quoted(name), ", expected one of ",
-                                             absl::StrJoin(allowed, ", "),
+  return tensorflow::errors::InvalidArgument(parameter, ": got ", Quoted(name),
+                                             ", expected one of ", absl::StrJoin(allowed, ", "),
                                              DidYouMean(name, allowed));
 }
 

@@ -126,8 +126,8 @@ void ResolveGray(const GraphView& view, const std::vector<int>& leader,
 }
 
 Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
-            const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id,
-            int index, int* voter) {
+            const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id, int index,
+            int* voter) {
   const OutputPort direct = view.fanin(id)[index];
   const OutputPort port = ThroughInsertedCasts(view, direct);
   *voter = port.node;

@@ -37,8 +37,8 @@ void ResolveGray(const GraphView& view, const std::vector<int>& leader,
 // What the producer of input `index` of node `id` says, given the states; `voter` is its node id
 // (Casts this optimizer inserted are looked through).
 Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
-            const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id,
-            int index, int* voter);
+            const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id, int index,
+            int* voter);
 
 // Merge, and the Enter and NextIteration nodes that feed it, in one class each.
 std::vector<int> ClassLeaders(const GraphView& view);
