@@ -66,12 +66,12 @@ class Classifier {
     return Reason::kNone;
   }
 
-  // Marks the groups that the OpDef, the target and the device's kernels allow to change, one
-  // after the other, each with those before it changed. Returns why there is none, or kNone.
+  // Marks the groups that the OpDef, the target and the device's kernels allow to change: all that
+  // may, where one kernel takes them all, else each that can change besides those before it.
+  // Returns why there is none, or kNone.
   Reason FindChangeableGroups(int id) {
-    const OpDef& op_def = *view_.op_def(id);
     Reason reason = Reason::kFixedDtype;
-    std::vector<int> changeable;
+    std::vector<int> allowed, changeable;
     for (int g = 0; g < view_.groups(id).size(); ++g) {
       const TypeGroup& group = view_.groups(id)[g];
       if (!context_.Changes(group.dtype)) continue;
@@ -80,10 +80,12 @@ class Classifier {
         continue;
       }
       reason = Reason::kNoKernel;
-      if (!OpDefAllows(op_def, group, context_.NewDtype())) continue;
-      changeable.push_back(g);
-      if (HasKernel(id, changeable)) continue;
-      changeable.pop_back();
+      if (OpDefAllows(*view_.op_def(id), group, context_.NewDtype())) allowed.push_back(g);
+    }
+    if (!allowed.empty() && HasKernel(id, allowed)) changeable = allowed;
+    for (size_t i = 0; changeable.size() < allowed.size() && i < allowed.size(); ++i) {
+      changeable.push_back(allowed[i]);
+      if (!HasKernel(id, changeable)) changeable.pop_back();
     }
     for (int g : changeable) classes_->can_change[view_.first_group(id) + g] = true;
     return changeable.empty() ? reason : Reason::kNone;

@@ -54,7 +54,7 @@ class Decider {
     }
     TF_RETURN_IF_ERROR(ClassifyNodes(view_, context_, &classes_));
     if (context_.mode.rule == ModeRule::kKeepOrigin) TF_RETURN_IF_ERROR(CheckOriginSupported());
-    leader_ = ClassLeaders(view_);
+    leader_ = ClassLeaders(view_, classes_.can_change);
     groups_.resize(view_.num_groups());
     for (int id = 0; id < view_.size(); ++id) WishFor(id);
     AgreeInClasses();

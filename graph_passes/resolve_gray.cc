@@ -28,6 +28,57 @@ std::unordered_map<int, std::vector<int>> SharedClasses(const std::vector<int>& 
   return members;
 }
 
+// Union-find over group numbers; the smallest number of a class leads it.
+class Classes {
+ public:
+  explicit Classes(int size) : leader_(size) {
+    for (int g = 0; g < size; ++g) leader_[g] = g;
+  }
+
+  void Join(int a, int b) {
+    a = Find(a);
+    b = Find(b);
+    leader_[std::max(a, b)] = std::min(a, b);
+  }
+
+  std::vector<int> Leaders() {
+    for (int g = 0; g < static_cast<int>(leader_.size()); ++g) leader_[g] = Find(g);
+    return leader_;
+  }
+
+ private:
+  int Find(int g) {
+    while (leader_[g] != g) g = leader_[g] = leader_[leader_[g]];
+    return g;
+  }
+
+  std::vector<int> leader_;
+};
+
+void JoinPlainAttributes(const GraphView& view, const std::vector<bool>& can_change, int id,
+                         Classes* classes) {
+  int first = -1;
+  for (int g = 0; g < view.groups(id).size(); ++g) {
+    const int group = view.first_group(id) + g;
+    if (view.groups(id)[g].element >= 0 || !can_change[group]) continue;
+    if (first >= 0) classes->Join(first, group);
+    first = group;
+  }
+}
+
+void JoinLoop(const GraphView& view, int merge, Classes* classes) {
+  for (int k = 0; k < view.inputs(merge).size(); ++k) {
+    const OutputPort producer = view.fanin(merge)[k];
+    if (view.op_def(producer.node) == nullptr) continue;
+    if (!FeedsLoopMerge(view.node(producer.node).op())) continue;
+    const Port& output = view.outputs(producer.node)[producer.port];
+    const Port& input = view.inputs(merge)[k];
+    if (output.group == kFixedDtype || input.group == kFixedDtype) continue;
+    classes->Join(view.first_group(producer.node) + output.group,
+                  view.first_group(merge) + input.group);
+  }
+}
+
 class Resolver {
  public:
   Resolver(const GraphView& view, const std::vector<int>& leader, tensorflow::DataType low_type,
@@ -140,28 +191,13 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
   return IsNeutralSource(view.node(port.node).op()) ? Vote::kUnknown : Vote::kKept;
 }
 
-std::vector<int> ClassLeaders(const GraphView& view) {
-  std::vector<int> leader(view.num_groups());
-  for (int g = 0; g < view.num_groups(); ++g) leader[g] = g;
-  const auto find = [&leader](int g) {
-    while (leader[g] != g) g = leader[g] = leader[leader[g]];
-    return g;
-  };
+std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change) {
+  Classes classes(view.num_groups());
   for (int id = 0; id < view.size(); ++id) {
-    if (!IsMerge(view.node(id).op()) || view.op_def(id) == nullptr) continue;
-    for (int k = 0; k < view.inputs(id).size(); ++k) {
-      const OutputPort producer = view.fanin(id)[k];
-      if (!FeedsLoopMerge(view.node(producer.node).op())) continue;
-      const Port& output = view.outputs(producer.node)[producer.port];
-      const Port& input = view.inputs(id)[k];
-      if (output.group == kFixedDtype || input.group == kFixedDtype) continue;
-      const int a = find(view.first_group(producer.node) + output.group);
-      const int b = find(view.first_group(id) + input.group);
-      leader[std::max(a, b)] = std::min(a, b);
-    }
+    JoinPlainAttributes(view, can_change, id, &classes);
+    if (view.op_def(id) != nullptr && IsMerge(view.node(id).op())) JoinLoop(view, id, &classes);
   }
-  for (int g = 0; g < view.num_groups(); ++g) leader[g] = find(g);
-  return leader;
+  return classes.Leaders();
 }
 
 }  // namespace npu_precision

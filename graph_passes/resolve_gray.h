@@ -40,8 +40,9 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
             const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id, int index,
             int* voter);
 
-// Merge, and the Enter and NextIteration nodes that feed it, in one class each.
-std::vector<int> ClassLeaders(const GraphView& view);
+// One class each: Merge with the Enter and NextIteration nodes that feed it; and the plain type
+// attributes of one node that can change, because kernels exist for all of them changed.
+std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change);
 
 }  // namespace npu_precision
 

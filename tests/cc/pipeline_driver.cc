@@ -1,0 +1,88 @@
+// Runs the passes alone: no Grappler, no kernels, lists and abilities as the test says.
+//
+// Usage: pipeline_driver GRAPH.pb LISTS.json MODE PRESERVED UNSUPPORTED OUT.pb
+//   LISTS.json   an ops-info file, used for every device
+//   PRESERVED    node names, separated by commas, or ""
+//   UNSUPPORTED  op types that have no kernel in the low types, separated by commas, or ""
+// Prints the ledger as JSON and writes the rewritten GraphDef. On an error: its text, status 1.
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_split.h"
+#include "cc/tf_compat.h"
+#include "graph_passes/node_types.h"
+#include "graph_passes/pipeline.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace npu_precision {
+namespace {
+
+std::set<std::string> Names(const std::string& list) {
+  return absl::StrSplit(list, ',', absl::SkipEmpty());
+}
+
+std::string Content(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// Supports everything in float32, and in the low types all but the ops it was told.
+class FakeSupport : public DtypeSupport {
+ public:
+  explicit FakeSupport(std::set<std::string> unsupported) : unsupported_(std::move(unsupported)) {}
+
+  bool HasKernel(const tensorflow::NodeDef& node) const override {
+    const tensorflow::OpDef* op_def = nullptr;
+    NodeTypes types;
+    if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op_def).ok()) return false;
+    if (!DescribeTypes(node, *op_def, &types).ok()) return false;
+    bool low = false;
+    for (const TypeGroup& group : types.groups) low |= group.dtype != tensorflow::DT_FLOAT;
+    return !low || unsupported_.count(node.op()) == 0;
+  }
+  DeviceKind KindOf(const tensorflow::NodeDef&) const override { return DeviceKind::kOther; }
+
+ private:
+  const std::set<std::string> unsupported_;
+};
+
+tensorflow::Status Run(char** argv) {
+  tensorflow::GraphDef graph, out;
+  if (!graph.ParseFromString(Content(argv[1]))) {
+    return tensorflow::errors::InvalidArgument("not a GraphDef: ", argv[1]);
+  }
+  OpsInfo ops;
+  TF_RETURN_IF_ERROR(ParseOpsInfo(argv[2], Content(argv[2]), IrNames(), &ops));
+  OpLists lists;
+  lists.AddOpsInfo(DeviceKind::kOther, std::move(ops), true);
+  const FakeSupport support(Names(argv[5]));
+  DecideContext context;
+  TF_RETURN_IF_ERROR(ParsePrecisionMode(argv[3], &context.mode));
+  context.lists = &lists;
+  context.support = &support;
+  context.preserved = Names(argv[4]);
+  PipelineOptions options;
+  options.details = true;
+  Ledger ledger;
+  TF_RETURN_IF_ERROR(RunPipeline(graph, context, options, &out, &ledger));
+  std::ofstream(argv[6], std::ios::binary) << out.SerializeAsString();
+  std::cout << LedgerJson(ledger);
+  return tensorflow::Status();
+}
+
+}  // namespace
+}  // namespace npu_precision
+
+int main(int argc, char** argv) {
+  if (argc != 7) {
+    std::cerr << "expected 6 arguments, got " << argc - 1 << "\n";
+    return 2;
+  }
+  const tensorflow::Status status = npu_precision::Run(argv);
+  if (status.ok()) return 0;
+  std::cerr << npu_precision::StatusText(status) << "\n";
+  return 1;
+}
