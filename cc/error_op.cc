@@ -61,6 +61,17 @@ NodeDef* AddNode(const std::string& name, const std::string& op, const std::stri
   return node;
 }
 
+// Function bodies refuse a control edge into a _Retval, so its value waits before it: after:
+// ret/npu_wait = Identity(value), ret = _Retval(ret/npu_wait).
+void WaitBeforeReturn(int index, const std::string& wait, tensorflow::GraphDef* graph) {
+  const std::string name = absl::StrCat(graph->node(index).name(), "/npu_wait");
+  NodeDef* before = AddNode(name, "Identity", graph->node(index).device(), graph);
+  (*before->mutable_attr())["T"] = graph->node(index).attr().at("T");
+  before->add_input(graph->node(index).input(0));
+  before->add_input(wait);
+  graph->mutable_node(index)->set_input(0, name);
+}
+
 // A control edge into a loop would never arrive there, so the value waits once it is outside:
 // before: exit = Exit. After: exit/npu_exit = Exit, exit = Identity(exit/npu_exit).
 void WaitOutsideLoop(int index, const std::string& wait, tensorflow::GraphDef* graph) {
@@ -79,7 +90,7 @@ void FailWhenRun(const std::string& message, const std::unordered_set<std::strin
                  tensorflow::GraphDef* graph) {
   constexpr char kName[] = "npu_precision_error";
   for (const NodeDef& node : graph->node()) {
-    if (node.op() == kErrorOp) return;  // the second of Grappler's two rounds
+    if (node.op() == kErrorOp) return;  // an offline rewrite's result, rewritten again
   }
   std::string device;
   const int size = graph->node_size();
@@ -92,7 +103,9 @@ void FailWhenRun(const std::string& message, const std::unordered_set<std::strin
   for (int i = 0; i < size; ++i) {
     const NodeDef& node = graph->node(i);
     if (preserved.count(node.name()) == 0 || IsInput(node.op())) continue;
-    if (node.op() == "Exit") {
+    if (node.op() == "_Retval" || node.op() == "_DeviceRetval") {
+      WaitBeforeReturn(i, wait, graph);
+    } else if (node.op() == "Exit") {
       WaitOutsideLoop(i, wait, graph);
     } else {
       graph->mutable_node(i)->add_input(wait);

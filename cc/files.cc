@@ -1,6 +1,10 @@
 #include "cc/files.h"
 
+#include <errno.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -61,18 +65,27 @@ Status ListJsonFiles(const std::string& parameter, const std::string& path,
                          " has no .json file; expected ops-info JSON files");
 }
 
-Status WriteFile(const std::string& path, const std::string& content) {
+Status WriteNewJson(const std::string& parameter, const std::string& folder,
+                    const std::string& stem, const std::string& content, std::string* path) {
   Env* env = Env::Default();
-  const std::string temporary = absl::StrCat(path, ".partial");
-  TF_RETURN_IF_ERROR(tensorflow::WriteStringToFile(env, temporary, content));
-  return env->RenameFile(temporary, path);
-}
-
-Status MakeFolder(const std::string& parameter, const std::string& path) {
-  const Status status = Env::Default()->RecursivelyCreateDir(path);
-  if (status.ok() && Env::Default()->IsDirectory(path).ok()) return Status();
-  return InvalidArgument(parameter, ": cannot make folder ", Quoted(path), ": ",
-                         StatusText(status));
+  Status status = env->RecursivelyCreateDir(folder);
+  const std::string temporary =
+      tensorflow::io::JoinPath(folder, absl::StrCat(".", stem, ".", getpid(), ".partial"));
+  if (status.ok()) status = tensorflow::WriteStringToFile(env, temporary, content);
+  if (!status.ok()) {
+    return InvalidArgument(parameter, ": cannot write into folder ", Quoted(folder), ": ",
+                           StatusText(status));
+  }
+  int error = EEXIST;
+  for (int i = 1; error == EEXIST; ++i) {
+    *path = tensorflow::io::JoinPath(
+        folder, absl::StrCat(stem, "-", absl::Dec(i, absl::kZeroPad4), ".json"));
+    // Unlike a rename, a link never replaces a file that another process has just written.
+    error = link(temporary.c_str(), path->c_str()) == 0 ? 0 : errno;
+  }
+  unlink(temporary.c_str());
+  if (error == 0) return Status();
+  return InvalidArgument(parameter, ": cannot write ", Quoted(*path), ": ", std::strerror(error));
 }
 
 }  // namespace npu_precision

@@ -18,11 +18,12 @@ tensorflow::Status ReadFile(const std::string& parameter, const std::string& pat
 tensorflow::Status ListJsonFiles(const std::string& parameter, const std::string& path,
                                  std::vector<std::string>* files);
 
-// Writes `content` to a temporary name beside `path`, then renames it.
-tensorflow::Status WriteFile(const std::string& path, const std::string& content);
-
-// Makes folder `path` if there is none.
-tensorflow::Status MakeFolder(const std::string& parameter, const std::string& path);
+// Writes `content`, whole or not at all, to the first of FOLDER/STEM-0001.json, -0002 ... that does
+// not exist, also when other processes write there; `path` gets its name. Makes the folder if there
+// is none.
+tensorflow::Status WriteNewJson(const std::string& parameter, const std::string& folder,
+                                const std::string& stem, const std::string& content,
+                                std::string* path);
 
 }  // namespace npu_precision
 

@@ -11,11 +11,11 @@
 #include "cc/cast_bytes.h"
 #include "cc/error_op.h"
 #include "cc/kernel_support.h"
+#include "cc/log_once.h"
 #include "cc/parameters.h"
 #include "cc/report.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
-#include "cc/warn_once.h"
 #include "graph_passes/pipeline.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
@@ -73,7 +73,15 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     return Status();
   }
 
+  // Grappler runs its whole list twice over a graph, with one object of each optimizer. The first
+  // time decides: what the remapper fuses in between has lost the names and marks that decisions
+  // go by.
   Status Optimize(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) override {
+    if (decided_) {
+      *optimized = item.graph;
+      return Status();
+    }
+    decided_ = true;
     Status status = user_error_;
     if (status.ok()) status = Rewrite(cluster, item, optimized);
     if (status.ok()) return status;
@@ -102,35 +110,37 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     PipelineOptions options;
     options.fold_constants = parameters_.fold_constants;
     options.details = !parameters_.report_dir.empty();
+    std::string report;
     Ledger ledger;
     ledger.graph = item.id;
     ledger.options = parameters_.given;
     ledger.warnings = list_warnings_;
     TF_RETURN_IF_ERROR(RunPipeline(item.graph, context, options, optimized, &ledger));
     for (const std::string& warning : ledger.warnings) WarnOnce(warning);
+    for (const LedgerMapping& mapping : ledger.mappings) {
+      InformOnce(absl::StrCat(mapping.place, ": ", mapping.entry, " stands for ",
+                              absl::StrJoin(mapping.ops, ", ")));
+    }
     if (options.details) {
       MeasureCasts(item, *optimized, &ledger);
-      TF_RETURN_IF_ERROR(report_.Write(parameters_.report_dir, ledger));
+      TF_RETURN_IF_ERROR(WriteReport(parameters_.report_dir, ledger, &report));
     }
-    Tell(ledger);
+    Tell(ledger, report);
     return Status();
   }
 
-  // Grappler's rounds repeat the optimizer on one graph; the second line would say the same.
-  void Tell(const Ledger& ledger) {
-    if (ledger.float_nodes == 0 || told_) return;
-    told_ = true;
+  void Tell(const Ledger& ledger, const std::string& report) {
+    if (ledger.float_nodes == 0) return;
     LOG(INFO) << "npu_precision: " << LedgerSummary(ledger) << " in graph '" << ledger.graph
               << "' (" << parameters_.mode.name << ", " << parameters_.target << ")"
-              << (report_.path().empty() ? "" : absl::StrCat(", ledger: ", report_.path()));
+              << (report.empty() ? "" : absl::StrCat(", ledger: ", report));
   }
 
   Parameters parameters_;
   OpLists lists_;
   std::vector<std::string> list_warnings_;
   Status user_error_;
-  Report report_;
-  bool told_ = false;
+  bool decided_ = false;
 };
 
 REGISTER_GRAPH_OPTIMIZER_AS(NpuOptimizer, "NpuOptimizer");

@@ -8,17 +8,9 @@
 
 namespace npu_precision {
 
-class Report {
- public:
-  // Writes the ledger into `folder`, made if need be, under a name that no other file there has.
-  // A later call replaces this report's own file: Grappler's rounds are one story.
-  tensorflow::Status Write(const std::string& folder, const Ledger& ledger);
-
-  const std::string& path() const { return path_; }  // "" before the first Write
-
- private:
-  std::string path_;
-};
+// Writes the ledger into `folder`, made if need be, under a name that no other file there has;
+// `path` gets the file's.
+tensorflow::Status WriteReport(const std::string& folder, const Ledger& ledger, std::string* path);
 
 }  // namespace npu_precision
 

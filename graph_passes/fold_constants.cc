@@ -3,6 +3,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "absl/strings/strip.h"
 #include "graph_passes/graph_view.h"
 #include "graph_passes/marks.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -46,6 +47,11 @@ class Folder {
       data_uses_[id] = view_.fanout(id).size();
       for (const std::string& input : view_.node(id).input()) {
         if (input[0] == '^') pinned_.insert(view_.IndexOf(input.substr(1)));
+      }
+      const auto colocation = view_.node(id).attr().find("_class");
+      if (colocation == view_.node(id).attr().end()) continue;
+      for (const std::string& name : colocation->second.list().s()) {
+        pinned_.insert(view_.IndexOf(absl::StripPrefix(name, "loc:@")));
       }
     }
   }
@@ -114,7 +120,7 @@ class Folder {
   const GraphView& view_;
   GraphDef& graph_;
   std::vector<int> data_uses_;
-  std::unordered_set<int> pinned_;  // something waits for them by a control edge
+  std::unordered_set<int> pinned_;  // something waits for them or is placed with them
   std::unordered_set<int> gone_;
 };
 

@@ -67,6 +67,16 @@ void CopyDeclaredAttrs(const NodeDef& from, NodeDef* to) {
   }
 }
 
+// Grappler's optimizers read attributes that have defaults without asking whether they are there.
+void AddDefaultAttrs(NodeDef* node) {
+  const tensorflow::OpDef* op_def = nullptr;
+  if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node->op(), &op_def).ok()) return;
+  for (const auto& attr : op_def->attr()) {
+    if (!attr.has_default_value() || Find(*node, attr.name().c_str()) != nullptr) continue;
+    (*node->mutable_attr())[attr.name()] = attr.default_value();
+  }
+}
+
 // Writes one fused node as its parts.
 class Expander {
  public:
@@ -85,6 +95,7 @@ class Expander {
       if (!absl::StartsWith(attr.first, "_") || attr.first == "_output_shapes") continue;
       for (NodeDef& part : parts_) (*part.mutable_attr())[attr.first] = attr.second;
     }
+    for (NodeDef& part : parts_) AddDefaultAttrs(&part);
     for (const std::string& control : controls_) parts_.front().add_input(control);
     *parts = std::move(parts_);
     return true;

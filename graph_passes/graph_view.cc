@@ -13,7 +13,7 @@ namespace {
 using tensorflow::NodeDef;
 using tensorflow::OpDef;
 using tensorflow::Status;
-using tensorflow::errors::InvalidArgument;
+using tensorflow::errors::FailedPrecondition;
 
 // Finds the OpDef of each op type once: in TensorFlow, then in the graph's own functions.
 class OpDefs {
@@ -73,7 +73,7 @@ Status GraphView::IndexNames() {
   ids_.reserve(graph_->node_size());
   for (int id = 0; id < graph_->node_size(); ++id) {
     if (!ids_.emplace(graph_->node(id).name(), id).second) {
-      return InvalidArgument("two nodes are named ", Quoted(graph_->node(id).name()));
+      return FailedPrecondition("two nodes are named ", Quoted(graph_->node(id).name()));
     }
   }
   return Status();
@@ -112,29 +112,29 @@ Status GraphView::ConnectInputs() {
       const tensorflow::TensorId tensor = tensorflow::ParseTensorName(input);
       const int producer = IndexOf(absl::string_view(tensor.node().data(), tensor.node().size()));
       if (producer < 0) {
-        return InvalidArgument("node ", Quoted(node.name()), ": input ", Quoted(input),
-                               " is not a node of the graph");
+        return FailedPrecondition("node ", Quoted(node.name()), ": input ", Quoted(input),
+                                  " is not a node of the graph");
       }
       if (IsControl(input)) {
         saw_control = true;
         continue;
       }
       if (saw_control) {
-        return InvalidArgument("node ", Quoted(node.name()), ": data input ", Quoted(input),
-                               " stands after a control input");
+        return FailedPrecondition("node ", Quoted(node.name()), ": data input ", Quoted(input),
+                                  " stands after a control input");
       }
       if (tensor.index() < 0 ||
           (op_defs_[producer] != nullptr && tensor.index() >= outputs(producer).size())) {
-        return InvalidArgument("node ", Quoted(node.name()), ": input ", Quoted(input),
-                               " asks for an output that ", Quoted(graph_->node(producer).name()),
-                               " does not have");
+        return FailedPrecondition("node ", Quoted(node.name()), ": input ", Quoted(input),
+                                  " asks for an output that ",
+                                  Quoted(graph_->node(producer).name()), " does not have");
       }
       fanin_.push_back({producer, tensor.index()});
       ++data_inputs;
     }
     if (op_defs_[id] != nullptr && data_inputs != inputs(id).size()) {
-      return InvalidArgument("node ", Quoted(node.name()), " (", node.op(), ") has ", data_inputs,
-                             " data inputs, expected ", inputs(id).size());
+      return FailedPrecondition("node ", Quoted(node.name()), " (", node.op(), ") has ",
+                                data_inputs, " data inputs, expected ", inputs(id).size());
     }
     fanin_begin_.push_back(static_cast<int>(fanin_.size()));
   }

@@ -41,9 +41,9 @@ struct InputPort {
 
 class GraphView {
  public:
-  // Indexes `graph`, which must outlive the view. Errors: a duplicate name, an input that does not
-  // exist, a node whose attributes do not fit its OpDef. Nodes of ops TensorFlow does not know are
-  // kept as opaque: no ports, no groups.
+  // Indexes `graph`, which must outlive the view. FailedPrecondition: a duplicate name, an input
+  // that does not exist, a node whose attributes do not fit its OpDef. Nodes of ops TensorFlow does
+  // not know are kept as opaque: no ports, no groups.
   static tensorflow::Status Build(const tensorflow::GraphDef& graph, GraphView* view);
 
   int size() const { return static_cast<int>(op_defs_.size()); }

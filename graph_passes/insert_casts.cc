@@ -1,6 +1,8 @@
 #include "graph_passes/insert_casts.h"
 
 #include <map>
+#include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +27,36 @@ void ForgetFullType(NodeDef* node) {
   if (field != nullptr) node->GetReflection()->ClearField(node, field);
 }
 
+std::string NodeNameOf(const std::string& input) {
+  return input.substr(0, input.find(':')).substr(input[0] == '^' ? 1 : 0);
+}
+
+// Casts of an earlier run that this one's changes left without a consumer, and what only they read.
+void DropUnusedCasts(const std::set<std::string>& preserved, GraphDef* graph) {
+  std::unordered_map<std::string, int> uses;
+  std::unordered_map<std::string, const NodeDef*> casts;
+  for (const NodeDef& node : graph->node()) {
+    if (IsInsertedCast(node) && preserved.count(node.name()) == 0) casts[node.name()] = &node;
+    for (const std::string& input : node.input()) ++uses[NodeNameOf(input)];
+  }
+  std::unordered_set<std::string> unused;
+  for (const auto& entry : casts) {
+    // Dropping one may leave the Cast that it reads without a consumer.
+    for (auto cast = casts.find(entry.first);
+         cast != casts.end() && uses[cast->first] == 0 && unused.insert(cast->first).second;) {
+      const std::string input = NodeNameOf(cast->second->input(0));
+      --uses[input];
+      cast = casts.find(input);
+    }
+  }
+  if (unused.empty()) return;
+  GraphDef kept;
+  for (NodeDef& node : *graph->mutable_node()) {
+    if (unused.count(node.name()) == 0) kept.add_node()->Swap(&node);
+  }
+  graph->mutable_node()->Swap(kept.mutable_node());
+}
+
 class Rewriter {
  public:
   Rewriter(const GraphDef& graph, const GraphView& view, const Decisions& decisions,
@@ -40,7 +72,7 @@ class Rewriter {
       for (int k = 0; k < view_.fanin(id).size(); ++k) ConnectInput(id, k);
     }
     for (const InputPort& input : decisions_.rounded_inputs) RoundInput(input);
-    DropUnusedCasts();
+    DropUnusedCasts(context_.preserved, &out_);
   }
 
  private:
@@ -90,31 +122,30 @@ class Rewriter {
 
   void Mark(int id, NodeDef* node) const {
     const Decision& decision = decisions_.nodes[id];
-    MarkDecision(
-        {VerdictName(decision.verdict), ListColorName(decision.listing.color),
-         ReasonName(decision.reason), decision.cause < 0 ? "" : view_.node(decision.cause).name()},
-        node);
+    DecisionMark mark;
+    mark.decision = VerdictName(decision.verdict);
+    mark.list = ListColorName(decision.listing.color);
+    mark.reason = ReasonName(decision.reason);
+    if (decision.cause >= 0) mark.cause = view_.node(decision.cause).name();
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      const TypeGroup& group = view_.groups(id)[g];
+      if (decisions_.group_dtypes[view_.first_group(id) + g] == group.dtype) continue;
+      mark.before[GroupName(*view_.op_def(id), group)] = DtypeName(group.dtype);
+    }
+    MarkDecision(mark, node);
   }
 
   void ConnectInput(int id, int k) {
     if (view_.op_def(id) == nullptr) return;
     OutputPort from = view_.fanin(id)[k];
+    // An edge that was wrong before is TensorFlow's to report.
+    if (view_.dtype(from) != view_.inputs(id)[k].dtype) return;
     const DataType wanted = NewInputDtype(id, k);
     if (IsInsertedCast(view_.node(from.node)) && !IsInsertedCast(view_.node(id))) {
       const OutputPort source = view_.fanin(from.node)[0];
-      if (NewDtype(source) == wanted && IsChanged(id)) from = source;
+      if (NewDtype(source) == wanted) from = source;
     }
-    if (NewDtype(from) == tensorflow::DT_INVALID) return;
     out_.mutable_node(id)->set_input(k, TensorOf(from, wanted, id));
-  }
-
-  bool IsChanged(int id) const {
-    for (int g = 0; g < view_.groups(id).size(); ++g) {
-      if (decisions_.group_dtypes[view_.first_group(id) + g] != view_.groups(id)[g].dtype) {
-        return true;
-      }
-    }
-    return false;
   }
 
   // The name of `from`'s tensor in dtype `wanted`, through a Cast where it has another.
@@ -179,30 +210,6 @@ class Rewriter {
     (*cast->mutable_attr())["DstT"].set_type(to);
     (*cast->mutable_attr())["Truncate"].set_b(false);
     MarkInsertedCast(cast);
-  }
-
-  // Casts of an earlier run that this one's changes left without a consumer.
-  void DropUnusedCasts() {
-    std::unordered_set<std::string> used;
-    for (const NodeDef& node : out_.node()) {
-      for (const std::string& input : node.input()) {
-        used.insert(input[0] == '^' ? input.substr(1) : input.substr(0, input.find(':')));
-      }
-    }
-    std::unordered_set<std::string> unused;
-    for (int id = 0; id < view_.size(); ++id) {
-      const NodeDef& node = view_.node(id);
-      if (!IsInsertedCast(node) || view_.fanout(id).size() == 0) continue;
-      if (used.count(node.name()) == 0 && context_.preserved.count(node.name()) == 0) {
-        unused.insert(node.name());
-      }
-    }
-    if (unused.empty()) return;
-    GraphDef kept;
-    for (NodeDef& node : *out_.mutable_node()) {
-      if (unused.count(node.name()) == 0) kept.add_node()->Swap(&node);
-    }
-    out_.mutable_node()->Swap(kept.mutable_node());
   }
 
   const GraphView& view_;

@@ -16,12 +16,13 @@ Status ParseIrNames(const std::string& file, const std::string& text, IrNames* n
       return tensorflow::errors::InvalidArgument(document.PlaceOf(ops), ": got ", JsonTypeName(ops),
                                                  ", expected a list of strings");
     }
+    std::vector<std::string>& listed = (*names)[name];
     for (const Json::Value& op : ops) {
       if (!op.isString()) {
         return tensorflow::errors::InvalidArgument(document.PlaceOf(op), ": got ", JsonTypeName(op),
                                                    ", expected a string");
       }
-      (*names)[name].push_back(op.asString());
+      listed.push_back(op.asString());
     }
   }
   return Status();

@@ -12,7 +12,7 @@ namespace npu_precision {
 
 using IrNames = std::map<std::string, std::vector<std::string>>;
 
-// Reads {"MatMulV2": ["MatMul"], ...}.
+// Reads {"MatMulV2": ["MatMul"], ...}. An empty list is an Ascend op TensorFlow has no op type for.
 tensorflow::Status ParseIrNames(const std::string& file, const std::string& text, IrNames* names);
 
 // The TensorFlow op types of `name`: what the map says, else `name` itself.

@@ -16,18 +16,7 @@ using tensorflow::DataType;
 
 constexpr char kSchema[] = "npu_precision.ledger/1";
 
-// An earlier run changed the node: what it was before follows from the verdict.
-std::string DtypeBefore(Verdict verdict, DataType now, const DecideContext& context) {
-  const bool is_low = now == tensorflow::DT_HALF || now == tensorflow::DT_BFLOAT16;
-  if (verdict == Verdict::kLowered && is_low) return DtypeName(tensorflow::DT_FLOAT);
-  if (verdict == Verdict::kRaised && now == tensorflow::DT_FLOAT) {
-    return DtypeName(context.mode.low_type);
-  }
-  return DtypeName(now);
-}
-
-LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions,
-                     const DecideContext& context, int id) {
+LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions, int id) {
   const Decision& decision = decisions.nodes[id];
   const tensorflow::NodeDef& def = view.node(id);
   LedgerNode node;
@@ -39,18 +28,15 @@ LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions,
   node.decision = VerdictName(decision.verdict);
   node.reason = ReasonName(decision.reason);
   if (decision.cause >= 0) node.cause = view.node(decision.cause).name();
-  bool changed_now = false;
-  for (int g = 0; g < view.groups(id).size(); ++g) {
-    const DataType after = decisions.group_dtypes[view.first_group(id) + g];
-    changed_now |= after != view.groups(id)[g].dtype;
-  }
+  DecisionMark mark;  // of an earlier run, which knows what the dtypes were before it
+  ReadDecisionMark(def, &mark);
   for (int g = 0; g < view.groups(id).size(); ++g) {
     const TypeGroup& group = view.groups(id)[g];
-    const DataType after = decisions.group_dtypes[view.first_group(id) + g];
-    node.dtypes.push_back(
-        {GroupName(*view.op_def(id), group),
-         changed_now ? DtypeName(group.dtype) : DtypeBefore(decision.verdict, after, context),
-         DtypeName(after)});
+    const std::string name = GroupName(*view.op_def(id), group);
+    const auto before = mark.before.find(name);
+    node.dtypes.push_back({name,
+                           before == mark.before.end() ? DtypeName(group.dtype) : before->second,
+                           DtypeName(decisions.group_dtypes[view.first_group(id) + g])});
   }
   return node;
 }
@@ -101,6 +87,15 @@ Json::Value CastJson(const LedgerCast& cast) {
   return json;
 }
 
+Json::Value MappingJson(const LedgerMapping& mapping) {
+  Json::Value json(Json::objectValue);
+  json["entry"] = mapping.entry;
+  json["place"] = mapping.place;
+  json["ops"] = Json::Value(Json::arrayValue);
+  for (const std::string& op : mapping.ops) json["ops"].append(op);
+  return json;
+}
+
 Json::Value CountsJson(const std::map<std::string, int>& counts) {
   Json::Value json(Json::objectValue);
   for (const auto& entry : counts) json[entry.first] = entry.second;
@@ -145,7 +140,12 @@ tensorflow::Status FillLedger(const GraphView& view, const Decisions& decisions,
     ledger->kept += decision.verdict == Verdict::kKept;
     ++ledger->by_list[ListColorName(decision.listing.color)];
     ++ledger->by_reason[ReasonName(decision.reason)];
-    if (details) ledger->nodes.push_back(NodeEntry(view, decisions, context, id));
+    if (details) ledger->nodes.push_back(NodeEntry(view, decisions, id));
+  }
+  for (const MixlistEntry& entry : context.lists->edits()) {
+    if (entry.node_pattern != nullptr || entry.ops == std::vector<std::string>{entry.text})
+      continue;
+    ledger->mappings.push_back({entry.text, entry.place, entry.ops});
   }
   ledger->total_nodes = after.node_size();
   for (const tensorflow::NodeDef& node : after.node()) ledger->casts += IsInsertedCast(node);
@@ -169,6 +169,9 @@ std::string LedgerJson(const Ledger& ledger) {
   for (const LedgerNode& node : ledger.nodes) root["nodes"].append(NodeJson(node));
   root["casts"] = Json::Value(Json::arrayValue);
   for (const LedgerCast& cast : ledger.cast_list) root["casts"].append(CastJson(cast));
+  root["mappings"] = Json::Value(Json::arrayValue);
+  for (const LedgerMapping& mapping : ledger.mappings)
+    root["mappings"].append(MappingJson(mapping));
   root["warnings"] = Json::Value(Json::arrayValue);
   for (const std::string& warning : ledger.warnings) root["warnings"].append(warning);
   Json::StreamWriterBuilder builder;

@@ -37,6 +37,13 @@ struct LedgerCast {
   int consumers = 0;
 };
 
+// What an Ascend IR name in the mixlist stands for.
+struct LedgerMapping {
+  std::string entry;
+  std::string place;  // "FILE:LINE:COLUMN"
+  std::vector<std::string> ops;
+};
+
 struct Ledger {
   std::string graph;
   std::vector<std::pair<std::string, std::string>> options;
@@ -46,6 +53,7 @@ struct Ledger {
   std::map<std::string, int> by_list, by_reason;
   std::vector<LedgerNode> nodes;      // empty unless details were asked for
   std::vector<LedgerCast> cast_list;  // empty unless details were asked for
+  std::vector<LedgerMapping> mappings;
   std::vector<std::string> warnings;
 };
 

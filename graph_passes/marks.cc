@@ -1,8 +1,9 @@
 #include "graph_passes/marks.h"
 
+#include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
@@ -34,16 +35,27 @@ bool IsInsertedCast(const tensorflow::NodeDef& node) {
 }
 
 void MarkDecision(const DecisionMark& mark, tensorflow::NodeDef* node) {
+  DecisionMark earlier;
+  ReadDecisionMark(*node, &earlier);
+  std::map<std::string, std::string> before = mark.before;
+  before.insert(earlier.before.begin(), earlier.before.end());
   (*node->mutable_attr())[kDecision].set_s(
-      absl::StrCat(mark.decision, " ", mark.list, " ", mark.reason, " ", mark.cause));
+      absl::StrJoin({mark.decision, mark.list, mark.reason,
+                     absl::StrJoin(before, ",", absl::PairFormatter("=")), mark.cause},
+                    " "));
 }
 
 bool ReadDecisionMark(const tensorflow::NodeDef& node, DecisionMark* mark) {
   const tensorflow::AttrValue* value = Find(node, kDecision);
   if (value == nullptr) return false;
-  const std::vector<std::string> words = absl::StrSplit(value->s(), absl::MaxSplits(' ', 3));
-  if (words.size() != 4) return false;
-  *mark = {words[0], words[1], words[2], words[3]};
+  const std::vector<std::string> words = absl::StrSplit(value->s(), absl::MaxSplits(' ', 4));
+  if (words.size() != 5) return false;
+  *mark = {words[0], words[1], words[2], {}, words[4]};
+  for (absl::string_view entry : absl::StrSplit(words[3], ',', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> group =
+        absl::StrSplit(entry, absl::MaxSplits('=', 1));
+    mark->before.insert(group);
+  }
   return true;
 }
 

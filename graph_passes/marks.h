@@ -2,6 +2,7 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_MARKS_H_
 #define NPU_PRECISION_GRAPH_PASSES_MARKS_H_
 
+#include <map>
 #include <string>
 
 #include "tensorflow/core/framework/node_def.pb.h"
@@ -16,13 +17,16 @@ bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
 void MarkInsertedCast(tensorflow::NodeDef* node);
 bool IsInsertedCast(const tensorflow::NodeDef& node);
 
-// On nodes that it changed: "DECISION LIST REASON CAUSE", in the ledger's words.
+// On nodes that it changed: "DECISION LIST REASON BEFORE CAUSE", in the ledger's words. BEFORE is
+// what the type groups were that changed: "T=float32,DstT=float32", "" when none did.
 struct DecisionMark {
   std::string decision;
   std::string list;
   std::string reason;
+  std::map<std::string, std::string> before;
   std::string cause;
 };
+// What `before` an earlier mark has of other groups is kept.
 void MarkDecision(const DecisionMark& mark, tensorflow::NodeDef* node);
 bool ReadDecisionMark(const tensorflow::NodeDef& node, DecisionMark* mark);
 

@@ -15,7 +15,7 @@ using tensorflow::DataType;
 using tensorflow::NodeDef;
 using tensorflow::OpDef;
 using tensorflow::Status;
-using tensorflow::errors::InvalidArgument;
+using tensorflow::errors::FailedPrecondition;
 
 // More ports than this no kernel has; the bound keeps a damaged count from asking for memory.
 constexpr size_t kMaxPorts = std::numeric_limits<short>::max();
@@ -37,8 +37,8 @@ const AttrValue* FindAttr(const NodeDef& node, const OpDef& op_def, const std::s
 }
 
 Status BadAttr(const NodeDef& node, const std::string& attr, const char* expected) {
-  return InvalidArgument("node ", Quoted(node.name()), " (", Quoted(node.op()), "): attribute ",
-                         Quoted(attr), " is not ", expected);
+  return FailedPrecondition("node ", Quoted(node.name()), " (", Quoted(node.op()), "): attribute ",
+                            Quoted(attr), " is not ", expected);
 }
 
 class Describer {

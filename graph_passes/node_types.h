@@ -32,8 +32,8 @@ struct NodeTypes {
   std::vector<Port> outputs;
 };
 
-// Reads `node`'s attributes by `op_def`. An error names the node and the attribute that is missing
-// or of another kind.
+// Reads `node`'s attributes by `op_def`. FailedPrecondition names the node and the attribute that
+// is missing or of another kind.
 tensorflow::Status DescribeTypes(const tensorflow::NodeDef& node, const tensorflow::OpDef& op_def,
                                  NodeTypes* types);
 

@@ -141,7 +141,7 @@ POOL = """
 @pytest.mark.parametrize("mode", ["allow_fp32_to_fp16", "allow_mix_precision"])
 def test_what_the_target_lacks_in_float32_is_lowered(decide, mode):
     text, told = decide(POOL, mode)
-    assert text == "e = Exp[float32](x)\ny = MaxPool(e/npu_cast_0_float16)"
+    assert text == "e = Exp[float32](x)\ny = MaxPool[float16](e/npu_cast_0_float16)"
     assert told["y"] == ("lowered", "target_lacks_float32", "")
     assert told["e"][0] == "kept"
 

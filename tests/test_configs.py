@@ -157,7 +157,7 @@ def low_kernel_devices(op):
 
 
 @pytest.mark.parametrize(
-    "op", [op for op, found in resolve("host").items() if list_of(found[0]) == "white"]
+    "op", sorted(op for op, found in resolve("host").items() if list_of(found[0]) == "white")
 )
 def test_white_ops_have_a_low_kernel_to_run_on(op):
     assert low_kernel_devices(op) & {"CPU", "GPU"}

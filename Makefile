@@ -1,0 +1,92 @@
+# `make demo` and `make test` need nothing but make, g++ and Python 3.11: they set up the rest.
+# `make help` lists the verbs.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+# Another environment that happens to be active must not leak into this one.
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+
+# TensorFlow 2.15 has wheels for Python 3.9 to 3.11, and the package is tested with 3.11.
+IS_3_11 := import sys; sys.exit(sys.version_info[:2] != (3, 11))
+PYTHON ?= $(shell for candidate in python3.11 python3; do \
+  "$$candidate" -c '$(IS_3_11)' 2> /dev/null && echo "$$candidate" && break; done)
+# The compiler, for setup.py too: g++ unless make CXX=... or the environment says otherwise.
+export CXX
+ENVIRONMENT := requirements/tf2.15
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# For example: make test PYTEST_FLAGS="-k mixlist -x"
+PYTEST_FLAGS ?= -n 2
+
+PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision tests)
+CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
+
+.PHONY: help demo test build lint format bazel lock clean
+
+help: ## this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 14
+
+demo: $(VENV)/.installed build ## set up if needed, then train a real model in several modes
+	$(BIN)/python examples/digits_demo.py
+
+test: $(VENV)/.installed build ## set up if needed, then run every test
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+build: $(VENV)/.requirements ## compile what changed of the library
+	@$(BIN)/python setup.py --quiet build_ext --inplace
+
+lint: $(VENV)/.requirements ## check style, types and formatting; changes nothing
+	$(BIN)/ruff check $(PYTHON_FILES)
+	$(BIN)/ruff format --check $(PYTHON_FILES)
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
+
+format: $(VENV)/.requirements ## format Python and C++ files in place
+	$(BIN)/ruff check --fix-only $(PYTHON_FILES)
+	$(BIN)/ruff format $(PYTHON_FILES)
+	$(BIN)/clang-format -i $(CXX_FILES)
+
+bazel: $(VENV)/.requirements ## build the library and run every test with Bazel
+	@command -v bazel > /dev/null || { echo "make bazel needs Bazel 4.2.3. Debian: apt-get install" \
+	  "bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto"; exit 1; }
+	bazel build //:npu_optimizer
+	bazel test //...
+
+lock: $(VENV)/.python ## resolve requirements/*.in anew into requirements/*.lock
+	rm -rf build/lock
+	$(BIN)/python -m venv build/lock
+	build/lock/bin/python -m pip install -r $(ENVIRONMENT).in
+	{ echo "# Written by 'make lock' from $(notdir $(ENVIRONMENT)).in: the reasons are there."; \
+	  build/lock/bin/python -m pip freeze --all --exclude pip; } > $(ENVIRONMENT).lock
+	rm -rf build/lock
+
+clean: ## remove what was built; the environment stays (rm -r .venv removes it)
+	rm -rf build dist npu_precision/_lib *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# Each stamp stands for a finished step, so an interrupted one is done again.
+
+$(VENV)/.python:
+	@"$(PYTHON)" -c '$(IS_3_11)' 2> /dev/null || { \
+	  echo "npu_precision needs Python 3.11, and $(or $(PYTHON),python3.11) is not found or not" \
+	  "that. Install it (Debian: apt-get install python3.11 python3.11-venv) or name it:" \
+	  "make PYTHON=/path/to/python3.11"; exit 1; }
+	@command -v $(firstword $(CXX)) > /dev/null || { \
+	  echo "npu_precision needs a C++ compiler, and '$(CXX)' is not found. Install it (Debian:" \
+	  "apt-get install g++) or name it: make CXX=/path/to/g++"; exit 1; }
+	"$(PYTHON)" -m venv --clear $(VENV) || { \
+	  echo "Debian needs the package python3.11-venv for this."; rm -rf $(VENV); exit 1; }
+	@touch $@
+
+# The lock is complete, so pip has nothing to resolve (--no-deps) and 'pip check' proves it.
+$(VENV)/.requirements: $(ENVIRONMENT).lock $(VENV)/.python
+	$(PIP) install --no-deps -r $<
+	$(PIP) check
+	@touch $@
+
+# After `build`, which shows its progress where pip would hide it. Its order-only place keeps a
+# phony target from making this one run every time.
+$(VENV)/.installed: $(VENV)/.requirements pyproject.toml setup.py | build
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Runs pytest on files of the project, against the library that Bazel built.
+# Usage: run_pytest.sh PYTHON LIBRARY PYTEST_ARGUMENT...
+set -euo pipefail
+python=$1 library=$2
+shift 2
+# Takes the place of npu_precision/_lib, which Bazel does not know.
+export NPU_PRECISION_LIBRARY="$PWD/$library"
+# The package under test is the one among Bazel's declared inputs, not an installed one.
+export PYTHONPATH="$PWD"
+export HOME="$TEST_TMPDIR"
+exec "$PWD/$python" -m pytest -p no:cacheprovider --basetemp="$TEST_TMPDIR/pytest" "$@"

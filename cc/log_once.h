@@ -1,0 +1,14 @@
+// What a process says once.
+#ifndef NPU_PRECISION_CC_LOG_ONCE_H_
+#define NPU_PRECISION_CC_LOG_ONCE_H_
+
+#include <string>
+
+namespace npu_precision {
+
+void WarnOnce(const std::string& message);
+void InformOnce(const std::string& message);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_CC_LOG_ONCE_H_

@@ -1,0 +1,62 @@
+"""Ascend's precision modes and mixlists for stock TensorFlow, on CPU and GPU.
+
+Importing the package loads the optimizer: a session, Estimator or tf.function whose ConfigProto
+names "NpuOptimizer" among rewrite_options.custom_optimizers then runs it.
+"""
+
+from npu_precision._version import __version__
+from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
+from npu_precision.functions import active_options, autocast, disable, enable
+from npu_precision.hooks import npu_callbacks_append, npu_hooks_append
+from npu_precision.ledger import Ledger, LedgerCast, LedgerNode
+from npu_precision.npu_bridge_alias import install_as_npu_bridge
+from npu_precision.offline import rewrite_graph_def
+from npu_precision.options import PrecisionOptions
+from npu_precision.run_config import (
+    DumpConfig,
+    NPURunConfig,
+    ProfilingConfig,
+    npu_run_config_init,
+)
+from npu_precision.saved_model import convert_saved_model
+from npu_precision.scope import keep_dtype_scope
+from npu_precision.session import (
+    close_session,
+    init_resource,
+    npu_config_proto,
+    npu_graph_options,
+    set_keras_session_npu_config,
+    shutdown_resource,
+)
+from npu_precision.util import keep_tensors_dtypes
+
+__all__ = [
+    "DumpConfig",
+    "Ledger",
+    "LedgerCast",
+    "LedgerNode",
+    "NPUEstimator",
+    "NPUEstimatorSpec",
+    "NPURunConfig",
+    "PrecisionOptions",
+    "ProfilingConfig",
+    "__version__",
+    "active_options",
+    "autocast",
+    "close_session",
+    "convert_saved_model",
+    "disable",
+    "enable",
+    "init_resource",
+    "install_as_npu_bridge",
+    "keep_dtype_scope",
+    "keep_tensors_dtypes",
+    "npu_callbacks_append",
+    "npu_config_proto",
+    "npu_graph_options",
+    "npu_hooks_append",
+    "npu_run_config_init",
+    "rewrite_graph_def",
+    "set_keras_session_npu_config",
+    "shutdown_resource",
+]

@@ -1,0 +1,106 @@
+"""Loads the shared library, once, and calls its C functions.
+
+Importing any module of the package imports this one: from then on TensorFlow knows the optimizer
+"NpuOptimizer" and the op that carries its error messages.
+"""
+
+import ctypes
+import functools
+import json
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import rewriter_config_pb2
+
+_FOLDER = pathlib.Path(__file__).resolve().parent / "_lib"
+_PREFIX, _SUFFIX = "npu_optimizer.tf-", ".so"
+# Build systems that keep the library elsewhere (Bazel) name it here.
+_PATH_VARIABLE = "NPU_PRECISION_LIBRARY"
+_REMEDY = (
+    "build it for this TensorFlow with `make build` in a checkout, or with "
+    "`pip install --no-build-isolation --force-reinstall --no-deps npu_precision`"
+)
+
+
+def _library_path() -> pathlib.Path:
+    given = os.environ.get(_PATH_VARIABLE)
+    if given:
+        path = pathlib.Path(given)
+        if not path.is_file():
+            raise ImportError(f"{_PATH_VARIABLE} names {given!r}, which is not a file; {_REMEDY}.")
+    else:
+        path = _FOLDER / f"{_PREFIX}{tf.__version__}{_SUFFIX}"
+        if not path.is_file():
+            versions = sorted(
+                file.name[len(_PREFIX) : -len(_SUFFIX)]
+                for file in _FOLDER.glob(f"{_PREFIX}*{_SUFFIX}")
+            )
+            found = f"those for {', '.join(versions)}" if versions else "none"
+            raise ImportError(
+                f"npu_precision has no library for TensorFlow {tf.__version__}, the one that is "
+                f"imported here (there is {found}, in {_FOLDER}): {_REMEDY}."
+            )
+    # TensorFlow knows a library by its path: under two paths it would register the op twice.
+    return path.resolve()
+
+
+def _load() -> ctypes.CDLL:
+    path = _library_path()
+    try:
+        tf.load_library(str(path))
+        library = ctypes.CDLL(str(path))
+        for name in ("NpuPrecisionCheckOptions", "NpuPrecisionDescribe"):
+            # Not c_char_p: ctypes would copy the text and lose the pointer that has to be freed.
+            getattr(library, name).restype = ctypes.c_void_p
+        library.NpuPrecisionCheckOptions.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+        library.NpuPrecisionDescribe.argtypes = []
+        library.NpuPrecisionFree.argtypes = [ctypes.c_void_p]
+        library.NpuPrecisionFree.restype = None
+    except (tf.errors.OpError, OSError, AttributeError) as error:
+        raise ImportError(
+            f"{path} does not load into TensorFlow {tf.__version__}: {error}. It was probably "
+            f"built for another TensorFlow; {_REMEDY}."
+        ) from error
+    return library
+
+
+_LIBRARY = _load()
+
+
+def _text(function: Callable[..., int | None], *args: Any) -> str | None:
+    """Calls a function that returns malloc'd UTF-8 or NULL."""
+    pointer = function(*args)
+    if not pointer:
+        return None
+    try:
+        return ctypes.string_at(pointer).decode("utf-8", "replace")
+    finally:
+        _LIBRARY.NpuPrecisionFree(pointer)
+
+
+def check_options(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer) -> None:
+    """Parses the parameters as the optimizer would, files included.
+
+    Raises:
+        ValueError: with the message that would fail the run.
+    """
+    data = entry.SerializeToString(deterministic=True)
+    message = _text(_LIBRARY.NpuPrecisionCheckOptions, data, len(data))
+    if message is not None:
+        raise ValueError(message)
+
+
+@functools.cache
+def describe() -> dict[str, Any]:
+    """The optimizer's own account of its parameters and their values.
+
+    Returns:
+        "modes", "modes_v2", "targets", "inert_parameters": lists of names; "parameters": the
+        AttrValue field ("s", "b") of each parameter by its name.
+    """
+    text = _text(_LIBRARY.NpuPrecisionDescribe)
+    assert text is not None
+    return json.loads(text)

@@ -1,0 +1,260 @@
+"""Runs the optimizer, and it alone, on a GraphDef that no session or function runs.
+
+TensorFlow's own door for this, OptimizeGraph, is made for measuring graphs: it feeds every
+placeholder with a tensor it allocates, drops functions that no node calls, and erases or adds
+attributes. What is done here before and after it undoes all that, so that what changed is what
+the optimizer changed.
+"""
+
+import dataclasses
+import math
+import pathlib
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
+from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
+
+from npu_precision import _tf_compat
+from npu_precision.ledger import Ledger
+from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
+
+_ERROR_OP = "NpuPrecisionError"
+_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
+# What the optimizer appends to the name of a node whose name a Cast needs.
+_RENAMED = "/npu_changed"
+# An op that does nothing, is fetched, and refers to all functions, so that none is unreachable.
+_KEEPER = "npu_precision/keeper"
+_NUMBERS = frozenset(
+    number
+    for name, number in types_pb2.DataType.items()
+    if name.removeprefix("DT_") in ("BOOL", "FLOAT", "DOUBLE", "HALF", "BFLOAT16")
+    or name.removeprefix("DT_").startswith(("INT", "UINT", "COMPLEX"))
+    if not name.endswith("_REF")
+)
+# More elements than TensorFlow shall not allocate for a placeholder nobody feeds.
+_MAX_FAKE_FEED = 1 << 20
+
+
+def rewrite(
+    graph_def: graph_pb2.GraphDef,
+    fetch_nodes: Iterable[str],
+    feed_nodes: Iterable[str],
+    options: PrecisionOptions,
+    name: str,
+) -> tuple[graph_pb2.GraphDef, Ledger]:
+    """What the optimizer makes of a graph and of every function in its library.
+
+    Args:
+        graph_def: the graph; it is not changed.
+        fetch_nodes: names of nodes whose outputs keep name and dtype.
+        feed_nodes: names of nodes, besides placeholders, whose outputs may be fed.
+        options: the precision options.
+        name: the graph's name in the ledger.
+
+    Returns:
+        A new GraphDef, equal to graph_def where nothing had to change, and the ledger.
+
+    Raises:
+        ValueError: the optimizer refuses options or graph, or fails inside, or TensorFlow cannot
+            read the graph.
+    """
+    if options.fold_constants is None:
+        options = dataclasses.replace(options, fold_constants=True)
+    meta_graph, replaced = _meta_graph(graph_def, fetch_nodes, feed_nodes)
+    graph_id = name
+    while any(function.signature.name == graph_id for function in graph_def.library.function):
+        graph_id += "_"
+    with tempfile.TemporaryDirectory(prefix="npu_precision_") as folder:
+        # Strict: whoever asks for a rewritten graph has no use for the one given.
+        config = _config(dataclasses.replace(options, report_dir=folder, strict=True))
+        try:
+            result = _tf_compat.optimize_graph(config, meta_graph, graph_id)
+        except Exception as error:
+            raise ValueError(
+                f"TensorFlow could not optimize the graph {name!r}: {error}"
+            ) from error
+        _raise_error_node(result)
+        ledger = _read_ledger(pathlib.Path(folder), graph_id, name, options, replaced)
+    if options.report_dir is not None:
+        _write_new(pathlib.Path(options.report_dir), ledger)
+    unchanged = not any(ledger.total(count) for count in ("lowered", "raised", "casts"))
+    return (_copy(graph_def) if unchanged else _restored(result, graph_def)), ledger
+
+
+def _config(options: PrecisionOptions) -> config_pb2.ConfigProto:
+    config = config_pb2.ConfigProto()
+    rewrite_options = config.graph_options.rewrite_options
+    rewrite_options.optimizers.append(OPTIMIZER_NAME)
+    rewrite_options.custom_optimizers.append(options.custom_optimizer())
+    rewrite_options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
+    rewrite_options.min_graph_nodes = -1
+    rewrite_options.fail_on_optimizer_errors = True
+    # It would run even so, and drop functions that no node calls.
+    rewrite_options.disable_tfg_optimizer = True
+    return config
+
+
+def _meta_graph(
+    graph_def: graph_pb2.GraphDef, fetch_nodes: Iterable[str], feed_nodes: Iterable[str]
+) -> tuple[meta_graph_pb2.MetaGraphDef, set[str]]:
+    """The graph as OptimizeGraph takes it, and the names of nodes that stand for placeholders."""
+    meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
+    meta_graph.collection_def["train_op"].node_list.value.extend([*fetch_nodes, _KEEPER])
+    for number, name in enumerate(feed_nodes):
+        tensor = meta_graph.signature_def["feeds"].inputs[str(number)]
+        tensor.name = name
+        tensor.dtype = types_pb2.DT_FLOAT
+
+    replaced = set()
+    for number, node in enumerate(meta_graph.graph_def.node):
+        if node.op in _PLACEHOLDERS and not _can_be_fed(node):
+            # To the optimizer the argument of a function is what a placeholder is.
+            dtype = node.attr["dtype"].type
+            node.ClearField("attr")
+            node.op = "_Arg"
+            node.attr["T"].type = dtype
+            node.attr["index"].i = number
+            replaced.add(node.name)
+    keeper = meta_graph.graph_def.node.add(name=_KEEPER, op="NoOp")
+    for function in graph_def.library.function:
+        keeper.attr["_functions"].list.func.add(name=function.signature.name)
+    return meta_graph, replaced
+
+
+def _can_be_fed(placeholder: node_def_pb2.NodeDef) -> bool:
+    """Whether OptimizeGraph can be let make a tensor for it, and read its shape from it.
+
+    It fills the tensor's bytes, which only numbers survive; it takes an unknown rank for a scalar.
+    """
+    shape = placeholder.attr["shape"].shape
+    return (
+        "shape" in placeholder.attr
+        and not shape.unknown_rank
+        and placeholder.attr["dtype"].type in _NUMBERS
+        and math.prod(max(dim.size, 1) for dim in shape.dim) <= _MAX_FAKE_FEED
+    )
+
+
+def _raise_error_node(graph_def: graph_pb2.GraphDef) -> None:
+    bodies = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
+    for nodes in bodies:
+        for node in nodes:
+            if node.op == _ERROR_OP:
+                raise ValueError(node.attr["message"].s.decode("utf-8", "replace"))
+
+
+def _read_ledger(
+    folder: pathlib.Path, graph_id: str, name: str, options: PrecisionOptions, replaced: set[str]
+) -> Ledger:
+    """The graph's ledger, with those of its functions in it by name."""
+    ledgers: dict[str, dict[str, Any]] = {}
+    for file in sorted(folder.glob("*.json")):
+        ledger = Ledger.from_json(file.read_text(encoding="utf-8")).to_dict()
+        # Set for the run here; the ledger is to say what the caller gave.
+        del ledger["options"]["report_dir"], ledger["options"]["strict"]
+        if options.report_dir is not None:
+            ledger["options"]["report_dir"] = options.report_dir
+        if options.strict is not None:
+            ledger["options"]["strict"] = "true" if options.strict else "false"
+        ledgers[ledger["graph"]] = ledger
+    main = ledgers.pop(graph_id)
+    main["graph"] = name
+    for node in main["nodes"]:
+        if node["name"] in replaced:
+            node["op"] = _PLACEHOLDERS[0]
+            node["dtypes"] = {"dtype": node["dtypes"]["T"]}
+    main["totals"]["nodes"] -= 1  # _KEEPER
+    main["functions"] = [ledgers[function] for function in sorted(ledgers)]
+    return Ledger(main)
+
+
+def _write_new(folder: pathlib.Path, ledger: Ledger) -> None:
+    """Writes the ledger under a name that no file has."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = "".join(char if char.isalnum() or char in "._-" else "_" for char in ledger.graph)
+    number = 0
+    while True:
+        try:
+            with open(folder / f"{stem}-{number}.json", "x", encoding="utf-8") as file:
+                file.write(ledger.to_json())
+            return
+        except FileExistsError:
+            number += 1
+
+
+def _restored(result: graph_pb2.GraphDef, original: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
+    """The result without what OptimizeGraph, rather than the optimizer, did."""
+    graph_def = _copy(original)
+    found = (node for node in result.node if node.name != _KEEPER)
+    _replace(graph_def.node, _restored_nodes(found, original.node))
+    rewritten = {function.signature.name: function for function in result.library.function}
+    for function in graph_def.library.function:
+        body = rewritten.get(function.signature.name)
+        if body is not None:
+            _replace(function.node_def, _restored_nodes(body.node_def, function.node_def))
+            for outputs, now in (
+                (function.ret, body.ret),
+                (function.control_ret, body.control_ret),
+            ):
+                outputs.clear()
+                outputs.update(now)
+    return graph_def
+
+
+def _replace(repeated: Any, values: Iterable[node_def_pb2.NodeDef]) -> None:
+    values = list(values)
+    del repeated[:]
+    repeated.extend(values)
+
+
+def _restored_nodes(
+    nodes: Iterable[node_def_pb2.NodeDef], originals: Sequence[node_def_pb2.NodeDef]
+) -> list[node_def_pb2.NodeDef]:
+    by_name = {node.name: node for node in originals}
+    nodes = [_restored_node(node, by_name.get(node.name.removesuffix(_RENAMED))) for node in nodes]
+    present = {node.name for node in nodes}
+    for node in nodes:
+        _drop_colocation_with_absent(node, present)
+    return nodes
+
+
+def _restored_node(
+    node: node_def_pb2.NodeDef, original: node_def_pb2.NodeDef | None
+) -> node_def_pb2.NodeDef:
+    if original is None:
+        return node
+    if original.op in _PLACEHOLDERS and node.name == original.name:
+        return original
+    if node.op != original.op:
+        return node
+    for erased in ("_class", "_output_shapes"):
+        if erased in original.attr:
+            node.attr[erased].CopyFrom(original.attr[erased])
+    definition = _tf_compat.op_definition(node.op)
+    for attribute in definition.attr if definition else ():
+        added = attribute.name in node.attr and attribute.name not in original.attr
+        if added and node.attr[attribute.name] == attribute.default_value:
+            del node.attr[attribute.name]
+    return node
+
+
+def _drop_colocation_with_absent(node: node_def_pb2.NodeDef, present: set[str]) -> None:
+    """A constant folded into the low type is gone, and with it what it says about placement."""
+    if "_class" not in node.attr:
+        return
+    places = node.attr["_class"].list.s
+    kept = [p for p in places if p.removeprefix(b"loc:@").decode() in present]
+    if len(kept) == len(places):
+        return
+    del places[:]
+    places.extend(kept)
+    if not kept:
+        del node.attr["_class"]
+
+
+def _copy(graph_def: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
+    result = graph_pb2.GraphDef()
+    result.CopyFrom(graph_def)
+    return result

@@ -1,0 +1,96 @@
+"""Everything that the package takes from TensorFlow's private parts, or that versions differ in."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2, graph_pb2, op_def_pb2
+from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2
+from tensorflow.python.eager import context
+from tensorflow.python.framework import op_def_registry
+from tensorflow.python.grappler import cluster, tf_optimizer
+
+_NO_ESTIMATOR = (
+    f"TensorFlow {tf.__version__} has no tf.estimator (2.15 is the last that does): use "
+    "npu_precision.enable() with Keras or tf.function, or npu_config_proto() with a session"
+)
+
+
+class _NoEstimator:
+    """Stands in for a base class of tf.estimator where there is none."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "_NoEstimator":
+        raise RuntimeError(_NO_ESTIMATOR)
+
+
+def estimator_class(name: str) -> Any:
+    """A class of tf.compat.v1.estimator, or one that says, when made, that there is none."""
+    try:
+        return getattr(tf.compat.v1.estimator, name)
+    except (AttributeError, ImportError):
+        return _NoEstimator
+
+
+def map_function_configs(transform: Callable[[bytes], bytes]) -> None:
+    """From now on, every call of a tf.function has its serialized ConfigProto mapped by transform.
+
+    Setting context()._config instead would miss every thread that has already called a function,
+    since each caches its FunctionCallOptions; setting that cache would last only until somebody
+    sets any experimental option, which clears it. All calls read this property.
+    """
+    options_class = context.FunctionCallOptions
+    original = options_class.config_proto_serialized
+
+    def config_proto_serialized(self: Any) -> bytes:
+        return transform(original.fget(self))
+
+    options_class.config_proto_serialized = property(config_proto_serialized, original.fset)
+
+
+@contextlib.contextmanager
+def attributes_of_new_ops(
+    graph: tf.Graph, attributes: Mapping[str, attr_value_pb2.AttrValue]
+) -> Iterator[None]:
+    """Ops created in this very graph within the scope get these attributes."""
+    with graph._attr_scope(attributes):
+        yield
+
+
+def set_op_attribute(op: tf.Operation, name: str, value: attr_value_pb2.AttrValue) -> None:
+    """Sets an attribute of an op that exists."""
+    op._set_attr(name, value)
+
+
+def optimize_graph(
+    config: config_pb2.ConfigProto, meta_graph: meta_graph_pb2.MetaGraphDef, graph_id: str
+) -> graph_pb2.GraphDef:
+    """What Grappler makes of the graph. The meta graph's collection "train_op" names the fetches.
+
+    Raises:
+        Exception: whatever TensorFlow raises when an optimizer fails.
+    """
+    # By default it would open a session, which takes the memory of every GPU.
+    virtual = cluster.Cluster(
+        devices=[
+            device_properties_pb2.NamedDevice(
+                name="/job:localhost/replica:0/task:0/device:"
+                + device.name.removeprefix("/physical_device:"),
+                properties=device_properties_pb2.DeviceProperties(type=device.device_type),
+            )
+            for device in tf.config.list_physical_devices()
+        ]
+    )
+    return tf_optimizer.OptimizeGraph(
+        config, meta_graph, verbose=False, graph_id=graph_id.encode("utf-8"), cluster=virtual
+    )
+
+
+def op_definition(op_type: str) -> op_def_pb2.OpDef | None:
+    """The registered definition of an op type, without documentation, or None."""
+    return op_def_registry.get(op_type)
+
+
+def set_keras_session(session: tf.compat.v1.Session) -> None:
+    """Makes it the session that Keras uses in graph mode."""
+    tf.compat.v1.keras.backend.set_session(session)

@@ -1,0 +1,159 @@
+"""The ledger: what was decided about each node of an optimized graph, and why."""
+
+import copy
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class LedgerNode:
+    """One float node.
+
+    Attributes:
+        name, op, device: as in the GraphDef.
+        list: "white", "black", "gray" or "unlisted".
+        listed_by: what put it on that list.
+        decision: "lowered", "raised" or "kept".
+        reason: why, one of a fixed set of words.
+        cause: the name of the node that decided, or "".
+        dtypes: by type attribute, its dtypes before and after, as ["float32", "float16"].
+    """
+
+    name: str
+    op: str
+    device: str
+    list: str
+    listed_by: str
+    decision: str
+    reason: str
+    cause: str
+    dtypes: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class LedgerCast:
+    """One inserted Cast.
+
+    Attributes:
+        name: its name in the rewritten graph.
+        input: the tensor it casts, as "conv1:0".
+        from_dtype, to_dtype: "float32", "float16", "bfloat16".
+        bytes: size of its output in bytes, None where its shape is not known.
+        consumers: how many inputs it feeds.
+    """
+
+    name: str
+    input: str
+    from_dtype: str
+    to_dtype: str
+    bytes: int | None
+    consumers: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Ledger:
+    """What the optimizer did to one graph, and to the functions in its library.
+
+    Attributes:
+        data: the ledger as it is in JSON, schema "npu_precision.ledger/1". In one that was
+            returned, "functions" holds the ledgers of the graph's functions.
+    """
+
+    data: Mapping[str, Any]
+
+    @property
+    def graph(self) -> str:
+        """The graph's name; of a function, the function's."""
+        return self.data["graph"]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The parameters in force."""
+        return dict(self.data["options"])
+
+    @property
+    def nodes(self) -> tuple[LedgerNode, ...]:
+        """The float nodes of this graph, without those in functions."""
+        names = [field.name for field in dataclasses.fields(LedgerNode)]
+        return tuple(
+            LedgerNode(**{name: node[name] for name in names}) for node in self.data["nodes"]
+        )
+
+    def node(self, name: str) -> LedgerNode:
+        """The node of this name.
+
+        Raises:
+            KeyError: there is no float node of this name in this graph.
+        """
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    @property
+    def casts(self) -> tuple[LedgerCast, ...]:
+        """The Casts inserted into this graph, without those in functions."""
+        return tuple(
+            LedgerCast(
+                name=cast["name"],
+                input=cast["input"],
+                from_dtype=cast["from"],
+                to_dtype=cast["to"],
+                bytes=cast["bytes"],
+                consumers=cast["consumers"],
+            )
+            for cast in self.data["casts"]
+        )
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """Counts over this graph, without its functions: "float_nodes", "lowered", "casts", ..."""
+        return dict(self.data["totals"])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was odd about the options, one sentence each."""
+        return tuple(self.data["warnings"])
+
+    @property
+    def functions(self) -> tuple["Ledger", ...]:
+        """The ledgers of the functions in the graph's library."""
+        return tuple(Ledger(function) for function in self.data.get("functions", ()))
+
+    def total(self, name: str) -> int:
+        """A count of totals, over this graph and its functions."""
+        return sum(ledger.data["totals"][name] for ledger in self)
+
+    def __iter__(self) -> Iterator["Ledger"]:
+        """This ledger, then those of its functions."""
+        yield self
+        yield from self.functions
+
+    def to_dict(self) -> dict[str, Any]:
+        """A copy of data."""
+        return copy.deepcopy(dict(self.data))
+
+    def to_json(self) -> str:
+        """The ledger as JSON."""
+        return json.dumps(self.to_dict(), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Ledger":
+        """The reverse of to_json; reads the files in report_dir too.
+
+        Raises:
+            ValueError: not a ledger.
+        """
+        data = json.loads(text)
+        schema = data.get("schema") if isinstance(data, dict) else None
+        if schema != "npu_precision.ledger/1":
+            raise ValueError(f"got schema {schema!r}, expected 'npu_precision.ledger/1'")
+        return cls(data)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.graph}: lowered {self.total('lowered')} of {self.total('float_nodes')} "
+            f"float nodes, {self.total('casts')} casts"
+        )

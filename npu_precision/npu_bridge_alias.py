@@ -1,0 +1,51 @@
+"""install_as_npu_bridge: the import lines of npu_bridge scripts, as they are."""
+
+import importlib.util
+import sys
+import types
+
+_NAME = "npu_bridge"
+# Where scripts import from, and the module of ours that has those names.
+_ALIASES = {
+    "npu_init": "npu_init",
+    "estimator.npu_ops": "npu_ops",
+    "estimator.npu.npu_config": "run_config",
+    "estimator.npu.npu_estimator": "estimator",
+    "estimator.npu.npu_scope": "scope",
+    "estimator.npu.util": "util",
+}
+_PACKAGES = (_NAME, f"{_NAME}.estimator", f"{_NAME}.estimator.npu")
+_OURS = "_installed_by_npu_precision"
+
+
+def install_as_npu_bridge() -> None:
+    """Makes `import npu_bridge`, `from npu_bridge.npu_init import *` and the like give ours.
+
+    For scripts whose import lines cannot change; those that can are better off with
+    `from npu_precision.npu_init import *`. A second call does nothing.
+
+    Raises:
+        RuntimeError: the real npu_bridge is installed or imported; it is not hidden.
+    """
+    present = sys.modules.get(_NAME)
+    if present is not None and hasattr(present, _OURS):
+        return
+    if present is not None or importlib.util.find_spec(_NAME) is not None:
+        raise RuntimeError(
+            "the real npu_bridge is installed here, and install_as_npu_bridge() would hide it: "
+            "uninstall it, or import from npu_precision.npu_init instead"
+        )
+    for name in _PACKAGES:
+        package = types.ModuleType(name, "Stands in for npu_bridge; see npu_precision.")
+        package.__path__ = []
+        setattr(package, _OURS, True)
+        _add(name, package)
+    for alias, ours in _ALIASES.items():
+        _add(f"{_NAME}.{alias}", importlib.import_module(f"npu_precision.{ours}"))
+
+
+def _add(name: str, module: types.ModuleType) -> None:
+    sys.modules[name] = module
+    parent, _, child = name.rpartition(".")
+    if parent:
+        setattr(sys.modules[parent], child, module)

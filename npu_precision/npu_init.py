@@ -1,0 +1,49 @@
+"""What TF1 scripts take from npu_bridge, by its names: `from npu_precision.npu_init import *`.
+
+Beware, as with npu_bridge's own: the star brings `tf`, here tensorflow.compat.v1.
+"""
+
+import tensorflow.compat.v1 as tf
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
+
+from npu_precision import scope as npu_scope
+from npu_precision import util
+from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
+from npu_precision.hooks import npu_callbacks_append, npu_hooks_append
+from npu_precision.run_config import (
+    DumpConfig,
+    NPURunConfig,
+    ProfilingConfig,
+    npu_run_config_init,
+)
+from npu_precision.session import (
+    close_session,
+    init_resource,
+    npu_config_proto,
+    npu_graph_options,
+    set_keras_session_npu_config,
+    shutdown_resource,
+)
+
+__all__ = [
+    "DumpConfig",
+    "NPUEstimator",
+    "NPUEstimatorSpec",
+    "NPURunConfig",
+    "ProfilingConfig",
+    "RewriterConfig",
+    "close_session",
+    "config_pb2",
+    "init_resource",
+    "npu_callbacks_append",
+    "npu_config_proto",
+    "npu_graph_options",
+    "npu_hooks_append",
+    "npu_run_config_init",
+    "npu_scope",
+    "set_keras_session_npu_config",
+    "shutdown_resource",
+    "tf",
+    "util",
+]

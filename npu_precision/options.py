@@ -1,0 +1,176 @@
+"""The options of the precision optimizer, as one frozen value."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.core.protobuf import rewriter_config_pb2
+
+from npu_precision import _errors, _library
+
+OPTIMIZER_NAME = "NpuOptimizer"
+
+_PATH_FIELDS = ("modify_mixlist", "ops_info_dir", "report_dir")
+
+
+@dataclasses.dataclass(frozen=True)
+class PrecisionOptions:
+    """What the optimizer is asked to do; a field left at None is left to its default.
+
+    Attributes:
+        precision_mode: one of npu_bridge's precision modes, such as "allow_mix_precision".
+        precision_mode_v2: the newer name of a mode, such as "mixed_bfloat16"; not with
+            precision_mode.
+        modify_mixlist: path of a JSON file that edits the white, black and gray lists; only in the
+            mixed modes.
+        target: whose abilities and lists decide: "host" (default) or "ascend910".
+        ops_info_dir: folder of ops-info JSON files that replaces the target's own.
+        report_dir: folder that gets one ledger (JSON) per optimized graph.
+        strict: an internal failure fails the run instead of leaving the graph as it was.
+        fold_constants: constants that only inserted Casts read are stored in the low type. The
+            offline conversions set it unless told otherwise.
+
+    Creating one parses it as the optimizer itself would: the files it names are read.
+
+    Raises:
+        ValueError: a wrong type, or anything the optimizer would fail the run for, with its text.
+
+    Source: the parameters of npu_bridge's NpuOptimizer by their names, and target, ops_info_dir,
+    report_dir, strict and fold_constants of our own.
+    """
+
+    precision_mode: str | None = None
+    precision_mode_v2: str | None = None
+    modify_mixlist: str | None = None
+    target: str | None = None
+    ops_info_dir: str | None = None
+    report_dir: str | None = None
+    strict: bool | None = None
+    fold_constants: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Checks every field, first its type, then through the optimizer's own parser."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is None:
+                continue
+            if field.name in _PATH_FIELDS and isinstance(value, os.PathLike):
+                value = os.fspath(value)
+                object.__setattr__(self, field.name, value)
+            expected = bool if field.type == bool | None else str
+            if not isinstance(value, expected):
+                wanted = "str or os.PathLike" if field.name in _PATH_FIELDS else expected.__name__
+                raise ValueError(f"{field.name}: got {_errors.got(value)}, expected {wanted}")
+        _library.check_options(self.custom_optimizer())
+
+    def to_parameter_map(self) -> dict[str, attr_value_pb2.AttrValue]:
+        """The fields that are set, as the values of a CustomGraphOptimizer's parameter_map."""
+        return {name: attr_value(value) for name, value in self.to_dict().items()}
+
+    @classmethod
+    def from_parameter_map(
+        cls, parameter_map: Mapping[str, attr_value_pb2.AttrValue]
+    ) -> "PrecisionOptions":
+        """The reverse of to_parameter_map.
+
+        Parameters of npu_bridge that have no effect on stock TensorFlow have no field and are left
+        out.
+
+        Raises:
+            ValueError: a parameter is unknown or has the wrong type, with the optimizer's text.
+        """
+        entry = rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer(name=OPTIMIZER_NAME)
+        for name, value in parameter_map.items():
+            entry.parameter_map[name].CopyFrom(value)
+        _library.check_options(entry)
+        fields: dict[str, Any] = {
+            name: _python_value(parameter_map[name])
+            for name in FIELD_NAMES
+            if name in parameter_map
+        }
+        return cls(**fields)
+
+    def to_dict(self) -> dict[str, str | bool]:
+        """The fields that are set."""
+        fields = dataclasses.asdict(self)
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def to_json(self) -> str:
+        """The fields that are set, as a JSON object."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> "PrecisionOptions":
+        """The reverse of to_json.
+
+        Raises:
+            ValueError: not a JSON object, a name that is no field or is given twice, a wrong value.
+        """
+        fields = json.loads(text, object_pairs_hook=_unique)
+        if not isinstance(fields, dict):
+            raise ValueError(f"got {_errors.got(fields)}, expected a JSON object of options")
+        for name in fields:
+            if name not in FIELD_NAMES:
+                raise ValueError(_unknown_field(name))
+        return cls(**fields)
+
+    def custom_optimizer(self) -> rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer:
+        """The entry of RewriterConfig.custom_optimizers that stands for these options."""
+        entry = rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer(name=OPTIMIZER_NAME)
+        for name, value in self.to_parameter_map().items():
+            entry.parameter_map[name].CopyFrom(value)
+        return entry
+
+
+FIELD_NAMES = tuple(field.name for field in dataclasses.fields(PrecisionOptions))
+
+
+def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> PrecisionOptions:
+    """What a function with the parameters (options=None, **fields) was asked for.
+
+    Raises:
+        TypeError: options is no PrecisionOptions, or a name is no field of it.
+        ValueError: a wrong value.
+    """
+    if options is not None and not isinstance(options, PrecisionOptions):
+        raise TypeError(
+            f"options: got {_errors.got(options)}, expected PrecisionOptions; name a mode with "
+            f"precision_mode=..."
+        )
+    for name in fields:
+        if name not in FIELD_NAMES:
+            raise TypeError(_unknown_field(name))
+    return dataclasses.replace(options or PrecisionOptions(), **fields)
+
+
+def attr_value(value: object) -> attr_value_pb2.AttrValue:
+    """The AttrValue of a parameter; anything without a type of its own goes as its text."""
+    if isinstance(value, bool):
+        return attr_value_pb2.AttrValue(b=value)
+    if isinstance(value, int):
+        return attr_value_pb2.AttrValue(i=value)
+    if isinstance(value, float):
+        return attr_value_pb2.AttrValue(f=value)
+    return attr_value_pb2.AttrValue(s=value if isinstance(value, bytes) else str(value).encode())
+
+
+def _python_value(value: attr_value_pb2.AttrValue) -> str | bool:
+    return value.b if value.WhichOneof("value") == "b" else value.s.decode("utf-8")
+
+
+def _unknown_field(name: str) -> str:
+    return (
+        f"unknown option {name!r}{_errors.did_you_mean(name, FIELD_NAMES)}; "
+        f"the options are {', '.join(FIELD_NAMES)}"
+    )
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} is given {names.count(name)} times, expected once")
+    return dict(pairs)

@@ -1,0 +1,84 @@
+"""How the precision optimizer is put into a RewriterConfig: the one place that does."""
+
+from collections.abc import Mapping
+
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.core.protobuf import rewriter_config_pb2
+
+from npu_precision import _library
+from npu_precision.options import OPTIMIZER_NAME
+
+_OFF = rewriter_config_pb2.RewriterConfig.OFF
+_MOVABLE = (rewriter_config_pb2.RewriterConfig.DEFAULT, rewriter_config_pb2.RewriterConfig.ON)
+
+# TensorFlow runs custom optimizers after its own, when the remapper has already fused bias and
+# activation into their convolution; a Cast then finds no place between them, and what was not
+# fused in float32 never becomes a low-precision kernel. So these two, given by toggle and name,
+# run after ours: the remapper fuses lowered ops, and layout picks the format that suits them
+# (NHWC for half precision on a GPU). TensorFlow takes a built-in optimizer's name among
+# custom_optimizers for that very purpose, and its toggle only says whether the default pipeline
+# contains it. The other way, the whole pipeline by name in rewrite_options.optimizers, loses what
+# has no name there or acts differently under it: implementation_selector (Keras' cuDNN LSTM and
+# GRU), the memory optimizer's default heuristics and the MLIR optimizer.
+_AFTER_OURS = (("layout_optimizer", "layout"), ("remapping", "remap"))
+
+
+def configure(
+    rewrite: rewriter_config_pb2.RewriterConfig,
+    parameters: Mapping[str, attr_value_pb2.AttrValue],
+) -> None:
+    """Adds NpuOptimizer with these parameters, in place, or completes the entry that is there.
+
+    Raises:
+        ValueError: the entry there says otherwise, there are several, TensorFlow would not run
+            any, or the optimizer would refuse the parameters.
+    """
+    if rewrite.disable_meta_optimizer:
+        raise ValueError(
+            "disable_meta_optimizer is set: TensorFlow would run no graph optimizer, and "
+            f"{OPTIMIZER_NAME} is one; clear it, or do without a precision mode"
+        )
+    entry = npu_optimizer_entry(rewrite)
+    for name, value in parameters.items():
+        present = entry.parameter_map.get(name, value)
+        if present != value:
+            raise ValueError(
+                f"{name} is given twice: {_shown(present)} in the config's {OPTIMIZER_NAME} entry "
+                f"and {_shown(value)} as an option; give one of them"
+            )
+        entry.parameter_map[name].CopyFrom(value)
+    _library.check_options(entry)
+
+    # 0 is TensorFlow's default of 4: smaller graphs would silently keep their precision.
+    rewrite.min_graph_nodes = rewrite.min_graph_nodes or -1
+    if rewrite.optimizers:
+        return
+    listed = {optimizer.name for optimizer in rewrite.custom_optimizers}
+    for toggle, name in _AFTER_OURS:
+        if getattr(rewrite, toggle) in _MOVABLE and name not in listed:
+            setattr(rewrite, toggle, _OFF)
+            rewrite.custom_optimizers.add(name=name)
+
+
+def npu_optimizer_entry(
+    rewrite: rewriter_config_pb2.RewriterConfig,
+) -> rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer:
+    """The config's NpuOptimizer entry, added if it has none.
+
+    Raises:
+        ValueError: it has several; TensorFlow would run each.
+    """
+    entries = [entry for entry in rewrite.custom_optimizers if entry.name == OPTIMIZER_NAME]
+    if len(entries) > 1:
+        raise ValueError(
+            f"custom_optimizers has {len(entries)} entries named {OPTIMIZER_NAME}, expected one; "
+            "put all parameters into it"
+        )
+    return entries[0] if entries else rewrite.custom_optimizers.add(name=OPTIMIZER_NAME)
+
+
+def _shown(value: attr_value_pb2.AttrValue) -> str:
+    field = value.WhichOneof("value")
+    return repr(
+        value.s.decode("utf-8", "replace") if field == "s" else getattr(value, field or "s")
+    )

@@ -1,0 +1,49 @@
+"""keep_dtype_scope: the ops that keep their dtype, whatever the precision mode."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+
+from npu_precision import _tf_compat
+
+_LOGGER = logging.getLogger("npu_precision")
+_KEEP_DTYPE = "_keep_dtype"
+
+
+@contextlib.contextmanager
+def keep_dtype_scope() -> Iterator[None]:
+    """Ops created in the scope keep their dtype: the optimizer neither lowers nor raises them.
+
+    For code that builds a graph: a TF1 graph, or the body of a tf.function (ops that run eagerly
+    keep their dtype anyway). A branch or loop of tf.cond and tf.while_loop builds a graph of its
+    own, so it needs the scope inside; one built within the scope is named in the log.
+
+    Source: npu_bridge's npu_scope.keep_dtype_scope.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    if tf.executing_eagerly():
+        yield
+        return
+    before = len(graph.get_operations())
+    with _tf_compat.attributes_of_new_ops(graph, {_KEEP_DTYPE: _mark()}):
+        yield
+    for op in graph.get_operations()[before:]:
+        if any(attribute.type in ("func", "list(func)") for attribute in op.op_def.attr):
+            _LOGGER.warning(
+                "keep_dtype_scope: the ops inside %r (%s) are in a function of their own, which "
+                "the scope does not reach; enter the scope inside that function too",
+                op.name,
+                op.type,
+            )
+
+
+def keep_dtype(op: tf.Operation) -> None:
+    """Marks an op that exists as keep_dtype_scope() marks new ones."""
+    _tf_compat.set_op_attribute(op, _KEEP_DTYPE, _mark())
+
+
+def _mark() -> attr_value_pb2.AttrValue:
+    return attr_value_pb2.AttrValue(i=1)

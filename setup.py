@@ -1,0 +1,188 @@
+"""Builds the shared library; everything else about the package is in pyproject.toml.
+
+`python setup.py build_ext --inplace` compiles graph_passes/*.cc and cc/*.cc, in parallel and only
+what changed, against the TensorFlow that this Python imports, and puts
+npu_precision/_lib/npu_optimizer.tf-<TensorFlow's version>.so in place. Objects are kept in
+build/tf-<version>/, so libraries for several TensorFlows live side by side.
+
+Environment: CXX is the compiler (g++); NPU_PRECISION_CXXFLAGS is appended to the flags of every
+compilation and of the link, as in NPU_PRECISION_CXXFLAGS="-g -fsanitize=undefined".
+"""
+
+import concurrent.futures
+import fcntl
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, LinkError
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # A new environment of Python 3.11 has setuptools 65.
+    sys.exit("npu_precision builds with setuptools 77 or newer: pip install 'setuptools>=77,<81'")
+
+ROOT = pathlib.Path(__file__).resolve().parent
+LIBRARY_FOLDER = "npu_precision/_lib"
+
+sys.path.insert(0, str(ROOT / "cc"))  # A PEP 517 front end does not put the project on the path.
+import build_flags  # noqa: E402
+import embed_configs  # noqa: E402
+
+
+def sources() -> list[pathlib.Path]:
+    """The hand-written sources, relative to ROOT and sorted: the link order is reproducible."""
+    return sorted(
+        path.relative_to(ROOT)
+        for folder in ("graph_passes", "cc")
+        for path in (ROOT / folder).glob("*.cc")
+    )
+
+
+def write_embedded_configs(output: pathlib.Path) -> None:
+    """Writes the generated source, unless it would not change: its object then stays current."""
+    text = embed_configs.generate(ROOT / "configs")
+    if not output.exists() or output.read_text(encoding="ascii") != text:
+        output.write_text(text, encoding="ascii")
+
+
+def recorded_command(output: pathlib.Path) -> pathlib.Path:
+    return output.with_name(output.name + ".command")
+
+
+def is_current(output: pathlib.Path, command: list[str], inputs: list[pathlib.Path]) -> bool:
+    """Whether output was made by this very command and no input has changed since."""
+    record = recorded_command(output)
+    if not output.exists() or not record.exists() or record.read_text() != shlex.join(command):
+        return False
+    made_at = output.stat().st_mtime_ns
+    return all(path.exists() and path.stat().st_mtime_ns <= made_at for path in inputs)
+
+
+def run_compiler(command: list[str], output: pathlib.Path, error: type[Exception]) -> None:
+    """Runs command, which writes output under a temporary name, and only then renames it.
+
+    An interrupted run thus leaves no half-written file, and a process that has the former library
+    loaded keeps it. The time stamp is that of the start: an input saved meanwhile counts as newer.
+    """
+    sys.stdout.flush()
+    partial = output.with_name(output.name + ".partial")
+    started_at = time.time_ns()
+    try:
+        result = subprocess.run(
+            [*command, "-o", str(partial)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    except FileNotFoundError:
+        raise error(
+            f"no C++ compiler: {command[0]} not found. Install it (Debian: apt-get install g++), "
+            f"or name another in the environment variable CXX."
+        ) from None
+    sys.stderr.write(result.stdout)
+    if result.returncode != 0:
+        raise error(f"the compiler failed, as it says above: {shlex.join(command)}")
+    os.utime(partial, ns=(started_at, started_at))
+    os.replace(partial, output)
+    recorded_command(output).write_text(shlex.join(command))
+
+
+def included_files(depfile: pathlib.Path) -> list[pathlib.Path]:
+    """The files that the compiler read, as its -MMD output (a make rule) lists them."""
+    if not depfile.exists():
+        return []
+    _, _, files = depfile.read_text().replace("\\\n", " ").partition(": ")
+    return [ROOT / name for name in files.split()]
+
+
+def compile_source(source: pathlib.Path, folder: pathlib.Path, compiler: list[str]) -> pathlib.Path:
+    """Compiles one source, unless its object is current; returns the object."""
+    output = folder / source.parent.name / source.with_suffix(".o").name
+    output.parent.mkdir(exist_ok=True)
+    depfile = output.with_suffix(".d")
+    command = [*compiler, "-MMD", "-MF", str(depfile), "-c", str(source)]
+    files = included_files(depfile)
+    if not files or not is_current(output, command, files):
+        sys.stdout.write(f"compiling {source}\n")  # Unlike print, whole lines from every thread.
+        run_compiler(command, output, CompileError)
+    return output
+
+
+def build_library() -> pathlib.Path:
+    """Brings the library in build/tf-<version>/ up to date and returns it."""
+    flags = build_flags.build_flags(
+        build_flags.installed_tensorflow(), os.environ.get("NPU_PRECISION_CXXFLAGS", "")
+    )
+    folder = ROOT / "build" / f"tf-{flags.version}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:  # Two builds at once would share temporary names.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return compile_and_link(flags, folder)
+
+
+def compile_and_link(flags: build_flags.BuildFlags, folder: pathlib.Path) -> pathlib.Path:
+    embedded = folder / "embedded_configs.cc"
+    write_embedded_configs(embedded)
+    cxx = shlex.split(os.environ.get("CXX", "g++"))
+    system_includes = [flag for path in flags.include_dirs for flag in ("-isystem", path)]
+    compiler = [*cxx, *flags.compile, "-I.", *system_includes]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(
+            pool.map(
+                lambda source: compile_source(source, folder, compiler),
+                [embedded.relative_to(ROOT), *sources()],
+            )
+        )
+
+    library = folder / f"npu_optimizer.tf-{flags.version}.so"
+    # Libraries come after the objects that need them: the linker reads from left to right.
+    command = [*cxx, *map(str, objects), *flags.link]
+    if not is_current(library, command, objects):
+        sys.stdout.write(f"linking {library.name}\n")
+        run_compiler(command, library, LinkError)
+    return library
+
+
+class BuildLibrary(build_ext):
+    """Puts the library into the source tree (--inplace, editable) or into the wheel's."""
+
+    def run(self) -> None:
+        library = build_library()
+        in_place = self.inplace or self.editable_mode
+        folder = (ROOT if in_place else pathlib.Path(self.build_lib)) / LIBRARY_FOLDER
+        if not in_place:
+            # A wheel holds one library; one for another TensorFlow may be left from before.
+            shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / (library.name + ".partial")
+        shutil.copy2(library, partial)
+        os.replace(partial, folder / library.name)
+        self.placed = [] if in_place else [str(folder / library.name)]
+
+    def get_outputs(self) -> list[str]:
+        return self.placed
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {}
+
+
+class PlatformWheel(bdist_wheel):
+    """The library is loaded by TensorFlow, not by Python: any Python 3, but this platform only."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return ("py3", "none", super().get_tag()[2])
+
+
+setup(
+    # Makes the wheel platform specific; the sources are found by build_library.
+    ext_modules=[Extension("npu_precision._lib.npu_optimizer", sources=[])],
+    cmdclass={"build_ext": BuildLibrary, "bdist_wheel": PlatformWheel},
+)

@@ -1,0 +1,118 @@
+"""What several test files use."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+# TensorFlow's start-up chatter would bury what a failing test prints.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import tensorflow as tf
+
+import npu_precision
+
+ROOT = pathlib.Path(__file__).parents[1]
+tf1 = tf.compat.v1
+
+
+@pytest.fixture(autouse=True)
+def _no_precision_left_behind():
+    yield
+    npu_precision.disable()
+
+
+@pytest.fixture
+def mixlist(tmp_path):
+    """Writes a modify_mixlist file and returns its path: mixlist(black=["Relu"]) or a text."""
+
+    def write(text=None, **add_by_list):
+        lists = {f"{name}-list": {"to-add": ops} for name, ops in add_by_list.items()}
+        path = tmp_path / "mixlist.json"
+        path.write_text(json.dumps(lists) if text is None else text)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def run_python(tmp_path):
+    """Runs a script in a Python of its own, in an empty folder; returns the finished process."""
+
+    def run(script, *args, check=True, **environment):
+        path = tmp_path / "script.py"
+        path.write_text(script)
+        variables = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "0"}
+        process = subprocess.run(
+            [sys.executable, "-B", str(path), *map(str, args)],
+            cwd=tmp_path,
+            env={**variables, **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert not check or process.returncode == 0, process.stderr[-4000:]
+        return process
+
+    return run
+
+
+@pytest.fixture
+def dense_graph():
+    """x [4, 8] -> hidden (MatMul), bias, relu -> logits (MatMul) [4, 3] -> probabilities."""
+    random = np.random.default_rng(0)
+
+    def weights(name, *shape):
+        return tf.constant(random.normal(size=shape).astype(np.float32), name=name)
+
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [4, 8], name="x")
+        hidden = tf.matmul(x, weights("w1", 8, 16), name="hidden")
+        biased = tf.nn.bias_add(hidden, weights("b1", 16), name="bias")
+        relu = tf.nn.relu(biased, name="relu")
+        logits = tf.matmul(relu, weights("w2", 16, 3), name="logits")
+        tf.nn.softmax(logits, name="probabilities")
+    return graph.as_graph_def()
+
+
+@pytest.fixture
+def run_graph():
+    """Runs a GraphDef on TensorFlow as it is: run_graph(graph_def, "y:0", {"x:0": ...})."""
+
+    def run(graph_def, fetches, feed_dict, config=None):
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(graph_def, name="")
+            with tf1.Session(graph=graph, config=config) as session:
+                return session.run(fetches, feed_dict)
+
+    return run
+
+
+@pytest.fixture
+def executed_nodes():
+    """The nodes that a session executes, by name, as Grappler leaves them."""
+
+    def run(session, fetches, feed_dict=None):
+        options = tf1.RunOptions(output_partition_graphs=True)
+        metadata = tf1.RunMetadata()
+        session.run(fetches, feed_dict, options=options, run_metadata=metadata)
+        return {node.name: node for graph in metadata.partition_graphs for node in graph.node}
+
+    return run
+
+
+@pytest.fixture
+def ledgers():
+    """The ledgers in a report_dir, in the order of their file names."""
+
+    def read(report_dir):
+        return [
+            npu_precision.Ledger.from_json(file.read_text())
+            for file in sorted(pathlib.Path(report_dir).glob("*.json"))
+        ]
+
+    return read

@@ -1,0 +1,187 @@
+"""A builder of GraphDefs whose float values stay small, for the property tests.
+
+Every tensor carries an interval that holds its values: a node is only added where its result stays
+within LIMIT, because only then can the error of a lowered graph be bounded at all.
+"""
+
+import dataclasses
+import random
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2, graph_pb2
+
+LIMIT = 8.0
+MAX_ELEMENTS = 1024
+
+F16, BF16, F32, F64 = tf.float16, tf.bfloat16, tf.float32, tf.float64
+I32, I64, BOOL = tf.int32, tf.int64, tf.bool
+
+DEVICES = ["", "/cpu:0", "/device:CPU:0", "/job:localhost/replica:0/task:0/device:CPU:0"]
+SCOPES = ["", "tower_0/", "tower_1/block/"]
+
+
+class UnfitError(Exception):
+    """The graph has no operands that the op could take."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """One tensor of the graph, and an interval that holds its values."""
+
+    name: str
+    dtype: tf.DType
+    shape: tuple[int, ...]
+    low: float
+    high: float
+
+    @property
+    def size(self):
+        return int(np.prod(self.shape))
+
+    @property
+    def bound(self):
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def input(self):
+        return self.name.removesuffix(":0")
+
+    def like(self, **changes):
+        return dataclasses.replace(self, name="", **changes)
+
+
+def result(dtype, shape, low, high):
+    """An output of a node that is yet to be added."""
+    return Tensor("", dtype, tuple(int(dim) for dim in shape), float(low), float(high))
+
+
+def attr_value(value):
+    """The AttrValue of a Python value; a tuple is a shape, a list is a list."""
+    if isinstance(value, tf.DType):
+        return attr_value_pb2.AttrValue(type=value.as_datatype_enum)
+    if isinstance(value, bool):
+        return attr_value_pb2.AttrValue(b=value)
+    if isinstance(value, int):
+        return attr_value_pb2.AttrValue(i=value)
+    if isinstance(value, float):
+        return attr_value_pb2.AttrValue(f=value)
+    if isinstance(value, str):
+        return attr_value_pb2.AttrValue(s=value.encode())
+    if isinstance(value, np.ndarray):
+        return attr_value_pb2.AttrValue(tensor=tf.make_tensor_proto(value))
+    if isinstance(value, tuple | tf.TensorShape):
+        return attr_value_pb2.AttrValue(shape=tf.TensorShape(value).as_proto())
+    found = attr_value_pb2.AttrValue()
+    for item in value:
+        if isinstance(item, tf.DType):
+            found.list.type.append(item.as_datatype_enum)
+        elif isinstance(item, str):
+            found.list.s.append(item.encode())
+        else:
+            found.list.i.append(item)
+    return found
+
+
+class Builder:
+    """Adds nodes, and answers the makers' questions for operands."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.numbers = np.random.default_rng(seed)
+        self.graph_def = graph_pb2.GraphDef()
+        self.graph_def.versions.CopyFrom(tf.Graph().as_graph_def().versions)
+        self.feeds = {}
+        self.fed_inside = []
+        self.constants = {}
+        self.fetches = []
+        self.tensors = []
+
+    def chance(self, probability):
+        return self.random.random() < probability
+
+    def add(self, op, inputs, *outputs, readable=None, **attrs):
+        """Adds a node; returns its outputs, as one Tensor or a list of them.
+
+        The first `readable` outputs (all, if None) may become operands and fetches.
+        """
+        if any(output.size > MAX_ELEMENTS or output.bound > LIMIT for output in outputs):
+            raise UnfitError
+        node = self.graph_def.node.add(op=op)
+        node.name = f"{self.random.choice(SCOPES)}{op.lower()}_{len(self.graph_def.node)}"
+        node.input.extend(tensor.input for tensor in inputs)
+        node.device = self.random.choice(DEVICES) if self.chance(0.3) else ""
+        for name, value in attrs.items():
+            node.attr[name].CopyFrom(attr_value(value))
+        if self.chance(0.04):
+            node.attr["_keep_dtype"].i = 1
+        if self.tensors and self.chance(0.06):
+            node.input.append("^" + self._other_node())
+        if self.tensors and self.chance(0.03):
+            node.attr["_class"].CopyFrom(attr_value(["loc:@" + self._other_node()]))
+
+        named = [
+            dataclasses.replace(output, name=f"{node.name}:{index}")
+            for index, output in enumerate(outputs)
+        ]
+        for tensor in named[:readable]:
+            self.tensors.append(tensor)
+            if self.chance(0.04):
+                self.fetches.append(tensor.name)
+        if len(named) == 1 and readable is None and named[0].dtype == F32 and self.chance(0.01):
+            value = self.numbers.uniform(named[0].low, named[0].high, named[0].shape)
+            self.feeds[named[0].name] = value.astype(np.float32)
+            self.fed_inside.append(named[0].name)
+        return named[0] if len(named) == 1 else named
+
+    def _other_node(self):
+        return self.random.choice(self.tensors).name.partition(":")[0]
+
+    def pick(self, dtype=F32, where=lambda tensor: True):
+        """A tensor to use as operand, rather a late one than an early one."""
+        found = [tensor for tensor in self.tensors if tensor.dtype == dtype and where(tensor)]
+        if not found:
+            raise UnfitError
+        recent = found[-5:] if self.chance(0.5) else found
+        return self.random.choice(recent)
+
+    def pick_rank(self, *ranks):
+        return self.pick(where=lambda tensor: len(tensor.shape) in ranks)
+
+    def const(self, value, dtype=None):
+        """A Const; one that holds weights may be read through an Identity, as in frozen graphs."""
+        array = np.asarray(value, dtype=dtype)
+        kind = tf.as_dtype(array.dtype)
+        made = result(kind, array.shape, 0, 0)
+        if kind.is_floating and array.size:  # ints are sizes and indices: they have no bound
+            made = made.like(low=float(array.min()), high=float(array.max()))
+        tensor = self.add("Const", [], made, dtype=kind, value=array, readable=0)
+        self.constants[tensor.name] = array
+        if kind == F32 and array.size and self.chance(0.3):
+            return self.add("Identity", [tensor], made, T=F32)
+        return tensor
+
+    def ints(self, *values, dtype=np.int32):
+        """A Const of ints, such as axes and sizes; one value makes a scalar."""
+        return self.const(values[0] if len(values) == 1 else list(values), dtype)
+
+    def weights(self, shape, contracted):
+        """A Const whose absolute values sum to one over the contracted axes."""
+        array = self.numbers.uniform(-1, 1, shape).astype(np.float32)
+        return self.const(array / np.abs(array).sum(axis=tuple(contracted), keepdims=True))
+
+    def vector(self, size, low, high):
+        return self.const(self.numbers.uniform(low, high, size).astype(np.float32))
+
+    def placeholder(self, dtype, shape, low, high, value):
+        made = result(dtype, shape, low, high)
+        declared = tuple(shape)
+        if self.chance(0.2):
+            declared = tuple(-1 if self.chance(0.5) else dim for dim in shape)
+        if self.chance(0.1):
+            declared = tf.TensorShape(None)
+        elif -1 in declared:
+            declared = tf.TensorShape([None if dim < 0 else dim for dim in declared])
+        tensor = self.add("Placeholder", [], made, dtype=dtype, shape=declared)
+        self.feeds[tensor.name] = value
+        return tensor

@@ -1,0 +1,178 @@
+"""What a rewrite did to a GraphDef, read off the two graphs alone, and the rules it has to keep.
+
+A rewritten graph is the original one with other dtypes and with Casts in between. So each original
+node has one counterpart, and each of its inputs a way back to an original tensor.
+"""
+
+import collections
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
+
+LOW = (tf.float16, tf.bfloat16)
+CHANGING = (tf.float32, *LOW)
+
+
+def is_inserted_cast(node):
+    return node.op == "Cast" and "_npu_precision_cast" in node.attr
+
+
+def canonical(tensor):
+    """A tensor's name with its port."""
+    return tensor if ":" in tensor else tensor + ":0"
+
+
+def node_of(tensor):
+    return tensor.partition(":")[0]
+
+
+def dtype_attr(node, name):
+    return tf.as_dtype(node.attr[name].type)
+
+
+def type_attributes(node):
+    """The node's type attributes, each as the list of its dtypes."""
+    found = {}
+    for attribute in op_def_registry.get(node.op).attr:
+        if attribute.name in node.attr and attribute.type == "type":
+            found[attribute.name] = [dtype_attr(node, attribute.name)]
+        elif attribute.name in node.attr and attribute.type == "list(type)":
+            types = node.attr[attribute.name].list.type
+            found[attribute.name] = [tf.as_dtype(dtype) for dtype in types]
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Edge:
+    """One data input of a node, in the rewritten graph.
+
+    Attributes:
+        source: the original tensor it comes from, None for a constant stored in a low type.
+        constant: that constant.
+        dtypes: to what the inserted Casts on the way convert, in order.
+    """
+
+    source: str | None
+    constant: np.ndarray | None
+    dtypes: tuple[tf.DType, ...]
+
+
+class RewrittenGraph:
+    """A rewritten graph next to its original.
+
+    Attributes:
+        originals: original node by name.
+        counterparts: what became of each, by its name; a Const and its Identity may be gone.
+        edges: the Edges of each counterpart's data inputs, by the original's name.
+    """
+
+    def __init__(self, original, rewritten):
+        self.originals = {node.name: node for node in original.node}
+        self.results = {node.name: node for node in rewritten.node}
+        self.counterparts = {}
+        self._original_names = {}
+        for name in self.originals:
+            node = self.results.get(name)
+            # A preserved node that was changed hands its name to a Cast behind it.
+            if node is not None and is_inserted_cast(node):
+                node = self.results[node_of(node.input[0])]
+            if node is not None:
+                self.counterparts[name] = node
+                self._original_names[node.name] = name
+        self.edges = {
+            name: [self._edge(tensor) for tensor in node.input if tensor[0] != "^"]
+            for name, node in self.counterparts.items()
+        }
+
+    def _edge(self, tensor):
+        dtypes = []
+        node = self.results[node_of(tensor)]
+        while is_inserted_cast(node):
+            dtypes.insert(0, dtype_attr(node, "DstT"))
+            tensor = node.input[0]
+            node = self.results[node_of(tensor)]
+        name = self._original_names.get(node.name)
+        if name is None:
+            dtypes.insert(0, dtype_attr(node, "dtype"))
+            return Edge(None, tf.make_ndarray(node.attr["value"].tensor), tuple(dtypes))
+        return Edge(canonical(tensor).replace(node.name, name, 1), None, tuple(dtypes))
+
+    def violations(self, fetches):
+        """What of the rules of a rewrite does not hold, one sentence each.
+
+        Args:
+            fetches: names of the tensors that the rewrite had to preserve.
+        """
+        found = [*self._missing(fetches), *self._wrong_casts()]
+        for name in self.counterparts:
+            found += [f"{name}: {what}" for what in self._differences(name)]
+        return found
+
+    def _missing(self, fetches):
+        for fetch in fetches:
+            if node_of(fetch) not in self.results:
+                yield f"the fetched node {node_of(fetch)} is gone"
+        for name, node in self.originals.items():
+            if name not in self.counterparts and node.op not in ("Const", "Identity"):
+                yield f"{name} ({node.op}) is gone"
+
+    def _wrong_casts(self):
+        casts = [node for node in self.results.values() if is_inserted_cast(node)]
+        ways = collections.Counter(
+            (canonical(cast.input[0]), dtype_attr(cast, "DstT")) for cast in casts
+        )
+        for (tensor, dtype), count in ways.items():
+            if count > 1:
+                yield f"{count} Casts of {tensor} to {dtype.name}"
+        for cast in casts:
+            before = self.results[node_of(cast.input[0])]
+            if not is_inserted_cast(before):
+                continue
+            way = dtype_attr(before, "SrcT"), dtype_attr(cast, "SrcT"), dtype_attr(cast, "DstT")
+            if way[0] == way[2] and way[0] in LOW:
+                yield f"{cast.name} casts {' -> '.join(dtype.name for dtype in way)}"
+
+    def _differences(self, name):
+        """How the counterpart differs from the original, apart from dtypes and Casts."""
+        original, node = self.originals[name], self.counterparts[name]
+        if (node.op, node.device) != (original.op, original.device):
+            yield f"is {node.op} on {node.device!r}, was {original.op} on {original.device!r}"
+            return
+        types, original_types = type_attributes(node), type_attributes(original)
+        for attribute in {*node.attr, *original.attr} - {"_npu_precision", *types}:
+            if node.attr[attribute] != original.attr[attribute]:
+                yield f"attribute {attribute} differs"
+        for attribute, dtypes in types.items():
+            for now, was in zip(dtypes, original_types[attribute], strict=True):
+                if now != was and not {now, was} <= set(CHANGING):
+                    yield f"{attribute} is {now.name}, was {was.name}"
+        if {t for t in node.input if t[0] == "^"} != {t for t in original.input if t[0] == "^"}:
+            yield "has other control inputs"
+        inputs = [canonical(tensor) for tensor in original.input if tensor[0] != "^"]
+        if len(inputs) != len(self.edges[name]):
+            yield "has another number of inputs"
+            return
+        for index, (tensor, edge) in enumerate(zip(inputs, self.edges[name], strict=True)):
+            if not self._comes_from(edge, tensor):
+                yield f"input {index} is {edge.source}, was {tensor}"
+
+    def _comes_from(self, edge, tensor):
+        if edge.source == tensor:
+            return True
+        node = self.originals[node_of(tensor)]
+        if edge.source is None:
+            while node.op == "Identity":
+                node = self.originals[node_of(node.input[0])]
+            if node.op != "Const":
+                return False
+            value = tf.make_ndarray(node.attr["value"].tensor)
+            return np.array_equal(value.astype(edge.constant.dtype), edge.constant)
+        # The original's own Cast widened a low type that is wanted again: undoing that is exact.
+        return (
+            node.op == "Cast"
+            and edge.source == canonical(node.input[0])
+            and dtype_attr(node, "SrcT") in LOW
+            and dtype_attr(node, "DstT") == tf.float32
+        )

@@ -1,0 +1,323 @@
+"""Graphs that are damaged, odd or large: the graph as it was or an error, never a crash or a hang.
+
+What is wrong with a graph is TensorFlow's to say; here it must only not be made worse.
+"""
+
+import subprocess
+import time
+
+import pytest
+import tensorflow as tf
+from check_rewrite import UNCHANGED, check_rewrite, to_bytes
+from tensorflow.core.framework import graph_pb2
+from test_abilities import driver  # noqa: F401 (a fixture)
+from text_graph import read_graph
+
+import npu_precision
+
+SOUND = """
+    x = Placeholder(shape=4x4)
+    axis = Const[int32](value=0)
+    w = Const(shape=4x4)
+    white = MatMul(x, w)
+    gray = Relu(white)
+    list = AddN(gray, gray)
+    parts = Split(axis, list, num_split=2)
+    black = Exp(parts:1)
+    end = Softmax(black)
+    """
+
+
+def damage(change):
+    """The sound graph after change(nodes by name)."""
+    graph = read_graph(SOUND)
+    change({node.name: node for node in graph.node}, graph)
+    return graph
+
+
+def set_input(node, index, name):
+    def change(nodes, graph):
+        nodes[node].input[index] = name
+
+    return change
+
+
+def set_attr(node, name, **value):
+    def change(nodes, graph):
+        nodes[node].attr[name].Clear()
+        for field, content in value.items():
+            setattr(nodes[node].attr[name], field, content)
+
+    return change
+
+
+def drop_attr(node, name):
+    return lambda nodes, graph: nodes[node].attr.pop(name)
+
+
+def add_input(node, name):
+    return lambda nodes, graph: nodes[node].input.append(name)
+
+
+def drop_input(node):
+    return lambda nodes, graph: nodes[node].input.pop()
+
+
+def rename(node, name):
+    return lambda nodes, graph: setattr(nodes[node], "name", name)
+
+
+def add_node(name, op, *inputs):
+    return lambda nodes, graph: graph.node.add(name=name, op=op, input=inputs)
+
+
+def set_op(node, op):
+    return lambda nodes, graph: setattr(nodes[node], "op", op)
+
+
+DAMAGED = {
+    "two nodes of one name": rename("gray", "white"),
+    "a node without a name": rename("gray", ""),
+    "a node named like a control input": rename("gray", "^gray"),
+    "a node named like an output": rename("gray", "gray:0"),
+    "an input that is no node": set_input("gray", 0, "nowhere"),
+    "a control input that is no node": add_input("gray", "^nowhere"),
+    "an input without a name": set_input("gray", 0, ""),
+    "a control input without a name": add_input("gray", "^"),
+    "an output number without a name": set_input("gray", 0, ":0"),
+    "an output that the producer does not have": set_input("black", 0, "parts:2"),
+    "a negative output": set_input("black", 0, "parts:-1"),
+    "an output number that overflows": set_input("black", 0, "parts:4294967296"),
+    "an output number of forty digits": set_input("black", 0, "parts:" + "9" * 40),
+    "an output of a node that has none": lambda nodes, graph: (
+        graph.node.add(name="none", op="NoOp"),
+        set_input("gray", 0, "none")(nodes, graph),
+    ),
+    "a data input after a control input": lambda nodes, graph: nodes["white"].input.insert(
+        1, "^axis"
+    ),
+    "one input too few": drop_input("white"),
+    "one input too many": add_input("white", "x"),
+    "no input at all": lambda nodes, graph: nodes["white"].ClearField("input"),
+    "a list longer than its count": add_input("list", "gray"),
+    "a count of zero": set_attr("list", "N", i=0),
+    "a negative count": set_attr("list", "N", i=-1),
+    "a count beyond all memory": set_attr("parts", "num_split", i=2**60),
+    "a count that is a string": set_attr("list", "N", s=b"2"),
+    "no count": drop_attr("list", "N"),
+    "no type": drop_attr("white", "T"),
+    "a type that is a string": set_attr("white", "T", s=b"float"),
+    "a type without a value": set_attr("white", "T"),
+    "type 0": set_attr("white", "T", type=0),
+    "a type of no meaning": set_attr("white", "T", type=77),
+    "a type the op does not allow": set_attr("white", "T", type=7),
+    "a reference type": set_attr("white", "T", type=101),
+    "a type that its producer does not have": set_attr("gray", "T", type=2),
+    "an empty list of types": set_op("list", "IdentityN"),
+    "a constant without a value": drop_attr("w", "value"),
+    "a constant without a type": drop_attr("w", "dtype"),
+    "a constant of another type than its value": set_attr("axis", "dtype", type=1),
+    "a constant whose value is a string": set_attr("w", "value", s=b"1.0"),
+    "an op that TensorFlow does not know": set_op("gray", "NoSuchOp"),
+    "an op without a name": set_op("gray", ""),
+    "a fused op that fuses nothing": set_op("white", "_FusedMatMul"),
+    "a node that reads itself": set_input("gray", 0, "gray"),
+    "a cycle": set_input("white", 0, "black"),
+    "a device that is no device": lambda nodes, graph: setattr(nodes["gray"], "device", "/x:y:z"),
+    "no node but the fetched one": lambda nodes, graph: graph.node.__delitem__(slice(0, 8)),
+}
+MODES = ["allow_mix_precision", "force_fp16", "force_fp32", "cube_fp16in_fp32out"]
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_graph_is_refused_or_left_as_it_was(name):
+    graph = damage(DAMAGED[name])
+    for mode in MODES:
+        for fold in (False, True):
+            try:
+                after, _ = npu_precision.rewrite_graph_def(
+                    graph, "end", precision_mode=mode, fold_constants=fold
+                )
+            except (ValueError, RuntimeError):
+                continue
+            assert_no_worse(graph, after)
+
+
+def assert_no_worse(before, after):
+    """TensorFlow says of the result what it says of the original."""
+    assert import_error(after) == import_error(before) or to_bytes(after) == to_bytes(before)
+
+
+def import_error(graph_def):
+    try:
+        with tf.Graph().as_default():
+            tf.import_graph_def(graph_def, name="")
+    except (ValueError, tf.errors.OpError) as error:
+        return str(error)
+    return None
+
+
+def test_the_passes_alone_survive_what_tensorflow_refuses_before_they_see_it(driver, tmp_path):
+    """Another version of TensorFlow may let through what this one does not."""
+    (tmp_path / "lists.json").write_text('{"MatMul": {"precision_reduce": {"flag": "true"}}}')
+    survived = []
+    for name, change in DAMAGED.items():
+        graph = damage(change)
+        try:
+            npu_precision.rewrite_graph_def(graph, "end", precision_mode="force_fp16")
+        except (ValueError, RuntimeError) as error:
+            if "TensorFlow could not optimize" not in str(error):
+                continue
+        else:
+            continue
+        (tmp_path / "graph.pb").write_bytes(graph.SerializeToString())
+        files = [tmp_path / file for file in ("graph.pb", "lists.json", "out.pb")]
+        command = [driver, files[0], files[1], "force_fp16", "end", "", files[2]]
+        process = subprocess.run(command, capture_output=True, timeout=60)
+        assert process.returncode in (0, 1), f"{name}: {process.stderr.decode()}"
+        survived.append(name)
+    assert {"a cycle", "an input that is no node", "a negative output"} <= set(survived)
+
+
+def test_an_edge_whose_dtypes_disagree_gets_no_cast():
+    """To mend it silently would hide a mistake that TensorFlow reports."""
+    graph = damage(set_attr("gray", "T", type=2))
+    try:
+        after, _ = npu_precision.rewrite_graph_def(graph, "end", precision_mode="force_fp16")
+    except (ValueError, RuntimeError):
+        return
+    assert import_error(after) is not None
+
+
+FORGED = {
+    "an empty mark": {"_npu_precision": b""},
+    "a mark of one word": {"_npu_precision": b"lowered"},
+    "a mark of unknown words": {"_npu_precision": b"melted purple because nowhere"},
+    "a mark of another node": {"_npu_precision": b"kept black black_list end"},
+    "a mark that is no text": {"_npu_precision": b"\xff\xfe\x00"},
+    "a mark with many words": {"_npu_precision": b"lowered white white_list a b c d"},
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_marks_that_we_did_not_write_do_not_change_the_result(name):
+    plain = read_graph(SOUND)
+    expected, _ = npu_precision.rewrite_graph_def(plain, "end", precision_mode=MODES[0])
+    graph = read_graph(SOUND)
+    for node in graph.node:
+        for attribute, value in FORGED[name].items():
+            node.attr[attribute].s = value
+    after, _ = npu_precision.rewrite_graph_def(graph, "end", precision_mode=MODES[0])
+    assert [without_marks(node) for node in after.node] == [
+        without_marks(node) for node in expected.node
+    ]
+
+
+def without_marks(node):
+    node.attr.pop("_npu_precision", None)
+    return node
+
+
+def test_casts_that_claim_to_be_ours_and_form_a_cycle():
+    graph = read_graph(SOUND)
+    for name, reads in (("one", "two"), ("two", "one")):
+        cast = graph.node.add(name=name, op="Cast", input=[reads])
+        cast.attr["SrcT"].type = cast.attr["DstT"].type = 1
+        cast.attr["_npu_precision_cast"].b = True
+    graph.node[4].input[0] = "one"
+    for mode in MODES:
+        try:
+            after, _ = npu_precision.rewrite_graph_def(graph, "end", precision_mode=mode)
+        except (ValueError, RuntimeError):
+            continue
+        assert_no_worse(graph, after)
+
+
+def test_an_empty_graph_has_no_fetch():
+    with pytest.raises(ValueError, match="fetches"):
+        npu_precision.rewrite_graph_def(
+            graph_pb2.GraphDef(), "end", precision_mode="allow_mix_precision"
+        )
+
+
+def test_names_with_odd_characters_are_names():
+    check_rewrite(
+        """
+        a/b/c = Placeholder(shape=4x4)
+        a/b/_1 = MatMul(a/b/c, a/b/c)
+        A.b-c>d = Relu(a/b/_1)
+        end = Exp(A.b-c>d)
+        """,
+        """
+        a/b/_1 = MatMul[float16](a/b/c/npu_cast_0_float16, a/b/c/npu_cast_0_float16)
+        A.b-c>d = Relu[float16](a/b/_1)
+        end = Exp[float32](A.b-c>d/npu_cast_0_float32)
+        """,
+    )
+
+
+def timed_rewrite(lines, fetch, **options):
+    graph = read_graph("\n".join(lines))
+    begin = time.monotonic()
+    after, ledger = npu_precision.rewrite_graph_def(
+        graph, fetch, precision_mode="allow_mix_precision", **options
+    )
+    # A hundred times what it takes: only what grows with the square of the graph gets here.
+    assert time.monotonic() - begin < 30
+    return after, ledger
+
+
+def test_a_thousand_readers_share_one_cast():
+    lines = ["x = Placeholder(shape=4x4)"]
+    lines += [f"r{i} = MatMul(x, x)" for i in range(1000)]
+    lines += [f"sum = AddN({', '.join(f'r{i}' for i in range(1000))})", "end = Exp(sum)"]
+    _, ledger = timed_rewrite(lines, "end")
+    assert [(cast.name, cast.consumers) for cast in ledger.casts] == [
+        ("x/npu_cast_0_float16", 2000),
+        ("sum/npu_cast_0_float32", 1),
+    ]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_chain_of_twenty_thousand_nodes(backwards):
+    """Backwards, each node is listed before its producer: the worst order to decide in."""
+    chain = [f"g{i} = Relu(g{i - 1})" for i in range(1, 20000)]
+    graph = read_graph("\n".join(["x = Placeholder(shape=4x4)", "g0 = MatMul(x, x)", *chain]))
+    if backwards:
+        nodes = list(reversed(graph.node))
+        del graph.node[:]
+        graph.node.extend(nodes)
+    begin = time.monotonic()
+    _, ledger = npu_precision.rewrite_graph_def(
+        graph, "g19999", precision_mode="allow_mix_precision"
+    )
+    assert time.monotonic() - begin < 30
+    assert ledger.totals["lowered"] == 20000
+    assert ledger.totals["casts"] == 2
+
+
+def test_a_ladder_of_alternating_colours():
+    """Every rung changes dtype, so every edge has a Cast."""
+    lines = ["x = Placeholder(shape=4x4)", "b0 = Exp(x)"]
+    for i in range(1, 1000):
+        lines += [f"w{i} = MatMul(b{i - 1}, b{i - 1})", f"b{i} = Softmax(w{i})"]
+    _, ledger = timed_rewrite(lines, "b999")
+    assert ledger.totals["casts"] == 2 * 999
+
+
+def test_a_node_with_five_thousand_types():
+    names = ", ".join(["white", "black"] * 2500)
+    after, ledger = timed_rewrite(
+        [
+            "x = Placeholder(shape=4x4)",
+            "white = MatMul(x, x)",
+            "black = Exp(x)",
+            f"all = IdentityN({names})",
+            "end = AddN(" + ", ".join(f"all:{i}" for i in range(0, 5000, 2)) + ")",
+            "last = Softmax(end)",
+        ],
+        "last",
+    )
+    assert ledger.node("all").decision == "lowered"
+    assert ledger.node("end").decision == "lowered"
+    assert ledger.totals["casts"] == 2

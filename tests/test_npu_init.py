@@ -1,0 +1,94 @@
+"""npu_bridge's names: by star, and by its own import lines."""
+
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
+from test_session_script import SESSION_SCRIPT
+
+import npu_precision
+from npu_precision import npu_init, npu_ops
+
+NAMES = (
+    "NPURunConfig NPUEstimator NPUEstimatorSpec ProfilingConfig DumpConfig npu_config_proto "
+    "npu_graph_options npu_run_config_init npu_hooks_append npu_callbacks_append "
+    "set_keras_session_npu_config init_resource shutdown_resource close_session npu_scope util "
+    "RewriterConfig config_pb2 tf"
+).split()
+
+
+def test_the_star_gives_npu_bridges_names():
+    namespace = {}
+    exec("from npu_precision.npu_init import *", namespace)
+    assert set(NAMES) == set(namespace) - {"__builtins__"}
+    assert namespace["tf"] is tf.compat.v1
+    assert namespace["RewriterConfig"] is rewriter_config_pb2.RewriterConfig
+    assert namespace["config_pb2"] is config_pb2
+    assert namespace["npu_scope"].keep_dtype_scope is npu_precision.keep_dtype_scope
+    assert namespace["util"].keep_tensors_dtypes is npu_precision.keep_tensors_dtypes
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(NAMES) - {"npu_scope", "util", "RewriterConfig", "config_pb2", "tf"})
+)
+def test_the_package_offers_the_same_objects(name):
+    assert getattr(npu_init, name) is getattr(npu_precision, name)
+    assert name in npu_precision.__all__
+
+
+@pytest.mark.parametrize("name", npu_precision.__all__)
+def test_every_public_name_is_there_and_says_what_it_is(name):
+    public = getattr(npu_precision, name)
+    assert name == "__version__" or public.__doc__
+
+
+IMPORTS = """\
+import npu_precision
+
+npu_precision.install_as_npu_bridge()
+npu_precision.install_as_npu_bridge()
+
+import npu_bridge
+import npu_bridge.npu_init
+from npu_bridge.estimator import npu_ops
+from npu_bridge.estimator.npu import npu_scope, util
+from npu_bridge.estimator.npu.npu_config import DumpConfig, NPURunConfig, ProfilingConfig
+from npu_bridge.estimator.npu.npu_estimator import NPUEstimator, NPUEstimatorSpec
+from npu_bridge.estimator.npu.npu_scope import keep_dtype_scope
+from npu_bridge.npu_init import *
+
+assert NPURunConfig is npu_precision.NPURunConfig
+assert NPUEstimator is npu_precision.NPUEstimator
+assert NPUEstimatorSpec is npu_precision.NPUEstimatorSpec
+assert keep_dtype_scope is npu_precision.keep_dtype_scope
+assert npu_bridge.estimator.npu.npu_scope is npu_scope
+with tf.Graph().as_default(), tf.Session() as session:
+    session.run([npu_ops.initialize_system(), npu_ops.shutdown_system()])
+print("all imported")
+"""
+
+
+def test_npu_bridges_import_lines_work_as_they_are(run_python):
+    assert run_python(IMPORTS).stdout == "all imported\n"
+
+
+def test_the_documented_script_runs_with_its_own_import_line(run_python, mixlist, tmp_path):
+    script = "import npu_precision\n\nnpu_precision.install_as_npu_bridge()\n" + (
+        SESSION_SCRIPT.replace("npu_precision.npu_init", "npu_bridge.npu_init")
+    )
+    process = run_python(script, mixlist(black=["Relu"]), tmp_path / "reports")
+    assert float(process.stdout) == pytest.approx(8 * 15.5, rel=1e-2)
+
+
+@pytest.mark.parametrize("imported", ["", "import npu_bridge\n"])
+def test_a_real_npu_bridge_is_not_hidden(run_python, tmp_path, imported):
+    (tmp_path / "npu_bridge").mkdir()
+    (tmp_path / "npu_bridge" / "__init__.py").touch()
+    script = imported + "import npu_precision\n\nnpu_precision.install_as_npu_bridge()\n"
+    process = run_python(script, check=False)
+    assert "RuntimeError: the real npu_bridge is installed here" in process.stderr
+
+
+def test_an_op_of_the_npu_says_that_there_is_none():
+    with pytest.raises(AttributeError, match="npu_ops.dropout is an op of the NPU"):
+        npu_ops.dropout  # noqa: B018
+    assert not hasattr(npu_ops, "__path__")
