@@ -28,8 +28,8 @@ from rich.table import Table
 
 from npu_precision import Ledger, NPURunConfig
 
-STEPS = 200
-QUICK_STEPS = 60
+STEPS = 80
+QUICK_STEPS = 40
 FEWEST_STEPS = 20
 # The final loss is a mean over this many steps: that of one batch is mostly luck.
 LAST = 20
@@ -71,7 +71,7 @@ RUNS = (FLOAT32, FLOAT16, MIXLIST_RUN, BFLOAT16)
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a run came to; step_ms is the median time of a training step in milliseconds."""
+    """What a run came to; step_ms is the time of a training step in milliseconds."""
 
     accuracy: float
     loss: float
@@ -125,8 +125,8 @@ def train_and_evaluate(run, out, steps, advance):
     return Result(
         accuracy=float(accuracy),
         loss=statistics.mean(recorder.losses[-LAST:]),
-        # The first steps build and warm up.
-        step_ms=1000 * statistics.median(recorder.seconds[steps // 10 :]),
+        # What a tenth of the steps stay under: other work on the machine slows the rest.
+        step_ms=1000 * statistics.quantiles(recorder.seconds, n=10)[0],
         ledger_file=largest,
         ledger=ledgers[largest],
     )
@@ -258,7 +258,8 @@ def main(arguments=None):
     console.print(
         f"must_keep_origin_dtype: float32 throughout. Accuracy: on {HELD_OUT} digits held out. "
         f"Final loss: mean of the last {LAST} steps. Nodes lowered and casts: of the training "
-        "step's graph. Step time: median."
+        "step's graph. Step time: what the fastest tenth of the steps stay under; other work on "
+        "the machine still moves it."
     )
     for remark in speed_remarks(results):
         console.print(remark)

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from sklearn.datasets import load_digits
 
 SEED = 1
-BATCH = 32
+BATCH = 128
 HELD_OUT = 360
 
 

@@ -58,7 +58,9 @@ class Classifier {
     const NodeDef& def = view_.node(id);
     if (IsNeutralSource(def.op())) return Reason::kNeutralSource;
     if (context_.fed.count(def.name()) != 0) return Reason::kFed;
-    if (IsNeverChanged(*view_.op_def(id))) return Reason::kNeverChanged;
+    if (view_.calls_function(id) || IsNeverChanged(*view_.op_def(id))) {
+      return Reason::kNeverChanged;
+    }
     if (HasKeepDtypeMark(def)) return Reason::kKeepDtypeScope;
     if (view_.outputs(id).size() > 1 && context_.preserved.count(def.name()) != 0) {
       return Reason::kPreservedOutputs;

@@ -3,7 +3,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include "absl/strings/strip.h"
 #include "graph_passes/graph_view.h"
 #include "graph_passes/marks.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -48,10 +47,8 @@ class Folder {
       for (const std::string& input : view_.node(id).input()) {
         if (input[0] == '^') pinned_.insert(view_.IndexOf(input.substr(1)));
       }
-      const auto colocation = view_.node(id).attr().find("_class");
-      if (colocation == view_.node(id).attr().end()) continue;
-      for (const std::string& name : colocation->second.list().s()) {
-        pinned_.insert(view_.IndexOf(absl::StripPrefix(name, "loc:@")));
+      for (const std::string& name : ColocatedWith(view_.node(id))) {
+        pinned_.insert(view_.IndexOf(name));
       }
     }
   }

@@ -82,6 +82,9 @@ Status GraphView::IndexNames() {
 Status GraphView::DescribeNodes() {
   const int n = graph_->node_size();
   OpDefs op_defs(*graph_);
+  for (const auto& function : graph_->library().function()) {
+    functions_.insert(&function.signature());
+  }
   op_defs_.reserve(n);
   groups_begin_ = inputs_begin_ = outputs_begin_ = {0};
   NodeTypes types;

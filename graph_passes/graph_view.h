@@ -4,6 +4,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -49,7 +50,9 @@ class GraphView {
   int size() const { return static_cast<int>(op_defs_.size()); }
   const tensorflow::NodeDef& node(int id) const { return graph_->node(id); }
   const tensorflow::OpDef* op_def(int id) const { return op_defs_[id]; }  // nullptr when opaque
-  int IndexOf(absl::string_view name) const;                              // -1 when absent
+  // Whether the node calls a function of the graph's library by its name.
+  bool calls_function(int id) const { return functions_.count(op_defs_[id]) != 0; }
+  int IndexOf(absl::string_view name) const;  // -1 when absent
 
   // The producers of the data inputs, in order.
   Span<OutputPort> fanin(int id) const { return Slice(fanin_, fanin_begin_, id); }
@@ -84,6 +87,7 @@ class GraphView {
   const tensorflow::GraphDef* graph_ = nullptr;
   std::unordered_map<absl::string_view, int, Hasher> ids_;
   std::vector<const tensorflow::OpDef*> op_defs_;
+  std::unordered_set<const tensorflow::OpDef*> functions_;
   std::vector<OutputPort> fanin_;
   std::vector<InputPort> fanout_;
   std::vector<TypeGroup> groups_;

@@ -27,6 +27,9 @@ void ForgetFullType(NodeDef* node) {
   if (field != nullptr) node->GetReflection()->ClearField(node, field);
 }
 
+// Whether a Cast has control inputs, which a consumer that reads past it would no longer wait for.
+bool Waits(const NodeDef& cast) { return cast.input_size() > 1; }
+
 std::string NodeNameOf(const std::string& input) {
   return input.substr(0, input.find(':')).substr(input[0] == '^' ? 1 : 0);
 }
@@ -141,19 +144,20 @@ class Rewriter {
     // An edge that was wrong before is TensorFlow's to report.
     if (view_.dtype(from) != view_.inputs(id)[k].dtype) return;
     const DataType wanted = NewInputDtype(id, k);
-    if (IsInsertedCast(view_.node(from.node)) && !IsInsertedCast(view_.node(id))) {
+    if (IsInsertedCast(view_.node(from.node)) && !IsInsertedCast(view_.node(id)) &&
+        !Waits(view_.node(from.node))) {
       const OutputPort source = view_.fanin(from.node)[0];
       if (NewDtype(source) == wanted) from = source;
     }
-    out_.mutable_node(id)->set_input(k, TensorOf(from, wanted, id));
+    out_.mutable_node(id)->set_input(k, TensorOf(from, wanted));
   }
 
   // The name of `from`'s tensor in dtype `wanted`, through a Cast where it has another.
-  std::string TensorOf(OutputPort from, DataType wanted, int consumer) {
+  std::string TensorOf(OutputPort from, DataType wanted) {
     DataType dtype = NewDtype(from);
     if (dtype == wanted) return InputName(from);
     const NodeDef& producer = view_.node(from.node);
-    if (producer.op() == "Cast" && context_.fed.count(producer.name()) == 0) {
+    if (producer.op() == "Cast" && context_.fed.count(producer.name()) == 0 && !Waits(producer)) {
       // Undoing a widening is exact: read what was widened.
       const OutputPort source = view_.fanin(from.node)[0];
       if (NewDtype(source) == wanted && IsLow(wanted) && dtype == tensorflow::DT_FLOAT) {
@@ -165,9 +169,7 @@ class Rewriter {
     if (found != casts_.end()) return found->second;
     const std::string name =
         Unique(absl::StrCat(producer.name(), "/npu_cast_", from.port, "_", DtypeName(wanted)));
-    const std::string& device =
-        producer.device().empty() ? view_.node(consumer).device() : producer.device();
-    AddCast(name, InputName(from), dtype, wanted, device);
+    AddCast(name, InputName(from), dtype, wanted, producer.device());
     casts_[key] = name;
     return name;
   }
@@ -176,11 +178,12 @@ class Rewriter {
   void RoundInput(const InputPort& input) {
     NodeDef* node = out_.mutable_node(input.node);
     const OutputPort from = view_.fanin(input.node)[input.index];
-    const std::string low = TensorOf(from, context_.mode.low_type, input.node);
+    const std::string low = TensorOf(from, context_.mode.low_type);
     std::string& rounded = rounded_[low];
     if (rounded.empty()) {
       rounded = Unique(absl::StrCat(low, "/npu_cast_0_float32"));
-      AddCast(rounded, low, context_.mode.low_type, tensorflow::DT_FLOAT, node->device());
+      AddCast(rounded, low, context_.mode.low_type, tensorflow::DT_FLOAT,
+              view_.node(from.node).device());
     }
     node->set_input(input.index, rounded);
     Mark(input.node, node);

@@ -1,10 +1,10 @@
 #include "graph_passes/marks.h"
 
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -24,6 +24,18 @@ const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const char* n
 bool HasKeepDtypeMark(const tensorflow::NodeDef& node) {
   const tensorflow::AttrValue* value = Find(node, kKeepDtype);
   return value != nullptr && (value->i() != 0 || value->b());
+}
+
+std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
+  std::vector<std::string> names;
+  for (const char* attr : {"_class", "_npu_precision_class"}) {
+    const tensorflow::AttrValue* value = Find(node, attr);
+    if (value == nullptr) continue;
+    for (const std::string& place : value->list().s()) {
+      names.emplace_back(absl::StripPrefix(place, "loc:@"));
+    }
+  }
+  return names;
 }
 
 void MarkInsertedCast(tensorflow::NodeDef* node) {

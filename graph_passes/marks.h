@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tensorflow/core/framework/node_def.pb.h"
 
@@ -11,6 +12,10 @@ namespace npu_precision {
 
 // Set by keep_dtype_scope(): the node keeps its dtype.
 bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
+
+// The nodes that `node` is to be placed with: what its _class says, or the copy of _class that the
+// offline rewrite makes, because TensorFlow erases the attribute there.
+std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node);
 
 // On Casts that this optimizer inserted. They are transparent to votes, so a second run decides
 // what the first one did.

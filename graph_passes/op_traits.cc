@@ -59,12 +59,17 @@ bool IsNeverChanged(const tensorflow::OpDef& op_def) {
       "StatelessRandomNormalV2", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2",
       "StatelessRandomGammaV2", "StatelessRandomGammaV3", "StatelessRandomPoisson",
       "StatelessRandomBinomial", "StatelessParameterizedTruncatedNormal",
+      // Python expects what it was traced with; bits mean something else in another dtype.
+      "PyFuncStateless", "Bitcast",
       // What is written is what was computed.
       "Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice", "ScalarSummary",
       "HistogramSummary", "ImageSummary", "AudioSummary", "AudioSummaryV2", "TensorSummary",
       "TensorSummaryV2", "MergeSummary"};
   if (op_def.is_stateful() || IsNeutralSource(op_def.name())) return true;
   if (names->count(op_def.name()) != 0) return true;
+  for (const auto& attr : op_def.attr()) {
+    if (attr.type() == "func" || attr.type() == "list(func)") return true;
+  }
   for (const auto& argument : op_def.input_arg()) {
     if (HoldsState(argument)) return true;
   }

@@ -13,7 +13,8 @@ bool IsNeutralSource(const std::string& op);
 
 // Its dtype is never changed, whatever the lists say: neutral sources; ops with state (variables
 // and what reads or writes them, random numbers, queues); ops on references, resources or
-// variants; save, restore and summaries.
+// variants; ops that call functions, whose signatures stay; ops that read bits rather than values;
+// save, restore and summaries.
 bool IsNeverChanged(const tensorflow::OpDef& op_def);
 
 // Merge and the Enter or NextIteration that feed it are one value of one dtype.

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import pathlib
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
@@ -33,6 +33,8 @@ _NUMBERS = frozenset(
     or name.removeprefix("DT_").startswith(("INT", "UINT", "COMPLEX"))
     if not name.endswith("_REF")
 )
+# OptimizeGraph erases _class, and the optimizer must know which constants others are placed with.
+_COLOCATION = "_npu_precision_class"
 # More elements than TensorFlow shall not allocate for a placeholder nobody feeds.
 _MAX_FAKE_FEED = 1 << 20
 
@@ -117,6 +119,9 @@ def _meta_graph(
             node.attr["T"].type = dtype
             node.attr["index"].i = number
             replaced.add(node.name)
+    for node in _all_nodes(meta_graph.graph_def):
+        if "_class" in node.attr:
+            node.attr[_COLOCATION].CopyFrom(node.attr["_class"])
     keeper = meta_graph.graph_def.node.add(name=_KEEPER, op="NoOp")
     for function in graph_def.library.function:
         keeper.attr["_functions"].list.func.add(name=function.signature.name)
@@ -137,12 +142,16 @@ def _can_be_fed(placeholder: node_def_pb2.NodeDef) -> bool:
     )
 
 
+def _all_nodes(graph_def: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
+    yield from graph_def.node
+    for function in graph_def.library.function:
+        yield from function.node_def
+
+
 def _raise_error_node(graph_def: graph_pb2.GraphDef) -> None:
-    bodies = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
-    for nodes in bodies:
-        for node in nodes:
-            if node.op == _ERROR_OP:
-                raise ValueError(node.attr["message"].s.decode("utf-8", "replace"))
+    for node in _all_nodes(graph_def):
+        if node.op == _ERROR_OP:
+            raise ValueError(node.attr["message"].s.decode("utf-8", "replace"))
 
 
 def _read_ledger(
@@ -213,16 +222,19 @@ def _restored_nodes(
     nodes: Iterable[node_def_pb2.NodeDef], originals: Sequence[node_def_pb2.NodeDef]
 ) -> list[node_def_pb2.NodeDef]:
     by_name = {node.name: node for node in originals}
-    nodes = [_restored_node(node, by_name.get(node.name.removesuffix(_RENAMED))) for node in nodes]
-    present = {node.name for node in nodes}
-    for node in nodes:
-        _drop_colocation_with_absent(node, present)
-    return nodes
+    return [
+        _restored_node(
+            node, by_name.get(node.name) or by_name.get(node.name.removesuffix(_RENAMED))
+        )
+        for node in nodes
+    ]
 
 
 def _restored_node(
     node: node_def_pb2.NodeDef, original: node_def_pb2.NodeDef | None
 ) -> node_def_pb2.NodeDef:
+    if _COLOCATION in node.attr:
+        del node.attr[_COLOCATION]
     if original is None:
         return node
     if original.op in _PLACEHOLDERS and node.name == original.name:
@@ -238,20 +250,6 @@ def _restored_node(
         if added and node.attr[attribute.name] == attribute.default_value:
             del node.attr[attribute.name]
     return node
-
-
-def _drop_colocation_with_absent(node: node_def_pb2.NodeDef, present: set[str]) -> None:
-    """A constant folded into the low type is gone, and with it what it says about placement."""
-    if "_class" not in node.attr:
-        return
-    places = node.attr["_class"].list.s
-    kept = [p for p in places if p.removeprefix(b"loc:@").decode() in present]
-    if len(kept) == len(places):
-        return
-    del places[:]
-    places.extend(kept)
-    if not kept:
-        del node.attr["_class"]
 
 
 def _copy(graph_def: graph_pb2.GraphDef) -> graph_pb2.GraphDef:

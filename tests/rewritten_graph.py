@@ -7,9 +7,9 @@ node has one counterpart, and each of its inputs a way back to an original tenso
 import collections
 import dataclasses
 
+import node_dtypes
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import op_def_registry
 
 LOW = (tf.float16, tf.bfloat16)
 CHANGING = (tf.float32, *LOW)
@@ -34,14 +34,10 @@ def dtype_attr(node, name):
 
 def type_attributes(node):
     """The node's type attributes, each as the list of its dtypes."""
-    found = {}
-    for attribute in op_def_registry.get(node.op).attr:
-        if attribute.name in node.attr and attribute.type == "type":
-            found[attribute.name] = [dtype_attr(node, attribute.name)]
-        elif attribute.name in node.attr and attribute.type == "list(type)":
-            types = node.attr[attribute.name].list.type
-            found[attribute.name] = [tf.as_dtype(dtype) for dtype in types]
-    return found
+    return {
+        name: [tf.as_dtype(dtype) for dtype in dtypes]
+        for name, dtypes in node_dtypes.type_attributes(node).items()
+    }
 
 
 @dataclasses.dataclass(frozen=True)

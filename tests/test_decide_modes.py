@@ -2,7 +2,7 @@
 
 import pytest
 from check_rewrite import UNCHANGED, check_rewrite
-from text_graph import dtype_name, output_dtypes
+from node_dtypes import dtype_name, output_dtypes
 
 import npu_precision
 
@@ -158,9 +158,11 @@ def test_cube_rounds_what_products_read_and_nothing_else():
         end = AddV2(c, d)
         """,
         """
-        a = MatMul[float32](x/npu_cast_0_float16/npu_cast_0_float32, w/npu_cast_0_float16/npu_cast_0_float32)
+        a = MatMul[float32](x/npu_cast_0_float16/npu_cast_0_float32,
+            w/npu_cast_0_float16/npu_cast_0_float32)
         b = Relu[float32](a)
-        c = MatMul[float32](b/npu_cast_0_float16/npu_cast_0_float32, w/npu_cast_0_float16/npu_cast_0_float32)
+        c = MatMul[float32](b/npu_cast_0_float16/npu_cast_0_float32,
+            w/npu_cast_0_float16/npu_cast_0_float32)
         d = Exp[float32](b)
         end = AddV2[float32](c, d)
         """,

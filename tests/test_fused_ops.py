@@ -47,7 +47,8 @@ def test_parts_that_are_all_lowered_stay_one_node():
     result = check_rewrite(
         DENSE,
         """
-        tanh = _FusedMatMul[bfloat16](x/npu_cast_0_bfloat16, w/npu_cast_0_bfloat16, b/npu_cast_0_bfloat16)
+        tanh = _FusedMatMul[bfloat16](x/npu_cast_0_bfloat16, w/npu_cast_0_bfloat16,
+            b/npu_cast_0_bfloat16)
         end = Softmax[float32](tanh/npu_cast_0_float32)
         """,
         **BF16,
@@ -148,7 +149,9 @@ def test_every_part_has_all_attributes_of_its_op():
             assert attribute.name in node.attr, f"{node.name} ({node.op}) has no {attribute.name}"
 
 
-@pytest.mark.parametrize(("mode", "low"), [("allow_mix_precision", "float16"), (BF16["mode"], "bfloat16")])
+@pytest.mark.parametrize(
+    ("mode", "low"), [("allow_mix_precision", "float16"), ("allow_mix_precision_bf16", "bfloat16")]
+)
 def test_a_batch_norm_fused_into_a_convolution_keeps_its_statistics(mode, low):
     """The fused op has one dtype for image and statistics, so it is always written out."""
     check_rewrite(
@@ -218,7 +221,8 @@ def test_a_fused_depthwise_convolution():
     check_rewrite(
         text,
         """
-        relu = _FusedDepthwiseConv2dNative[bfloat16](x/npu_cast_0_bfloat16, d/npu_cast_0_bfloat16, v/npu_cast_0_bfloat16)
+        relu = _FusedDepthwiseConv2dNative[bfloat16](x/npu_cast_0_bfloat16, d/npu_cast_0_bfloat16,
+            v/npu_cast_0_bfloat16)
         end = Exp[float32](relu/npu_cast_0_float32)
         """,
         **BF16,
@@ -246,7 +250,8 @@ def test_a_fused_op_without_op_types_of_its_own_is_decided_as_a_whole():
     check_rewrite(
         text,
         """
-        gelu = _FusedMatMul[bfloat16](x/npu_cast_0_bfloat16, w/npu_cast_0_bfloat16, b/npu_cast_0_bfloat16)
+        gelu = _FusedMatMul[bfloat16](x/npu_cast_0_bfloat16, w/npu_cast_0_bfloat16,
+            b/npu_cast_0_bfloat16)
         end = Softmax[float32](gelu/npu_cast_0_float32)
         """,
         **BF16,
@@ -259,7 +264,8 @@ def test_a_fetched_fused_node_keeps_name_and_dtype():
     check_rewrite(
         DENSE,
         """
-        tanh/npu_changed = _FusedMatMul[bfloat16](x/npu_cast_0_bfloat16, w/npu_cast_0_bfloat16, b/npu_cast_0_bfloat16)
+        tanh/npu_changed = _FusedMatMul[bfloat16](x/npu_cast_0_bfloat16, w/npu_cast_0_bfloat16,
+            b/npu_cast_0_bfloat16)
         tanh = Cast[bfloat16,float32](tanh/npu_changed)
         end = Softmax[float32](tanh)
         """,
@@ -302,15 +308,33 @@ def test_cube_rounds_image_and_filter_of_a_fused_convolution_and_not_its_bias():
         end = Exp(relu)
         """,
         """
-        relu = _FusedConv2D[float32,float32](x/npu_cast_0_float16/npu_cast_0_float32, f/npu_cast_0_float16/npu_cast_0_float32, b)
+        relu = _FusedConv2D[float32,float32](x/npu_cast_0_float16/npu_cast_0_float32,
+            f/npu_cast_0_float16/npu_cast_0_float32, b)
         end = Exp[float32](relu)
         """,
         mode="cube_fp16in_fp32out",
     )
 
 
+def test_force_fp32_raises_a_fused_product_whole():
+    check_rewrite(
+        """
+        x = Placeholder[bfloat16](shape=4x3)
+        w = Const[bfloat16](shape=3x5)
+        b = Const[bfloat16](shape=5)
+        tanh = _FusedMatMul(x, w, b, fused_ops=['BiasAdd', 'Tanh'])
+        """,
+        """
+        tanh/npu_changed = _FusedMatMul[float32](x/npu_cast_0_float32, w/npu_cast_0_float32,
+            b/npu_cast_0_float32)
+        tanh = Cast[float32,bfloat16](tanh/npu_changed)
+        """,
+        mode="force_fp32",
+    )
+
+
 def test_gray_neighbours_hear_the_parts_and_not_the_fused_op(mixlist):
-    """A black activation inside a fused node keeps the ops behind it, whatever its convolution is."""
+    """A black activation in a fused node keeps what follows, though its convolution is white."""
     check_rewrite(
         f"""
         {IMAGE}
@@ -377,7 +401,7 @@ def run_session(graph_def, options, **fields):
 def test_decisions_do_not_depend_on_the_remapper(
     placement, mode, black, mixlist, ledgers, tmp_path
 ):
-    """By its name, each node of the optimized graph is decided as in a graph nothing is fused in."""
+    """By name, each node of the optimized graph is decided as where nothing was fused."""
     path = mixlist(black=[black] if black else [])
     plain = check_rewrite(NETWORK, None, mode=mode, modify_mixlist=path)
     expected = {node.name: node.decision for node in plain.ledger.nodes}

@@ -1,8 +1,8 @@
-"""Casts: one per tensor and dtype, none where two ends agree, and names that stay what they were."""
+"""Casts: one per tensor and dtype, none where two ends agree, and names that stay as they were."""
 
 import pytest
-from check_rewrite import UNCHANGED, check_rewrite
-from text_graph import read_graph
+from check_rewrite import UNCHANGED, assert_same_text, check_rewrite
+from text_graph import read_graph, write_graph
 
 import npu_precision
 
@@ -193,6 +193,26 @@ def test_reading_a_half_tensor_that_the_user_widened_needs_no_cast():
     )
 
 
+def test_a_widening_that_waits_for_something_is_read_as_it_is():
+    """Who reads past it would no longer wait, and what it waits for might never run."""
+    check_rewrite(
+        """
+        h = Placeholder[float16](shape=4x4)
+        x = Placeholder(shape=4x4)
+        first = Exp(x)
+        wide = Cast[float16,float32](h, ^first)
+        white = MatMul(wide, wide)
+        end = Softmax(white)
+        """,
+        """
+        first = Exp[float32](x)
+        wide = Cast[float16,float32](h, ^first)
+        white = MatMul[float16](wide/npu_cast_0_float16, wide/npu_cast_0_float16)
+        end = Softmax[float32](white/npu_cast_0_float32)
+        """,
+    )
+
+
 def test_a_rounding_of_the_user_stays():
     """float32 -> half -> float32 rounds: taking it out would change what was computed."""
     check_rewrite(
@@ -247,6 +267,25 @@ def test_a_cast_is_on_the_producers_device():
     )
 
 
+def test_the_device_of_a_cast_does_not_depend_on_the_order_of_its_readers():
+    """Where the producer is anywhere, so is the Cast: TensorFlow places both together."""
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        a = MatMul(x, x) @ /device:CPU:1
+        b = MatMul(x, x) @ /device:CPU:0
+        sum = AddV2(a, b)
+        end = Softmax(sum)
+        """,
+        """
+        a = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16) @ /device:CPU:1
+        b = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16) @ /device:CPU:0
+        sum = AddV2[float16](a, b)
+        end = Softmax[float32](sum/npu_cast_0_float32)
+        """,
+    )
+
+
 def test_a_name_that_is_taken_is_not_taken_again():
     check_rewrite(
         """
@@ -285,8 +324,8 @@ def test_two_tensors_whose_casts_would_have_one_name_have_two():
     )
 
 
-def test_what_an_earlier_run_left_for_another_mode_is_built_on():
-    """A graph lowered for some ops, then again with longer lists: Casts are shared, none is left over."""
+def test_what_an_earlier_run_in_another_mode_left_is_built_on():
+    """Its Casts are shared, bypassed or dropped, and none stands against another."""
     graph = read_graph(
         """
         x = Placeholder(shape=4x4)
@@ -296,21 +335,26 @@ def test_what_an_earlier_run_left_for_another_mode_is_built_on():
         d = Softmax(c)
         """
     )
-    keep, _ = npu_precision.rewrite_graph_def(
-        graph, "d", precision_mode="allow_mix_precision", fold_constants=False
-    )
-    check_rewrite(
-        keep,
-        """
-        a = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
-        b = Exp[float16](a)
-        c = MatMul[float16](b, b)
-        d/npu_changed = Softmax[float16](c)
-        d = Cast[float16,float32](d/npu_changed)
-        """,
-        ["d"],
-        mode="force_fp16",
-    )
+    rewritten = graph
+    for mode, expected in {
+        "allow_mix_precision": """
+            a = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+            b = Exp[float32](a/npu_cast_0_float32)
+            c = MatMul[float16](b/npu_cast_0_float16, b/npu_cast_0_float16)
+            d = Softmax[float32](c/npu_cast_0_float32)
+            """,
+        "force_fp16": """
+            a = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+            b = Exp[float16](a)
+            c = MatMul[float16](b, b)
+            d/npu_changed = Softmax[float16](c)
+            d = Cast[float16,float32](d/npu_changed)
+            """,
+    }.items():
+        rewritten, _ = npu_precision.rewrite_graph_def(
+            rewritten, "d", precision_mode=mode, fold_constants=False
+        )
+        assert_same_text(write_graph(rewritten, graph), expected, mode)
 
 
 def test_identity_after_a_ref_variable():
@@ -331,6 +375,29 @@ def test_identity_after_a_ref_variable():
         read = Identity[float32](v)
         white = MatMul[float16](x/npu_cast_0_float16, read/npu_cast_0_float16)
         end = Softmax[float32](white/npu_cast_0_float32)
+        """,
+        init=["assign"],
+    )
+
+
+def test_a_ref_variable_that_a_white_op_reads_itself():
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        start = Const(shape=4x4)
+        v = VariableV2(shape=4x4)
+        assign = Assign(v, start)
+        white = MatMul(x, v)
+        update = AssignAdd(v, white)
+        end = Softmax(update)
+        """,
+        """
+        v = VariableV2[float32]()
+        assign = Assign[float32](v, start)
+        v/npu_cast_0_float16 = Cast[float32,float16](v)
+        white = MatMul[float16](x/npu_cast_0_float16, v/npu_cast_0_float16)
+        update = AssignAdd[float32](v, white/npu_cast_0_float32)
+        end = Softmax[float32](update)
         """,
         init=["assign"],
     )

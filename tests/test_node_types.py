@@ -2,6 +2,7 @@
 
 import pytest
 from check_rewrite import UNCHANGED, check_rewrite
+from text_graph import read_graph
 
 
 @pytest.mark.parametrize("version", ["V2", "V3"])
@@ -95,7 +96,8 @@ def test_the_first_batch_norm_and_its_gradient_keep_float32():
         """
         white = Conv2D[float16](x/npu_cast_0_float16, f/npu_cast_0_float16)
         norm = FusedBatchNorm[float32](white/npu_cast_0_float32, s, s, none, none)
-        grad = FusedBatchNormGrad[float32](white/npu_cast_0_float32, white/npu_cast_0_float32, s, norm:3, norm:4)
+        grad = FusedBatchNormGrad[float32](white/npu_cast_0_float32, white/npu_cast_0_float32, s,
+            norm:3, norm:4)
         end = AddV2[float32](norm, grad)
         """,
     )
@@ -172,19 +174,63 @@ def test_batch_mat_mul(op):
     )
 
 
-def test_three_types_of_one_op_change_together():
-    check_rewrite(
-        """
+def test_types_that_only_change_together_do():
+    """These ops have kernels for one dtype in all places, and on CPU for no float16."""
+    products = """
         x = Placeholder(shape=2x3x4)
         y = Placeholder(shape=2x5x4)
         white = BatchMatMulV3(x, y, adj_y=True)
         end = Exp(white)
-        """,
         """
-        white = BatchMatMulV3[bfloat16,bfloat16,bfloat16](x/npu_cast_0_bfloat16, y/npu_cast_0_bfloat16)
+    check_rewrite(
+        products,
+        """
+        white = BatchMatMulV3[bfloat16,bfloat16,bfloat16](x/npu_cast_0_bfloat16,
+            y/npu_cast_0_bfloat16)
         end = Exp[float32](white/npu_cast_0_float32)
         """,
         mode="allow_mix_precision_bf16",
+    )
+    check_rewrite(products, UNCHANGED)
+    window = "ksize=[1, 2, 2, 2, 1], strides=[1, 2, 2, 2, 1], padding=SAME"
+    check_rewrite(
+        f"""
+        x = Placeholder(shape=1x4x4x4x1)
+        f = Const(shape=1x1x1x1x1)
+        conv = Conv3D(x, f, strides=[1, 1, 1, 1, 1], padding=SAME)
+        pool = MaxPool3D(conv, {window})
+        grad = MaxPool3DGrad(conv, pool, pool, {window})
+        end = Exp(grad)
+        """,
+        """
+        conv = Conv3D[bfloat16](x/npu_cast_0_bfloat16, f/npu_cast_0_bfloat16)
+        pool = MaxPool3D[bfloat16](conv)
+        grad = MaxPool3DGrad[bfloat16,bfloat16](conv, pool, pool)
+        end = Exp[float32](grad/npu_cast_0_float32)
+        """,
+        mode="allow_mix_precision_bf16",
+    )
+
+
+def test_a_type_left_out_because_it_has_its_default_is_written_out_where_it_changes():
+    """SavedModels strip attributes that have their default."""
+    graph = read_graph(
+        """
+        x = Placeholder(shape=4x4)
+        white = MatMul(x, x)
+        gray = LeakyRelu(white)
+        black = NextAfter(gray, x)
+        """
+    )
+    for node in graph.node[2:]:
+        del node.attr["T"]
+    check_rewrite(
+        graph,
+        """
+        white = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        gray = LeakyRelu[float16](white)
+        black = NextAfter(gray/npu_cast_0_float32, x)
+        """,
     )
 
 

@@ -1,5 +1,8 @@
 """Inference in sessions: as close to float32 as the low type allows, and really lowered."""
 
+import contextlib
+import functools
+
 import numeric_models
 import numpy as np
 import pytest
@@ -37,23 +40,13 @@ def helper(mode, report_dir):
     return npu_precision.npu_config_proto(precision_mode=mode, report_dir=report_dir)
 
 
-def infer(name, config):
-    """Logits of three batches, and the nodes that ran in the end, oneDNN's and fused ones too."""
+@contextlib.contextmanager
+def running(name, config):
+    """A session with a model, and three batches to feed it."""
     with tf.Graph().as_default(), tf1.Session(config=config) as session:
         model = numeric_models.build(name)
         session.run(tf1.global_variables_initializer())
-        options, metadata = tf1.RunOptions(output_partition_graphs=True), tf1.RunMetadata()
-        logits = [
-            session.run(model.logits, {model.inputs: inputs}, options, metadata)
-            for inputs, _ in numeric_models.batches(name, 3)
-        ]
-        nodes = [node for graph in metadata.partition_graphs for node in graph.node]
-        return np.stack(logits), nodes
-
-
-def lowered_in_ledgers(folder):
-    ledgers = [npu_precision.Ledger.from_json(file.read_text()) for file in folder.glob("*.json")]
-    return [node for ledger in ledgers for node in ledger.nodes if node.decision == "lowered"]
+        yield session, model, [{model.inputs: x} for x, _ in numeric_models.batches(name, 3)]
 
 
 def is_matrix_op(op):
@@ -63,24 +56,33 @@ def is_matrix_op(op):
 
 @pytest.fixture(scope="module")
 def float32_logits():
-    return {name: infer(name, tf1.ConfigProto())[0] for name in numeric_models.MODELS}
+    @functools.cache
+    def logits(name):
+        with running(name, tf1.ConfigProto()) as (session, model, feeds):
+            return np.stack([session.run(model.logits, feed) for feed in feeds])
+
+    return logits
 
 
 @pytest.mark.parametrize("way", [documented_script, helper])
 @pytest.mark.parametrize("mode", LOW_TYPES)
 @pytest.mark.parametrize("name", numeric_models.MODELS)
-def test_logits_agree_and_matrix_ops_ran_in_the_low_type(name, mode, way, float32_logits, tmp_path):
+def test_logits_agree_and_matrix_ops_ran_in_the_low_type(
+    name, mode, way, float32_logits, executed_nodes, ledgers, tmp_path
+):
     low, unit = LOW_TYPES[mode]
-    expected = float32_logits[name]
-    logits, nodes = infer(name, way(mode, tmp_path))
-    assert logits.dtype == np.float32
+    with running(name, way(mode, tmp_path)) as (session, model, feeds):
+        logits = np.stack([session.run(model.logits, feed) for feed in feeds])
+        nodes = executed_nodes(session, model.logits, feeds[0]).values()
+    expected = float32_logits(name)
     error = np.abs(logits - expected).max() / np.abs(expected).max()
+    assert logits.dtype == np.float32
     assert 0 < error < UNITS * unit
 
-    ran = {node.name: tf.as_dtype(node.attr["T"].type) for node in nodes if is_matrix_op(node.op)}
-    assert ran
-    assert set(ran.values()) == {low}
-    lowered = lowered_in_ledgers(tmp_path)
+    dtypes = [tf.as_dtype(node.attr["T"].type) for node in nodes if is_matrix_op(node.op)]
+    assert set(dtypes) == {low}
+    decided = [node for ledger in ledgers(tmp_path) for node in ledger.nodes]
+    lowered = {node.name: node for node in decided if node.decision == "lowered"}
+    assert all(["float32", low.name] in node.dtypes.values() for node in lowered.values())
     # A fused op goes by the name of the last op in it.
-    assert len({node.name for node in lowered if is_matrix_op(node.op)}) == len(ran)
-    assert all(["float32", low.name] in node.dtypes.values() for node in lowered)
+    assert sum(is_matrix_op(node.op) for node in lowered.values()) == len(dtypes)

@@ -85,17 +85,13 @@ def float32_losses():
     return losses
 
 
-def lowered_ops(folder):
-    ledgers = [npu_precision.Ledger.from_json(file.read_text()) for file in folder.glob("*.json")]
-    nodes = [node for ledger in ledgers for node in ledger.nodes]
-    return {node.op for node in nodes if node.decision == "lowered"}
-
-
 @pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "ref"])
 @pytest.mark.parametrize("mode", UNITS)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", numeric_models.MODELS)
-def test_loss_follows_float32(name, optimizer, mode, use_resource, float32_losses, tmp_path):
+def test_loss_follows_float32(
+    name, optimizer, mode, use_resource, float32_losses, ledgers, tmp_path
+):
     expected = float32_losses(name, optimizer)
     found = train(name, optimizer, mode, report_dir=tmp_path, use_resource=use_resource)
     np.testing.assert_allclose(found.losses[0], expected[0], atol=2 * UNITS[mode])
@@ -103,7 +99,8 @@ def test_loss_follows_float32(name, optimizer, mode, use_resource, float32_losse
     assert found.losses[-3:].mean() < 0.7 * found.losses[0]
     assert {value.dtype for value in found.variables.values()} <= {np.dtype(np.float32)}
 
-    lowered = lowered_ops(tmp_path)
+    nodes = [node for ledger in ledgers(tmp_path) for node in ledger.nodes]
+    lowered = {node.op for node in nodes if node.decision == "lowered"}
     assert "MatMul" in lowered
     assert not [op for op in lowered if "Apply" in op or "Variable" in op or "Assign" in op]
 

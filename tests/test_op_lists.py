@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import tensorflow as tf
 from check_rewrite import UNCHANGED, check_rewrite
 
 # "white" is a white op and so on; the last one keeps float32 in every case.
@@ -160,6 +161,56 @@ def test_sources_and_random_ops_stay_what_they_are_on_any_list(mixlist):
         init=["assign"],
     )
     assert result.reasons["random"] == ("kept", "never_changed", "")
+
+
+def test_what_only_reads_bits_is_never_changed(mixlist):
+    """A Bitcast of other bits is another number, or an error."""
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        white = MatMul(x, x)
+        bits = Bitcast[float32,int32](white)
+        number = Bitcast[int32,float32](bits)
+        end = Softmax(number)
+        """,
+        """
+        white = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        bits = Bitcast[float32,int32](white/npu_cast_0_float32)
+        number = Bitcast[int32,float32](bits)
+        end = Softmax[float32](number)
+        """,
+        modify_mixlist=mixlist(white=["node:(bits|number)", "Bitcast"]),
+        run=False,  # the bits of a rounded product are other integers
+    )
+    assert result.reasons["bits"] == ("kept", "never_changed", "")
+
+
+def model_with_functions():
+    @tf.function(autograph=False)
+    def product(x):
+        return tf.nn.relu(tf.matmul(x, x))
+
+    @tf.function(autograph=False)
+    def model(x, n):
+        y = product(x)
+        y = tf.cond(n > 0, lambda: tf.tanh(y), lambda: tf.matmul(y, y))
+        _, y = tf.while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, tf.matmul(v, v)), [0, y])
+        (y,) = tf.py_function(lambda v: v, [y], [tf.float32])
+        return tf.nn.softmax(y, name="end")
+
+    specs = [tf.TensorSpec([4, 4], name="x"), tf.TensorSpec([], tf.int32, name="n")]
+    return model.get_concrete_function(*specs).graph.as_graph_def()
+
+
+@pytest.mark.parametrize("entry", ["node:.*", "PartitionedCall", "StatelessIf", "StatelessWhile"])
+def test_the_signatures_of_functions_are_never_changed(mixlist, entry):
+    """A pattern for a whole scope also matches what calls functions, whose bodies stay float32."""
+    result = check_rewrite(
+        model_with_functions(), None, ["end"], modify_mixlist=mixlist(white=[entry])
+    )
+    calls = {node.op: node for node in result.ledger.nodes if node.op != "Softmax"}
+    for op in ("PartitionedCall", "StatelessIf", "StatelessWhile"):
+        assert calls[op].decision == "kept"
 
 
 def test_a_user_without_a_kernel_to_lower_to_is_told(mixlist):

@@ -23,6 +23,7 @@ from rewritten_graph import (
     node_of,
     type_attributes,
 )
+from text_graph import read_graph
 
 import npu_precision
 
@@ -319,3 +320,64 @@ def test_wrong_rewrites_are_noticed():
     for kind, found in noticed.items():
         assert len(found) >= 20, kind
         assert all(found), kind
+
+
+SMALL = """
+    x = Placeholder(shape=4x4)
+    n = Const[int32](value=[1])
+    minus = Neg[int32](n)
+    a = MatMul(x, x, transpose_a=True)
+    b = Relu(a, ^n)
+    end = Tanh(b)
+"""
+
+
+def through_float32(graph, nodes):
+    for name, tensor, dtype in (("wide", "a", tf.float32), ("narrow", "wide", tf.float16)):
+        cast = graph.node.add()
+        cast.CopyFrom(nodes["x/npu_cast_0_float16"])
+        cast.name, cast.input[0] = name, tensor
+        cast.attr["SrcT"].type = (tf.float16 if tensor == "a" else tf.float32).as_datatype_enum
+        cast.attr["DstT"].type = dtype.as_datatype_enum
+    nodes["b"].input[0] = "narrow"
+
+
+def cast_twice(graph, nodes):
+    graph.node.add().CopyFrom(nodes["x/npu_cast_0_float16"])
+    graph.node[-1].name = "again"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda graph, nodes: setattr(nodes["end"], "name", "e"), "the fetched node end is gone"),
+        (lambda graph, nodes: graph.node.remove(nodes["minus"]), "minus (Neg) is gone"),
+        (lambda graph, nodes: setattr(nodes["b"], "op", "Elu"), "b: is Elu on '', was Relu on ''"),
+        (
+            lambda graph, nodes: setattr(nodes["b"], "device", "/cpu:0"),
+            "b: is Relu on '/cpu:0', was Relu on ''",
+        ),
+        (lambda graph, nodes: nodes["b"].input.pop(), "b: has other control inputs"),
+        (lambda graph, nodes: nodes["a"].input.pop(), "a: has another number of inputs"),
+        (
+            lambda graph, nodes: nodes["a"].attr.pop("transpose_a"),
+            "a: attribute transpose_a differs",
+        ),
+        (
+            lambda graph, nodes: nodes["minus"].attr["T"].CopyFrom(nodes["a"].attr["T"]),
+            "minus: T is float16, was int32",
+        ),
+        (lambda graph, nodes: nodes["b"].input.__setitem__(0, "x"), "b: input 0 is x:0, was a:0"),
+        (cast_twice, "2 Casts of x:0 to float16"),
+        (through_float32, "narrow casts float16 -> float32 -> float16"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_rule_of_a_rewrite_is_checked(damage, message):
+    original = read_graph(SMALL)
+    result, _ = npu_precision.rewrite_graph_def(
+        original, "end", precision_mode="allow_mix_precision"
+    )
+    assert RewrittenGraph(original, result).violations(["end:0"]) == []
+    damage(result, {node.name: node for node in result.node})
+    assert RewrittenGraph(original, result).violations(["end:0"])[:1] == [message]

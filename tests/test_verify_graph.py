@@ -5,7 +5,8 @@ import itertools
 import pytest
 import tensorflow as tf
 from check_rewrite import check_rewrite
-from text_graph import output_dtypes, read_graph
+from node_dtypes import output_dtypes
+from text_graph import read_graph
 
 import npu_precision
 
@@ -26,7 +27,7 @@ GRAPH = """
     j = NoOp(^f)
     """
 NAMES = [node.name for node in read_graph(GRAPH).node]
-MODES = [name for name in npu_precision._library.describe()["modes"]]
+MODES = npu_precision._library.describe()["modes"]
 
 
 def check_fetches(mode, fetches):

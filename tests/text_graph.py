@@ -7,8 +7,8 @@
     b = Exp(a)
     c = Relu(b:0, ^a) @ /device:CPU:1      an output by number; a control input; a device
 
-In brackets stand the type attributes, in the OpDef's order, without those that have a default. They
-are optional when reading: what the inputs do not say is float32.
+In brackets stand the type attributes, in the OpDef's order; one that has a default, only if it is
+another float dtype. They are optional when reading: what the inputs do not say is float32.
 
 As text, a graph comes in the order of computation, and without what the reader can see anyway:
 attributes that are no types; sources, and nodes without floats, that are as they were; and every
@@ -21,11 +21,13 @@ import zlib
 
 import numpy as np
 import tensorflow as tf
+from node_dtypes import any_float, attribute_value, dtype_name, output_dtypes, type_attributes
 from tensorflow.core.framework import attr_value_pb2, graph_pb2
 from tensorflow.python.framework import op_def_registry
 
 _LINE = re.compile(
-    r"(?P<name>\S+) = (?P<op>\w+)(\[(?P<dtypes>[\w,]*)\])?(\((?P<arguments>.*)\))?( @ (?P<device>\S+))?"
+    r"(?P<name>\S+) = (?P<op>\w+)(\[(?P<dtypes>[\w,]*)\])?"
+    r"(\((?P<arguments>.*)\))?( @ (?P<device>\S+))?"
 )
 _COMMA = re.compile(r",\s*(?![^\[]*\])")
 _STANDARD_CAST = re.compile(r"(?P<producer>.*)/npu_cast_(?P<port>\d+)_(?P<dtype>\w+)")
@@ -36,11 +38,15 @@ def read_graph(text):
     graph = graph_pb2.GraphDef()
     graph.versions.producer = tf.version.GRAPH_DEF_VERSION
     outputs = {}
-    for line in text.splitlines():
-        line = line.partition("#")[0].strip()
-        if line:
-            _read_node(line, graph.node.add(), outputs)
+    for line in text_lines(text):
+        _read_node(line, graph.node.add(), outputs)
     return graph
+
+
+def text_lines(text):
+    """The lines of a text without comments and indentation; one may go on after a comma."""
+    text = re.sub(r"[ \t]*(#.*)?$", "", text, flags=re.MULTILINE)
+    return [line.strip() for line in re.sub(r",\n\s*", ", ", text).split("\n") if line.strip()]
 
 
 def write_graph(graph, original=None):
@@ -65,35 +71,6 @@ def tensor_name(text):
         return text[1:], -1
     name, _, port = text.partition(":")
     return name, int(port or 0)
-
-
-def dtype_name(dtype):
-    return tf.as_dtype(dtype).name
-
-
-def type_attributes(node):
-    """Each type attribute of a node, in the OpDef's order, with its dtypes (one, or a list's)."""
-    types = {}
-    for attribute in op_def_registry.get(node.op).attr:
-        if attribute.type == "type":
-            types[attribute.name] = [node.attr[attribute.name].type]
-        elif attribute.type == "list(type)":
-            types[attribute.name] = list(node.attr[attribute.name].list.type)
-    return {name: dtypes for name, dtypes in types.items() if any(dtypes)}
-
-
-def output_dtypes(node):
-    """The dtype of each output of a node."""
-    dtypes = []
-    for argument in op_def_registry.get(node.op).output_arg:
-        if argument.type_list_attr:
-            dtypes += node.attr[argument.type_list_attr].list.type
-            continue
-        dtype = node.attr[argument.type_attr].type if argument.type_attr else argument.type
-        if argument.is_ref:
-            dtype = tf.as_dtype(dtype)._as_ref.as_datatype_enum
-        dtypes += [dtype] * (node.attr[argument.number_attr].i if argument.number_attr else 1)
-    return dtypes
 
 
 def random_values(name, shape, dtype=tf.float32):
@@ -207,14 +184,11 @@ def _dtype_of(tensor, outputs):
 
 
 def _write_node(node):
-    defaults = {
-        attribute.name: attribute.default_value
-        for attribute in op_def_registry.get(node.op).attr
-        if attribute.HasField("default_value")
-    }
-    shown = []
-    for name, dtypes in type_attributes(node).items():
-        if name not in defaults or (node.attr[name] != defaults[name] and _any_float(dtypes)):
+    shown, types = [], type_attributes(node)
+    for attribute in op_def_registry.get(node.op).attr:
+        dtypes = types.get(attribute.name, [])
+        is_default = attribute_value(node, attribute) == attribute.default_value
+        if not attribute.HasField("default_value") or (any_float(dtypes) and not is_default):
             shown += dtypes
     text = f"{node.name} = {node.op}"
     if shown:
@@ -228,11 +202,7 @@ def _is_source(node):
 
 
 def _has_floats(node):
-    return _any_float(sum(type_attributes(node).values(), output_dtypes(node)))
-
-
-def _any_float(dtypes):
-    return any(tf.as_dtype(dtype).is_floating for dtype in dtypes)
+    return any_float(sum(type_attributes(node).values(), output_dtypes(node)))
 
 
 def _is_standard_cast(node, nodes):

@@ -1,0 +1,133 @@
+"""Nodes placed on a GPU are decided by the GPU's lists and its kernels.
+
+The tensorflow wheel registers its GPU kernels also where there is no GPU, so such a rewrite can be
+looked at anywhere. These tests check its structure only: nothing here is run.
+"""
+
+import pytest
+from check_rewrite import check_rewrite
+
+GPU = "/device:GPU:0"
+CPU = "/device:CPU:0"
+
+
+@pytest.mark.parametrize(
+    "device",
+    [GPU, "/gpu:1", "/job:localhost/replica:0/task:0/device:GPU:0", "/job:worker/task:1/gpu:0"],
+)
+def test_softmax_is_gray_on_a_gpu_and_black_on_a_cpu(device):
+    """The CUDA kernel adds in float32 and its result lies in [0, 1]."""
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x) @ {device}
+        on_gpu = Softmax(product) @ {device}
+        on_cpu = Softmax(product) @ {CPU}
+        anywhere = Softmax(product)
+        a = Exp(on_gpu) @ {device}
+        b = Exp(on_cpu) @ {CPU}
+        c = Exp(anywhere)
+        """,
+        f"""
+        product = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16) @ {device}
+        on_gpu = Softmax[float16](product) @ {device}
+        on_cpu = Softmax[float32](product/npu_cast_0_float32) @ {CPU}
+        anywhere = Softmax[float32](product/npu_cast_0_float32)
+        a = Exp[float32](on_gpu/npu_cast_0_float32) @ {device}
+        b = Exp[float32](on_cpu) @ {CPU}
+        c = Exp[float32](anywhere)
+        """,
+        ["a", "b", "c"],
+        run=False,
+    )
+    assert result.reasons["on_gpu"] == ("lowered", "gray_follows_lowered", "product")
+    assert result.reasons["on_cpu"] == ("kept", "black_list", "")
+
+
+def test_mean_is_gray_on_a_gpu_and_sum_is_black():
+    check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4) @ {GPU}
+        axis = Const[int32](value=[1])
+        product = MatMul(x, x) @ {GPU}
+        mean = Mean(product, axis) @ {GPU}
+        sum = Sum(product, axis) @ {GPU}
+        end = Exp(mean) @ {GPU}
+        """,
+        f"""
+        product = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16) @ {GPU}
+        mean = Mean[float16](product, axis) @ {GPU}
+        sum = Sum[float32](product/npu_cast_0_float32, axis) @ {GPU}
+        end = Exp[float32](mean/npu_cast_0_float32) @ {GPU}
+        """,
+        ["sum", "end"],
+        run=False,
+    )
+
+
+def test_a_cast_between_devices_is_on_the_producers_so_that_half_the_bytes_cross():
+    check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4) @ {CPU}
+        on_cpu = Exp(x) @ {CPU}
+        on_gpu = MatMul(on_cpu, on_cpu) @ {GPU}
+        end = Softmax(on_gpu) @ {CPU}
+        """,
+        f"""
+        on_cpu = Exp[float32](x) @ {CPU}
+        on_gpu = MatMul[float16](on_cpu/npu_cast_0_float16, on_cpu/npu_cast_0_float16) @ {GPU}
+        end = Softmax[float32](on_gpu/npu_cast_0_float32) @ {CPU}
+        """,
+        run=False,
+    )
+
+
+def test_fused_ops_of_a_gpu_are_lowered_whole_in_float16():
+    check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4) @ {GPU}
+        w = Const(shape=4x4) @ {GPU}
+        b = Const(shape=4) @ {GPU}
+        relu = _FusedMatMul(x, w, b, fused_ops=['BiasAdd', 'Relu']) @ {GPU}
+        end = Exp(relu) @ {GPU}
+        """,
+        f"""
+        relu = _FusedMatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16,
+            b/npu_cast_0_float16) @ {GPU}
+        end = Exp[float32](relu/npu_cast_0_float32) @ {GPU}
+        """,
+        run=False,
+    )
+
+
+def test_a_mixlist_is_about_all_devices(mixlist):
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x) @ {GPU}
+        on_gpu = Softmax(product) @ {GPU}
+        on_cpu = Softmax(product) @ {CPU}
+        end = NextAfter(on_gpu, on_cpu) @ {CPU}
+        """,
+        None,
+        modify_mixlist=mixlist(white=["Softmax"]),
+        run=False,
+    )
+    assert result.reasons["on_gpu"][1] == result.reasons["on_cpu"][1] == "white_list"
+
+
+def test_removing_from_the_black_list_is_about_the_devices_where_it_is_black(mixlist):
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x) @ {GPU}
+        on_gpu = Softmax(product) @ {GPU}
+        on_cpu = Softmax(product) @ {CPU}
+        end = NextAfter(on_gpu, on_cpu) @ {CPU}
+        """,
+        None,
+        modify_mixlist=mixlist('{"black-list": {"to-remove": ["Softmax"]}}'),
+        run=False,
+    )
+    assert result.reasons["on_gpu"][1] == result.reasons["on_cpu"][1] == "gray_follows_lowered"
+    assert result.ledger.warnings == ()
