@@ -55,6 +55,9 @@ Status RunPipeline(const GraphDef& graph, const DecideContext& context,
   }
 
   TF_RETURN_IF_ERROR(FillLedger(view, decisions, *out, context, options.details, ledger));
+  for (std::string& warning : FusedBeforeWarnings(*context.lists, before)) {
+    ledger->warnings.push_back(std::move(warning));
+  }
   for (std::string& warning : UnmatchedWarnings(*context.lists, before, ledger->lowered)) {
     ledger->warnings.push_back(std::move(warning));
   }
