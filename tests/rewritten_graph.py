@@ -10,13 +10,14 @@ import dataclasses
 import node_dtypes
 import numpy as np
 import tensorflow as tf
+from check_ledger import CAST_MARK, MARK
 
 LOW = (tf.float16, tf.bfloat16)
 CHANGING = (tf.float32, *LOW)
 
 
 def is_inserted_cast(node):
-    return node.op == "Cast" and "_npu_precision_cast" in node.attr
+    return node.op == "Cast" and CAST_MARK in node.attr
 
 
 def canonical(tensor):
@@ -137,7 +138,7 @@ class RewrittenGraph:
             yield f"is {node.op} on {node.device!r}, was {original.op} on {original.device!r}"
             return
         types, original_types = type_attributes(node), type_attributes(original)
-        for attribute in {*node.attr, *original.attr} - {"_npu_precision", *types}:
+        for attribute in {*node.attr, *original.attr} - {MARK, *types}:
             if node.attr[attribute] != original.attr[attribute]:
                 yield f"attribute {attribute} differs"
         for attribute, dtypes in types.items():

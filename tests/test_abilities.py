@@ -8,10 +8,8 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 
 import pytest
-from conftest import ROOT
 from tensorflow.core.framework import graph_pb2
 from text_graph import read_graph, write_graph
 
@@ -35,37 +33,8 @@ GRAPH = """
     """
 
 
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    """The compiled driver."""
-    sys.path.insert(0, str(ROOT / "cc"))
-    import build_flags
-
-    flags = build_flags.build_flags(build_flags.installed_tensorflow())
-    objects = sorted((ROOT / "build" / f"tf-{flags.version}" / "graph_passes").glob("*.o"))
-    passes = objects or sorted((ROOT / "graph_passes").glob("*.cc"))
-    binary = tmp_path_factory.mktemp("driver") / "pipeline_driver"
-    libraries = next(flag[2:] for flag in flags.link if flag.startswith("-L"))
-    command = [
-        *os.environ.get("CXX", "g++").split(),
-        *flags.compile,
-        f"-I{ROOT}",
-        *(part for folder in flags.include_dirs for part in ("-isystem", folder)),
-        str(ROOT / "tests/cc/pipeline_driver.cc"),
-        *map(str, passes),
-        # Nothing refers to the library that registers the ops, yet the passes look them up.
-        "-Wl,--no-as-needed",
-        *(flag for flag in flags.link if flag != "-shared"),
-        f"-Wl,-rpath,{libraries}",
-        "-o",
-        str(binary),
-    ]
-    subprocess.run(command, check=True, capture_output=True, text=True)
-    return binary
-
-
 @pytest.fixture
-def decide(driver, tmp_path):
+def decide(pipeline_driver, tmp_path):
     """decide(text, mode, unsupported=..., preserved=...) -> (text, decisions by node)."""
 
     def run(text, mode="allow_mix_precision", *, unsupported="", preserved=""):
@@ -74,7 +43,7 @@ def decide(driver, tmp_path):
         (tmp_path / "lists.json").write_text(json.dumps(LISTS))
         files = [str(tmp_path / name) for name in ("graph.pb", "lists.json", "out.pb")]
         process = subprocess.run(
-            [str(driver), files[0], files[1], mode, preserved, unsupported, files[2]],
+            [str(pipeline_driver), files[0], files[1], mode, preserved, unsupported, files[2]],
             capture_output=True,
             text=True,
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},

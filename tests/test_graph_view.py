@@ -8,14 +8,11 @@ import time
 
 import pytest
 import tensorflow as tf
-import test_abilities
 from check_rewrite import check_rewrite, to_bytes
 from tensorflow.core.framework import graph_pb2
 from text_graph import read_graph
 
 import npu_precision
-
-pipeline_driver = test_abilities.driver  # a fixture
 
 SOUND = """
     x = Placeholder(shape=4x4)

@@ -55,6 +55,7 @@ TABLE = """
     white+Sigmoid black-node:gray       L      L     -      -
     black-node:black white+Softmax      L      L     L      -
     black-node:black white+node:bl.*    L      L     L      -
+    gray-node:gray black+node:gr.*      L      -     -      -
     """
 COLUMNS, *ROWS = (line.rsplit(maxsplit=4) for line in TABLE.splitlines() if line.strip())
 

@@ -12,6 +12,8 @@ import zlib
 import numpy as np
 import pytest
 import tensorflow as tf
+from check_ledger import check_nodes, check_totals
+from check_rewrite import to_bytes
 from error_bounds import INF, ErrorBounds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -81,7 +83,8 @@ ASCEND_NAMES = {"MatMul": "MatMulV2", "Softmax": "SoftmaxV2", "Sum": "ReduceSumD
 def random_mixlist(graph, chooser):
     """A mixlist without contradictions, of op types and node names of the graph and beyond."""
     # As names of Ascend, Add and Select mean AddV2 and SelectV2 too.
-    ops = sorted({node.op for node in graph.graph_def.node} - {"Add", "Select"} | {"NoSuchOp"})
+    ops = sorted({node.op for node in graph.graph_def.node} - {"Add", "Select"})
+    ops += ["NoSuchOp"] * (chooser.random() < 0.1)
     chooser.shuffle(ops)
     ops = [ASCEND_NAMES.get(op, op) if chooser.random() < 0.5 else op for op in ops]
     names = [node.name for node in graph.graph_def.node if not node.name.startswith("tower_1/")]
@@ -131,10 +134,6 @@ def disagreements(graph, values, rewritten_values, bounds):
             yield f"{tensor.name} is off by {np.abs(rewritten - value).max()}, allowed {bound}"
 
 
-def serialized(graph_def):
-    return graph_def.SerializeToString(deterministic=True)
-
-
 def rewrite(graph, graph_def, options):
     return npu_precision.rewrite_graph_def(
         graph_def, graph.fetches, options, feeds=graph.fed_inside
@@ -142,7 +141,7 @@ def rewrite(graph, graph_def, options):
 
 
 def check_contract(graph, result, ledger):
-    """Fetches, casts, structure, marks and the ledger; returns the RewrittenGraph."""
+    """Structure, Casts and marks, and what the ledger says of them; returns the RewrittenGraph."""
     rewritten = RewrittenGraph(graph.graph_def, result)
     assert not rewritten.violations(graph.fetches)
     changed = {
@@ -152,11 +151,10 @@ def check_contract(graph, result, ledger):
     }
     decided = {node.name for node in ledger.nodes if node.decision in ("lowered", "raised")}
     assert changed == decided
-    assert ledger.totals["casts"] == sum(map(is_inserted_cast, result.node))
     for name in changed:
         assert "_keep_dtype" not in rewritten.originals[name].attr
     if not changed and not ledger.casts:
-        assert serialized(result) == serialized(graph.graph_def)
+        assert to_bytes(result) == to_bytes(graph.graph_def)
     return rewritten
 
 
@@ -175,7 +173,7 @@ def test_rewritten_graphs_keep_their_contract(case, tmp_path):
         seed ^= zlib.crc32(str(case).encode())
         chooser = random.Random(seed)
         graph = random_graph(seed, size)
-        fields = {"fold_constants": chooser.choice([None, False, True])}
+        fields = {"fold_constants": chooser.choice([False, True])}
         if case.mixlist:
             fields["modify_mixlist"] = tmp_path / "mixlist.json"
             fields["modify_mixlist"].write_text(json.dumps(random_mixlist(graph, chooser)))
@@ -183,8 +181,14 @@ def test_rewritten_graphs_keep_their_contract(case, tmp_path):
 
         result, ledger = rewrite(graph, graph.graph_def, options)
         rewritten = check_contract(graph, result, ledger)
-        assert serialized(rewrite(graph, graph.graph_def, options)[0]) == serialized(result)
-        assert serialized(rewrite(graph, result, options)[0]) == serialized(result)
+        assert to_bytes(rewrite(graph, graph.graph_def, options)[0]) == to_bytes(result)
+        again, ledger_again = rewrite(graph, result, options)
+        assert to_bytes(again) == to_bytes(result)
+        if not options.fold_constants:
+            check_totals(ledger, result)
+            check_nodes(ledger, graph.graph_def, result)
+            check_totals(ledger_again, result)
+            check_nodes(ledger_again, graph.graph_def, result)
 
         names = [tensor.name for tensor in graph.tensors]
         values = run(graph.graph_def, names, graph.feeds)
