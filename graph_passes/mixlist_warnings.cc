@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "graph_passes/did_you_mean.h"
 #include "graph_passes/fused_ops.h"
-#include "graph_passes/marks.h"
 #include "tensorflow/core/framework/op.h"
 
 namespace npu_precision {
@@ -87,22 +86,6 @@ std::vector<std::string> UnmatchedWarnings(const OpLists& lists, const GraphView
   }
   if (lowered == 0 && matched == 0) return {};
   return warnings;
-}
-
-std::vector<std::string> FusedBeforeWarnings(const OpLists& lists, const GraphView& view) {
-  int fused = 0;
-  bool chooses_by_node = false;
-  for (const MixlistEntry& entry : lists.edits()) chooses_by_node |= entry.node_pattern != nullptr;
-  for (int id = 0; id < view.size(); ++id) {
-    fused += OpsOf(view.node(id)).size() > 1;
-    chooses_by_node |= HasKeepDtypeMark(view.node(id));
-  }
-  if (fused == 0 || !chooses_by_node) return {};
-  return {absl::StrCat(
-      "the remapper fused nodes before NpuOptimizer ran: of each, node: entries see the last name "
-      "only, and keep_dtype_scope() is lost. Set remapping OFF, or let npu_config_proto(), "
-      "NPURunConfig or enable() place NpuOptimizer before the remapper (",
-      fused, " fused ops)")};
 }
 
 }  // namespace npu_precision

@@ -20,10 +20,6 @@ std::vector<std::string> UnknownOpWarnings(const OpLists& lists, const IrNames& 
 std::vector<std::string> UnmatchedWarnings(const OpLists& lists, const GraphView& view,
                                            int lowered);
 
-// One warning where the remapper fused ops before the optimizer ran, and the user chooses by node:
-// of what was fused only the last node's name is left, and no keep_dtype_scope() mark.
-std::vector<std::string> FusedBeforeWarnings(const OpLists& lists, const GraphView& view);
-
 }  // namespace npu_precision
 
 #endif  // NPU_PRECISION_GRAPH_PASSES_MIXLIST_WARNINGS_H_

@@ -14,6 +14,12 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::Status;
 
+// What was in the fused nodes cannot be known, so neither can whether the user meant one of them.
+constexpr char kFusedBefore[] =
+    "the remapper fused nodes before NpuOptimizer ran: of each, node: entries see the last name "
+    "only, and marks of keep_dtype_scope() are lost. Let npu_config_proto(), NPURunConfig or "
+    "enable() place NpuOptimizer before the remapper, or set remapping OFF";
+
 // Cube mode rounds the inputs of a fused op as it stands, and a mode that keeps every dtype has
 // nothing to split.
 bool SplitsFusedOps(ModeRule rule) {
@@ -55,9 +61,7 @@ Status RunPipeline(const GraphDef& graph, const DecideContext& context,
   }
 
   TF_RETURN_IF_ERROR(FillLedger(view, decisions, *out, context, options.details, ledger));
-  for (std::string& warning : FusedBeforeWarnings(*context.lists, before)) {
-    ledger->warnings.push_back(std::move(warning));
-  }
+  if (fused) ledger->warnings.push_back(kFusedBefore);
   for (std::string& warning : UnmatchedWarnings(*context.lists, before, ledger->lowered)) {
     ledger->warnings.push_back(std::move(warning));
   }

@@ -21,6 +21,10 @@ def keep_dtype_scope() -> Iterator[None]:
     keep their dtype anyway). A branch or loop of tf.cond and tf.while_loop builds a graph of its
     own, so it needs the scope inside; one built within the scope is named in the log.
 
+    TensorFlow's remapper fuses ops and drops the mark. npu_config_proto(), NPURunConfig, enable()
+    and autocast() place the optimizer before it; where a config made by hand does not, set
+    remapping OFF, as npu_bridge's scripts do. The log warns where fused ops were met.
+
     Source: npu_bridge's npu_scope.keep_dtype_scope.
     """
     graph = tf.compat.v1.get_default_graph()

@@ -354,6 +354,16 @@ def test_gray_neighbours_hear_the_parts_and_not_the_fused_op(mixlist):
     )
 
 
+def test_a_pattern_sees_only_the_last_name_of_a_fused_node_which_is_told(mixlist):
+    result = check_rewrite(DENSE, None, modify_mixlist=mixlist(black=["node:tanh"]), **BF16)
+    assert result.reasons["tanh"] == ("kept", "black_list", "")
+    (warning,) = result.ledger.warnings
+    assert warning.startswith("the remapper fused nodes before NpuOptimizer ran")
+    # A keep_dtype_scope() mark leaves no trace in a fused node, so every user is told.
+    plain = check_rewrite(DENSE, None, **BF16)
+    assert plain.ledger.warnings == (warning,)
+
+
 NETWORK = f"""
     {IMAGE}
     g = Const(shape=3x3x4x4)

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 from check_rewrite import UNCHANGED, check_rewrite
-from tensorflow.core.protobuf import config_pb2
+from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 
 import npu_precision
 from npu_precision import keep_dtype_scope
@@ -87,22 +87,60 @@ def test_force_fp32_leaves_half_nodes_of_the_scope():
     )
 
 
-@pytest.mark.parametrize("placement", ["after all others", "before the remapper"])
-@pytest.mark.parametrize("mode", ["allow_mix_precision_bf16", "force_fp16"])
-def test_ops_of_the_scope_that_the_remapper_fuses_keep_float32(placement, mode, executed_nodes):
-    """The remapper copies no attribute it does not know from the ops that it fuses."""
+def fused_network():
+    """In the scope: MatMul, BiasAdd and Relu, which the remapper fuses, and a product it leaves."""
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [4, 4], name="x")
         w, b = tf.ones([4, 4]), tf.ones([4])
         with keep_dtype_scope():
-            kept = tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w), b), name="kept")
-        tf.nn.softmax(tf.matmul(kept, w), name="end")
-    config = config_pb2.ConfigProto(device_count={"GPU": 0})
-    rewrite_options = config.graph_options.rewrite_options
-    options = npu_precision.PrecisionOptions(precision_mode=mode)
-    rewrite_options.custom_optimizers.append(options.custom_optimizer())
-    if placement == "before the remapper":
-        rewrite_options.optimizers.extend(["NpuOptimizer", "remap"])
-    with tf1.Session(graph=graph, config=config) as session:
+            relu = tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w), b), name="relu")
+            product = tf.matmul(relu, w, name="product")
+        tf.nn.softmax(product, name="end")
+    return graph
+
+
+def by_hand(**fields):
+    """A config as scripts make it, with the fields of RewriterConfig that they may set."""
+
+    def configure(options):
+        config = config_pb2.ConfigProto()
+        rewrite_options = config.graph_options.rewrite_options
+        rewrite_options.MergeFrom(rewriter_config_pb2.RewriterConfig(**fields))
+        rewrite_options.custom_optimizers.append(options.custom_optimizer())
+        return config
+
+    return configure
+
+
+KEEP_THE_SCOPE = {
+    "npu_config_proto": lambda options: npu_precision.npu_config_proto(options=options),
+    "by hand, remapping off": by_hand(remapping=rewriter_config_pb2.RewriterConfig.OFF),
+    "by hand, before the remapper": by_hand(optimizers=["NpuOptimizer", "remap"]),
+}
+WARNING = "the remapper fused nodes before NpuOptimizer ran"
+
+
+@pytest.mark.parametrize("configure", KEEP_THE_SCOPE.values(), ids=KEEP_THE_SCOPE)
+@pytest.mark.parametrize("mode", ["allow_mix_precision_bf16", "force_fp16"])
+def test_the_scope_holds_where_nothing_was_fused_before(
+    configure, mode, executed_nodes, ledgers, tmp_path
+):
+    options = npu_precision.PrecisionOptions(precision_mode=mode, report_dir=tmp_path)
+    with tf1.Session(graph=fused_network(), config=configure(options)) as session:
         nodes = executed_nodes(session, "end:0", {"x:0": [[1.0] * 4] * 4})
-    assert tf.as_dtype(nodes["kept"].attr["T"].type) == tf.float32
+    assert tf.as_dtype(nodes["relu"].attr["T"].type) == tf.float32
+    assert tf.as_dtype(nodes["product"].attr["T"].type) == tf.float32
+    (ledger,) = ledgers(tmp_path)
+    assert WARNING not in "".join(ledger.warnings)
+
+
+def test_the_loss_of_the_scope_is_told_where_the_remapper_ran_before(ledgers, tmp_path):
+    """The remapper copies only the attributes it knows, so a fused node is not in the scope."""
+    options = npu_precision.PrecisionOptions(
+        precision_mode="allow_mix_precision_bf16", report_dir=tmp_path
+    )
+    with tf1.Session(graph=fused_network(), config=by_hand()(options)) as session:
+        session.run("end:0", {"x:0": [[1.0] * 4] * 4})
+    (ledger,) = ledgers(tmp_path)
+    assert WARNING in "".join(ledger.warnings)
+    assert ledger.node("product").reason == "keep_dtype_scope"

@@ -155,6 +155,19 @@ def test_a_name_of_ascend_stands_for_every_op_of_tensorflow_that_it_covers(mixli
     assert result.reasons["c"] == ("kept", "black_list", "")
 
 
+def test_what_a_name_of_ascend_stands_for_is_told(mixlist):
+    path = mixlist(black=["MatMulV2", "Relu", "BatchMatMul", "LayerNorm"])
+    assert rewrite(path).ledger.to_dict()["mappings"] == [
+        {"entry": "MatMulV2", "place": f"{path}:1:28", "ops": ["MatMul"]},
+        {
+            "entry": "BatchMatMul",
+            "place": f"{path}:1:48",
+            "ops": ["BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"],
+        },
+        {"entry": "LayerNorm", "place": f"{path}:1:63", "ops": []},
+    ]
+
+
 def test_an_op_named_twice_by_different_names_on_one_list_is_no_contradiction(mixlist):
     result = rewrite(mixlist(black=["MatMulV2", "MatMul", "MatMul"]))
     assert "matmul" not in lowered(result)
