@@ -100,6 +100,27 @@ def test_fused_ops_of_a_gpu_are_lowered_whole_in_float16():
     )
 
 
+def test_a_batch_norm_fused_into_a_convolution_keeps_its_statistics():
+    """The GPU's fused op has float16, but one dtype for image and statistics: it is written out."""
+    conv = "strides=[1, 1, 1, 1], padding=SAME, num_args=4, fused_ops=['FusedBatchNorm', 'Relu']"
+    check_rewrite(
+        f"""
+        x = Placeholder(shape=2x4x4x2) @ {GPU}
+        f = Const(shape=1x1x2x2) @ {GPU}
+        s = Const(value=[1.0, 0.5]) @ {GPU}
+        relu = _FusedConv2D(x, f, s, s, s, s, {conv}) @ {GPU}
+        end = Exp(relu) @ {GPU}
+        """,
+        f"""
+        relu/npu_part_0 = Conv2D[float16](x/npu_cast_0_float16, f/npu_cast_0_float16) @ {GPU}
+        relu/npu_part_1 = FusedBatchNormV3[float16,float32](relu/npu_part_0, s, s, s, s) @ {GPU}
+        relu = Relu[float16](relu/npu_part_1) @ {GPU}
+        end = Exp[float32](relu/npu_cast_0_float32) @ {GPU}
+        """,
+        run=False,
+    )
+
+
 def test_a_mixlist_is_about_all_devices(mixlist):
     result = check_rewrite(
         f"""
@@ -116,7 +137,12 @@ def test_a_mixlist_is_about_all_devices(mixlist):
     assert result.reasons["on_gpu"][1] == result.reasons["on_cpu"][1] == "white_list"
 
 
-def test_removing_from_the_black_list_is_about_the_devices_where_it_is_black(mixlist):
+@pytest.mark.parametrize(
+    ("color", "on_cpu"), [("black", "gray_follows_lowered"), ("gray", "black_list")]
+)
+def test_removing_from_a_list_is_about_the_devices_whose_list_it_is(mixlist, color, on_cpu):
+    """Softmax is gray on the GPU in any case; on the CPU only if it is taken off the black list."""
+    path = mixlist(f'{{"{color}-list": {{"to-remove": ["Softmax"]}}}}')
     result = check_rewrite(
         f"""
         x = Placeholder(shape=4x4)
@@ -126,8 +152,9 @@ def test_removing_from_the_black_list_is_about_the_devices_where_it_is_black(mix
         end = NextAfter(on_gpu, on_cpu) @ {CPU}
         """,
         None,
-        modify_mixlist=mixlist('{"black-list": {"to-remove": ["Softmax"]}}'),
+        modify_mixlist=path,
         run=False,
     )
-    assert result.reasons["on_gpu"][1] == result.reasons["on_cpu"][1] == "gray_follows_lowered"
+    assert result.reasons["on_gpu"][1] == "gray_follows_lowered"
+    assert result.reasons["on_cpu"][1] == on_cpu
     assert result.ledger.warnings == ()
