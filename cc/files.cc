@@ -1,6 +1,7 @@
 #include "cc/files.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,10 @@ Status ReadFile(const std::string& parameter, const std::string& path, size_t li
   if (env->IsDirectory(path).ok()) {
     return InvalidArgument(parameter, ": got ", Quoted(path),
                            ", which is a folder; expected a JSON file");
+  }
+  struct stat local;
+  if (stat(path.c_str(), &local) == 0 && !S_ISREG(local.st_mode)) {
+    return InvalidArgument(parameter, ": got ", Quoted(path), ", which is not a regular file");
   }
   tensorflow::uint64 size = 0;
   Status status = env->GetFileSize(path, &size);

@@ -1,5 +1,7 @@
 #include "cc/kernel_support.h"
 
+#include "absl/strings/match.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/kernel_def.pb.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
@@ -14,6 +16,22 @@ bool Registered(const std::string& device_type, const tensorflow::NodeDef& node)
       .ok();
 }
 
+// Kernels that are registered on the CPU and fail when they run: float32 has oneDNN's instead,
+// which float16 has not, for channels first and for the gradients of dilated convolutions.
+bool FailsOnCpu(const tensorflow::NodeDef& node) {
+  const auto attr = [&node](const char* name) {
+    const auto found = node.attr().find(name);
+    return found == node.attr().end() ? tensorflow::AttrValue() : found->second;
+  };
+  if (attr("T").type() != tensorflow::DT_HALF) return false;
+  if (absl::StartsWith(attr("data_format").s(), "NC")) return true;
+  if (!absl::StrContains(node.op(), "Backprop")) return false;
+  for (const auto dilation : attr("dilations").list().i()) {
+    if (dilation > 1) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string KernelSupport::DeviceTypeOf(const tensorflow::NodeDef& node) const {
@@ -25,8 +43,10 @@ std::string KernelSupport::DeviceTypeOf(const tensorflow::NodeDef& node) const {
   return tensorflow::DEVICE_CPU;
 }
 
-bool KernelSupport::HasKernel(const tensorflow::NodeDef& node) const {
-  return Registered(DeviceTypeOf(node), node);
+bool KernelSupport::CanRun(const tensorflow::NodeDef& node,
+                           const tensorflow::NodeDef& changed) const {
+  const std::string type = DeviceTypeOf(node);
+  return Registered(type, changed) && !(type == tensorflow::DEVICE_CPU && FailsOnCpu(changed));
 }
 
 DeviceKind KernelSupport::KindOf(const tensorflow::NodeDef& node) const {

@@ -13,7 +13,7 @@ class KernelSupport : public DtypeSupport {
   // `has_gpu`: nodes that were not placed yet will go to the GPU where it has a kernel for them.
   explicit KernelSupport(bool has_gpu) : has_gpu_(has_gpu) {}
 
-  bool HasKernel(const tensorflow::NodeDef& node) const override;
+  bool CanRun(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed) const override;
   DeviceKind KindOf(const tensorflow::NodeDef& node) const override;
 
  private:

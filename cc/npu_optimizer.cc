@@ -1,13 +1,8 @@
 // NpuOptimizer: the Grappler optimizer through which every way in goes.
-#include <algorithm>
-#include <atomic>
-#include <memory>
 #include <string>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "cc/cast_bytes.h"
 #include "cc/error_op.h"
 #include "cc/kernel_support.h"
@@ -118,6 +113,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     TF_RETURN_IF_ERROR(RunPipeline(item.graph, context, options, optimized, &ledger));
     for (const std::string& warning : ledger.warnings) WarnOnce(warning);
     for (const LedgerMapping& mapping : ledger.mappings) {
+      if (mapping.ops.empty()) continue;  // a warning said so
       InformOnce(absl::StrCat(mapping.place, ": ", mapping.entry, " stands for ",
                               absl::StrJoin(mapping.ops, ", ")));
     }
@@ -130,7 +126,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   }
 
   void Tell(const Ledger& ledger, const std::string& report) {
-    if (ledger.float_nodes == 0) return;
+    if (ledger.float_nodes == 0 || parameters_.quiet) return;
     LOG(INFO) << "npu_precision: " << LedgerSummary(ledger) << " in graph '" << ledger.graph
               << "' (" << parameters_.mode.name << ", " << parameters_.target << ")"
               << (report.empty() ? "" : absl::StrCat(", ledger: ", report));

@@ -129,7 +129,7 @@ const std::vector<ParameterType>& KnownParameters() {
   static const auto* parameters = new std::vector<ParameterType>{
       {"precision_mode", 's'}, {"precision_mode_v2", 's'}, {"modify_mixlist", 's'},
       {"target", 's'},         {"ops_info_dir", 's'},      {"report_dir", 's'},
-      {"strict", 'b'},         {"fold_constants", 'b'}};
+      {"strict", 'b'},         {"fold_constants", 'b'},    {"quiet", 'b'}};
   return *parameters;
 }
 
@@ -147,8 +147,10 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->ops_info_dir = values.String("ops_info_dir", "");
   parameters->report_dir = values.String("report_dir", "");
   parameters->fold_constants = values.Bool("fold_constants");
+  parameters->quiet = values.Bool("quiet");
   for (const auto& entry : values.strings) parameters->given.push_back(entry);
   for (const auto& entry : values.bools) {
+    if (entry.first == "quiet") continue;  // about the log, not about the graph
     parameters->given.emplace_back(entry.first, entry.second ? "true" : "false");
   }
   TF_RETURN_IF_ERROR(CheckTarget(parameters->target));

@@ -20,6 +20,7 @@ struct Parameters {
   std::string report_dir;
   bool strict = false;
   bool fold_constants = false;
+  bool quiet = false;              // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted
   // What was given, as text, for the ledger; sorted by name.
   std::vector<std::pair<std::string, std::string>> given;

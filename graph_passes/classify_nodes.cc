@@ -61,11 +61,23 @@ class Classifier {
     if (view_.calls_function(id) || IsNeverChanged(*view_.op_def(id))) {
       return Reason::kNeverChanged;
     }
+    if (HasOpaqueNeighbour(id)) return Reason::kUnknownNeighbour;
     if (HasKeepDtypeMark(def)) return Reason::kKeepDtypeScope;
     if (view_.outputs(id).size() > 1 && context_.preserved.count(def.name()) != 0) {
       return Reason::kPreservedOutputs;
     }
     return Reason::kNone;
+  }
+
+  // What an op that TensorFlow does not know takes and yields cannot be told.
+  bool HasOpaqueNeighbour(int id) const {
+    for (const OutputPort& producer : view_.fanin(id)) {
+      if (view_.op_def(producer.node) == nullptr) return true;
+    }
+    for (const InputPort& consumer : view_.fanout(id)) {
+      if (view_.op_def(consumer.node) == nullptr) return true;
+    }
+    return false;
   }
 
   // Marks the groups that the OpDef, the target and the device's kernels allow to change: all that
@@ -95,22 +107,25 @@ class Classifier {
 
   bool HasKernel(int id, const std::vector<int>& changed) {
     const NodeDef& def = view_.node(id);
-    // Kernels are chosen by device, op, type attributes and (for a few ops) other attributes, so
-    // the answer is shared by nodes that agree on all of them.
+    // The answer is shared by nodes that agree on whatever it can depend on.
     std::string key = absl::StrCat(def.op(), "|", def.device());
     for (int g = 0; g < view_.groups(id).size(); ++g) {
       absl::StrAppend(&key, "|", static_cast<int>(view_.groups(id)[g].dtype));
     }
     for (int g : changed) absl::StrAppend(&key, "!", g);
-    const auto kernel_label = def.attr().find("_kernel");
-    if (kernel_label != def.attr().end()) absl::StrAppend(&key, "|", kernel_label->second.s());
+    for (const char* name : {"_kernel", "data_format", "dilations"}) {
+      const auto attr = def.attr().find(name);
+      if (attr == def.attr().end()) continue;
+      absl::StrAppend(&key, "|", attr->second.s());
+      for (const auto i : attr->second.list().i()) absl::StrAppend(&key, ",", i);
+    }
     const auto inserted = has_kernel_.emplace(key, false);
     if (!inserted.second) return inserted.first->second;
     NodeDef trial = def;
     for (int g : changed) {
       SetGroupDtype(*view_.op_def(id), view_.groups(id)[g], context_.NewDtype(), &trial);
     }
-    return inserted.first->second = context_.support->HasKernel(trial);
+    return inserted.first->second = context_.support->CanRun(def, trial);
   }
 
   const GraphView& view_;

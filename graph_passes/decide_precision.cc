@@ -119,9 +119,9 @@ class Decider {
     Decision& decision = decisions_.nodes[id];
     GroupState& state = groups_[view_.first_group(id) + g];
     const bool can_change = classes_.can_change[view_.first_group(id) + g];
-    const bool fixed_for_good = node.fixed == Reason::kNeverChanged ||
-                                node.fixed == Reason::kKeepDtypeScope ||
-                                node.fixed == Reason::kPreservedOutputs;
+    const bool fixed_for_good =
+        node.fixed == Reason::kNeverChanged || node.fixed == Reason::kKeepDtypeScope ||
+        node.fixed == Reason::kUnknownNeighbour || node.fixed == Reason::kPreservedOutputs;
     if (fixed_for_good) {
       state = {GroupState::kDecided, Vote::kKept};
       decision.reason = node.fixed;
@@ -173,7 +173,7 @@ class Decider {
     Decision& decision = decisions_.nodes[id];
     DecisionMark mark;
     if (decision.verdict != Verdict::kKept) {
-      if (ReadDecisionMark(view_.node(id), &mark)) Recall(mark, id);
+      if (ReadDecisionMark(view_.node(id), &mark) && StillHolds(mark, id)) Recall(mark, id);
       return;
     }
     bool changes = false;
@@ -183,7 +183,7 @@ class Decider {
       decisions_.group_dtypes[group] = context_.NewDtype();
       changes = true;
     }
-    if (!changes && ReadDecisionMark(view_.node(id), &mark)) {
+    if (!changes && ReadDecisionMark(view_.node(id), &mark) && StillHolds(mark, id)) {
       Recall(mark, id);
       return;
     }
@@ -198,6 +198,19 @@ class Decider {
                                   decision.reason == Reason::kTargetLacksFloat32;
     if (was_decided && decided_to_lower == changes) return;
     if (was_decided || !ExplainGray(id, changes)) ExplainClass(id);
+  }
+
+  // Whether what an earlier run decided is what this mode left, not what another one undid.
+  bool StillHolds(const DecisionMark& mark, int id) const {
+    if (mark.reason == ReasonName(Reason::kInputsRounded)) {
+      return context_.mode.rule == ModeRule::kCube;
+    }
+    const bool raised = mark.decision == VerdictName(Verdict::kRaised);
+    if (raised != (context_.mode.rule == ModeRule::kForceFloat32)) return false;
+    for (const TypeGroup& group : view_.groups(id)) {
+      if (group.dtype == context_.NewDtype()) return true;
+    }
+    return false;
   }
 
   // What an earlier run decided about a node stands.
@@ -224,6 +237,9 @@ class Decider {
     for (int k = 0; k < view_.inputs(id).size(); ++k) {
       const int group = view_.inputs(id)[k].group;
       if (group == kFixedDtype || !context_.Changes(view_.inputs(id)[k].dtype)) continue;
+      // The statistics of a batch norm have a say only in their own dtype.
+      const bool can_change = classes_.can_change[view_.first_group(id) + group];
+      if (!can_change && classes_.nodes[id].fixed == Reason::kNone) continue;
       int voter;
       const Vote vote = VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter);
       heard = std::max(heard, vote);
@@ -239,8 +255,9 @@ class Decider {
     }
     bool unknown = !changes;
     for (int g = 0; g < view_.groups(id).size(); ++g) {
-      const GroupState& state = groups_[leader_[view_.first_group(id) + g]];
-      unknown &= state.vote == Vote::kUnknown;
+      const int group = view_.first_group(id) + g;
+      if (!classes_.can_change[group] && classes_.nodes[id].fixed == Reason::kNone) continue;
+      unknown &= groups_[leader_[group]].vote == Vote::kUnknown;
     }
     if (unknown) decision.reason = Reason::kGrayNoVotes;
     return unknown;
@@ -272,7 +289,7 @@ class Decider {
     std::vector<std::string> unsupported;
     size_t count = 0;
     for (int id = 0; id < view_.size(); ++id) {
-      if (!classes_.nodes[id].is_float || classes_.nodes[id].is_neutral) continue;
+      if (view_.op_def(id) == nullptr || IsNeutralSource(view_.node(id).op())) continue;
       for (int g = 0; g < view_.groups(id).size(); ++g) {
         const tensorflow::DataType dtype = view_.groups(id)[g].dtype;
         if (TargetAllows(view_, context_, id, g, dtype)) continue;
@@ -301,7 +318,6 @@ class Decider {
   void RoundInputs() {
     for (int id = 0; id < view_.size(); ++id) {
       Decision& decision = decisions_.nodes[id];
-      if (decision.verdict != Verdict::kKept || decision.reason == Reason::kInputsRounded) continue;
       if (decision.reason != Reason::kNotMatrixOrConvolution) continue;
       if (!IsMatrixOrConvolution(OpsOf(view_.node(id)).front())) continue;
       // Further inputs of a fused op are the bias and the like, which the cube unit does not see.

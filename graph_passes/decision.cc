@@ -19,6 +19,7 @@ constexpr ReasonWord kReasons[] = {
     {Reason::kNeutralSource, "neutral_source"},
     {Reason::kNeverChanged, "never_changed"},
     {Reason::kKeepDtypeScope, "keep_dtype_scope"},
+    {Reason::kUnknownNeighbour, "unknown_neighbour"},
     {Reason::kFed, "fed"},
     {Reason::kPreservedOutputs, "preserved_outputs"},
     {Reason::kFixedDtype, "fixed_dtype"},

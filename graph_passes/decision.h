@@ -30,6 +30,7 @@ enum class Reason : unsigned char {
   kNeutralSource,
   kNeverChanged,
   kKeepDtypeScope,
+  kUnknownNeighbour,
   kFed,
   kPreservedOutputs,
   kFixedDtype,

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace npu_precision {
@@ -53,6 +54,10 @@ std::string DidYouMean(const std::string& given, const std::vector<std::string>&
       best = distance;
       nearest = &candidate;
     }
+  }
+  for (const std::string& candidate : candidates) {
+    const bool abbreviated = wanted.size() >= 4 && absl::StartsWithIgnoreCase(candidate, wanted);
+    if (nearest == nullptr && abbreviated) nearest = &candidate;
   }
   if (nearest == nullptr) return "";
   return absl::StrCat("; did you mean '", *nearest, "'?");

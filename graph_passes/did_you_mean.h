@@ -10,7 +10,8 @@ namespace npu_precision {
 // `text` in single quotes, odd bytes escaped, long texts cut: safe to show whatever was read.
 std::string Quoted(const std::string& text);
 
-// "; did you mean 'x'?" with the nearest candidate, ignoring case, or "" when none is near.
+// "; did you mean 'x'?" with the nearest candidate, ignoring case, else the first that `given`
+// abbreviates, or "" when none is near.
 std::string DidYouMean(const std::string& given, const std::vector<std::string>& candidates);
 
 }  // namespace npu_precision

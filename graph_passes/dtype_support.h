@@ -11,8 +11,10 @@ class DtypeSupport {
  public:
   virtual ~DtypeSupport() = default;
 
-  // Whether the node's device has a kernel for `node` with the type attributes it carries.
-  virtual bool HasKernel(const tensorflow::NodeDef& node) const = 0;
+  // Whether the device that `node` runs on as it is can run it as `changed`, which has other
+  // dtypes.
+  virtual bool CanRun(const tensorflow::NodeDef& node,
+                      const tensorflow::NodeDef& changed) const = 0;
 
   // The kind of device `node` runs on, which selects the host's lists.
   virtual DeviceKind KindOf(const tensorflow::NodeDef& node) const = 0;

@@ -8,6 +8,7 @@
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
+#include "tensorflow/core/framework/tensor_util.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
@@ -105,7 +106,10 @@ class Folder {
     folded.set_device(constant.device());
     for (const std::string& input : constant.input()) folded.add_input(input);
     (*folded.mutable_attr())["dtype"].set_type(to.dtype());
-    to.AsProtoTensorContent((*folded.mutable_attr())["value"].mutable_tensor());
+    tensorflow::TensorProto* content = (*folded.mutable_attr())["value"].mutable_tensor();
+    to.AsProtoTensorContent(content);
+    // A value repeated a million times was perhaps written once, and must not grow.
+    tensorflow::tensor::CompressTensorProtoInPlace(content);
     graph_.mutable_node(cast)->Swap(&folded);
     for (int id : way) {
       if (--data_uses_[id] > 0 || pinned_.count(id) != 0) break;

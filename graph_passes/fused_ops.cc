@@ -21,6 +21,7 @@ constexpr char kPart[] = "/npu_part_";
 const char* ContractionOf(const std::string& op) {
   if (op == "_FusedConv2D") return "Conv2D";
   if (op == "_FusedDepthwiseConv2dNative") return "DepthwiseConv2dNative";
+  if (op == "_FusedConv3D") return "Conv3D";
   if (op == "_FusedMatMul") return "MatMul";
   return nullptr;
 }

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "graph_passes/dtype_names.h"
 #include "graph_passes/marks.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -27,8 +28,8 @@ void ForgetFullType(NodeDef* node) {
   if (field != nullptr) node->GetReflection()->ClearField(node, field);
 }
 
-// Whether a Cast has control inputs, which a consumer that reads past it would no longer wait for.
-bool Waits(const NodeDef& cast) { return cast.input_size() > 1; }
+// Whether a node has control inputs: a consumer that reads past it would no longer wait for them.
+bool Waits(const NodeDef& node, int data_inputs) { return node.input_size() > data_inputs; }
 
 std::string NodeNameOf(const std::string& input) {
   return input.substr(0, input.find(':')).substr(input[0] == '^' ? 1 : 0);
@@ -144,25 +145,34 @@ class Rewriter {
     // An edge that was wrong before is TensorFlow's to report.
     if (view_.dtype(from) != view_.inputs(id)[k].dtype) return;
     const DataType wanted = NewInputDtype(id, k);
-    if (IsInsertedCast(view_.node(from.node)) && !IsInsertedCast(view_.node(id)) &&
-        !Waits(view_.node(from.node))) {
+    if (IsInsertedCast(view_.node(id))) {
+      // A Cast of an earlier run takes what its producer yields now.
+      (*out_.mutable_node(id)->mutable_attr())["SrcT"].set_type(NewDtype(from));
+      out_.mutable_node(id)->set_input(k, InputName(from));
+      return;
+    }
+    if (IsInsertedCast(view_.node(from.node))) {
       const OutputPort source = view_.fanin(from.node)[0];
       if (NewDtype(source) == wanted) from = source;
     }
-    out_.mutable_node(id)->set_input(k, TensorOf(from, wanted));
+    out_.mutable_node(id)->set_input(k, TensorOf(from, wanted, id));
   }
 
   // The name of `from`'s tensor in dtype `wanted`, through a Cast where it has another.
-  std::string TensorOf(OutputPort from, DataType wanted) {
+  std::string TensorOf(OutputPort from, DataType wanted, int consumer) {
     DataType dtype = NewDtype(from);
     if (dtype == wanted) return InputName(from);
     const NodeDef& producer = view_.node(from.node);
-    if (producer.op() == "Cast" && context_.fed.count(producer.name()) == 0 && !Waits(producer)) {
+    if (producer.op() == "Cast" && context_.fed.count(producer.name()) == 0 &&
+        !Waits(producer, 1)) {
       // Undoing a widening is exact: read what was widened.
       const OutputPort source = view_.fanin(from.node)[0];
       if (NewDtype(source) == wanted && IsLow(wanted) && dtype == tensorflow::DT_FLOAT) {
         return InputName(source);
       }
+    }
+    if (IsReference(from) && Waits(view_.node(consumer), view_.fanin(consumer).size())) {
+      return OwnCast(from, wanted, consumer);
     }
     const auto key = std::make_pair(Tensor(from.node, from.port), wanted);
     const auto found = casts_.find(key);
@@ -174,14 +184,32 @@ class Rewriter {
     return name;
   }
 
+  bool IsReference(const OutputPort& from) const {
+    const int argument = view_.outputs(from.node)[from.port].argument;
+    return view_.op_def(from.node)->output_arg(argument).is_ref();
+  }
+
+  // A reference is read when its consumer runs, which may wait for an assignment: so does the Cast.
+  std::string OwnCast(const OutputPort& from, DataType wanted, int consumer) {
+    const NodeDef& producer = view_.node(from.node);
+    const std::string name =
+        Unique(absl::StrCat(view_.node(consumer).name(), "/npu_cast_ref_", DtypeName(wanted)));
+    AddCast(name, InputName(from), NewDtype(from), wanted, producer.device());
+    NodeDef* cast = out_.mutable_node(out_.node_size() - 1);
+    for (const std::string& input : view_.node(consumer).input()) {
+      if (input[0] == '^') cast->add_input(input);
+    }
+    return name;
+  }
+
   // Before: MatMul(x). After: MatMul(Cast(Cast(x))), through the low type and back.
   void RoundInput(const InputPort& input) {
     NodeDef* node = out_.mutable_node(input.node);
     const OutputPort from = view_.fanin(input.node)[input.index];
-    const std::string low = TensorOf(from, context_.mode.low_type);
+    const std::string low = TensorOf(from, context_.mode.low_type, input.node);
     std::string& rounded = rounded_[low];
     if (rounded.empty()) {
-      rounded = Unique(absl::StrCat(low, "/npu_cast_0_float32"));
+      rounded = Unique(absl::StrCat(absl::StrReplaceAll(low, {{":", "_"}}), "/npu_cast_0_float32"));
       AddCast(rounded, low, context_.mode.low_type, tensorflow::DT_FLOAT,
               view_.node(from.node).device());
     }

@@ -16,13 +16,18 @@ namespace {
 using tensorflow::Status;
 using tensorflow::errors::InvalidArgument;
 
+std::vector<size_t> LineStarts(const std::string& text) {
+  std::vector<size_t> starts = {0};
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') starts.push_back(i + 1);
+  }
+  return starts;
+}
+
 std::string Place(const JsonDocument& document, size_t offset) {
-  const auto begin = document.text.begin();
-  const auto end = begin + std::min(offset, document.text.size());
-  const auto line_start =
-      std::find(std::make_reverse_iterator(end), document.text.rend(), '\n').base();
-  return absl::StrCat(document.file, ":", 1 + std::count(begin, end, '\n'), ":",
-                      1 + (end - line_start));
+  const auto& starts = document.line_starts;
+  const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
+  return absl::StrCat(document.file, ":", after - starts.begin(), ":", offset - after[-1] + 1);
 }
 
 // The offset of the bracket that opens level kMaxJsonDepth + 1, or npos. jsoncpp's own limit
@@ -36,7 +41,7 @@ size_t TooDeepAt(const std::string& text) {
         if (text[i] == '\\') ++i;
       }
     } else if (c == '/' && i + 1 < text.size() && text[i + 1] == '/') {
-      i = text.find('\n', i);
+      i = text.find_first_of("\r\n", i);
       if (i == std::string::npos) break;
     } else if (c == '/' && i + 1 < text.size() && text[i + 1] == '*') {
       i = text.find("*/", i + 2);
@@ -72,6 +77,7 @@ Status ParseJson(const std::string& file, const std::string& text, JsonDocument*
   }
   document->file = file;
   document->text = text;
+  document->line_starts = LineStarts(text);
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     return InvalidArgument(file, ": the file is empty, expected a JSON object");
   }

@@ -3,6 +3,7 @@
 #define NPU_PRECISION_GRAPH_PASSES_JSON_TEXT_H_
 
 #include <string>
+#include <vector>
 
 #include "include/json/json.h"
 #include "tensorflow/core/lib/core/status.h"
@@ -16,6 +17,7 @@ constexpr int kMaxJsonDepth = 64;
 struct JsonDocument {
   std::string file;
   std::string text;
+  std::vector<size_t> line_starts;  // offsets into text
   Json::Value root;
 
   // "FILE:LINE:COLUMN" of `value`, which must be part of `root`.

@@ -143,8 +143,8 @@ tensorflow::Status FillLedger(const GraphView& view, const Decisions& decisions,
     if (details) ledger->nodes.push_back(NodeEntry(view, decisions, id));
   }
   for (const MixlistEntry& entry : context.lists->edits()) {
-    if (entry.node_pattern != nullptr || entry.ops == std::vector<std::string>{entry.text})
-      continue;
+    const bool is_itself = entry.ops == std::vector<std::string>{entry.text};
+    if (entry.node_pattern != nullptr || is_itself) continue;
     ledger->mappings.push_back({entry.text, entry.place, entry.ops});
   }
   ledger->total_nodes = after.node_size();

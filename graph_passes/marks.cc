@@ -1,5 +1,6 @@
 #include "graph_passes/marks.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -44,6 +45,19 @@ void MarkInsertedCast(tensorflow::NodeDef* node) {
 
 bool IsInsertedCast(const tensorflow::NodeDef& node) {
   return node.op() == "Cast" && Find(node, kInsertedCast) != nullptr;
+}
+
+bool UnmarkOpaqueCasts(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
+                       tensorflow::GraphDef* copy) {
+  const auto is_opaque = [&fed](const tensorflow::NodeDef& node) {
+    return IsInsertedCast(node) && (fed.count(node.name()) != 0 || node.input_size() > 1);
+  };
+  if (std::none_of(graph.node().begin(), graph.node().end(), is_opaque)) return false;
+  *copy = graph;
+  for (tensorflow::NodeDef& node : *copy->mutable_node()) {
+    if (is_opaque(node)) node.mutable_attr()->erase(kInsertedCast);
+  }
+  return true;
 }
 
 void MarkDecision(const DecisionMark& mark, tensorflow::NodeDef* node) {

@@ -3,9 +3,11 @@
 #define NPU_PRECISION_GRAPH_PASSES_MARKS_H_
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 
 namespace npu_precision {
@@ -21,6 +23,12 @@ std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node);
 // what the first one did.
 void MarkInsertedCast(tensorflow::NodeDef* node);
 bool IsInsertedCast(const tensorflow::NodeDef& node);
+
+// Copies `graph` to `copy` without the mark of inserted Casts that must not be looked through:
+// those the caller feeds, and those another optimizer made wait for something. False where there
+// are none.
+bool UnmarkOpaqueCasts(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
+                       tensorflow::GraphDef* copy);
 
 // On nodes that it changed: "DECISION LIST REASON BEFORE CAUSE", in the ledger's words. BEFORE is
 // what the type groups were that changed: "T=float32,DstT=float32", "" when none did.

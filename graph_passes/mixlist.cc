@@ -1,5 +1,6 @@
 #include "graph_passes/mixlist.h"
 
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/escaping.h"

@@ -2,9 +2,11 @@
 
 #include <unordered_set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph_passes/did_you_mean.h"
 #include "graph_passes/fused_ops.h"
+#include "graph_passes/op_traits.h"
 #include "tensorflow/core/framework/op.h"
 
 namespace npu_precision {
@@ -21,6 +23,10 @@ bool NamesAnOp(const MixlistEntry& entry) {
     if (IsRegistered(op)) return true;
   }
   return false;
+}
+
+bool LooksLikeNodeName(const std::string& text) {
+  return absl::StrContains(text, '/') || absl::StrContains(text, ':');
 }
 
 std::vector<std::string> KnownNames(const IrNames& ir_names) {
@@ -59,9 +65,10 @@ std::vector<std::string> UnknownOpWarnings(const OpLists& lists, const IrNames& 
       continue;
     }
     if (names.empty()) names = KnownNames(ir_names);
-    warnings.push_back(absl::StrCat(entry.place, ": ", Quoted(entry.text),
-                                    " is not an op type of TensorFlow or Ascend",
-                                    DidYouMean(entry.text, names)));
+    warnings.push_back(absl::StrCat(
+        entry.place, ": ", Quoted(entry.text), " is not an op type of TensorFlow or Ascend",
+        LooksLikeNodeName(entry.text) ? "; entries for nodes are \"node:<regular expression>\""
+                                      : DidYouMean(entry.text, names)));
   }
   return warnings;
 }
@@ -70,21 +77,21 @@ std::vector<std::string> UnmatchedWarnings(const OpLists& lists, const GraphView
                                            int lowered) {
   if (lists.edits().empty()) return {};
   std::unordered_set<std::string> ops;
+  bool computes = lowered > 0;
   for (int id = 0; id < view.size(); ++id) {
-    for (const std::string& op : OpsOf(view.node(id))) ops.insert(op);
+    for (const std::string& op : OpsOf(view.node(id))) {
+      ops.insert(op);
+      computes |= IsMatrixOrConvolution(op);
+    }
   }
+  if (!computes) return {};
   std::vector<std::string> warnings;
-  int matched = 0;
   for (const MixlistEntry& entry : lists.edits()) {
     if (!NamesAnOp(entry)) continue;  // warned about already
-    if (Matches(entry, ops, view)) {
-      ++matched;
-      continue;
-    }
+    if (Matches(entry, ops, view)) continue;
     warnings.push_back(
         absl::StrCat(entry.place, ": ", Quoted(entry.text), " matches no node of the graph"));
   }
-  if (lowered == 0 && matched == 0) return {};
   return warnings;
 }
 

@@ -14,9 +14,9 @@ namespace npu_precision {
 // Ascend's ops that nothing here corresponds to.
 std::vector<std::string> UnknownOpWarnings(const OpLists& lists, const IrNames& ir_names);
 
-// Entries that name an op type or a pattern but match no node of the graph. Empty when none matches
-// and `lowered` is 0: then the graph is not the one the list was written for (an initializer, a
-// small function).
+// Entries that name an op type or a pattern but match no node of the graph. Empty for a graph in
+// which nothing was lowered and no op multiplies matrices or convolves: a list is not written for
+// an initializer or a small function.
 std::vector<std::string> UnmatchedWarnings(const OpLists& lists, const GraphView& view,
                                            int lowered);
 

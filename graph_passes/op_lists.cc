@@ -125,14 +125,4 @@ Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& 
   return Status();
 }
 
-std::vector<std::string> OpLists::OpTypes() const {
-  std::set<std::string> names;
-  for (const auto& kind : sources_) {
-    for (const Source& source : kind.second) {
-      for (const auto& entry : source.ops) names.insert(entry.first);
-    }
-  }
-  return std::vector<std::string>(names.begin(), names.end());
-}
-
 }  // namespace npu_precision

@@ -43,8 +43,6 @@ class OpLists {
   const OpInfo* Info(const std::string& op, DeviceKind kind) const;
 
   const std::vector<MixlistEntry>& edits() const { return edits_; }
-  // Every op type that any list names.
-  std::vector<std::string> OpTypes() const;
 
  private:
   struct Source {

@@ -1,9 +1,11 @@
 #include "graph_passes/ops_info.h"
 
-#include <set>
+#include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "graph_passes/did_you_mean.h"
@@ -15,6 +17,8 @@ namespace {
 
 using tensorflow::Status;
 using tensorflow::errors::InvalidArgument;
+
+constexpr char kPrecisionReduce[] = "precision_reduce";
 
 const std::vector<std::string>& DtypeNames() {
   static const auto* names = new std::vector<std::string>{
@@ -52,13 +56,28 @@ bool ArgumentIndex(const std::string& key, const char* kind, int* index) {
   return absl::ConsumePrefix(&rest, kind) && absl::SimpleAtoi(rest, index) && *index >= 0;
 }
 
+// Case and separators aside.
+std::string Folded(const std::string& key) {
+  return absl::StrReplaceAll(absl::AsciiStrToLower(key), {{"_", ""}, {"-", ""}});
+}
+
 Status ParseColor(const JsonDocument& document, const Json::Value& entry, ListColor* color) {
   *color = ListColor::kGray;
-  if (!entry.isMember("precision_reduce")) return Status();
-  const Json::Value& reduce = entry["precision_reduce"];
+  for (const std::string& key : entry.getMemberNames()) {
+    if (key == kPrecisionReduce || Folded(key) != Folded(kPrecisionReduce)) continue;
+    return InvalidArgument(document.PlaceOf(entry[key]), ": got key ", Quoted(key),
+                           "; did you mean '", kPrecisionReduce, "'?");
+  }
+  if (!entry.isMember(kPrecisionReduce)) return Status();
+  const Json::Value& reduce = entry[kPrecisionReduce];
   if (!reduce.isObject()) {
     return InvalidArgument(document.PlaceOf(reduce), ": got ", JsonTypeName(reduce),
                            ", expected {\"flag\": \"true\"} or {\"flag\": \"false\"}");
+  }
+  for (const std::string& key : reduce.getMemberNames()) {
+    if (key == "flag") continue;
+    return InvalidArgument(document.PlaceOf(reduce[key]), ": got key ", Quoted(key), " in ",
+                           kPrecisionReduce, ", expected flag");
   }
   if (!reduce.isMember("flag")) return Status();
   const Json::Value& flag = reduce["flag"];

@@ -3,6 +3,7 @@
 #include "graph_passes/decide_precision.h"
 #include "graph_passes/fold_constants.h"
 #include "graph_passes/insert_casts.h"
+#include "graph_passes/marks.h"
 #include "graph_passes/mixlist_warnings.h"
 #include "graph_passes/plan_fused_ops.h"
 #include "graph_passes/verify_graph.h"
@@ -28,8 +29,12 @@ bool SplitsFusedOps(ModeRule rule) {
 
 }  // namespace
 
-Status RunPipeline(const GraphDef& graph, const DecideContext& context,
+Status RunPipeline(const GraphDef& given, const DecideContext& context,
                    const PipelineOptions& options, GraphDef* out, Ledger* ledger) {
+  // First, because every later pass looks through Casts that carry the mark.
+  GraphDef unmarked;
+  const GraphDef& graph = UnmarkOpaqueCasts(given, context.fed, &unmarked) ? unmarked : given;
+
   GraphView before;
   TF_RETURN_IF_ERROR(GraphView::Build(graph, &before));
 
@@ -51,7 +56,7 @@ Status RunPipeline(const GraphDef& graph, const DecideContext& context,
     InsertCasts(decided, view, decisions, context, out);
     TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out));
   } else {
-    *out = graph;
+    *out = given;
   }
 
   // After the casts, because it replaces the Casts that follow constants.

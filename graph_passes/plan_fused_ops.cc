@@ -34,7 +34,7 @@ bool HasChangedKernel(const GraphView& view, const DecideContext& context, int i
     if (!OpDefAllows(*view.op_def(id), group, context.NewDtype())) return false;
     SetGroupDtype(*view.op_def(id), group, context.NewDtype(), &node);
   }
-  return context.support->HasKernel(node);
+  return context.support->CanRun(view.node(id), node);
 }
 
 // A fused batch norm of a contraction computes its statistics in the contraction's dtype, which

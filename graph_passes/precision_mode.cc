@@ -1,5 +1,7 @@
 #include "graph_passes/precision_mode.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph_passes/did_you_mean.h"
@@ -50,10 +52,13 @@ const PrecisionMode* Find(const std::string& name) {
 }
 
 Status UnknownMode(const char* parameter, const std::string& name,
-                   const std::vector<std::string>& allowed) {
-  return tensorflow::errors::InvalidArgument(parameter, ": got ", Quoted(name),
-                                             ", expected one of ", absl::StrJoin(allowed, ", "),
-                                             DidYouMean(name, allowed));
+                   const std::vector<std::string>& allowed, const char* other_parameter,
+                   const std::vector<std::string>& allowed_there) {
+  const bool is_there =
+      std::find(allowed_there.begin(), allowed_there.end(), name) != allowed_there.end();
+  return tensorflow::errors::InvalidArgument(
+      parameter, ": got ", Quoted(name), ", expected one of ", absl::StrJoin(allowed, ", "),
+      is_there ? absl::StrCat("; it is a value of ", other_parameter) : DidYouMean(name, allowed));
 }
 
 }  // namespace
@@ -62,7 +67,10 @@ PrecisionMode DefaultPrecisionMode() { return *Find("allow_fp32_to_fp16"); }
 
 Status ParsePrecisionMode(const std::string& name, PrecisionMode* mode) {
   const PrecisionMode* found = Find(name);
-  if (found == nullptr) return UnknownMode("precision_mode", name, PrecisionModeNames());
+  if (found == nullptr) {
+    return UnknownMode("precision_mode", name, PrecisionModeNames(), "precision_mode_v2",
+                       PrecisionModeV2Names());
+  }
   *mode = *found;
   return Status();
 }
@@ -73,7 +81,7 @@ Status ParsePrecisionModeV2(const std::string& name, PrecisionMode* mode) {
     if (candidate.same_as == nullptr) {
       return tensorflow::errors::InvalidArgument(
           "precision_mode_v2: ", Quoted(name),
-          " is not available on this target: no TensorFlow kernel computes in hifloat8. "
+          " is not available on this target: no kernel of TensorFlow computes in hifloat8. "
           "Use one of ",
           absl::StrJoin(PrecisionModeV2Names(), ", "));
     }
@@ -81,7 +89,8 @@ Status ParsePrecisionModeV2(const std::string& name, PrecisionMode* mode) {
     mode->name = name;
     return Status();
   }
-  return UnknownMode("precision_mode_v2", name, PrecisionModeV2Names());
+  return UnknownMode("precision_mode_v2", name, PrecisionModeV2Names(), "precision_mode",
+                     PrecisionModeNames());
 }
 
 std::vector<std::string> PrecisionModeNames() {

@@ -148,14 +148,18 @@ class Resolver {
     return vote;
   }
 
+  // Consumers look through Casts of ours, so those behind such Casts hear the vote too.
   void EnqueueConsumers(int id) {
-    for (const InputPort& consumer : view_.fanout(id)) {
-      if (!IsInsertedCast(view_.node(consumer.node))) {
-        Enqueue(consumer.node);
-        continue;
+    std::vector<int> producers = {id};
+    // The bound ends the walk on a damaged graph whose Casts form a cycle.
+    for (size_t i = 0; i < producers.size() && static_cast<int>(i) <= view_.size(); ++i) {
+      for (const InputPort& consumer : view_.fanout(producers[i])) {
+        if (IsInsertedCast(view_.node(consumer.node))) {
+          producers.push_back(consumer.node);
+        } else {
+          Enqueue(consumer.node);
+        }
       }
-      // A Cast of ours has consumers that look through it; it is never followed by another.
-      for (const InputPort& behind : view_.fanout(consumer.node)) Enqueue(behind.node);
     }
   }
 

@@ -64,6 +64,8 @@ def rewrite(
     """
     if options.fold_constants is None:
         options = dataclasses.replace(options, fold_constants=True)
+    if options.quiet is None:
+        options = dataclasses.replace(options, quiet=True)
     meta_graph, replaced = _meta_graph(graph_def, fetch_nodes, feed_nodes)
     graph_id = name
     while any(function.signature.name == graph_id for function in graph_def.library.function):
@@ -114,7 +116,8 @@ def _meta_graph(
         if node.op in _PLACEHOLDERS and not _can_be_fed(node):
             # To the optimizer the argument of a function is what a placeholder is.
             dtype = node.attr["dtype"].type
-            node.ClearField("attr")
+            for attribute in set(node.attr) - {"_class"}:
+                del node.attr[attribute]
             node.op = "_Arg"
             node.attr["T"].type = dtype
             node.attr["index"].i = number

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from npu_precision import _errors
+
 
 @dataclasses.dataclass(frozen=True)
 class LedgerNode:
@@ -90,7 +92,11 @@ class Ledger:
         for node in self.nodes:
             if node.name == name:
                 return node
-        raise KeyError(name)
+        nodes = (node.name for ledger in self for node in ledger.nodes)
+        raise KeyError(
+            f"graph {self.graph!r} has no float node {name!r}{_errors.did_you_mean(name, nodes)}; "
+            "a node may be in one of ledger.functions, or be fused into another"
+        )
 
     @property
     def casts(self) -> tuple[LedgerCast, ...]:

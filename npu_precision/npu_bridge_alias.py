@@ -42,6 +42,23 @@ def install_as_npu_bridge() -> None:
         _add(name, package)
     for alias, ours in _ALIASES.items():
         _add(f"{_NAME}.{alias}", importlib.import_module(f"npu_precision.{ours}"))
+    sys.meta_path.append(_ModulesNotHere)
+
+
+class _ModulesNotHere:
+    """Says, for an import of npu_bridge that we have no counterpart of, that and why."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Raises ModuleNotFoundError for submodules of the stand-in, finds nothing else."""
+        stand_in = hasattr(sys.modules.get(_NAME), _OURS)
+        if stand_in and name.startswith(f"{_NAME}."):
+            raise ModuleNotFoundError(
+                f"npu_precision has no counterpart of {name}: npu_bridge's loss scaling, "
+                "distributed training and NPU-only ops are not here. What is: "
+                f"{', '.join(f'{_NAME}.{alias}' for alias in _ALIASES)}",
+                name=name,
+            )
 
 
 def _add(name: str, module: types.ModuleType) -> None:

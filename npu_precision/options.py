@@ -32,6 +32,8 @@ class PrecisionOptions:
         strict: an internal failure fails the run instead of leaving the graph as it was.
         fold_constants: constants that only inserted Casts read are stored in the low type. The
             offline conversions set it unless told otherwise.
+        quiet: no line per optimized graph in the log; warnings stay. The offline conversions,
+            which return the ledger, set it unless told otherwise.
 
     Creating one parses it as the optimizer itself would: the files it names are read.
 
@@ -39,7 +41,7 @@ class PrecisionOptions:
         ValueError: a wrong type, or anything the optimizer would fail the run for, with its text.
 
     Source: the parameters of npu_bridge's NpuOptimizer by their names, and target, ops_info_dir,
-    report_dir, strict and fold_constants of our own.
+    report_dir, strict, fold_constants and quiet of our own.
     """
 
     precision_mode: str | None = None
@@ -50,6 +52,7 @@ class PrecisionOptions:
     report_dir: str | None = None
     strict: bool | None = None
     fold_constants: bool | None = None
+    quiet: bool | None = None
 
     def __post_init__(self) -> None:
         """Checks every field, first its type, then through the optimizer's own parser."""

@@ -7,9 +7,14 @@ that shrinking the size of a failing example keeps what fails.
 import dataclasses
 
 import numpy as np
+import tensorflow as tf
 from graph_builder import Builder, Tensor, UnfitError
-from random_ops import COMMON, MAKERS, SOURCES
+from random_ops import COMMON, MAKERS
 from tensorflow.core.framework import graph_pb2
+
+import npu_precision
+
+tf1 = tf.compat.v1
 
 
 @dataclasses.dataclass
@@ -32,6 +37,31 @@ class RandomGraph:
     fetches: list[str]
     tensors: list[Tensor]
 
+    def rewrite(self, options, graph_def=None):
+        """(GraphDef, Ledger) of this graph, or of one that stands for it."""
+        graph_def = self.graph_def if graph_def is None else graph_def
+        return npu_precision.rewrite_graph_def(
+            graph_def, self.fetches, options, feeds=self.fed_inside
+        )
+
+    def run(self, graph_def=None):
+        """Values by name, as the kernels alone make them, of all tensors that can be read.
+
+        Args:
+            graph_def: the graph to run instead, which may have lost some of them.
+        """
+        graph_def = self.graph_def if graph_def is None else graph_def
+        config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = -1
+        nodes = {node.name for node in graph_def.node}
+        names = [t.name for t in self.tensors if t.name.partition(":")[0] in nodes]
+        graph = tf.Graph()
+        with graph.as_default():
+            tf.import_graph_def(graph_def, name="")
+        with tf1.Session(graph=graph, config=config) as session:
+            return dict(zip(names, session.run(names, self.feeds), strict=True))
+
 
 def random_graph(seed, size):
     """A graph of `size` nodes, or a few more.
@@ -45,8 +75,8 @@ def random_graph(seed, size):
     """
     b = Builder(seed)
     names = [*MAKERS, *COMMON * 2]
-    SOURCES["image"](b)
-    SOURCES["matrix"](b)
+    MAKERS["image"](b)
+    MAKERS["matrix"](b)
     while len(b.graph_def.node) < size:
         try:
             MAKERS[b.random.choice(names)](b)

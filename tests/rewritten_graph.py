@@ -14,6 +14,14 @@ from check_ledger import CAST_MARK, MARK
 
 LOW = (tf.float16, tf.bfloat16)
 CHANGING = (tf.float32, *LOW)
+MATRIX_OPS = {
+    "MatMul",
+    "BatchMatMulV2",
+    "Einsum",
+    "Conv2D",
+    "Conv2DBackpropInput",
+    "DepthwiseConv2dNative",
+}
 
 
 def is_inserted_cast(node):
@@ -96,13 +104,14 @@ class RewrittenGraph:
             return Edge(None, tf.make_ndarray(node.attr["value"].tensor), tuple(dtypes))
         return Edge(canonical(tensor).replace(node.name, name, 1), None, tuple(dtypes))
 
-    def violations(self, fetches):
+    def violations(self, fetches, cube=False):
         """What of the rules of a rewrite does not hold, one sentence each.
 
         Args:
             fetches: names of the tensors that the rewrite had to preserve.
+            cube: whether it may round the inputs of matrix ops and convolutions.
         """
-        found = [*self._missing(fetches), *self._wrong_casts()]
+        found = [*self._missing(fetches), *self._too_many_casts(), *self._wrong_pairs(cube)]
         for name in self.counterparts:
             found += [f"{name}: {what}" for what in self._differences(name)]
         return found
@@ -115,20 +124,29 @@ class RewrittenGraph:
             if name not in self.counterparts and node.op not in ("Const", "Identity"):
                 yield f"{name} ({node.op}) is gone"
 
-    def _wrong_casts(self):
-        casts = [node for node in self.results.values() if is_inserted_cast(node)]
+    def _too_many_casts(self):
         ways = collections.Counter(
-            (canonical(cast.input[0]), dtype_attr(cast, "DstT")) for cast in casts
+            (canonical(node.input[0]), dtype_attr(node, "DstT"))
+            for node in self.results.values()
+            if is_inserted_cast(node)
         )
         for (tensor, dtype), count in ways.items():
             if count > 1:
                 yield f"{count} Casts of {tensor} to {dtype.name}"
-        for cast in casts:
+
+    def _wrong_pairs(self, cube):
+        """Casts there and back, but for those that round what a matrix op reads."""
+        readers = collections.defaultdict(set)
+        for node in self.results.values():
+            for tensor in node.input:
+                readers[node_of(tensor)].add(node.op)
+        for cast in filter(is_inserted_cast, self.results.values()):
             before = self.results[node_of(cast.input[0])]
             if not is_inserted_cast(before):
                 continue
             way = dtype_attr(before, "SrcT"), dtype_attr(cast, "SrcT"), dtype_attr(cast, "DstT")
-            if way[0] == way[2] and way[0] in LOW:
+            rounds = cube and way[0] == tf.float32 and readers[cast.name] <= MATRIX_OPS
+            if way[0] == way[2] and not rounds:
                 yield f"{cast.name} casts {' -> '.join(dtype.name for dtype in way)}"
 
     def _differences(self, name):

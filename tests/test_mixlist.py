@@ -1,7 +1,11 @@
 """modify_mixlist files as people write them: comments, Ascend's names, typos, and what is told."""
 
+import os
+
 import pytest
 from check_rewrite import UNCHANGED, check_rewrite
+
+import npu_precision
 
 # One node of each op that the mixlists below speak of.
 GRAPH = """
@@ -198,3 +202,18 @@ def test_a_mixlist_for_another_graph_is_not_blamed_on_a_graph_nothing_is_lowered
         modify_mixlist=mixlist(black=["MatMul", "node:model/.*"]),
     )
     assert result.ledger.warnings == ()
+
+
+def test_nesting_is_measured_behind_every_comment_that_the_parser_ends(mixlist):
+    """A carriage return ends a // comment too; the parser's own depth limit ends the process."""
+    path = mixlist('// comment\r{"white-list": ' + "[" * 300)
+    with pytest.raises(ValueError, match="nested deeper than 64 levels"):
+        npu_precision.PrecisionOptions(precision_mode="allow_mix_precision", modify_mixlist=path)
+
+
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="not a regular file"):
+        npu_precision.PrecisionOptions(
+            precision_mode="allow_mix_precision", modify_mixlist=tmp_path / "pipe"
+        )

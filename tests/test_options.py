@@ -28,6 +28,7 @@ def every_value(mixlist, tmp_path):
         "report_dir": str(tmp_path / "reports"),
         "strict": True,
         "fold_constants": False,
+        "quiet": True,
     }
 
 

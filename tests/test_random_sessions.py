@@ -7,10 +7,10 @@ rewriting of arithmetic leave, wherever it is placed among them.
 import numpy as np
 import pytest
 import tensorflow as tf
-from error_bounds import INF, UNIT, ErrorBounds
+from error_bounds import ErrorBounds
+from error_rules import INF, UNIT
 from random_graphs import random_graph
 from rewritten_graph import LOW, RewrittenGraph, canonical
-from test_random_graphs import run
 
 import npu_precision
 from npu_precision.npu_init import RewriterConfig
@@ -96,13 +96,8 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
         for name in lowered & set(ran):
             assert low.as_datatype_enum in dtypes_in(ran[name]), (seed, name)
 
-        values = run(graph.graph_def, [tensor.name for tensor in graph.tensors], graph.feeds)
-        offline, _ = npu_precision.rewrite_graph_def(
-            graph.graph_def,
-            graph.fetches,
-            npu_precision.PrecisionOptions(mode, fold_constants=False),
-            feeds=graph.fed_inside,
-        )
+        values = graph.run()
+        offline, _ = graph.rewrite(npu_precision.PrecisionOptions(mode, fold_constants=False))
         bounds = ErrorBounds(graph, values, RewrittenGraph(graph.graph_def, offline))
         for fetch, value in zip(graph.fetches, found, strict=True):
             expected = np.asarray(values[fetch])

@@ -34,7 +34,7 @@ class FakeSupport : public DtypeSupport {
  public:
   explicit FakeSupport(std::set<std::string> unsupported) : unsupported_(std::move(unsupported)) {}
 
-  bool HasKernel(const tensorflow::NodeDef& node) const override {
+  bool CanRun(const tensorflow::NodeDef&, const tensorflow::NodeDef& node) const override {
     const tensorflow::OpDef* op_def = nullptr;
     NodeTypes types;
     if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op_def).ok()) return false;

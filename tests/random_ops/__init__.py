@@ -1,0 +1,18 @@
+"""The op types of the random graphs: for each, or for some that are alike, how to add one.
+
+A maker takes operands from the builder, adds a node (and the Consts it needs) and states the
+interval of the result. It raises UnfitError where the graph has no operands for it.
+"""
+
+from random_ops import contractions, elementwise, movement, other_types, reductions, sources
+
+MAKERS = {
+    **sources.MAKERS,
+    **elementwise.MAKERS,
+    **contractions.MAKERS,
+    **reductions.MAKERS,
+    **movement.MAKERS,
+    **other_types.MAKERS,
+}
+# These come three times as often as the others: what modes are about, and ways between types.
+COMMON = ["matmul", "conv2d", "batch_matmul", "batch_norm", "cast", "compare", "select"]
