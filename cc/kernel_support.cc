@@ -1,5 +1,7 @@
 #include "cc/kernel_support.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/kernel_def.pb.h"
@@ -26,10 +28,9 @@ bool FailsOnCpu(const tensorflow::NodeDef& node) {
   if (attr("T").type() != tensorflow::DT_HALF) return false;
   if (absl::StartsWith(attr("data_format").s(), "NC")) return true;
   if (!absl::StrContains(node.op(), "Backprop")) return false;
-  for (const auto dilation : attr("dilations").list().i()) {
-    if (dilation > 1) return true;
-  }
-  return false;
+  const tensorflow::AttrValue dilations = attr("dilations");
+  return std::any_of(dilations.list().i().begin(), dilations.list().i().end(),
+                     [](int64_t dilation) { return dilation > 1; });
 }
 
 }  // namespace
