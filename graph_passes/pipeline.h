@@ -14,9 +14,9 @@ struct PipelineOptions {
   bool details = false;  // fill the ledger's nodes and casts, not only its totals
 };
 
-// Applies the mode to `graph`. Where there is nothing to change, `out` is `graph` to the byte.
+// Applies the mode to `given`. Where there is nothing to change, `out` is `given` to the byte.
 // InvalidArgument is the user's mistake; any other error is ours, and `out` means nothing.
-tensorflow::Status RunPipeline(const tensorflow::GraphDef& graph, const DecideContext& context,
+tensorflow::Status RunPipeline(const tensorflow::GraphDef& given, const DecideContext& context,
                                const PipelineOptions& options, tensorflow::GraphDef* out,
                                Ledger* ledger);
 

@@ -8,7 +8,7 @@
 
 namespace npu_precision {
 
-// True where `graph` has a fused op that can be written as its parts.
+// True where `graph` has an op that stands for several (see OpsOf).
 bool HasFusedOps(const tensorflow::GraphDef& graph);
 
 // `planned` is `graph` with those fused nodes written as their parts whose parts are not all

@@ -192,7 +192,7 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
   if (output.group != kFixedDtype) {
     return groups[leader[view.first_group(port.node) + output.group]].vote;
   }
-  return IsNeutralSource(view.node(port.node).op()) ? Vote::kUnknown : Vote::kKept;
+  return Vote::kKept;
 }
 
 std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change) {
