@@ -2,12 +2,14 @@
 
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "graph_passes/dtype_names.h"
+#include "graph_passes/loop_invariants.h"
 #include "graph_passes/marks.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
@@ -35,22 +37,27 @@ std::string NodeNameOf(const std::string& input) {
   return input.substr(0, input.find(':')).substr(input[0] == '^' ? 1 : 0);
 }
 
-// Casts of an earlier run that this one's changes left without a consumer, and what only they read.
-void DropUnusedCasts(const std::set<std::string>& preserved, GraphDef* graph) {
+// What an earlier run inserted and this one's changes left without a consumer.
+void DropUnused(const std::set<std::string>& preserved, GraphDef* graph) {
   std::unordered_map<std::string, int> uses;
-  std::unordered_map<std::string, const NodeDef*> casts;
+  std::unordered_map<std::string, const NodeDef*> droppable;
   for (const NodeDef& node : graph->node()) {
-    if (IsInsertedCast(node) && preserved.count(node.name()) == 0) casts[node.name()] = &node;
+    if (IsInserted(node) && preserved.count(node.name()) == 0) droppable[node.name()] = &node;
     for (const std::string& input : node.input()) ++uses[NodeNameOf(input)];
   }
   std::unordered_set<std::string> unused;
-  for (const auto& entry : casts) {
-    // Dropping one may leave the Cast that it reads without a consumer.
-    for (auto cast = casts.find(entry.first);
-         cast != casts.end() && uses[cast->first] == 0 && unused.insert(cast->first).second;) {
-      const std::string input = NodeNameOf(cast->second->input(0));
-      --uses[input];
-      cast = casts.find(input);
+  for (const auto& entry : droppable) {
+    // Dropping one may leave those that it reads without a consumer.
+    std::vector<std::string> candidates = {entry.first};
+    while (!candidates.empty()) {
+      const auto node = droppable.find(candidates.back());
+      candidates.pop_back();
+      if (node == droppable.end() || uses[node->first] > 0) continue;
+      if (!unused.insert(node->first).second) continue;
+      for (const std::string& input : node->second->input()) {
+        --uses[NodeNameOf(input)];
+        candidates.push_back(NodeNameOf(input));
+      }
     }
   }
   if (unused.empty()) return;
@@ -65,7 +72,11 @@ class Rewriter {
  public:
   Rewriter(const GraphDef& graph, const GraphView& view, const Decisions& decisions,
            const DecideContext& context, GraphDef* out)
-      : view_(view), decisions_(decisions), context_(context), out_(*out) {
+      : view_(view),
+        decisions_(decisions),
+        context_(context),
+        invariants_(view, context.fed),
+        out_(*out) {
     out_ = graph;
   }
 
@@ -76,11 +87,12 @@ class Rewriter {
       for (int k = 0; k < view_.fanin(id).size(); ++k) ConnectInput(id, k);
     }
     for (const InputPort& input : decisions_.rounded_inputs) RoundInput(input);
-    DropUnusedCasts(context_.preserved, &out_);
+    DropUnused(context_.preserved, &out_);
   }
 
  private:
   using Tensor = std::pair<int, int>;  // node id, port
+  using Conversion = std::string (Rewriter::*)(OutputPort from, DataType wanted, int consumer);
 
   DataType NewDtype(const OutputPort& port) const {
     if (view_.op_def(port.node) == nullptr) return tensorflow::DT_INVALID;
@@ -151,16 +163,16 @@ class Rewriter {
       out_.mutable_node(id)->set_input(k, InputName(from));
       return;
     }
-    if (IsInsertedCast(view_.node(from.node))) {
-      const OutputPort source = view_.fanin(from.node)[0];
-      if (NewDtype(source) == wanted) from = source;
-    }
     out_.mutable_node(id)->set_input(k, TensorOf(from, wanted, id));
   }
 
   // The name of `from`'s tensor in dtype `wanted`, through a Cast where it has another.
   std::string TensorOf(OutputPort from, DataType wanted, int consumer) {
-    DataType dtype = NewDtype(from);
+    if (IsInsertedCast(view_.node(from.node))) {
+      const OutputPort source = view_.fanin(from.node)[0];
+      if (NewDtype(source) == wanted) from = source;
+    }
+    const DataType dtype = NewDtype(from);
     if (dtype == wanted) return InputName(from);
     const NodeDef& producer = view_.node(from.node);
     if (producer.op() == "Cast" && context_.fed.count(producer.name()) == 0 &&
@@ -177,11 +189,70 @@ class Rewriter {
     const auto key = std::make_pair(Tensor(from.node, from.port), wanted);
     const auto found = casts_.find(key);
     if (found != casts_.end()) return found->second;
-    const std::string name =
-        Unique(absl::StrCat(producer.name(), "/npu_cast_", from.port, "_", DtypeName(wanted)));
-    AddCast(name, InputName(from), dtype, wanted, producer.device());
+    std::string name = CarriedIntoLoop(from, wanted, &Rewriter::TensorOf);
+    if (name.empty()) {
+      name = CastName(from, wanted);
+      AddCast(name, InputName(from), dtype, wanted, producer.device());
+    }
     casts_[key] = name;
     return name;
+  }
+
+  std::string CastName(const OutputPort& from, DataType dtype) {
+    return Unique(
+        absl::StrCat(view_.node(from.node).name(), "/npu_cast_", from.port, "_", DtypeName(dtype)));
+  }
+
+  // Converts an invariant of a loop outside of it. The name of the tensor inside, or "" where
+  // `from` varies.
+  // Before: w -> Enter -> Cast. After: w -> Cast -> another Enter.
+  std::string CarriedIntoLoop(const OutputPort& from, DataType wanted, Conversion convert) {
+    const int enter = invariants_.EnterOf(from);
+    if (enter < 0) return "";
+    const bool rounds = convert == &Rewriter::RoundedTensorOf;
+    std::string& entered = carried_[std::make_tuple(enter, 0, wanted, rounds)];
+    if (entered.empty()) {
+      // Enters that form a cycle belong to a damaged graph, where the Cast stays inside.
+      if (!entering_.insert(enter).second) return "";
+      const std::string outside = (this->*convert)(view_.fanin(enter)[0], wanted, enter);
+      entering_.erase(enter);
+      entered = CastName({enter, 0}, wanted);
+      NodeDef* carrier = AddCarrier(entered, enter, outside, wanted);
+      (*carrier->mutable_attr())["is_constant"].set_b(true);
+    }
+    std::string& here = carried_[std::make_tuple(from.node, from.port, wanted, rounds)];
+    if (here.empty()) here = FollowInLoop(from, entered, wanted);
+    return here;
+  }
+
+  // Reading `entered` must wait for what reading `from` waits for, and be dead where that is.
+  std::string FollowInLoop(const OutputPort& from, const std::string& entered, DataType wanted) {
+    const std::string& op = view_.node(from.node).op();
+    if (op == "Switch") {
+      const std::string name = CastName(from, wanted);
+      AddCarrier(name, from.node, entered, wanted);
+      return from.port == 0 ? name : absl::StrCat(name, ":", from.port);
+    }
+    if (op != "Identity") return entered;
+    const std::string name = CastName(from, wanted);
+    NodeDef* carrier = AddCarrier(name, from.node, entered, wanted);
+    carrier->clear_input();
+    carrier->add_input(entered);
+    carrier->add_input(absl::StrCat("^", out_.node(from.node).name()));
+    return name;
+  }
+
+  // A copy of node `id` that hands on `input`, of another dtype.
+  NodeDef* AddCarrier(const std::string& name, int id, const std::string& input, DataType dtype) {
+    NodeDef* carrier = out_.add_node();
+    *carrier = view_.node(id);
+    carrier->set_name(name);
+    carrier->set_input(0, input);
+    (*carrier->mutable_attr())["T"].set_type(dtype);
+    carrier->mutable_attr()->erase("_output_shapes");
+    ForgetFullType(carrier);
+    MarkInserted(carrier);
+    return carrier;
   }
 
   bool IsReference(const OutputPort& from) const {
@@ -206,15 +277,21 @@ class Rewriter {
   void RoundInput(const InputPort& input) {
     NodeDef* node = out_.mutable_node(input.node);
     const OutputPort from = view_.fanin(input.node)[input.index];
-    const std::string low = TensorOf(from, context_.mode.low_type, input.node);
+    node->set_input(input.index, RoundedTensorOf(from, tensorflow::DT_FLOAT, input.node));
+    Mark(input.node, node);
+  }
+
+  std::string RoundedTensorOf(OutputPort from, DataType wanted, int consumer) {
+    const std::string carried = CarriedIntoLoop(from, wanted, &Rewriter::RoundedTensorOf);
+    if (!carried.empty()) return carried;
+    const std::string low = TensorOf(from, context_.mode.low_type, consumer);
     std::string& rounded = rounded_[low];
     if (rounded.empty()) {
-      rounded = Unique(absl::StrCat(absl::StrReplaceAll(low, {{":", "_"}}), "/npu_cast_0_float32"));
-      AddCast(rounded, low, context_.mode.low_type, tensorflow::DT_FLOAT,
-              view_.node(from.node).device());
+      rounded = Unique(
+          absl::StrCat(absl::StrReplaceAll(low, {{":", "_"}}), "/npu_cast_0_", DtypeName(wanted)));
+      AddCast(rounded, low, context_.mode.low_type, wanted, view_.node(from.node).device());
     }
-    node->set_input(input.index, rounded);
-    Mark(input.node, node);
+    return rounded;
   }
 
   std::string InputName(const OutputPort& port) const {
@@ -240,15 +317,18 @@ class Rewriter {
     (*cast->mutable_attr())["SrcT"].set_type(from);
     (*cast->mutable_attr())["DstT"].set_type(to);
     (*cast->mutable_attr())["Truncate"].set_b(false);
-    MarkInsertedCast(cast);
+    MarkInserted(cast);
   }
 
   const GraphView& view_;
   const Decisions& decisions_;
   const DecideContext& context_;
+  const LoopInvariants invariants_;
   GraphDef& out_;
   std::map<std::pair<Tensor, DataType>, std::string> casts_;
   std::map<std::string, std::string> rounded_;
+  std::map<std::tuple<int, int, DataType, bool>, std::string> carried_;  // Tensor, dtype, rounded
+  std::set<int> entering_;  // Enters whose inputs are being converted
   std::unordered_set<std::string> new_names_;
 };
 

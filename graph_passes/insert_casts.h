@@ -3,8 +3,10 @@
 // Sets the type attributes that changed and puts a Cast on every edge whose two ends no longer
 // agree: one per (producer port, dtype), shared by all consumers, on the producer's device.
 // Before: relu -> MatMul(float32). After: relu -> Cast -> MatMul(float16) -> Cast -> its kept
-// consumers. A preserved node that changed is renamed and a Cast takes its name. A pair
-// low -> float32 -> low that is exact collapses; low -> float32 -> low is never made.
+// consumers. What is the same in every iteration of a loop is cast outside of it: before:
+// w -> Enter -> MatMul. After: w -> Cast -> another Enter -> MatMul. A preserved node that changed
+// is renamed and a Cast takes its name. A pair low -> float32 -> low that is exact collapses;
+// low -> float32 -> low is never made.
 #ifndef NPU_PRECISION_GRAPH_PASSES_INSERT_CASTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_INSERT_CASTS_H_
 

@@ -12,7 +12,7 @@ namespace npu_precision {
 namespace {
 
 constexpr char kKeepDtype[] = "_keep_dtype";
-constexpr char kInsertedCast[] = "_npu_precision_cast";
+constexpr char kInserted[] = "_npu_precision_cast";
 constexpr char kDecision[] = "_npu_precision";
 
 const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const char* name) {
@@ -39,23 +39,30 @@ std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
   return names;
 }
 
-void MarkInsertedCast(tensorflow::NodeDef* node) {
-  (*node->mutable_attr())[kInsertedCast].set_b(true);
+void MarkInserted(tensorflow::NodeDef* node) { (*node->mutable_attr())[kInserted].set_b(true); }
+
+bool IsInserted(const tensorflow::NodeDef& node) {
+  // Whoever looks through one reads its first input, which a mark on any other op would not
+  // promise.
+  const std::string& op = node.op();
+  return (op == "Cast" || op == "Enter" || op == "Switch" || op == "Identity") &&
+         Find(node, kInserted) != nullptr;
 }
 
 bool IsInsertedCast(const tensorflow::NodeDef& node) {
-  return node.op() == "Cast" && Find(node, kInsertedCast) != nullptr;
+  return node.op() == "Cast" && IsInserted(node);
 }
 
 bool UnmarkOpaqueCasts(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
                        tensorflow::GraphDef* copy) {
   const auto is_opaque = [&fed](const tensorflow::NodeDef& node) {
-    return IsInsertedCast(node) && (fed.count(node.name()) != 0 || node.input_size() > 1);
+    const bool waits = IsInsertedCast(node) && node.input_size() > 1;
+    return IsInserted(node) && (waits || fed.count(node.name()) != 0);
   };
   if (std::none_of(graph.node().begin(), graph.node().end(), is_opaque)) return false;
   *copy = graph;
   for (tensorflow::NodeDef& node : *copy->mutable_node()) {
-    if (is_opaque(node)) node.mutable_attr()->erase(kInsertedCast);
+    if (is_opaque(node)) node.mutable_attr()->erase(kInserted);
   }
   return true;
 }

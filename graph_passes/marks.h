@@ -19,14 +19,16 @@ bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
 // offline rewrite makes, because TensorFlow erases the attribute there.
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node);
 
-// On Casts that this optimizer inserted. They are transparent to votes, so a second run decides
-// what the first one did.
-void MarkInsertedCast(tensorflow::NodeDef* node);
+// On Casts that this optimizer inserted, and on what carries their results into a loop (Enter,
+// Switch, Identity). All of them are transparent to votes, so a second run decides what the first
+// one did.
+void MarkInserted(tensorflow::NodeDef* node);
+bool IsInserted(const tensorflow::NodeDef& node);
 bool IsInsertedCast(const tensorflow::NodeDef& node);
 
-// Copies `graph` to `copy` without the mark of inserted Casts that must not be looked through:
-// those the caller feeds, and those another optimizer made wait for something. False where there
-// are none.
+// Copies `graph` to `copy` without the mark of inserted nodes that must not be looked through:
+// those the caller feeds, and Casts that another optimizer made wait for something. False where
+// there are none.
 bool UnmarkOpaqueCasts(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
                        tensorflow::GraphDef* copy);
 

@@ -10,9 +10,9 @@
 namespace npu_precision {
 namespace {
 
-OutputPort ThroughInsertedCasts(const GraphView& view, OutputPort port) {
+OutputPort ThroughInserted(const GraphView& view, OutputPort port) {
   // The bound ends the walk on a damaged graph whose Casts form a cycle.
-  for (int hops = 0; hops < view.size() && IsInsertedCast(view.node(port.node)); ++hops) {
+  for (int hops = 0; hops < view.size() && IsInserted(view.node(port.node)); ++hops) {
     port = view.fanin(port.node)[0];
   }
   return port;
@@ -154,7 +154,7 @@ class Resolver {
     // The bound ends the walk on a damaged graph whose Casts form a cycle.
     for (size_t i = 0; i < producers.size() && static_cast<int>(i) <= view_.size(); ++i) {
       for (const InputPort& consumer : view_.fanout(producers[i])) {
-        if (IsInsertedCast(view_.node(consumer.node))) {
+        if (IsInserted(view_.node(consumer.node))) {
           producers.push_back(consumer.node);
         } else {
           Enqueue(consumer.node);
@@ -184,7 +184,7 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
             const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id, int index,
             int* voter) {
   const OutputPort direct = view.fanin(id)[index];
-  const OutputPort port = ThroughInsertedCasts(view, direct);
+  const OutputPort port = ThroughInserted(view, direct);
   *voter = port.node;
   if (view.op_def(port.node) == nullptr) return Vote::kKept;
   if (port.node != direct.node && view.dtype(port) == low_type) return Vote::kLowered;

@@ -1,0 +1,34 @@
+// Tensors that are the same in every iteration of a TensorFlow 1 loop.
+//
+// A constant Enter hands a tensor of the enclosing frame to every iteration. So does, in effect, a
+// loop variable that the body passes on as it is, which is how a lowered functional While carries
+// its captures: Enter -> Merge -> Switch -> Identity -> NextIteration -> the same Merge.
+#ifndef NPU_PRECISION_GRAPH_PASSES_LOOP_INVARIANTS_H_
+#define NPU_PRECISION_GRAPH_PASSES_LOOP_INVARIANTS_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph_passes/graph_view.h"
+
+namespace npu_precision {
+
+class LoopInvariants {
+ public:
+  // Both must outlive this object. Nodes in `fed` yield what the caller feeds, not what they say.
+  LoopInvariants(const GraphView& view, const std::set<std::string>& fed);
+
+  // The Enter whose input the tensor equals in every iteration; -1 where it varies, or is in no
+  // loop.
+  int EnterOf(const OutputPort& tensor) const;
+
+ private:
+  const GraphView& view_;
+  const std::set<std::string>& fed_;
+  std::vector<int> origins_;  // by node id: what it hands on, through Identity and Switch
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_LOOP_INVARIANTS_H_

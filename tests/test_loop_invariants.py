@@ -1,0 +1,305 @@
+"""What is the same in every iteration of a loop is cast once, outside of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+from check_rewrite import check_rewrite, run
+from text_graph import read_graph
+
+import npu_precision
+
+COUNTER = """
+    x = Placeholder(shape=4x4)
+    w = Placeholder(shape=4x4)
+    zero = Const[int32](value=0)
+    one = Const[int32](value=1)
+    three = Const[int32](value=3)
+    i_enter = Enter(zero, frame_name=loop)
+    one_enter = Enter(one, frame_name=loop, is_constant=True)
+    three_enter = Enter(three, frame_name=loop, is_constant=True)
+    i = Merge(i_enter, i_next)
+    less = Less(i, three_enter)
+    cond = LoopCond(less)
+    i_switch = Switch(i, cond)
+    i_add = AddV2(i_switch:1, one_enter)
+    i_next = NextIteration(i_add)
+    """
+
+
+def loop(body):
+    """A loop whose variable is x, with w from outside, and turn its next value."""
+    return f"""
+        {COUNTER}
+        enter = Enter(x, frame_name=loop)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
+        {body}
+        next = NextIteration(turn)
+        exit = Exit(switch)
+        """
+
+
+def test_a_weight_is_cast_before_it_enters_the_loop():
+    result = check_rewrite(
+        loop(
+            """
+            w_enter = Enter(w, frame_name=loop, is_constant=True)
+            product = MatMul(switch:1, w_enter)
+            turn = Softmax(product)
+            """
+        ),
+        """
+        enter = Enter[float32](x)
+        merge = Merge[float32](enter, next)
+        switch = Switch[float32](merge, cond)
+        w_enter = Enter[float32](w)  # nothing reads it: TensorFlow prunes it
+        w_enter/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
+        product = MatMul[float16](switch/npu_cast_1_float16, w_enter/npu_cast_0_float16)
+        turn = Softmax[float32](product/npu_cast_0_float32)
+        next = NextIteration[float32](turn)
+        exit = Exit[float32](switch)
+        """,
+    )
+    enter, carrier = (
+        next(node for node in result.graph.node if node.name == name)
+        for name in ("w_enter", "w_enter/npu_cast_0_float16")
+    )
+    for attribute in ("frame_name", "parallel_iterations", "is_constant"):
+        assert carrier.attr[attribute] == enter.attr[attribute]
+
+
+def test_a_variable_that_the_body_passes_on_is_cast_outside():
+    """A lowered functional While carries its captures like this."""
+    check_rewrite(
+        loop(
+            """
+            w_enter = Enter(w, frame_name=loop)
+            w_merge = Merge(w_enter, w_next)
+            w_switch = Switch(w_merge, cond)
+            w_body = Identity(w_switch:1)
+            w_next = NextIteration(w_body)
+            product = MatMul(switch:1, w_body)
+            turn = Softmax(product)
+            """
+        ),
+        """
+        enter = Enter[float32](x)
+        merge = Merge[float32](enter, next)
+        switch = Switch[float32](merge, cond)
+        w_enter = Enter[float32](w)
+        w_merge = Merge[float32](w_enter, w_next)
+        w_switch = Switch[float32](w_merge, cond)
+        w_body = Identity[float32](w_switch:1)
+        w_next = NextIteration[float32](w_body)
+        w_enter/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
+        w_body/npu_cast_0_float16 = Identity[float16](w_enter/npu_cast_0_float16, ^w_body)
+        product = MatMul[float16](switch/npu_cast_1_float16, w_body/npu_cast_0_float16)
+        turn = Softmax[float32](product/npu_cast_0_float32)
+        next = NextIteration[float32](turn)
+        exit = Exit[float32](switch)
+        """,
+    )
+
+
+def test_without_identity_a_switch_tells_when_the_loop_is_over():
+    """turn depends on invariants alone: never dead, it would start iterations for ever."""
+    check_rewrite(
+        loop(
+            """
+            w_enter = Enter(w, frame_name=loop)
+            w_merge = Merge(w_enter, w_next)
+            w_switch = Switch(w_merge, cond)
+            w_next = NextIteration(w_switch:1)
+            turn = MatMul(w_switch:1, w_switch:1)
+            """
+        ),
+        """
+        enter = Enter[float16](x/npu_cast_0_float16)
+        merge = Merge[float16](enter, next)
+        switch = Switch[float16](merge, cond)
+        w_enter = Enter[float32](w)
+        w_merge = Merge[float32](w_enter, w_next)
+        w_switch = Switch[float32](w_merge, cond)
+        w_next = NextIteration[float32](w_switch:1)
+        w_enter/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
+        w_switch/npu_cast_1_float16 = Switch[float16](w_enter/npu_cast_0_float16, cond)
+        turn = MatMul[float16](w_switch/npu_cast_1_float16:1, w_switch/npu_cast_1_float16:1)
+        next = NextIteration[float16](turn)
+        exit/npu_changed = Exit[float16](switch)
+        exit = Cast[float16,float32](exit/npu_changed)
+        """,
+    )
+
+
+def test_a_weight_used_in_a_cond_of_a_loop_is_dead_in_the_other_branch():
+    check_rewrite(
+        loop(
+            """
+            w_enter = Enter(w, frame_name=loop, is_constant=True)
+            last = Equal(i, one_enter)
+            w_branch = Switch(w_enter, last)
+            x_branch = Switch(switch:1, last)
+            product = MatMul(x_branch:1, w_branch:1)
+            w_other = MatMul(w_branch, w_branch)
+            other = Softmax(w_other)
+            joined = Merge(other, product)
+            turn = Softmax(joined)
+            """
+        ),
+        """
+        enter = Enter[float32](x)
+        merge = Merge[float32](enter, next)
+        switch = Switch[float32](merge, cond)
+        w_enter = Enter[float32](w)
+        w_branch = Switch[float32](w_enter, last)
+        x_branch = Switch[float32](switch:1, last)
+        w_enter/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
+        w_branch/npu_cast_1_float16 = Switch[float16](w_enter/npu_cast_0_float16, last)
+        product = MatMul[float16](x_branch/npu_cast_1_float16, w_branch/npu_cast_1_float16:1)
+        w_branch/npu_cast_0_float16 = Switch[float16](w_enter/npu_cast_0_float16, last)
+        w_other = MatMul[float16](w_branch/npu_cast_0_float16, w_branch/npu_cast_0_float16)
+        other = Softmax[float32](w_other/npu_cast_0_float32)
+        joined = Merge[float32](other, product/npu_cast_0_float32)
+        turn = Softmax[float32](joined)
+        next = NextIteration[float32](turn)
+        exit = Exit[float32](switch)
+        """,
+    )
+
+
+def test_a_weight_of_an_inner_loop_is_cast_outside_of_both():
+    check_rewrite(
+        loop(
+            """
+            w_enter = Enter(w, frame_name=loop, is_constant=True)
+            j_enter = Enter(one_enter, frame_name=inner)
+            j_one = Enter(one_enter, frame_name=inner, is_constant=True)
+            j_end = Enter(three_enter, frame_name=inner, is_constant=True)
+            j = Merge(j_enter, j_next)
+            j_less = Less(j, j_end)
+            j_cond = LoopCond(j_less)
+            j_switch = Switch(j, j_cond)
+            j_add = AddV2(j_switch:1, j_one)
+            j_next = NextIteration(j_add)
+            w_inner = Enter(w_enter, frame_name=inner, is_constant=True)
+            x_inner = Enter(switch:1, frame_name=inner)
+            x_merge = Merge(x_inner, x_next)
+            x_switch = Switch(x_merge, j_cond)
+            product = MatMul(x_switch:1, w_inner)
+            x_turn = Softmax(product)
+            x_next = NextIteration(x_turn)
+            turn = Exit(x_switch)
+            """
+        ),
+        """
+        enter = Enter[float32](x)
+        merge = Merge[float32](enter, next)
+        switch = Switch[float32](merge, cond)
+        w_enter = Enter[float32](w)
+        w_inner = Enter[float32](w_enter)
+        x_inner = Enter[float32](switch:1)
+        x_merge = Merge[float32](x_inner, x_next)
+        x_switch = Switch[float32](x_merge, j_cond)
+        w_enter/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
+        w_inner/npu_cast_0_float16 = Enter[float16](w_enter/npu_cast_0_float16)
+        product = MatMul[float16](x_switch/npu_cast_1_float16, w_inner/npu_cast_0_float16)
+        x_turn = Softmax[float32](product/npu_cast_0_float32)
+        x_next = NextIteration[float32](x_turn)
+        turn = Exit[float32](x_switch)
+        next = NextIteration[float32](turn)
+        exit = Exit[float32](switch)
+        """,
+    )
+
+
+def test_a_lowered_invariant_is_cast_back_outside():
+    check_rewrite(
+        loop(
+            """
+            white = MatMul(w, w)
+            w_enter = Enter(white, frame_name=loop, is_constant=True)
+            product = MatMul(switch:1, w_enter)
+            black = Softmax(w_enter)
+            turn = Mul(product, black)
+            """
+        ),
+        """
+        enter = Enter[float32](x)
+        merge = Merge[float32](enter, next)
+        switch = Switch[float32](merge, cond)
+        white = MatMul[float16](w/npu_cast_0_float16, w/npu_cast_0_float16)
+        w_enter = Enter[float16](white)
+        product = MatMul[float16](switch/npu_cast_1_float16, w_enter)
+        w_enter/npu_cast_0_float32 = Enter[float32](white/npu_cast_0_float32)
+        black = Softmax[float32](w_enter/npu_cast_0_float32)
+        turn = Mul[float32](product/npu_cast_0_float32, black)
+        next = NextIteration[float32](turn)
+        exit = Exit[float32](switch)
+        """,
+    )
+
+
+def test_what_the_body_changes_is_cast_inside():
+    check_rewrite(
+        loop(
+            """
+            black = Exp(switch:1)
+            product = MatMul(black, black)
+            turn = Softmax(product)
+            """
+        ),
+        """
+        enter = Enter[float32](x)
+        merge = Merge[float32](enter, next)
+        switch = Switch[float32](merge, cond)
+        black = Exp[float32](switch:1)
+        product = MatMul[float16](black/npu_cast_0_float16, black/npu_cast_0_float16)
+        turn = Softmax[float32](product/npu_cast_0_float32)
+        next = NextIteration[float32](turn)
+        exit = Exit[float32](switch)
+        """,
+    )
+
+
+def test_rounding_for_the_cube_unit_is_done_outside_too():
+    check_rewrite(
+        loop(
+            """
+            w_enter = Enter(w, frame_name=loop, is_constant=True)
+            product = MatMul(switch:1, w_enter)
+            turn = Softmax(product)
+            """
+        ),
+        """
+        enter = Enter[float32](x)
+        merge = Merge[float32](enter, next)
+        switch = Switch[float32](merge, cond)
+        w_enter = Enter[float32](w)
+        w_enter/npu_cast_0_float32 = Enter[float32](w/npu_cast_0_float16/npu_cast_0_float32)
+        product = MatMul[float32](switch/npu_cast_1_float16/npu_cast_0_float32,
+            w_enter/npu_cast_0_float32)
+        turn = Softmax[float32](product)
+        next = NextIteration[float32](turn)
+        exit = Exit[float32](switch)
+        """,
+        mode="cube_fp16in_fp32out",
+    )
+
+
+def test_another_mode_afterwards_finds_its_casts_outside():
+    graph = loop(
+        """
+        w_enter = Enter(w, frame_name=loop, is_constant=True)
+        product = MatMul(switch:1, w_enter)
+        turn = Softmax(product)
+        """
+    )
+    lowered = check_rewrite(graph, None).graph
+    raised, ledger = npu_precision.rewrite_graph_def(
+        lowered, ["exit"], precision_mode="force_fp32", fold_constants=False
+    )
+    assert ledger.totals["casts"] == 0
+    (product,) = [node for node in raised.node if node.name == "product"]
+    assert product.attr["T"].type == tf.float32.as_datatype_enum
+    np.testing.assert_array_equal(run(raised, ["exit"]), run(read_graph(graph), ["exit"]))
