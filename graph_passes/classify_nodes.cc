@@ -1,6 +1,7 @@
 #include "graph_passes/classify_nodes.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/fused_ops.h"
@@ -34,6 +35,10 @@ class Classifier {
   Status Run() {
     classes_->nodes.assign(view_.size(), NodeClass());
     classes_->can_change.assign(view_.num_groups(), false);
+    classes_->handles = FindHandles(view_, context_.preserved, context_.fed);
+    for (const Handle& handle : classes_->handles) {
+      if (handle.leaves_graph) leaving_.insert(handle.groups.begin(), handle.groups.end());
+    }
     for (int id = 0; id < view_.size(); ++id) TF_RETURN_IF_ERROR(Classify(id));
     return Status();
   }
@@ -45,6 +50,10 @@ class Classifier {
     if (view_.op_def(id) == nullptr || IsInserted(def)) return Status();
     for (const Port& port : view_.inputs(id)) node.is_float |= context_.Changes(port.dtype);
     for (const Port& port : view_.outputs(id)) node.is_float |= context_.Changes(port.dtype);
+    if (HasElementDtype(def.op())) {
+      for (const TypeGroup& group : view_.groups(id))
+        node.is_float |= context_.Changes(group.dtype);
+    }
     if (!node.is_float) return Status();
     TF_RETURN_IF_ERROR(context_.lists->OfNode(NameInMixlist(def.name()), OpsOf(def),
                                               context_.support->KindOf(def), &node.listing));
@@ -58,8 +67,12 @@ class Classifier {
     const NodeDef& def = view_.node(id);
     if (IsNeutralSource(def.op())) return Reason::kNeutralSource;
     if (context_.fed.count(def.name()) != 0) return Reason::kFed;
-    if (view_.calls_function(id) || IsNeverChanged(*view_.op_def(id))) {
+    if (view_.calls_function(id)) return Reason::kNeverChanged;
+    if (!HasElementDtype(def.op()) && IsNeverChanged(*view_.op_def(id))) {
       return Reason::kNeverChanged;
+    }
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      if (leaving_.count(view_.first_group(id) + g) != 0) return Reason::kHandleLeavesGraph;
     }
     if (HasOpaqueNeighbour(id)) return Reason::kUnknownNeighbour;
     if (HasKeepDtypeMark(def)) return Reason::kKeepDtypeScope;
@@ -131,6 +144,7 @@ class Classifier {
   const GraphView& view_;
   const DecideContext& context_;
   NodeClasses* classes_;
+  std::unordered_set<int> leaving_;  // group numbers of handles that leave the graph
   std::unordered_map<std::string, bool> has_kernel_;
 };
 

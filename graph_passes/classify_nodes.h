@@ -8,6 +8,7 @@
 #include "graph_passes/decide_context.h"
 #include "graph_passes/decision.h"
 #include "graph_passes/graph_view.h"
+#include "graph_passes/handles.h"
 
 namespace npu_precision {
 
@@ -23,6 +24,7 @@ struct NodeClass {
 struct NodeClasses {
   std::vector<NodeClass> nodes;  // by node id
   std::vector<bool> can_change;  // by the view's group numbers
+  std::vector<Handle> handles;
 };
 
 // A user error where node patterns contradict each other.

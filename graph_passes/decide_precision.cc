@@ -1,14 +1,17 @@
 #include "graph_passes/decide_precision.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/classify_nodes.h"
 #include "graph_passes/dtype_names.h"
 #include "graph_passes/fused_ops.h"
+#include "graph_passes/loop_sums.h"
 #include "graph_passes/marks.h"
 #include "graph_passes/op_traits.h"
 #include "graph_passes/resolve_gray.h"
+#include "graph_passes/variable_updates.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
@@ -50,15 +53,21 @@ class Decider {
     for (int id = 0; id < view_.size(); ++id) {
       for (const TypeGroup& group : view_.groups(id)) {
         decisions_.group_dtypes.push_back(group.dtype);
+        node_of_group_.push_back(id);
       }
     }
     TF_RETURN_IF_ERROR(ClassifyNodes(view_, context_, &classes_));
     if (context_.mode.rule == ModeRule::kKeepOrigin) TF_RETURN_IF_ERROR(CheckOriginSupported());
-    leader_ = ClassLeaders(view_, classes_.can_change);
+    leader_ = ClassLeaders(view_, classes_.can_change, classes_.handles);
     groups_.resize(view_.num_groups());
     for (int id = 0; id < view_.size(); ++id) WishFor(id);
+    if (context_.mode.rule == ModeRule::kMix) {
+      Keep(LoopSums(view_, groups_), Reason::kSumsIterations);
+      Keep(VariableUpdates(view_, groups_), Reason::kUpdatesVariable);
+    }
     AgreeInClasses();
     ResolveGray(view_, leader_, context_.NewDtype(), &groups_);
+    FindDecidersOfHandles();
     for (int id = 0; id < view_.size(); ++id) Conclude(id);
     if (context_.mode.rule == ModeRule::kCube) RoundInputs();
     return Status();
@@ -121,7 +130,8 @@ class Decider {
     const bool can_change = classes_.can_change[view_.first_group(id) + g];
     const bool fixed_for_good =
         node.fixed == Reason::kNeverChanged || node.fixed == Reason::kKeepDtypeScope ||
-        node.fixed == Reason::kUnknownNeighbour || node.fixed == Reason::kPreservedOutputs;
+        node.fixed == Reason::kUnknownNeighbour || node.fixed == Reason::kPreservedOutputs ||
+        node.fixed == Reason::kHandleLeavesGraph;
     if (fixed_for_good) {
       state = {GroupState::kDecided, Vote::kKept};
       decision.reason = node.fixed;
@@ -138,6 +148,15 @@ class Decider {
       if (decision.reason == Reason::kNone) decision.reason = node.fixed;
     } else if (decision.reason == Reason::kNone) {
       decision.reason = wish.reason;
+    }
+  }
+
+  // Gray that the lists alone do not settle.
+  void Keep(const std::vector<int>& groups, Reason reason) {
+    for (int group : groups) {
+      if (groups_[group].kind != GroupState::kFollows) continue;
+      groups_[group] = {GroupState::kDecided, Vote::kKept};
+      decisions_.nodes[node_of_group_[group]].reason = reason;
     }
   }
 
@@ -193,10 +212,7 @@ class Decider {
     }
     if (node.is_neutral) return;
     const bool was_decided = decision.reason != Reason::kNone;
-    const bool decided_to_lower = decision.reason == Reason::kWhiteList ||
-                                  decision.reason == Reason::kForced ||
-                                  decision.reason == Reason::kTargetLacksFloat32;
-    if (was_decided && decided_to_lower == changes) return;
+    if (was_decided && LowersByItself(decision.reason) == changes) return;
     if (was_decided || !ExplainGray(id, changes)) ExplainClass(id);
   }
 
@@ -269,6 +285,11 @@ class Decider {
     decision.reason = Reason::kSharesDtype;
     for (int g = 0; g < view_.groups(id).size(); ++g) {
       const int leader = leader_[view_.first_group(id) + g];
+      const auto decider = decider_of_handle_.find(leader);
+      if (decider != decider_of_handle_.end()) {
+        decision.cause = decider->second;
+        return;
+      }
       for (const InputPort& consumer : view_.fanout(id)) {
         if (!IsMerge(view_.node(consumer.node).op())) continue;
         const int group = view_.inputs(consumer.node)[consumer.index].group;
@@ -283,6 +304,38 @@ class Decider {
         return;
       }
     }
+  }
+
+  // Of the ops on one handle, the first that a list or a predecessor told what all of them do.
+  void FindDecidersOfHandles() {
+    for (const Handle& handle : classes_.handles) {
+      const int leader = leader_[handle.groups.front()];
+      for (int group : handle.groups) {
+        const int id = node_of_group_[group];
+        if (Decides(id, groups_[leader].vote)) {
+          decider_of_handle_.emplace(leader, id);
+          break;
+        }
+      }
+    }
+  }
+
+  bool Decides(int id, Vote vote) const {
+    const Reason reason = decisions_.nodes[id].reason;
+    if (reason != Reason::kNone) return LowersByItself(reason) == (vote == Vote::kLowered);
+    for (int k = 0; k < view_.inputs(id).size(); ++k) {
+      int voter;
+      if (view_.inputs(id)[k].group != kFixedDtype && context_.Changes(view_.inputs(id)[k].dtype) &&
+          VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter) == vote) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  static bool LowersByItself(Reason reason) {
+    return reason == Reason::kWhiteList || reason == Reason::kForced ||
+           reason == Reason::kTargetLacksFloat32;
   }
 
   Status CheckOriginSupported() const {
@@ -337,6 +390,8 @@ class Decider {
   NodeClasses classes_;
   std::vector<int> leader_;
   std::vector<GroupState> groups_;
+  std::vector<int> node_of_group_;
+  std::unordered_map<int, int> decider_of_handle_;  // node id, by the leader of the handle's class
 };
 
 }  // namespace

@@ -183,8 +183,11 @@ class Rewriter {
         return InputName(source);
       }
     }
-    if (IsReference(from) && Waits(view_.node(consumer), view_.fanin(consumer).size())) {
-      return OwnCast(from, wanted, consumer);
+    std::set<std::string> waits;
+    OutputPort reference = from;
+    if (ReadsReference(&reference, &waits)) {
+      const bool shared = !AddWaits(consumer, &waits);
+      if (!waits.empty()) return CastOfReference(from, reference, wanted, waits, shared, consumer);
     }
     const auto key = std::make_pair(Tensor(from.node, from.port), wanted);
     const auto found = casts_.find(key);
@@ -212,10 +215,7 @@ class Rewriter {
     const bool rounds = convert == &Rewriter::RoundedTensorOf;
     std::string& entered = carried_[std::make_tuple(enter, 0, wanted, rounds)];
     if (entered.empty()) {
-      // Enters that form a cycle belong to a damaged graph, where the Cast stays inside.
-      if (!entering_.insert(enter).second) return "";
       const std::string outside = (this->*convert)(view_.fanin(enter)[0], wanted, enter);
-      entering_.erase(enter);
       entered = CastName({enter, 0}, wanted);
       NodeDef* carrier = AddCarrier(entered, enter, outside, wanted);
       (*carrier->mutable_attr())["is_constant"].set_b(true);
@@ -256,20 +256,49 @@ class Rewriter {
   }
 
   bool IsReference(const OutputPort& from) const {
+    if (view_.op_def(from.node) == nullptr) return false;
     const int argument = view_.outputs(from.node)[from.port].argument;
     return view_.op_def(from.node)->output_arg(argument).is_ref();
   }
 
-  // A reference is read when its consumer runs, which may wait for an assignment: so does the Cast.
-  std::string OwnCast(const OutputPort& from, DataType wanted, int consumer) {
-    const NodeDef& producer = view_.node(from.node);
-    const std::string name =
-        Unique(absl::StrCat(view_.node(consumer).name(), "/npu_cast_ref_", DtypeName(wanted)));
-    AddCast(name, InputName(from), NewDtype(from), wanted, producer.device());
-    NodeDef* cast = out_.mutable_node(out_.node_size() - 1);
-    for (const std::string& input : view_.node(consumer).input()) {
-      if (input[0] == '^') cast->add_input(input);
+  // Whether `tensor` is a reference, seen through Identity, which does not copy: `tensor` becomes
+  // the reference itself, `waits` gets what the Identity nodes wait for.
+  bool ReadsReference(OutputPort* tensor, std::set<std::string>* waits) const {
+    // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
+    for (int hops = 0; hops <= view_.size() && !IsReference(*tensor); ++hops) {
+      const NodeDef& node = view_.node(tensor->node);
+      if (node.op() != "Identity" || context_.fed.count(node.name()) != 0) return false;
+      AddWaits(tensor->node, waits);
+      *tensor = view_.fanin(tensor->node)[0];
     }
+    return IsReference(*tensor);
+  }
+
+  bool AddWaits(int id, std::set<std::string>* waits) const {
+    bool any = false;
+    for (const std::string& input : view_.node(id).input()) {
+      if (input[0] != '^') continue;
+      waits->insert(input);
+      any = true;
+    }
+    return any;
+  }
+
+  // A reference is read when its reader runs, which may wait for an assignment: so does the Cast,
+  // and it reads the reference itself, lest somebody moves it past an Identity that waits.
+  std::string CastOfReference(const OutputPort& from, const OutputPort& reference, DataType wanted,
+                              const std::set<std::string>& waits, bool shared, int consumer) {
+    const auto key = std::make_pair(Tensor(from.node, from.port), wanted);
+    const auto found = casts_.find(key);
+    if (shared && found != casts_.end()) return found->second;
+    const std::string name = shared ? CastName(from, wanted)
+                                    : Unique(absl::StrCat(view_.node(consumer).name(),
+                                                          "/npu_cast_ref_", DtypeName(wanted)));
+    AddCast(name, InputName(reference), NewDtype(reference), wanted,
+            view_.node(reference.node).device());
+    NodeDef* cast = out_.mutable_node(out_.node_size() - 1);
+    for (const std::string& input : waits) cast->add_input(input);
+    if (shared) casts_[key] = name;
     return name;
   }
 
@@ -328,7 +357,6 @@ class Rewriter {
   std::map<std::pair<Tensor, DataType>, std::string> casts_;
   std::map<std::string, std::string> rounded_;
   std::map<std::tuple<int, int, DataType, bool>, std::string> carried_;  // Tensor, dtype, rounded
-  std::set<int> entering_;  // Enters whose inputs are being converted
   std::unordered_set<std::string> new_names_;
 };
 

@@ -18,6 +18,21 @@ bool HasEnter(const GraphView& view) {
   return false;
 }
 
+// A read of a reference does not copy, so what the loop, or anything beside it, writes shows.
+bool MayBeWritten(const GraphView& view, int variable) {
+  for (const InputPort& use : view.fanout(variable)) {
+    if (view.op_def(use.node) == nullptr) return true;
+    const int argument = view.inputs(use.node)[use.index].argument;
+    if (view.op_def(use.node)->input_arg(argument).is_ref()) return true;
+  }
+  return false;
+}
+
+bool YieldsReference(const GraphView& view, int id) {
+  return view.op_def(id) != nullptr && view.outputs(id).size() > 0 &&
+         view.op_def(id)->output_arg(view.outputs(id)[0].argument).is_ref();
+}
+
 bool IsConstant(const tensorflow::NodeDef& enter) {
   const auto found = enter.attr().find("is_constant");
   return found != enter.attr().end() && found->second.b();
@@ -48,15 +63,30 @@ LoopInvariants::LoopInvariants(const GraphView& view, const std::set<std::string
 
 int LoopInvariants::EnterOf(const OutputPort& tensor) const {
   if (origins_.empty()) return -1;
-  const int origin = origins_[tensor.node];
-  if (fed_.count(view_.node(origin).name()) != 0) return -1;
+  const int found = EnterOfOrigin(origins_[tensor.node]);
+  // The bound ends the walk on a damaged graph whose Enters form a cycle.
+  int enter = found;
+  for (int frames = 0; enter >= 0 && frames < view_.size(); ++frames) {
+    const int outside = origins_[view_.fanin(enter)[0].node];
+    if (YieldsReference(view_, outside) &&
+        (!ReadsVariable(view_.node(outside).op()) || MayBeWritten(view_, outside))) {
+      return -1;
+    }
+    enter = EnterOfOrigin(outside);
+  }
+  return enter < 0 ? found : -1;
+}
+
+int LoopInvariants::EnterOfOrigin(int origin) const {
+  const auto is_fed = [this](int id) { return fed_.count(view_.node(id).name()) != 0; };
+  if (is_fed(origin)) return -1;
   const std::string& op = view_.node(origin).op();
   if (op == "Enter") return IsConstant(view_.node(origin)) ? origin : -1;
   if (!IsMerge(op)) return -1;
   int enter = -1;
   for (const OutputPort& producer : view_.fanin(origin)) {
     const std::string& feeder = view_.node(producer.node).op();
-    if (fed_.count(view_.node(producer.node).name()) != 0) return -1;
+    if (is_fed(producer.node)) return -1;
     if (feeder == "Enter" && enter < 0) {
       enter = producer.node;
     } else if (feeder != "NextIteration" ||

@@ -20,10 +20,12 @@ class LoopInvariants {
   LoopInvariants(const GraphView& view, const std::set<std::string>& fed);
 
   // The Enter whose input the tensor equals in every iteration; -1 where it varies, or is in no
-  // loop.
+  // loop. A read of a reference variable varies where something writes the variable.
   int EnterOf(const OutputPort& tensor) const;
 
  private:
+  int EnterOfOrigin(int origin) const;
+
   const GraphView& view_;
   const std::set<std::string>& fed_;
   std::vector<int> origins_;  // by node id: what it hands on, through Identity and Switch

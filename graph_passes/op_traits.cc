@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "absl/strings/match.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace npu_precision {
@@ -77,6 +78,35 @@ bool IsNeverChanged(const tensorflow::OpDef& op_def) {
     if (HoldsState(argument)) return true;
   }
   return false;
+}
+
+bool ReadsVariable(const std::string& op) {
+  return op == "ReadVariableOp" || op == "VariableV2" || op == "Variable";
+}
+
+bool WritesVariable(const std::string& op) {
+  static const auto* others = new Names{"ScatterAdd",
+                                        "ScatterDiv",
+                                        "ScatterMax",
+                                        "ScatterMin",
+                                        "ScatterMul",
+                                        "ScatterSub",
+                                        "ScatterUpdate",
+                                        "ScatterNdAdd",
+                                        "ScatterNdMax",
+                                        "ScatterNdMin",
+                                        "ScatterNdSub",
+                                        "ScatterNdUpdate",
+                                        "StridedSliceAssign",
+                                        "ResourceStridedSliceAssign",
+                                        "AccumulatorApplyGradient",
+                                        "ResourceAccumulatorApplyGradient",
+                                        "SparseAccumulatorApplyGradient"};
+  for (const char* prefix : {"Assign", "Apply", "SparseApply", "ResourceApply",
+                             "ResourceSparseApply", "ResourceScatter"}) {
+    if (absl::StartsWith(op, prefix)) return true;
+  }
+  return others->count(op) != 0;
 }
 
 bool IsMerge(const std::string& op) { return op == "Merge"; }

@@ -17,6 +17,11 @@ bool IsNeutralSource(const std::string& op);
 // save, restore and summaries.
 bool IsNeverChanged(const tensorflow::OpDef& op_def);
 
+// Yields a variable's value as it is; changes it. Of the latter, what is accumulated is a value
+// too.
+bool ReadsVariable(const std::string& op);
+bool WritesVariable(const std::string& op);
+
 // Merge and the Enter or NextIteration that feed it are one value of one dtype.
 bool IsMerge(const std::string& op);
 bool FeedsLoopMerge(const std::string& op);

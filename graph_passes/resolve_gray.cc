@@ -6,6 +6,7 @@
 
 #include "graph_passes/marks.h"
 #include "graph_passes/op_traits.h"
+#include "graph_passes/union_find.h"
 
 namespace npu_precision {
 namespace {
@@ -28,35 +29,8 @@ std::unordered_map<int, std::vector<int>> SharedClasses(const std::vector<int>& 
   return members;
 }
 
-// Union-find over group numbers; the smallest number of a class leads it.
-class Classes {
- public:
-  explicit Classes(int size) : leader_(size) {
-    for (int g = 0; g < size; ++g) leader_[g] = g;
-  }
-
-  void Join(int a, int b) {
-    a = Find(a);
-    b = Find(b);
-    leader_[std::max(a, b)] = std::min(a, b);
-  }
-
-  std::vector<int> Leaders() {
-    for (int g = 0; g < static_cast<int>(leader_.size()); ++g) leader_[g] = Find(g);
-    return leader_;
-  }
-
- private:
-  int Find(int g) {
-    while (leader_[g] != g) g = leader_[g] = leader_[leader_[g]];
-    return g;
-  }
-
-  std::vector<int> leader_;
-};
-
 void JoinPlainAttributes(const GraphView& view, const std::vector<bool>& can_change, int id,
-                         Classes* classes) {
+                         UnionFind* classes) {
   int first = -1;
   for (int g = 0; g < view.groups(id).size(); ++g) {
     const int group = view.first_group(id) + g;
@@ -66,7 +40,7 @@ void JoinPlainAttributes(const GraphView& view, const std::vector<bool>& can_cha
   }
 }
 
-void JoinLoop(const GraphView& view, int merge, Classes* classes) {
+void JoinLoop(const GraphView& view, int merge, UnionFind* classes) {
   for (int k = 0; k < view.inputs(merge).size(); ++k) {
     const OutputPort producer = view.fanin(merge)[k];
     if (view.op_def(producer.node) == nullptr) continue;
@@ -195,11 +169,15 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
   return Vote::kKept;
 }
 
-std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change) {
-  Classes classes(view.num_groups());
+std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change,
+                              const std::vector<Handle>& handles) {
+  UnionFind classes(view.num_groups());
   for (int id = 0; id < view.size(); ++id) {
     JoinPlainAttributes(view, can_change, id, &classes);
     if (view.op_def(id) != nullptr && IsMerge(view.node(id).op())) JoinLoop(view, id, &classes);
+  }
+  for (const Handle& handle : handles) {
+    for (int group : handle.groups) classes.Join(handle.groups.front(), group);
   }
   return classes.Leaders();
 }

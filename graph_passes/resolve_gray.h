@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph_passes/graph_view.h"
+#include "graph_passes/handles.h"
 
 namespace npu_precision {
 
@@ -40,9 +41,11 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
             const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id, int index,
             int* voter);
 
-// One class each: Merge with the Enter and NextIteration nodes that feed it; and the plain type
-// attributes of one node that can change, because kernels exist for all of them changed.
-std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change);
+// One class each: Merge with the Enter and NextIteration nodes that feed it; the ops on one handle;
+// and the plain type attributes of one node that can change, because kernels exist for all of them
+// changed.
+std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change,
+                              const std::vector<Handle>& handles);
 
 }  // namespace npu_precision
 

@@ -2,6 +2,7 @@
 
 #include "graph_passes/did_you_mean.h"
 #include "graph_passes/dtype_names.h"
+#include "graph_passes/handles.h"
 #include "graph_passes/op_traits.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -34,6 +35,22 @@ Status VerifyEdges(const GraphView& view) {
   return Status();
 }
 
+// No edge shows it: a handle whose ops disagree about its elements fails when the graph runs.
+Status VerifyHandles(const GraphView& view) {
+  std::vector<tensorflow::DataType> dtypes;
+  for (int id = 0; id < view.size(); ++id) {
+    for (const TypeGroup& group : view.groups(id)) dtypes.push_back(group.dtype);
+  }
+  for (const Handle& handle : FindHandles(view, {}, {})) {
+    for (int group : handle.groups) {
+      if (dtypes[group] == dtypes[handle.groups.front()]) continue;
+      return Internal("ops on one handle disagree about its elements: ", DtypeName(dtypes[group]),
+                      " and ", DtypeName(dtypes[handle.groups.front()]));
+    }
+  }
+  return Status();
+}
+
 Status VerifyPreserved(const GraphView& before, const GraphView& after, const std::string& name) {
   const int old_id = before.IndexOf(name);
   if (old_id < 0) return Status();
@@ -54,6 +71,7 @@ Status VerifyGraph(const GraphView& before, const std::set<std::string>& preserv
   GraphView view;
   TF_RETURN_IF_ERROR(GraphView::Build(after, &view));
   TF_RETURN_IF_ERROR(VerifyEdges(view));
+  TF_RETURN_IF_ERROR(VerifyHandles(view));
   for (const std::string& name : preserved) {
     TF_RETURN_IF_ERROR(VerifyPreserved(before, view, name));
   }

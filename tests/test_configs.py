@@ -209,8 +209,6 @@ def test_device_folders_hold_real_differences_only(device):
         ("AssignVariableOp", "variables stay float32"),
         ("RandomUniform", "another dtype draws other numbers"),
         ("SaveV2", "checkpoints stay as they are"),
-        ("TensorListSetItem", "the element dtype belongs to every op with the handle"),
-        ("TensorArrayWriteV3", "the element dtype belongs to every op with the handle"),
         ("StatelessWhile", "function signatures never change"),
         ("PartitionedCall", "function signatures never change"),
         ("CudnnRNNV3", "its reserve space is a memory image"),

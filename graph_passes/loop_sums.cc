@@ -1,0 +1,66 @@
+#include "graph_passes/loop_sums.h"
+
+#include "graph_passes/op_traits.h"
+
+namespace npu_precision {
+namespace {
+
+bool Adds(const InputPort& use, const std::string& op) {
+  return op == "Add" || op == "AddV2" || op == "AddN" || (op == "Sub" && use.index == 0);
+}
+
+// The only use of the loop variable besides Exit, or {-1, 0} where there is none or there are more.
+InputPort OnlyUse(const GraphView& view, int merge) {
+  InputPort only = {-1, 0};
+  std::vector<int> hand_on = {merge};
+  // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
+  for (size_t i = 0; i < hand_on.size() && static_cast<int>(i) <= view.size(); ++i) {
+    for (const InputPort& use : view.fanout(hand_on[i])) {
+      const std::string& op = view.node(use.node).op();
+      const bool value_index = hand_on[i] == merge && view.fanin(use.node)[use.index].port != 0;
+      if (op == "Exit" || value_index) continue;
+      if (op == "Identity" || (op == "Switch" && use.index == 0)) {
+        hand_on.push_back(use.node);
+      } else if (only.node >= 0) {
+        return {-1, 0};
+      } else {
+        only = use;
+      }
+    }
+  }
+  return only;
+}
+
+// Whether the NextIteration of `merge` gets what node `id` yields.
+bool MakesNextValue(const GraphView& view, int merge, int id) {
+  for (const OutputPort& producer : view.fanin(merge)) {
+    if (view.node(producer.node).op() != "NextIteration") continue;
+    int from = view.fanin(producer.node)[0].node;
+    for (int hops = 0; hops < view.size() && view.node(from).op() == "Identity"; ++hops) {
+      from = view.fanin(from)[0].node;
+    }
+    if (from == id) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<int> LoopSums(const GraphView& view, const std::vector<GroupState>& groups) {
+  std::vector<int> sums;
+  for (int id = 0; id < view.size(); ++id) {
+    if (view.op_def(id) == nullptr || !IsMerge(view.node(id).op())) continue;
+    const int group = view.first_group(id) + view.outputs(id)[0].group;
+    if (groups[group].kind != GroupState::kFollows) continue;
+    const InputPort use = OnlyUse(view, id);
+    if (use.node < 0 || view.op_def(use.node) == nullptr || !Adds(use, view.node(use.node).op()) ||
+        !MakesNextValue(view, id, use.node)) {
+      continue;
+    }
+    const int addition = view.first_group(use.node) + view.inputs(use.node)[use.index].group;
+    if (groups[addition].kind != GroupState::kDecided) sums.push_back(group);
+  }
+  return sums;
+}
+
+}  // namespace npu_precision

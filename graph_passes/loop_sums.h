@@ -1,0 +1,22 @@
+// Sums over the iterations of a loop.
+//
+// The gradient of a weight that a loop uses is a loop variable that each iteration adds a term to.
+// However gray an addition is, a thousand of them one after the other are a reduction, and lose in
+// the low type what reductions lose: such a variable keeps float32.
+#ifndef NPU_PRECISION_GRAPH_PASSES_LOOP_SUMS_H_
+#define NPU_PRECISION_GRAPH_PASSES_LOOP_SUMS_H_
+
+#include <vector>
+
+#include "graph_passes/graph_view.h"
+#include "graph_passes/resolve_gray.h"
+
+namespace npu_precision {
+
+// The groups of the Merge nodes whose variable the body uses in nothing but the gray addition that
+// makes its next value, given what is known of each group before gray is resolved.
+std::vector<int> LoopSums(const GraphView& view, const std::vector<GroupState>& groups);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_LOOP_SUMS_H_
