@@ -1,5 +1,6 @@
 #include "graph_passes/variable_updates.h"
 
+#include "graph_passes/handles.h"
 #include "graph_passes/op_traits.h"
 
 namespace npu_precision {
@@ -115,9 +116,19 @@ class Updates {
       if (consumer < 0) continue;
       const GroupState& state = states_[consumer];
       const bool lowered = state.kind == GroupState::kDecided && state.vote == Vote::kLowered;
-      if (lowered || (state.kind == GroupState::kFollows && !updates[consumer])) return true;
+      const bool follows = state.kind == GroupState::kFollows && !updates[consumer];
+      if (lowered || (follows && HandsOn(consumer))) return true;
     }
     return false;
+  }
+
+  // A test for infinity, say, does not: it may be made in float32 as well.
+  bool HandsOn(int group) const {
+    const int id = node_of_group_[group];
+    for (int p = 0; p < view_.outputs(id).size(); ++p) {
+      if (OutputGroup({id, p}) == group) return true;
+    }
+    return HasElementDtype(view_.node(id).op());
   }
 
   const GraphView& view_;
