@@ -127,7 +127,8 @@ class Finder {
     for (int p = 0; p < view_.outputs(id).size(); ++p) {
       const Port& output = view_.outputs(id)[p];
       if (!IsHandle(output.dtype)) continue;
-      Use(id, MemberOf({id, p}), known && !seen && !is_element(output.group));
+      Use(id, MemberOf({id, p}), known && !is_element(output.group));
+      if (seen) leaves_[MemberOf({id, p})] = true;
     }
     // What is fed has the dtype it had.
     if (fed) leaves_[MemberOf(id)] = true;

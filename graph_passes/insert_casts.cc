@@ -183,11 +183,11 @@ class Rewriter {
         return InputName(source);
       }
     }
-    std::set<std::string> waits;
-    OutputPort reference = from;
-    if (ReadsReference(&reference, &waits)) {
-      const bool shared = !AddWaits(consumer, &waits);
-      if (!waits.empty()) return CastOfReference(from, reference, wanted, waits, shared, consumer);
+    ReferenceRead read;
+    if (invariants_.EnterOf(from) < 0 && ReadsReference(from, &read)) {
+      const bool shared = !AddWaits(consumer, &read.waits) && !read.in_loop;
+      if (read.in_loop) AddProducers(consumer, from.node, &read.waits);
+      if (!read.waits.empty()) return CastOfReference(from, read, wanted, shared, consumer);
     }
     const auto key = std::make_pair(Tensor(from.node, from.port), wanted);
     const auto found = casts_.find(key);
@@ -261,17 +261,30 @@ class Rewriter {
     return view_.op_def(from.node)->output_arg(argument).is_ref();
   }
 
-  // Whether `tensor` is a reference, seen through Identity, which does not copy: `tensor` becomes
-  // the reference itself, `waits` gets what the Identity nodes wait for.
-  bool ReadsReference(OutputPort* tensor, std::set<std::string>* waits) const {
+  struct ReferenceRead {
+    OutputPort tensor;  // what a Cast may read in the place of the Identity nodes behind it
+    std::set<std::string> waits;  // what those wait for
+    bool in_loop = false;         // and the reference is outside
+  };
+
+  // Whether `tensor` is a reference, seen through Identity and Enter, which do not copy.
+  bool ReadsReference(OutputPort tensor, ReferenceRead* read) const {
+    read->tensor = tensor;
     // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
-    for (int hops = 0; hops <= view_.size() && !IsReference(*tensor); ++hops) {
-      const NodeDef& node = view_.node(tensor->node);
-      if (node.op() != "Identity" || context_.fed.count(node.name()) != 0) return false;
-      AddWaits(tensor->node, waits);
-      *tensor = view_.fanin(tensor->node)[0];
+    for (int hops = 0; hops <= view_.size() && !IsReference(tensor); ++hops) {
+      const NodeDef& node = view_.node(tensor.node);
+      if (context_.fed.count(node.name()) != 0) return false;
+      if (node.op() == "Enter") {
+        read->in_loop = true;
+      } else if (node.op() != "Identity") {
+        return false;
+      } else if (!read->in_loop) {
+        AddWaits(tensor.node, &read->waits);
+      }
+      tensor = view_.fanin(tensor.node)[0];
+      if (!read->in_loop) read->tensor = tensor;
     }
-    return IsReference(*tensor);
+    return IsReference(tensor);
   }
 
   bool AddWaits(int id, std::set<std::string>* waits) const {
@@ -284,20 +297,28 @@ class Rewriter {
     return any;
   }
 
+  // In a loop that writes the variable, an iteration's reads come after the former one's writes
+  // because of what else the reader reads.
+  void AddProducers(int id, int but, std::set<std::string>* waits) const {
+    for (const OutputPort& producer : view_.fanin(id)) {
+      if (producer.node != but) waits->insert("^" + out_.node(producer.node).name());
+    }
+  }
+
   // A reference is read when its reader runs, which may wait for an assignment: so does the Cast,
   // and it reads the reference itself, lest somebody moves it past an Identity that waits.
-  std::string CastOfReference(const OutputPort& from, const OutputPort& reference, DataType wanted,
-                              const std::set<std::string>& waits, bool shared, int consumer) {
+  std::string CastOfReference(const OutputPort& from, const ReferenceRead& read, DataType wanted,
+                              bool shared, int consumer) {
     const auto key = std::make_pair(Tensor(from.node, from.port), wanted);
     const auto found = casts_.find(key);
     if (shared && found != casts_.end()) return found->second;
     const std::string name = shared ? CastName(from, wanted)
                                     : Unique(absl::StrCat(view_.node(consumer).name(),
                                                           "/npu_cast_ref_", DtypeName(wanted)));
-    AddCast(name, InputName(reference), NewDtype(reference), wanted,
-            view_.node(reference.node).device());
+    AddCast(name, InputName(read.tensor), NewDtype(read.tensor), wanted,
+            view_.node(read.tensor.node).device());
     NodeDef* cast = out_.mutable_node(out_.node_size() - 1);
-    for (const std::string& input : waits) cast->add_input(input);
+    for (const std::string& input : read.waits) cast->add_input(input);
     if (shared) casts_[key] = name;
     return name;
   }
