@@ -1,11 +1,11 @@
 #include "graph_passes/decide_precision.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/classify_nodes.h"
 #include "graph_passes/dtype_names.h"
+#include "graph_passes/explain_gray.h"
 #include "graph_passes/fused_ops.h"
 #include "graph_passes/loop_sums.h"
 #include "graph_passes/marks.h"
@@ -67,8 +67,8 @@ class Decider {
     }
     AgreeInClasses();
     ResolveGray(view_, leader_, context_.NewDtype(), &groups_);
-    FindDecidersOfHandles();
-    for (int id = 0; id < view_.size(); ++id) Conclude(id);
+    const GrayExplainer explain(view_, context_, classes_, leader_, groups_, decisions_);
+    for (int id = 0; id < view_.size(); ++id) Conclude(id, explain);
     if (context_.mode.rule == ModeRule::kCube) RoundInputs();
     return Status();
   }
@@ -187,7 +187,7 @@ class Decider {
     }
   }
 
-  void Conclude(int id) {
+  void Conclude(int id, const GrayExplainer& explain) {
     const NodeClass& node = classes_.nodes[id];
     Decision& decision = decisions_.nodes[id];
     DecisionMark mark;
@@ -211,9 +211,9 @@ class Decider {
           context_.mode.rule == ModeRule::kForceFloat32 ? Verdict::kRaised : Verdict::kLowered;
     }
     if (node.is_neutral) return;
-    const bool was_decided = decision.reason != Reason::kNone;
-    if (was_decided && LowersByItself(decision.reason) == changes) return;
-    if (was_decided || !ExplainGray(id, changes)) ExplainClass(id);
+    if (decision.reason == Reason::kNone || LowersByItself(decision.reason) != changes) {
+      explain.Explain(id, changes, &decision);
+    }
   }
 
   // Whether what an earlier run decided is what this mode left, not what another one undid.
@@ -242,100 +242,6 @@ class Decider {
     for (ListColor color : {ListColor::kWhite, ListColor::kBlack, ListColor::kGray}) {
       if (mark.list == ListColorName(color)) decision.listing.color = color;
     }
-  }
-
-  // Names the first predecessor whose vote decided a gray node. False where none voted though its
-  // state is decided: then its class decided.
-  bool ExplainGray(int id, bool changes) {
-    Decision& decision = decisions_.nodes[id];
-    const Vote wanted = changes ? Vote::kLowered : Vote::kKept;
-    Vote heard = Vote::kUnknown;
-    for (int k = 0; k < view_.inputs(id).size(); ++k) {
-      const int group = view_.inputs(id)[k].group;
-      if (group == kFixedDtype || !context_.Changes(view_.inputs(id)[k].dtype)) continue;
-      // The statistics of a batch norm have a say only in their own dtype.
-      const bool can_change = classes_.can_change[view_.first_group(id) + group];
-      if (!can_change && classes_.nodes[id].fixed == Reason::kNone) continue;
-      int voter;
-      const Vote vote = VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter);
-      heard = std::max(heard, vote);
-      if (vote != wanted) continue;
-      decision.cause = voter;
-      decision.reason = changes ? Reason::kGrayFollowsLowered : Reason::kGrayFollowsKept;
-      return true;
-    }
-    if (heard == Vote::kLowered) {
-      decision.reason = classes_.nodes[id].fixed;
-      if (decision.reason == Reason::kNone) return false;
-      return true;
-    }
-    bool unknown = !changes;
-    for (int g = 0; g < view_.groups(id).size(); ++g) {
-      const int group = view_.first_group(id) + g;
-      if (!classes_.can_change[group] && classes_.nodes[id].fixed == Reason::kNone) continue;
-      unknown &= groups_[leader_[group]].vote == Vote::kUnknown;
-    }
-    if (unknown) decision.reason = Reason::kGrayNoVotes;
-    return unknown;
-  }
-
-  // The node follows another of its class: the first one whose own reason agrees.
-  void ExplainClass(int id) {
-    Decision& decision = decisions_.nodes[id];
-    decision.reason = Reason::kSharesDtype;
-    for (int g = 0; g < view_.groups(id).size(); ++g) {
-      const int leader = leader_[view_.first_group(id) + g];
-      const auto decider = decider_of_handle_.find(leader);
-      if (decider != decider_of_handle_.end()) {
-        decision.cause = decider->second;
-        return;
-      }
-      for (const InputPort& consumer : view_.fanout(id)) {
-        if (!IsMerge(view_.node(consumer.node).op())) continue;
-        const int group = view_.inputs(consumer.node)[consumer.index].group;
-        if (group != kFixedDtype && leader_[view_.first_group(consumer.node) + group] == leader) {
-          decision.cause = consumer.node;
-          return;
-        }
-      }
-      for (const OutputPort& producer : view_.fanin(id)) {
-        if (!FeedsLoopMerge(view_.node(producer.node).op())) continue;
-        decision.cause = producer.node;
-        return;
-      }
-    }
-  }
-
-  // Of the ops on one handle, the first that a list or a predecessor told what all of them do.
-  void FindDecidersOfHandles() {
-    for (const Handle& handle : classes_.handles) {
-      const int leader = leader_[handle.groups.front()];
-      for (int group : handle.groups) {
-        const int id = node_of_group_[group];
-        if (Decides(id, groups_[leader].vote)) {
-          decider_of_handle_.emplace(leader, id);
-          break;
-        }
-      }
-    }
-  }
-
-  bool Decides(int id, Vote vote) const {
-    const Reason reason = decisions_.nodes[id].reason;
-    if (reason != Reason::kNone) return LowersByItself(reason) == (vote == Vote::kLowered);
-    for (int k = 0; k < view_.inputs(id).size(); ++k) {
-      int voter;
-      if (view_.inputs(id)[k].group != kFixedDtype && context_.Changes(view_.inputs(id)[k].dtype) &&
-          VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter) == vote) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  static bool LowersByItself(Reason reason) {
-    return reason == Reason::kWhiteList || reason == Reason::kForced ||
-           reason == Reason::kTargetLacksFloat32;
   }
 
   Status CheckOriginSupported() const {
@@ -391,7 +297,6 @@ class Decider {
   std::vector<int> leader_;
   std::vector<GroupState> groups_;
   std::vector<int> node_of_group_;
-  std::unordered_map<int, int> decider_of_handle_;  // node id, by the leader of the handle's class
 };
 
 }  // namespace
