@@ -63,7 +63,11 @@ void GrayExplainer::ByItsClass(int id, Decision* decision) const {
     const int leader = leader_[view_.first_group(id) + g];
     const auto decider = decider_of_handle_.find(leader);
     if (decider != decider_of_handle_.end()) {
-      decision->cause = decider->second;
+      if (decider->second == id) {
+        decision->reason = classes_.nodes[id].fixed;
+      } else {
+        decision->cause = decider->second;
+      }
       return;
     }
     for (const InputPort& consumer : view_.fanout(id)) {

@@ -19,6 +19,9 @@ LISTS = {
     "Relu": {},
     "Tanh": {},
     "AddV2": {},
+    "TensorArrayV3": {},
+    "TensorArrayWriteV3": {},
+    "TensorArrayReadV3": {},
     # What this target has in one dtype only.
     "MaxPool": {"input0": {"dtype": "float16"}, "output0": {"dtype": "float16"}},
     "Sigmoid": {"input0": {"dtype": "float32"}, "precision_reduce": {"flag": "true"}},
@@ -128,3 +131,21 @@ def test_a_preserved_node_yields_float32_whatever_the_device_can(decide):
         relu = Cast[float16,float32](relu/npu_changed)
         tanh = Tanh[float16](relu/npu_changed)
     """)
+
+
+def test_ops_on_one_handle_change_together_or_not_at_all(decide):
+    array = """
+        x = Placeholder(shape=4x4)
+        size = Const[int32](value=1)
+        index = Const[int32](value=0)
+        array = TensorArrayV3[float32](size)
+        product = MatMul(x, x)
+        write = TensorArrayWriteV3(array, index, product, array:1)
+        read = TensorArrayReadV3[float32](array, index, write)
+        """
+    _, told = decide(array)
+    assert told["write"] == ("lowered", "gray_follows_lowered", "product")
+    assert told["array"] == told["read"] == ("lowered", "shares_dtype", "write")
+    _, told = decide(array, unsupported="TensorArrayReadV3")
+    assert told["read"] == ("kept", "no_kernel", "")
+    assert told["array"] == told["write"] == ("kept", "shares_dtype", "read")
