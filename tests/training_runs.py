@@ -13,9 +13,9 @@ import tensorflow as tf
 from node_dtypes import dtype_name, type_attributes
 from numeric_models import Layers
 from tensorflow.core.framework import types_pb2
-from tensorflow.python.framework import op_def_registry
 
 import npu_precision
+from npu_precision import _tf_compat
 
 tf1 = tf.compat.v1
 
@@ -191,7 +191,7 @@ def was_rounded(value, mode):
 
 def uses_variable(node):
     """Whether an op takes or yields a reference or a resource, as a variable is."""
-    definition = op_def_registry.get(node.op)
+    definition = _tf_compat.op_definition(node.op)
     return definition is not None and any(
         argument.is_ref or argument.type == types_pb2.DT_RESOURCE
         for argument in [*definition.input_arg, *definition.output_arg]
