@@ -133,5 +133,7 @@ def test_what_is_exported_is_the_users_graph_in_float32(mode, tmp_path):
         losses.append(session.run(name, feed))
         ops += [op for op in graph.get_operations() if op.type == "Cast"]
     assert not [op.name for op in ops if "npu" in op.name]
-    assert losses[1] == losses[2] != losses[0]
+    # TensorFlow may fuse what is constant otherwise than what is not.
+    assert losses[1] == pytest.approx(losses[2], rel=1e-6)
+    assert losses[1] != losses[0]
     assert abs(losses[0] - losses[1]) <= 4 * UNITS[mode]
