@@ -4,6 +4,8 @@ The one source of them: setup.py imports this module, Bazel's repository rule
 (bazel/tensorflow.bzl) runs it and reads the JSON that it prints.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import pathlib

@@ -1,5 +1,7 @@
 """Everything that the package takes from TensorFlow's private parts, or that versions differ in."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

@@ -1,5 +1,7 @@
 """The precision optimizer for tf.function and Keras: for the whole process, or for a scope."""
 
+from __future__ import annotations
+
 import contextlib
 import contextvars
 import functools

@@ -1,5 +1,7 @@
 """The ledger: what was decided about each node of an optimized graph, and why."""
 
+from __future__ import annotations
+
 import copy
 import dataclasses
 import json

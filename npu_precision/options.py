@@ -1,5 +1,7 @@
 """The options of the precision optimizer, as one frozen value."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import os
@@ -63,7 +65,7 @@ class PrecisionOptions:
             if field.name in _PATH_FIELDS and isinstance(value, os.PathLike):
                 value = os.fspath(value)
                 object.__setattr__(self, field.name, value)
-            expected = bool if field.type == bool | None else str
+            expected = bool if field.type == "bool | None" else str
             if not isinstance(value, expected):
                 wanted = "str or os.PathLike" if field.name in _PATH_FIELDS else expected.__name__
                 raise ValueError(f"{field.name}: got {_errors.got(value)}, expected {wanted}")

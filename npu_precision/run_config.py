@@ -1,5 +1,7 @@
 """NPURunConfig: an Estimator's RunConfig with precision options."""
 
+from __future__ import annotations
+
 import dataclasses
 import inspect
 from typing import Any

@@ -1,5 +1,7 @@
 """Sessions under the precision optimizer: their ConfigProto, and npu_bridge's session helpers."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

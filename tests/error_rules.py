@@ -5,6 +5,8 @@ An input's error grows by the op's Lipschitz constant at the values it has; the 
 half a unit in the last place for every addition. The rounding of a result is not theirs.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 

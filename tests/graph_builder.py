@@ -4,6 +4,8 @@ Every tensor carries an interval that holds its values: a node is only added whe
 within LIMIT, because only then can the error of a lowered graph be bounded at all.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import random
 

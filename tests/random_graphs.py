@@ -4,6 +4,8 @@ A graph is determined by (seed, size), and a smaller size gives a prefix of the 
 that shrinking the size of a failing example keeps what fails.
 """
 
+from __future__ import annotations
+
 import dataclasses
 
 import numpy as np

@@ -4,6 +4,8 @@ A rewritten graph is the original one with other dtypes and with Casts in betwee
 node has one counterpart, and each of its inputs a way back to an original tensor.
 """
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 

@@ -1,5 +1,7 @@
 """Training in mixed precision: the loss follows float32's, and variables stay float32."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 
