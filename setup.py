@@ -150,7 +150,7 @@ def compile_and_link(flags: build_flags.BuildFlags, folder: pathlib.Path) -> pat
 
     library = folder / f"npu_optimizer.tf-{flags.version}.so"
     # Libraries come after the objects that need them: the linker reads from left to right.
-    command = [*cxx, *map(str, objects), *flags.link]
+    command = [*cxx, *map(str, objects), *flags.grappler_link, *flags.link]
     if not is_current(library, command, objects):
         sys.stdout.write(f"linking {library.name}\n")
         run_compiler(command, library, LinkError)

@@ -96,8 +96,6 @@ def _config(options: PrecisionOptions) -> config_pb2.ConfigProto:
     rewrite_options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
     rewrite_options.min_graph_nodes = -1
     rewrite_options.fail_on_optimizer_errors = True
-    # It would run even so, and drop functions that no node calls.
-    rewrite_options.disable_tfg_optimizer = True
     return config
 
 

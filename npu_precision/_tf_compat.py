@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, graph_pb2, op_def_pb2
 from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2
 from tensorflow.python.eager import context
-from tensorflow.python.framework import op_def_registry
+from tensorflow.python.framework import errors, op_def_registry, ops
 from tensorflow.python.grappler import cluster, tf_optimizer
 
 _NO_ESTIMATOR = (
@@ -59,6 +59,11 @@ def attributes_of_new_ops(
         yield
 
 
+def functions_run_eagerly() -> bool:
+    """Whether a tf.function called here runs, or is only added to a graph for a session."""
+    return ops.executing_eagerly_outside_functions()
+
+
 def set_op_attribute(op: tf.Operation, name: str, value: attr_value_pb2.AttrValue) -> None:
     """Sets an attribute of an op that exists."""
     op._set_attr(name, value)
@@ -72,15 +77,17 @@ def optimize_graph(
     Raises:
         Exception: whatever TensorFlow raises when an optimizer fails.
     """
+    # It would run even so, and drop functions that no node calls. 1.15 does not have it.
+    if hasattr(config.graph_options.rewrite_options, "disable_tfg_optimizer"):
+        config.graph_options.rewrite_options.disable_tfg_optimizer = True
     # By default it would open a session, which takes the memory of every GPU.
     virtual = cluster.Cluster(
         devices=[
             device_properties_pb2.NamedDevice(
-                name="/job:localhost/replica:0/task:0/device:"
-                + device.name.removeprefix("/physical_device:"),
-                properties=device_properties_pb2.DeviceProperties(type=device.device_type),
+                name="/job:localhost/replica:0/task:0/device:" + name,
+                properties=device_properties_pb2.DeviceProperties(type=name.partition(":")[0]),
             )
-            for device in tf.config.list_physical_devices()
+            for name in _device_names()
         ]
     )
     return tf_optimizer.OptimizeGraph(
@@ -88,9 +95,31 @@ def optimize_graph(
     )
 
 
+def _device_names() -> list[str]:
+    """The devices that TensorFlow's placer knows, as "CPU:0"."""
+    if hasattr(tf.config, "list_physical_devices"):
+        devices = tf.config.list_physical_devices()
+    else:  # 1.15
+        devices = tf.config.experimental.list_physical_devices()
+    # 1.15 lists XLA's view of each device as one more.
+    return [
+        device.name[len("/physical_device:") :]
+        for device in devices
+        if not device.device_type.startswith("XLA_")
+    ]
+
+
 def op_definition(op_type: str) -> op_def_pb2.OpDef | None:
-    """The registered definition of an op type, without documentation, or None."""
-    return op_def_registry.get(op_type)
+    """The registered definition of an op type, or None."""
+    if hasattr(op_def_registry, "get"):
+        return op_def_registry.get(op_type)
+    try:  # 1.15, whose registry in Python has only the ops that have been used.
+        return _NO_NODES._get_op_def(op_type)
+    except errors.NotFoundError:
+        return None
+
+
+_NO_NODES = tf.Graph()
 
 
 def set_keras_session(session: tf.compat.v1.Session) -> None:

@@ -47,7 +47,7 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
         RuntimeError: eager execution is disabled, so that Keras runs sessions, not functions.
     """
     global _enabled
-    if not tf.compat.v1.executing_eagerly_outside_functions():
+    if not _tf_compat.functions_run_eagerly():
         raise RuntimeError(
             "npu_precision.enable() has no effect without eager execution, where Keras runs "
             "sessions: use npu_precision.set_keras_session_npu_config(), or give the session "
