@@ -22,7 +22,7 @@ _NO_ESTIMATOR = (
 class _NoEstimator:
     """Stands in for a base class of tf.estimator where there is none."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "_NoEstimator":
+    def __new__(cls, *args: Any, **kwargs: Any) -> _NoEstimator:
         raise RuntimeError(_NO_ESTIMATOR)
 
 

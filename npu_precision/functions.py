@@ -103,7 +103,7 @@ class autocast(contextlib.ContextDecorator):
         resolved = resolve(options, fields)
         self._scope = resolved if enabled else None
 
-    def __enter__(self) -> "autocast":
+    def __enter__(self) -> autocast:
         if not tf.executing_eagerly():
             raise RuntimeError(
                 "npu_precision.autocast() was entered while a graph is being built, where it has "

@@ -78,7 +78,7 @@ class PrecisionOptions:
     @classmethod
     def from_parameter_map(
         cls, parameter_map: Mapping[str, attr_value_pb2.AttrValue]
-    ) -> "PrecisionOptions":
+    ) -> PrecisionOptions:
         """The reverse of to_parameter_map.
 
         Parameters of npu_bridge that have no effect on stock TensorFlow have no field and are left
@@ -108,7 +108,7 @@ class PrecisionOptions:
         return json.dumps(self.to_dict(), indent=2)
 
     @classmethod
-    def from_json(cls, text: str) -> "PrecisionOptions":
+    def from_json(cls, text: str) -> PrecisionOptions:
         """The reverse of to_json.
 
         Raises:

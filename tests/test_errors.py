@@ -323,10 +323,8 @@ def test_a_function_that_is_not_inlined_does_not_hide_an_error():
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, IMAGE.shape)
         y = convolution(body(x))
-    with (
-        tf1.Session(graph=graph, config=config) as session,
-        pytest.raises(tf.errors.InvalidArgumentError, match="did you mean 'allow_mix_precision'"),
-    ):
+    mean = pytest.raises(tf.errors.InvalidArgumentError, match="did you mean 'allow_mix_precision'")
+    with tf1.Session(graph=graph, config=config) as session, mean:
         session.run(y, {x: IMAGE})
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from strict_zip import strict_zip
 
 from npu_precision import PrecisionOptions, _library
 
@@ -23,7 +24,7 @@ def blocks(page, language):
     following = [*found[1:], ("", None)][: len(found)]
     return [
         (code, text if kind == "text" else None)
-        for (block, code), (kind, text) in zip(found, following, strict=True)
+        for (block, code), (kind, text) in strict_zip(found, following)
         if block == language
     ]
 
@@ -56,7 +57,7 @@ def run_code(tmp_path):
 
 def test_the_session_script_learns(run_code):
     printed = run_code(example("sess_run_script.py"))
-    assert 0 < float(printed.removeprefix("loss ")) < 2.3  # ln(10): a guess
+    assert 0 < float(printed[len("loss ") :]) < 2.3  # ln(10): a guess
 
 
 def test_the_estimator_script_trains_evaluates_predicts_and_exports(run_code):
@@ -113,7 +114,7 @@ def table_columns(page, heading):
             break
         rows.append(line)
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[1:]]
-    return list(zip(*cells, strict=True))
+    return list(strict_zip(*cells))
 
 
 def names(cells):

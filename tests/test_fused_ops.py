@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 from check_rewrite import UNCHANGED, check_rewrite, run
 from tensorflow.core.protobuf import rewriter_config_pb2
-from tensorflow.python.framework import op_def_registry
 from text_graph import random_values, read_graph
 
 import npu_precision
+from npu_precision._tf_compat import op_definition
 
 tf1 = tf.compat.v1
 BF16 = {"mode": "allow_mix_precision_bf16"}
@@ -145,7 +145,7 @@ def test_every_part_has_all_attributes_of_its_op():
         **BF16,
     )
     for node in result.graph.node:
-        for attribute in op_def_registry.get(node.op).attr:
+        for attribute in op_definition(node.op).attr:
             assert attribute.name in node.attr, f"{node.name} ({node.op}) has no {attribute.name}"
 
 

@@ -3,6 +3,7 @@
 import pytest
 import tensorflow as tf
 from check_rewrite import check_rewrite
+from strict_zip import strict_zip
 from text_graph import random_values
 
 tf1 = tf.compat.v1
@@ -147,7 +148,7 @@ def test_a_convolution_with_pooling_and_dropout():
 def loss_and_gradients(y, *variables):
     loss = tf.reduce_mean(tf.square(y), name="loss")
     names = [f"grad{number}" for number in range(len(variables))]
-    for gradient, name in zip(tf.gradients(loss, variables), names, strict=True):
+    for gradient, name in strict_zip(tf.gradients(loss, variables), names):
         tf.identity(gradient, name=name)
     return ["loss", *names]
 

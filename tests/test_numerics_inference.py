@@ -56,7 +56,7 @@ def is_matrix_op(op):
 
 @pytest.fixture(scope="module")
 def float32_logits():
-    @functools.cache
+    @functools.lru_cache(maxsize=None)
     def logits(name):
         with running(name, tf1.ConfigProto()) as (session, model, feeds):
             return np.stack([session.run(model.logits, feed) for feed in feeds])

@@ -5,6 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 from check_rewrite import UNCHANGED, check_rewrite
+from strict_zip import strict_zip
 
 # "white" is a white op and so on; the last one keeps float32 in every case.
 GRAPH = """
@@ -78,7 +79,7 @@ def test_the_table_of_edits(mixlist, row):
     expected = UNCHANGED if "L" not in row else None
     result = check_rewrite(GRAPH, expected, modify_mixlist=path)
     got = {name: result.ledger.node(name).decision == "lowered" for name in COLUMNS[1:]}
-    assert got == dict(zip(COLUMNS[1:], [cell == "L" for cell in row[-4:]], strict=True))
+    assert got == dict(strict_zip(COLUMNS[1:], [cell == "L" for cell in row[-4:]]))
 
 
 def test_the_ledger_tells_who_put_a_node_on_its_list(mixlist):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
+from strict_zip import strict_zip
 from tensorflow.core.protobuf import saved_model_pb2
 
 from npu_precision import PrecisionOptions, convert_saved_model
@@ -205,7 +206,7 @@ def test_every_meta_graph_of_a_tf1_model_is_kept_and_converted(saved_by_tf1, tmp
     assert [ledger.graph for ledger in ledgers] == ["serve", "serve_ref"]
     assert all(ledger.total("lowered") == 3 for ledger in ledgers)
     before, after = read(saved_by_tf1), read(tmp_path / "new")
-    for old, new in zip(before.meta_graphs, after.meta_graphs, strict=True):
+    for old, new in strict_zip(before.meta_graphs, after.meta_graphs):
         assert new.signature_def == old.signature_def
         assert new.collection_def == old.collection_def
         assert new.meta_info_def.tags == old.meta_info_def.tags
