@@ -263,4 +263,4 @@ STEPS = {
     "LogSoftmax": 2,
 }
 
-RULES = EXACT | ROUNDED
+RULES = {**EXACT, **ROUNDED}
