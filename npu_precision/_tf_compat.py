@@ -13,6 +13,9 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import errors, op_def_registry, ops
 from tensorflow.python.grappler import cluster, tf_optimizer
 
+# What TF1 scripts call tf. On TensorFlow 1.15 they use tf.contrib, which its compat.v1 lacks.
+tf1 = tf if hasattr(tf, "Session") else tf.compat.v1
+
 _NO_ESTIMATOR = (
     f"TensorFlow {tf.__version__} has no tf.estimator (2.15 is the last that does): use "
     "npu_precision.enable() with Keras or tf.function, or npu_config_proto() with a session"
