@@ -12,6 +12,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import nox
 
@@ -31,14 +32,14 @@ nox.options.error_on_missing_interpreters = False  # On CI, nox's own default is
 
 
 def interpreter(version: str) -> str:
-    """The Python of this version on PATH or among pyenv's; else a name that nox will not find."""
+    """This Python, or one on PATH or among pyenv's; else a name that nox will not find."""
     root = pathlib.Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     installed = sorted(
         (root / "versions").glob(f"{version}.*/bin/python"),
         key=lambda path: [int(number) for number in re.findall(r"\d+", path.parts[-3])],
         reverse=True,
     )
-    for candidate in (shutil.which(f"python{version}"), *map(str, installed)):
+    for candidate in (sys.executable, shutil.which(f"python{version}"), *map(str, installed)):
         # pyenv's own python3.7 is on PATH, and fails, where no 3.7 is selected.
         if candidate and _runs(candidate, version):
             return candidate
