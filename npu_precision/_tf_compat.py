@@ -126,5 +126,15 @@ _NO_NODES = tf.Graph()
 
 
 def set_keras_session(session: tf.compat.v1.Session) -> None:
-    """Makes it the session that Keras uses in graph mode."""
-    tf.compat.v1.keras.backend.set_session(session)
+    """Makes it the session that Keras uses in graph mode.
+
+    Raises:
+        RuntimeError: Keras 3, which uses none.
+    """
+    backend = tf.compat.v1.keras.backend
+    if not hasattr(backend, "set_session"):
+        raise RuntimeError(
+            f"Keras of TensorFlow {tf.__version__} runs no sessions: use npu_precision.enable() "
+            "with eager execution, or give your own session npu_precision.npu_config_proto()"
+        )
+    backend.set_session(session)

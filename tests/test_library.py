@@ -107,7 +107,7 @@ def test_a_path_that_is_no_file_is_reported(run_python, tmp_path):
 
 
 def test_python_and_cpp_have_the_same_options_with_the_same_types():
-    attr_value_fields = {str | None: "s", bool | None: "b"}
+    attr_value_fields = {"str | None": "s", "bool | None": "b"}
     in_python = {
         field.name: attr_value_fields[field.type] for field in dataclasses.fields(PrecisionOptions)
     }
