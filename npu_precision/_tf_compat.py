@@ -22,10 +22,10 @@ _NO_ESTIMATOR = (
 )
 
 
-class _NoEstimator:
+class NoEstimator:
     """Stands in for a base class of tf.estimator where there is none."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> _NoEstimator:
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoEstimator:
         raise RuntimeError(_NO_ESTIMATOR)
 
 
@@ -34,7 +34,7 @@ def estimator_class(name: str) -> Any:
     try:
         return getattr(tf.compat.v1.estimator, name)
     except (AttributeError, ImportError):
-        return _NoEstimator
+        return NoEstimator
 
 
 def map_function_configs(transform: Callable[[bytes], bytes]) -> None:

@@ -8,6 +8,7 @@ import re
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
+from tf_versions import needs_every_listed_op
 
 from npu_precision._tf_compat import op_definition
 
@@ -99,6 +100,7 @@ def test_entries_are_well_formed(file):
                 assert tf.as_dtype(name), f"{op}: unknown dtype {name}"
 
 
+@needs_every_listed_op
 @each_file
 def test_every_op_is_known_to_tensorflow_or_to_ascend(file):
     names = load(CONFIGS / file)
@@ -156,6 +158,7 @@ def low_kernel_devices(op):
     return devices
 
 
+@needs_every_listed_op
 @pytest.mark.parametrize(
     "op", sorted(op for op, found in resolve("host").items() if list_of(found[0]) == "white")
 )
@@ -325,6 +328,7 @@ def test_ascend910_runs_the_others_in_both(op):
     assert not supported(op)
 
 
+@needs_every_listed_op
 def test_every_matrix_op_of_ascend910_restricts_all_its_floats():
     for op, found in resolve("ascend910").items():
         if list_of(found[0]) != "white":

@@ -51,7 +51,7 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tf2")
     (folder / "vocabulary.txt").write_text("a\nb\nc\n")
     model = Model(str(folder / "vocabulary.txt"))
-    tf.saved_model.save(model, folder / "model", signatures=model.serve)
+    tf.saved_model.save(model, str(folder / "model"), signatures=model.serve)
     (folder / "model" / "assets.extra").mkdir()
     (folder / "model" / "assets.extra" / "note.txt").write_text("of the user")
     return folder / "model"
@@ -77,7 +77,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-before, after = (tf.saved_model.load(path) for path in sys.argv[1:3])
+before, after = (tf.compat.v2.saved_model.load(path) for path in sys.argv[1:3])
 words = tf.constant(["a", "c", "b", "not in the vocabulary"])
 x = tf.constant(np.random.default_rng(1).normal(size=[2, 256]).astype(np.float32))
 calls = {
@@ -242,11 +242,11 @@ def test_a_keras_model_is_converted(tmp_path):
             tf.keras.layers.Dense(4, activation="softmax"),
         ]
     )
-    model.save(tmp_path / "keras", save_format="tf")
+    tf.saved_model.save(model, str(tmp_path / "keras"))
     (ledger,) = convert_saved_model(tmp_path / "keras", tmp_path / "new", MIXED)
     assert ledger.total("lowered") > 0
     x = np.random.default_rng(0).normal(size=[2, 8, 8, 3]).astype(np.float32)
-    loaded = tf.saved_model.load(tmp_path / "new")
+    loaded = tf.compat.v2.saved_model.load(str(tmp_path / "new"))
     lowered = loaded.signatures["serving_default"](tf.constant(x))
     assert next(iter(lowered.values())).numpy() == pytest.approx(model(x).numpy(), abs=2e-2)
 
@@ -258,9 +258,9 @@ def test_a_lowered_custom_gradient_fails_loudly_rather_than_lying(tmp_path):
 
     module = tf.Module()
     module.square = tf.function(square, input_signature=[tf.TensorSpec([2, 2])])
-    tf.saved_model.save(module, tmp_path / "model")
+    tf.saved_model.save(module, str(tmp_path / "model"))
     convert_saved_model(tmp_path / "model", tmp_path / "new", MIXED)
-    loaded = tf.saved_model.load(tmp_path / "new")
+    loaded = tf.compat.v2.saved_model.load(str(tmp_path / "new"))
     x = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
     assert loaded.square(x).numpy().tolist() == [[7.0, 10.0], [15.0, 22.0]]
     with tf.GradientTape() as tape:

@@ -1,0 +1,85 @@
+"""What not every TensorFlow has: the one place that says which tests a version cannot run.
+
+Marks and functions that skip a test, with a reason that pytest's summary shows. They ask TensorFlow
+for the ability, not for its version.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import kernels
+
+from npu_precision import _tf_compat, estimator
+
+tf1 = tf.compat.v1
+
+
+def _needs(has, lacks):
+    return pytest.mark.skipif(not has, reason=f"TensorFlow {tf.__version__} {lacks}")
+
+
+def _registered(op, device_type, dtype=None):
+    number = dtype and tf.as_dtype(dtype).as_datatype_enum
+    return any(
+        kernel.device_type == device_type
+        and (dtype is None or any(number in c.allowed_values.list.type for c in kernel.constraint))
+        for kernel in kernels.get_registered_kernels_for_op(op).kernel
+    )
+
+
+def need_kernels(dtype, *ops):
+    """Skips the test that calls it where an op has no CPU kernel for the dtype."""
+    lacking = [op for op in ops if not _registered(op, "CPU", dtype)]
+    if lacking:
+        pytest.skip(f"TensorFlow {tf.__version__} has no {dtype} kernel of {', '.join(lacking)}")
+
+
+def needs_kernels(dtype, *ops):
+    """A mark: need_kernels for a whole test."""
+    return _needs(
+        all(_registered(op, "CPU", dtype) for op in ops),
+        f"lacks a {dtype} kernel of {', '.join(ops)}",
+    )
+
+
+def needs_ops(*ops):
+    """A mark: TensorFlow knows the ops."""
+    return _needs(all(map(_tf_compat.op_definition, ops)), f"does not know {', '.join(ops)}")
+
+
+needs_every_listed_op = _needs(
+    _tf_compat.op_definition("BatchMatMulV3"),
+    "is older than some ops of the lists, which newer versions check",
+)
+needs_estimator = _needs(
+    not issubclass(estimator.NPUEstimator, _tf_compat.NoEstimator), "has no tf.estimator"
+)
+needs_keras_2 = _needs(
+    tf.keras.__version__.startswith("2."),
+    "has Keras 3, without tf.layers, sessions and SavedModels of its own",
+)
+needs_functions_by_default = _needs(
+    not hasattr(tf, "Session"), "runs a tf.function only after tf.enable_v2_behavior()"
+)
+needs_function_attributes = _needs(
+    "experimental_attributes" in inspect.signature(tf.function).parameters,
+    "has no way to say that a tf.function is not inlined",
+)
+needs_gpu_kernels = _needs(
+    _registered("MatMul", "GPU"), "comes without kernels for GPUs, whose lists this is about"
+)
+needs_onednn = _needs(
+    _registered("_MklConv2D", "CPU"), "comes without oneDNN, and so without these float32 kernels"
+)
+needs_ops_without_python = _needs(
+    not hasattr(tf, "Session"), "registers its ops in Python's extension, not for other programs"
+)
+needs_any_node_name = _needs(
+    not hasattr(tf, "Session"), "allows fewer characters in the names of nodes"
+)
+needs_3d_batch_norm = _needs(
+    not hasattr(tf, "Session"), "has no fused batch norm of five dimensions"
+)
