@@ -9,6 +9,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 from strict_zip import strict_zip
 from tensorflow.core.protobuf import saved_model_pb2
+from tf_versions import needs_saved_custom_gradients
 
 from npu_precision import PrecisionOptions, convert_saved_model
 
@@ -77,6 +78,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
+tf.compat.v1.enable_v2_behavior()
 before, after = (tf.compat.v2.saved_model.load(path) for path in sys.argv[1:3])
 words = tf.constant(["a", "c", "b", "not in the vocabulary"])
 x = tf.constant(np.random.default_rng(1).normal(size=[2, 256]).astype(np.float32))
@@ -89,9 +91,16 @@ for name, call in calls.items():
     exact, lowered = call(before), call(after)
     assert lowered.dtype == tf.float32
     print(name, float(tf.norm(lowered - exact) / tf.norm(exact)))
-with tf.GradientTape() as tape:
-    loss = tf.reduce_sum(after.serve(words)["hidden"])
-print("gradient", tape.gradient(loss, after.weights).dtype.name)
+def gradient(model):
+    try:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model.serve(words)["hidden"])
+        return tape.gradient(loss, model.weights).dtype.name
+    except LookupError:
+        return "missing"  # TensorFlow 1.15 has none of a While that was loaded.
+
+
+print("gradient", gradient(before) + "-" + gradient(after))
 
 exact = calls["signature"](before).numpy()
 with tf.compat.v1.Session(graph=tf.Graph()) as session:
@@ -109,12 +118,12 @@ def test_the_result_loads_and_runs_on_plain_tensorflow(saved, converted, run_pyt
     printed = dict(line.split() for line in process.stdout.splitlines())
     for call in ("signature", "method", "other", "tf1"):
         assert 1e-4 < float(printed[call]) < 2e-2
-    assert printed["gradient"] == "float32"
+    assert printed["gradient"] in ("float32-float32", "missing-missing")
 
 
 def test_every_file_but_the_graph_is_copied_byte_for_byte(saved, converted):
     # The fingerprint is a hash of the graph as it was.
-    assert files(saved) - files(converted[0]) == {"fingerprint.pb"}
+    assert files(saved) - files(converted[0]) == files(saved) & {"fingerprint.pb"}
     assert files(converted[0]) <= files(saved)
     for name in files(converted[0]) - {"saved_model.pb"}:
         assert filecmp.cmp(saved / name, converted[0] / name, shallow=False), name
@@ -127,10 +136,10 @@ def test_signatures_functions_and_object_graph_keep_their_names_and_types(saved,
     assert after.saver_def == before.saver_def
     assert after.asset_file_def == before.asset_file_def
     functions = [
-        [(function.signature, function.attr, function.arg_attr) for function in library.function]
+        [(f.signature, dict(f.attr), dict(f.arg_attr)) for f in library.function]
         for library in (before.graph_def.library, after.graph_def.library)
     ]
-    assert str(functions[0]) == str(functions[1])
+    assert functions[0] == functions[1]
     listed = {op.name for op in after.meta_info_def.stripped_op_list.op}
     assert listed >= {node.op for f in after.graph_def.library.function for node in f.node_def}
 
@@ -236,7 +245,7 @@ def test_only_the_meta_graph_with_the_tags_is_converted(saved_by_tf1, tmp_path):
 def test_a_keras_model_is_converted(tmp_path):
     model = tf.keras.Sequential(
         [
-            tf.keras.layers.Conv2D(8, 3, activation="swish", input_shape=[8, 8, 3]),
+            tf.keras.layers.Conv2D(8, 3, activation=tf.nn.swish, input_shape=[8, 8, 3]),
             tf.keras.layers.BatchNormalization(),
             tf.keras.layers.Flatten(),
             tf.keras.layers.Dense(4, activation="softmax"),
@@ -251,6 +260,7 @@ def test_a_keras_model_is_converted(tmp_path):
     assert next(iter(lowered.values())).numpy() == pytest.approx(model(x).numpy(), abs=2e-2)
 
 
+@needs_saved_custom_gradients
 def test_a_lowered_custom_gradient_fails_loudly_rather_than_lying(tmp_path):
     @tf.custom_gradient
     def square(x):

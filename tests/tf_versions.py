@@ -25,7 +25,12 @@ def _registered(op, device_type, dtype=None):
     number = dtype and tf.as_dtype(dtype).as_datatype_enum
     return any(
         kernel.device_type == device_type
-        and (dtype is None or any(number in c.allowed_values.list.type for c in kernel.constraint))
+        # Without a constraint the kernel takes every type.
+        and (
+            dtype is None
+            or not kernel.constraint
+            or any(number in each.allowed_values.list.type for each in kernel.constraint)
+        )
         for kernel in kernels.get_registered_kernels_for_op(op).kernel
     )
 
@@ -67,6 +72,9 @@ needs_functions_by_default = _needs(
 needs_function_attributes = _needs(
     "experimental_attributes" in inspect.signature(tf.function).parameters,
     "has no way to say that a tf.function is not inlined",
+)
+needs_saved_custom_gradients = _needs(
+    not hasattr(tf, "Session"), "loses custom gradients when it saves a model"
 )
 needs_gpu_kernels = _needs(
     _registered("MatMul", "GPU"), "comes without kernels for GPUs, whose lists this is about"
