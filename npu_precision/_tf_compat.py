@@ -14,7 +14,7 @@ from tensorflow.python.framework import errors, op_def_registry, ops
 from tensorflow.python.grappler import cluster, tf_optimizer
 
 # What TF1 scripts call tf. On TensorFlow 1.15 they use tf.contrib, which its compat.v1 lacks.
-tf1 = tf if hasattr(tf, "Session") else tf.compat.v1
+tf1 = tf if tf.__version__.startswith("1.") else tf.compat.v1
 
 _NO_ESTIMATOR = (
     f"TensorFlow {tf.__version__} has no tf.estimator (2.15 is the last that does): use "

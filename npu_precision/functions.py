@@ -51,7 +51,8 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
         raise RuntimeError(
             "npu_precision.enable() has no effect without eager execution, where Keras runs "
             "sessions: use npu_precision.set_keras_session_npu_config(), or give the session "
-            "npu_precision.npu_config_proto()"
+            "npu_precision.npu_config_proto() (TensorFlow 1.15 executes eagerly after "
+            "tf.enable_v2_behavior())"
         )
     resolved = resolve(options, fields)
     _install_hook()
@@ -109,7 +110,8 @@ class autocast(contextlib.ContextDecorator):
                 "npu_precision.autocast() was entered while a graph is being built, where it has "
                 "no effect: put it around the call of the tf.function. For a session use "
                 "npu_precision.npu_config_proto(); to keep some ops in their dtype use "
-                "npu_precision.keep_dtype_scope()"
+                "npu_precision.keep_dtype_scope() (TensorFlow 1.15 builds graphs until "
+                "tf.enable_v2_behavior() is called)"
             )
         _install_hook()
         _scopes.set((*_scopes.get(), self._scope))

@@ -77,7 +77,7 @@ def test_embedded_files_keep_every_byte(tmp_path, standard):
 
 def test_embedded_source_does_not_depend_on_the_order_of_creation(tmp_path):
     write_odd_files(tmp_path / "one", ODD_FILES)
-    write_odd_files(tmp_path / "two", reversed(ODD_FILES))
+    write_odd_files(tmp_path / "two", reversed(list(ODD_FILES)))
     assert embed_configs.generate(tmp_path / "one") == embed_configs.generate(tmp_path / "two")
 
 

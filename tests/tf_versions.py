@@ -14,8 +14,6 @@ from tensorflow.python.framework import kernels
 
 from npu_precision import _tf_compat, estimator
 
-tf1 = tf.compat.v1
-
 
 def _needs(has, lacks):
     return pytest.mark.skipif(not has, reason=f"TensorFlow {tf.__version__} {lacks}")
@@ -67,14 +65,14 @@ needs_keras_2 = _needs(
     "has Keras 3, without tf.layers, sessions and SavedModels of its own",
 )
 needs_functions_by_default = _needs(
-    not hasattr(tf, "Session"), "runs a tf.function only after tf.enable_v2_behavior()"
+    _tf_compat.tf1 is not tf, "runs a tf.function only after tf.enable_v2_behavior()"
 )
 needs_function_attributes = _needs(
     "experimental_attributes" in inspect.signature(tf.function).parameters,
     "has no way to say that a tf.function is not inlined",
 )
 needs_saved_custom_gradients = _needs(
-    not hasattr(tf, "Session"), "loses custom gradients when it saves a model"
+    _tf_compat.tf1 is not tf, "loses custom gradients when it saves a model"
 )
 needs_gpu_kernels = _needs(
     _registered("MatMul", "GPU"), "comes without kernels for GPUs, whose lists this is about"
@@ -83,11 +81,9 @@ needs_onednn = _needs(
     _registered("_MklConv2D", "CPU"), "comes without oneDNN, and so without these float32 kernels"
 )
 needs_ops_without_python = _needs(
-    not hasattr(tf, "Session"), "registers its ops in Python's extension, not for other programs"
+    _tf_compat.tf1 is not tf, "registers its ops in Python's extension, not for other programs"
 )
 needs_any_node_name = _needs(
-    not hasattr(tf, "Session"), "allows fewer characters in the names of nodes"
+    _tf_compat.tf1 is not tf, "allows fewer characters in the names of nodes"
 )
-needs_3d_batch_norm = _needs(
-    not hasattr(tf, "Session"), "has no fused batch norm of five dimensions"
-)
+needs_3d_batch_norm = _needs(_tf_compat.tf1 is not tf, "has no fused batch norm of five dimensions")
