@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Another environment that happens to be active must not leak into this one.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-# TensorFlow 2.15 has wheels for Python 3.9 to 3.11, and the package is tested with 3.11.
+# The default TensorFlow, 2.15, has wheels for Python 3.9 to 3.11, and is tested with 3.11.
 IS_3_11 := import sys; sys.exit(sys.version_info[:2] != (3, 11))
 PYTHON ?= $(shell for candidate in python3.11 python3; do \
   "$$candidate" -c '$(IS_3_11)' 2> /dev/null && echo "$$candidate" && break; done)
@@ -23,16 +23,19 @@ PYTEST_FLAGS ?= -n 2
 PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision tests)
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
 
-.PHONY: help demo test build lint format bazel lock clean
+.PHONY: help demo test test-all build lint format bazel lock clean
 
 help: ## this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 14
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 14
 
 demo: $(VENV)/.installed build ## set up if needed, then train a real model in several modes
 	$(BIN)/python examples/digits_demo.py
 
 test: $(VENV)/.installed build ## set up if needed, then run every test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+test-all: $(VENV)/.requirements ## test with every TensorFlow whose Python is found, with nox
+	$(BIN)/nox -- $(PYTEST_FLAGS)
 
 build: $(VENV)/.requirements ## compile what changed of the library
 	@$(BIN)/python setup.py --quiet build_ext --inplace
@@ -54,15 +57,10 @@ bazel: $(VENV)/.requirements ## build the library and run every test with Bazel
 	bazel build //:npu_optimizer
 	bazel test //...
 
-lock: $(VENV)/.python ## resolve requirements/*.in anew into requirements/*.lock
-	rm -rf build/lock
-	$(BIN)/python -m venv build/lock
-	build/lock/bin/python -m pip install -r $(ENVIRONMENT).in
-	{ echo "# Written by 'make lock' from $(notdir $(ENVIRONMENT)).in: the reasons are there."; \
-	  build/lock/bin/python -m pip freeze --all --exclude pip; } > $(ENVIRONMENT).lock
-	rm -rf build/lock
+lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/*.lock
+	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221
 
-clean: ## remove what was built; the environment stays (rm -r .venv removes it)
+clean: ## remove what was built; the environments stay (rm -r .venv .nox removes them)
 	rm -rf build dist npu_precision/_lib *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Each stamp stands for a finished step, so an interrupted one is done again.

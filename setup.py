@@ -9,6 +9,8 @@ Environment: CXX is the compiler (g++); NPU_PRECISION_CXXFLAGS is appended to th
 compilation and of the link, as in NPU_PRECISION_CXXFLAGS="-g -fsanitize=undefined".
 """
 
+from __future__ import annotations
+
 import concurrent.futures
 import fcntl
 import os
@@ -25,8 +27,8 @@ from setuptools.errors import CompileError, LinkError
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
-except ImportError:  # A new environment of Python 3.11 has setuptools 65.
-    sys.exit("npu_precision builds with setuptools 77 or newer: pip install 'setuptools>=77,<81'")
+except ImportError:  # Setuptools up to 70, so always on Python 3.7, leaves it to a package.
+    from wheel.bdist_wheel import bdist_wheel
 
 ROOT = pathlib.Path(__file__).resolve().parent
 LIBRARY_FOLDER = "npu_precision/_lib"
@@ -52,6 +54,10 @@ def write_embedded_configs(output: pathlib.Path) -> None:
         output.write_text(text, encoding="ascii")
 
 
+def in_shell(command: list[str]) -> str:
+    return " ".join(map(shlex.quote, command))
+
+
 def recorded_command(output: pathlib.Path) -> pathlib.Path:
     return output.with_name(output.name + ".command")
 
@@ -59,7 +65,7 @@ def recorded_command(output: pathlib.Path) -> pathlib.Path:
 def is_current(output: pathlib.Path, command: list[str], inputs: list[pathlib.Path]) -> bool:
     """Whether output was made by this very command and no input has changed since."""
     record = recorded_command(output)
-    if not output.exists() or not record.exists() or record.read_text() != shlex.join(command):
+    if not output.exists() or not record.exists() or record.read_text() != in_shell(command):
         return False
     made_at = output.stat().st_mtime_ns
     return all(path.exists() and path.stat().st_mtime_ns <= made_at for path in inputs)
@@ -89,10 +95,10 @@ def run_compiler(command: list[str], output: pathlib.Path, error: type[Exception
         ) from None
     sys.stderr.write(result.stdout)
     if result.returncode != 0:
-        raise error(f"the compiler failed, as it says above: {shlex.join(command)}")
+        raise error(f"the compiler failed, as it says above: {in_shell(command)}")
     os.utime(partial, ns=(started_at, started_at))
     os.replace(partial, output)
-    recorded_command(output).write_text(shlex.join(command))
+    recorded_command(output).write_text(in_shell(command))
 
 
 def included_files(depfile: pathlib.Path) -> list[pathlib.Path]:
@@ -144,7 +150,7 @@ def compile_and_link(flags: build_flags.BuildFlags, folder: pathlib.Path) -> pat
 
     library = folder / f"npu_optimizer.tf-{flags.version}.so"
     # Libraries come after the objects that need them: the linker reads from left to right.
-    command = [*cxx, *map(str, objects), *flags.link]
+    command = [*cxx, *map(str, objects), *flags.grappler_link, *flags.link]
     if not is_current(library, command, objects):
         sys.stdout.write(f"linking {library.name}\n")
         run_compiler(command, library, LinkError)

@@ -48,7 +48,7 @@ def _tensorflow_repository_impl(repository_ctx):
     repository_ctx.file("flags.bzl", _FLAGS.format(
         version = repr(flags["version"]),
         copts = flags["compile"],
-        linkopts = flags["link"],
+        linkopts = flags["grappler_link"] + flags["link"],
     ))
     repository_ctx.file("python", _PYTHON.format(python = python), executable = True)
 

@@ -4,6 +4,8 @@ The one source of them: setup.py imports this module, Bazel's repository rule
 (bazel/tensorflow.bzl) runs it and reads the JSON that it prints.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import pathlib
@@ -27,6 +29,8 @@ class BuildFlags(NamedTuple):
     version: str
     include_dirs: list[str]
     compile: list[str]
+    # Before `link`, for what uses Grappler: the library, not the passes alone.
+    grappler_link: list[str]
     link: list[str]
 
 
@@ -46,6 +50,8 @@ OWN_LINK_FLAGS = [
     "-shared",
     "-Wl,--no-undefined",  # A symbol this TensorFlow lacks fails the build, not the user's import.
 ]
+
+_PYWRAP = "python/_pywrap_tensorflow_internal.so"
 
 
 def installed_tensorflow() -> TensorFlowBuild:
@@ -94,15 +100,21 @@ def build_flags(tensorflow: TensorFlowBuild, extra: str = "") -> BuildFlags:
         compile_flags.append("-std=c++14")
     compile_flags += version_defines(tensorflow.version, include_dir)
     link_flags = list(tensorflow.link_flags)
+    grappler_link_flags = []
     if (library_dir / "libtensorflow_cc.so.2").exists():
         # TensorFlow 2 keeps half of what the framework library used to export in this one.
         link_flags.append("-l:libtensorflow_cc.so.2")
+    elif (library_dir / _PYWRAP).exists():
+        # TensorFlow 1.15 has Grappler twice: in the framework library, and in Python's extension,
+        # whose copy runs. Their hash tables differ, so a mix of the two crashes.
+        grappler_link_flags.append(f"-l:{_PYWRAP}")
     extra_flags = shlex.split(extra)
     return BuildFlags(
         version=tensorflow.version,
         # RE2's headers are not on TensorFlow's own include path, but are in its wheel.
         include_dirs=[str(include_dir), str(include_dir / "external/com_googlesource_code_re2")],
         compile=OWN_COMPILE_FLAGS + compile_flags + extra_flags,
+        grappler_link=grappler_link_flags,
         link=OWN_LINK_FLAGS + link_flags + extra_flags,
     )
 

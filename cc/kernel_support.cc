@@ -19,13 +19,15 @@ bool Registered(const std::string& device_type, const tensorflow::NodeDef& node)
 }
 
 // Kernels that are registered on the CPU and fail when they run: float32 has oneDNN's instead,
-// which float16 has not, for channels first and for the gradients of dilated convolutions.
+// which float16 has not, for channels first and for the gradients of dilated convolutions. Newer
+// TensorFlows register float16 fused ops too, and run them only where the processor has avx512_fp16.
 bool FailsOnCpu(const tensorflow::NodeDef& node) {
   const auto attr = [&node](const char* name) {
     const auto found = node.attr().find(name);
     return found == node.attr().end() ? tensorflow::AttrValue() : found->second;
   };
   if (attr("T").type() != tensorflow::DT_HALF) return false;
+  if (absl::StartsWith(node.op(), "_Fused")) return true;
   if (absl::StartsWith(attr("data_format").s(), "NC")) return true;
   if (!absl::StrContains(node.op(), "Backprop")) return false;
   const tensorflow::AttrValue dilations = attr("dilations");

@@ -11,7 +11,7 @@ BATCH = 128
 HELD_OUT = 360
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None)
 def digits():
     """The digits, shuffled: images [1797, 8, 8, 1] in 0..1 and labels [1797] in 0..9."""
     images, labels = load_digits(return_X_y=True)

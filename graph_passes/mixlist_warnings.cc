@@ -26,7 +26,7 @@ bool NamesAnOp(const MixlistEntry& entry) {
 }
 
 bool LooksLikeNodeName(const std::string& text) {
-  return absl::StrContains(text, '/') || absl::StrContains(text, ':');
+  return absl::StrContains(text, "/") || absl::StrContains(text, ":");
 }
 
 std::vector<std::string> KnownNames(const IrNames& ir_names) {

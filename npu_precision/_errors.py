@@ -1,5 +1,7 @@
 """Wording that the error messages of several modules share."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Iterable
 

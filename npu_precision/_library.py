@@ -4,6 +4,8 @@ Importing any module of the package imports this one: from then on TensorFlow kn
 "NpuOptimizer" and the op that carries its error messages.
 """
 
+from __future__ import annotations
+
 import ctypes
 import functools
 import json
@@ -93,7 +95,7 @@ def check_options(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer
         raise ValueError(message)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None)
 def describe() -> dict[str, Any]:
     """The optimizer's own account of its parameters and their values.
 

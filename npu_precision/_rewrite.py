@@ -6,13 +6,16 @@ attributes. What is done here before and after it undoes all that, so that what 
 the optimizer changed.
 """
 
+from __future__ import annotations
+
 import dataclasses
-import math
 import pathlib
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
 
@@ -29,9 +32,7 @@ _KEEPER = "npu_precision/keeper"
 _NUMBERS = frozenset(
     number
     for name, number in types_pb2.DataType.items()
-    if name.removeprefix("DT_") in ("BOOL", "FLOAT", "DOUBLE", "HALF", "BFLOAT16")
-    or name.removeprefix("DT_").startswith(("INT", "UINT", "COMPLEX"))
-    if not name.endswith("_REF")
+    if re.fullmatch(r"DT_(BOOL|FLOAT|DOUBLE|HALF|BFLOAT16|(INT|UINT|COMPLEX)\d+)", name)
 )
 # OptimizeGraph erases _class, and the optimizer must know which constants others are placed with.
 _COLOCATION = "_npu_precision_class"
@@ -95,8 +96,6 @@ def _config(options: PrecisionOptions) -> config_pb2.ConfigProto:
     rewrite_options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
     rewrite_options.min_graph_nodes = -1
     rewrite_options.fail_on_optimizer_errors = True
-    # It would run even so, and drop functions that no node calls.
-    rewrite_options.disable_tfg_optimizer = True
     return config
 
 
@@ -141,7 +140,7 @@ def _can_be_fed(placeholder: node_def_pb2.NodeDef) -> bool:
         "shape" in placeholder.attr
         and not shape.unknown_rank
         and placeholder.attr["dtype"].type in _NUMBERS
-        and math.prod(max(dim.size, 1) for dim in shape.dim) <= _MAX_FAKE_FEED
+        and np.prod([max(dim.size, 1) for dim in shape.dim], dtype=float) <= _MAX_FAKE_FEED
     )
 
 
@@ -224,13 +223,9 @@ def _replace(repeated: Any, values: Iterable[node_def_pb2.NodeDef]) -> None:
 def _restored_nodes(
     nodes: Iterable[node_def_pb2.NodeDef], originals: Sequence[node_def_pb2.NodeDef]
 ) -> list[node_def_pb2.NodeDef]:
-    by_name = {node.name: node for node in originals}
-    return [
-        _restored_node(
-            node, by_name.get(node.name) or by_name.get(node.name.removesuffix(_RENAMED))
-        )
-        for node in nodes
-    ]
+    by_name = {node.name + _RENAMED: node for node in originals}
+    by_name.update((node.name, node) for node in originals)
+    return [_restored_node(node, by_name.get(node.name)) for node in nodes]
 
 
 def _restored_node(

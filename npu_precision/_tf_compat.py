@@ -1,5 +1,7 @@
 """Everything that the package takes from TensorFlow's private parts, or that versions differ in."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -8,8 +10,11 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, graph_pb2, op_def_pb2
 from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2
 from tensorflow.python.eager import context
-from tensorflow.python.framework import op_def_registry
+from tensorflow.python.framework import errors, op_def_registry, ops
 from tensorflow.python.grappler import cluster, tf_optimizer
+
+# What TF1 scripts call tf. On TensorFlow 1.15 they use tf.contrib, which its compat.v1 lacks.
+tf1 = tf if tf.__version__.startswith("1.") else tf.compat.v1
 
 _NO_ESTIMATOR = (
     f"TensorFlow {tf.__version__} has no tf.estimator (2.15 is the last that does): use "
@@ -17,10 +22,10 @@ _NO_ESTIMATOR = (
 )
 
 
-class _NoEstimator:
+class NoEstimator:
     """Stands in for a base class of tf.estimator where there is none."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "_NoEstimator":
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoEstimator:
         raise RuntimeError(_NO_ESTIMATOR)
 
 
@@ -29,7 +34,7 @@ def estimator_class(name: str) -> Any:
     try:
         return getattr(tf.compat.v1.estimator, name)
     except (AttributeError, ImportError):
-        return _NoEstimator
+        return NoEstimator
 
 
 def map_function_configs(transform: Callable[[bytes], bytes]) -> None:
@@ -57,6 +62,11 @@ def attributes_of_new_ops(
         yield
 
 
+def functions_run_eagerly() -> bool:
+    """Whether a tf.function called here runs, or is only added to a graph for a session."""
+    return ops.executing_eagerly_outside_functions()
+
+
 def set_op_attribute(op: tf.Operation, name: str, value: attr_value_pb2.AttrValue) -> None:
     """Sets an attribute of an op that exists."""
     op._set_attr(name, value)
@@ -70,15 +80,17 @@ def optimize_graph(
     Raises:
         Exception: whatever TensorFlow raises when an optimizer fails.
     """
+    # It would run even so, and drop functions that no node calls. 1.15 does not have it.
+    if hasattr(config.graph_options.rewrite_options, "disable_tfg_optimizer"):
+        config.graph_options.rewrite_options.disable_tfg_optimizer = True
     # By default it would open a session, which takes the memory of every GPU.
     virtual = cluster.Cluster(
         devices=[
             device_properties_pb2.NamedDevice(
-                name="/job:localhost/replica:0/task:0/device:"
-                + device.name.removeprefix("/physical_device:"),
-                properties=device_properties_pb2.DeviceProperties(type=device.device_type),
+                name="/job:localhost/replica:0/task:0/device:" + name,
+                properties=device_properties_pb2.DeviceProperties(type=name.partition(":")[0]),
             )
-            for device in tf.config.list_physical_devices()
+            for name in _device_names()
         ]
     )
     return tf_optimizer.OptimizeGraph(
@@ -86,11 +98,43 @@ def optimize_graph(
     )
 
 
+def _device_names() -> list[str]:
+    """The devices that TensorFlow's placer knows, as "CPU:0"."""
+    if hasattr(tf.config, "list_physical_devices"):
+        devices = tf.config.list_physical_devices()
+    else:  # 1.15
+        devices = tf.config.experimental.list_physical_devices()
+    # 1.15 lists XLA's view of each device as one more.
+    return [
+        device.name[len("/physical_device:") :]
+        for device in devices
+        if not device.device_type.startswith("XLA_")
+    ]
+
+
 def op_definition(op_type: str) -> op_def_pb2.OpDef | None:
-    """The registered definition of an op type, without documentation, or None."""
-    return op_def_registry.get(op_type)
+    """The registered definition of an op type, or None."""
+    if hasattr(op_def_registry, "get"):
+        return op_def_registry.get(op_type)
+    try:  # 1.15, whose registry in Python has only the ops that have been used.
+        return _NO_NODES._get_op_def(op_type)
+    except errors.NotFoundError:
+        return None
+
+
+_NO_NODES = tf.Graph()
 
 
 def set_keras_session(session: tf.compat.v1.Session) -> None:
-    """Makes it the session that Keras uses in graph mode."""
-    tf.compat.v1.keras.backend.set_session(session)
+    """Makes it the session that Keras uses in graph mode.
+
+    Raises:
+        RuntimeError: Keras 3, which uses none.
+    """
+    backend = tf.compat.v1.keras.backend
+    if not hasattr(backend, "set_session"):
+        raise RuntimeError(
+            f"Keras of TensorFlow {tf.__version__} runs no sessions: use npu_precision.enable() "
+            "with eager execution, or give your own session npu_precision.npu_config_proto()"
+        )
+    backend.set_session(session)

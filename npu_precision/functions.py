@@ -1,5 +1,7 @@
 """The precision optimizer for tf.function and Keras: for the whole process, or for a scope."""
 
+from __future__ import annotations
+
 import contextlib
 import contextvars
 import functools
@@ -45,11 +47,12 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
         RuntimeError: eager execution is disabled, so that Keras runs sessions, not functions.
     """
     global _enabled
-    if not tf.compat.v1.executing_eagerly_outside_functions():
+    if not _tf_compat.functions_run_eagerly():
         raise RuntimeError(
             "npu_precision.enable() has no effect without eager execution, where Keras runs "
             "sessions: use npu_precision.set_keras_session_npu_config(), or give the session "
-            "npu_precision.npu_config_proto()"
+            "npu_precision.npu_config_proto() (TensorFlow 1.15 executes eagerly after "
+            "tf.enable_v2_behavior())"
         )
     resolved = resolve(options, fields)
     _install_hook()
@@ -101,13 +104,14 @@ class autocast(contextlib.ContextDecorator):
         resolved = resolve(options, fields)
         self._scope = resolved if enabled else None
 
-    def __enter__(self) -> "autocast":
+    def __enter__(self) -> autocast:
         if not tf.executing_eagerly():
             raise RuntimeError(
                 "npu_precision.autocast() was entered while a graph is being built, where it has "
                 "no effect: put it around the call of the tf.function. For a session use "
                 "npu_precision.npu_config_proto(); to keep some ops in their dtype use "
-                "npu_precision.keep_dtype_scope()"
+                "npu_precision.keep_dtype_scope() (TensorFlow 1.15 builds graphs until "
+                "tf.enable_v2_behavior() is called)"
             )
         _install_hook()
         _scopes.set((*_scopes.get(), self._scope))

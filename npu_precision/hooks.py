@@ -1,5 +1,7 @@
 """npu_bridge's helpers for hooks and callbacks, which have nothing to add on one host."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The ledger: what was decided about each node of an optimized graph, and why."""
 
+from __future__ import annotations
+
 import copy
 import dataclasses
 import json
@@ -124,7 +126,7 @@ class Ledger:
         return tuple(self.data["warnings"])
 
     @property
-    def functions(self) -> tuple["Ledger", ...]:
+    def functions(self) -> tuple[Ledger, ...]:
         """The ledgers of the functions in the graph's library."""
         return tuple(Ledger(function) for function in self.data.get("functions", ()))
 
@@ -132,7 +134,7 @@ class Ledger:
         """A count of totals, over this graph and its functions."""
         return sum(ledger.data["totals"][name] for ledger in self)
 
-    def __iter__(self) -> Iterator["Ledger"]:
+    def __iter__(self) -> Iterator[Ledger]:
         """This ledger, then those of its functions."""
         yield self
         yield from self.functions
@@ -146,7 +148,7 @@ class Ledger:
         return json.dumps(self.to_dict(), indent=1)
 
     @classmethod
-    def from_json(cls, text: str) -> "Ledger":
+    def from_json(cls, text: str) -> Ledger:
         """The reverse of to_json; reads the files in report_dir too.
 
         Raises:

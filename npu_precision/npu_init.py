@@ -1,14 +1,15 @@
 """What TF1 scripts take from npu_bridge, by its names: `from npu_precision.npu_init import *`.
 
-Beware, as with npu_bridge's own: the star brings `tf`, here tensorflow.compat.v1.
+Beware, as with npu_bridge's own: the star brings `tf`, here tensorflow.compat.v1 (with TensorFlow
+1.15, tensorflow itself).
 """
 
-import tensorflow.compat.v1 as tf
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from npu_precision import scope as npu_scope
 from npu_precision import util
+from npu_precision._tf_compat import tf1 as tf
 from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
 from npu_precision.hooks import npu_callbacks_append, npu_hooks_append
 from npu_precision.run_config import (

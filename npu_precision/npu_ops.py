@@ -1,5 +1,7 @@
 """npu_bridge's npu_ops: the two ops by which scripts begin and end their use of an NPU."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import tensorflow as tf

@@ -1,5 +1,7 @@
 """rewrite_graph_def: the precision optimizer without a session."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Any
 

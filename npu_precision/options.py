@@ -1,5 +1,7 @@
 """The options of the precision optimizer, as one frozen value."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import os
@@ -63,7 +65,7 @@ class PrecisionOptions:
             if field.name in _PATH_FIELDS and isinstance(value, os.PathLike):
                 value = os.fspath(value)
                 object.__setattr__(self, field.name, value)
-            expected = bool if field.type == bool | None else str
+            expected = bool if field.type == "bool | None" else str
             if not isinstance(value, expected):
                 wanted = "str or os.PathLike" if field.name in _PATH_FIELDS else expected.__name__
                 raise ValueError(f"{field.name}: got {_errors.got(value)}, expected {wanted}")
@@ -76,7 +78,7 @@ class PrecisionOptions:
     @classmethod
     def from_parameter_map(
         cls, parameter_map: Mapping[str, attr_value_pb2.AttrValue]
-    ) -> "PrecisionOptions":
+    ) -> PrecisionOptions:
         """The reverse of to_parameter_map.
 
         Parameters of npu_bridge that have no effect on stock TensorFlow have no field and are left
@@ -106,7 +108,7 @@ class PrecisionOptions:
         return json.dumps(self.to_dict(), indent=2)
 
     @classmethod
-    def from_json(cls, text: str) -> "PrecisionOptions":
+    def from_json(cls, text: str) -> PrecisionOptions:
         """The reverse of to_json.
 
         Raises:

@@ -1,5 +1,7 @@
 """How the precision optimizer is put into a RewriterConfig: the one place that does."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from tensorflow.core.framework import attr_value_pb2

@@ -1,5 +1,7 @@
 """NPURunConfig: an Estimator's RunConfig with precision options."""
 
+from __future__ import annotations
+
 import dataclasses
 import inspect
 from typing import Any
@@ -105,7 +107,7 @@ class NPURunConfig(_RunConfig):
             self.session_config, self._npu_parameters
         )
 
-    def replace(self, **kwargs: Any) -> "NPURunConfig":
+    def replace(self, **kwargs: Any) -> NPURunConfig:
         """As tf.estimator.RunConfig.replace; a new session_config gets the same options as the old.
 
         Raises:

@@ -1,5 +1,7 @@
 """convert_saved_model: a SavedModel in another precision, for TensorFlow as it is."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import shutil
@@ -60,7 +62,7 @@ def convert_saved_model(
     saved_model, file_name = _read(source)
     if target.exists():
         raise FileExistsError(f"dst {str(target)!r} exists, expected a folder to create")
-    if target.resolve().is_relative_to(source.resolve()):
+    if source.resolve() in target.resolve().parents:
         raise ValueError(f"dst {str(target)!r} is inside src {str(source)!r}, expected outside")
 
     ledgers = tuple(

@@ -1,5 +1,7 @@
 """keep_dtype_scope: the ops that keep their dtype, whatever the precision mode."""
 
+from __future__ import annotations
+
 import contextlib
 import logging
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Sessions under the precision optimizer: their ConfigProto, and npu_bridge's session helpers."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,6 +92,7 @@ def set_keras_session_npu_config(
     Raises:
         ValueError: as npu_config_proto.
         TypeError: as npu_config_proto.
+        RuntimeError: in graph mode with Keras 3 (TensorFlow 2.16 and later), which has none.
 
     Source: npu_bridge's set_keras_session_npu_config(config=None).
     """

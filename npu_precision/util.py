@@ -1,5 +1,7 @@
 """npu_bridge's util: marking the ops of a graph that was imported rather than built."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -22,7 +24,7 @@ def keep_tensors_dtypes(graph: tf.Graph, input_tensors: Sequence[str]) -> None:
     """
     if not isinstance(graph, tf.Graph):
         raise ValueError(f"graph: got {_errors.got(graph)}, expected tf.Graph")
-    if not isinstance(input_tensors, list | tuple):
+    if not isinstance(input_tensors, (list, tuple)):
         raise ValueError(
             f"input_tensors: got {_errors.got(input_tensors)}, expected a list or tuple of names"
         )

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from check_ledger import CAST_MARK, MARK, behind_its_name, check_nodes, check_totals
 from node_dtypes import type_attributes
+from strict_zip import strict_zip
 from tensorflow.core.framework import graph_pb2
 from text_graph import random_values, read_graph, text_lines, write_graph
 
@@ -146,7 +147,7 @@ def _controls(node):
 
 
 def _check_values(before, after, fetches, init, tolerance):
-    for want, got in zip(run(before, fetches, init), run(after, fetches, init), strict=True):
+    for want, got in strict_zip(run(before, fetches, init), run(after, fetches, init)):
         if want is None:  # an op without outputs
             continue
         assert got.dtype == want.dtype

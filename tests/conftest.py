@@ -19,6 +19,11 @@ import npu_precision
 ROOT = pathlib.Path(__file__).parents[1]
 tf1 = tf.compat.v1
 
+# TensorFlow 1.15 has eager execution, and control flow by functions, where it is asked for. The
+# tests are of what there is; the scripts, which run in a Python of their own, are not touched.
+if not tf.executing_eagerly():
+    tf1.enable_v2_behavior()
+
 
 @pytest.fixture(autouse=True)
 def _no_precision_left_behind():

@@ -25,6 +25,7 @@ from error_rules import (
     largest,
 )
 from rewritten_graph import LOW, canonical, type_attributes
+from strict_zip import strict_zip
 
 
 def unit_of(types):
@@ -82,7 +83,7 @@ class ErrorBounds:
             return 0.0
         e = [
             self._rounded(self[tensor], edge.dtypes, value)
-            for tensor, edge, value in zip(inputs, self._rewritten.edges[node.name], v, strict=True)
+            for tensor, edge, value in strict_zip(inputs, self._rewritten.edges[node.name], v)
         ]
         out = []
         while f"{node.name}:{len(out)}" in self._values:
@@ -97,10 +98,7 @@ class ErrorBounds:
         if node.op in EXACT:
             return found
         if isinstance(found, list):
-            return [
-                self._of_result(node.op, u, value, error)
-                for error, value in zip(found, out, strict=False)
-            ]
+            return [self._of_result(node.op, u, value, error) for error, value in zip(found, out)]
         return self._of_result(node.op, u, out[0], found)
 
     @staticmethod

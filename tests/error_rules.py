@@ -5,6 +5,8 @@ An input's error grows by the op's Lipschitz constant at the values it has; the 
 half a unit in the last place for every addition. The rounding of a result is not theirs.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 
@@ -46,6 +48,10 @@ class Node:
         return tuple(int(axis) for axis in np.atleast_1d(self.v[index]))
 
 
+def size_of(sizes):
+    return int(np.prod(list(sizes)))
+
+
 def quotient(error, least):
     return error / least if least > 0 else INF
 
@@ -57,7 +63,7 @@ def no_step(distance, error):
 
 def contraction(n, x, y, summed):
     """A sum of products over the axes `summed` of input y."""
-    terms = math.prod(n.v[y].shape[axis] for axis in summed)
+    terms = size_of(n.v[y].shape[axis] for axis in summed)
     weight = float(np.abs(n.v[y]).sum(axis=summed).max())
     most = largest(n.v[x])
     error = n.e[x] * weight + n.e[y] * terms * most + n.e[x] * n.e[y] * terms
@@ -97,17 +103,17 @@ def batch_norm(n):
 def summed(n, exact_factor=1.0):
     """Sum, and Mean by its factor: the terms' errors, and one rounding per addition."""
     axes = n.axes(1)
-    terms = math.prod(n.v[0].shape[axis] for axis in axes)
+    terms = size_of(n.v[0].shape[axis] for axis in axes)
     total = largest(np.abs(n.v[0]).sum(axis=axes))
     return exact_factor * terms * (n.e[0] + n.u * total)
 
 
 def mean(n):
-    return summed(n, 1 / math.prod(n.v[0].shape[axis] for axis in n.axes(1)))
+    return summed(n, 1 / size_of(n.v[0].shape[axis] for axis in n.axes(1)))
 
 
 def product(n):
-    terms = math.prod(n.v[0].shape[axis] for axis in n.axes(1))
+    terms = size_of(n.v[0].shape[axis] for axis in n.axes(1))
     most = max(1.0, largest(n.v[0]) + n.e[0])
     return terms * (most ** (terms - 1) * n.e[0] + n.u * most**terms)
 
@@ -123,7 +129,7 @@ def l2_loss(n):
 
 
 def average_pool(n):
-    return n.e[0] + math.prod(n.attr["ksize"].list.i) * n.u * largest(n.v[0])
+    return n.e[0] + size_of(n.attr["ksize"].list.i) * n.u * largest(n.v[0])
 
 
 def division(n):
@@ -174,18 +180,20 @@ EXACT = {
         "OneHot Select SelectV2"
     ).split()
 }
-EXACT |= {
-    "IdentityN": lambda n: n.e,
-    "Switch": lambda n: [max(n.e)] * 2,
-    "Merge": lambda n: [max(n.e), 0],
-    "TopKV2": top_k,
-    "Sign": lambda n: no_step(np.abs(n.v[0]), n.e[0]),
-    "Floor": lambda n: no_step(np.abs(n.v[0] - np.round(n.v[0])), n.e[0]),
-    "Round": lambda n: no_step(np.abs(n.v[0] - np.floor(n.v[0]) - 0.5), n.e[0]),
-    "ArgMax": lambda n: no_step(gap_of_best(n.v[0]), 2 * n.e[0]),
-    "ArgMin": lambda n: no_step(gap_of_best(-n.v[0]), 2 * n.e[0]),
-}
-EXACT |= dict.fromkeys("Less LessEqual Greater GreaterEqual Equal NotEqual".split(), compare)
+EXACT.update(
+    {
+        "IdentityN": lambda n: n.e,
+        "Switch": lambda n: [max(n.e)] * 2,
+        "Merge": lambda n: [max(n.e), 0],
+        "TopKV2": top_k,
+        "Sign": lambda n: no_step(np.abs(n.v[0]), n.e[0]),
+        "Floor": lambda n: no_step(np.abs(n.v[0] - np.round(n.v[0])), n.e[0]),
+        "Round": lambda n: no_step(np.abs(n.v[0] - np.floor(n.v[0]) - 0.5), n.e[0]),
+        "ArgMax": lambda n: no_step(gap_of_best(n.v[0]), 2 * n.e[0]),
+        "ArgMin": lambda n: no_step(gap_of_best(-n.v[0]), 2 * n.e[0]),
+    }
+)
+EXACT.update(dict.fromkeys("Less LessEqual Greater GreaterEqual Equal NotEqual".split(), compare))
 # Ops that look at the shape, or whether there is a number at all.
 VALUE_FREE = "Shape Size Rank ZerosLike OnesLike IsFinite".split()
 
@@ -206,39 +214,41 @@ SLOPE = {
     "ResizeBilinear": 1,
 }
 ROUNDED = {op: (lambda n, slope=slope: slope * max(n.e)) for op, slope in SLOPE.items()}
-ROUNDED |= {op: lambda n: sum(n.e) for op in ("Add", "AddV2", "Sub", "BiasAdd")}
-ROUNDED |= {
-    "Cast": cast,
-    "AddN": lambda n: sum(n.e) + len(n.e) * n.u * sum(largest(value) for value in n.v),
-    "Mul": lambda n: largest(n.v[0]) * n.e[1] + largest(n.v[1]) * n.e[0] + n.e[0] * n.e[1],
-    "RealDiv": division,
-    "DivNoNan": division,
-    "Square": lambda n: 2 * largest(n.v[0]) * n.e[0] + n.e[0] ** 2,
-    "SquaredDifference": lambda n: (
-        2 * largest(n.v[0] - n.v[1]) * sum(n.e) + sum(n.e) ** 2 + 2 * n.u * largest(n.out[0])
-    ),
-    "Pow": power,
-    "Exp": lambda n: n.e[0] * math.exp(n.v[0].max() + n.e[0]),
-    "Expm1": lambda n: n.e[0] * math.exp(n.v[0].max() + n.e[0]),
-    "Log": lambda n: quotient(n.e[0], least(n)),
-    "Log1p": lambda n: quotient(n.e[0], 1 + least(n)),
-    "Sqrt": lambda n: quotient(n.e[0] / 2, math.sqrt(max(least(n), 0))),
-    "Rsqrt": lambda n: quotient(n.e[0] / 2, max(least(n), 0) ** 1.5),
-    "Reciprocal": lambda n: quotient(n.e[0], max(least(n), 0) ** 2),
-    "MatMul": matmul,
-    "BatchMatMulV2": batch_matmul,
-    "Einsum": lambda n: contraction(n, 0, 1, (0,)),
-    "Conv2D": lambda n: contraction(n, 0, 1, (0, 1, 2)),
-    "DepthwiseConv2dNative": lambda n: contraction(n, 0, 1, (0, 1)),
-    "Conv2DBackpropInput": lambda n: contraction(n, 2, 1, (0, 1, 3)),
-    "FusedBatchNormV3": batch_norm,
-    "AvgPool": average_pool,
-    "Sum": summed,
-    "Mean": mean,
-    "Prod": product,
-    "Cumsum": cumsum,
-    "L2Loss": l2_loss,
-}
+ROUNDED.update({op: lambda n: sum(n.e) for op in ("Add", "AddV2", "Sub", "BiasAdd")})
+ROUNDED.update(
+    {
+        "Cast": cast,
+        "AddN": lambda n: sum(n.e) + len(n.e) * n.u * sum(largest(value) for value in n.v),
+        "Mul": lambda n: largest(n.v[0]) * n.e[1] + largest(n.v[1]) * n.e[0] + n.e[0] * n.e[1],
+        "RealDiv": division,
+        "DivNoNan": division,
+        "Square": lambda n: 2 * largest(n.v[0]) * n.e[0] + n.e[0] ** 2,
+        "SquaredDifference": lambda n: (
+            2 * largest(n.v[0] - n.v[1]) * sum(n.e) + sum(n.e) ** 2 + 2 * n.u * largest(n.out[0])
+        ),
+        "Pow": power,
+        "Exp": lambda n: n.e[0] * math.exp(n.v[0].max() + n.e[0]),
+        "Expm1": lambda n: n.e[0] * math.exp(n.v[0].max() + n.e[0]),
+        "Log": lambda n: quotient(n.e[0], least(n)),
+        "Log1p": lambda n: quotient(n.e[0], 1 + least(n)),
+        "Sqrt": lambda n: quotient(n.e[0] / 2, math.sqrt(max(least(n), 0))),
+        "Rsqrt": lambda n: quotient(n.e[0] / 2, max(least(n), 0) ** 1.5),
+        "Reciprocal": lambda n: quotient(n.e[0], max(least(n), 0) ** 2),
+        "MatMul": matmul,
+        "BatchMatMulV2": batch_matmul,
+        "Einsum": lambda n: contraction(n, 0, 1, (0,)),
+        "Conv2D": lambda n: contraction(n, 0, 1, (0, 1, 2)),
+        "DepthwiseConv2dNative": lambda n: contraction(n, 0, 1, (0, 1)),
+        "Conv2DBackpropInput": lambda n: contraction(n, 2, 1, (0, 1, 3)),
+        "FusedBatchNormV3": batch_norm,
+        "AvgPool": average_pool,
+        "Sum": summed,
+        "Mean": mean,
+        "Prod": product,
+        "Cumsum": cumsum,
+        "L2Loss": l2_loss,
+    }
+)
 # Kernels that add into the buffer that happens to be free, and so in an order that depends on it.
 ORDER_OF_CHANCE = ("AddN",)
 # Kernels that round after each of several steps: by how many units of max(1, |result|) they were
@@ -253,4 +263,4 @@ STEPS = {
     "LogSoftmax": 2,
 }
 
-RULES = EXACT | ROUNDED
+RULES = {**EXACT, **ROUNDED}

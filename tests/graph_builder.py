@@ -4,8 +4,11 @@ Every tensor carries an interval that holds its values: a node is only added whe
 within LIMIT, because only then can the error of a lowered graph be bounded at all.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import random
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -45,7 +48,7 @@ class Tensor:
 
     @property
     def input(self):
-        return self.name.removesuffix(":0")
+        return re.sub(":0$", "", self.name)
 
     def like(self, **changes):
         return dataclasses.replace(self, name="", **changes)
@@ -70,7 +73,7 @@ def attr_value(value):
         return attr_value_pb2.AttrValue(s=value.encode())
     if isinstance(value, np.ndarray):
         return attr_value_pb2.AttrValue(tensor=tf.make_tensor_proto(value))
-    if isinstance(value, tuple | tf.TensorShape):
+    if isinstance(value, (tuple, tf.TensorShape)):
         return attr_value_pb2.AttrValue(shape=tf.TensorShape(value).as_proto())
     found = attr_value_pb2.AttrValue()
     for item in value:

@@ -1,7 +1,8 @@
 """The dtypes of a NodeDef, read by its OpDef, for tests that look at graphs."""
 
 import tensorflow as tf
-from tensorflow.python.framework import op_def_registry
+
+from npu_precision._tf_compat import op_definition
 
 
 def dtype_name(dtype):
@@ -21,7 +22,7 @@ def attribute_value(node, attribute):
 def type_attributes(node):
     """Each type attribute of a node, in the OpDef's order, with its dtypes (one, or a list's)."""
     types = {}
-    for attribute in op_def_registry.get(node.op).attr:
+    for attribute in op_definition(node.op).attr:
         value = attribute_value(node, attribute)
         if attribute.type == "type":
             types[attribute.name] = [value.type]
@@ -32,7 +33,7 @@ def type_attributes(node):
 
 def output_dtypes(node):
     """The dtype of each output of a node."""
-    definition = op_def_registry.get(node.op)
+    definition = op_definition(node.op)
     values = {attribute.name: attribute_value(node, attribute) for attribute in definition.attr}
     dtypes = []
     for argument in definition.output_arg:

@@ -4,12 +4,15 @@ A graph is determined by (seed, size), and a smaller size gives a prefix of the 
 that shrinking the size of a failing example keeps what fails.
 """
 
+from __future__ import annotations
+
 import dataclasses
 
 import numpy as np
 import tensorflow as tf
 from graph_builder import Builder, Tensor, UnfitError
 from random_ops import COMMON, MAKERS
+from strict_zip import strict_zip
 from tensorflow.core.framework import graph_pb2
 
 import npu_precision
@@ -60,7 +63,7 @@ class RandomGraph:
         with graph.as_default():
             tf.import_graph_def(graph_def, name="")
         with tf1.Session(graph=graph, config=config) as session:
-            return dict(zip(names, session.run(names, self.feeds), strict=True))
+            return dict(strict_zip(names, session.run(names, self.feeds)))
 
 
 def random_graph(seed, size):

@@ -4,6 +4,8 @@ A rewritten graph is the original one with other dtypes and with Casts in betwee
 node has one counterpart, and each of its inputs a way back to an original tensor.
 """
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 
@@ -11,6 +13,7 @@ import node_dtypes
 import numpy as np
 import tensorflow as tf
 from check_ledger import CAST_MARK, MARK
+from strict_zip import strict_zip
 
 LOW = (tf.float16, tf.bfloat16)
 CHANGING = (tf.float32, *LOW)
@@ -160,7 +163,7 @@ class RewrittenGraph:
             if node.attr[attribute] != original.attr[attribute]:
                 yield f"attribute {attribute} differs"
         for attribute, dtypes in types.items():
-            for now, was in zip(dtypes, original_types[attribute], strict=True):
+            for now, was in strict_zip(dtypes, original_types[attribute]):
                 if now != was and not {now, was} <= set(CHANGING):
                     yield f"{attribute} is {now.name}, was {was.name}"
         if {t for t in node.input if t[0] == "^"} != {t for t in original.input if t[0] == "^"}:
@@ -169,7 +172,7 @@ class RewrittenGraph:
         if len(inputs) != len(self.edges[name]):
             yield "has another number of inputs"
             return
-        for index, (tensor, edge) in enumerate(zip(inputs, self.edges[name], strict=True)):
+        for index, (tensor, edge) in enumerate(strict_zip(inputs, self.edges[name])):
             if not self._comes_from(edge, tensor):
                 yield f"input {index} is {edge.source}, was {tensor}"
 

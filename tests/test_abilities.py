@@ -12,6 +12,9 @@ import subprocess
 import pytest
 from tensorflow.core.framework import graph_pb2
 from text_graph import read_graph, write_graph
+from tf_versions import needs_ops_without_python
+
+pytestmark = needs_ops_without_python
 
 LISTS = {
     "MatMul": {"precision_reduce": {"flag": "true"}},

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -77,7 +78,7 @@ def test_embedded_files_keep_every_byte(tmp_path, standard):
 
 def test_embedded_source_does_not_depend_on_the_order_of_creation(tmp_path):
     write_odd_files(tmp_path / "one", ODD_FILES)
-    write_odd_files(tmp_path / "two", reversed(ODD_FILES))
+    write_odd_files(tmp_path / "two", reversed(list(ODD_FILES)))
     assert embed_configs.generate(tmp_path / "one") == embed_configs.generate(tmp_path / "two")
 
 
@@ -250,3 +251,53 @@ def test_setup_without_a_compiler_says_how_to_get_one(project):
     assert status == 1
     assert "no C++ compiler: no-such-compiler not found. Install it" in complaints
     assert "Traceback" not in complaints
+
+
+# The versions of TensorFlow.
+
+ENVIRONMENTS = re.findall(
+    r'"(tf\d+)": \("(tf[\d.]+)", "([\d.]+)"\)', (ROOT / "noxfile.py").read_text()
+)
+VERSION_QUESTIONS = {
+    "*.py": r"__version__\s*([<>=!]=|[<>.\[])|tf\.version\b|\btf\.VERSION\b|hasattr\(tf\b",
+    "*.h": r"TF_(MAJOR|MINOR|PATCH)_VERSION|TF_AT_LEAST|TF_GRAPH_DEF_VERSION",
+    "*.cc": r"TF_(MAJOR|MINOR|PATCH)_VERSION|TF_AT_LEAST|TF_GRAPH_DEF_VERSION",
+}
+
+
+@pytest.mark.parametrize("folder", ["npu_precision", "cc", "graph_passes"])
+def test_only_the_compat_files_ask_for_the_version_of_tensorflow(folder):
+    asking = {
+        path.name
+        for pattern, question in VERSION_QUESTIONS.items()
+        for path in (ROOT / folder).glob(pattern)
+        if re.search(question, path.read_text())
+    }
+    allowed = {"npu_precision": {"_tf_compat.py"}, "cc": {"tf_compat.h"}}
+    assert asking == allowed.get(folder, set())
+
+
+def locked(requirements):
+    lines = (ROOT / "requirements" / f"{requirements}.lock").read_text().splitlines()
+    pins = (line.lower().replace("_", "-") for line in lines if not line.startswith("#"))
+    return dict(pin.split("==") for pin in pins)
+
+
+@pytest.mark.parametrize(("session", "requirements", "python"), ENVIRONMENTS)
+def test_every_environment_is_locked_to_what_it_asks_for(session, requirements, python):
+    versions = locked(requirements)
+    wanted = (ROOT / "requirements" / f"{requirements}.in").read_text().splitlines()
+    for line in filter(None, (line.partition("#")[0].strip() for line in wanted)):
+        name, equals, version = re.fullmatch(r"([\w-]+)(==)?(.*)", line).groups()
+        assert name in versions, "run `make lock`"
+        assert not equals or versions[name] == version, "run `make lock`"
+
+
+def test_the_environments_are_both_ends_of_the_range_and_the_last_with_estimator():
+    assert [requirements for _, requirements, _ in ENVIRONMENTS] == ["tf1.15", "tf2.15", "tf2.21"]
+    (first, last) = re.search(
+        r'"tensorflow>=([\d.]+),<([\d.]+)"', (ROOT / "pyproject.toml").read_text()
+    ).groups()
+    assert locked("tf1.15")["tensorflow"].startswith(f"{first}.")
+    major, minor, _ = locked("tf2.21")["tensorflow-cpu"].split(".")
+    assert last == f"{major}.{int(minor) + 1}"

@@ -7,7 +7,10 @@ import re
 
 import pytest
 import tensorflow as tf
-from tensorflow.python.framework import kernels, op_def_registry
+from tensorflow.python.framework import kernels
+from tf_versions import needs_every_listed_op
+
+from npu_precision._tf_compat import op_definition
 
 CONFIGS = pathlib.Path(__file__).resolve().parent.parent / "configs"
 LISTS = {"true": "white", "false": "black", None: "gray"}
@@ -54,10 +57,10 @@ def restrictions(entry):
 
 def tensorflow_ops(name):
     """The TensorFlow op types that an entry named `name` speaks of."""
-    return {op for op in [name, *IR_NAMES.get(name, [])] if op_def_registry.get(op)}
+    return {op for op in [name, *IR_NAMES.get(name, [])] if op_definition(op)}
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None)
 def resolve(folder):
     """TensorFlow op type -> entry; an op's own name wins over an Ascend name that stands for it."""
     own, mapped = {}, {}
@@ -97,15 +100,14 @@ def test_entries_are_well_formed(file):
                 assert tf.as_dtype(name), f"{op}: unknown dtype {name}"
 
 
+@needs_every_listed_op
 @each_file
 def test_every_op_is_known_to_tensorflow_or_to_ascend(file):
     names = load(CONFIGS / file)
-    unknown = [op for op in names if not op_def_registry.get(op) and op not in IR_NAMES]
+    unknown = [op for op in names if not op_definition(op) and op not in IR_NAMES]
     assert not unknown
     if file.startswith("host"):
-        assert not [op for op in names if not op_def_registry.get(op)], (
-            "stock TensorFlow has no IR names"
-        )
+        assert not [op for op in names if not op_definition(op)], "stock TensorFlow has no IR names"
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -133,7 +135,7 @@ def test_restrictions_name_arguments_that_can_have_the_dtype(op, entry):
     for tf_op in tensorflow_ops(op):
         if tf_op != op and any(tf_op == name for _, name, _ in ENTRIES):
             continue  # That op has an entry of its own, which wins.
-        op_def = op_def_registry.get(tf_op)
+        op_def = op_definition(tf_op)
         for side, index, dtypes in restrictions(entry):
             arity = len(op_def.input_arg if side == "input" else op_def.output_arg)
             assert index < arity, f"{tf_op} has {arity} {side}s"
@@ -156,6 +158,7 @@ def low_kernel_devices(op):
     return devices
 
 
+@needs_every_listed_op
 @pytest.mark.parametrize(
     "op", sorted(op for op, found in resolve("host").items() if list_of(found[0]) == "white")
 )
@@ -168,7 +171,7 @@ def test_white_ops_have_a_low_kernel_to_run_on(op):
 )
 @pytest.mark.parametrize("target", ["host", "ascend910"])
 def test_batch_norm_keeps_its_statistics_in_float32(target, op):
-    op_def = op_def_registry.get(op)
+    op_def = op_definition(op)
     restricted = set()
     for side, index, dtypes in restrictions(resolved_entry(target, op)):
         attributes, _ = type_attributes(op_def, side, index)
@@ -216,7 +219,7 @@ def test_device_folders_hold_real_differences_only(device):
     ],
 )
 def test_ops_that_must_keep_their_dtype_are_on_no_list(op, why):
-    assert op_def_registry.get(op)
+    assert op_definition(op)
     for folder in FOLDERS:
         assert op not in resolve(folder), why
 
@@ -280,7 +283,7 @@ def test_ascend910_lists_as_published(op, expected):
 
 def supported(op):
     """Type attribute -> dtype names that ascend910 has kernels for, where it says so."""
-    op_def = op_def_registry.get(op)
+    op_def = op_definition(op)
     found = {}
     for side, index, dtypes in restrictions(resolved_entry("ascend910", op)):
         for attribute in type_attributes(op_def, side, index)[0]:
@@ -329,7 +332,7 @@ def test_every_matrix_op_of_ascend910_restricts_all_its_floats():
     for op, found in resolve("ascend910").items():
         if list_of(found[0]) != "white":
             continue
-        op_def = op_def_registry.get(op)
+        op_def = op_definition(op)
         for side, args in (("input", op_def.input_arg), ("output", op_def.output_arg)):
             restricted = {
                 i for s, i, dtypes in restrictions(found[0]) if s == side and dtypes == ["float16"]
@@ -338,11 +341,12 @@ def test_every_matrix_op_of_ascend910_restricts_all_its_floats():
             assert restricted == floats, f"{op}: {side}s"
 
 
+@needs_every_listed_op
 def test_ir_names_stand_for_ops_that_exist():
     for name, ops in IR_NAMES.items():
-        assert all(op_def_registry.get(op) for op in ops), name
+        assert all(op_definition(op) for op in ops), name
         assert len(ops) == len(set(ops)), name
-        if op_def_registry.get(name):
+        if op_definition(name):
             assert ops[0] == name, "a name that is a TensorFlow op type means that op first"
 
 

@@ -3,6 +3,7 @@
 import pytest
 from check_rewrite import UNCHANGED, check_rewrite
 from node_dtypes import dtype_name, output_dtypes
+from strict_zip import strict_zip
 
 import npu_precision
 
@@ -54,8 +55,8 @@ def test_the_table_of_modes(row):
     result = check_rewrite(GRAPH, None, **mode_options(row[0]))
     nodes = {node.name: node for node in result.graph.node}
     got = [SHORT[dtype_name(output_dtypes(nodes[name])[0])] for name in COLUMNS[1:-1]]
-    assert dict(zip(COLUMNS, [row[0], *got, str(len(result.ledger.casts))], strict=True)) == dict(
-        zip(COLUMNS, row, strict=True)
+    assert dict(strict_zip(COLUMNS, [row[0], *got, str(len(result.ledger.casts))])) == dict(
+        strict_zip(COLUMNS, row)
     )
 
 

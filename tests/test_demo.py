@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from strict_zip import strict_zip
 
 from npu_precision import Ledger
 
@@ -59,7 +60,7 @@ def training_ledgers(out, printed):
     assert [pathlib.Path(file).relative_to(out).parts[0] for file in files] == [*MODES.values()]
     return {
         mode: Ledger.from_json(pathlib.Path(file).read_text())
-        for mode, file in zip(MODES, files, strict=True)
+        for mode, file in strict_zip(MODES, files)
     }
 
 

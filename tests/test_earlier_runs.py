@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from text_graph import read_graph
+from tf_versions import needs_onednn
 
 import npu_precision
 
@@ -104,7 +105,7 @@ def test_a_reference_is_read_after_what_its_reader_waits_for():
     assert seen == list(range(1, 21))
 
 
-@pytest.mark.parametrize("attributes", ["NCHW", "dilated"])
+@pytest.mark.parametrize("attributes", ["NCHW", pytest.param("dilated", marks=needs_onednn)])
 def test_convolutions_whose_float16_kernel_would_fail_on_a_cpu_stay_float32(attributes):
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [2, 8, 8, 8], name="x")

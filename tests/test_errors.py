@@ -14,6 +14,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context
+from tf_versions import needs_estimator, needs_function_attributes
 
 import npu_precision
 from npu_precision import PrecisionOptions, npu_config_proto, rewrite_graph_def
@@ -212,13 +213,13 @@ def run_estimator(entry):
         loss = tf.reduce_mean(convolution(features) * tf1.get_variable("scale", []))
         step = tf1.train.get_global_step()
         train_op = tf1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+        return tf1.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     def input_fn():
         return tf.data.Dataset.from_tensors((IMAGE, IMAGE))
 
-    run_config = tf.estimator.RunConfig(session_config=config)
-    tf.estimator.Estimator(model_fn, config=run_config).train(input_fn, max_steps=1)
+    run_config = tf1.estimator.RunConfig(session_config=config)
+    tf1.estimator.Estimator(model_fn, config=run_config).train(input_fn, max_steps=1)
 
 
 def run_function(entry):
@@ -232,7 +233,9 @@ def run_function(entry):
         ctx.function_call_options = None
 
 
-@pytest.mark.parametrize("run", [run_session, run_estimator, run_function])
+@pytest.mark.parametrize(
+    "run", [run_session, pytest.param(run_estimator, marks=needs_estimator), run_function]
+)
 @pytest.mark.parametrize("entry_and_message", [*CASES, *GRAPH_CASES], indirect=True)
 def test_every_user_error_fails_the_run(entry_and_message, run):
     entry, message = entry_and_message
@@ -275,8 +278,8 @@ OPTIONS = {
         PrecisionOptions,
         npu_precision.npu_config_proto,
         npu_precision.npu_graph_options,
-        npu_precision.NPURunConfig,
-        npu_precision.npu_run_config_init,
+        pytest.param(npu_precision.NPURunConfig, marks=needs_estimator),
+        pytest.param(npu_precision.npu_run_config_init, marks=needs_estimator),
         npu_precision.enable,
         npu_precision.autocast,
     ],
@@ -312,6 +315,7 @@ def test_an_error_inside_a_function_that_is_called_is_raised_offline_too():
         )
 
 
+@needs_function_attributes
 def test_a_function_that_is_not_inlined_does_not_hide_an_error():
     @tf.function(experimental_attributes={"_noinline": True})
     def body(x):
@@ -323,10 +327,8 @@ def test_a_function_that_is_not_inlined_does_not_hide_an_error():
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, IMAGE.shape)
         y = convolution(body(x))
-    with (
-        tf1.Session(graph=graph, config=config) as session,
-        pytest.raises(tf.errors.InvalidArgumentError, match="did you mean 'allow_mix_precision'"),
-    ):
+    mean = pytest.raises(tf.errors.InvalidArgumentError, match="did you mean 'allow_mix_precision'")
+    with tf1.Session(graph=graph, config=config) as session, mean:
         session.run(y, {x: IMAGE})
 
 

@@ -6,11 +6,13 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_versions import needs_estimator
 
 import npu_precision
 from npu_precision import NPUEstimator, NPUEstimatorSpec, NPURunConfig, _library, npu_config_proto
 
 tf1 = tf.compat.v1
+pytestmark = needs_estimator
 
 ESTIMATOR_SCRIPT = """\
 import sys
@@ -97,7 +99,7 @@ def test_the_documented_estimator_script_runs_in_mixed_precision(
     assert decisions["Relu"] == {("kept", "black")}
 
     # What is exported is the model, not what the optimizer made of it: plain float32.
-    exported = tf.saved_model.load(printed["export"])
+    exported = tf.compat.v2.saved_model.load(printed["export"])
     serve = exported.signatures["serving_default"]
     assert serve(tf.zeros([1, 4]))["probabilities"].dtype == tf.float32
     ops = {op.type for op in serve.graph.get_operations()}

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_versions import needs_function_attributes
 
 import npu_precision
 from npu_precision import PrecisionOptions
@@ -81,6 +82,7 @@ def test_a_function_called_by_a_function_is_reached(product, is_lowered):
     assert not is_lowered(outer)
 
 
+@needs_function_attributes
 def test_a_function_that_is_not_inlined_keeps_what_was_in_force_at_tracing(weights, is_lowered):
     @tf.function(experimental_attributes={"_noinline": True})
     def inner(x):

@@ -10,12 +10,14 @@ import pytest
 import tensorflow as tf
 from check_rewrite import UNCHANGED, check_rewrite, run
 from tensorflow.core.protobuf import rewriter_config_pb2
-from tensorflow.python.framework import op_def_registry
 from text_graph import random_values, read_graph
+from tf_versions import need_kernels, needs_kernels
 
 import npu_precision
+from npu_precision._tf_compat import op_definition
 
 tf1 = tf.compat.v1
+needs_fused_bfloat16 = needs_kernels("bfloat16", "_FusedConv2D", "_FusedMatMul")
 BF16 = {"mode": "allow_mix_precision_bf16"}
 CONV = "strides=[1, 1, 1, 1], padding=SAME"
 
@@ -43,6 +45,7 @@ DENSE = """
     """
 
 
+@needs_fused_bfloat16
 def test_parts_that_are_all_lowered_stay_one_node():
     result = check_rewrite(
         DENSE,
@@ -56,6 +59,7 @@ def test_parts_that_are_all_lowered_stay_one_node():
     assert result.reasons["tanh"] == ("lowered", "white_list", "")
 
 
+@needs_fused_bfloat16
 def test_parts_are_written_out_where_the_fused_op_has_no_kernel():
     check_rewrite(
         DENSE,
@@ -85,6 +89,7 @@ def test_control_inputs_are_waited_for_before_the_first_part():
     assert result.reasons["relu"] == ("lowered", "gray_follows_lowered", "relu/npu_part_1")
 
 
+@needs_fused_bfloat16
 def test_parts_are_written_out_where_they_differ(mixlist):
     check_rewrite(
         f"""
@@ -117,6 +122,7 @@ def test_parts_that_are_all_kept_stay_one_node(mixlist, entry):
     )
 
 
+@needs_fused_bfloat16
 def test_the_parts_carry_what_the_fused_op_was_told():
     check_rewrite(
         f"""
@@ -145,7 +151,7 @@ def test_every_part_has_all_attributes_of_its_op():
         **BF16,
     )
     for node in result.graph.node:
-        for attribute in op_def_registry.get(node.op).attr:
+        for attribute in op_definition(node.op).attr:
             assert attribute.name in node.attr, f"{node.name} ({node.op}) has no {attribute.name}"
 
 
@@ -153,6 +159,7 @@ def test_every_part_has_all_attributes_of_its_op():
     ("mode", "low"), [("allow_mix_precision", "float16"), ("allow_mix_precision_bf16", "bfloat16")]
 )
 def test_a_batch_norm_fused_into_a_convolution_keeps_its_statistics(mode, low):
+    need_kernels(low, "Conv2D", "FusedBatchNormV3")
     """The fused op has one dtype for image and statistics, so it is always written out."""
     check_rewrite(
         f"""
@@ -170,6 +177,7 @@ def test_a_batch_norm_fused_into_a_convolution_keeps_its_statistics(mode, low):
     )
 
 
+@needs_fused_bfloat16
 def test_a_batch_norm_with_its_activation_is_lowered_whole_but_for_its_statistics():
     check_rewrite(
         f"""
@@ -210,6 +218,7 @@ def test_the_further_outputs_of_a_batch_norm_are_those_of_its_first_part():
     )
 
 
+@needs_fused_bfloat16
 def test_a_fused_depthwise_convolution():
     text = f"""
         {IMAGE}
@@ -238,6 +247,7 @@ def test_a_fused_depthwise_convolution():
     )
 
 
+@needs_fused_bfloat16
 def test_a_fused_op_without_op_types_of_its_own_is_decided_as_a_whole():
     """No op computes the exact Gelu, so there is nothing to write it as."""
     text = """
@@ -260,6 +270,7 @@ def test_a_fused_op_without_op_types_of_its_own_is_decided_as_a_whole():
     assert result.reasons["gelu"] == ("kept", "no_kernel", "")
 
 
+@needs_fused_bfloat16
 def test_a_fetched_fused_node_keeps_name_and_dtype():
     check_rewrite(
         DENSE,
@@ -300,6 +311,7 @@ def test_a_fetched_batch_norm_with_several_outputs_keeps_float32():
     assert result.reasons["norm"] == ("kept", "preserved_outputs", "")
 
 
+@needs_fused_bfloat16
 def test_cube_rounds_image_and_filter_of_a_fused_convolution_and_not_its_bias():
     check_rewrite(
         f"""
@@ -316,6 +328,7 @@ def test_cube_rounds_image_and_filter_of_a_fused_convolution_and_not_its_bias():
     )
 
 
+@needs_fused_bfloat16
 def test_force_fp32_raises_a_fused_product_whole():
     check_rewrite(
         """
@@ -333,6 +346,7 @@ def test_force_fp32_raises_a_fused_product_whole():
     )
 
 
+@needs_fused_bfloat16
 def test_gray_neighbours_hear_the_parts_and_not_the_fused_op(mixlist):
     """A black activation in a fused node keeps what follows, though its convolution is white."""
     check_rewrite(
@@ -354,6 +368,7 @@ def test_gray_neighbours_hear_the_parts_and_not_the_fused_op(mixlist):
     )
 
 
+@needs_fused_bfloat16
 def test_a_pattern_sees_only_the_last_name_of_a_fused_node_which_is_told(mixlist):
     result = check_rewrite(DENSE, None, modify_mixlist=mixlist(black=["node:tanh"]), **BF16)
     assert result.reasons["tanh"] == ("kept", "black_list", "")

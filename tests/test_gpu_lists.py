@@ -6,7 +6,9 @@ looked at anywhere. These tests check its structure only: nothing here is run.
 
 import pytest
 from check_rewrite import check_rewrite
+from tf_versions import needs_gpu_kernels
 
+pytestmark = needs_gpu_kernels
 GPU = "/device:GPU:0"
 CPU = "/device:CPU:0"
 

@@ -4,6 +4,7 @@ import os
 
 import pytest
 from check_rewrite import UNCHANGED, check_rewrite
+from tf_versions import needs_ops
 
 import npu_precision
 
@@ -143,6 +144,7 @@ def test_removing_from_a_list_what_is_not_on_it_is_told(mixlist):
     )
 
 
+@needs_ops("BatchMatMulV3")
 def test_a_name_of_ascend_stands_for_every_op_of_tensorflow_that_it_covers(mixlist):
     """Ascend's Add is TensorFlow's Add and AddV2; its BatchMatMul, all three versions."""
     result = check_rewrite(

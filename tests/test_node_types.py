@@ -3,6 +3,7 @@
 import pytest
 from check_rewrite import UNCHANGED, check_rewrite
 from text_graph import read_graph
+from tf_versions import need_kernels, needs_ops
 
 
 @pytest.mark.parametrize("version", ["V2", "V3"])
@@ -10,6 +11,7 @@ from text_graph import read_graph
     ("mode", "low"), [("allow_mix_precision", "float16"), ("allow_mix_precision_bf16", "bfloat16")]
 )
 def test_the_image_of_a_batch_norm_is_lowered_and_its_statistics_are_not(version, mode, low):
+    need_kernels(low, "Conv2D", f"FusedBatchNorm{version}")
     check_rewrite(
         f"""
         x = Placeholder(shape=2x4x4x2)
@@ -174,6 +176,7 @@ def test_batch_mat_mul(op):
     )
 
 
+@needs_ops("BatchMatMulV3")
 def test_types_that_only_change_together_do():
     """These ops have kernels for one dtype in all places, and on CPU for no float16."""
     products = """

@@ -7,6 +7,7 @@ import numeric_models
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_versions import need_kernels
 
 import npu_precision
 from npu_precision.npu_init import RewriterConfig
@@ -56,7 +57,7 @@ def is_matrix_op(op):
 
 @pytest.fixture(scope="module")
 def float32_logits():
-    @functools.cache
+    @functools.lru_cache(maxsize=None)
     def logits(name):
         with running(name, tf1.ConfigProto()) as (session, model, feeds):
             return np.stack([session.run(model.logits, feed) for feed in feeds])
@@ -71,6 +72,7 @@ def test_logits_agree_and_matrix_ops_ran_in_the_low_type(
     name, mode, way, float32_logits, executed_nodes, ledgers, tmp_path
 ):
     low, unit = LOW_TYPES[mode]
+    need_kernels(low.name, "MatMul", "Conv2D")
     with running(name, way(mode, tmp_path)) as (session, model, feeds):
         logits = np.stack([session.run(model.logits, feed) for feed in feeds])
         nodes = executed_nodes(session, model.logits, feeds[0]).values()

@@ -1,5 +1,7 @@
 """Training in mixed precision: the loss follows float32's, and variables stay float32."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 
@@ -7,6 +9,7 @@ import numeric_models
 import numpy as np
 import pytest
 import tensorflow as tf
+from strict_zip import strict_zip
 
 import npu_precision
 
@@ -73,12 +76,12 @@ def train(
         if save is not None:
             saver.save(session, save)
         names = [variable.op.name for variable in variables]
-        return Training(np.array(losses), dict(zip(names, values, strict=True)))
+        return Training(np.array(losses), dict(strict_zip(names, values)))
 
 
 @pytest.fixture(scope="module")
 def float32_losses():
-    @functools.cache
+    @functools.lru_cache(maxsize=None)
     def losses(name, optimizer):
         return train(name, optimizer, "float32").losses
 

@@ -11,6 +11,7 @@ from error_bounds import ErrorBounds
 from error_rules import INF, UNIT
 from random_graphs import random_graph
 from rewritten_graph import LOW, RewrittenGraph, canonical
+from strict_zip import strict_zip
 
 import npu_precision
 from npu_precision.npu_init import RewriterConfig
@@ -99,7 +100,7 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
         values = graph.run()
         offline, _ = graph.rewrite(npu_precision.PrecisionOptions(mode, fold_constants=False))
         bounds = ErrorBounds(graph, values, RewrittenGraph(graph.graph_def, offline))
-        for fetch, value in zip(graph.fetches, found, strict=True):
+        for fetch, value in strict_zip(graph.fetches, found):
             expected = np.asarray(values[fetch])
             assert np.asarray(value).dtype == expected.dtype, (seed, fetch)
             if bounds[fetch] < INF:

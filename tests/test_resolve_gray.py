@@ -533,7 +533,7 @@ def test_two_loop_variables_decide_apart():
             sum_merge = Merge(sum_enter, sum_next)""",
             """sum_switch = Switch(sum_merge, cond)
             turn = MatMul(switch:1, switch:1)
-            black = Exp(turn)
+            black = Softmax(turn)
             sum = AddV2(sum_switch:1, black)
             sum_next = NextIteration(sum)
             sum_exit = Exit(sum_switch)""",
@@ -547,7 +547,7 @@ def test_two_loop_variables_decide_apart():
         switch = Switch[float16](merge, cond)
         sum_switch = Switch[float32](sum_merge, cond)
         turn = MatMul[float16](switch:1, switch:1)
-        black = Exp[float32](turn/npu_cast_0_float32)
+        black = Softmax[float32](turn/npu_cast_0_float32)
         sum = AddV2[float32](sum_switch:1, black)
         sum_next = NextIteration[float32](sum)
         sum_exit = Exit[float32](sum_switch)

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
+from strict_zip import strict_zip
 from tensorflow.core.protobuf import saved_model_pb2
+from tf_versions import needs_saved_custom_gradients
 
 from npu_precision import PrecisionOptions, convert_saved_model
 
@@ -50,7 +52,7 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tf2")
     (folder / "vocabulary.txt").write_text("a\nb\nc\n")
     model = Model(str(folder / "vocabulary.txt"))
-    tf.saved_model.save(model, folder / "model", signatures=model.serve)
+    tf.saved_model.save(model, str(folder / "model"), signatures=model.serve)
     (folder / "model" / "assets.extra").mkdir()
     (folder / "model" / "assets.extra" / "note.txt").write_text("of the user")
     return folder / "model"
@@ -76,7 +78,8 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-before, after = (tf.saved_model.load(path) for path in sys.argv[1:3])
+tf.compat.v1.enable_v2_behavior()
+before, after = (tf.compat.v2.saved_model.load(path) for path in sys.argv[1:3])
 words = tf.constant(["a", "c", "b", "not in the vocabulary"])
 x = tf.constant(np.random.default_rng(1).normal(size=[2, 256]).astype(np.float32))
 calls = {
@@ -88,9 +91,16 @@ for name, call in calls.items():
     exact, lowered = call(before), call(after)
     assert lowered.dtype == tf.float32
     print(name, float(tf.norm(lowered - exact) / tf.norm(exact)))
-with tf.GradientTape() as tape:
-    loss = tf.reduce_sum(after.serve(words)["hidden"])
-print("gradient", tape.gradient(loss, after.weights).dtype.name)
+def gradient(model):
+    try:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model.serve(words)["hidden"])
+        return tape.gradient(loss, model.weights).dtype.name
+    except LookupError:
+        return "missing"  # TensorFlow 1.15 has none of a While that was loaded.
+
+
+print("gradient", gradient(before) + "-" + gradient(after))
 
 exact = calls["signature"](before).numpy()
 with tf.compat.v1.Session(graph=tf.Graph()) as session:
@@ -108,12 +118,12 @@ def test_the_result_loads_and_runs_on_plain_tensorflow(saved, converted, run_pyt
     printed = dict(line.split() for line in process.stdout.splitlines())
     for call in ("signature", "method", "other", "tf1"):
         assert 1e-4 < float(printed[call]) < 2e-2
-    assert printed["gradient"] == "float32"
+    assert printed["gradient"] in ("float32-float32", "missing-missing")
 
 
 def test_every_file_but_the_graph_is_copied_byte_for_byte(saved, converted):
     # The fingerprint is a hash of the graph as it was.
-    assert files(saved) - files(converted[0]) == {"fingerprint.pb"}
+    assert files(saved) - files(converted[0]) == files(saved) & {"fingerprint.pb"}
     assert files(converted[0]) <= files(saved)
     for name in files(converted[0]) - {"saved_model.pb"}:
         assert filecmp.cmp(saved / name, converted[0] / name, shallow=False), name
@@ -126,10 +136,10 @@ def test_signatures_functions_and_object_graph_keep_their_names_and_types(saved,
     assert after.saver_def == before.saver_def
     assert after.asset_file_def == before.asset_file_def
     functions = [
-        [(function.signature, function.attr, function.arg_attr) for function in library.function]
+        [(f.signature, dict(f.attr), dict(f.arg_attr)) for f in library.function]
         for library in (before.graph_def.library, after.graph_def.library)
     ]
-    assert str(functions[0]) == str(functions[1])
+    assert functions[0] == functions[1]
     listed = {op.name for op in after.meta_info_def.stripped_op_list.op}
     assert listed >= {node.op for f in after.graph_def.library.function for node in f.node_def}
 
@@ -205,7 +215,7 @@ def test_every_meta_graph_of_a_tf1_model_is_kept_and_converted(saved_by_tf1, tmp
     assert [ledger.graph for ledger in ledgers] == ["serve", "serve_ref"]
     assert all(ledger.total("lowered") == 3 for ledger in ledgers)
     before, after = read(saved_by_tf1), read(tmp_path / "new")
-    for old, new in zip(before.meta_graphs, after.meta_graphs, strict=True):
+    for old, new in strict_zip(before.meta_graphs, after.meta_graphs):
         assert new.signature_def == old.signature_def
         assert new.collection_def == old.collection_def
         assert new.meta_info_def.tags == old.meta_info_def.tags
@@ -235,21 +245,22 @@ def test_only_the_meta_graph_with_the_tags_is_converted(saved_by_tf1, tmp_path):
 def test_a_keras_model_is_converted(tmp_path):
     model = tf.keras.Sequential(
         [
-            tf.keras.layers.Conv2D(8, 3, activation="swish", input_shape=[8, 8, 3]),
+            tf.keras.layers.Conv2D(8, 3, activation=tf.nn.swish, input_shape=[8, 8, 3]),
             tf.keras.layers.BatchNormalization(),
             tf.keras.layers.Flatten(),
             tf.keras.layers.Dense(4, activation="softmax"),
         ]
     )
-    model.save(tmp_path / "keras", save_format="tf")
+    tf.saved_model.save(model, str(tmp_path / "keras"))
     (ledger,) = convert_saved_model(tmp_path / "keras", tmp_path / "new", MIXED)
     assert ledger.total("lowered") > 0
     x = np.random.default_rng(0).normal(size=[2, 8, 8, 3]).astype(np.float32)
-    loaded = tf.saved_model.load(tmp_path / "new")
+    loaded = tf.compat.v2.saved_model.load(str(tmp_path / "new"))
     lowered = loaded.signatures["serving_default"](tf.constant(x))
     assert next(iter(lowered.values())).numpy() == pytest.approx(model(x).numpy(), abs=2e-2)
 
 
+@needs_saved_custom_gradients
 def test_a_lowered_custom_gradient_fails_loudly_rather_than_lying(tmp_path):
     @tf.custom_gradient
     def square(x):
@@ -257,9 +268,9 @@ def test_a_lowered_custom_gradient_fails_loudly_rather_than_lying(tmp_path):
 
     module = tf.Module()
     module.square = tf.function(square, input_signature=[tf.TensorSpec([2, 2])])
-    tf.saved_model.save(module, tmp_path / "model")
+    tf.saved_model.save(module, str(tmp_path / "model"))
     convert_saved_model(tmp_path / "model", tmp_path / "new", MIXED)
-    loaded = tf.saved_model.load(tmp_path / "new")
+    loaded = tf.compat.v2.saved_model.load(str(tmp_path / "new"))
     x = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
     assert loaded.square(x).numpy().tolist() == [[7.0, 10.0], [15.0, 22.0]]
     with tf.GradientTape() as tape:

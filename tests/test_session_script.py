@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
+from tf_versions import needs_keras_2, needs_kernels
 
 import npu_precision
 from npu_precision import PrecisionOptions, npu_config_proto
@@ -79,6 +80,7 @@ def fused_in(nodes, dtype):
     ]
 
 
+@needs_kernels("bfloat16", "_FusedMatMul")
 def test_lowered_ops_still_fuse_with_bias_and_activation(executed_nodes):
     with dense_session(npu_config_proto(precision_mode="allow_mix_precision_bf16")) as session:
         nodes = executed_nodes(session, "relu:0", {"x:0": np.ones([4, 8], np.float32)})
@@ -264,7 +266,7 @@ close_session(npu_keras_sess)
 """
 
 
-@pytest.mark.parametrize("mode", ["graph", "eager"])
+@pytest.mark.parametrize("mode", [pytest.param("graph", marks=needs_keras_2), "eager"])
 def test_keras_runs_under_set_keras_session_npu_config(run_python, ledgers, tmp_path, mode):
     process = run_python(KERAS_SCRIPT, mode, tmp_path / "reports")
     assert process.stdout.splitlines()[-1] == "float32"
@@ -281,6 +283,7 @@ KEEP_DTYPE_SCRIPT = """\
 import tensorflow as tf
 import npu_precision
 
+tf.compat.v1.enable_control_flow_v2()
 with tf.Graph().as_default():
     with npu_precision.keep_dtype_scope():
         tf.cond(tf.constant(True), lambda: tf.constant(1.0), lambda: tf.constant(2.0), name="if")

@@ -23,7 +23,8 @@ import numpy as np
 import tensorflow as tf
 from node_dtypes import any_float, attribute_value, dtype_name, output_dtypes, type_attributes
 from tensorflow.core.framework import attr_value_pb2, graph_pb2
-from tensorflow.python.framework import op_def_registry
+
+from npu_precision._tf_compat import op_definition
 
 _LINE = re.compile(
     r"(?P<name>\S+) = (?P<op>\w+)(\[(?P<dtypes>[\w,]*)\])?"
@@ -85,7 +86,7 @@ def _read_node(line, node, outputs):
     match = _LINE.fullmatch(line)
     assert match, f"not a line of a text graph: {line!r}"
     node.name, node.op, node.device = match["name"], match["op"], match["device"] or ""
-    definition = op_def_registry.get(node.op)
+    definition = op_definition(node.op)
     assert definition, f"TensorFlow has no op {node.op!r}: {line!r}"
     given = {}
     for argument in filter(None, _COMMA.split(match["arguments"] or "")):
@@ -185,7 +186,7 @@ def _dtype_of(tensor, outputs):
 
 def _write_node(node):
     shown, types = [], type_attributes(node)
-    for attribute in op_def_registry.get(node.op).attr:
+    for attribute in op_definition(node.op).attr:
         dtypes = types.get(attribute.name, [])
         is_default = attribute_value(node, attribute) == attribute.default_value
         if not attribute.HasField("default_value") or (any_float(dtypes) and not is_default):

@@ -2,6 +2,7 @@
 
 import numpy as np
 from graph_builder import BOOL, F32, F64, I32, I64, result
+from strict_zip import strict_zip
 
 from random_ops.common import fit, hull, registrar
 
@@ -95,16 +96,14 @@ def unpack(b):
 
 def part_of(b, x):
     begin = [b.random.randrange(dim) for dim in x.shape]
-    return begin, [
-        b.random.randint(first + 1, dim) for first, dim in zip(begin, x.shape, strict=True)
-    ]
+    return begin, [b.random.randint(first + 1, dim) for first, dim in strict_zip(begin, x.shape)]
 
 
 @maker
 def slices(b):
     x = b.pick_rank(1, 2, 3, 4)
     begin, end = part_of(b, x)
-    size = [last - first for first, last in zip(begin, end, strict=True)]
+    size = [last - first for first, last in strict_zip(begin, end)]
     made = x.like(shape=tuple(size))
     if b.chance(0.5):
         inputs = [x, b.const(begin, np.int32), b.const(size, np.int32)]
@@ -119,7 +118,7 @@ def pad(b):
     x = b.pick_rank(1, 2, 3, 4)
     op = b.random.choice(["Pad", "PadV2", "MirrorPad"])
     paddings = [[b.random.randrange(min(dim, 2)), 0] for dim in x.shape]
-    shape = tuple(dim + sum(padding) for dim, padding in zip(x.shape, paddings, strict=True))
+    shape = tuple(dim + sum(padding) for dim, padding in strict_zip(x.shape, paddings))
     made = x.like(shape=shape, low=min(x.low, 0), high=max(x.high, 0))
     inputs, attrs = [x, b.const(paddings, np.int32)], {"T": F32, "Tpaddings": I32}
     if op == "PadV2":
@@ -133,7 +132,7 @@ def pad(b):
 def tile(b):
     x = b.pick_rank(1, 2, 3)
     multiples = [b.random.choice([1, 1, 2]) for _ in x.shape]
-    shape = tuple(dim * times for dim, times in zip(x.shape, multiples, strict=True))
+    shape = tuple(dim * times for dim, times in strict_zip(x.shape, multiples))
     inputs = [x, b.const(multiples, np.int32)]
     b.add("Tile", inputs, x.like(shape=shape), T=F32, Tmultiples=I32)
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from graph_builder import BF16, BOOL, F16, F32, F64, I32, LIMIT, UnfitError, result
+from strict_zip import strict_zip
 
 from random_ops.common import around_zero, fit, hull, registrar
 from random_ops.elementwise import BINARY, UNARY
@@ -62,7 +63,7 @@ def branch(b):
     taken = b.add("Switch", [x, predicate], x.like(), x.like(), readable=0, T=F32)
     ends = [
         b.add(op, [end], end.like(low=-x.bound, high=x.bound), readable=0, T=F32)
-        for op, end in zip(["Relu", "Neg"], taken, strict=True)
+        for op, end in strict_zip(["Relu", "Neg"], taken)
     ]
     made = x.like(low=-x.bound, high=x.bound)
     b.add("Merge", ends, made, result(I32, (), 0, 1), N=2, T=F32)

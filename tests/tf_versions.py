@@ -1,0 +1,89 @@
+"""What not every TensorFlow has: the one place that says which tests a version cannot run.
+
+Marks and functions that skip a test, with a reason that pytest's summary shows. They ask TensorFlow
+for the ability, not for its version.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import kernels
+
+from npu_precision import _tf_compat, estimator
+
+
+def _needs(has, lacks):
+    return pytest.mark.skipif(not has, reason=f"TensorFlow {tf.__version__} {lacks}")
+
+
+def _registered(op, device_type, dtype=None):
+    number = dtype and tf.as_dtype(dtype).as_datatype_enum
+    return any(
+        kernel.device_type == device_type
+        # Without a constraint the kernel takes every type.
+        and (
+            dtype is None
+            or not kernel.constraint
+            or any(number in each.allowed_values.list.type for each in kernel.constraint)
+        )
+        for kernel in kernels.get_registered_kernels_for_op(op).kernel
+    )
+
+
+def need_kernels(dtype, *ops):
+    """Skips the test that calls it where an op has no CPU kernel for the dtype."""
+    lacking = [op for op in ops if not _registered(op, "CPU", dtype)]
+    if lacking:
+        pytest.skip(f"TensorFlow {tf.__version__} has no {dtype} kernel of {', '.join(lacking)}")
+
+
+def needs_kernels(dtype, *ops):
+    """A mark: need_kernels for a whole test."""
+    return _needs(
+        all(_registered(op, "CPU", dtype) for op in ops),
+        f"lacks a {dtype} kernel of {', '.join(ops)}",
+    )
+
+
+def needs_ops(*ops):
+    """A mark: TensorFlow knows the ops."""
+    return _needs(all(map(_tf_compat.op_definition, ops)), f"does not know {', '.join(ops)}")
+
+
+needs_every_listed_op = _needs(
+    _tf_compat.op_definition("BatchMatMulV3"),
+    "is older than some ops of the lists, which newer versions check",
+)
+needs_estimator = _needs(
+    not issubclass(estimator.NPUEstimator, _tf_compat.NoEstimator), "has no tf.estimator"
+)
+needs_keras_2 = _needs(
+    tf.keras.__version__.startswith("2."),
+    "has Keras 3, without tf.layers, sessions and SavedModels of its own",
+)
+needs_functions_by_default = _needs(
+    _tf_compat.tf1 is not tf, "runs a tf.function only after tf.enable_v2_behavior()"
+)
+needs_function_attributes = _needs(
+    "experimental_attributes" in inspect.signature(tf.function).parameters,
+    "has no way to say that a tf.function is not inlined",
+)
+needs_saved_custom_gradients = _needs(
+    _tf_compat.tf1 is not tf, "loses custom gradients when it saves a model"
+)
+needs_gpu_kernels = _needs(
+    _registered("MatMul", "GPU"), "comes without kernels for GPUs, whose lists this is about"
+)
+needs_onednn = _needs(
+    _registered("_MklConv2D", "CPU"), "comes without oneDNN, and so without these float32 kernels"
+)
+needs_ops_without_python = _needs(
+    _tf_compat.tf1 is not tf, "registers its ops in Python's extension, not for other programs"
+)
+needs_any_node_name = _needs(
+    _tf_compat.tf1 is not tf, "allows fewer characters in the names of nodes"
+)
+needs_3d_batch_norm = _needs(_tf_compat.tf1 is not tf, "has no fused batch norm of five dimensions")
