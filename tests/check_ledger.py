@@ -3,10 +3,8 @@
 import collections
 import re
 
-from node_dtypes import dtype_name, type_attributes
+from node_dtypes import attributes, dtype_name, type_attributes
 from text_graph import tensor_name
-
-from npu_precision._tf_compat import op_definition
 
 # What only the optimizer writes.
 MARK = "_npu_precision"
@@ -64,7 +62,7 @@ def behind_its_name(name, nodes, originals):
 
 def _dtypes(node):
     """The dtypes of a node by the ledger's names of type attributes: "T", "T[0]"."""
-    lists = {a.name for a in op_definition(node.op).attr if a.type == "list(type)"}
+    lists = {a.name for a in attributes(node) if a.type == "list(type)"}
     return {
         f"{name}[{index}]" if name in lists else name: dtype_name(dtype)
         for name, dtypes in type_attributes(node).items()

@@ -10,7 +10,8 @@ from check_ledger import CAST_MARK, MARK, behind_its_name, check_nodes, check_to
 from node_dtypes import type_attributes
 from strict_zip import strict_zip
 from tensorflow.core.framework import graph_pb2
-from text_graph import random_values, read_graph, text_lines, write_graph
+from text_functions import function_bodies, read_graph_with_functions, write_graph_with_functions
+from text_graph import random_values, text_lines
 
 import npu_precision
 
@@ -51,7 +52,7 @@ def check_rewrite(
     the ledger tells what happened; both graphs, run, give the same values and dtypes.
 
     Args:
-        graph: a text (see text_graph.py) or a GraphDef.
+        graph: a text (see text_graph.py, text_functions.py) or a GraphDef.
         expected: the text of the rewritten graph; UNCHANGED, to the byte; or None, where the test
             looks at the result itself.
         fetches: names of nodes; the last of the graph if not given.
@@ -61,35 +62,40 @@ def check_rewrite(
         **options: other fields of PrecisionOptions.
     """
     __tracebackhide__ = True
-    before = read_graph(graph) if isinstance(graph, str) else graph
+    before = read_graph_with_functions(graph) if isinstance(graph, str) else graph
     fetches = [before.node[-1].name] if fetches is None else list(fetches)
     options = {"precision_mode": mode, "fold_constants": False, **options}
 
     def rewrite(graph_def):
         return npu_precision.rewrite_graph_def(graph_def, fetches, **options)
 
+    def written(graph_def):
+        return write_graph_with_functions(graph_def, before)
+
     after, ledger = rewrite(before)
-    text = write_graph(after, before)
+    text = written(after)
     if expected == UNCHANGED:
-        assert_same_text(text, write_graph(before, before), "the rewritten graph")
+        assert_same_text(text, written(before), "the rewritten graph")
         assert to_bytes(after) == to_bytes(before)
     elif expected is not None:
         assert_same_text(text, expected, "the rewritten graph")
 
     assert to_bytes(rewrite(before)[0]) == to_bytes(after), "same input, other bytes"
     again, again_ledger = rewrite(after)
-    assert_same_text(write_graph(again, before), text, "after a second application")
+    assert_same_text(written(again), text, "after a second application")
     assert to_bytes(again) == to_bytes(after), "a second application changes something"
     turned, _ = rewrite(_reversed(before))
-    assert_same_text(write_graph(turned, before), text, "with the nodes in reverse order")
+    assert_same_text(written(turned), text, "with the nodes in reverse order")
 
-    check_totals(ledger, after)
-    check_totals(again_ledger, again)
-    # Folding takes constants out; the parts of a fused op are no nodes of the original.
-    if not (options["fold_constants"] or "/npu_part_" in text):
-        _check_only_dtypes_changed(before, after)
-        check_nodes(ledger, before, after)
-        check_nodes(again_ledger, before, again)
+    _check_signatures(before, after)
+    for graph_before, graph_after, told in _graphs(before, after, ledger, again_ledger):
+        for graph_ledger in told:
+            check_totals(graph_ledger, graph_after)
+        # Folding takes constants out; the parts of a fused op are no nodes of the original.
+        if not (options["fold_constants"] or "/npu_part_" in text):
+            _check_only_dtypes_changed(graph_before, graph_after)
+            for graph_ledger in told:
+                check_nodes(graph_ledger, graph_before, graph_after)
     if run:
         low = "bfloat16" if "bf" in (mode or options.get("precision_mode_v2") or "") else "float16"
         _check_values(before, after, fetches, init, TOLERANCE[low])
@@ -113,7 +119,25 @@ def _reversed(graph):
     turned.CopyFrom(graph)
     del turned.node[:]
     turned.node.extend(reversed(graph.node))
+    for function in turned.library.function:
+        nodes = list(reversed(function.node_def))
+        del function.node_def[:]
+        function.node_def.extend(nodes)
     return turned
+
+
+def _check_signatures(before, after):
+    for old, new in zip(before.library.function, after.library.function, strict=True):
+        assert new.signature == old.signature
+
+
+def _graphs(before, after, *ledgers):
+    """The graph itself and the body of each function: before, after, and their ledgers."""
+    yield before, after, ledgers
+    bodies, bodies_after = function_bodies(before), function_bodies(after)
+    by_name = [{function.graph: function for function in ledger.functions} for ledger in ledgers]
+    for name, body in bodies.items():
+        yield body, bodies_after[name], [functions[name] for functions in by_name]
 
 
 def _check_only_dtypes_changed(before, after):

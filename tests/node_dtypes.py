@@ -14,6 +14,12 @@ def any_float(dtypes):
     return any(tf.as_dtype(dtype).is_floating for dtype in dtypes)
 
 
+def attributes(node):
+    """The attributes of a node's OpDef; none of a function that is called by its name."""
+    definition = op_definition(node.op)
+    return definition.attr if definition else []
+
+
 def attribute_value(node, attribute):
     """A node's value of an attribute of its OpDef, which it may leave to the default."""
     return node.attr.get(attribute.name, attribute.default_value)
@@ -22,7 +28,7 @@ def attribute_value(node, attribute):
 def type_attributes(node):
     """Each type attribute of a node, in the OpDef's order, with its dtypes (one, or a list's)."""
     types = {}
-    for attribute in op_definition(node.op).attr:
+    for attribute in attributes(node):
         value = attribute_value(node, attribute)
         if attribute.type == "type":
             types[attribute.name] = [value.type]
@@ -32,9 +38,11 @@ def type_attributes(node):
 
 
 def output_dtypes(node):
-    """The dtype of each output of a node."""
+    """The dtype of each output of a node; of a function called by its name, none is known."""
     definition = op_definition(node.op)
-    values = {attribute.name: attribute_value(node, attribute) for attribute in definition.attr}
+    if definition is None:
+        return []
+    values = {attribute.name: attribute_value(node, attribute) for attribute in attributes(node)}
     dtypes = []
     for argument in definition.output_arg:
         if argument.type_list_attr:

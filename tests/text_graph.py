@@ -21,7 +21,14 @@ import zlib
 
 import numpy as np
 import tensorflow as tf
-from node_dtypes import any_float, attribute_value, dtype_name, output_dtypes, type_attributes
+from node_dtypes import (
+    any_float,
+    attribute_value,
+    attributes,
+    dtype_name,
+    output_dtypes,
+    type_attributes,
+)
 from tensorflow.core.framework import attr_value_pb2, graph_pb2
 
 from npu_precision._tf_compat import op_definition
@@ -34,13 +41,18 @@ _COMMA = re.compile(r",\s*(?![^\[]*\])")
 _STANDARD_CAST = re.compile(r"(?P<producer>.*)/npu_cast_(?P<port>\d+)_(?P<dtype>\w+)")
 
 
-def read_graph(text):
-    """The GraphDef of a text; comments start with #."""
+def read_graph(text, results=None):
+    """The GraphDef of a text; comments start with #.
+
+    Args:
+        text: the lines.
+        results: by name of a function that nodes call, the dtypes that it returns.
+    """
     graph = graph_pb2.GraphDef()
     graph.versions.producer = tf.version.GRAPH_DEF_VERSION
     outputs = {}
     for line in text_lines(text):
-        _read_node(line, graph.node.add(), outputs)
+        _read_node(line, graph.node.add(), outputs, results or {})
     return graph
 
 
@@ -82,7 +94,7 @@ def random_values(name, shape, dtype=tf.float32):
     return random.integers(0, 2, shape).astype(dtype.as_numpy_dtype)
 
 
-def _read_node(line, node, outputs):
+def _read_node(line, node, outputs, results):
     match = _LINE.fullmatch(line)
     assert match, f"not a line of a text graph: {line!r}"
     node.name, node.op, node.device = match["name"], match["op"], match["device"] or ""
@@ -102,7 +114,7 @@ def _read_node(line, node, outputs):
     kinds = {attribute.name: attribute.type for attribute in definition.attr}
     for key, value in given.items():
         node.attr[key].CopyFrom(_attr_value(kinds.get(key), value))
-    _infer_attributes(node, definition, outputs)
+    _infer_attributes(node, definition, outputs, results)
     outputs[node.name] = output_dtypes(node)
 
 
@@ -142,6 +154,11 @@ def _attr_value(kind, text):
         value.list.i.extend(ast.literal_eval(text))
     elif kind == "list(string)":
         value.list.s.extend(word.encode() for word in ast.literal_eval(text))
+    elif kind == "func":
+        value.func.name = text
+    elif kind == "list(func)":
+        for name in text.strip("[]").split(", "):
+            value.list.func.add(name=name)
     elif kind == "float":
         value.f = float(text)
     elif text in ("True", "False"):
@@ -153,7 +170,7 @@ def _attr_value(kind, text):
     return value
 
 
-def _infer_attributes(node, definition, outputs):
+def _infer_attributes(node, definition, outputs, results):
     """Sets the counts and types that follow from the inputs; an unknown type is float32."""
     data = [name for name in node.input if not name.startswith("^")]
     single = [not (arg.number_attr or arg.type_list_attr) for arg in definition.input_arg]
@@ -169,6 +186,8 @@ def _infer_attributes(node, definition, outputs):
         known = [dtype for dtype in dtypes if dtype is not None]
         if argument.type_attr and argument.type_attr not in node.attr and known:
             node.attr[argument.type_attr].type = known[0]
+    functions = [value.func.name for value in node.attr.values() if value.HasField("func")]
+    functions += [func.name for value in node.attr.values() for func in value.list.func]
     for attribute in definition.attr:
         if attribute.name in node.attr:
             continue
@@ -176,6 +195,8 @@ def _infer_attributes(node, definition, outputs):
             node.attr[attribute.name].CopyFrom(attribute.default_value)
         elif attribute.type == "type":
             node.attr[attribute.name].type = tf.float32.as_datatype_enum
+        elif attribute.type == "list(type)" and functions:
+            node.attr[attribute.name].list.type.extend(results[functions[0]])
 
 
 def _dtype_of(tensor, outputs):
@@ -186,7 +207,7 @@ def _dtype_of(tensor, outputs):
 
 def _write_node(node):
     shown, types = [], type_attributes(node)
-    for attribute in op_definition(node.op).attr:
+    for attribute in attributes(node):
         dtypes = types.get(attribute.name, [])
         is_default = attribute_value(node, attribute) == attribute.default_value
         if not attribute.HasField("default_value") or (any_float(dtypes) and not is_default):
@@ -199,7 +220,7 @@ def _write_node(node):
 
 
 def _is_source(node):
-    return node.op in ("Placeholder", "Const") and not node.input
+    return node.op in ("Placeholder", "Const", "_Arg") and not node.input
 
 
 def _has_floats(node):
@@ -211,10 +232,12 @@ def _is_standard_cast(node, nodes):
     if not match or node.op != "Cast" or match["producer"] not in nodes:
         return False
     producer, port = nodes[match["producer"]], int(match["port"])
+    dtypes = output_dtypes(producer)
     return (
-        list(node.input) == [producer.name + (f":{port}" if port else "")]
+        port < len(dtypes)
+        and list(node.input) == [producer.name + (f":{port}" if port else "")]
         and dtype_name(node.attr["DstT"].type) == match["dtype"]
-        and node.attr["SrcT"].type == output_dtypes(producer)[port]
+        and node.attr["SrcT"].type == dtypes[port]
         and node.device == producer.device
     )
 
