@@ -1,0 +1,45 @@
+"""Loops of TensorFlow 1 in the text form of graphs: the lines that every loop has."""
+
+from __future__ import annotations
+
+
+def counter(times, name="", frame="loop", inside=""):
+    """Counts to `times` in a frame; `<name>cond` says whether to go on.
+
+    Args:
+        times: how often the body runs.
+        name: what the names of the nodes begin with.
+        frame: the name of the loop's frame.
+        inside: a node of the outer loop's body, if there is one.
+    """
+    wait = f"^{inside}, " if inside else ""
+    return f"""
+        {name}zero = Const[int32]({wait}value=0)
+        {name}one = Const[int32]({wait}value=1)
+        {name}times = Const[int32]({wait}value={times})
+        {name}i_enter = Enter({name}zero, frame_name={frame})
+        {name}one_enter = Enter({name}one, frame_name={frame}, is_constant=True)
+        {name}times_enter = Enter({name}times, frame_name={frame}, is_constant=True)
+        {name}i = Merge({name}i_enter, {name}i_next)
+        {name}less = Less({name}i, {name}times_enter)
+        {name}cond = LoopCond({name}less)
+        {name}i_switch = Switch({name}i, {name}cond)
+        {name}i_add = AddV2({name}i_switch:1, {name}one_enter)
+        {name}i_next = NextIteration({name}i_add)
+        """
+
+
+def loop(start, body):
+    """x goes three times through `body`, which reads switch:1 and ends in `turn`."""
+    return f"""
+        x = Placeholder(shape=4x4)
+        {counter(3)}
+        {start}
+        enter = Enter(start, frame_name=loop)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
+        {body}
+        next = NextIteration(turn)
+        exit = Exit(switch)
+        end = Softmax(exit)
+        """
