@@ -8,10 +8,15 @@ StatefulPartitionedCall; of those that they do: a Defun that is not inlined.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import tensorflow as tf
-from check_rewrite import UNCHANGED, check_rewrite
+from check_rewrite import TOLERANCE, UNCHANGED, check_rewrite
 from tensorflow.python.framework import function as legacy_function
+from text_functions import read_graph_with_functions
+from text_graph import random_values
+
+import npu_precision
 
 tf1 = tf.compat.v1
 each_mode = pytest.mark.parametrize(
@@ -385,3 +390,40 @@ def test_a_defun_that_is_not_inlined():
             relu_0 = Relu[float16](product)
         """,
     )
+
+
+IN_A_SESSION = """
+    x = Placeholder(shape=4x4)
+    zero = Const[int32](value=0)
+    loop = While(zero, x, cond=less_than_three, body=step)
+    end = Relu(loop:1)
+    def less_than_three(n[int32], x) -> (less):
+        three = Const[int32](value=3)
+        less = Less(n, three)
+    def step(n[int32], x) -> (next, squashed):
+        one = Const[int32](value=1)
+        next = AddV2(n, one)
+        product = PartitionedCall(x, f=square)
+        squashed = Tanh(product)
+    def square(x) -> (product):
+        product = MatMul(x, x)
+    """
+
+
+def test_functions_that_a_session_does_not_inline_are_lowered(run_graph, ledgers, tmp_path):
+    """Its optimizers see each body as a graph of its own."""
+    graph = read_graph_with_functions(IN_A_SESSION)
+    feeds = {"x:0": random_values("x", [4, 4])}
+    config = npu_precision.npu_config_proto(
+        precision_mode="allow_mix_precision", report_dir=str(tmp_path), strict=True
+    )
+    want = run_graph(graph, "end:0", feeds)
+    got = run_graph(graph, "end:0", feeds, config)
+    assert 0 < np.abs(got - want).max() < TOLERANCE["float16"] * np.abs(want).max()
+    lowered = {
+        node.op
+        for ledger in ledgers(tmp_path)
+        for node in ledger.nodes
+        if node.decision == "lowered"
+    }
+    assert "MatMul" in lowered

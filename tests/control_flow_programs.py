@@ -1,0 +1,92 @@
+"""Small programs with loops and conditions, for both forms of TensorFlow's control flow.
+
+Each takes two matrices and is written with tf.while_loop and tf.cond only.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+def loop(x, w):
+    """Five times the same layer."""
+    return tf.while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, layer(y, w)), [0, x])[1]
+
+
+def layer(y, w):
+    return tf.tanh(tf.matmul(y, w))
+
+
+def cond(x, w):
+    """Takes the branch with the product if x has a positive sum."""
+    return tf.cond(tf.reduce_sum(x) > 0, lambda: layer(x, w), lambda: tf.exp(x))
+
+
+def loop_in_loop(x, w):
+    """Three times five layers with a black op behind them."""
+    return tf.while_loop(
+        lambda i, y: i < 3, lambda i, y: (i + 1, tf.nn.softmax(loop(y, w))), [0, x]
+    )[1]
+
+
+def cond_in_loop(x, w):
+    """Four iterations, of which two take the branch with the product."""
+
+    def step(i, y):
+        even = tf.equal(i % 2, 0)
+        return i + 1, tf.cond(even, lambda: tf.matmul(y, w), lambda: tf.nn.softmax(y))
+
+    return tf.while_loop(lambda i, y: i < 4, step, [0, x])[1]
+
+
+def loop_in_cond(x, w):
+    """The loop, if x has a positive sum."""
+    return tf.cond(tf.reduce_sum(x) > 0, lambda: loop(x, w), lambda: tf.exp(x))
+
+
+def tensor_array_loop(x, w):
+    """Each row of x through a layer, by way of two TensorArrays."""
+    rows = tf.TensorArray(tf.float32, 4, element_shape=[1, 4]).unstack(tf.expand_dims(x, 1))
+    results = tf.TensorArray(tf.float32, 4, element_shape=[1, 4])
+
+    def step(i, state, results):
+        state = layer(rows.read(i) + state, w)
+        return i + 1, state, results.write(i, state)
+
+    start = (0, tf.zeros([1, 4]), results)
+    _, _, results = tf.while_loop(lambda i, *_: i < 4, step, start)
+    return tf.squeeze(results.stack(), 1)
+
+
+def lstm(x, w):
+    """An LSTM over the rows of x, whose states go into a TensorArray."""
+    rows = tf.TensorArray(tf.float32, 4, element_shape=[1, 4]).unstack(tf.expand_dims(x, 1))
+    states = tf.TensorArray(tf.float32, 4, element_shape=[1, 4])
+    kernel = tf.tile(w, [2, 4], name="kernel")
+    bias = tf.constant([0.1, 0.2, 0.3, 0.4] * 4, name="bias")
+
+    def step(i, cell, state, states):
+        inputs = tf.concat([rows.read(i), state], 1)
+        gates = tf.nn.bias_add(tf.matmul(inputs, kernel), bias)
+        keep, take, new, show = tf.split(gates, 4, 1)
+        cell = tf.sigmoid(keep) * cell + tf.sigmoid(take) * tf.tanh(new)
+        state = tf.sigmoid(show) * tf.tanh(cell)
+        return i + 1, cell, state, states.write(i, state)
+
+    start = (0, tf.zeros([1, 4]), tf.zeros([1, 4]), states)
+    states = tf.while_loop(lambda i, *_: i < 4, step, start)[-1]
+    return tf.squeeze(states.stack(), 1)
+
+
+PROGRAMS = (loop, cond, loop_in_loop, cond_in_loop, loop_in_cond, tensor_array_loop, lstm)
+
+
+def with_gradients(program):
+    """The gradients of a program's mean square with respect to x and w."""
+
+    def gradients(x, w):
+        return tf.stack(tf.gradients(tf.reduce_mean(program(x, w) ** 2), [x, w]))
+
+    return gradients
