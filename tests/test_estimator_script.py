@@ -1,4 +1,8 @@
-"""Estimator scripts: npu_bridge's documented one as it is, NPURunConfig and NPUEstimator."""
+"""Estimator scripts: npu_bridge's documented one as it is, NPURunConfig and NPUEstimator.
+
+Wanted besides the cases that TensorFlow's tests cover: an Estimator's train, evaluate, predict and
+export.
+"""
 
 import copy
 import json

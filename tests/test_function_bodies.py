@@ -1,9 +1,9 @@
 """Functions that nodes call: what happens in a body, at its boundary, and in its caller.
 
 Each body is decided about by itself: arguments are neutral sources, results keep their dtype, and
-so signatures and callers stay as they were. Of the cases that TensorFlow's tests do not cover:
-While, StatelessWhile, If, StatelessIf, Case, StatelessCase, PartitionedCall and
-StatefulPartitionedCall; of those that they do: a Defun that is not inlined.
+so signatures and callers stay as they were. Of the cases that TensorFlow's tests cover: a Defun
+that is not inlined. Wanted besides: While, StatelessWhile, If, StatelessIf, Case, StatelessCase,
+PartitionedCall and StatefulPartitionedCall.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""enable(), disable() and autocast(): precision for tf.function and Keras."""
+"""enable(), disable() and autocast(): precision for tf.function and Keras.
+
+Wanted besides the cases that TensorFlow's tests cover: tf.function through eager.
+"""
 
 import threading
 

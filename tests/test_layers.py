@@ -1,4 +1,8 @@
-"""Whole layers, forward and backward, as TensorFlow builds them."""
+"""Whole layers, forward and backward, as TensorFlow builds them.
+
+Of the cases that TensorFlow's tests cover: unary ops within tolerance, conv+bn with its gradients,
+conv3d with its gradients, depthwise. Chains without gradients are in test_convolution_chains.py.
+"""
 
 import pytest
 import tensorflow as tf

@@ -5,32 +5,17 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 from check_rewrite import check_rewrite, run
+from loop_text import counter
 from text_graph import read_graph
 
 import npu_precision
 
-COUNTER = """
-    x = Placeholder(shape=4x4)
-    w = Placeholder(shape=4x4)
-    zero = Const[int32](value=0)
-    one = Const[int32](value=1)
-    three = Const[int32](value=3)
-    i_enter = Enter(zero, frame_name=loop)
-    one_enter = Enter(one, frame_name=loop, is_constant=True)
-    three_enter = Enter(three, frame_name=loop, is_constant=True)
-    i = Merge(i_enter, i_next)
-    less = Less(i, three_enter)
-    cond = LoopCond(less)
-    i_switch = Switch(i, cond)
-    i_add = AddV2(i_switch:1, one_enter)
-    i_next = NextIteration(i_add)
-    """
-
-
 def loop(body):
     """A loop whose variable is x, with w from outside, and turn its next value."""
     return f"""
-        {COUNTER}
+        x = Placeholder(shape=4x4)
+        w = Placeholder(shape=4x4)
+        {counter(3)}
         enter = Enter(x, frame_name=loop)
         merge = Merge(enter, next)
         switch = Switch(merge, cond)
@@ -175,7 +160,7 @@ def test_a_weight_of_an_inner_loop_is_cast_outside_of_both():
             w_enter = Enter(w, frame_name=loop, is_constant=True)
             j_enter = Enter(one_enter, frame_name=inner)
             j_one = Enter(one_enter, frame_name=inner, is_constant=True)
-            j_end = Enter(three_enter, frame_name=inner, is_constant=True)
+            j_end = Enter(times_enter, frame_name=inner, is_constant=True)
             j = Merge(j_enter, j_next)
             j_less = Less(j, j_end)
             j_cond = LoopCond(j_less)

@@ -2,6 +2,10 @@
 
 With allow_mix_precision on CPU, MatMul and Conv2D are white; Exp and Softmax black; Relu, AddV2,
 Identity and their like gray; NextAfter is on no list.
+
+Of the cases that TensorFlow's tests cover: the chain black, gray, white, gray, black with exactly
+two Casts; several paths into one node; an existing Cast from bool. Loops and conditions have files
+of their own.
 """
 
 import pytest

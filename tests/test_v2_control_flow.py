@@ -1,7 +1,7 @@
 """tf.while_loop and tf.cond in a tf.function, with and without gradients.
 
-Wanted besides what TensorFlow's tests cover: tf.function through eager, While and If bodies, lists
-across boundaries. Bodies as graphs are in test_function_bodies.py, sessions in
+Wanted besides the cases that TensorFlow's tests cover: tf.function through eager, While and If
+bodies, lists across boundaries. Bodies as graphs are in test_function_bodies.py, sessions in
 test_control_flow_forms.py.
 """
 
