@@ -1,7 +1,7 @@
 """Casts: one per tensor and dtype, none where two ends agree, and names that stay as they were.
 
-Of the cases that TensorFlow's tests cover: no white op, a graph that is low already, a wide fan-out,
-preserved fetches, nodes pinned to another device, Identity after a ref variable.
+Of the cases that TensorFlow's tests cover: no white op, a graph that is low already, a wide
+fan-out, preserved fetches, nodes pinned to another device, Identity after a ref variable.
 """
 
 import pytest

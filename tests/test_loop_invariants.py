@@ -10,6 +10,7 @@ from text_graph import read_graph
 
 import npu_precision
 
+
 def loop(body):
     """A loop whose variable is x, with w from outside, and turn its next value."""
     return f"""
