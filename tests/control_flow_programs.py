@@ -46,6 +46,12 @@ def loop_in_cond(x, w):
     return tf.cond(tf.reduce_sum(x) > 0, lambda: loop(x, w), lambda: tf.exp(x))
 
 
+def case(x, w):
+    """The middle one of three branches, if x has a positive sum."""
+    index = tf.cast(tf.reduce_sum(x) > 0, tf.int32)
+    return tf.switch_case(index, [lambda: tf.exp(x), lambda: layer(x, w), lambda: tf.nn.relu(x)])
+
+
 def tensor_array_loop(x, w):
     """Each row of x through a layer, by way of two TensorArrays."""
     rows = tf.TensorArray(tf.float32, 4, element_shape=[1, 4]).unstack(tf.expand_dims(x, 1))
@@ -80,7 +86,7 @@ def lstm(x, w):
     return tf.squeeze(states.stack(), 1)
 
 
-PROGRAMS = (loop, cond, loop_in_loop, cond_in_loop, loop_in_cond, tensor_array_loop, lstm)
+PROGRAMS = (loop, cond, case, loop_in_loop, cond_in_loop, loop_in_cond, tensor_array_loop, lstm)
 
 
 def with_gradients(program):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def counter(times, name="", frame="loop", inside=""):
+def counter(times, name="", frame="loop", inside="", after=()):
     """Counts to `times` in a frame; `<name>cond` says whether to go on.
 
     Args:
@@ -11,8 +11,10 @@ def counter(times, name="", frame="loop", inside=""):
         name: what the names of the nodes begin with.
         frame: the name of the loop's frame.
         inside: a node of the outer loop's body, if there is one.
+        after: nodes of the body that an iteration waits for before the next one begins.
     """
     wait = f"^{inside}, " if inside else ""
+    added = ", ".join([f"{name}i_add", *(f"^{node}" for node in after)])
     return f"""
         {name}zero = Const[int32]({wait}value=0)
         {name}one = Const[int32]({wait}value=1)
@@ -25,15 +27,15 @@ def counter(times, name="", frame="loop", inside=""):
         {name}cond = LoopCond({name}less)
         {name}i_switch = Switch({name}i, {name}cond)
         {name}i_add = AddV2({name}i_switch:1, {name}one_enter)
-        {name}i_next = NextIteration({name}i_add)
+        {name}i_next = NextIteration({added})
         """
 
 
-def loop(start, body):
+def loop(start, body, after=()):
     """x goes three times through `body`, which reads switch:1 and ends in `turn`."""
     return f"""
         x = Placeholder(shape=4x4)
-        {counter(3)}
+        {counter(3, after=after)}
         {start}
         enter = Enter(start, frame_name=loop)
         merge = Merge(enter, next)

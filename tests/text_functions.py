@@ -141,6 +141,7 @@ def _body(function):
     for node in function.node_def:
         copy = graph.node.add()
         copy.CopyFrom(node)
+        copy.ClearField("experimental_type")  # TensorFlow infers it when it takes a body in hand.
         copy.input[:] = [_name_in_graph(tensor, nodes) for tensor in node.input]
     for result in function.signature.output_arg:
         node = graph.node.add(name=result.name + "_RetVal", op="_Retval")
