@@ -66,6 +66,21 @@ def tensor_array_loop(x, w):
     return tf.squeeze(results.stack(), 1)
 
 
+def scan(x, w):
+    """Each row of x, added to what became of the row before, through a layer."""
+    return tf.scan(lambda y, row: tf.squeeze(layer(tf.expand_dims(y + row, 0), w), 0), x)
+
+
+def read_back(x, w):
+    """Four layers, each of which reads from the TensorArray what the one before wrote there."""
+    results = tf.TensorArray(tf.float32, 5, element_shape=[4, 4], clear_after_read=False)
+
+    def step(i, results):
+        return i + 1, results.write(i + 1, layer(results.read(i), w))
+
+    return tf.while_loop(lambda i, _: i < 4, step, (0, results.write(0, x)))[1].read(4)
+
+
 def lstm(x, w):
     """An LSTM over the rows of x, whose states go into a TensorArray."""
     rows = tf.TensorArray(tf.float32, 4, element_shape=[1, 4]).unstack(tf.expand_dims(x, 1))
@@ -86,7 +101,18 @@ def lstm(x, w):
     return tf.squeeze(states.stack(), 1)
 
 
-PROGRAMS = (loop, cond, case, loop_in_loop, cond_in_loop, loop_in_cond, tensor_array_loop, lstm)
+PROGRAMS = (
+    loop,
+    cond,
+    case,
+    loop_in_loop,
+    cond_in_loop,
+    loop_in_cond,
+    tensor_array_loop,
+    scan,
+    read_back,
+    lstm,
+)
 
 
 def with_gradients(program):

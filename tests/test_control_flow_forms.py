@@ -71,11 +71,16 @@ FORWARD = {
     "loop_in_loop": (15, {"_Arg": 1, "Switch": 15, "Tanh": 15}),
     "cond_in_loop": (2, {"_Arg": 1, "Switch": 2, "MatMul": 2}),
     "loop_in_cond": (5, {"Switch": 2, "Exit": 1}),
-    "tensor_array_loop": (4, {"_Arg": 1, "array": 4, "Squeeze": 1}),
-    "lstm": (4, {"Tile": 1, "array": 4, "Squeeze": 1}),
+    "tensor_array_loop": (4, {"_Arg": 1, "read": 4, "Squeeze": 1}),
+    "scan": (3, {"_Arg": 1, "read": 4, "stack": 1}),
+    "read_back": (4, {"_Arg": 2, "read": 1}),
+    "lstm": (4, {"Tile": 1, "read": 4, "Squeeze": 1}),
 }
-# What a read from a TensorArray is.
-READ = {"v1": "TensorArrayReadV3", "v2": "TensorListGetItem"}
+# What reading from a TensorArray is in each form.
+OPS = {
+    "v1": {"read": "TensorArrayReadV3", "stack": "TensorArrayGatherV3"},
+    "v2": {"read": "TensorListGetItem", "stack": "TensorListStack"},
+}
 each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 
 
@@ -84,7 +89,7 @@ def test_products_run_lowered_and_invariants_are_cast_once(form, program):
     got = run_both(graph_of(program))
     products, casts = FORWARD[program.__name__]
     assert got.of("MatMul") == {("MatMul", "float16"): products}
-    assert got.casts_by_op() == {READ[form] if op == "array" else op: n for op, n in casts.items()}
+    assert got.casts_by_op() == {OPS[form].get(op, op): count for op, count in casts.items()}
 
 
 @each_program

@@ -27,7 +27,7 @@ FORWARD = loop(
     after=["push_input", "push_output"],
 )
 BACK = f"""
-    {counter(3, "back_", "back", "end")}
+    {counter(3, "back_", "back", "end", ["pop_input", "pop_output"])}
     loss = Mul(end, end)
     dy_enter = Enter(loss, frame_name=back)
     dy = Merge(dy_enter, dy_next)
@@ -75,13 +75,13 @@ def test_a_loop_and_its_gradient():
         next = NextIteration[float16](turn)
         exit = Exit[float16](switch)
         end = Softmax[float32](exit/npu_cast_0_float32)
+        pop_input = StackPopV2[float16](inputs_back, ^pivot)
+        pop_output = StackPopV2[float16](outputs_back, ^pivot)
         loss = Mul[float32](end, end)
         dy_enter = Enter[float32](loss)
         dy = Merge[float32](dy_enter, dy_next)
         dy_switch = Switch[float32](dy, back_cond)
         w_back = Enter[float32](w)
-        pop_input = StackPopV2[float16](inputs_back, ^pivot)
-        pop_output = StackPopV2[float16](outputs_back, ^pivot)
         dproduct = TanhGrad[float32](pop_output/npu_cast_0_float32, dy_switch:1)
         w_back/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
         dturn = MatMul[float16](dproduct/npu_cast_0_float16, w_back/npu_cast_0_float16)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from check_rewrite import check_rewrite
-from test_loop_invariants import COUNTER
+from loop_text import counter
 
 
 def loop(body):
     """A loop with a white term, a variable that starts as `start`, and turn, its next value."""
     return f"""
-        {COUNTER}
+        x = Placeholder(shape=4x4)
+        {counter(3)}
         start = Const(shape=4x4)
         enter = Enter(start, frame_name=loop)
         merge = Merge(enter, next)

@@ -108,7 +108,7 @@ def two_loops(turn, back_turn):
     )
     return f"""
         {forward}
-        {counter(3, "back_", "back", "end")}
+        {counter(3, "back_", "back", "end", ["pop"])}
         back_enter = Enter(end, frame_name=back)
         back_merge = Merge(back_enter, back_next)
         back_switch = Switch(back_merge, back_cond)
@@ -136,10 +136,10 @@ def test_a_loop_pushes_and_another_one_pops_in_the_low_type():
         next = NextIteration[float16](turn)
         exit = Exit[float16](switch)
         end = Softmax[float32](exit/npu_cast_0_float32)
+        pop = StackPopV2[float16](back_stack, ^pivot)
         back_enter = Enter[float32](end)
         back_merge = Merge[float32](back_enter, back_next)
         back_switch = Switch[float32](back_merge, back_cond)
-        pop = StackPopV2[float16](back_stack, ^pivot)
         back_turn = MatMul[float16](pop, back_switch/npu_cast_1_float16)
         back_next = NextIteration[float32](back_turn/npu_cast_0_float32)
         back_exit = Exit[float32](back_switch)

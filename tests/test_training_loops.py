@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from check_rewrite import check_rewrite
+from check_rewrite import TOLERANCE, assert_same_text, run
 from executions import run_counted
 from loop_text import loop
-from text_graph import random_values
+from text_graph import random_values, read_graph, write_graph
 
 import npu_precision
 
@@ -85,22 +85,31 @@ def test_variables_change_in_every_iteration(use_resource):
         np.testing.assert_allclose(got, exact_variables[name], atol=0.02)
 
 
+REFERENCE = loop(
+    """start = Identity(x)
+    value = Const(shape=4x4)
+    v = VariableV2(shape=4x4)
+    assign = Assign(v, value)
+    read = Identity(v)
+    read_enter = Enter(read, frame_name=loop, is_constant=True)
+    v_enter = RefEnter(v, frame_name=loop, is_constant=True)""",
+    """product = MatMul(switch:1, read_enter)
+    update = AssignSub(v_enter, product)
+    turn = Softmax(product)""",
+    after=["update"],
+)
+
+
 def test_the_value_of_a_ref_variable_that_a_loop_updates_is_cast_in_every_iteration():
-    """The Identity that reads it hands on the variable's own buffer, which the update changes."""
-    check_rewrite(
-        loop(
-            """start = Identity(x)
-            value = Const(shape=4x4)
-            v = VariableV2(shape=4x4)
-            assign = Assign(v, value)
-            read = Identity(v)
-            read_enter = Enter(read, frame_name=loop, is_constant=True)
-            v_enter = RefEnter(v, frame_name=loop, is_constant=True)""",
-            """product = MatMul(switch:1, read_enter)
-            update = AssignSub(v_enter, product)
-            turn = Softmax(product, ^update)""",
-            after=["update"],
-        ),
+    """The Identity that reads it hands on the variable's own buffer, which the update changes: the
+    Cast waits as the product does, whose other input comes after the update.
+    """
+    graph = read_graph(REFERENCE)
+    rewritten, _ = npu_precision.rewrite_graph_def(
+        graph, "end", precision_mode="allow_mix_precision", fold_constants=False
+    )
+    assert_same_text(
+        write_graph(rewritten, graph),
         """
         v = VariableV2[float32]()
         v_enter = RefEnter[float32](v)
@@ -110,13 +119,18 @@ def test_the_value_of_a_ref_variable_that_a_loop_updates_is_cast_in_every_iterat
         switch = Switch[float32](merge, cond)
         read = Identity[float32](v)
         read_enter = Enter[float32](read)
-        product = MatMul[float16](switch/npu_cast_1_float16, read_enter/npu_cast_0_float16)
+        product/npu_cast_ref_float16 = Cast[float32,float16](read_enter, ^switch)
+        product = MatMul[float16](switch/npu_cast_1_float16, product/npu_cast_ref_float16)
         update = AssignSub[float32](v_enter, product/npu_cast_0_float32)
         assign = Assign[float32](v, value)
-        turn = Softmax[float32](product/npu_cast_0_float32, ^update)
+        turn = Softmax[float32](product/npu_cast_0_float32)
         next = NextIteration[float32](turn)
         exit = Exit[float32](switch)
         end = Softmax[float32](exit)
         """,
-        init=["assign"],
+        "the rewritten graph",
     )
+    (want,) = run(graph, ["end"], ["assign"])
+    for _ in range(5):  # A Cast that does not wait is too early only now and then.
+        (got,) = run(rewritten, ["end"], ["assign"])
+        np.testing.assert_allclose(got, want, rtol=TOLERANCE["float16"])
