@@ -10,7 +10,12 @@ from check_ledger import CAST_MARK, MARK, behind_its_name, check_nodes, check_to
 from node_dtypes import type_attributes
 from strict_zip import strict_zip
 from tensorflow.core.framework import graph_pb2
-from text_functions import function_bodies, read_graph_with_functions, write_graph_with_functions
+from text_functions import (
+    function_bodies,
+    read_graph_with_functions,
+    without_inferred_types,
+    write_graph_with_functions,
+)
 from text_graph import random_values, text_lines
 
 import npu_precision
@@ -67,7 +72,8 @@ def check_rewrite(
     options = {"precision_mode": mode, "fold_constants": False, **options}
 
     def rewrite(graph_def):
-        return npu_precision.rewrite_graph_def(graph_def, fetches, **options)
+        rewritten, ledger = npu_precision.rewrite_graph_def(graph_def, fetches, **options)
+        return without_inferred_types(rewritten), ledger
 
     def written(graph_def):
         return write_graph_with_functions(graph_def, before)

@@ -113,6 +113,38 @@ def test_a_list_that_comes_in_as_an_argument_keeps_float32():
     assert function.node("set").reason == "handle_leaves_graph"
 
 
+def test_a_list_that_stays_in_a_function_is_lowered_there():
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        call = PartitionedCall(x, f=by_rows)
+        end = Relu(call)
+        def by_rows(x) -> (stack):
+            row = Const[int32](value=[4])
+            zero = Const[int32](value=0)
+            white = MatMul(x, x)
+            list = TensorListFromTensor(white, row)
+            get = TensorListGetItem(list, zero, row)
+            gray = Relu(get)
+            set = TensorListSetItem(list, zero, gray)
+            push = TensorListPushBack(set, get)
+            stack = TensorListStack(push, row)
+        """,
+        """
+        call = PartitionedCall[float32,float32](x)
+        end = Relu[float32](call)
+        def by_rows(x) -> (stack/npu_cast_0_float32):
+            white = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+            list = TensorListFromTensor[float16,int32](white, row)
+            get = TensorListGetItem[float16](list, zero, row)
+            gray = Relu[float16](get)
+            set = TensorListSetItem[float16](list, zero, gray)
+            push = TensorListPushBack[float16](set, get)
+            stack = TensorListStack[float16](push, row)
+        """,
+    )
+
+
 def test_push_back_batch_and_concat():
     """The handles of a batch are in a tensor, where nobody follows them."""
     result = check_rewrite(

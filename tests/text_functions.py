@@ -58,9 +58,23 @@ def write_graph_with_functions(graph, original):
     return "\n".join(texts)
 
 
+def without_inferred_types(graph):
+    """The graph without what newer TensorFlows note in a body whenever they take it in hand."""
+    copy = graph_pb2.GraphDef()
+    copy.CopyFrom(graph)
+    for function in copy.library.function:
+        for node in function.node_def:
+            if "experimental_type" in node.DESCRIPTOR.fields_by_name:
+                node.ClearField("experimental_type")
+    return copy
+
+
 def function_bodies(graph):
     """By function name, the GraphDef that Grappler makes of its body, with _Arg and _Retval."""
-    return {function.signature.name: _body(function) for function in graph.library.function}
+    return {
+        function.signature.name: _body(function)
+        for function in without_inferred_types(graph).library.function
+    }
 
 
 def _read_function(head, lines, results):
@@ -141,7 +155,6 @@ def _body(function):
     for node in function.node_def:
         copy = graph.node.add()
         copy.CopyFrom(node)
-        copy.ClearField("experimental_type")  # TensorFlow infers it when it takes a body in hand.
         copy.input[:] = [_name_in_graph(tensor, nodes) for tensor in node.input]
     for result in function.signature.output_arg:
         node = graph.node.add(name=result.name + "_RetVal", op="_Retval")
