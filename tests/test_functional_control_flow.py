@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from check_rewrite import UNCHANGED, check_rewrite
+from tf_versions import needs_ops
 
 each_mode = pytest.mark.parametrize(
     ("mode", "low"), [("allow_mix_precision", "float16"), ("allow_mix_precision_bf16", "bfloat16")]
@@ -108,7 +109,9 @@ def test_each_branch_of_a_condition_is_decided_about_by_itself(op, taken):
     assert result.reasons["end"] == ("kept", "gray_follows_kept", "either")
 
 
-@pytest.mark.parametrize("op", ["Case", "StatelessCase"])
+@pytest.mark.parametrize(
+    "op", ["Case", pytest.param("StatelessCase", marks=needs_ops("StatelessCase"))]
+)
 @pytest.mark.parametrize("branch", [0, 1, 2])
 def test_each_branch_of_a_case_is_decided_about_by_itself(op, branch):
     check_rewrite(

@@ -20,8 +20,9 @@ import re
 import tensorflow as tf
 from node_dtypes import dtype_name, output_dtypes
 from tensorflow.core.framework import function_pb2, graph_pb2
-from tensorflow.python.framework import op_def_registry
 from text_graph import read_graph, tensor_name, text_lines, write_graph
+
+from npu_precision._tf_compat import op_definition
 
 _HEAD = re.compile(r"def (?P<name>\w+)\((?P<arguments>.*?)\) -> \((?P<results>.*)\):")
 _ARGUMENT = re.compile(r"(?P<name>\w+)(\[(?P<dtype>\w+)\])?")
@@ -96,7 +97,7 @@ def _read_function(head, lines, results):
         )
         function.ret[f"result{number}"] = _name_in_function(tensor, nodes)
     for node in body.node[len(arguments) :]:
-        function.signature.is_stateful |= op_def_registry.get(node.op).is_stateful
+        function.signature.is_stateful |= op_definition(node.op).is_stateful
         copy = function.node_def.add()
         copy.CopyFrom(node)
         copy.input[:] = [_name_in_function(tensor, nodes) for tensor in node.input]
@@ -131,7 +132,7 @@ def _is_argument(node):
 def _first_ports(node):
     """The number of the first output of each output argument."""
     ports, begin = {}, 0
-    for argument in op_def_registry.get(node.op).output_arg:
+    for argument in op_definition(node.op).output_arg:
         ports[argument.name] = begin
         if argument.number_attr:
             begin += node.attr[argument.number_attr].i
