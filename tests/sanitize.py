@@ -2,7 +2,7 @@
 
 `make sanitize` runs this. Arguments go to pytest. The library of `make build` stays as it is:
 everything is in build/sanitize, and NPU_PRECISION_LIBRARY names it. The status is not 0 if a test
-fails or AddressSanitizer has anything to report, in pytest or in a process that a test started; what
+fails or AddressSanitizer has anything to report, in pytest or a process that a test started; what
 UndefinedBehaviorSanitizer finds ends the process, and so fails the test.
 """
 
