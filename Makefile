@@ -23,7 +23,7 @@ PYTEST_FLAGS ?= -n 2
 PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision tests)
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
 
-.PHONY: help demo test test-all build lint format bazel lock clean
+.PHONY: help demo test test-all sanitize build lint format bazel lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 14
@@ -36,6 +36,9 @@ test: $(VENV)/.installed build ## set up if needed, then run every test
 
 test-all: $(VENV)/.requirements ## test with every TensorFlow whose Python is found, with nox
 	$(BIN)/nox -- $(PYTEST_FLAGS)
+
+sanitize: $(VENV)/.requirements ## run the tests of the C++ code under ASan and UBSan
+	$(BIN)/python tests/sanitize.py $(PYTEST_FLAGS)
 
 build: $(VENV)/.requirements ## compile what changed of the library
 	@$(BIN)/python setup.py --quiet build_ext --inplace

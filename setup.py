@@ -6,7 +6,8 @@ npu_precision/_lib/npu_optimizer.tf-<TensorFlow's version>.so in place. Objects 
 build/tf-<version>/, so libraries for several TensorFlows live side by side.
 
 Environment: CXX is the compiler (g++); NPU_PRECISION_CXXFLAGS is appended to the flags of every
-compilation and of the link, as in NPU_PRECISION_CXXFLAGS="-g -fsanitize=undefined".
+compilation and of the link, as in NPU_PRECISION_CXXFLAGS="-g -fsanitize=undefined";
+NPU_PRECISION_BUILD is the folder for objects, "build" if not given.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def build_library() -> pathlib.Path:
     flags = build_flags.build_flags(
         build_flags.installed_tensorflow(), os.environ.get("NPU_PRECISION_CXXFLAGS", "")
     )
-    folder = ROOT / "build" / f"tf-{flags.version}"
+    folder = ROOT / os.environ.get("NPU_PRECISION_BUILD", "build") / f"tf-{flags.version}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:  # Two builds at once would share temporary names.
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -17,7 +17,7 @@ using tensorflow::OpDef;
 using tensorflow::Status;
 using tensorflow::errors::FailedPrecondition;
 
-// More ports than this no kernel has; the bound keeps a damaged count from asking for memory.
+// Ports are numbered in a short; the bound also keeps a damaged count from asking for memory.
 constexpr size_t kMaxPorts = std::numeric_limits<short>::max();
 
 int AttrIndex(const OpDef& op_def, const std::string& name) {
@@ -41,6 +41,12 @@ Status BadAttr(const NodeDef& node, const std::string& attr, const char* expecte
                             Quoted(attr), " is not ", expected);
 }
 
+Status TooMany(const NodeDef& node, const std::string& attr, int64_t count) {
+  return FailedPrecondition("node ", Quoted(node.name()), " (", Quoted(node.op()), "): attribute ",
+                            Quoted(attr), " is ", count, ", and ", kMaxPorts,
+                            " ports are the most that are counted");
+}
+
 class Describer {
  public:
   Describer(const NodeDef& node, const OpDef& op_def, NodeTypes* types)
@@ -61,9 +67,11 @@ class Describer {
       const AttrValue* value = FindAttr(node_, op_def_, attr.name());
       first_group_[i] = static_cast<int>(types_->groups.size());
       if (is_list) {
-        if (value == nullptr || value->value_case() != AttrValue::kList ||
-            static_cast<size_t>(value->list().type_size()) > kMaxPorts) {
+        if (value == nullptr || value->value_case() != AttrValue::kList) {
           return BadAttr(node_, attr.name(), "a list of types");
+        }
+        if (static_cast<size_t>(value->list().type_size()) > kMaxPorts) {
+          return TooMany(node_, attr.name(), value->list().type_size());
         }
         for (int e = 0; e < value->list().type_size(); ++e) {
           types_->groups.push_back(
@@ -102,9 +110,11 @@ class Describer {
       }
       if (!argument.number_attr().empty()) {
         const AttrValue* number = FindAttr(node_, op_def_, argument.number_attr());
-        if (number == nullptr || number->value_case() != AttrValue::kI || number->i() < 0 ||
-            number->i() > static_cast<int64_t>(kMaxPorts)) {
+        if (number == nullptr || number->value_case() != AttrValue::kI || number->i() < 0) {
           return BadAttr(node_, argument.number_attr(), "a count");
+        }
+        if (number->i() > static_cast<int64_t>(kMaxPorts)) {
+          return TooMany(node_, argument.number_attr(), number->i());
         }
         count = number->i();
       }

@@ -62,8 +62,7 @@ class Resolver {
         low_type_(low_type),
         groups_(*groups),
         classes_(SharedClasses(leader)),
-        node_of_group_(view.num_groups()),
-        queued_(view.size(), false) {
+        node_of_group_(view.num_groups()) {
     for (int id = 0; id < view.size(); ++id) {
       for (int g = 0; g < view.groups(id).size(); ++g) {
         node_of_group_[view.first_group(id) + g] = id;
@@ -71,67 +70,55 @@ class Resolver {
     }
   }
 
+  // Votes only rise, so each class is told of twice at most, whatever the order of the nodes.
   void Run() {
-    for (int id = 0; id < view_.size(); ++id) Enqueue(id);
-    while (!queue_.empty()) {
-      const int id = queue_.front();
-      queue_.pop_front();
-      queued_[id] = false;
-      for (int g = 0; g < view_.groups(id).size(); ++g) Update(view_.first_group(id) + g);
+    for (int id = 0; id < view_.size(); ++id) {
+      for (int k = 0; k < view_.inputs(id).size(); ++k) Hear(id, k);
+    }
+    while (!risen_.empty()) {
+      const int leader = risen_.front();
+      risen_.pop_front();
+      const auto shared = classes_.find(leader);
+      if (shared == classes_.end()) {
+        Tell(leader);
+      } else {
+        for (int member : shared->second) Tell(member);
+      }
     }
     for (int g = 0; g < view_.num_groups(); ++g) groups_[g] = groups_[leader_[g]];
   }
 
  private:
-  void Enqueue(int id) {
-    if (queued_[id]) return;
-    queued_[id] = true;
-    queue_.push_back(id);
-  }
-
-  void Update(int group) {
-    const int leader = leader_[group];
+  // Adds the vote of what input `index` of a node reads to the group that the input is bound to.
+  void Hear(int id, int index) {
+    const Port& port = view_.inputs(id)[index];
+    if (port.group == kFixedDtype) return;
+    const int leader = leader_[view_.first_group(id) + port.group];
     GroupState& state = groups_[leader];
     if (state.kind == GroupState::kDecided) return;
-    Vote vote = state.vote;
-    const auto shared = classes_.find(leader);
-    if (shared == classes_.end()) {
-      vote = std::max(vote, VoteOnGroup(leader));
-    } else {
-      for (int member : shared->second) vote = std::max(vote, VoteOnGroup(member));
-    }
+    int voter;
+    Vote vote = VoteOn(view_, leader_, groups_, low_type_, id, index, &voter);
     if (state.kind == GroupState::kFollowsOrKeeps && vote == Vote::kLowered) vote = Vote::kKept;
-    if (vote == state.vote) return;
+    if (vote <= state.vote) return;
     state.vote = vote;
-    if (shared == classes_.end()) {
-      EnqueueConsumers(node_of_group_[leader]);
-    } else {
-      for (int member : shared->second) EnqueueConsumers(node_of_group_[member]);
-    }
-  }
-
-  Vote VoteOnGroup(int group) const {
-    const int id = node_of_group_[group];
-    Vote vote = Vote::kUnknown;
-    for (int k = 0; k < view_.inputs(id).size(); ++k) {
-      const Port& port = view_.inputs(id)[k];
-      if (port.group == kFixedDtype || view_.first_group(id) + port.group != group) continue;
-      int voter;
-      vote = std::max(vote, VoteOn(view_, leader_, groups_, low_type_, id, k, &voter));
-    }
-    return vote;
+    risen_.push_back(leader);
   }
 
   // Consumers look through Casts of ours, so those behind such Casts hear the vote too.
-  void EnqueueConsumers(int id) {
+  void Tell(int group) {
+    const int id = node_of_group_[group];
     std::vector<int> producers = {id};
     // The bound ends the walk on a damaged graph whose Casts form a cycle.
     for (size_t i = 0; i < producers.size() && static_cast<int>(i) <= view_.size(); ++i) {
       for (const InputPort& consumer : view_.fanout(producers[i])) {
+        if (view_.op_def(consumer.node) == nullptr) continue;
+        const int port = view_.fanin(consumer.node)[consumer.index].port;
+        const int bound = view_.outputs(producers[i])[port].group;
+        if (i == 0 && (bound == kFixedDtype || view_.first_group(id) + bound != group)) continue;
         if (IsInserted(view_.node(consumer.node))) {
           producers.push_back(consumer.node);
         } else {
-          Enqueue(consumer.node);
+          Hear(consumer.node, consumer.index);
         }
       }
     }
@@ -143,8 +130,7 @@ class Resolver {
   std::vector<GroupState>& groups_;
   const std::unordered_map<int, std::vector<int>> classes_;
   std::vector<int> node_of_group_;
-  std::vector<bool> queued_;
-  std::deque<int> queue_;
+  std::deque<int> risen_;  // leaders whose vote the consumers have not heard yet
 };
 
 }  // namespace

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from compiled import compile_program
 
 # TensorFlow's start-up chatter would bury what a failing test prints.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -128,27 +129,6 @@ def pipeline_driver(tmp_path_factory):
     """The passes alone, as a program: tests/cc/pipeline_driver.cc. Bazel builds it beforehand."""
     if "NPU_PRECISION_PIPELINE_DRIVER" in os.environ:
         return pathlib.Path(os.environ["NPU_PRECISION_PIPELINE_DRIVER"])
-    sys.path.insert(0, str(ROOT / "cc"))
-    import build_flags
-
-    flags = build_flags.build_flags(build_flags.installed_tensorflow())
-    objects = sorted((ROOT / "build" / f"tf-{flags.version}" / "graph_passes").glob("*.o"))
-    passes = objects or sorted((ROOT / "graph_passes").glob("*.cc"))
     binary = tmp_path_factory.mktemp("driver") / "pipeline_driver"
-    libraries = next(flag[2:] for flag in flags.link if flag.startswith("-L"))
-    command = [
-        *os.environ.get("CXX", "g++").split(),
-        *flags.compile,
-        f"-I{ROOT}",
-        *(part for folder in flags.include_dirs for part in ("-isystem", folder)),
-        str(ROOT / "tests/cc/pipeline_driver.cc"),
-        *map(str, passes),
-        # Nothing refers to the library that registers the ops, yet the passes look them up.
-        "-Wl,--no-as-needed",
-        *(flag for flag in flags.link if flag != "-shared"),
-        f"-Wl,-rpath,{libraries}",
-        "-o",
-        str(binary),
-    ]
-    subprocess.run(command, check=True, capture_output=True, text=True)
+    compile_program("pipeline_driver.cc", binary)
     return binary

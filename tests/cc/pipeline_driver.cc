@@ -5,9 +5,14 @@
 //   PRESERVED    node names, separated by commas, or ""
 //   UNSUPPORTED  op types that have no kernel in the low types, separated by commas, or ""
 // Prints the ledger as JSON and writes the rewritten GraphDef. On an error: its text, status 1.
+//
+// With "-" for GRAPH.pb and OUT.pb, both come from standard input, in lines "GRAPH.pb OUT.pb", as
+// often as there are lines; each is answered by a line: "done: " and the ledger's summary, or
+// "error: " and its text.
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -24,7 +29,7 @@ std::set<std::string> Names(const std::string& list) {
   return absl::StrSplit(list, ',', absl::SkipEmpty());
 }
 
-std::string Content(const char* path) {
+std::string Content(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
@@ -49,26 +54,58 @@ class FakeSupport : public DtypeSupport {
   const std::set<std::string> unsupported_;
 };
 
-tensorflow::Status Run(char** argv) {
-  tensorflow::GraphDef graph, out;
-  if (!graph.ParseFromString(Content(argv[1]))) {
-    return tensorflow::errors::InvalidArgument("not a GraphDef: ", argv[1]);
+class Driver {
+ public:
+  tensorflow::Status Init(char** argv) {
+    OpsInfo ops;
+    TF_RETURN_IF_ERROR(ParseOpsInfo(argv[2], Content(argv[2]), IrNames(), &ops));
+    lists_.AddOpsInfo(DeviceKind::kOther, std::move(ops), true);
+    support_.reset(new FakeSupport(Names(argv[5])));
+    TF_RETURN_IF_ERROR(ParsePrecisionMode(argv[3], &context_.mode));
+    context_.lists = &lists_;
+    context_.support = support_.get();
+    context_.preserved = Names(argv[4]);
+    return tensorflow::Status();
   }
-  OpsInfo ops;
-  TF_RETURN_IF_ERROR(ParseOpsInfo(argv[2], Content(argv[2]), IrNames(), &ops));
-  OpLists lists;
-  lists.AddOpsInfo(DeviceKind::kOther, std::move(ops), true);
-  const FakeSupport support(Names(argv[5]));
-  DecideContext context;
-  TF_RETURN_IF_ERROR(ParsePrecisionMode(argv[3], &context.mode));
-  context.lists = &lists;
-  context.support = &support;
-  context.preserved = Names(argv[4]);
-  PipelineOptions options;
-  options.details = true;
+
+  tensorflow::Status Run(const std::string& graph_file, const std::string& out_file,
+                         Ledger* ledger) const {
+    tensorflow::GraphDef graph, out;
+    if (!graph.ParseFromString(Content(graph_file))) {
+      return tensorflow::errors::InvalidArgument("not a GraphDef: ", graph_file);
+    }
+    PipelineOptions options;
+    options.details = true;
+    TF_RETURN_IF_ERROR(RunPipeline(graph, context_, options, &out, ledger));
+    std::ofstream(out_file, std::ios::binary) << out.SerializeAsString();
+    return tensorflow::Status();
+  }
+
+ private:
+  OpLists lists_;
+  std::unique_ptr<FakeSupport> support_;
+  DecideContext context_;
+};
+
+void Serve(const Driver& driver) {
+  std::string graph_file, out_file;
+  while (std::cin >> graph_file >> out_file) {
+    Ledger ledger;
+    const tensorflow::Status status = driver.Run(graph_file, out_file, &ledger);
+    std::cout << (status.ok() ? "done: " + LedgerSummary(ledger) : "error: " + StatusText(status))
+              << std::endl;
+  }
+}
+
+tensorflow::Status Main(char** argv) {
+  Driver driver;
+  TF_RETURN_IF_ERROR(driver.Init(argv));
+  if (std::string(argv[1]) == "-") {
+    Serve(driver);
+    return tensorflow::Status();
+  }
   Ledger ledger;
-  TF_RETURN_IF_ERROR(RunPipeline(graph, context, options, &out, &ledger));
-  std::ofstream(argv[6], std::ios::binary) << out.SerializeAsString();
+  TF_RETURN_IF_ERROR(driver.Run(argv[1], argv[6], &ledger));
   std::cout << LedgerJson(ledger);
   return tensorflow::Status();
 }
@@ -81,7 +118,7 @@ int main(int argc, char** argv) {
     std::cerr << "expected 6 arguments, got " << argc - 1 << "\n";
     return 2;
   }
-  const tensorflow::Status status = npu_precision::Run(argv);
+  const tensorflow::Status status = npu_precision::Main(argv);
   if (status.ok()) return 0;
   std::cerr << npu_precision::StatusText(status) << "\n";
   return 1;

@@ -1,0 +1,12 @@
+// Stands in for graph_passes/verify_graph.cc: whatever was rewritten, it is found to be wrong.
+#include "graph_passes/verify_graph.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+
+tensorflow::Status VerifyGraph(const GraphView&, const std::set<std::string>&,
+                               const tensorflow::GraphDef&) {
+  return tensorflow::errors::Internal("a failure made by a test");
+}
+
+}  // namespace npu_precision

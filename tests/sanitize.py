@@ -1,0 +1,93 @@
+"""Builds library and test programs with sanitizers, apart from the others, and runs tests on them.
+
+`make sanitize` runs this. Arguments go to pytest. The library of `make build` stays as it is:
+everything is in build/sanitize, and NPU_PRECISION_LIBRARY names it. The status is not 0 if a test
+fails or AddressSanitizer has anything to report, in pytest or a process that a test started; what
+UndefinedBehaviorSanitizer finds ends the process, and so fails the test.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import tensorflow as tf
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build" / "sanitize"
+REPORTS = BUILD / "reports"
+
+FLAGS = [
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",  # Undefined behaviour ends the process: no test passes it.
+    # TensorFlow's headers (absl) lay out hash tables in another way if they see this macro, and its
+    # library, compiled without, would read ours wrongly. The code is instrumented all the same.
+    "-U__SANITIZE_ADDRESS__",
+    "-O1",
+    "-g1",  # Line numbers in reports.
+    "-fno-omit-frame-pointer",
+]
+# Nothing of ours is left out of the reports; what these switch off is about other libraries.
+OPTIONS = {
+    # Python and TensorFlow keep until the end what they never free. A program of the tests that
+    # ended with status 1, as by default, would look like one that refuses a graph.
+    "ASAN_OPTIONS": f"detect_leaks=0:abort_on_error=1:log_path={REPORTS / 'report'}",
+    "UBSAN_OPTIONS": "print_stacktrace=1:abort_on_error=1",  # Next to ASan it has no log_path.
+}
+# Neither is C++ what they are about, nor is there any that other tests would not run.
+LEFT_OUT = [
+    "test_build.py",
+    "test_demo.py",
+    "test_estimator_script.py",
+    "test_examples.py",
+    "test_library.py",
+    "test_numerics_inference.py",
+    "test_numerics_training.py",
+    "test_random_graph_checks.py",
+    "test_random_graphs.py",
+    "test_random_sessions.py",
+]
+
+
+def compiler_file(name):
+    command = [*os.environ.get("CXX", "g++").split(), f"-print-file-name={name}"]
+    return subprocess.check_output(command, universal_newlines=True).strip()
+
+
+def main(arguments):
+    shutil.rmtree(REPORTS, ignore_errors=True)
+    REPORTS.mkdir(parents=True)
+    environment = {
+        **os.environ,
+        "NPU_PRECISION_CXXFLAGS": " ".join(FLAGS),
+        "NPU_PRECISION_BUILD": str(BUILD.relative_to(ROOT)),
+    }
+    build = [sys.executable, "setup.py", "--quiet", "build_ext", "--build-lib", str(BUILD)]
+    subprocess.run(build, cwd=str(ROOT), env=environment, check=True)
+
+    environment["NPU_PRECISION_LIBRARY"] = str(
+        BUILD / "npu_precision" / "_lib" / f"npu_optimizer.tf-{tf.__version__}.so"
+    )
+    # Python itself is not linked with the sanitizer. It has to come first; without libstdc++ next
+    # to it, it would not find what it wraps of that library, and end at the first exception.
+    libraries = [compiler_file("libasan.so"), compiler_file("libstdc++.so")]
+    environment["LD_PRELOAD"] = " ".join(libraries)
+    environment.update(OPTIONS)
+    # Without the plug-in whose handler would come before the sanitizer's. Nor may pytest keep, when
+    # it dies, what UBSan says on stderr.
+    pytest = [sys.executable, "-m", "pytest", "-p", "no:faulthandler", "--capture=sys"]
+    pytest += [f"--ignore=tests/{name}" for name in LEFT_OUT]
+    status = subprocess.run([*pytest, *arguments], cwd=str(ROOT), env=environment).returncode
+
+    reports = sorted(REPORTS.iterdir())
+    for report in reports:
+        print(report.read_text(errors="replace"))
+    print(f"make sanitize: {len(reports)} reports in {REPORTS.relative_to(ROOT)}")
+    return status or bool(reports)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

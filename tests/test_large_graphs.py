@@ -1,0 +1,108 @@
+"""Graphs far larger than real ones, and the passes alone: an answer, on a stack of 256 KiB."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+
+import pytest
+from text_graph import read_graph
+
+LISTS = """
+    {"MatMul": {"precision_reduce": {"flag": "true"}},
+     "Exp": {"precision_reduce": {"flag": "false"}},
+     "Relu": {}, "IdentityN": {}}
+    """
+STACK = 256 * 1024
+
+
+@pytest.fixture
+def summary(pipeline_driver, tmp_path):
+    """summary(serialized GraphDef, fetch): the ledger's summary of a rewrite in a mixed mode."""
+
+    def limit_stack():
+        resource.setrlimit(resource.RLIMIT_STACK, (STACK, STACK))
+
+    def rewrite(data, fetch):
+        graph, lists, out = (tmp_path / name for name in ("graph.pb", "lists.json", "out.pb"))
+        graph.write_bytes(data)
+        lists.write_text(LISTS)
+        process = subprocess.run(
+            [str(pipeline_driver), "-", str(lists), "allow_mix_precision", fetch, "", "-"],
+            input=f"{graph} {out}\n",
+            capture_output=True,
+            text=True,
+            preexec_fn=limit_stack,
+            timeout=300,
+        )
+        assert process.returncode == 0, process.stderr[-2000:]
+        assert out.stat().st_size > len(data)
+        return process.stdout.strip()
+
+    return rewrite
+
+
+def field(number, data):
+    """A field of a serialized proto that holds bytes."""
+    size, length = len(data), b""
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + data
+
+
+def serialized(nodes):
+    """The GraphDef of serialized nodes: Python would take a minute to build a million of them."""
+    return b"".join(field(1, node) for node in nodes)
+
+
+def copies(node, names_and_inputs):
+    """Serialized copies of a node under other names, each with one input."""
+    rest = type(node)()
+    rest.CopyFrom(node)
+    rest.ClearField("name")
+    rest.ClearField("input")
+    data = rest.SerializeToString()
+    return [field(1, name) + field(3, tensor) + data for name, tensor in names_and_inputs]
+
+
+def test_a_chain_of_a_million_nodes_each_listed_before_the_one_it_reads(summary):
+    head = read_graph("x = Placeholder(shape=4x4) \n g0 = MatMul(x, x) \n g1 = Relu(g0)")
+    nodes = [node.SerializeToString() for node in head.node]
+    names = ((b"g%d" % number, b"g%d" % (number - 1)) for number in range(2, 1_000_000))
+    nodes += copies(head.node[2], names)
+    told = summary(serialized(reversed(nodes)), "g999999")
+    assert told == "done: lowered 1000000 of 1000001 float nodes, 2 casts"
+
+
+def test_a_tensor_that_a_hundred_thousand_nodes_read_is_cast_once(summary):
+    head = read_graph(
+        """
+        x = Placeholder(shape=4x4)
+        white = MatMul(x, x)
+        gray = Relu(white)
+        black = Exp(white)
+        """
+    )
+    nodes = [node.SerializeToString() for node in head.node]
+    for node in head.node[2:]:
+        names = ((f"{node.name}{number}".encode(), b"white") for number in range(1, 50_000))
+        nodes += copies(node, names)
+    told = summary(serialized(nodes), "")
+    assert told == "done: lowered 50001 of 100002 float nodes, 2 casts"
+
+
+def test_a_node_of_ten_thousand_types_listed_before_the_chain_that_it_reads(summary):
+    """Each link settles one of its types, and must not make it ask all the others again."""
+    links = 10_000
+    head = read_graph(
+        "x = Placeholder(shape=4x4) \n g0 = MatMul(x, x) \n g1 = Relu(g0) \n all = IdentityN(g1)"
+    )
+    wide = head.node[3]
+    wide.input[:] = [f"g{number}" for number in range(links)]
+    wide.attr["T"].list.type[:] = [1] * links
+    nodes = [node.SerializeToString() for node in head.node]
+    names = ((b"g%d" % number, b"g%d" % (number - 1)) for number in range(2, links))
+    nodes[3:3] = copies(head.node[2], names)
+    told = summary(serialized(reversed(nodes)), "")
+    assert told == f"done: lowered {links + 1} of {links + 2} float nodes, 1 casts"
