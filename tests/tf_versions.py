@@ -83,6 +83,10 @@ needs_onednn = _needs(
 needs_ops_without_python = _needs(
     _tf_compat.tf1 is not tf, "registers its ops in Python's extension, not for other programs"
 )
+# Open: why, in a session, no custom optimizer is called for some graphs (the fifth random one).
+needs_random_graphs = _needs(
+    _tf_compat.tf1 is not tf, "fails on some random graphs, for a reason that is not known yet"
+)
 needs_any_node_name = _needs(
     _tf_compat.tf1 is not tf, "allows fewer characters in the names of nodes"
 )
