@@ -20,7 +20,8 @@ bool Registered(const std::string& device_type, const tensorflow::NodeDef& node)
 
 // Kernels that are registered on the CPU and fail when they run: float32 has oneDNN's instead,
 // which float16 has not, for channels first and for the gradients of dilated convolutions. Newer
-// TensorFlows register float16 fused ops too, and run them only where the processor has avx512_fp16.
+// TensorFlows register float16 fused ops too, and run them only where the processor has
+// avx512_fp16.
 bool FailsOnCpu(const tensorflow::NodeDef& node) {
   const auto attr = [&node](const char* name) {
     const auto found = node.attr().find(name);

@@ -10,7 +10,7 @@ import re
 
 import pytest
 from draw_graph import draw_graph
-from test_loop_invariants import COUNTER
+from loop_text import counter
 from text_graph import read_graph
 
 import npu_precision
@@ -43,7 +43,9 @@ PICTURES = {
     ),
     "loop": (
         f"""
-        {COUNTER}
+        x = Placeholder(shape=4x4)
+        w = Placeholder(shape=4x4)
+        {counter(3)}
         enter = Enter(x, frame_name=loop)
         merge = Merge(enter, next)
         switch = Switch(merge, cond)
@@ -57,7 +59,8 @@ PICTURES = {
     ),
     "sum": (
         f"""
-        {COUNTER}
+        x = Placeholder(shape=4x4)
+        {counter(3)}
         zeros = Const(value=0.0, shape=4x4)
         enter = Enter(zeros, frame_name=loop)
         merge = Merge(enter, next)
