@@ -2,8 +2,8 @@
 
 Weights that Keras has just initialised mislead: TensorFlow folds zero biases and identity batch
 norms away, and an untrained head gives all inputs nearly the same logits, so that a comparison
-proves nothing. Here biases are not zero, batch norms hold the statistics of what they normalize, and
-the logits of different inputs differ by SPREAD.
+proves nothing. Here biases are not zero, batch norms hold the statistics of what they normalize,
+and the logits of different inputs differ by SPREAD.
 """
 
 from __future__ import annotations
@@ -88,9 +88,13 @@ MODELS = {
     )
 }
 
+# With a third of a gigabyte of weights, for a few tests only.
+LARGE = "bert_base"
+SMALL = [name for name in MODELS if name != LARGE]
+
 
 def build(name):
-    """A model of MODELS with one input, whose output are logits [batch, CLASSES]."""
+    """A model of MODELS with one input, whose outputs are logits [batch, CLASSES]."""
     tf.keras.utils.set_random_seed(SEED)
     model = MODELS[name]()
     _randomize_biases_and_norms(model)
@@ -168,8 +172,7 @@ def _randomize_biases_and_norms(model):
 
 
 def _take_batch_norm_statistics(model):
-    norms = [layer for layer in model.layers if hasattr(layer, "moving_variance")]
-    momenta = [layer.momentum for layer in norms]
+    norms = {layer: layer.momentum for layer in model.layers if hasattr(layer, "moving_variance")}
     for layer in norms:
         layer.momentum = 0.0
         # Random nets whose activations are centred on a ReLU's bend are chaotic: the deeper, the
@@ -177,7 +180,7 @@ def _take_batch_norm_statistics(model):
         layer.beta.assign(layer.beta + 1.0)
     if norms:
         model(examples(model, CALIBRATION, SEED), training=True)
-    for layer, momentum in zip(norms, momenta):
+    for layer, momentum in norms.items():
         layer.momentum = momentum
 
 

@@ -1,0 +1,79 @@
+"""Keras models built in a graph, as TF1 scripts do, and run in a session that lowers them."""
+
+from __future__ import annotations
+
+import keras_models
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras_comparison import MIXED, UNIT, assert_close_but_rounded, assert_matrix_ops_ran_low
+
+import npu_precision
+
+tf1 = tf.compat.v1
+
+
+def run_in_session(build, weights, x, config=None):
+    """The logits of a model that is built in a graph of its own, and given the weights."""
+    with tf.Graph().as_default(), tf1.Session(config=config) as session:
+        tf1.keras.backend.set_session(session)
+        model = build()
+        inputs = tf1.placeholder(x.dtype, x.shape)
+        logits = model(inputs, training=False)
+        model.set_weights(weights)
+        return session.run(logits, {inputs: x})
+
+
+@pytest.fixture(scope="module", params=keras_models.SMALL)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def trained(name):
+    """Weights, inputs and float32's logits; a Keras model itself does not survive a graph's."""
+    model = keras_models.build(name)
+    x = keras_models.examples(model)
+    return model.get_weights(), x, model(x, training=False).numpy()
+
+
+@pytest.mark.parametrize("mode", MIXED)
+def test_it_runs_low_and_agrees(name, trained, mode, ledgers, tmp_path):
+    weights, x, expected = trained
+    config = npu_precision.npu_config_proto(precision_mode=mode, strict=True, report_dir=tmp_path)
+    logits = run_in_session(keras_models.MODELS[name], weights, x, config)
+    assert_close_but_rounded(logits, expected, name, mode)
+    # Sessions that initialize and assign have ledgers too.
+    assert_matrix_ops_ran_low(ledgers(tmp_path), mode)
+
+
+def v1_recurrent_net():
+    """Layers of TF1: loops with Enter, Exit and a TensorArray where TF2's have a While."""
+    return tf1.keras.Sequential(
+        [
+            tf1.keras.layers.LSTM(32, return_sequences=True, recurrent_activation="sigmoid"),
+            tf1.keras.layers.GRU(24, recurrent_activation="sigmoid", reset_after=True),
+            tf1.keras.layers.Dense(keras_models.CLASSES),
+        ]
+    )
+
+
+@pytest.fixture
+def v1_control_flow():
+    tf1.disable_control_flow_v2()
+    yield
+    tf1.enable_control_flow_v2()
+
+
+@pytest.mark.parametrize("mode", UNIT)
+def test_v1_loops_run_low_and_agree(mode, v1_control_flow, ledgers, tmp_path):
+    model = keras_models.build("lstm_gru")
+    weights, x = model.get_weights(), keras_models.examples(model)
+    expected = model(x).numpy()
+    np.testing.assert_allclose(run_in_session(v1_recurrent_net, weights, x), expected, atol=1e-4)
+    config = npu_precision.npu_config_proto(precision_mode=mode, strict=True, report_dir=tmp_path)
+    logits = run_in_session(v1_recurrent_net, weights, x, config)
+    assert_close_but_rounded(logits, expected, "lstm_gru", mode)
+    assert_matrix_ops_ran_low(ledgers(tmp_path), mode)
+    ops = {node.op for ledger in ledgers(tmp_path) for node in ledger.nodes}
+    assert ops >= {"Enter", "Exit", "TensorArrayWriteV3"}
