@@ -13,7 +13,7 @@ import npu_precision
 tf1 = tf.compat.v1
 
 
-def run_in_session(build, weights, x, config=None):
+def run_in_session(build, weights, x, config):
     """The logits of a model that is built in a graph of its own, and given the weights."""
     with tf.Graph().as_default(), tf1.Session(config=config) as session:
         tf1.keras.backend.set_session(session)
@@ -47,33 +47,48 @@ def test_it_runs_low_and_agrees(name, trained, mode, ledgers, tmp_path):
     assert_matrix_ops_ran_low(ledgers(tmp_path), mode)
 
 
-def v1_recurrent_net():
-    """Layers of TF1: loops with Enter, Exit and a TensorArray where TF2's have a While."""
-    return tf1.keras.Sequential(
-        [
-            tf1.keras.layers.LSTM(32, return_sequences=True, recurrent_activation="sigmoid"),
-            tf1.keras.layers.GRU(24, recurrent_activation="sigmoid", reset_after=True),
-            tf1.keras.layers.Dense(keras_models.CLASSES),
+# Keras makes v1 loops, with Enter, Exit and a TensorArray, where all of TF2's behavior is off.
+TF1_SCRIPT = """\
+import sys
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import npu_precision
+
+tf.disable_v2_behavior()
+layers = tf.keras.layers
+weights = list(np.load("weights.npz").values())
+x = np.load("x.npy")
+for mode in sys.argv[1:]:
+    config = npu_precision.npu_config_proto(precision_mode=mode, strict=True, report_dir=mode)
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
+        tf.keras.backend.set_session(session)
+        inputs = tf.placeholder(tf.float32, x.shape)
+        net = [
+            layers.LSTM(32, return_sequences=True, recurrent_activation="sigmoid"),
+            layers.GRU(24, recurrent_activation="sigmoid", reset_after=True),
+            layers.Dense(10),
         ]
-    )
+        model = tf.keras.Sequential(net)
+        logits = model(inputs)
+        model.set_weights(weights)
+        np.save(mode, session.run(logits, {inputs: x}))
+"""
 
 
-@pytest.fixture
-def v1_control_flow():
-    tf1.disable_control_flow_v2()
-    yield
-    tf1.enable_control_flow_v2()
-
-
-@pytest.mark.parametrize("mode", UNIT)
-def test_v1_loops_run_low_and_agree(mode, v1_control_flow, ledgers, tmp_path):
+def test_v1_loops_run_low_and_agree(run_python, ledgers, tmp_path):
     model = keras_models.build("lstm_gru")
-    weights, x = model.get_weights(), keras_models.examples(model)
+    x = keras_models.examples(model)
     expected = model(x).numpy()
-    np.testing.assert_allclose(run_in_session(v1_recurrent_net, weights, x), expected, atol=1e-4)
-    config = npu_precision.npu_config_proto(precision_mode=mode, strict=True, report_dir=tmp_path)
-    logits = run_in_session(v1_recurrent_net, weights, x, config)
-    assert_close_but_rounded(logits, expected, "lstm_gru", mode)
-    assert_matrix_ops_ran_low(ledgers(tmp_path), mode)
-    ops = {node.op for ledger in ledgers(tmp_path) for node in ledger.nodes}
-    assert ops >= {"Enter", "Exit", "TensorArrayWriteV3"}
+    np.savez(tmp_path / "weights.npz", *model.get_weights())
+    np.save(tmp_path / "x.npy", x)
+    run_python(TF1_SCRIPT, "must_keep_origin_dtype", *UNIT)
+    unchanged = np.load(tmp_path / "must_keep_origin_dtype.npy")
+    np.testing.assert_allclose(unchanged, expected, atol=1e-4)
+    for mode in UNIT:
+        logits = np.load(tmp_path / (mode + ".npy"))
+        assert_close_but_rounded(logits, expected, "lstm_gru", mode)
+        assert_matrix_ops_ran_low(ledgers(tmp_path / mode), mode)
+        ops = {node.op for ledger in ledgers(tmp_path / mode) for node in ledger.nodes}
+        assert ops >= {"Enter", "Exit", "TensorArrayWriteV3"}
