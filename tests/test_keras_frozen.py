@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from keras_comparison import (
     CHANGES_NOTHING,
+    MATRIX_OPS,
     MIXED,
     UNIT,
     assert_close_but_rounded,
@@ -43,8 +44,7 @@ class Frozen:
         )
 
 
-def freeze(name, lower_control_flow=True):
-    model = keras_models.build(name)
+def freeze(model, lower_control_flow=True):
     x = keras_models.examples(model)
     function = tf.function(lambda x: model(x, training=False))
     concrete = function.get_concrete_function(tf.TensorSpec(x.shape, x.dtype))
@@ -61,18 +61,18 @@ def name(request):
 
 @pytest.fixture(scope="module")
 def frozen(name):
-    return freeze(name)
+    return freeze(keras_models.build(name))
 
 
 @pytest.fixture(scope="module")
 def recurrent():
     """Its loops are functions, where the others' are v1 loops or none."""
-    return freeze("lstm_gru", lower_control_flow=False)
+    return freeze(keras_models.build("lstm_gru"), lower_control_flow=False)
 
 
 @pytest.fixture(scope="module")
 def large():
-    return freeze(keras_models.LARGE)
+    return freeze(keras_models.build(keras_models.LARGE))
 
 
 def test_the_model_tells_inputs_apart(frozen):
@@ -104,6 +104,42 @@ def test_in_a_session_it_runs_low_and_agrees(name, frozen, mode, ledgers, tmp_pa
     logits = frozen.run(config=config)
     assert_matrix_ops_ran_low(ledgers(tmp_path), mode)
     assert_close_but_rounded(logits, frozen.logits, name, mode)
+
+
+def test_what_an_ascend910_must_lower_runs_low_and_agrees(name, frozen):
+    """Its matrix, convolution and pooling ops take no float32."""
+    graph_def, ledger = frozen.rewrite("allow_fp32_to_fp16", target="ascend910")
+    decided = [node for part in ledger for node in part.nodes if node.op in MATRIX_OPS]
+    assert {(node.decision, node.reason) for node in decided} == {
+        ("lowered", "target_lacks_float32")
+    }
+    assert_close_but_rounded(frozen.run(graph_def), frozen.logits, name, "force_fp16")
+
+
+@pytest.fixture
+def set_policy():
+    """Keras' own mixed precision, for the layers made after."""
+    yield tf.keras.mixed_precision.set_global_policy
+    tf.keras.mixed_precision.set_global_policy("float32")
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "lstm_gru"])
+def test_force_fp32_raises_what_keras_made_float16(name, set_policy):
+    """Keras' Casts stay, so that values are still rounded where it rounds them."""
+    exact = keras_models.build(name)
+    x = keras_models.examples(exact)
+    expected = exact(x, training=False).numpy()
+    set_policy("mixed_float16")
+    model = keras_models.MODELS[name]()
+    model.set_weights(exact.get_weights())
+    mixed = freeze(model)
+    graph_def, ledger = mixed.rewrite("force_fp32")
+    decided = [node for part in ledger for node in part.nodes if node.op in MATRIX_OPS]
+    assert {node.decision for node in decided} == {"raised"}
+    assert {tuple(node.dtypes["T"]) for node in decided} == {("float16", "float32")}
+    # The model's own output is float16, and a rewrite keeps the dtypes of fetches.
+    logits = mixed.run(graph_def).astype(np.float32)
+    assert_close_but_rounded(logits, expected, name, "force_fp16")
 
 
 @pytest.mark.parametrize("mode", MIXED)
