@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras_comparison import UNIT, assert_matrix_ops_ran_low
+from tf_versions import needs_functions_by_default, needs_keras_2
 
 import npu_precision
+
+pytestmark = [needs_functions_by_default, needs_keras_2]
 
 BATCH = 16
 # Small: a step should not leave the region where its gradient holds.

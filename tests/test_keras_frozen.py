@@ -19,10 +19,12 @@ from keras_comparison import (
 )
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+from tf_versions import needs_functions_by_default, needs_keras_2
 
 import npu_precision
 
 tf1 = tf.compat.v1
+pytestmark = [needs_functions_by_default, needs_keras_2]
 
 
 @dataclasses.dataclass(frozen=True)

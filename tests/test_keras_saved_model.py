@@ -6,8 +6,11 @@ import keras_models
 import pytest
 import tensorflow as tf
 from keras_comparison import MIXED, UNIT, assert_close_but_rounded, assert_matrix_ops_ran_low
+from tf_versions import needs_functions_by_default, needs_keras_2
 
 import npu_precision
+
+pytestmark = [needs_functions_by_default, needs_keras_2]
 
 
 @pytest.fixture(

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras_comparison import MIXED, UNIT, assert_close_but_rounded, assert_matrix_ops_ran_low
+from tf_versions import needs_functions_by_default, needs_keras_2
 
 import npu_precision
 
 tf1 = tf.compat.v1
+pytestmark = [needs_functions_by_default, needs_keras_2]
 
 
 def run_in_session(build, weights, x, config):
