@@ -61,7 +61,7 @@ needs_estimator = _needs(
     not issubclass(estimator.NPUEstimator, _tf_compat.NoEstimator), "has no tf.estimator"
 )
 needs_keras_2 = _needs(
-    tf.keras.__version__.startswith("2."),
+    getattr(tf.keras, "__version__", "2").startswith("2"),
     "has Keras 3, without tf.layers, sessions and SavedModels of its own",
 )
 needs_functions_by_default = _needs(
