@@ -43,9 +43,7 @@ class Training:
         self._inputs = keras_models.examples(self._model, BATCH)
         self._labels = np.arange(BATCH) % keras_models.CLASSES
         self._initial = self._model.get_weights()
-        rate = LEARNING_RATE.get(name, LEARNING_RATE_OF_CONVOLUTIONAL_NETS)
-        loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        self._model.compile(tf.keras.optimizers.SGD(rate), loss)
+        self._compile()
         self._float32 = {}
 
     def steps(self, mode):
@@ -55,6 +53,10 @@ class Training:
     def fit(self, steps, scope=None):
         """The losses of the steps, and by how much they changed the weights in all."""
         self._model.set_weights(self._initial)
+        if self.name == "lstm_gru":
+            # Its layers are functions that TensorFlow does not inline: they keep what was in force
+            # when the step was traced.
+            self._compile()
         # For the dropout.
         tf.keras.utils.set_random_seed(keras_models.SEED)
         before = self._trainable()
@@ -68,6 +70,11 @@ class Training:
         if steps not in self._float32:
             self._float32[steps] = self.fit(steps)
         return self._float32[steps]
+
+    def _compile(self):
+        rate = LEARNING_RATE.get(self.name, LEARNING_RATE_OF_CONVOLUTIONAL_NETS)
+        loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        self._model.compile(tf.keras.optimizers.SGD(rate), loss)
 
     def _trainable(self):
         variables = self._model.trainable_variables
