@@ -1,0 +1,193 @@
+"""Keras models as they are in use, at their true architectures, with weights that look trained.
+
+Weights that Keras has just initialised mislead: TensorFlow folds zero biases and identity batch
+norms away, and an untrained head gives all inputs nearly the same logits, so that a comparison
+proves nothing. Here biases are not zero, batch norms hold the statistics of what they normalize,
+and the logits of different inputs differ by SPREAD.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import numpy as np
+import tensorflow as tf
+
+CLASSES = 10
+BATCH = 4
+# Standard deviation, over inputs, of each logit.
+SPREAD = 2.0
+# How many inputs the statistics are taken from; the deepest batch norm sees at least 1x1 of each.
+CALIBRATION = 32
+WORDS = 1000
+SEED = 7
+
+
+def resnet50():
+    return _application("ResNet50", 64)
+
+
+def mobilenet_v2():
+    return _application("MobileNetV2", 64)
+
+
+def efficientnet_b0():
+    return _application("EfficientNetB0", 64)
+
+
+def densenet121():
+    return _application("DenseNet121", 64)
+
+
+def inception_v3():
+    """The smallest images it takes are of 75 by 75."""
+    return _application("InceptionV3", 75)
+
+
+def lstm_gru():
+    layers = tf.keras.layers
+    return tf.keras.Sequential(
+        [
+            tf.keras.Input([12, 16]),
+            layers.LSTM(32, return_sequences=True),
+            layers.GRU(24),
+            layers.Dense(CLASSES),
+        ]
+    )
+
+
+def bert_base():
+    """Of base size but for the vocabulary, whose size only the look-up sees."""
+    return _bert(length=8)
+
+
+def bert_small():
+    return _bert(
+        length=12,
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=256,
+        # As large for 64 terms as the usual 0.02 is for 768.
+        initializer_range=0.07,
+    )
+
+
+MODELS = {
+    builder.__name__: builder
+    for builder in (
+        resnet50,
+        mobilenet_v2,
+        efficientnet_b0,
+        densenet121,
+        inception_v3,
+        lstm_gru,
+        bert_small,
+        bert_base,
+    )
+}
+
+# With a third of a gigabyte of weights, for a few tests only.
+LARGE = "bert_base"
+SMALL = [name for name in MODELS if name != LARGE]
+
+
+def build(name):
+    """A model of MODELS with one input, whose outputs are logits [batch, CLASSES]."""
+    tf.keras.utils.set_random_seed(SEED)
+    model = MODELS[name]()
+    _randomize_biases_and_norms(model)
+    _take_batch_norm_statistics(model)
+    _spread_logits(model)
+    return model
+
+
+def examples(model, count=BATCH, seed=0):
+    """Inputs that differ from each other as images, sequences or sentences do."""
+    random = np.random.default_rng(seed)
+    shape = [int(size) for size in model.inputs[0].shape[1:]]
+    if model.inputs[0].dtype in (tf.int32, "int32"):
+        words = random.integers(1, WORDS, [count, *shape])
+        lengths = random.integers(shape[0] // 2, shape[0] + 1, [count, 1])
+        return np.where(np.arange(shape[0]) < lengths, words, 0).astype(np.int32)
+    if len(shape) == 2:
+        return np.cumsum(random.normal(scale=0.5, size=[count, *shape]), axis=1).astype(np.float32)
+    return _images(random, count, shape, bytes_expected="efficientnet" in model.name)
+
+
+def _application(name, size):
+    return getattr(tf.keras.applications, name)(
+        weights=None, input_shape=(size, size, 3), classes=CLASSES, classifier_activation=None
+    )
+
+
+def _bert(length, **sizes):
+    with _environment_kept():
+        # Sets TF_USE_LEGACY_KERAS, under which a Python started by a later test finds no Keras.
+        import transformers
+
+        # TensorFlow's fused layer norm has this epsilon, whatever the graph says: with another one
+        # results depend on what is fused.
+        config = transformers.BertConfig(vocab_size=WORDS, layer_norm_eps=1e-3, **sizes)
+        encoder = transformers.TFBertModel(config)
+    ids = tf.keras.Input([length], dtype=tf.int32)
+    mask = tf.cast(ids > 0, tf.int32)
+    pooled = encoder.bert(ids, attention_mask=mask).pooler_output
+    return tf.keras.Model(ids, tf.keras.layers.Dense(CLASSES)(pooled))
+
+
+@contextlib.contextmanager
+def _environment_kept():
+    before = dict(os.environ)
+    try:
+        # TensorFlow looks for Keras once, at its first use.
+        assert tf.keras.Model
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _images(random, count, shape, bytes_expected):
+    """Smooth fields of colour, some pale, some bright, with a little noise."""
+    coarse = random.normal(size=[count, 5, 5, shape[-1]])
+    smooth = tf.image.resize(coarse, shape[:2], "bicubic").numpy()
+    contrast = random.uniform(0.3, 1.5, [count, 1, 1, 1])
+    colour = random.normal(scale=0.7, size=[count, 1, 1, shape[-1]])
+    images = smooth * contrast + colour + random.normal(scale=0.1, size=[count, *shape])
+    if bytes_expected:
+        images = np.clip(128 + 60 * images, 0, 255)
+    return images.astype(np.float32)
+
+
+def _randomize_biases_and_norms(model):
+    random = np.random.default_rng(SEED)
+    reach = {"gamma": 0.4, "beta": 0.3, "bias": 0.2}
+    for variable in model.trainable_variables:
+        kind = variable.name.split("/")[-1].split(":")[0]
+        if kind in reach:
+            noise = random.uniform(-reach[kind], reach[kind], variable.shape)
+            variable.assign(variable + noise.astype(np.float32))
+
+
+def _take_batch_norm_statistics(model):
+    norms = {layer: layer.momentum for layer in model.layers if hasattr(layer, "moving_variance")}
+    for layer in norms:
+        layer.momentum = 0.0
+        # Random nets whose activations are centred on a ReLU's bend are chaotic: the deeper, the
+        # further apart two close inputs end, until all that is left is noise. Trained ones are not.
+        layer.beta.assign(layer.beta + 1.0)
+    if norms:
+        model(examples(model, CALIBRATION, SEED), training=True)
+    for layer, momentum in norms.items():
+        layer.momentum = momentum
+
+
+def _spread_logits(model):
+    kernel, bias = model.layers[-1].kernel, model.layers[-1].bias
+    inputs = examples(model, CALIBRATION, SEED)
+    logits = model(inputs, training=False).numpy()
+    kernel.assign(kernel * (SPREAD / logits.std(axis=0)))
+    logits = model(inputs, training=False).numpy()
+    bias.assign(bias - logits.mean(axis=0) + np.linspace(-1, 1, CLASSES, dtype=np.float32))
