@@ -9,8 +9,11 @@ import sys
 
 import pytest
 from strict_zip import strict_zip
+from tf_versions import needs_estimator
 
 from npu_precision import Ledger
+
+pytestmark = needs_estimator
 
 ROOT = pathlib.Path(__file__).parents[1]
 MODES = {
