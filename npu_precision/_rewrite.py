@@ -244,10 +244,10 @@ def _restored_node(
             node.attr[name].CopyFrom(original.attr[name])
         elif name in node.attr:
             del node.attr[name]
-    if "experimental_type" in node.DESCRIPTOR.fields_by_name:
-        # TensorFlow infers it for every node of a function.
-        if not original.HasField("experimental_type"):
-            node.ClearField("experimental_type")
+    # Later TensorFlows infer it for every node of a function.
+    has_field = "experimental_type" in node.DESCRIPTOR.fields_by_name
+    if has_field and not original.HasField("experimental_type"):
+        node.ClearField("experimental_type")
     definition = _tf_compat.op_definition(node.op)
     for attribute in definition.attr if definition else ():
         added = attribute.name in node.attr and attribute.name not in original.attr

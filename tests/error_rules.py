@@ -173,7 +173,8 @@ def least(n):
 EXACT = {
     op: lambda n: max(n.e)
     for op in (
-        "Enter NextIteration Exit LoopCond Identity Snapshot StopGradient PreventGradient CheckNumerics Relu Relu6 Neg Abs Maximum "
+        "Enter NextIteration Exit LoopCond "
+        "Identity Snapshot StopGradient PreventGradient CheckNumerics Relu Relu6 Neg Abs Maximum "
         "Minimum ClipByValue Max Min MaxPool Reshape Transpose ConcatV2 Split SplitV Pack Unpack "
         "Slice StridedSlice Pad PadV2 MirrorPad Tile BroadcastTo ExpandDims Squeeze ReverseV2 Roll "
         "SpaceToDepth DepthToSpace ResizeNearestNeighbor MatrixBandPart GatherV2 GatherNd Fill "

@@ -63,9 +63,9 @@ class RandomGraph:
         return self._run(graph_def, names)
 
     def run_unrolled(self):
-        """Values by name of all tensors that can be read in the graph without loops and functions."""
+        """Values by name of what can be read in the unrolled graph; none if it is the same."""
         if not self.unrolled.differs:
-            return self.run()
+            return {}
         names = {*self.unrolled.readable, *(tensor.name for tensor in self.tensors)}
         return self._run(self.unrolled.graph_def, sorted(names))
 

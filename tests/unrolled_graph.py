@@ -109,7 +109,7 @@ class Unrolled:
         body = place.body
         data = [tensor for tensor in node.input if tensor[0] != "^"]
         producers = [body.nodes[tensor.partition(":")[0]] for tensor in data]
-        read = {index: iterations for index in range(len(data))}
+        read = dict.fromkeys(range(len(data)), iterations)
         of_loop = True
         if node.op == "Enter":
             read = {0: iterations[:-1]}

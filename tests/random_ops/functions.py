@@ -48,7 +48,6 @@ def alike(b, x):
 
 def makers(body_makers, names):
     """Makers of calls; the bodies are made by those of `body_makers` that are named."""
-
     # TensorFlow 2.15 now and then loses the result of a function with a loop of TensorFlow 1 in it
     # ("Retval[0] does not have value"), whether or not anything was rewritten.
     names = [name for name in names if name != "loop"] + ["repeat"]
