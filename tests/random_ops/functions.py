@@ -53,7 +53,7 @@ def makers(body_makers, names):
     names = [name for name in names if name != "loop"] + ["repeat"]
 
     def room(b):
-        fit(len(b.bodies) < MOST_FUNCTIONS and not b.function.count("_") > 1)
+        fit(len(b.bodies) < MOST_FUNCTIONS)
 
     def operands(b):
         """Something float32 first, then more."""
