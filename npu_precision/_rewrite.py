@@ -239,9 +239,15 @@ def _restored_node(
         return original
     if node.op != original.op:
         return node
-    for erased in ("_class", "_output_shapes"):
-        if erased in original.attr:
-            node.attr[erased].CopyFrom(original.attr[erased])
+    for name in ("_class", "_output_shapes"):
+        if name in original.attr:
+            node.attr[name].CopyFrom(original.attr[name])
+        elif name in node.attr:
+            del node.attr[name]
+    # Later TensorFlows infer it for every node of a function.
+    has_field = "experimental_type" in node.DESCRIPTOR.fields_by_name
+    if has_field and not original.HasField("experimental_type"):
+        node.ClearField("experimental_type")
     definition = _tf_compat.op_definition(node.op)
     for attribute in definition.attr if definition else ():
         added = attribute.name in node.attr and attribute.name not in original.attr

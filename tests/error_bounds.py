@@ -8,7 +8,11 @@ last place of the dtype it is rounded to. A bound is
 - 0 where nothing on the way was rounded: then the values are equal, to the last bit;
 - inf where the result may jump: a comparison, an arg max or a conversion to int whose operands are
   closer than their error. Nothing is claimed of such a tensor, nor of what is computed from it.
+
+Loops are followed iteration by iteration, at the values that the unrolled graph has.
 """
+
+from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
@@ -24,7 +28,7 @@ from error_rules import (
     Node,
     largest,
 )
-from rewritten_graph import LOW, canonical, type_attributes
+from rewritten_graph import LOW, type_attributes
 from strict_zip import strict_zip
 
 
@@ -46,19 +50,19 @@ class ErrorBounds:
         self._tensors = graph.tensors
         self._values = {
             name: np.asarray(value, np.float64)
-            for name, value in {**graph.constants, **values}.items()
+            for name, value in {**graph.constants, **graph.run_unrolled(), **values}.items()
         }
         self._rewritten = rewritten
         self._of_nodes = {}
-        for node in graph.graph_def.node:
-            fed = f"{node.name}:0" in graph.feeds
-            found = self._of_node(node)
-            self._of_nodes[node.name] = 0.0 if fed else found
+        for instance in graph.unrolled.instances:
+            fed = f"{instance.name}:0" in graph.feeds
+            found = self._of_instance(instance)
+            self._of_nodes[instance.name] = 0.0 if fed else found
 
     def __getitem__(self, tensor):
         name, _, port = tensor.partition(":")
         found = self._of_nodes[name]
-        return found[int(port)] if isinstance(found, list) else found
+        return found[int(port or 0)] if isinstance(found, list) else found
 
     def violations(self, rewritten_values):
         """Where the rewritten graph's values are further off, one sentence each."""
@@ -73,21 +77,27 @@ class ErrorBounds:
                 error = np.abs(rewritten - value).max()
                 yield f"{name} is off by {error}, allowed are {self[name]}"
 
-    def _of_node(self, node):
-        inputs = [canonical(tensor) for tensor in node.input if tensor[0] != "^"]
-        v = [self._values[tensor] for tensor in inputs]
+    def _of_instance(self, instance):
+        node = instance.node
+        rewritten = self._rewritten.functions[instance.function]
+        v = [self._values[tensor] for tensor, _ in instance.inputs]
         for port in ("0", "1"):
-            self._values.setdefault(f"{node.name}:{port}", v[0] if v else np.zeros(()))
-        counterpart = self._rewritten.counterparts.get(node.name)
+            self._values.setdefault(f"{instance.name}:{port}", v[0] if v else np.zeros(()))
+        counterpart = rewritten.counterparts.get(node.name)
         if node.op in VALUE_FREE or counterpart is None or not v:
             return 0.0
+        edges = rewritten.edges[node.name]
         e = [
-            self._rounded(self[tensor], edge.dtypes, value)
-            for tensor, edge, value in strict_zip(inputs, self._rewritten.edges[node.name], v)
+            self._rounded(self[tensor], () if index is None else edges[index].dtypes, value)
+            for (tensor, index), value in strict_zip(instance.inputs, v)
         ]
+        if instance.only_hands_on:
+            return e
+        if node.op == "StackPopV2":  # what was pushed does not come by an edge
+            e += [self[pushed] for pushed in instance.waits_for]
         out = []
-        while f"{node.name}:{len(out)}" in self._values:
-            out.append(self._values[f"{node.name}:{len(out)}"])
+        while f"{instance.name}:{len(out)}" in self._values:
+            out.append(self._values[f"{instance.name}:{len(out)}"])
         types = type_attributes(node), type_attributes(counterpart)
         if not any(e) and types[0] == types[1] and node.op not in ORDER_OF_CHANCE:
             return 0.0

@@ -6,6 +6,8 @@ within LIMIT, because only then can the error of a lowered graph be bounded at a
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
 import random
 import re
@@ -19,6 +21,7 @@ MAX_ELEMENTS = 1024
 
 F16, BF16, F32, F64 = tf.float16, tf.bfloat16, tf.float32, tf.float64
 I32, I64, BOOL = tf.int32, tf.int64, tf.bool
+HANDLES = RESOURCE, VARIANT = tf.resource, tf.variant
 
 DEVICES = ["", "/cpu:0", "/device:CPU:0", "/job:localhost/replica:0/task:0/device:CPU:0"]
 SCOPES = ["", "tower_0/", "tower_1/block/"]
@@ -54,6 +57,38 @@ class Tensor:
         return dataclasses.replace(self, name="", **changes)
 
 
+@dataclasses.dataclass
+class Frame:
+    """A loop that is being built.
+
+    Attributes:
+        name: of its frame.
+        parallel_iterations: of its Enters.
+        pivot: a tensor that is dead once the loop is over.
+        dying: names of all nodes that are dead then, or have an output that is.
+        switches: those of them that are a Switch.
+    """
+
+    name: str
+    parallel_iterations: int
+    pivot: Tensor | None = None
+    dying: set[str] = dataclasses.field(default_factory=set)
+    switches: set[str] = dataclasses.field(default_factory=set)
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """What a node does that calls functions.
+
+    Attributes:
+        functions: the names of those that run, in order; each gets the former one's results.
+        skipped: how many inputs of the node are no arguments.
+    """
+
+    functions: list[str]
+    skipped: int = 0
+
+
 def result(dtype, shape, low, high):
     """An output of a node that is yet to be added."""
     return Tensor("", dtype, tuple(int(dim) for dim in shape), float(low), float(high))
@@ -63,6 +98,8 @@ def attr_value(value):
     """The AttrValue of a Python value; a tuple is a shape, a list is a list."""
     if isinstance(value, tf.DType):
         return attr_value_pb2.AttrValue(type=value.as_datatype_enum)
+    if isinstance(value, attr_value_pb2.AttrValue):
+        return value
     if isinstance(value, bool):
         return attr_value_pb2.AttrValue(b=value)
     if isinstance(value, int):
@@ -87,9 +124,20 @@ def attr_value(value):
 
 
 class Builder:
-    """Adds nodes, and answers the makers' questions for operands."""
+    """Adds nodes, and answers the makers' questions for operands.
+
+    Attributes:
+        frames: the loops that are being built, outermost first.
+        frame_of: names of the loops around each node, outermost first, by its name.
+        trips: how many iterations each loop makes, by its name.
+        readable: how many of a node's outputs can be read at all, by its name.
+        calls: by the name of each node that calls functions, the Call.
+        function: the name of the function whose body is being built, "" for the graph.
+        bodies: the finished bodies' builders by function name, "" for the graph.
+    """
 
     def __init__(self, seed):
+        self.arguments = []
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         self.graph_def = graph_pb2.GraphDef()
@@ -99,6 +147,27 @@ class Builder:
         self.constants = {}
         self.fetches = []
         self.tensors = []
+        self.frames = []
+        self.frame_of = {}
+        self.trips = {}
+        self.readable = {}
+        self.calls = {}
+        self.function = ""
+        self.bodies = {"": self}
+
+    def body(self, arguments):
+        """A builder of a function's body, whose operands are like the arguments."""
+        body = copy.copy(self)
+        body.function = f"function_{len(self.bodies)}"
+        self.bodies[body.function] = body
+        body.graph_def = graph_pb2.GraphDef(versions=self.graph_def.versions)
+        body.feeds, body.fed_inside, body.constants, body.fetches = {}, [], {}, []
+        body.tensors, body.frames, body.frame_of, body.readable, body.calls = [], [], {}, {}, {}
+        body.arguments = [
+            body.flow("Placeholder", [], tensor.like(), dtype=tensor.dtype) for tensor in arguments
+        ]
+        body.tensors += [tensor for tensor in body.arguments if tensor.dtype not in HANDLES]
+        return body
 
     def chance(self, probability):
         return self.random.random() < probability
@@ -110,32 +179,65 @@ class Builder:
         """
         if any(output.size > MAX_ELEMENTS or output.bound > LIMIT for output in outputs):
             raise UnfitError
-        node = self.graph_def.node.add(op=op)
-        node.name = f"{self.random.choice(SCOPES)}{op.lower()}_{len(self.graph_def.node)}"
-        node.input.extend(tensor.input for tensor in inputs)
-        node.device = self.random.choice(DEVICES) if self.chance(0.3) else ""
-        for name, value in attrs.items():
-            node.attr[name].CopyFrom(attr_value(value))
+        node, named = self._node(op, inputs, outputs, attrs)
+        self.readable[node.name] = len(named[:readable])
         if self.chance(0.04):
             node.attr["_keep_dtype"].i = 1
         if self.tensors and self.chance(0.06):
             node.input.append("^" + self._other_node())
         if self.tensors and self.chance(0.03):
             node.attr["_class"].CopyFrom(attr_value(["loc:@" + self._other_node()]))
+        if self.frames and not inputs:
+            node.input.append("^" + self.frames[-1].pivot.input)
+        self._follow_death(node)
 
-        named = [
-            dataclasses.replace(output, name=f"{node.name}:{index}")
-            for index, output in enumerate(outputs)
-        ]
         for tensor in named[:readable]:
-            self.tensors.append(tensor)
-            if self.chance(0.04):
-                self.fetches.append(tensor.name)
-        if len(named) == 1 and readable is None and named[0].dtype == F32 and self.chance(0.01):
+            self.offer(tensor)
+        alone = len(named) == 1 and readable is None and not self.frames and not self.function
+        if alone and named[0].dtype == F32 and self.chance(0.01):
             value = self.numbers.uniform(named[0].low, named[0].high, named[0].shape)
             self.feeds[named[0].name] = value.astype(np.float32)
             self.fed_inside.append(named[0].name)
         return named[0] if len(named) == 1 else named
+
+    def offer(self, tensor):
+        """Lets a tensor be an operand, and a fetch if it is in no loop."""
+        self.tensors.append(tensor)
+        if self.chance(0.04) and not self.frames:
+            self.fetches.append(tensor.name)
+
+    def flow(self, op, inputs, *outputs, **attrs):
+        """Adds a node that carries control flow or a handle: no operand yet, and never fed."""
+        node, named = self._node(op, inputs, outputs, attrs)
+        self.readable[node.name] = int(all(made.dtype not in HANDLES for made in outputs))
+        if self.chance(0.02):
+            node.attr["_keep_dtype"].i = 1
+        self._follow_death(node)
+        return named[0] if len(named) == 1 else named
+
+    def _node(self, op, inputs, outputs, attrs):
+        node = self.graph_def.node.add(op=op)
+        node.name = f"{self.random.choice(SCOPES)}{op.lower()}_{len(self.graph_def.node)}"
+        node.input.extend(tensor.input for tensor in inputs)
+        node.device = self.random.choice(DEVICES) if self.chance(0.3) else ""
+        for name, value in attrs.items():
+            node.attr[name].CopyFrom(attr_value(value))
+        self.frame_of[node.name] = tuple(frame.name for frame in self.frames)
+        return node, [
+            dataclasses.replace(output, name=f"{node.name}:{index}")
+            for index, output in enumerate(outputs)
+        ]
+
+    def _follow_death(self, node):
+        """What waits for something that is dead when a loop is over is dead then, too."""
+        if not self.frames:
+            return
+        dying = self.frames[-1].dying
+        # A Switch itself never dies; its outputs do.
+        waits = {name[1:] for name in node.input if name[0] == "^"} - self.frames[-1].switches
+        reads = {name.partition(":")[0] for name in node.input if name[0] != "^"}
+        if dying & (waits | reads):
+            dying.add(node.name)
 
     def _other_node(self):
         return self.random.choice(self.tensors).name.partition(":")[0]
@@ -153,6 +255,9 @@ class Builder:
 
     def const(self, value, dtype=None):
         """A Const; one that holds weights may be read through an Identity, as in frozen graphs."""
+        if self.frames and self.chance(0.6):
+            with self.outside() as enter:
+                return enter(self.const(value, dtype))
         array = np.asarray(value, dtype=dtype)
         kind = tf.as_dtype(array.dtype)
         made = result(kind, array.shape, 0, 0)
@@ -176,7 +281,39 @@ class Builder:
     def vector(self, size, low, high):
         return self.const(self.numbers.uniform(low, high, size).astype(np.float32))
 
+    @contextlib.contextmanager
+    def outside(self):
+        """In it, nodes are made outside of all loops; it gives what brings a tensor inside."""
+        frames, tensors, fetches = self.frames, self.tensors, self.fetches
+        self.frames, self.tensors, self.fetches = [], [], []
+
+        def enter(tensor):
+            for depth in range(len(frames)):
+                self.frames = frames[: depth + 1]
+                tensor = self.enter(tensor)
+            return tensor
+
+        try:
+            yield enter
+        finally:
+            self.frames, self.tensors, self.fetches = frames, tensors, fetches
+
+    def enter(self, tensor, is_constant=True):
+        """The tensor, brought into the innermost loop."""
+        frame = self.frames[-1]
+        attrs = {"frame_name": frame.name, "parallel_iterations": frame.parallel_iterations}
+        return self.flow(
+            "Enter", [tensor], tensor.like(), T=tensor.dtype, is_constant=is_constant, **attrs
+        )
+
     def placeholder(self, dtype, shape, low, high, value):
+        if self.function:  # nothing of it can be fed
+            raise UnfitError
+        if self.frames:
+            with self.outside() as enter:
+                entered = enter(self.placeholder(dtype, shape, low, high, value))
+            self.tensors.append(entered)
+            return entered
         made = result(dtype, shape, low, high)
         declared = tuple(shape)
         if self.chance(0.2):

@@ -10,10 +10,12 @@ import dataclasses
 
 import numpy as np
 import tensorflow as tf
+from function_bodies import add_functions
 from graph_builder import Builder, Tensor, UnfitError
-from random_ops import COMMON, MAKERS
+from random_ops import COMMON, CONTROL_FLOW, MAKERS
 from strict_zip import strict_zip
 from tensorflow.core.framework import graph_pb2
+from unrolled_graph import Unrolled
 
 import npu_precision
 
@@ -31,6 +33,7 @@ class RandomGraph:
         constants: value by name of the Consts that are no operands for others.
         fetches: names of the tensors that a caller asks for.
         tensors: every tensor that can be read; that leaves out those in an untaken branch.
+        unrolled: the same computation without loops and functions.
     """
 
     graph_def: graph_pb2.GraphDef
@@ -39,6 +42,7 @@ class RandomGraph:
     constants: dict[str, np.ndarray]
     fetches: list[str]
     tensors: list[Tensor]
+    unrolled: Unrolled
 
     def rewrite(self, options, graph_def=None):
         """(GraphDef, Ledger) of this graph, or of one that stands for it."""
@@ -54,37 +58,58 @@ class RandomGraph:
             graph_def: the graph to run instead, which may have lost some of them.
         """
         graph_def = self.graph_def if graph_def is None else graph_def
+        nodes = {node.name for node in graph_def.node}
+        names = [t.name for t in self.tensors if t.name.partition(":")[0] in nodes]
+        return self._run(graph_def, names)
+
+    def run_unrolled(self):
+        """Values by name of what can be read in the unrolled graph; none if it is the same."""
+        if not self.unrolled.differs:
+            return {}
+        names = {*self.unrolled.readable, *(tensor.name for tensor in self.tensors)}
+        return self._run(self.unrolled.graph_def, sorted(names))
+
+    def _run(self, graph_def, names):
         config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         config.graph_options.optimizer_options.opt_level = -1
-        nodes = {node.name for node in graph_def.node}
-        names = [t.name for t in self.tensors if t.name.partition(":")[0] in nodes]
         graph = tf.Graph()
         with graph.as_default():
             tf.import_graph_def(graph_def, name="")
         with tf1.Session(graph=graph, config=config) as session:
-            return dict(strict_zip(names, session.run(names, self.feeds)))
+            limit = tf1.RunOptions(timeout_in_ms=60000)
+            return dict(strict_zip(names, session.run(names, self.feeds, limit)))
 
 
-def random_graph(seed, size):
+def random_graph(seed, size, control_flow=False):
     """A graph of `size` nodes, or a few more.
 
     Args:
-        seed: what determines it, with size.
+        seed: what determines it, with the others.
         size: at least how many nodes it has.
+        control_flow: whether it gets loops, handles and functions as well.
 
     Returns:
         A RandomGraph that fetches its last tensor, and inner ones.
     """
     b = Builder(seed)
-    names = [*MAKERS, *COMMON * 2]
+    makers, names = MAKERS, [*MAKERS, *COMMON * 2]
+    if control_flow:
+        makers, names = (
+            CONTROL_FLOW,
+            names + [name for name in CONTROL_FLOW if name not in MAKERS] * 5,
+        )
     MAKERS["image"](b)
     MAKERS["matrix"](b)
     while len(b.graph_def.node) < size:
         try:
-            MAKERS[b.random.choice(names)](b)
+            makers[b.random.choice(names)](b)
         except UnfitError:
             continue
     if b.tensors[-1].name not in b.fetches:
         b.fetches.append(b.tensors[-1].name)
-    return RandomGraph(b.graph_def, b.feeds, b.fed_inside, b.constants, b.fetches, b.tensors)
+    add_functions(b)
+    unrolled = Unrolled(b)
+    return RandomGraph(
+        b.graph_def, b.feeds, b.fed_inside, b.constants, b.fetches, b.tensors, unrolled
+    )

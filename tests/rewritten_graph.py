@@ -13,6 +13,8 @@ import node_dtypes
 import numpy as np
 import tensorflow as tf
 from check_ledger import CAST_MARK, MARK
+from function_bodies import body_graphs, is_result
+from loop_carriers import canonical, carried_from, enter_of, node_of
 from strict_zip import strict_zip
 
 LOW = (tf.float16, tf.bfloat16)
@@ -27,17 +29,12 @@ MATRIX_OPS = {
 }
 
 
+def is_inserted(node):
+    return CAST_MARK in node.attr
+
+
 def is_inserted_cast(node):
-    return node.op == "Cast" and CAST_MARK in node.attr
-
-
-def canonical(tensor):
-    """A tensor's name with its port."""
-    return tensor if ":" in tensor else tensor + ":0"
-
-
-def node_of(tensor):
-    return tensor.partition(":")[0]
+    return node.op == "Cast" and is_inserted(node)
 
 
 def dtype_attr(node, name):
@@ -60,11 +57,13 @@ class Edge:
         source: the original tensor it comes from, None for a constant stored in a low type.
         constant: that constant.
         dtypes: to what the inserted Casts on the way convert, in order.
+        carriers: (NodeDef, output port) of what brings their result into a loop, innermost first.
     """
 
     source: str | None
     constant: np.ndarray | None
     dtypes: tuple[tf.DType, ...]
+    carriers: tuple = ()
 
 
 class RewrittenGraph:
@@ -74,9 +73,19 @@ class RewrittenGraph:
         originals: original node by name.
         counterparts: what became of each, by its name; a Const and its Identity may be gone.
         edges: the Edges of each counterpart's data inputs, by the original's name.
+        functions: the same of the body of each function, by its name; and "" is this one.
     """
 
     def __init__(self, original, rewritten):
+        self.functions = {"": self}
+        libraries = original.library, rewritten.library
+        bodies = [body_graphs(library) for library in libraries]
+        self._signatures = [
+            {function.signature.name: function.signature for function in library.function}
+            for library in libraries
+        ]
+        for name in bodies[0].keys() & bodies[1].keys():
+            self.functions[name] = RewrittenGraph(*(found[name] for found in bodies))
         self.originals = {node.name: node for node in original.node}
         self.results = {node.name: node for node in rewritten.node}
         self.counterparts = {}
@@ -95,17 +104,22 @@ class RewrittenGraph:
         }
 
     def _edge(self, tensor):
-        dtypes = []
+        dtypes, carriers = [], []
         node = self.results[node_of(tensor)]
-        while is_inserted_cast(node):
-            dtypes.insert(0, dtype_attr(node, "DstT"))
+        while is_inserted(node):
+            if node.op == "Cast":
+                dtypes.insert(0, dtype_attr(node, "DstT"))
+            else:
+                carriers.append((node, canonical(tensor).partition(":")[2]))
             tensor = node.input[0]
             node = self.results[node_of(tensor)]
         name = self._original_names.get(node.name)
         if name is None:
             dtypes.insert(0, dtype_attr(node, "dtype"))
-            return Edge(None, tf.make_ndarray(node.attr["value"].tensor), tuple(dtypes))
-        return Edge(canonical(tensor).replace(node.name, name, 1), None, tuple(dtypes))
+            value = tf.make_ndarray(node.attr["value"].tensor)
+            return Edge(None, value, tuple(dtypes), tuple(carriers))
+        source = canonical(tensor).replace(node.name, name, 1)
+        return Edge(source, None, tuple(dtypes), tuple(carriers))
 
     def violations(self, fetches, cube=False):
         """What of the rules of a rewrite does not hold, one sentence each.
@@ -115,6 +129,13 @@ class RewrittenGraph:
             cube: whether it may round the inputs of matrix ops and convolutions.
         """
         found = [*self._missing(fetches), *self._too_many_casts(), *self._wrong_pairs(cube)]
+        found += self._casts_in_every_iteration()
+        if self._signatures[0] != self._signatures[1]:
+            found.append("the signatures of functions differ")
+        for function in self.functions.keys() - {""}:
+            body = self.functions[function]
+            results = [name for name in body.originals if is_result(name)]
+            found += [f"{function}: {what}" for what in body.violations(results, cube)]
         for name in self.counterparts:
             found += [f"{name}: {what}" for what in self._differences(name)]
         return found
@@ -139,10 +160,7 @@ class RewrittenGraph:
 
     def _wrong_pairs(self, cube):
         """Casts there and back, but for those that round what a matrix op reads."""
-        readers = collections.defaultdict(set)
-        for node in self.results.values():
-            for tensor in node.input:
-                readers[node_of(tensor)].add(node.op)
+        readers = self._readers()
         for cast in filter(is_inserted_cast, self.results.values()):
             before = self.results[node_of(cast.input[0])]
             if not is_inserted_cast(before):
@@ -151,6 +169,25 @@ class RewrittenGraph:
             rounds = cube and way[0] == tf.float32 and readers[cast.name] <= MATRIX_OPS
             if way[0] == way[2] and not rounds:
                 yield f"{cast.name} casts {' -> '.join(dtype.name for dtype in way)}"
+
+    def _readers(self):
+        """The op types that read a node's outputs, through what brings them into a loop."""
+        readers = collections.defaultdict(list)
+        for node in self.results.values():
+            for tensor in node.input:
+                readers[node_of(tensor)].append(node)
+
+        def ops(name):
+            brings = [node for node in readers[name] if is_inserted(node) and node.op != "Cast"]
+            found = {node.op for node in readers[name] if node not in brings}
+            return found.union(*(ops(node.name) for node in brings))
+
+        return {name: ops(name) for name in self.results}
+
+    def _casts_in_every_iteration(self):
+        for cast in filter(is_inserted_cast, self.results.values()):
+            if enter_of(self.results, cast.input[0]) is not None:
+                yield f"{cast.name} converts the same tensor in every iteration"
 
     def _differences(self, name):
         """How the counterpart differs from the original, apart from dtypes and Casts."""
@@ -177,6 +214,9 @@ class RewrittenGraph:
                 yield f"input {index} is {edge.source}, was {tensor}"
 
     def _comes_from(self, edge, tensor):
+        tensor = carried_from(self.originals, self.counterparts, tensor, edge.carriers)
+        if tensor is None:
+            return False
         if edge.source == tensor:
             return True
         node = self.originals[node_of(tensor)]

@@ -87,7 +87,8 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
     lowered_in_all = 0
     for seed in range(GRAPHS):
         folder = tmp_path / str(seed)
-        graph = with_all_ends_fetched(random_graph(seed, 5 + seed * 37 % 100))
+        size = 5 + seed * 37 % 100
+        graph = with_all_ends_fetched(random_graph(seed, size, control_flow=seed % 4 == 0))
         options = npu_precision.PrecisionOptions(mode, report_dir=folder, strict=True)
         found, nodes = run_session(graph, way(options))
 
