@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from check_ledger import CAST_MARK
-from training_runs import MODES, TOLERANCE, dense_loss
+from tf_versions import need_kernels
+from training_runs import LOW_TYPES, MODES, TOLERANCE, dense_loss
 
 import npu_precision
 
@@ -51,6 +52,7 @@ def run(graph_def, fetches, feeds):
 @pytest.mark.parametrize("mode", MODES)
 def test_every_node_is_placed_where_it_was(mode, use_resource):
     """A reference and what writes it must share a device, or TensorFlow refuses the graph."""
+    need_kernels(LOW_TYPES[mode].name, "MatMul", "TanhGrad")
     before, fetches, feeds = training_graph(use_resource)
     after, ledger = npu_precision.rewrite_graph_def(before, fetches, precision_mode=mode)
     assert ledger.totals["lowered"] > 10

@@ -9,9 +9,16 @@ from __future__ import annotations
 
 import pytest
 from check_rewrite import check_rewrite
+from tf_versions import needs_3d_batch_norm, needs_kernels
 
 each_mode = pytest.mark.parametrize(
-    ("mode", "low"), [("allow_mix_precision", "float16"), ("allow_mix_precision_bf16", "bfloat16")]
+    ("mode", "low"),
+    [
+        ("allow_mix_precision", "float16"),
+        pytest.param(
+            "allow_mix_precision_bf16", "bfloat16", marks=needs_kernels("bfloat16", "Conv2D")
+        ),
+    ],
 )
 IMAGE = """
     x = Placeholder(shape=2x8x8x3)
@@ -125,6 +132,7 @@ VOLUME = """
     """
 
 
+@needs_3d_batch_norm
 @each_mode
 def test_convolution_in_three_dimensions_and_batch_norm(mode, low):
     check_rewrite(

@@ -14,6 +14,7 @@ from tf_versions import needs_estimator
 from npu_precision import Ledger
 
 pytestmark = needs_estimator
+pytest.importorskip("rich")
 
 ROOT = pathlib.Path(__file__).parents[1]
 MODES = {

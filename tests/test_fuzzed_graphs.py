@@ -20,8 +20,12 @@ from hypothesis import strategies as st
 from node_dtypes import attribute_value, output_dtypes
 from random_graphs import random_graph
 from tensorflow.core.framework import graph_pb2
-from tensorflow.python.framework import op_def_registry
 from text_graph import read_graph, tensor_name
+from tf_versions import needs_ops_without_python
+
+from npu_precision._tf_compat import op_definition
+
+pytestmark = needs_ops_without_python
 
 GRAPHS = 300
 MODES = ["allow_mix_precision", "force_fp16", "force_fp32", "cube_fp16in_fp32out"]
@@ -145,7 +149,7 @@ def data_inputs(node):
 
 
 def known(node):
-    return op_def_registry.get(node.op) is not None
+    return op_definition(node.op) is not None
 
 
 def agree(produced, consumed):
@@ -154,7 +158,7 @@ def agree(produced, consumed):
 
 
 def input_dtypes(node):
-    definition = op_def_registry.get(node.op)
+    definition = op_definition(node.op)
     values = {attribute.name: attribute_value(node, attribute) for attribute in definition.attr}
     dtypes = []
     for argument in definition.input_arg:

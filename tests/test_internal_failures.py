@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from compiled import compile_library
 from text_graph import read_graph
+from tf_versions import needs_functions_by_default
 
 import npu_precision
 
@@ -98,6 +99,7 @@ for door in (session, session, function, offline):
 FAILURE = "internal failure (strict is set): a failure made by a test"
 
 
+@needs_functions_by_default
 def test_a_rewritten_graph_that_is_found_wrong_is_not_run(run_python, failing_library):
     """The values are those of float32 to the bit."""
     process = run_python(SCRIPT, NPU_PRECISION_LIBRARY=str(failing_library))
@@ -111,6 +113,7 @@ def test_a_rewritten_graph_that_is_found_wrong_is_not_run(run_python, failing_li
     assert all(line.endswith("a failure made by a test") for line in warnings)
 
 
+@needs_functions_by_default
 def test_strict_fails_every_run_whose_graph_is_found_wrong(run_python, failing_library):
     process = run_python(SCRIPT, "strict", NPU_PRECISION_LIBRARY=str(failing_library))
     told = [line.split(" ", 2) for line in process.stdout.splitlines()]

@@ -7,6 +7,9 @@ import subprocess
 
 import pytest
 from text_graph import read_graph
+from tf_versions import needs_ops_without_python
+
+pytestmark = needs_ops_without_python
 
 LISTS = """
     {"MatMul": {"precision_reduce": {"flag": "true"}},

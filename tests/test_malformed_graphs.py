@@ -16,10 +16,11 @@ import tensorflow as tf
 from check_rewrite import TOLERANCE, to_bytes
 from damaged_graphs import DAMAGED, damage
 from tensorflow.core.framework import graph_pb2
-from tensorflow.python.framework import op_def_registry
 from text_graph import random_values, read_graph, tensor_name
+from tf_versions import needs_ops_without_python
 
 import npu_precision
+from npu_precision import _tf_compat
 
 tf1 = tf.compat.v1
 FLOAT = tf.float32.as_datatype_enum
@@ -29,6 +30,7 @@ MODES = ["allow_mix_precision", "force_fp16"]
 BREAKS_TENSORFLOW = {"a negative count"}
 
 
+@needs_ops_without_python
 @pytest.mark.parametrize("mode", ["allow_mix_precision", "force_fp32"])
 def test_the_passes_alone_refuse_damage_or_leave_it_as_it_was(mode, pipeline_driver, tmp_path):
     """They see here what TensorFlow, this version or another, would refuse before."""
@@ -76,7 +78,7 @@ def called_function(graph, result):
             return tensor
         if name == "x" or name not in ops or port < 0:
             return tensor
-        definition = op_def_registry.get(ops[name])
+        definition = _tf_compat.op_definition(ops[name])
         outputs = definition.output_arg if definition else ()
         return f"{name}:{outputs[0].name if outputs else 'y'}:{port}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from check_rewrite import check_rewrite
 from loop_text import counter
+from tf_versions import need_kernels
 
 LSTM = f"""
     x = Placeholder(shape=3x2x4)
@@ -65,6 +66,7 @@ LSTM = f"""
     ("mode", "low"), [("allow_mix_precision", "float16"), ("allow_mix_precision_bf16", "bfloat16")]
 )
 def test_an_lstm_runs_in_the_low_type_from_the_rows_it_reads_to_the_states_it_writes(mode, low):
+    need_kernels(low, "Sigmoid", "Tanh")
     """In an iteration only the row is cast: kernel and bias are before, the states afterwards."""
     check_rewrite(
         LSTM,

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from check_ledger import CAST_MARK
 from numeric_models import Layers
+from tf_versions import need_kernels
 from training_runs import (
     FLOAT32,
     LOW_TYPES,
@@ -115,6 +116,7 @@ def test_losses_follow_float32(model, mode, use_resource):
 @pytest.mark.parametrize("model", MODELS)
 def test_every_node_stays_on_its_device(model, mode, colocate):
     """With gradients colocated, that includes those that follow another op by colocation."""
+    need_kernels(LOW_TYPES[mode].name, "MatMul", "TanhGrad")
     use_resource = not colocate
     plain = run_of(model, FLOAT32, use_resource, colocate, plain=True)
     placed = {node.name: node.device for node in plain.nodes}
