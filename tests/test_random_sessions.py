@@ -12,12 +12,12 @@ from error_rules import INF, UNIT
 from random_graphs import random_graph
 from rewritten_graph import LOW, RewrittenGraph, canonical
 from strict_zip import strict_zip
-from tf_versions import needs_random_graphs
+from tf_versions import needs_feeds_of_any_tensor
 
 import npu_precision
 from npu_precision.npu_init import RewriterConfig
 
-pytestmark = needs_random_graphs
+pytestmark = needs_feeds_of_any_tensor
 
 tf1 = tf.compat.v1
 GRAPHS = 40

@@ -60,8 +60,9 @@ needs_every_listed_op = _needs(
 needs_estimator = _needs(
     not issubclass(estimator.NPUEstimator, _tf_compat.NoEstimator), "has no tf.estimator"
 )
+_HAS_KERAS_2 = hasattr(tf.compat.v1.keras.backend, "set_session")
 needs_keras_2 = _needs(
-    hasattr(tf.compat.v1.keras.backend, "set_session"),
+    _HAS_KERAS_2,
     "has Keras 3, without tf.layers, sessions and SavedModels of its own",
 )
 needs_functions_by_default = _needs(
@@ -83,9 +84,15 @@ needs_onednn = _needs(
 needs_ops_without_python = _needs(
     _tf_compat.tf1 is not tf, "registers its ops in Python's extension, not for other programs"
 )
-# Open: why, in a session, no custom optimizer is called for some graphs (the fifth random one).
+needs_feeds_of_any_tensor = _needs(
+    _tf_compat.tf1 is not tf,
+    "runs no optimizer, and says nothing, where a session feeds another op's output",
+)
+# Seen on 2.21 in a mode that changes nothing: a crash, and float32 convolutions that differ between
+# two runs. What fails on 1.15 is not known; it may be no more than the above.
 needs_random_graphs = _needs(
-    _tf_compat.tf1 is not tf, "fails on some random graphs, for a reason that is not known yet"
+    _tf_compat.tf1 is not tf and _HAS_KERAS_2,
+    "fails on some random graphs, in a way that is not understood yet",
 )
 needs_any_node_name = _needs(
     _tf_compat.tf1 is not tf, "allows fewer characters in the names of nodes"
