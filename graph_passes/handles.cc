@@ -109,6 +109,11 @@ class Finder {
     return -1;
   }
 
+  tensorflow::DataType DtypeRead(int id, int input) const {
+    return view_.op_def(id) == nullptr ? view_.dtype(view_.fanin(id)[input])
+                                       : view_.inputs(id)[input].dtype;
+  }
+
   void Follow(int id) {
     const std::string& op = view_.node(id).op();
     const std::string& name = view_.node(id).name();
@@ -119,7 +124,11 @@ class Finder {
     const auto is_element = [=](int group) { return knows_elements && group != kFixedDtype; };
     for (int k = 0; k < view_.fanin(id).size(); ++k) {
       const OutputPort tensor = view_.fanin(id)[k];
-      if (!IsHandle(view_.dtype(tensor))) continue;
+      if (!IsHandle(DtypeRead(id, k))) continue;
+      if (view_.op_def(tensor.node) == nullptr) {
+        leaves_[MemberOf(id)] = true;
+        continue;
+      }
       Use(id, MemberOf(tensor), known && !is_element(view_.inputs(id)[k].group));
     }
     const bool fed = fed_.count(name) != 0;
@@ -147,7 +156,11 @@ class Finder {
     const bool seen = fed_.count(name) != 0 || fetched_.count(name) != 0;
     for (int k = 0; k < view_.fanin(id).size(); ++k) {
       const OutputPort tensor = view_.fanin(id)[k];
-      if (!IsHandle(view_.dtype(tensor))) continue;
+      if (!IsHandle(DtypeRead(id, k))) continue;
+      if (view_.op_def(tensor.node) == nullptr) {
+        leaves_[MemberOf({id, k})] = true;
+        continue;
+      }
       tensors_.Join(MemberOf(tensor), MemberOf({id, k}));
       if (seen) leaves_[MemberOf(tensor)] = true;
     }

@@ -81,7 +81,10 @@ class Rewriter {
   }
 
   void Run() {
-    for (int id = 0; id < view_.size(); ++id) FindInsertedCast(id);
+    for (int id = 0; id < view_.size(); ++id) {
+      FindInsertedCast(id);
+      for (int p = 0; p < view_.outputs(id).size(); ++p) has_references_ |= IsReference({id, p});
+    }
     for (int id = 0; id < view_.size(); ++id) ChangeTypes(id);
     for (int id = 0; id < view_.size(); ++id) {
       for (int k = 0; k < view_.fanin(id).size(); ++k) ConnectInput(id, k);
@@ -184,7 +187,7 @@ class Rewriter {
       }
     }
     ReferenceRead read;
-    if (invariants_.EnterOf(from) < 0 && ReadsReference(from, &read)) {
+    if (has_references_ && invariants_.EnterOf(from) < 0 && ReadsReference(from, &read)) {
       const bool shared = !AddWaits(consumer, &read.waits) && !read.in_loop;
       if (read.in_loop) AddProducers(consumer, from.node, &read.waits);
       if (!read.waits.empty()) return CastOfReference(from, read, wanted, shared, consumer);
@@ -228,18 +231,14 @@ class Rewriter {
   // Reading `entered` must wait for what reading `from` waits for, and be dead where that is.
   std::string FollowInLoop(const OutputPort& from, const std::string& entered, DataType wanted) {
     const std::string& op = view_.node(from.node).op();
-    if (op == "Switch") {
-      const std::string name = CastName(from, wanted);
-      AddCarrier(name, from.node, entered, wanted);
-      return from.port == 0 ? name : absl::StrCat(name, ":", from.port);
-    }
-    if (op != "Identity") return entered;
+    if (op != "Switch" && op != "Identity") return entered;
     const std::string name = CastName(from, wanted);
     NodeDef* carrier = AddCarrier(name, from.node, entered, wanted);
-    carrier->clear_input();
-    carrier->add_input(entered);
+    while (carrier->input_size() > view_.fanin(from.node).size()) {
+      carrier->mutable_input()->RemoveLast();
+    }
     carrier->add_input(absl::StrCat("^", out_.node(from.node).name()));
-    return name;
+    return from.port == 0 ? name : absl::StrCat(name, ":", from.port);
   }
 
   // A copy of node `id` that hands on `input`, of another dtype.
@@ -300,6 +299,7 @@ class Rewriter {
   // In a loop that writes the variable, an iteration's reads come after the former one's writes
   // because of what else the reader reads.
   void AddProducers(int id, int but, std::set<std::string>* waits) const {
+    if (view_.node(id).op() == "Merge") return;  // one of its inputs is dead
     for (const OutputPort& producer : view_.fanin(id)) {
       if (producer.node != but) waits->insert("^" + out_.node(producer.node).name());
     }
@@ -375,6 +375,7 @@ class Rewriter {
   const DecideContext& context_;
   const LoopInvariants invariants_;
   GraphDef& out_;
+  bool has_references_ = false;
   std::map<std::pair<Tensor, DataType>, std::string> casts_;
   std::map<std::string, std::string> rounded_;
   std::map<std::tuple<int, int, DataType, bool>, std::string> carried_;  // Tensor, dtype, rounded

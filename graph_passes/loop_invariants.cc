@@ -67,6 +67,8 @@ int LoopInvariants::EnterOf(const OutputPort& tensor) const {
   // The bound ends the walk on a damaged graph whose Enters form a cycle.
   int enter = found;
   for (int frames = 0; enter >= 0 && frames < view_.size(); ++frames) {
+    // An edge that was wrong before, or comes from an op TensorFlow does not know.
+    if (view_.dtype(view_.fanin(enter)[0]) != view_.inputs(enter)[0].dtype) return -1;
     const int outside = origins_[view_.fanin(enter)[0].node];
     if (YieldsReference(view_, outside) &&
         (!ReadsVariable(view_.node(outside).op()) || MayBeWritten(view_, outside))) {

@@ -39,7 +39,10 @@ std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
   return names;
 }
 
-void MarkInserted(tensorflow::NodeDef* node) { (*node->mutable_attr())[kInserted].set_b(true); }
+void MarkInserted(tensorflow::NodeDef* node) {
+  node->mutable_attr()->erase(kDecision);  // a copy's original may have one
+  (*node->mutable_attr())[kInserted].set_b(true);
+}
 
 bool IsInserted(const tensorflow::NodeDef& node) {
   // Whoever looks through one reads its first input, which a mark on any other op would not

@@ -1,5 +1,8 @@
 #include "graph_passes/variable_updates.h"
 
+#include <map>
+#include <unordered_set>
+
 #include "graph_passes/handles.h"
 #include "graph_passes/op_traits.h"
 
@@ -19,15 +22,19 @@ class Updates {
     }
   }
 
-  std::vector<int> Run() const {
-    const Groups before_write = Reached(LastGrayBeforeWrites(), false);
-    const Groups after_read = Reached(FirstGrayAfterReads(), true);
-    const Groups only_written = NeverLoweredAfter(before_write);
-    std::vector<int> updates;
-    for (int g = 0; g < view_.num_groups(); ++g) {
-      if (before_write[g] && (after_read[g] || only_written[g])) updates.push_back(g);
+  std::vector<int> Run() {
+    std::vector<int> last;
+    for (int id = 0; id < view_.size(); ++id) {
+      if (ReadsVariable(view_.node(id).op())) AddRead(id);
+      if (WritesVariable(view_.node(id).op())) AddWrite(id, &last);
     }
-    return updates;
+    Groups updates = NeverLoweredAfter(Reached(last));
+    for (const auto& variable : variables_) KeepBetween(variable.second, &updates);
+    std::vector<int> found;
+    for (int g = 0; g < view_.num_groups(); ++g) {
+      if (updates[g]) found.push_back(g);
+    }
+    return found;
   }
 
  private:
@@ -46,36 +53,74 @@ class Updates {
     return group == kFixedDtype ? -1 : view_.first_group(output.node) + group;
   }
 
-  std::vector<int> FirstGrayAfterReads() const {
-    std::vector<int> first;
-    for (int id = 0; id < view_.size(); ++id) {
-      if (!ReadsVariable(view_.node(id).op())) continue;
-      for (const InputPort& use : view_.fanout(id)) first.push_back(InputGroup(use));
+  // The groups that read a variable and those whose values are written to it.
+  struct Uses {
+    std::vector<int> first, last;
+  };
+
+  // The node that yields the variable, or its handle, that node `id` reads or writes.
+  int VariableOf(int id) const {
+    if (view_.fanin(id).size() == 0) return id;
+    id = view_.fanin(id)[0].node;
+    // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
+    for (int hops = 0;
+         hops < view_.size() && view_.fanin(id).size() > 0 && HandsVariableOn(view_.node(id).op());
+         ++hops) {
+      id = view_.fanin(id)[0].node;
     }
-    return first;
+    return id;
   }
 
-  std::vector<int> LastGrayBeforeWrites() const {
-    std::vector<int> last;
-    for (int id = 0; id < view_.size(); ++id) {
-      if (!WritesVariable(view_.node(id).op())) continue;
-      for (const OutputPort& value : view_.fanin(id)) last.push_back(OutputGroup(value));
-    }
-    return last;
+  static bool HandsVariableOn(const std::string& op) {
+    return op == "Identity" || op == "Enter" || op == "Switch" || op == "RefIdentity" ||
+           op == "RefEnter" || op == "RefSwitch";
   }
 
-  // The gray groups that paths of gray groups lead to from `start`, along the edges or against
-  // them.
-  Groups Reached(std::vector<int> start, bool forward) const {
+  void AddRead(int id) {
+    Uses& uses = variables_[VariableOf(id)];
+    for (const InputPort& use : view_.fanout(id)) uses.first.push_back(InputGroup(use));
+  }
+
+  void AddWrite(int id, std::vector<int>* last) {
+    Uses& uses = variables_[VariableOf(id)];
+    for (const OutputPort& value : view_.fanin(id)) {
+      uses.last.push_back(OutputGroup(value));
+      last->push_back(uses.last.back());
+    }
+  }
+
+  // The gray groups from which paths of gray groups lead to `last`.
+  Groups Reached(std::vector<int> last) const {
     Groups reached(view_.num_groups(), false);
-    while (!start.empty()) {
-      const int group = start.back();
-      start.pop_back();
+    while (!last.empty()) {
+      const int group = last.back();
+      last.pop_back();
       if (group < 0 || !IsGray(group) || reached[group]) continue;
       reached[group] = true;
-      forward ? PushConsumers(group, &start) : PushProducers(group, &start);
+      PushProducers(group, &last);
     }
     return reached;
+  }
+
+  // Adds the gray groups on paths of gray groups from the reads of one variable to its writes.
+  void KeepBetween(const Uses& uses, Groups* updates) const {
+    if (uses.first.empty() || uses.last.empty()) return;
+    std::unordered_set<int> before_write, between;
+    std::vector<int> groups = uses.last;
+    while (!groups.empty()) {
+      const int group = groups.back();
+      groups.pop_back();
+      if (group < 0 || !IsGray(group) || !before_write.insert(group).second) continue;
+      PushProducers(group, &groups);
+    }
+    groups = uses.first;
+    while (!groups.empty()) {
+      const int group = groups.back();
+      groups.pop_back();
+      if (before_write.count(group) == 0 || !between.insert(group).second) continue;
+      (*updates)[group] = true;
+      PushConsumers(group, &groups);
+    }
   }
 
   void PushConsumers(int group, std::vector<int>* groups) const {
@@ -134,6 +179,7 @@ class Updates {
   const GraphView& view_;
   const std::vector<GroupState>& states_;
   std::vector<int> node_of_group_;
+  std::map<int, Uses> variables_;  // by the node that VariableOf finds
 };
 
 }  // namespace

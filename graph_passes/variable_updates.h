@@ -14,8 +14,8 @@
 namespace npu_precision {
 
 // The type groups that update variables, by the view's group numbers, given what is known of each
-// before gray is resolved: gray groups on a path of gray groups from a variable's read to a write,
-// and those before a write whose other uses, if any, keep float32 anyway.
+// before gray is resolved: gray groups on a path of gray groups from a variable's read to its
+// write, and those before a write whose other uses, if any, keep float32 anyway.
 std::vector<int> VariableUpdates(const GraphView& view, const std::vector<GroupState>& groups);
 
 }  // namespace npu_precision

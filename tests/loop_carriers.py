@@ -65,13 +65,16 @@ def carried_from(nodes, counterparts, tensor, carriers):
             continue
         if carrier.op != node.op:
             return None
-        waits = {name for name in carrier.input if name[0] == "^"}
-        if node.op == "Identity":
-            if waits != {"^" + counterparts[node.name].name}:
-                return None
-        elif (carrier.input[1], port) != (node.input[1], canonical(tensor).partition(":")[2]):
+        if {name for name in carrier.input if name[0] == "^"} != {
+            "^" + counterparts[node.name].name
+        }:
             return None
-        # An Identity that waits for the original, or a copied Switch, is as dead as it.
+        if node.op == "Switch" and (carrier.input[1], port) != (
+            node.input[1],
+            canonical(tensor).partition(":")[2],
+        ):
+            return None
+        # Waiting for the original, it is as dead as that.
         tensor = canonical(_origin(nodes, tensor).name)
     return tensor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
-from check_rewrite import check_rewrite, run
+from check_rewrite import TOLERANCE, check_rewrite, run
 from loop_text import counter
 from text_graph import read_graph
 
@@ -109,7 +109,7 @@ def test_without_identity_a_switch_tells_when_the_loop_is_over():
         w_switch = Switch[float32](w_merge, cond)
         w_next = NextIteration[float32](w_switch:1)
         w_enter/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
-        w_switch/npu_cast_1_float16 = Switch[float16](w_enter/npu_cast_0_float16, cond)
+        w_switch/npu_cast_1_float16 = Switch[float16](w_enter/npu_cast_0_float16, cond, ^w_switch)
         turn = MatMul[float16](w_switch/npu_cast_1_float16:1, w_switch/npu_cast_1_float16:1)
         next = NextIteration[float16](turn)
         exit/npu_changed = Exit[float16](switch)
@@ -141,9 +141,9 @@ def test_a_weight_used_in_a_cond_of_a_loop_is_dead_in_the_other_branch():
         w_branch = Switch[float32](w_enter, last)
         x_branch = Switch[float32](switch:1, last)
         w_enter/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
-        w_branch/npu_cast_1_float16 = Switch[float16](w_enter/npu_cast_0_float16, last)
+        w_branch/npu_cast_1_float16 = Switch[float16](w_enter/npu_cast_0_float16, last, ^w_branch)
         product = MatMul[float16](x_branch/npu_cast_1_float16, w_branch/npu_cast_1_float16:1)
-        w_branch/npu_cast_0_float16 = Switch[float16](w_enter/npu_cast_0_float16, last)
+        w_branch/npu_cast_0_float16 = Switch[float16](w_enter/npu_cast_0_float16, last, ^w_branch)
         w_other = MatMul[float16](w_branch/npu_cast_0_float16, w_branch/npu_cast_0_float16)
         other = Softmax[float32](w_other/npu_cast_0_float32)
         joined = Merge[float32](other, product/npu_cast_0_float32)
@@ -152,6 +152,30 @@ def test_a_weight_used_in_a_cond_of_a_loop_is_dead_in_the_other_branch():
         exit = Exit[float32](switch)
         """,
     )
+
+
+def test_a_cond_in_a_cond_of_a_loop_is_dead_where_the_outer_one_is():
+    """The inner branch would be taken, but the outer one is not."""
+    result = check_rewrite(
+        loop(
+            """
+            w_enter = Enter(w, frame_name=loop, is_constant=True)
+            never = Const[bool](value=False)
+            never_enter = Enter(never, frame_name=loop, is_constant=True)
+            always = Const[bool](value=True)
+            always_enter = Enter(always, frame_name=loop, is_constant=True)
+            outer = Switch(w_enter, never_enter)
+            inner = Switch(outer:1, always_enter)
+            product = MatMul(inner:1, inner:1)
+            other = Softmax(outer)
+            joined = Merge(product, other)
+            turn = Maximum(joined, switch:1)
+            """
+        ),
+        None,
+    )
+    carrier = next(n for n in result.graph.node if n.name == "inner/npu_cast_1_float16")
+    assert list(carrier.input) == ["w_enter/npu_cast_0_float16", "always_enter", "^inner"]
 
 
 def test_a_weight_of_an_inner_loop_is_cast_outside_of_both():
@@ -224,6 +248,36 @@ def test_a_lowered_invariant_is_cast_back_outside():
         exit = Exit[float32](switch)
         """,
     )
+
+
+def test_a_reference_read_in_one_branch_of_a_cond_runs():
+    """Its Cast must not wait for the other branch, which is dead."""
+    graph = read_graph(
+        loop(
+            """
+            v = VariableV2(shape=4x4)
+            initial = Const(shape=4x4)
+            init = Assign(v, initial)
+            v_enter = Enter(v, frame_name=loop, is_constant=True)
+            last = Equal(i, one_enter)
+            branch = Switch(last, last)
+            yes = Identity(branch:1)
+            read = Identity(v_enter, ^yes)
+            x_branch = Switch(switch:1, last)
+            product = MatMul(x_branch, x_branch)
+            other = Relu(product)
+            joined = Merge(other, read)
+            squared = MatMul(joined, joined)
+            turn = Softmax(squared)
+            """
+        )
+    )
+    rewritten, ledger = npu_precision.rewrite_graph_def(
+        graph, ["exit", "init"], precision_mode="allow_mix_precision", fold_constants=False
+    )
+    assert ledger.node("joined").decision == "lowered"
+    (want,), (got,) = (run(each, ["exit"], ["init"]) for each in (graph, rewritten))
+    np.testing.assert_allclose(got, want, atol=TOLERANCE["float16"])
 
 
 def test_what_the_body_changes_is_cast_inside():

@@ -166,3 +166,20 @@ def test_an_update_through_both_branches_of_a_cond(mode):
     )
     assert result.reasons["unscaled"] == ("kept", "updates_variable", "")
     assert result.reasons["branch"] == ("kept", "updates_variable", "")
+
+
+def test_a_path_from_another_variable_keeps_nothing():
+    """A bias that is read on the way to a remembered state does not make the layer an update."""
+    result = rewrite(
+        """
+        bias_handle = VarHandleOp(shape=4, shared_name=bias)
+        bias = ReadVariableOp(bias_handle)
+        biased = BiasAdd(gradient, bias)
+        state = Relu(biased)
+        write = AssignVariableOp(v, state)
+        logits = MatMul(state, x)
+        """,
+        fetches=["logits"],
+    )
+    assert result.reasons["biased"] == ("lowered", "gray_follows_lowered", "gradient")
+    assert result.reasons["state"] == ("lowered", "gray_follows_lowered", "biased")
