@@ -53,7 +53,6 @@ class Decider {
     for (int id = 0; id < view_.size(); ++id) {
       for (const TypeGroup& group : view_.groups(id)) {
         decisions_.group_dtypes.push_back(group.dtype);
-        node_of_group_.push_back(id);
       }
     }
     TF_RETURN_IF_ERROR(ClassifyNodes(view_, context_, &classes_));
@@ -156,7 +155,7 @@ class Decider {
     for (int group : groups) {
       if (groups_[group].kind != GroupState::kFollows) continue;
       groups_[group] = {GroupState::kDecided, Vote::kKept};
-      decisions_.nodes[node_of_group_[group]].reason = reason;
+      decisions_.nodes[view_.node_of_group(group)].reason = reason;
     }
   }
 
@@ -296,7 +295,6 @@ class Decider {
   NodeClasses classes_;
   std::vector<int> leader_;
   std::vector<GroupState> groups_;
-  std::vector<int> node_of_group_;
 };
 
 }  // namespace

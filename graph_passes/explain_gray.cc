@@ -89,16 +89,9 @@ void GrayExplainer::ByItsClass(int id, Decision* decision) const {
 // Of the ops on one handle, the first that a list, a predecessor or a missing kernel told what all
 // of them do.
 void GrayExplainer::FindDecidersOfHandles(const Decisions& wishes) {
-  if (classes_.handles.empty()) return;
-  std::vector<int> node_of_group(view_.num_groups());
-  for (int id = 0; id < view_.size(); ++id) {
-    for (int g = 0; g < view_.groups(id).size(); ++g) {
-      node_of_group[view_.first_group(id) + g] = id;
-    }
-  }
   for (const Handle& handle : classes_.handles) {
     for (int group : handle.groups) {
-      const int id = node_of_group[group];
+      const int id = view_.node_of_group(group);
       if (!Decides(id, group, wishes.nodes[id].reason)) continue;
       decider_of_handle_.emplace(leader_[group], id);
       break;

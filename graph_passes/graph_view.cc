@@ -98,6 +98,7 @@ Status GraphView::DescribeNodes() {
       inputs_.insert(inputs_.end(), types.inputs.begin(), types.inputs.end());
       outputs_.insert(outputs_.end(), types.outputs.begin(), types.outputs.end());
     }
+    node_of_group_.resize(groups_.size(), id);
     groups_begin_.push_back(static_cast<int>(groups_.size()));
     inputs_begin_.push_back(static_cast<int>(inputs_.size()));
     outputs_begin_.push_back(static_cast<int>(outputs_.size()));

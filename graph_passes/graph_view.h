@@ -66,6 +66,7 @@ class GraphView {
   // Groups of all nodes are numbered in one sequence; this is the number of the first of `id`.
   int first_group(int id) const { return groups_begin_[id]; }
   int num_groups() const { return static_cast<int>(groups_.size()); }
+  int node_of_group(int group) const { return node_of_group_[group]; }
 
   // Of the tensor `port`; DT_INVALID where the producer is opaque.
   tensorflow::DataType dtype(const OutputPort& port) const;
@@ -91,6 +92,7 @@ class GraphView {
   std::vector<OutputPort> fanin_;
   std::vector<InputPort> fanout_;
   std::vector<TypeGroup> groups_;
+  std::vector<int> node_of_group_;
   std::vector<Port> inputs_;
   std::vector<Port> outputs_;
   std::vector<int> fanin_begin_, fanout_begin_, groups_begin_, inputs_begin_, outputs_begin_;

@@ -61,14 +61,7 @@ class Resolver {
         leader_(leader),
         low_type_(low_type),
         groups_(*groups),
-        classes_(SharedClasses(leader)),
-        node_of_group_(view.num_groups()) {
-    for (int id = 0; id < view.size(); ++id) {
-      for (int g = 0; g < view.groups(id).size(); ++g) {
-        node_of_group_[view.first_group(id) + g] = id;
-      }
-    }
-  }
+        classes_(SharedClasses(leader)) {}
 
   // Votes only rise, so each class is told of twice at most, whatever the order of the nodes.
   void Run() {
@@ -106,7 +99,7 @@ class Resolver {
 
   // Consumers look through Casts of ours, so those behind such Casts hear the vote too.
   void Tell(int group) {
-    const int id = node_of_group_[group];
+    const int id = view_.node_of_group(group);
     std::vector<int> producers = {id};
     // The bound ends the walk on a damaged graph whose Casts form a cycle.
     for (size_t i = 0; i < producers.size() && static_cast<int>(i) <= view_.size(); ++i) {
@@ -129,7 +122,6 @@ class Resolver {
   const tensorflow::DataType low_type_;
   std::vector<GroupState>& groups_;
   const std::unordered_map<int, std::vector<int>> classes_;
-  std::vector<int> node_of_group_;
   std::deque<int> risen_;  // leaders whose vote the consumers have not heard yet
 };
 

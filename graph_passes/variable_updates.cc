@@ -14,13 +14,7 @@ using Groups = std::vector<bool>;
 class Updates {
  public:
   Updates(const GraphView& view, const std::vector<GroupState>& states)
-      : view_(view), states_(states), node_of_group_(view.num_groups()) {
-    for (int id = 0; id < view.size(); ++id) {
-      for (int g = 0; g < view.groups(id).size(); ++g) {
-        node_of_group_[view.first_group(id) + g] = id;
-      }
-    }
-  }
+      : view_(view), states_(states) {}
 
   std::vector<int> Run() {
     std::vector<int> last;
@@ -124,7 +118,7 @@ class Updates {
   }
 
   void PushConsumers(int group, std::vector<int>* groups) const {
-    for (const InputPort& use : view_.fanout(node_of_group_[group])) {
+    for (const InputPort& use : view_.fanout(view_.node_of_group(group))) {
       if (OutputGroup(view_.fanin(use.node)[use.index]) == group) {
         groups->push_back(InputGroup(use));
       }
@@ -132,7 +126,7 @@ class Updates {
   }
 
   void PushProducers(int group, std::vector<int>* groups) const {
-    const int id = node_of_group_[group];
+    const int id = view_.node_of_group(group);
     for (int k = 0; k < view_.inputs(id).size(); ++k) {
       if (InputGroup({id, k}) == group) groups->push_back(OutputGroup(view_.fanin(id)[k]));
     }
@@ -169,7 +163,7 @@ class Updates {
 
   // A test for infinity, say, does not: it may be made in float32 as well.
   bool HandsOn(int group) const {
-    const int id = node_of_group_[group];
+    const int id = view_.node_of_group(group);
     for (int p = 0; p < view_.outputs(id).size(); ++p) {
       if (OutputGroup({id, p}) == group) return true;
     }
@@ -178,7 +172,6 @@ class Updates {
 
   const GraphView& view_;
   const std::vector<GroupState>& states_;
-  std::vector<int> node_of_group_;
   std::map<int, Uses> variables_;  // by the node that VariableOf finds
 };
 

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from numeric_models import Layers
+from tf_versions import needs_estimator
 from training_runs import FLOAT32, MODES, STEPS, TOLERANCE, config_for
+
+pytestmark = needs_estimator
 
 tf1 = tf.compat.v1
 estimator = getattr(tf1, "estimator", None)
-pytestmark = pytest.mark.skipif(estimator is None, reason="this TensorFlow has no tf.estimator")
 
 
 class Remembered(tf1.train.SessionRunHook):
