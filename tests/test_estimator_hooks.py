@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from numeric_models import Layers
-from tf_versions import needs_estimator
+from tf_versions import needs_estimator, needs_steady_summaries
 from training_runs import FLOAT32, MODES, STEPS, TOLERANCE, config_for
 
 pytestmark = needs_estimator
@@ -88,6 +88,7 @@ def logits_in_summaries(folder):
     ]
 
 
+@needs_steady_summaries
 @pytest.mark.parametrize("mode", MODES)
 def test_hooks_see_float32_and_the_losses_of_float32(mode, tmp_path):
     mixed, plain = tmp_path / "mixed", tmp_path / "float32"
