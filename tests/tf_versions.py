@@ -94,10 +94,6 @@ needs_random_graphs = _needs(
     _tf_compat.tf1 is not tf and _HAS_KERAS_2,
     "fails on some random graphs, in a way that is not understood yet",
 )
-needs_steady_summaries = _needs(
-    _tf_compat.tf1 is not tf,
-    "now and then saves one summary more, without us too, for a reason not looked into",
-)
 needs_any_node_name = _needs(
     _tf_compat.tf1 is not tf, "allows fewer characters in the names of nodes"
 )
