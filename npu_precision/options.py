@@ -58,17 +58,10 @@ class PrecisionOptions:
 
     def __post_init__(self) -> None:
         """Checks every field, first its type, then through the optimizer's own parser."""
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is None:
-                continue
-            if field.name in _PATH_FIELDS and isinstance(value, os.PathLike):
-                value = os.fspath(value)
-                object.__setattr__(self, field.name, value)
-            expected = bool if field.type == "bool | None" else str
-            if not isinstance(value, expected):
-                wanted = "str or os.PathLike" if field.name in _PATH_FIELDS else expected.__name__
-                raise ValueError(f"{field.name}: got {_errors.got(value)}, expected {wanted}")
+        for name, kind in _FIELD_TYPES.items():
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, _of_type(name, value, kind))
         _library.check_options(self.custom_optimizer())
 
     def to_parameter_map(self) -> dict[str, attr_value_pb2.AttrValue]:
@@ -130,7 +123,21 @@ class PrecisionOptions:
         return entry
 
 
-FIELD_NAMES = tuple(field.name for field in dataclasses.fields(PrecisionOptions))
+_FIELD_TYPES = {
+    field.name: bool if field.type == "bool | None" else str
+    for field in dataclasses.fields(PrecisionOptions)
+}
+FIELD_NAMES = tuple(_FIELD_TYPES)
+
+
+def _of_type(name: str, value: Any, expected: type) -> Any:
+    """The value of a field, a path as its text."""
+    if name in _PATH_FIELDS and isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if not isinstance(value, expected):
+        wanted = "str or os.PathLike" if name in _PATH_FIELDS else expected.__name__
+        raise ValueError(f"{name}: got {_errors.got(value)}, expected {wanted}")
+    return value
 
 
 def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> PrecisionOptions:
@@ -140,6 +147,33 @@ def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> Prec
         TypeError: options is no PrecisionOptions, or a name is no field of it.
         ValueError: a wrong value.
     """
+    _check_arguments(options, fields)
+    return dataclasses.replace(options or PrecisionOptions(), **fields)
+
+
+def parameters(
+    options: PrecisionOptions | None, fields: Mapping[str, Any]
+) -> dict[str, attr_value_pb2.AttrValue]:
+    """resolve(...).to_parameter_map(), but for a parameter_map that holds some parameters already.
+
+    Names and types are checked; whether all of them together make sense is for whoever merges them
+    to check.
+
+    Raises:
+        TypeError: as resolve.
+        ValueError: a value of the wrong type.
+    """
+    _check_arguments(options, fields)
+    result = options.to_dict() if options else {}
+    for name, value in fields.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = _of_type(name, value, _FIELD_TYPES[name])
+    return {name: attr_value(value) for name, value in result.items()}
+
+
+def _check_arguments(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> None:
     if options is not None and not isinstance(options, PrecisionOptions):
         raise TypeError(
             f"options: got {_errors.got(options)}, expected PrecisionOptions; name a mode with "
@@ -148,7 +182,6 @@ def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> Prec
     for name in fields:
         if name not in FIELD_NAMES:
             raise TypeError(_unknown_field(name))
-    return dataclasses.replace(options or PrecisionOptions(), **fields)
 
 
 def attr_value(value: object) -> attr_value_pb2.AttrValue:

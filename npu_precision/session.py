@@ -10,7 +10,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.core.protobuf import config_pb2
 
 from npu_precision import _errors, _tf_compat, functions, rewriter_config
-from npu_precision.options import PrecisionOptions, resolve
+from npu_precision.options import PrecisionOptions, parameters
 
 
 def npu_config_proto(
@@ -40,17 +40,17 @@ def npu_config_proto(
 
     Source: npu_bridge's npu_config_proto(config_proto=None).
     """
-    return config_with_parameters(config_proto, resolve(options, fields).to_parameter_map())
+    return config_with_parameters(config_proto, parameters(options, fields))
 
 
 def config_with_parameters(
     config_proto: config_pb2.ConfigProto | None,
-    parameters: Mapping[str, attr_value_pb2.AttrValue],
+    parameter_map: Mapping[str, attr_value_pb2.AttrValue],
 ) -> config_pb2.ConfigProto:
     """npu_config_proto, for parameters that need not be fields of PrecisionOptions."""
     config = _copy(config_proto, config_pb2.ConfigProto, "config_proto")
     config.allow_soft_placement = True
-    rewriter_config.configure(config.graph_options.rewrite_options, parameters)
+    rewriter_config.configure(config.graph_options.rewrite_options, parameter_map)
     return config
 
 
@@ -71,7 +71,7 @@ def npu_graph_options(
     Source: npu_bridge's npu_graph_options(graph_options=None).
     """
     result = _copy(graph_options, config_pb2.GraphOptions, "graph_options")
-    rewriter_config.configure(result.rewrite_options, resolve(options, fields).to_parameter_map())
+    rewriter_config.configure(result.rewrite_options, parameters(options, fields))
     return result
 
 

@@ -184,6 +184,17 @@ def test_an_option_that_contradicts_the_users_entry_is_refused(users_config):
     assert "'force_fp16' as an option" in str(error.value)
 
 
+def test_options_need_only_make_sense_together_with_the_entry(mixlist):
+    fields = {"precision_mode": "allow_mix_precision", "modify_mixlist": mixlist(black=["Relu"])}
+    entry = npu_config_proto(precision_mode="allow_mix_precision")
+    completed = npu_config_proto(entry, modify_mixlist=fields["modify_mixlist"])
+    assert completed == npu_config_proto(**fields)
+    with pytest.raises(ValueError, match="with precision_mode 'force_fp16', which does not use"):
+        npu_config_proto(
+            npu_config_proto(precision_mode="force_fp16"), modify_mixlist=fields["modify_mixlist"]
+        )
+
+
 def test_two_entries_are_refused(users_config):
     users_config.graph_options.rewrite_options.custom_optimizers.add(name="NpuOptimizer")
     with pytest.raises(ValueError, match="2 entries named NpuOptimizer"):
