@@ -12,7 +12,7 @@ from error_rules import INF, UNIT
 from random_graphs import random_graph
 from rewritten_graph import LOW, RewrittenGraph, canonical
 from strict_zip import strict_zip
-from tf_versions import OPTIMIZES_WHATEVER_IS_FED
+from tf_versions import OPTIMIZES_WHATEVER_IS_FED, has_kernel
 
 import npu_precision
 from npu_precision.npu_init import RewriterConfig
@@ -121,4 +121,5 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
                 apart = 16 * UNIT[low] if lowered else 64 * UNIT[tf.float32]
                 largest = max(1.0, np.abs(expected.astype(np.float64)).max(initial=0))
                 assert error <= bounds[fetch] + apart * largest, (seed, fetch)
-    assert lowered_in_all > 2 * GRAPHS
+    # TensorFlow 1.15 multiplies matrices in bfloat16, and has no convolutions in it.
+    assert lowered_in_all > (2 * GRAPHS if has_kernel("Conv2D", low) else GRAPHS // 2)
