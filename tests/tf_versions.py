@@ -88,10 +88,8 @@ needs_feeds_of_any_tensor = _needs(
     _tf_compat.tf1 is not tf,
     "runs no optimizer, and says nothing, where a session feeds another op's output",
 )
-# Seen on 2.21 in a mode that changes nothing: a crash, and float32 convolutions that differ between
-# two runs. What fails on 1.15 is not known; it may be no more than the above.
 needs_random_graphs = _needs(
-    _tf_compat.tf1 is not tf and _HAS_KERAS_2,
+    _tf_compat.tf1 is not tf,
     "fails on some random graphs, in a way that is not understood yet",
 )
 needs_any_node_name = _needs(
