@@ -70,6 +70,7 @@ def with_fitting_feeds(graph):
 
 def run_session(graph, config):
     """Values of the fetches, and the nodes that ran in the end."""
+    config.intra_op_parallelism_threads = 1  # see RandomGraph._run
     options, metadata = tf1.RunOptions(output_partition_graphs=True), tf1.RunMetadata()
     imported = tf.Graph()
     with imported.as_default():

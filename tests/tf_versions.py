@@ -91,12 +91,6 @@ needs_ops_without_python = _needs(
 )
 # TensorFlow 1.15 runs no optimizer, and says nothing, where a session feeds another op's output.
 OPTIMIZES_WHATEVER_IS_FED = _tf_compat.tf1 is not tf
-# Seen on 2.21 in a mode that changes nothing: a crash, and float32 convolutions that differ between
-# two runs.
-needs_random_graphs = _needs(
-    _tf_compat.tf1 is tf or _HAS_KERAS_2,
-    "fails on some random graphs, in a way that is not understood yet",
-)
 needs_any_node_name = _needs(
     _tf_compat.tf1 is not tf, "allows fewer characters in the names of nodes"
 )
