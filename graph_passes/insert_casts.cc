@@ -95,7 +95,7 @@ class Rewriter {
 
  private:
   using Tensor = std::pair<int, int>;  // node id, port
-  using Conversion = std::string (Rewriter::*)(OutputPort from, DataType wanted, int consumer);
+  enum Conversion { kCast, kRound };   // kRound: through the low type and back
 
   DataType NewDtype(const OutputPort& port) const {
     if (view_.op_def(port.node) == nullptr) return tensorflow::DT_INVALID;
@@ -166,41 +166,68 @@ class Rewriter {
       out_.mutable_node(id)->set_input(k, InputName(from));
       return;
     }
-    out_.mutable_node(id)->set_input(k, TensorOf(from, wanted, id));
+    out_.mutable_node(id)->set_input(k, Converted(kCast, from, wanted, id));
   }
 
-  // The name of `from`'s tensor in dtype `wanted`, through a Cast where it has another.
-  std::string TensorOf(OutputPort from, DataType wanted, int consumer) {
-    if (IsInsertedCast(view_.node(from.node))) {
-      const OutputPort source = view_.fanin(from.node)[0];
-      if (NewDtype(source) == wanted) from = source;
+  // The name of `from`'s tensor in dtype `wanted`. What is the same in every iteration of a loop is
+  // converted outside of it, and of all loops around that one.
+  // Before: w -> Enter -> Cast. After: w -> Cast -> another Enter.
+  std::string Converted(Conversion conversion, OutputPort from, DataType wanted, int consumer) {
+    std::vector<OutputPort> inside;  // from the innermost loop outwards
+    std::string name;
+    for (;;) {
+      if (conversion == kCast) name = AsItIs(&from, wanted);
+      const int enter = name.empty() ? invariants_.EnterOf(from) : -1;
+      if (enter < 0) break;
+      inside.push_back(from);
+      name = Carried(conversion, {enter, 0}, wanted);
+      if (!name.empty()) break;
+      from = view_.fanin(enter)[0];
+      consumer = enter;
     }
-    const DataType dtype = NewDtype(from);
-    if (dtype == wanted) return InputName(from);
-    const NodeDef& producer = view_.node(from.node);
+    if (name.empty()) {
+      name = conversion == kCast ? CastOf(from, wanted, consumer) : Rounded(from, wanted, consumer);
+    }
+    for (; !inside.empty(); inside.pop_back()) {
+      name = CarryIntoLoop(conversion, inside.back(), name, wanted);
+    }
+    return name;
+  }
+
+  // Without a new node; "" where it takes one. May find that it is another tensor to convert.
+  std::string AsItIs(OutputPort* from, DataType wanted) const {
+    if (IsInsertedCast(view_.node(from->node))) {
+      const OutputPort source = view_.fanin(from->node)[0];
+      if (NewDtype(source) == wanted) *from = source;
+    }
+    const DataType dtype = NewDtype(*from);
+    if (dtype == wanted) return InputName(*from);
+    const NodeDef& producer = view_.node(from->node);
     if (producer.op() == "Cast" && context_.fed.count(producer.name()) == 0 &&
         !Waits(producer, 1)) {
       // Undoing a widening is exact: read what was widened.
-      const OutputPort source = view_.fanin(from.node)[0];
+      const OutputPort source = view_.fanin(from->node)[0];
       if (NewDtype(source) == wanted && IsLow(wanted) && dtype == tensorflow::DT_FLOAT) {
         return InputName(source);
       }
     }
+    if (invariants_.EnterOf(*from) < 0) return "";
+    const auto found = casts_.find({Tensor(from->node, from->port), wanted});
+    return found == casts_.end() ? "" : found->second;
+  }
+
+  std::string CastOf(const OutputPort& from, DataType wanted, int consumer) {
     ReferenceRead read;
-    if (has_references_ && invariants_.EnterOf(from) < 0 && ReadsReference(from, &read)) {
+    if (has_references_ && ReadsReference(from, &read)) {
       const bool shared = !AddWaits(consumer, &read.waits) && !read.in_loop;
       if (read.in_loop) AddProducers(consumer, from.node, &read.waits);
       if (!read.waits.empty()) return CastOfReference(from, read, wanted, shared, consumer);
     }
-    const auto key = std::make_pair(Tensor(from.node, from.port), wanted);
-    const auto found = casts_.find(key);
-    if (found != casts_.end()) return found->second;
-    std::string name = CarriedIntoLoop(from, wanted, &Rewriter::TensorOf);
+    std::string& name = casts_[{Tensor(from.node, from.port), wanted}];
     if (name.empty()) {
       name = CastName(from, wanted);
-      AddCast(name, InputName(from), dtype, wanted, producer.device());
+      AddCast(name, InputName(from), NewDtype(from), wanted, view_.node(from.node).device());
     }
-    casts_[key] = name;
     return name;
   }
 
@@ -209,22 +236,24 @@ class Rewriter {
         absl::StrCat(view_.node(from.node).name(), "/npu_cast_", from.port, "_", DtypeName(dtype)));
   }
 
-  // Converts an invariant of a loop outside of it. The name of the tensor inside, or "" where
-  // `from` varies.
-  // Before: w -> Enter -> Cast. After: w -> Cast -> another Enter.
-  std::string CarriedIntoLoop(const OutputPort& from, DataType wanted, Conversion convert) {
+  // What is in a loop already of a conversion outside of it, or "".
+  std::string& Carried(Conversion conversion, const OutputPort& from, DataType wanted) {
+    return carried_[std::make_tuple(from.node, from.port, wanted, conversion)];
+  }
+
+  // The tensor in the loop for `from`, converted outside to `outside`.
+  std::string CarryIntoLoop(Conversion conversion, const OutputPort& from,
+                            const std::string& outside, DataType wanted) {
     const int enter = invariants_.EnterOf(from);
-    if (enter < 0) return "";
-    const bool rounds = convert == &Rewriter::RoundedTensorOf;
-    std::string& entered = carried_[std::make_tuple(enter, 0, wanted, rounds)];
+    std::string& entered = Carried(conversion, {enter, 0}, wanted);
     if (entered.empty()) {
-      const std::string outside = (this->*convert)(view_.fanin(enter)[0], wanted, enter);
       entered = CastName({enter, 0}, wanted);
       NodeDef* carrier = AddCarrier(entered, enter, outside, wanted);
       (*carrier->mutable_attr())["is_constant"].set_b(true);
     }
-    std::string& here = carried_[std::make_tuple(from.node, from.port, wanted, rounds)];
+    std::string& here = Carried(conversion, from, wanted);
     if (here.empty()) here = FollowInLoop(from, entered, wanted);
+    if (conversion == kCast) casts_[{Tensor(from.node, from.port), wanted}] = here;
     return here;
   }
 
@@ -327,14 +356,12 @@ class Rewriter {
   void RoundInput(const InputPort& input) {
     NodeDef* node = out_.mutable_node(input.node);
     const OutputPort from = view_.fanin(input.node)[input.index];
-    node->set_input(input.index, RoundedTensorOf(from, tensorflow::DT_FLOAT, input.node));
+    node->set_input(input.index, Converted(kRound, from, tensorflow::DT_FLOAT, input.node));
     Mark(input.node, node);
   }
 
-  std::string RoundedTensorOf(OutputPort from, DataType wanted, int consumer) {
-    const std::string carried = CarriedIntoLoop(from, wanted, &Rewriter::RoundedTensorOf);
-    if (!carried.empty()) return carried;
-    const std::string low = TensorOf(from, context_.mode.low_type, consumer);
+  std::string Rounded(const OutputPort& from, DataType wanted, int consumer) {
+    const std::string low = Converted(kCast, from, context_.mode.low_type, consumer);
     std::string& rounded = rounded_[low];
     if (rounded.empty()) {
       rounded = Unique(
@@ -378,7 +405,7 @@ class Rewriter {
   bool has_references_ = false;
   std::map<std::pair<Tensor, DataType>, std::string> casts_;
   std::map<std::string, std::string> rounded_;
-  std::map<std::tuple<int, int, DataType, bool>, std::string> carried_;  // Tensor, dtype, rounded
+  std::map<std::tuple<int, int, DataType, Conversion>, std::string> carried_;  // Tensor, dtype
   std::unordered_set<std::string> new_names_;
 };
 

@@ -14,7 +14,7 @@ pytestmark = needs_ops_without_python
 LISTS = """
     {"MatMul": {"precision_reduce": {"flag": "true"}},
      "Exp": {"precision_reduce": {"flag": "false"}},
-     "Relu": {}, "IdentityN": {}}
+     "Relu": {}, "Enter": {}, "IdentityN": {}}
     """
 STACK = 256 * 1024
 
@@ -60,13 +60,16 @@ def serialized(nodes):
 
 
 def copies(node, names_and_inputs):
-    """Serialized copies of a node under other names, each with one input."""
+    """Serialized copies of a node under other names, each with its own inputs."""
     rest = type(node)()
     rest.CopyFrom(node)
     rest.ClearField("name")
     rest.ClearField("input")
     data = rest.SerializeToString()
-    return [field(1, name) + field(3, tensor) + data for name, tensor in names_and_inputs]
+    return [
+        field(1, name) + b"".join(field(3, tensor) for tensor in inputs) + data
+        for name, *inputs in names_and_inputs
+    ]
 
 
 def test_a_chain_of_a_million_nodes_each_listed_before_the_one_it_reads(summary):
@@ -109,3 +112,21 @@ def test_a_node_of_ten_thousand_types_listed_before_the_chain_that_it_reads(summ
     nodes[3:3] = copies(head.node[2], names)
     told = summary(serialized(reversed(nodes)), "")
     assert told == f"done: lowered {links + 1} of {links + 2} float nodes, 1 casts"
+
+
+def test_a_weight_that_is_used_in_each_of_a_hundred_thousand_loops_in_loops_is_cast_once(summary):
+    head = read_graph(
+        """
+        w = Placeholder(shape=4x4)
+        enter = Enter(w, frame_name=loop, is_constant=True)
+        product = MatMul(enter, enter)
+        """
+    )
+    w, enter, product = head.node
+    depth = 100_000
+    names = [b"w%d" % frame for frame in range(depth)]
+    nodes = [w.SerializeToString()]
+    nodes += copies(enter, zip(names, [b"w", *names]))
+    nodes += copies(product, ((b"product_" + name, name, name) for name in names))
+    told = summary(serialized(nodes), "")
+    assert told == f"done: lowered {depth} of {2 * depth + 1} float nodes, 1 casts"
