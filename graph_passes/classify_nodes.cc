@@ -47,7 +47,7 @@ class Classifier {
   Status Classify(int id) {
     NodeClass& node = classes_->nodes[id];
     const NodeDef& def = view_.node(id);
-    if (view_.op_def(id) == nullptr || IsInserted(def)) return Status();
+    if (view_.op_def(id) == nullptr || IsTransparent(def)) return Status();
     for (const Port& port : view_.inputs(id)) node.is_float |= context_.Changes(port.dtype);
     for (const Port& port : view_.outputs(id)) node.is_float |= context_.Changes(port.dtype);
     if (HasElementDtype(def.op())) {

@@ -56,7 +56,7 @@ class Folder {
 
   void Run() {
     for (int id = 0; id < view_.size(); ++id) {
-      if (IsInsertedCast(view_.node(id))) Fold(id);
+      if (IsTransparentCast(view_.node(id))) Fold(id);
     }
     GraphDef kept;
     for (int id = 0; id < view_.size(); ++id) {

@@ -77,7 +77,7 @@ class Rewriter {
 
   // The Casts of an earlier run are shared with this one's.
   void FindInsertedCast(int id) {
-    if (!IsInsertedCast(view_.node(id))) return;
+    if (!IsTransparentCast(view_.node(id))) return;
     const OutputPort from = view_.fanin(id)[0];
     casts_.emplace(std::make_pair(Tensor(from.node, from.port), view_.outputs(id)[0].dtype),
                    view_.node(id).name());
@@ -125,7 +125,7 @@ class Rewriter {
     // An edge that was wrong before is TensorFlow's to report.
     if (view_.dtype(from) != view_.inputs(id)[k].dtype) return;
     const DataType wanted = NewInputDtype(id, k);
-    if (IsInsertedCast(view_.node(id))) {
+    if (IsTransparentCast(view_.node(id))) {
       // A Cast of an earlier run takes what its producer yields now.
       (*out_.mutable_node(id)->mutable_attr())["SrcT"].set_type(NewDtype(from));
       out_.mutable_node(id)->set_input(k, InputName(from));
@@ -161,7 +161,7 @@ class Rewriter {
 
   // Without a new node; "" where it takes one. May find that it is another tensor to convert.
   std::string AsItIs(OutputPort* from, DataType wanted) const {
-    if (IsInsertedCast(view_.node(from->node))) {
+    if (IsTransparentCast(view_.node(from->node))) {
       const OutputPort source = view_.fanin(from->node)[0];
       if (NewDtype(source) == wanted) *from = source;
     }
@@ -272,6 +272,7 @@ class Rewriter {
       node->set_op("NoOp");
       node->set_device(view_.node(reader).device());
       for (const std::string& input : all) node->add_input(input);
+      MarkInserted(node);
     }
     read->waits.insert(absl::StrCat("^", collector));
     return waits;

@@ -133,7 +133,8 @@ tensorflow::Status FillLedger(const GraphView& view, const Decisions& decisions,
                               bool details, Ledger* ledger) {
   for (int id = 0; id < view.size(); ++id) {
     const Decision& decision = decisions.nodes[id];
-    if (decision.verdict == Verdict::kNotFloat) continue;
+    // Of this optimizer's own Casts, those that wait were decided about as well.
+    if (decision.verdict == Verdict::kNotFloat || IsInserted(view.node(id))) continue;
     ++ledger->float_nodes;
     ledger->lowered += decision.verdict == Verdict::kLowered;
     ledger->raised += decision.verdict == Verdict::kRaised;

@@ -48,7 +48,7 @@ bool IsInserted(const tensorflow::NodeDef& node) {
   // Whoever looks through one reads its first input, which a mark on any other op would not
   // promise.
   const std::string& op = node.op();
-  return (op == "Cast" || op == "Enter" || op == "Switch" || op == "Identity") &&
+  return (op == "Cast" || op == "Enter" || op == "Switch" || op == "Identity" || op == "NoOp") &&
          Find(node, kInserted) != nullptr;
 }
 
@@ -56,16 +56,24 @@ bool IsInsertedCast(const tensorflow::NodeDef& node) {
   return node.op() == "Cast" && IsInserted(node);
 }
 
-bool UnmarkOpaqueCasts(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
-                       tensorflow::GraphDef* copy) {
-  const auto is_opaque = [&fed](const tensorflow::NodeDef& node) {
-    const bool waits = IsInsertedCast(node) && node.input_size() > 1;
-    return IsInserted(node) && (waits || fed.count(node.name()) != 0);
+bool IsTransparent(const tensorflow::NodeDef& node) {
+  if (!IsInserted(node) || node.op() == "NoOp") return false;
+  return node.op() != "Cast" || node.input_size() == 1;
+}
+
+bool IsTransparentCast(const tensorflow::NodeDef& node) {
+  return node.op() == "Cast" && IsTransparent(node);
+}
+
+bool UnmarkFedNodes(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
+                    tensorflow::GraphDef* copy) {
+  const auto is_fed = [&fed](const tensorflow::NodeDef& node) {
+    return IsInserted(node) && fed.count(node.name()) != 0;
   };
-  if (std::none_of(graph.node().begin(), graph.node().end(), is_opaque)) return false;
+  if (std::none_of(graph.node().begin(), graph.node().end(), is_fed)) return false;
   *copy = graph;
   for (tensorflow::NodeDef& node : *copy->mutable_node()) {
-    if (is_opaque(node)) node.mutable_attr()->erase(kInserted);
+    if (is_fed(node)) node.mutable_attr()->erase(kInserted);
   }
   return true;
 }

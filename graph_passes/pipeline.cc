@@ -31,9 +31,9 @@ bool SplitsFusedOps(ModeRule rule) {
 
 Status RunPipeline(const GraphDef& given, const DecideContext& context,
                    const PipelineOptions& options, GraphDef* out, Ledger* ledger) {
-  // First, because every later pass looks through Casts that carry the mark.
+  // First, because every later pass looks through nodes that carry the mark.
   GraphDef unmarked;
-  const GraphDef& graph = UnmarkOpaqueCasts(given, context.fed, &unmarked) ? unmarked : given;
+  const GraphDef& graph = UnmarkFedNodes(given, context.fed, &unmarked) ? unmarked : given;
 
   GraphView before;
   TF_RETURN_IF_ERROR(GraphView::Build(graph, &before));

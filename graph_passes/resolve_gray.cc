@@ -13,7 +13,7 @@ namespace {
 
 OutputPort ThroughInserted(const GraphView& view, OutputPort port) {
   // The bound ends the walk on a damaged graph whose Casts form a cycle.
-  for (int hops = 0; hops < view.size() && IsInserted(view.node(port.node)); ++hops) {
+  for (int hops = 0; hops < view.size() && IsTransparent(view.node(port.node)); ++hops) {
     port = view.fanin(port.node)[0];
   }
   return port;
@@ -108,7 +108,7 @@ class Resolver {
         const int port = view_.fanin(consumer.node)[consumer.index].port;
         const int bound = view_.outputs(producers[i])[port].group;
         if (i == 0 && (bound == kFixedDtype || view_.first_group(id) + bound != group)) continue;
-        if (IsInserted(view_.node(consumer.node))) {
+        if (IsTransparent(view_.node(consumer.node))) {
           producers.push_back(consumer.node);
         } else {
           Hear(consumer.node, consumer.index);
