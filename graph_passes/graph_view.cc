@@ -54,6 +54,16 @@ int GraphView::IndexOf(absl::string_view name) const {
   return found == ids_.end() ? -1 : found->second;
 }
 
+Span<InputPort> GraphView::fanout(const OutputPort& tensor) const {
+  const Span<InputPort> all = fanout(tensor.node);
+  const auto port_of = [this](const InputPort& use) { return fanin(use.node)[use.index].port; };
+  const auto begin = std::partition_point(
+      all.begin(), all.end(), [&](const InputPort& use) { return port_of(use) < tensor.port; });
+  const auto end = std::partition_point(
+      begin, all.end(), [&](const InputPort& use) { return port_of(use) == tensor.port; });
+  return Span<InputPort>(begin, end);
+}
+
 tensorflow::DataType GraphView::dtype(const OutputPort& port) const {
   if (op_defs_[port.node] == nullptr) return tensorflow::DT_INVALID;
   return outputs(port.node)[port.port].dtype;
@@ -155,6 +165,13 @@ void GraphView::ConnectOutputs() {
     for (int k = 0; k < fanin(id).size(); ++k) {
       fanout_[next[fanin(id)[k].node]++] = {id, k};
     }
+  }
+  for (int id = 0; id < size(); ++id) {
+    if (op_defs_[id] != nullptr && outputs(id).size() < 2) continue;
+    std::stable_sort(fanout_.begin() + fanout_begin_[id], fanout_.begin() + fanout_begin_[id + 1],
+                     [this](const InputPort& a, const InputPort& b) {
+                       return fanin(a.node)[a.index].port < fanin(b.node)[b.index].port;
+                     });
   }
 }
 

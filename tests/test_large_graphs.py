@@ -21,17 +21,19 @@ STACK = 256 * 1024
 
 @pytest.fixture
 def summary(pipeline_driver, tmp_path):
-    """summary(serialized GraphDef, fetch): the ledger's summary of a rewrite in a mixed mode."""
+    """summary(serialized GraphDef, fetch, unsupported ops): the ledger's summary of a rewrite in a
+    mixed mode.
+    """
 
     def limit_stack():
         resource.setrlimit(resource.RLIMIT_STACK, (STACK, STACK))
 
-    def rewrite(data, fetch):
+    def rewrite(data, fetch, unsupported=""):
         graph, lists, out = (tmp_path / name for name in ("graph.pb", "lists.json", "out.pb"))
         graph.write_bytes(data)
         lists.write_text(LISTS)
         process = subprocess.run(
-            [str(pipeline_driver), "-", str(lists), "allow_mix_precision", fetch, "", "-"],
+            [str(pipeline_driver), "-", str(lists), "allow_mix_precision", fetch, unsupported, "-"],
             input=f"{graph} {out}\n",
             capture_output=True,
             text=True,
@@ -130,3 +132,34 @@ def test_a_weight_that_is_used_in_each_of_a_hundred_thousand_loops_in_loops_is_c
     nodes += copies(product, ((b"product_" + name, name, name) for name in names))
     told = summary(serialized(nodes), "")
     assert told == f"done: lowered {depth} of {2 * depth + 1} float nodes, 1 casts"
+
+
+def wide_node(name, inputs, device=""):
+    """An IdentityN of as many types as inputs, serialized."""
+    node = read_graph("x = Placeholder(shape=4x4) \n all = IdentityN(x)").node[1]
+    node.name, node.device = name, device
+    node.input[:] = inputs
+    node.attr["T"].list.type[:] = [1] * len(inputs)
+    return node.SerializeToString()
+
+
+def test_nodes_of_thirty_thousand_types_that_read_all_outputs_of_one_another(summary):
+    """Each output tells those that read it, not all readers of the node."""
+    head = read_graph("x = Placeholder(shape=4x4) \n g0 = MatMul(x, x)")
+    nodes = [node.SerializeToString() for node in head.node]
+    inputs = ["g0"] * 30_000
+    for number in range(100):
+        nodes.append(wide_node(f"all{number}", inputs))
+        inputs = [f"all{number}:{port}" for port in range(len(inputs))]
+    told = summary(serialized(nodes), "")
+    assert told == "done: lowered 101 of 102 float nodes, 1 casts"
+
+
+def test_nodes_of_thirty_thousand_types_without_a_kernel_for_them(summary):
+    """A kernel takes a list of types or not: there is no asking for each subset."""
+    head = read_graph("x = Placeholder(shape=4x4) \n g0 = MatMul(x, x)")
+    nodes = [node.SerializeToString() for node in head.node]
+    for number in range(20):
+        nodes.append(wide_node(f"all{number}", ["g0"] * 30_000, device=f"/device:CPU:{number}"))
+    told = summary(serialized(nodes), "", unsupported="IdentityN")
+    assert told == "done: lowered 1 of 22 float nodes, 2 casts"
