@@ -139,13 +139,13 @@ class Classifier {
       absl::StrAppend(&key, "|", attr->second.s());
       for (const auto i : attr->second.list().i()) absl::StrAppend(&key, ",", i);
     }
-    const auto inserted = has_kernel_.emplace(key, false);
-    if (!inserted.second) return inserted.first->second;
+    const auto known = has_kernel_.find(key);
+    if (known != has_kernel_.end()) return known->second;
     NodeDef trial = def;
     for (int g : changed) {
       SetGroupDtype(*view_.op_def(id), view_.groups(id)[g], context_.NewDtype(), &trial);
     }
-    return inserted.first->second = context_.support->CanRun(def, trial);
+    return has_kernel_[key] = context_.support->CanRun(def, trial);
   }
 
   const GraphView& view_;

@@ -25,14 +25,14 @@ class OpDefs {
   }
 
   const OpDef* Find(const std::string& op) {
-    const auto inserted = cache_.emplace(op, nullptr);
-    if (!inserted.second) return inserted.first->second;
+    const auto known = cache_.find(op);
+    if (known != cache_.end()) return known->second;
     const OpDef* op_def = nullptr;
     if (!tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok()) {
       const auto function = functions_.find(op);
       op_def = function == functions_.end() ? nullptr : function->second;
     }
-    inserted.first->second = op_def;
+    cache_.emplace(op, op_def);
     return op_def;
   }
 

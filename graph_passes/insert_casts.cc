@@ -49,13 +49,17 @@ class Rewriter {
   }
 
   void Run() {
-    for (int id = 0; id < view_.size(); ++id) FindInsertedCast(id);
+    bool inserted_before = false;
+    for (int id = 0; id < view_.size(); ++id) {
+      inserted_before |= IsInserted(view_.node(id));
+      FindInsertedCast(id);
+    }
     for (int id = 0; id < view_.size(); ++id) ChangeTypes(id);
     for (int id = 0; id < view_.size(); ++id) {
       for (int k = 0; k < view_.fanin(id).size(); ++k) ConnectInput(id, k);
     }
     for (const InputPort& input : decisions_.rounded_inputs) RoundInput(input);
-    DropUnused(context_.preserved, &out_);
+    if (inserted_before) DropUnused(context_.preserved, &out_);
   }
 
  private:
