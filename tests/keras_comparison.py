@@ -88,8 +88,9 @@ def assert_matrix_ops_ran_low(ledgers, mode):
     assert decided
     if mode == "cube_fp16in_fp32out":
         assert {node.reason for node in decided} == {"inputs_rounded"}
-        # Down and up again, on two inputs each; inputs that are shared are rounded once.
-        assert sum(ledger.totals["casts"] for ledger in ledgers) > 2 * len(decided)
+        # Down and up again, on two inputs each; but inputs that are shared are rounded once, as a
+        # convolution and its two gradients share theirs.
+        assert sum(ledger.totals["casts"] for ledger in ledgers) > len(decided)
         return
     assert {node.decision for node in decided} == {"lowered"}
     low = "bfloat16" if mode.endswith("bf16") else "float16"
