@@ -26,7 +26,7 @@ IN_FLOAT16 = ["allow_mix_precision", "allow_mix_precision_fp16", "force_fp16"]
 # How far the loss of a step may be, in units, by the unit: it is a mean over examples whose losses
 # are off by as much as a logit may be, with either sign. Float16's are also sums in float16.
 FLOAT16, BFLOAT16 = 2.0**-11, 2.0**-8
-UNITS_OF_LOSS = {FLOAT16: 160, BFLOAT16: 64}
+UNITS_OF_LOSS = {FLOAT16: 256, BFLOAT16: 64}
 # How far the sum of all updates may be, as a fraction of its length. That of a convolutional net
 # is made of gradients through a hundred layers of batch norms, each over a few numbers; those of
 # float16 are also too small for it in part, without loss scaling. An update in a random direction
