@@ -12,6 +12,7 @@ namespace npu_precision {
 namespace {
 
 constexpr char kKeepDtype[] = "_keep_dtype";
+constexpr char kPreserved[] = "_npu_precision_preserved";
 constexpr char kInserted[] = "_npu_precision_cast";
 constexpr char kDecision[] = "_npu_precision";
 
@@ -26,6 +27,8 @@ bool HasKeepDtypeMark(const tensorflow::NodeDef& node) {
   const tensorflow::AttrValue* value = Find(node, kKeepDtype);
   return value != nullptr && (value->i() != 0 || value->b());
 }
+
+bool HasPreservedMark(const tensorflow::NodeDef& node) { return Find(node, kPreserved) != nullptr; }
 
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
   std::vector<std::string> names;

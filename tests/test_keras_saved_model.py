@@ -47,8 +47,8 @@ def graph_of(folder):
 def assert_converted_follows(exported, tmp_path):
     def check(mode):
         if exported.name == "lstm_gru":
-            # TensorFlow's implementation_selector takes any function in the process that has the
-            # layer's api_implements: of copies of one model, one may run the body of another.
+            # Of several copies of one model, loaded in one process, one may run the body of another
+            # (probably TensorFlow's implementation_selector goes by the layers' api_implements).
             source = Exported(exported.name, tmp_path / "exported")
         else:
             source = exported
@@ -72,11 +72,7 @@ def assert_converted_follows(exported, tmp_path):
 
 @pytest.mark.parametrize("exported", keras_models.SMALL, indirect=True)
 @pytest.mark.parametrize("mode", MODES)
-def test_converted_it_follows_the_mode(request, exported, assert_converted_follows, mode):
-    if (exported.name, mode) == ("efficientnet_b0", "force_fp16"):
-        # What swish's gradient has captured is asked for by name: object_graph_def says so.
-        reason = "a tensor that a custom gradient has captured is not kept in its function"
-        request.node.add_marker(pytest.mark.xfail(raises=KeyError, reason=reason))
+def test_converted_it_follows_the_mode(exported, assert_converted_follows, mode):
     assert_converted_follows(mode)
 
 
