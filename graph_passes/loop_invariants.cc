@@ -1,6 +1,7 @@
 #include "graph_passes/loop_invariants.h"
 
 #include "graph_passes/op_traits.h"
+#include "graph_passes/reference_reads.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -28,19 +29,15 @@ bool MayBeWritten(const GraphView& view, int variable) {
   return false;
 }
 
-bool YieldsReference(const GraphView& view, int id) {
-  return view.op_def(id) != nullptr && view.outputs(id).size() > 0 &&
-         view.op_def(id)->output_arg(view.outputs(id)[0].argument).is_ref();
-}
-
-// By node id: whether it yields a reference to what changes with no loop to show it.
-std::vector<bool> VaryingReferences(const GraphView& view) {
-  std::vector<bool> vary(view.size(), false);
+// By node id: the memory of references to what changes with no loop to show it.
+std::vector<Memory> VaryingMemory(const GraphView& view, const std::set<std::string>& fed) {
+  std::vector<Memory> memory(view.size(), Memory::kItsOwn);
   for (int id = 0; id < view.size(); ++id) {
-    vary[id] =
-        YieldsReference(view, id) && (!ReadsVariable(view.node(id).op()) || MayBeWritten(view, id));
+    const bool varies = !ReadsVariable(view.node(id).op()) || MayBeWritten(view, id);
+    if (YieldsReference(view, id) && varies) memory[id] = Memory::kOfReference;
   }
-  return vary;
+  FollowMemory(view, fed, &memory);
+  return memory;
 }
 
 bool IsConstant(const tensorflow::NodeDef& enter) {
@@ -106,7 +103,7 @@ int LoopInvariants::EnterOfOrigin(const std::vector<int>& origins, int origin) c
 void LoopInvariants::KeepSteady(const std::vector<int>& origins) {
   enum : char { kNotSeen, kSteady, kVaries };
   std::vector<char> seen(view_.size(), kNotSeen);
-  const std::vector<bool> vary = VaryingReferences(view_);
+  const std::vector<Memory> varying = VaryingMemory(view_, fed_);
   std::vector<int> way;
   for (int start = 0; start < view_.size(); ++start) {
     way.clear();
@@ -116,8 +113,9 @@ void LoopInvariants::KeepSteady(const std::vector<int>& origins) {
       seen[enter] = kVaries;
       const OutputPort from = view_.fanin(enter)[0];
       const int outside = origins[from.node];
+      if (varying[outside] != Memory::kItsOwn) break;
       // An edge that was wrong before, or comes from an op TensorFlow does not know.
-      if (vary[outside] || view_.dtype(from) != view_.inputs(enter)[0].dtype) break;
+      if (view_.dtype(from) != view_.inputs(enter)[0].dtype) break;
       way.push_back(enter);
       enter = enters_[outside];
     }

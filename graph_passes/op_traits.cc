@@ -109,6 +109,25 @@ bool WritesVariable(const std::string& op) {
   return others->count(op) != 0;
 }
 
+bool HandsMemoryOn(const std::string& op) {
+  static const auto* names = new Names{"Identity",
+                                       "Enter",
+                                       "Switch",
+                                       "Merge",
+                                       "StopGradient",
+                                       "PreventGradient",
+                                       "PlaceholderWithDefault",
+                                       "Reshape",
+                                       "ExpandDims",
+                                       "Squeeze",
+                                       "EnsureShape",
+                                       "CheckNumerics",
+                                       "RefIdentity",
+                                       "RefEnter",
+                                       "RefSwitch"};
+  return names->count(op) != 0;
+}
+
 bool IsMerge(const std::string& op) { return op == "Merge"; }
 
 bool FeedsLoopMerge(const std::string& op) { return op == "Enter" || op == "NextIteration"; }

@@ -22,6 +22,9 @@ bool IsNeverChanged(const tensorflow::OpDef& op_def);
 bool ReadsVariable(const std::string& op);
 bool WritesVariable(const std::string& op);
 
+// Yields the memory of its first input, of any of them in a Merge's case, and never a copy.
+bool HandsMemoryOn(const std::string& op);
+
 // Merge and the Enter or NextIteration that feed it are one value of one dtype.
 bool IsMerge(const std::string& op);
 bool FeedsLoopMerge(const std::string& op);
