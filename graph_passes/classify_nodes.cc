@@ -7,6 +7,7 @@
 #include "graph_passes/fused_ops.h"
 #include "graph_passes/marks.h"
 #include "graph_passes/op_traits.h"
+#include "graph_passes/reference_reads.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
@@ -33,7 +34,7 @@ bool ArgumentsAllow(const std::map<int, FloatDtypes>& restricted, const Argument
 class Classifier {
  public:
   Classifier(const GraphView& view, const DecideContext& context, NodeClasses* classes)
-      : view_(view), context_(context), classes_(classes) {}
+      : view_(view), context_(context), references_(view, context.fed), classes_(classes) {}
 
   Status Run() {
     classes_->nodes.assign(view_.size(), NodeClass());
@@ -51,6 +52,8 @@ class Classifier {
     NodeClass& node = classes_->nodes[id];
     const NodeDef& def = view_.node(id);
     if (view_.op_def(id) == nullptr || IsTransparent(def)) return Status();
+    // A Cast that waits is not looked through, but what it does is decided as well.
+    if (IsInsertedCast(def) && view_.outputs(id)[0].dtype == context_.NewDtype()) return Status();
     for (const Port& port : view_.inputs(id)) node.is_float |= context_.Changes(port.dtype);
     for (const Port& port : view_.outputs(id)) node.is_float |= context_.Changes(port.dtype);
     if (HasElementDtype(def.op())) {
@@ -82,7 +85,7 @@ class Classifier {
     if (view_.outputs(id).size() > 1 && context_.preserved.count(def.name()) != 0) {
       return Reason::kPreservedOutputs;
     }
-    return Reason::kNone;
+    return references_.HandsOn(id) ? Reason::kNeutralSource : Reason::kNone;
   }
 
   // What an op that TensorFlow does not know takes and yields cannot be told.
@@ -150,6 +153,7 @@ class Classifier {
 
   const GraphView& view_;
   const DecideContext& context_;
+  const ReferenceReads references_;
   NodeClasses* classes_;
   std::unordered_set<int> leaving_;  // group numbers of handles that leave the graph
   std::unordered_map<std::string, bool> has_kernel_;

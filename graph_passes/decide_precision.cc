@@ -143,7 +143,7 @@ class Decider {
     } else if (wish.kind == GroupState::kFollows) {
       state.kind = GroupState::kFollowsOrKeeps;
     } else if (wish.vote == Vote::kLowered) {
-      state.vote = Vote::kKept;
+      state.vote = node.fixed == Reason::kNeutralSource ? Vote::kUnknown : Vote::kKept;
       if (decision.reason == Reason::kNone) decision.reason = node.fixed;
     } else if (decision.reason == Reason::kNone) {
       decision.reason = wish.reason;

@@ -257,19 +257,17 @@ class Rewriter {
   bool AddWaitsOfReader(int reader, int but, ReferenceRead* read) {
     const int data_inputs = view_.fanin(reader).size();
     const bool waits = Waits(view_.node(reader), data_inputs);
-    // One of a Merge's inputs is dead.
-    const bool producers = read->in_loop && view_.node(reader).op() != "Merge";
-    const int count = view_.node(reader).input_size() - (producers ? 0 : data_inputs);
+    const int count = view_.node(reader).input_size() - (read->in_loop ? 0 : data_inputs);
     if (count <= kMostWaits) {
       AddWaits(view_.node(reader), &read->waits);
-      if (producers) AddProducers(reader, but, &read->waits);
+      if (read->in_loop) AddProducers(reader, but, &read->waits);
       return waits;
     }
-    std::string& collector = collectors_[{reader, producers}];
+    std::string& collector = collectors_[{reader, read->in_loop}];
     if (collector.empty()) {
       std::set<std::string> all;
       AddWaits(view_.node(reader), &all);
-      if (producers) AddProducers(reader, -1, &all);
+      if (read->in_loop) AddProducers(reader, -1, &all);
       collector = Unique(absl::StrCat(view_.node(reader).name(), "/npu_wait"));
       NodeDef* node = out_.add_node();
       node->set_name(collector);
