@@ -149,7 +149,7 @@ def _graphs(before, after, *ledgers):
 def _check_only_dtypes_changed(before, after):
     """Nodes keep op, device, control inputs and attributes, and only Casts came.
 
-    What carries a Cast's result into a loop may come too.
+    What carries a Cast's result into a loop, or waits for much that a Cast waits for, may come too.
     """
     nodes = {node.name: node for node in after.node}
     originals = {node.name: node for node in before.node}
@@ -169,7 +169,7 @@ def _check_only_dtypes_changed(before, after):
         if new != old and list(new.input) == list(old.input):
             assert new.attr[MARK].s, f"{old.name} changed without a word"
     assert all(CAST_MARK in nodes[name].attr for name in came)
-    assert {nodes[name].op for name in came} <= {"Cast", "Enter", "Switch", "Identity"}
+    assert {nodes[name].op for name in came} <= {"Cast", "Enter", "Switch", "Identity", "NoOp"}
 
 
 def _controls(node):

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-from check_rewrite import TOLERANCE, run
+from check_rewrite import check_rewrite
 from loop_text import loop
-from text_graph import read_graph
-
-import npu_precision
 
 READS = 20
 
 
 def rewrite(text):
-    graph = read_graph(text)
-    rewritten, _ = npu_precision.rewrite_graph_def(
-        graph, "end", precision_mode="allow_mix_precision", fold_constants=False
-    )
-    return graph, rewritten
+    """The rewritten graph, which several runs have to find no different from the text's."""
+    for _ in range(5):  # A Cast that does not wait is too early only now and then.
+        rewritten = check_rewrite(text, None, init=["assign"]).graph
+    return rewritten
 
 
 def lines(text):
@@ -37,16 +32,8 @@ def control_inputs(graph):
     }
 
 
-def check_values(graph, rewritten):
-    """Within a fraction of the largest value, as check_rewrite has it."""
-    (want,) = run(graph, ["end"], ["assign"])
-    for _ in range(5):  # A Cast that does not wait is too early only now and then.
-        (got,) = run(rewritten, ["end"], ["assign"])
-        np.testing.assert_allclose(got, want, atol=TOLERANCE["float16"] * np.abs(want).max())
-
-
 def test_casts_for_one_reader_in_a_loop_wait_for_one_node_that_waits_for_all_it_reads():
-    graph, rewritten = rewrite(
+    rewritten = rewrite(
         loop(
             f"""start = Identity(x)
             value = Const(shape=4x4)
@@ -70,11 +57,10 @@ def test_casts_for_one_reader_in_a_loop_wait_for_one_node_that_waits_for_all_it_
     assert sorted(waits["sum/npu_wait"]) == sorted(
         ["^product", *(f"^enter_{n}" for n in range(READS))]
     )
-    check_values(graph, rewritten)
 
 
 def test_casts_for_one_reader_wait_for_one_node_that_waits_as_the_reader_does():
-    graph, rewritten = rewrite(
+    rewritten = rewrite(
         f"""
         x = Placeholder(shape=4x4)
         value = Const(shape=4x4)
@@ -91,11 +77,10 @@ def test_casts_for_one_reader_wait_for_one_node_that_waits_as_the_reader_does():
     casts = [name for name in waits if "/npu_cast_ref_" in name]
     assert len(casts) == READS
     assert {tuple(waits[cast]) for cast in casts} == {("^sum/npu_wait",)}
-    check_values(graph, rewritten)
 
 
 def test_casts_of_one_read_wait_for_it_where_it_waits_for_many():
-    graph, rewritten = rewrite(
+    rewritten = rewrite(
         f"""
         x = Placeholder(shape=4x4)
         value = Const(shape=4x4)
@@ -112,4 +97,3 @@ def test_casts_of_one_read_wait_for_it_where_it_waits_for_many():
     casts = [name for name in waits if "/npu_cast_ref_" in name]
     assert len(casts) == READS
     assert {tuple(waits[cast]) for cast in casts} == {("^first", "^read")}
-    check_values(graph, rewritten)
