@@ -64,6 +64,26 @@ def test_a_read_on_the_white_list_stays_and_says_nothing_to_gray(mixlist):
     assert result.ledger.node("read").reason == "neutral_source"
 
 
+def test_gray_hears_nothing_from_a_read_of_what_is_updated():
+    """As from a resource's, which is no op of the update either."""
+    result = check(
+        VARIABLE
+        + """
+        read = Identity(v)
+        product = MatMul(x, x)
+        forward = Mul(product, read)
+        loss = MatMul(forward, x)
+        step = Mul(loss, value)
+        next = Sub(read, step)
+        end = Assign(v, next)
+        """,
+        None,
+    )
+    assert result.reasons["forward"] == ("lowered", "gray_follows_lowered", "product")
+    assert result.reasons["step"] == ("kept", "updates_variable", "")
+    assert result.reasons["next"] == ("kept", "updates_variable", "")
+
+
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_cast_behind_the_switch_of_a_read_waits_as_its_reader_does(taken):
     """And reads the Switch itself, so that it is dead where its reader is."""
