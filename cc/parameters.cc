@@ -75,9 +75,9 @@ struct Values {
     const auto found = strings.find(name);
     return found == strings.end() ? otherwise : found->second;
   }
-  bool Bool(const char* name) const {
+  bool Bool(const char* name, bool otherwise) const {
     const auto found = bools.find(name);
-    return found != bools.end() && found->second;
+    return found == bools.end() ? otherwise : found->second;
   }
 };
 
@@ -129,7 +129,8 @@ const std::vector<ParameterType>& KnownParameters() {
   static const auto* parameters = new std::vector<ParameterType>{
       {"precision_mode", 's'}, {"precision_mode_v2", 's'}, {"modify_mixlist", 's'},
       {"target", 's'},         {"ops_info_dir", 's'},      {"report_dir", 's'},
-      {"strict", 'b'},         {"fold_constants", 'b'},    {"quiet", 'b'}};
+      {"strict", 'b'},         {"fold_batch_norms", 'b'},  {"fold_constants", 'b'},
+      {"quiet", 'b'}};
   return *parameters;
 }
 
@@ -146,8 +147,9 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->target = values.String("target", parameters->target);
   parameters->ops_info_dir = values.String("ops_info_dir", "");
   parameters->report_dir = values.String("report_dir", "");
-  parameters->fold_constants = values.Bool("fold_constants");
-  parameters->quiet = values.Bool("quiet");
+  parameters->fold_batch_norms = values.Bool("fold_batch_norms", parameters->target == kHostTarget);
+  parameters->fold_constants = values.Bool("fold_constants", false);
+  parameters->quiet = values.Bool("quiet", false);
   for (const auto& entry : values.strings) parameters->given.push_back(entry);
   for (const auto& entry : values.bools) {
     if (entry.first == "quiet") continue;  // about the log, not about the graph

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/targets.h"
 #include "graph_passes/precision_mode.h"
 #include "tensorflow/core/lib/core/status.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
@@ -15,10 +16,11 @@ namespace npu_precision {
 struct Parameters {
   PrecisionMode mode = DefaultPrecisionMode();
   std::string modify_mixlist;  // path, "" when not given
-  std::string target = "host";
+  std::string target = kHostTarget;
   std::string ops_info_dir;
   std::string report_dir;
   bool strict = false;
+  bool fold_batch_norms = true;  // unless the target is emulated
   bool fold_constants = false;
   bool quiet = false;              // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted

@@ -87,6 +87,14 @@ Json::Value CastJson(const LedgerCast& cast) {
   return json;
 }
 
+Json::Value FoldedJson(const FoldedBatchNorm& folded) {
+  Json::Value json(Json::objectValue);
+  json["node"] = folded.node;
+  json["op"] = folded.op;
+  json["into"] = folded.into;
+  return json;
+}
+
 Json::Value MappingJson(const LedgerMapping& mapping) {
   Json::Value json(Json::objectValue);
   json["entry"] = mapping.entry;
@@ -169,6 +177,10 @@ std::string LedgerJson(const Ledger& ledger) {
   for (const LedgerNode& node : ledger.nodes) root["nodes"].append(NodeJson(node));
   root["casts"] = Json::Value(Json::arrayValue);
   for (const LedgerCast& cast : ledger.cast_list) root["casts"].append(CastJson(cast));
+  root["folded_batch_norms"] = Json::Value(Json::arrayValue);
+  for (const FoldedBatchNorm& folded : ledger.folded_batch_norms) {
+    root["folded_batch_norms"].append(FoldedJson(folded));
+  }
   root["mappings"] = Json::Value(Json::arrayValue);
   for (const LedgerMapping& mapping : ledger.mappings)
     root["mappings"].append(MappingJson(mapping));
@@ -185,8 +197,13 @@ std::string LedgerJson(const Ledger& ledger) {
 
 std::string LedgerSummary(const Ledger& ledger) {
   const bool raising = ledger.raised > 0;
-  return absl::StrCat(raising ? "raised " : "lowered ", raising ? ledger.raised : ledger.lowered,
-                      " of ", ledger.float_nodes, " float nodes, ", ledger.casts, " casts");
+  const size_t folded = ledger.folded_batch_norms.size();
+  return absl::StrCat(
+      raising ? "raised " : "lowered ", raising ? ledger.raised : ledger.lowered, " of ",
+      ledger.float_nodes, " float nodes, ", ledger.casts, " casts",
+      folded == 0
+          ? ""
+          : absl::StrCat(", ", folded, folded == 1 ? " batch norm" : " batch norms", " folded"));
 }
 
 }  // namespace npu_precision

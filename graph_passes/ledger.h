@@ -44,6 +44,12 @@ struct LedgerMapping {
   std::vector<std::string> ops;
 };
 
+struct FoldedBatchNorm {
+  std::string node;  // its name, which the BiasAdd has that took its place
+  std::string op;    // what it was: "FusedBatchNormV3"
+  std::string into;  // the convolution whose weights it scaled
+};
+
 struct Ledger {
   std::string graph;
   std::vector<std::pair<std::string, std::string>> options;
@@ -53,6 +59,7 @@ struct Ledger {
   std::map<std::string, int> by_list, by_reason;
   std::vector<LedgerNode> nodes;      // empty unless details were asked for
   std::vector<LedgerCast> cast_list;  // empty unless details were asked for
+  std::vector<FoldedBatchNorm> folded_batch_norms;
   std::vector<LedgerMapping> mappings;
   std::vector<std::string> warnings;
 };

@@ -57,6 +57,21 @@ class LedgerCast:
 
 
 @dataclasses.dataclass(frozen=True)
+class FoldedBatchNorm:
+    """One batch norm that became the bias of a convolution.
+
+    Attributes:
+        node: its name, which the BiasAdd has that took its place.
+        op: what it was, as "FusedBatchNormV3".
+        into: the name of the convolution whose weights it scaled.
+    """
+
+    node: str
+    op: str
+    into: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Ledger:
     """What the optimizer did to one graph, and to the functions in its library.
 
@@ -116,6 +131,11 @@ class Ledger:
         )
 
     @property
+    def folded_batch_norms(self) -> tuple[FoldedBatchNorm, ...]:
+        """The batch norms of this graph that were folded, without those in functions."""
+        return tuple(FoldedBatchNorm(**entry) for entry in self.data["folded_batch_norms"])
+
+    @property
     def totals(self) -> dict[str, Any]:
         """Counts over this graph, without its functions: "float_nodes", "lowered", "casts", ..."""
         return dict(self.data["totals"])
@@ -161,7 +181,9 @@ class Ledger:
         return cls(data)
 
     def __str__(self) -> str:
+        folded = sum(len(ledger.folded_batch_norms) for ledger in self)
         return (
             f"{self.graph}: lowered {self.total('lowered')} of {self.total('float_nodes')} "
             f"float nodes, {self.total('casts')} casts"
+            + (f", {folded} batch norm{'s' * (folded > 1)} folded" if folded else "")
         )
