@@ -61,12 +61,18 @@ NodeDef* AddNode(const std::string& name, const std::string& op, const std::stri
   return node;
 }
 
+// Type attribute T; of a damaged node that has none, none: TensorFlow says so when it is run.
+void CopyType(const NodeDef& from, NodeDef* to) {
+  const auto found = from.attr().find("T");
+  if (found != from.attr().end()) (*to->mutable_attr())["T"] = found->second;
+}
+
 // Function bodies refuse a control edge into a _Retval, so its value waits before it: after:
 // ret/npu_wait = Identity(value), ret = _Retval(ret/npu_wait).
 void WaitBeforeReturn(int index, const std::string& wait, tensorflow::GraphDef* graph) {
   const std::string name = absl::StrCat(graph->node(index).name(), "/npu_wait");
   NodeDef* before = AddNode(name, "Identity", graph->node(index).device(), graph);
-  (*before->mutable_attr())["T"] = graph->node(index).attr().at("T");
+  CopyType(graph->node(index), before);
   before->add_input(graph->node(index).input(0));
   before->add_input(wait);
   graph->mutable_node(index)->set_input(0, name);
@@ -78,7 +84,7 @@ void WaitOutsideLoop(int index, const std::string& wait, tensorflow::GraphDef* g
   const std::string name = graph->node(index).name();
   const std::string inner = absl::StrCat(name, "/npu_exit");
   NodeDef* outside = AddNode(name, "Identity", graph->node(index).device(), graph);
-  (*outside->mutable_attr())["T"] = graph->node(index).attr().at("T");
+  CopyType(graph->node(index), outside);
   outside->add_input(inner);
   outside->add_input(wait);
   graph->mutable_node(index)->set_name(inner);
@@ -103,7 +109,8 @@ void FailWhenRun(const std::string& message, const std::unordered_set<std::strin
   for (int i = 0; i < size; ++i) {
     const NodeDef& node = graph->node(i);
     if (preserved.count(node.name()) == 0 || IsInput(node.op())) continue;
-    if (node.op() == "_Retval" || node.op() == "_DeviceRetval") {
+    const bool returns = node.op() == "_Retval" || node.op() == "_DeviceRetval";
+    if (returns && node.input_size() > 0) {
       WaitBeforeReturn(i, wait, graph);
     } else if (node.op() == "Exit") {
       WaitOutsideLoop(i, wait, graph);

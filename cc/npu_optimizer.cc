@@ -11,6 +11,7 @@
 #include "cc/report.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
+#include "graph_passes/marks.h"
 #include "graph_passes/pipeline.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
@@ -42,6 +43,9 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
   context.lists = &lists;
   context.support = &support;
   for (const std::string& name : item.NodesToPreserve()) context.preserved.insert(name);
+  for (const tensorflow::NodeDef& node : item.graph.node()) {
+    if (HasPreservedMark(node)) context.preserved.insert(node.name());
+  }
   for (const auto& feed : item.feed) {
     context.fed.insert(tensorflow::grappler::NodeName(feed.first));
   }

@@ -17,12 +17,15 @@ using tensorflow::NodeDef;
 using tensorflow::OpDef;
 using tensorflow::Status;
 
-bool PortsAllow(const std::map<int, FloatDtypes>& arguments, Span<Port> ports, int group,
-                DataType dtype) {
-  for (const Port& port : ports) {
-    if (port.group != group) continue;
-    const auto found = arguments.find(port.argument);
-    if (found != arguments.end() && !found->second.Allows(dtype)) return false;
+// An argument is bound to one attribute with all its ports.
+template <typename Arguments>
+bool ArgumentsAllow(const std::map<int, FloatDtypes>& restricted, const Arguments& arguments,
+                    const std::string& attr, DataType dtype) {
+  for (const auto& entry : restricted) {
+    if (entry.first >= arguments.size()) continue;
+    const OpDef::ArgDef& argument = arguments.Get(entry.first);
+    const bool bound = argument.type_attr() == attr || argument.type_list_attr() == attr;
+    if (bound && !entry.second.Allows(dtype)) return false;
   }
   return true;
 }
@@ -47,7 +50,7 @@ class Classifier {
   Status Classify(int id) {
     NodeClass& node = classes_->nodes[id];
     const NodeDef& def = view_.node(id);
-    if (view_.op_def(id) == nullptr || IsInserted(def)) return Status();
+    if (view_.op_def(id) == nullptr || IsTransparent(def)) return Status();
     for (const Port& port : view_.inputs(id)) node.is_float |= context_.Changes(port.dtype);
     for (const Port& port : view_.outputs(id)) node.is_float |= context_.Changes(port.dtype);
     if (HasElementDtype(def.op())) {
@@ -94,8 +97,8 @@ class Classifier {
   }
 
   // Marks the groups that the OpDef, the target and the device's kernels allow to change: all that
-  // may, where one kernel takes them all, else each that can change besides those before it.
-  // Returns why there is none, or kNone.
+  // may, where one kernel takes them all, else each attribute's that can change besides those
+  // before. Kernels do not tell the elements of a list apart. Returns why there is none, or kNone.
   Reason FindChangeableGroups(int id) {
     Reason reason = Reason::kFixedDtype;
     std::vector<int> allowed, changeable;
@@ -110,9 +113,13 @@ class Classifier {
       if (OpDefAllows(*view_.op_def(id), group, context_.NewDtype())) allowed.push_back(g);
     }
     if (!allowed.empty() && HasKernel(id, allowed)) changeable = allowed;
-    for (size_t i = 0; changeable.size() < allowed.size() && i < allowed.size(); ++i) {
-      changeable.push_back(allowed[i]);
-      if (!HasKernel(id, changeable)) changeable.pop_back();
+    for (size_t i = 0; changeable.size() < allowed.size() && i < allowed.size();) {
+      const size_t before = changeable.size();
+      const short attr = view_.groups(id)[allowed[i]].attr;
+      for (; i < allowed.size() && view_.groups(id)[allowed[i]].attr == attr; ++i) {
+        changeable.push_back(allowed[i]);
+      }
+      if (!HasKernel(id, changeable)) changeable.resize(before);
     }
     for (int g : changeable) classes_->can_change[view_.first_group(id) + g] = true;
     return changeable.empty() ? reason : Reason::kNone;
@@ -132,13 +139,13 @@ class Classifier {
       absl::StrAppend(&key, "|", attr->second.s());
       for (const auto i : attr->second.list().i()) absl::StrAppend(&key, ",", i);
     }
-    const auto inserted = has_kernel_.emplace(key, false);
-    if (!inserted.second) return inserted.first->second;
+    const auto known = has_kernel_.find(key);
+    if (known != has_kernel_.end()) return known->second;
     NodeDef trial = def;
     for (int g : changed) {
       SetGroupDtype(*view_.op_def(id), view_.groups(id)[g], context_.NewDtype(), &trial);
     }
-    return inserted.first->second = context_.support->CanRun(def, trial);
+    return has_kernel_[key] = context_.support->CanRun(def, trial);
   }
 
   const GraphView& view_;
@@ -159,8 +166,10 @@ bool TargetAllows(const GraphView& view, const DecideContext& context, int id, i
   const NodeDef& def = view.node(id);
   const OpInfo* info = context.lists->Info(OpsOf(def).front(), context.support->KindOf(def));
   if (info == nullptr) return true;
-  return PortsAllow(info->inputs, view.inputs(id), group, dtype) &&
-         PortsAllow(info->outputs, view.outputs(id), group, dtype);
+  const OpDef& op_def = *view.op_def(id);
+  const std::string& attr = op_def.attr(view.groups(id)[group].attr).name();
+  return ArgumentsAllow(info->inputs, op_def.input_arg(), attr, dtype) &&
+         ArgumentsAllow(info->outputs, op_def.output_arg(), attr, dtype);
 }
 
 }  // namespace npu_precision

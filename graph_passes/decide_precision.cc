@@ -279,7 +279,7 @@ class Decider {
       if (decision.reason != Reason::kNotMatrixOrConvolution) continue;
       if (!IsMatrixOrConvolution(OpsOf(view_.node(id)).front())) continue;
       // Further inputs of a fused op are the bias and the like, which the cube unit does not see.
-      const bool fused = OpsOf(view_.node(id)).size() > 1;
+      const bool fused = StandsForSeveral(view_.node(id));
       for (int k = 0; k < view_.inputs(id).size() && !(fused && k == 2); ++k) {
         const Port& port = view_.inputs(id)[k];
         if (port.dtype != tensorflow::DT_FLOAT || port.group == kFixedDtype) continue;

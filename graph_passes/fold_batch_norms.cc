@@ -86,9 +86,7 @@ class BatchNormFolder {
     if (!IsBatchNorm(norm.op())) return Status();
     const auto training = norm.attr().find("is_training");
     if (training == norm.attr().end() || training->second.b()) return Status();
-    for (const InputPort& reader : view_.fanout(id)) {
-      if (view_.fanin(reader.node)[reader.index].port != 0) return Status();
-    }
+    if (view_.fanout(id).size() != view_.fanout({id, 0}).size()) return Status();
     site->norm = id;
     int before = view_.fanin(id)[0].node;
     if (view_.node(before).op() == "BiasAdd") {

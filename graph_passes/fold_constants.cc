@@ -69,7 +69,7 @@ Status FoldConstants(const DecideContext& context, GraphDef* graph) {
   TF_RETURN_IF_ERROR(GraphView::Build(*graph, &view));
   Constants constants(context, view);
   for (int id = 0; id < view.size(); ++id) {
-    if (IsInsertedCast(view.node(id))) Fold(view, id, &constants, graph);
+    if (IsTransparentCast(view.node(id))) Fold(view, id, &constants, graph);
   }
   constants.DropGone(graph);
   return Status();

@@ -200,6 +200,11 @@ std::vector<std::string> OpsOf(const NodeDef& node) {
   return ops;
 }
 
+bool StandsForSeveral(const NodeDef& node) {
+  // All such op types begin like this: who asks of every node is spared the lists of the others.
+  return absl::StartsWith(node.op(), "_") && OpsOf(node).size() > 1;
+}
+
 void ExpandFusedOps(const GraphDef& graph, const std::function<bool(const NodeDef&)>& wanted,
                     GraphDef* expanded, std::vector<Expansion>* expansions) {
   std::unordered_set<std::string> names;

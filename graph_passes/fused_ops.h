@@ -14,6 +14,9 @@ namespace npu_precision {
 // for any other.
 std::vector<std::string> OpsOf(const tensorflow::NodeDef& node);
 
+// Whether there are more than one of them.
+bool StandsForSeveral(const tensorflow::NodeDef& node);
+
 struct Expansion {
   std::string fused;               // the fused node's name, which the last part takes
   std::vector<std::string> parts;  // names, in order of computation

@@ -25,14 +25,14 @@ class OpDefs {
   }
 
   const OpDef* Find(const std::string& op) {
-    const auto inserted = cache_.emplace(op, nullptr);
-    if (!inserted.second) return inserted.first->second;
+    const auto known = cache_.find(op);
+    if (known != cache_.end()) return known->second;
     const OpDef* op_def = nullptr;
     if (!tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok()) {
       const auto function = functions_.find(op);
       op_def = function == functions_.end() ? nullptr : function->second;
     }
-    inserted.first->second = op_def;
+    cache_.emplace(op, op_def);
     return op_def;
   }
 
@@ -52,6 +52,16 @@ size_t GraphView::Hasher::operator()(absl::string_view text) const {
 int GraphView::IndexOf(absl::string_view name) const {
   const auto found = ids_.find(name);
   return found == ids_.end() ? -1 : found->second;
+}
+
+Span<InputPort> GraphView::fanout(const OutputPort& tensor) const {
+  const Span<InputPort> all = fanout(tensor.node);
+  const auto port_of = [this](const InputPort& use) { return fanin(use.node)[use.index].port; };
+  const auto begin = std::partition_point(
+      all.begin(), all.end(), [&](const InputPort& use) { return port_of(use) < tensor.port; });
+  const auto end = std::partition_point(
+      begin, all.end(), [&](const InputPort& use) { return port_of(use) == tensor.port; });
+  return Span<InputPort>(begin, end);
 }
 
 tensorflow::DataType GraphView::dtype(const OutputPort& port) const {
@@ -155,6 +165,13 @@ void GraphView::ConnectOutputs() {
     for (int k = 0; k < fanin(id).size(); ++k) {
       fanout_[next[fanin(id)[k].node]++] = {id, k};
     }
+  }
+  for (int id = 0; id < size(); ++id) {
+    if (op_defs_[id] != nullptr && outputs(id).size() < 2) continue;
+    std::stable_sort(fanout_.begin() + fanout_begin_[id], fanout_.begin() + fanout_begin_[id + 1],
+                     [this](const InputPort& a, const InputPort& b) {
+                       return fanin(a.node)[a.index].port < fanin(b.node)[b.index].port;
+                     });
   }
 }
 

@@ -2,6 +2,7 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_VIEW_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_VIEW_H_
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -56,12 +57,24 @@ class GraphView {
 
   // The producers of the data inputs, in order.
   Span<OutputPort> fanin(int id) const { return Slice(fanin_, fanin_begin_, id); }
-  // The consumers of all outputs, in the order of the nodes.
+  // The consumers of all outputs: by output, then in the order of the nodes.
   Span<InputPort> fanout(int id) const { return Slice(fanout_, fanout_begin_, id); }
+  Span<InputPort> fanout(const OutputPort& tensor) const;
 
   Span<TypeGroup> groups(int id) const { return Slice(groups_, groups_begin_, id); }
   Span<Port> inputs(int id) const { return Slice(inputs_, inputs_begin_, id); }
   Span<Port> outputs(int id) const { return Slice(outputs_, outputs_begin_, id); }
+  // Calls visit(k) for each input or output k of its node that is bound to a group.
+  template <typename Visit>
+  void VisitInputs(int group, const Visit& visit) const {
+    const int id = node_of_group(group);
+    VisitPorts(inputs(id), group - first_group(id), visit);
+  }
+  template <typename Visit>
+  void VisitOutputs(int group, const Visit& visit) const {
+    const int id = node_of_group(group);
+    VisitPorts(outputs(id), group - first_group(id), visit);
+  }
 
   // Groups of all nodes are numbered in one sequence; this is the number of the first of `id`.
   int first_group(int id) const { return groups_begin_[id]; }
@@ -76,6 +89,8 @@ class GraphView {
   static Span<T> Slice(const std::vector<T>& all, const std::vector<int>& begin, int id) {
     return Span<T>(all.data() + begin[id], all.data() + begin[id + 1]);
   }
+  template <typename Visit>
+  static void VisitPorts(Span<Port> ports, int group, const Visit& visit);
   struct Hasher {
     size_t operator()(absl::string_view text) const;
   };
@@ -97,6 +112,25 @@ class GraphView {
   std::vector<Port> outputs_;
   std::vector<int> fanin_begin_, fanout_begin_, groups_begin_, inputs_begin_, outputs_begin_;
 };
+
+// The ports of one argument are bound to one group or, one by one, to consecutive groups. A node
+// has few arguments, and may have thousands of ports.
+template <typename Visit>
+void GraphView::VisitPorts(Span<Port> ports, int group, const Visit& visit) {
+  const auto before = [](short argument, const Port& port) { return argument < port.argument; };
+  for (int begin = 0, end; begin < ports.size(); begin = end) {
+    const Port* const next =
+        std::upper_bound(ports.begin() + begin, ports.end(), ports[begin].argument, before);
+    end = static_cast<int>(next - ports.begin());
+    const int first = ports[begin].group;
+    if (first == kFixedDtype) continue;
+    if (end - begin > 1 && ports[begin + 1].group != first) {
+      if (group >= first && group - first < end - begin) visit(begin + group - first);
+    } else if (group == first) {
+      for (int k = begin; k < end; ++k) visit(k);
+    }
+  }
+}
 
 }  // namespace npu_precision
 

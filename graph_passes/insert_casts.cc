@@ -8,9 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "graph_passes/drop_unused.h"
 #include "graph_passes/dtype_names.h"
 #include "graph_passes/loop_invariants.h"
 #include "graph_passes/marks.h"
+#include "graph_passes/reference_reads.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -33,41 +35,6 @@ void ForgetFullType(NodeDef* node) {
 // Whether a node has control inputs: a consumer that reads past it would no longer wait for them.
 bool Waits(const NodeDef& node, int data_inputs) { return node.input_size() > data_inputs; }
 
-std::string NodeNameOf(const std::string& input) {
-  return input.substr(0, input.find(':')).substr(input[0] == '^' ? 1 : 0);
-}
-
-// What an earlier run inserted and this one's changes left without a consumer.
-void DropUnused(const std::set<std::string>& preserved, GraphDef* graph) {
-  std::unordered_map<std::string, int> uses;
-  std::unordered_map<std::string, const NodeDef*> droppable;
-  for (const NodeDef& node : graph->node()) {
-    if (IsInserted(node) && preserved.count(node.name()) == 0) droppable[node.name()] = &node;
-    for (const std::string& input : node.input()) ++uses[NodeNameOf(input)];
-  }
-  std::unordered_set<std::string> unused;
-  for (const auto& entry : droppable) {
-    // Dropping one may leave those that it reads without a consumer.
-    std::vector<std::string> candidates = {entry.first};
-    while (!candidates.empty()) {
-      const auto node = droppable.find(candidates.back());
-      candidates.pop_back();
-      if (node == droppable.end() || uses[node->first] > 0) continue;
-      if (!unused.insert(node->first).second) continue;
-      for (const std::string& input : node->second->input()) {
-        --uses[NodeNameOf(input)];
-        candidates.push_back(NodeNameOf(input));
-      }
-    }
-  }
-  if (unused.empty()) return;
-  GraphDef kept;
-  for (NodeDef& node : *graph->mutable_node()) {
-    if (unused.count(node.name()) == 0) kept.add_node()->Swap(&node);
-  }
-  graph->mutable_node()->Swap(kept.mutable_node());
-}
-
 class Rewriter {
  public:
   Rewriter(const GraphDef& graph, const GraphView& view, const Decisions& decisions,
@@ -76,26 +43,28 @@ class Rewriter {
         decisions_(decisions),
         context_(context),
         invariants_(view, context.fed),
+        references_(view, context.fed),
         out_(*out) {
     out_ = graph;
   }
 
   void Run() {
+    bool inserted_before = false;
     for (int id = 0; id < view_.size(); ++id) {
+      inserted_before |= IsInserted(view_.node(id));
       FindInsertedCast(id);
-      for (int p = 0; p < view_.outputs(id).size(); ++p) has_references_ |= IsReference({id, p});
     }
     for (int id = 0; id < view_.size(); ++id) ChangeTypes(id);
     for (int id = 0; id < view_.size(); ++id) {
       for (int k = 0; k < view_.fanin(id).size(); ++k) ConnectInput(id, k);
     }
     for (const InputPort& input : decisions_.rounded_inputs) RoundInput(input);
-    DropUnused(context_.preserved, &out_);
+    if (inserted_before) DropUnused(context_.preserved, &out_);
   }
 
  private:
   using Tensor = std::pair<int, int>;  // node id, port
-  using Conversion = std::string (Rewriter::*)(OutputPort from, DataType wanted, int consumer);
+  enum Conversion { kCast, kRound };   // kRound: through the low type and back
 
   DataType NewDtype(const OutputPort& port) const {
     if (view_.op_def(port.node) == nullptr) return tensorflow::DT_INVALID;
@@ -112,7 +81,7 @@ class Rewriter {
 
   // The Casts of an earlier run are shared with this one's.
   void FindInsertedCast(int id) {
-    if (!IsInsertedCast(view_.node(id))) return;
+    if (!IsTransparentCast(view_.node(id))) return;
     const OutputPort from = view_.fanin(id)[0];
     casts_.emplace(std::make_pair(Tensor(from.node, from.port), view_.outputs(id)[0].dtype),
                    view_.node(id).name());
@@ -160,47 +129,73 @@ class Rewriter {
     // An edge that was wrong before is TensorFlow's to report.
     if (view_.dtype(from) != view_.inputs(id)[k].dtype) return;
     const DataType wanted = NewInputDtype(id, k);
-    if (IsInsertedCast(view_.node(id))) {
+    if (IsTransparentCast(view_.node(id))) {
       // A Cast of an earlier run takes what its producer yields now.
       (*out_.mutable_node(id)->mutable_attr())["SrcT"].set_type(NewDtype(from));
       out_.mutable_node(id)->set_input(k, InputName(from));
       return;
     }
-    out_.mutable_node(id)->set_input(k, TensorOf(from, wanted, id));
+    out_.mutable_node(id)->set_input(k, Converted(kCast, from, wanted, id));
   }
 
-  // The name of `from`'s tensor in dtype `wanted`, through a Cast where it has another.
-  std::string TensorOf(OutputPort from, DataType wanted, int consumer) {
-    if (IsInsertedCast(view_.node(from.node))) {
-      const OutputPort source = view_.fanin(from.node)[0];
-      if (NewDtype(source) == wanted) from = source;
+  // The name of `from`'s tensor in dtype `wanted`. What is the same in every iteration of a loop is
+  // converted outside of it, and of all loops around that one.
+  // Before: w -> Enter -> Cast. After: w -> Cast -> another Enter.
+  std::string Converted(Conversion conversion, OutputPort from, DataType wanted, int consumer) {
+    std::vector<OutputPort> inside;  // from the innermost loop outwards
+    std::string name;
+    for (;;) {
+      if (conversion == kCast) name = AsItIs(&from, wanted);
+      const int enter = name.empty() ? invariants_.EnterOf(from) : -1;
+      if (enter < 0) break;
+      inside.push_back(from);
+      name = Carried(conversion, {enter, 0}, wanted);
+      if (!name.empty()) break;
+      from = view_.fanin(enter)[0];
+      consumer = enter;
     }
-    const DataType dtype = NewDtype(from);
-    if (dtype == wanted) return InputName(from);
-    const NodeDef& producer = view_.node(from.node);
+    if (name.empty()) {
+      name = conversion == kCast ? CastOf(from, wanted, consumer) : Rounded(from, wanted, consumer);
+    }
+    for (; !inside.empty(); inside.pop_back()) {
+      name = CarryIntoLoop(conversion, inside.back(), name, wanted);
+    }
+    return name;
+  }
+
+  // Without a new node; "" where it takes one. May find that it is another tensor to convert.
+  std::string AsItIs(OutputPort* from, DataType wanted) const {
+    if (IsTransparentCast(view_.node(from->node))) {
+      const OutputPort source = view_.fanin(from->node)[0];
+      if (NewDtype(source) == wanted) *from = source;
+    }
+    const DataType dtype = NewDtype(*from);
+    if (dtype == wanted) return InputName(*from);
+    const NodeDef& producer = view_.node(from->node);
     if (producer.op() == "Cast" && context_.fed.count(producer.name()) == 0 &&
         !Waits(producer, 1)) {
       // Undoing a widening is exact: read what was widened.
-      const OutputPort source = view_.fanin(from.node)[0];
+      const OutputPort source = view_.fanin(from->node)[0];
       if (NewDtype(source) == wanted && IsLow(wanted) && dtype == tensorflow::DT_FLOAT) {
         return InputName(source);
       }
     }
+    if (invariants_.EnterOf(*from) < 0) return "";
+    const auto found = casts_.find({Tensor(from->node, from->port), wanted});
+    return found == casts_.end() ? "" : found->second;
+  }
+
+  std::string CastOf(const OutputPort& from, DataType wanted, int consumer) {
     ReferenceRead read;
-    if (has_references_ && invariants_.EnterOf(from) < 0 && ReadsReference(from, &read)) {
-      const bool shared = !AddWaits(consumer, &read.waits) && !read.in_loop;
-      if (read.in_loop) AddProducers(consumer, from.node, &read.waits);
+    if (references_.Find(from, &read)) {
+      const bool shared = !AddWaitsOfReader(consumer, from.node, &read) && !read.in_loop;
       if (!read.waits.empty()) return CastOfReference(from, read, wanted, shared, consumer);
     }
-    const auto key = std::make_pair(Tensor(from.node, from.port), wanted);
-    const auto found = casts_.find(key);
-    if (found != casts_.end()) return found->second;
-    std::string name = CarriedIntoLoop(from, wanted, &Rewriter::TensorOf);
+    std::string& name = casts_[{Tensor(from.node, from.port), wanted}];
     if (name.empty()) {
       name = CastName(from, wanted);
-      AddCast(name, InputName(from), dtype, wanted, producer.device());
+      AddCast(name, InputName(from), NewDtype(from), wanted, view_.node(from.node).device());
     }
-    casts_[key] = name;
     return name;
   }
 
@@ -209,22 +204,24 @@ class Rewriter {
         absl::StrCat(view_.node(from.node).name(), "/npu_cast_", from.port, "_", DtypeName(dtype)));
   }
 
-  // Converts an invariant of a loop outside of it. The name of the tensor inside, or "" where
-  // `from` varies.
-  // Before: w -> Enter -> Cast. After: w -> Cast -> another Enter.
-  std::string CarriedIntoLoop(const OutputPort& from, DataType wanted, Conversion convert) {
+  // What is in a loop already of a conversion outside of it, or "".
+  std::string& Carried(Conversion conversion, const OutputPort& from, DataType wanted) {
+    return carried_[std::make_tuple(from.node, from.port, wanted, conversion)];
+  }
+
+  // The tensor in the loop for `from`, converted outside to `outside`.
+  std::string CarryIntoLoop(Conversion conversion, const OutputPort& from,
+                            const std::string& outside, DataType wanted) {
     const int enter = invariants_.EnterOf(from);
-    if (enter < 0) return "";
-    const bool rounds = convert == &Rewriter::RoundedTensorOf;
-    std::string& entered = carried_[std::make_tuple(enter, 0, wanted, rounds)];
+    std::string& entered = Carried(conversion, {enter, 0}, wanted);
     if (entered.empty()) {
-      const std::string outside = (this->*convert)(view_.fanin(enter)[0], wanted, enter);
       entered = CastName({enter, 0}, wanted);
       NodeDef* carrier = AddCarrier(entered, enter, outside, wanted);
       (*carrier->mutable_attr())["is_constant"].set_b(true);
     }
-    std::string& here = carried_[std::make_tuple(from.node, from.port, wanted, rounds)];
+    std::string& here = Carried(conversion, from, wanted);
     if (here.empty()) here = FollowInLoop(from, entered, wanted);
+    if (conversion == kCast) casts_[{Tensor(from.node, from.port), wanted}] = here;
     return here;
   }
 
@@ -254,52 +251,38 @@ class Rewriter {
     return carrier;
   }
 
-  bool IsReference(const OutputPort& from) const {
-    if (view_.op_def(from.node) == nullptr) return false;
-    const int argument = view_.outputs(from.node)[from.port].argument;
-    return view_.op_def(from.node)->output_arg(argument).is_ref();
-  }
-
-  struct ReferenceRead {
-    OutputPort tensor;  // what a Cast may read in the place of the Identity nodes behind it
-    std::set<std::string> waits;  // what those wait for
-    bool in_loop = false;         // and the reference is outside
-  };
-
-  // Whether `tensor` is a reference, seen through Identity and Enter, which do not copy.
-  bool ReadsReference(OutputPort tensor, ReferenceRead* read) const {
-    read->tensor = tensor;
-    // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
-    for (int hops = 0; hops <= view_.size() && !IsReference(tensor); ++hops) {
-      const NodeDef& node = view_.node(tensor.node);
-      if (context_.fed.count(node.name()) != 0) return false;
-      if (node.op() == "Enter") {
-        read->in_loop = true;
-      } else if (node.op() != "Identity") {
-        return false;
-      } else if (!read->in_loop) {
-        AddWaits(tensor.node, &read->waits);
-      }
-      tensor = view_.fanin(tensor.node)[0];
-      if (!read->in_loop) read->tensor = tensor;
+  // Adds what `reader` waits for: its control inputs and, in a loop that writes the variable, the
+  // producers of its other inputs, since an iteration's reads come after the former one's writes
+  // because of them. False where it has no control inputs.
+  bool AddWaitsOfReader(int reader, int but, ReferenceRead* read) {
+    const int data_inputs = view_.fanin(reader).size();
+    const bool waits = Waits(view_.node(reader), data_inputs);
+    // One of a Merge's inputs is dead.
+    const bool producers = read->in_loop && view_.node(reader).op() != "Merge";
+    const int count = view_.node(reader).input_size() - (producers ? 0 : data_inputs);
+    if (count <= kMostWaits) {
+      AddWaits(view_.node(reader), &read->waits);
+      if (producers) AddProducers(reader, but, &read->waits);
+      return waits;
     }
-    return IsReference(tensor);
-  }
-
-  bool AddWaits(int id, std::set<std::string>* waits) const {
-    bool any = false;
-    for (const std::string& input : view_.node(id).input()) {
-      if (input[0] != '^') continue;
-      waits->insert(input);
-      any = true;
+    std::string& collector = collectors_[{reader, producers}];
+    if (collector.empty()) {
+      std::set<std::string> all;
+      AddWaits(view_.node(reader), &all);
+      if (producers) AddProducers(reader, -1, &all);
+      collector = Unique(absl::StrCat(view_.node(reader).name(), "/npu_wait"));
+      NodeDef* node = out_.add_node();
+      node->set_name(collector);
+      node->set_op("NoOp");
+      node->set_device(view_.node(reader).device());
+      for (const std::string& input : all) node->add_input(input);
+      MarkInserted(node);
     }
-    return any;
+    read->waits.insert(absl::StrCat("^", collector));
+    return waits;
   }
 
-  // In a loop that writes the variable, an iteration's reads come after the former one's writes
-  // because of what else the reader reads.
   void AddProducers(int id, int but, std::set<std::string>* waits) const {
-    if (view_.node(id).op() == "Merge") return;  // one of its inputs is dead
     for (const OutputPort& producer : view_.fanin(id)) {
       if (producer.node != but) waits->insert("^" + out_.node(producer.node).name());
     }
@@ -327,14 +310,12 @@ class Rewriter {
   void RoundInput(const InputPort& input) {
     NodeDef* node = out_.mutable_node(input.node);
     const OutputPort from = view_.fanin(input.node)[input.index];
-    node->set_input(input.index, RoundedTensorOf(from, tensorflow::DT_FLOAT, input.node));
+    node->set_input(input.index, Converted(kRound, from, tensorflow::DT_FLOAT, input.node));
     Mark(input.node, node);
   }
 
-  std::string RoundedTensorOf(OutputPort from, DataType wanted, int consumer) {
-    const std::string carried = CarriedIntoLoop(from, wanted, &Rewriter::RoundedTensorOf);
-    if (!carried.empty()) return carried;
-    const std::string low = TensorOf(from, context_.mode.low_type, consumer);
+  std::string Rounded(const OutputPort& from, DataType wanted, int consumer) {
+    const std::string low = Converted(kCast, from, context_.mode.low_type, consumer);
     std::string& rounded = rounded_[low];
     if (rounded.empty()) {
       rounded = Unique(
@@ -350,11 +331,16 @@ class Rewriter {
   }
 
   std::string Unique(const std::string& wanted) {
-    std::string name = wanted;
-    for (int i = 1; view_.IndexOf(name) >= 0 || !new_names_.insert(name).second; ++i) {
-      name = absl::StrCat(wanted, "_", i);
-    }
+    if (IsFree(wanted)) return wanted;
+    std::string name;
+    do {
+      name = absl::StrCat(wanted, "_", ++last_suffix_[wanted]);
+    } while (!IsFree(name));
     return name;
+  }
+
+  bool IsFree(const std::string& name) {
+    return view_.IndexOf(name) < 0 && new_names_.insert(name).second;
   }
 
   void AddCast(const std::string& name, const std::string& input, DataType from, DataType to,
@@ -374,12 +360,14 @@ class Rewriter {
   const Decisions& decisions_;
   const DecideContext& context_;
   const LoopInvariants invariants_;
+  ReferenceReads references_;
   GraphDef& out_;
-  bool has_references_ = false;
   std::map<std::pair<Tensor, DataType>, std::string> casts_;
   std::map<std::string, std::string> rounded_;
-  std::map<std::tuple<int, int, DataType, bool>, std::string> carried_;  // Tensor, dtype, rounded
+  std::map<std::tuple<int, int, DataType, Conversion>, std::string> carried_;  // Tensor, dtype
+  std::map<std::pair<int, bool>, std::string> collectors_;  // by reader, and whether with producers
   std::unordered_set<std::string> new_names_;
+  std::unordered_map<std::string, int> last_suffix_;  // by name that was taken
 };
 
 }  // namespace

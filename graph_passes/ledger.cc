@@ -139,17 +139,22 @@ Json::Value TotalsJson(const Ledger& ledger) {
 tensorflow::Status FillLedger(const GraphView& view, const Decisions& decisions,
                               const tensorflow::GraphDef& after, const DecideContext& context,
                               bool details, Ledger* ledger) {
+  std::map<ListColor, int> by_list;
+  std::map<Reason, int> by_reason;
   for (int id = 0; id < view.size(); ++id) {
     const Decision& decision = decisions.nodes[id];
-    if (decision.verdict == Verdict::kNotFloat) continue;
+    // Of this optimizer's own Casts, those that wait were decided about as well.
+    if (decision.verdict == Verdict::kNotFloat || IsInserted(view.node(id))) continue;
     ++ledger->float_nodes;
     ledger->lowered += decision.verdict == Verdict::kLowered;
     ledger->raised += decision.verdict == Verdict::kRaised;
     ledger->kept += decision.verdict == Verdict::kKept;
-    ++ledger->by_list[ListColorName(decision.listing.color)];
-    ++ledger->by_reason[ReasonName(decision.reason)];
+    ++by_list[decision.listing.color];
+    ++by_reason[decision.reason];
     if (details) ledger->nodes.push_back(NodeEntry(view, decisions, id));
   }
+  for (const auto& entry : by_list) ledger->by_list[ListColorName(entry.first)] = entry.second;
+  for (const auto& entry : by_reason) ledger->by_reason[ReasonName(entry.first)] = entry.second;
   for (const MixlistEntry& entry : context.lists->edits()) {
     const bool is_itself = entry.ops == std::vector<std::string>{entry.text};
     if (entry.node_pattern != nullptr || is_itself) continue;

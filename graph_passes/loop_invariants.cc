@@ -33,6 +33,16 @@ bool YieldsReference(const GraphView& view, int id) {
          view.op_def(id)->output_arg(view.outputs(id)[0].argument).is_ref();
 }
 
+// By node id: whether it yields a reference to what changes with no loop to show it.
+std::vector<bool> VaryingReferences(const GraphView& view) {
+  std::vector<bool> vary(view.size(), false);
+  for (int id = 0; id < view.size(); ++id) {
+    vary[id] =
+        YieldsReference(view, id) && (!ReadsVariable(view.node(id).op()) || MayBeWritten(view, id));
+  }
+  return vary;
+}
+
 bool IsConstant(const tensorflow::NodeDef& enter) {
   const auto found = enter.attr().find("is_constant");
   return found != enter.attr().end() && found->second.b();
@@ -43,43 +53,37 @@ bool IsConstant(const tensorflow::NodeDef& enter) {
 LoopInvariants::LoopInvariants(const GraphView& view, const std::set<std::string>& fed)
     : view_(view), fed_(fed) {
   if (!HasEnter(view)) return;
-  origins_.assign(view.size(), kUnknown);
+  const std::vector<int> origins = Origins();
+  enters_.resize(view.size());
+  for (int id = 0; id < view.size(); ++id) enters_[id] = EnterOfOrigin(origins, id);
+  KeepSteady(origins);
+  for (int id = 0; id < view.size(); ++id) enters_[id] = enters_[origins[id]];
+}
+
+// By node id: what it hands on, through Identity and Switch.
+std::vector<int> LoopInvariants::Origins() const {
+  std::vector<int> origins(view_.size(), kUnknown);
   std::vector<int> way;
-  for (int start = 0; start < view.size(); ++start) {
+  for (int start = 0; start < view_.size(); ++start) {
     way.clear();
     int id = start;
-    while (origins_[id] == kUnknown && view.op_def(id) != nullptr && HandsOn(view.node(id).op()) &&
-           fed_.count(view.node(id).name()) == 0) {
-      origins_[id] = kBeingFollowed;
+    while (origins[id] == kUnknown && view_.op_def(id) != nullptr && HandsOn(view_.node(id).op()) &&
+           fed_.count(view_.node(id).name()) == 0) {
+      origins[id] = kBeingFollowed;
       way.push_back(id);
-      id = view.fanin(id)[0].node;
+      id = view_.fanin(id)[0].node;
     }
     // A damaged graph may have a cycle of them.
-    const int origin = origins_[id] >= 0 ? origins_[id] : id;
-    origins_[id] = origin;
-    for (int passed : way) origins_[passed] = origin;
+    const int origin = origins[id] >= 0 ? origins[id] : id;
+    origins[id] = origin;
+    for (int passed : way) origins[passed] = origin;
   }
+  return origins;
 }
 
-int LoopInvariants::EnterOf(const OutputPort& tensor) const {
-  if (origins_.empty()) return -1;
-  const int found = EnterOfOrigin(origins_[tensor.node]);
-  // The bound ends the walk on a damaged graph whose Enters form a cycle.
-  int enter = found;
-  for (int frames = 0; enter >= 0 && frames < view_.size(); ++frames) {
-    // An edge that was wrong before, or comes from an op TensorFlow does not know.
-    if (view_.dtype(view_.fanin(enter)[0]) != view_.inputs(enter)[0].dtype) return -1;
-    const int outside = origins_[view_.fanin(enter)[0].node];
-    if (YieldsReference(view_, outside) &&
-        (!ReadsVariable(view_.node(outside).op()) || MayBeWritten(view_, outside))) {
-      return -1;
-    }
-    enter = EnterOfOrigin(outside);
-  }
-  return enter < 0 ? found : -1;
-}
-
-int LoopInvariants::EnterOfOrigin(int origin) const {
+// The Enter of a node that is its own origin, or -1.
+int LoopInvariants::EnterOfOrigin(const std::vector<int>& origins, int origin) const {
+  if (origins[origin] != origin) return -1;
   const auto is_fed = [this](int id) { return fed_.count(view_.node(id).name()) != 0; };
   if (is_fed(origin)) return -1;
   const std::string& op = view_.node(origin).op();
@@ -91,12 +95,39 @@ int LoopInvariants::EnterOfOrigin(int origin) const {
     if (is_fed(producer.node)) return -1;
     if (feeder == "Enter" && enter < 0) {
       enter = producer.node;
-    } else if (feeder != "NextIteration" ||
-               origins_[view_.fanin(producer.node)[0].node] != origin) {
+    } else if (feeder != "NextIteration" || origins[view_.fanin(producer.node)[0].node] != origin) {
       return -1;
     }
   }
   return enter;
+}
+
+// Takes out the Enters of what varies in one of the loops around theirs.
+void LoopInvariants::KeepSteady(const std::vector<int>& origins) {
+  enum : char { kNotSeen, kSteady, kVaries };
+  std::vector<char> seen(view_.size(), kNotSeen);
+  const std::vector<bool> vary = VaryingReferences(view_);
+  std::vector<int> way;
+  for (int start = 0; start < view_.size(); ++start) {
+    way.clear();
+    int enter = enters_[start];
+    while (enter >= 0 && seen[enter] == kNotSeen) {
+      // Until it is known: so do the Enters of a cycle, in a damaged graph.
+      seen[enter] = kVaries;
+      const OutputPort from = view_.fanin(enter)[0];
+      const int outside = origins[from.node];
+      // An edge that was wrong before, or comes from an op TensorFlow does not know.
+      if (vary[outside] || view_.dtype(from) != view_.inputs(enter)[0].dtype) break;
+      way.push_back(enter);
+      enter = enters_[outside];
+    }
+    if (enter < 0 || seen[enter] == kSteady) {
+      for (int passed : way) seen[passed] = kSteady;
+    }
+  }
+  for (int& enter : enters_) {
+    if (enter >= 0 && seen[enter] == kVaries) enter = -1;
+  }
 }
 
 }  // namespace npu_precision

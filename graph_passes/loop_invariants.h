@@ -21,14 +21,18 @@ class LoopInvariants {
 
   // The Enter whose input the tensor equals in every iteration; -1 where it varies, or is in no
   // loop. A read of a reference variable varies where something writes the variable.
-  int EnterOf(const OutputPort& tensor) const;
+  int EnterOf(const OutputPort& tensor) const {
+    return enters_.empty() ? -1 : enters_[tensor.node];
+  }
 
  private:
-  int EnterOfOrigin(int origin) const;
+  std::vector<int> Origins() const;
+  int EnterOfOrigin(const std::vector<int>& origins, int origin) const;
+  void KeepSteady(const std::vector<int>& origins);
 
   const GraphView& view_;
   const std::set<std::string>& fed_;
-  std::vector<int> origins_;  // by node id: what it hands on, through Identity and Switch
+  std::vector<int> enters_;  // by node id, -1 where there is none; empty where no node has one
 };
 
 }  // namespace npu_precision

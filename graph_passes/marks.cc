@@ -12,6 +12,7 @@ namespace npu_precision {
 namespace {
 
 constexpr char kKeepDtype[] = "_keep_dtype";
+constexpr char kPreserved[] = "_npu_precision_preserved";
 constexpr char kInserted[] = "_npu_precision_cast";
 constexpr char kDecision[] = "_npu_precision";
 
@@ -26,6 +27,8 @@ bool HasKeepDtypeMark(const tensorflow::NodeDef& node) {
   const tensorflow::AttrValue* value = Find(node, kKeepDtype);
   return value != nullptr && (value->i() != 0 || value->b());
 }
+
+bool HasPreservedMark(const tensorflow::NodeDef& node) { return Find(node, kPreserved) != nullptr; }
 
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
   std::vector<std::string> names;
@@ -48,7 +51,7 @@ bool IsInserted(const tensorflow::NodeDef& node) {
   // Whoever looks through one reads its first input, which a mark on any other op would not
   // promise.
   const std::string& op = node.op();
-  return (op == "Cast" || op == "Enter" || op == "Switch" || op == "Identity") &&
+  return (op == "Cast" || op == "Enter" || op == "Switch" || op == "Identity" || op == "NoOp") &&
          Find(node, kInserted) != nullptr;
 }
 
@@ -56,16 +59,24 @@ bool IsInsertedCast(const tensorflow::NodeDef& node) {
   return node.op() == "Cast" && IsInserted(node);
 }
 
-bool UnmarkOpaqueCasts(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
-                       tensorflow::GraphDef* copy) {
-  const auto is_opaque = [&fed](const tensorflow::NodeDef& node) {
-    const bool waits = IsInsertedCast(node) && node.input_size() > 1;
-    return IsInserted(node) && (waits || fed.count(node.name()) != 0);
+bool IsTransparent(const tensorflow::NodeDef& node) {
+  if (!IsInserted(node) || node.op() == "NoOp") return false;
+  return node.op() != "Cast" || node.input_size() == 1;
+}
+
+bool IsTransparentCast(const tensorflow::NodeDef& node) {
+  return node.op() == "Cast" && IsTransparent(node);
+}
+
+bool UnmarkFedNodes(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
+                    tensorflow::GraphDef* copy) {
+  const auto is_fed = [&fed](const tensorflow::NodeDef& node) {
+    return IsInserted(node) && fed.count(node.name()) != 0;
   };
-  if (std::none_of(graph.node().begin(), graph.node().end(), is_opaque)) return false;
+  if (std::none_of(graph.node().begin(), graph.node().end(), is_fed)) return false;
   *copy = graph;
   for (tensorflow::NodeDef& node : *copy->mutable_node()) {
-    if (is_opaque(node)) node.mutable_attr()->erase(kInserted);
+    if (is_fed(node)) node.mutable_attr()->erase(kInserted);
   }
   return true;
 }

@@ -15,22 +15,29 @@ namespace npu_precision {
 // Set by keep_dtype_scope(): the node keeps its dtype.
 bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
 
+// Set by the offline rewrite on nodes of function bodies that yield their dtype under their name.
+bool HasPreservedMark(const tensorflow::NodeDef& node);
+
 // The nodes that `node` is to be placed with: what its _class says, or the copy of _class that the
 // offline rewrite makes, because TensorFlow erases the attribute there.
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node);
 
-// On Casts that this optimizer inserted, and on what carries their results into a loop (Enter,
-// Switch, Identity). All of them are transparent to votes, so a second run decides what the first
-// one did.
+// On Casts that this optimizer inserted, on what carries their results into a loop (Enter, Switch,
+// Identity), and on what several of them wait for (NoOp).
 void MarkInserted(tensorflow::NodeDef* node);
 bool IsInserted(const tensorflow::NodeDef& node);
 bool IsInsertedCast(const tensorflow::NodeDef& node);
 
-// Copies `graph` to `copy` without the mark of inserted nodes that must not be looked through:
-// those the caller feeds, and Casts that another optimizer made wait for something. False where
-// there are none.
-bool UnmarkOpaqueCasts(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
-                       tensorflow::GraphDef* copy);
+// Whether decisions and consumers look through an inserted node to what it reads, so that a second
+// run decides what the first one did. Not through a Cast that waits for something: who reads past
+// it would not wait.
+bool IsTransparent(const tensorflow::NodeDef& node);
+bool IsTransparentCast(const tensorflow::NodeDef& node);
+
+// Copies `graph` to `copy` without the mark of inserted nodes that the caller feeds, which are not
+// to be looked through. False where there are none.
+bool UnmarkFedNodes(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
+                    tensorflow::GraphDef* copy);
 
 // On nodes that it changed: "DECISION LIST REASON BEFORE CAUSE", in the ledger's words. BEFORE is
 // what the type groups were that changed: "T=float32,DstT=float32", "" when none did.

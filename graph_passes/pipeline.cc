@@ -35,9 +35,9 @@ bool SplitsFusedOps(ModeRule rule) {
 
 Status RunPipeline(const GraphDef& given, const DecideContext& context,
                    const PipelineOptions& options, GraphDef* out, Ledger* ledger) {
-  // First, because every later pass looks through Casts that carry the mark.
+  // First, because every later pass looks through nodes that carry the mark.
   GraphDef unmarked;
-  const GraphDef& source = UnmarkOpaqueCasts(given, context.fed, &unmarked) ? unmarked : given;
+  const GraphDef& source = UnmarkFedNodes(given, context.fed, &unmarked) ? unmarked : given;
 
   GraphView before;
   TF_RETURN_IF_ERROR(GraphView::Build(source, &before));

@@ -141,7 +141,7 @@ class Planner {
 
 bool HasFusedOps(const GraphDef& graph) {
   for (const NodeDef& node : graph.node()) {
-    if (OpsOf(node).size() > 1) return true;
+    if (StandsForSeveral(node)) return true;
   }
   return false;
 }

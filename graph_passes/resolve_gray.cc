@@ -13,7 +13,7 @@ namespace {
 
 OutputPort ThroughInserted(const GraphView& view, OutputPort port) {
   // The bound ends the walk on a damaged graph whose Casts form a cycle.
-  for (int hops = 0; hops < view.size() && IsInserted(view.node(port.node)); ++hops) {
+  for (int hops = 0; hops < view.size() && IsTransparent(view.node(port.node)); ++hops) {
     port = view.fanin(port.node)[0];
   }
   return port;
@@ -100,19 +100,21 @@ class Resolver {
   // Consumers look through Casts of ours, so those behind such Casts hear the vote too.
   void Tell(int group) {
     const int id = view_.node_of_group(group);
-    std::vector<int> producers = {id};
+    std::vector<int> casts;
+    view_.VisitOutputs(group, [&](int port) { Tell(view_.fanout({id, port}), &casts); });
     // The bound ends the walk on a damaged graph whose Casts form a cycle.
-    for (size_t i = 0; i < producers.size() && static_cast<int>(i) <= view_.size(); ++i) {
-      for (const InputPort& consumer : view_.fanout(producers[i])) {
-        if (view_.op_def(consumer.node) == nullptr) continue;
-        const int port = view_.fanin(consumer.node)[consumer.index].port;
-        const int bound = view_.outputs(producers[i])[port].group;
-        if (i == 0 && (bound == kFixedDtype || view_.first_group(id) + bound != group)) continue;
-        if (IsInserted(view_.node(consumer.node))) {
-          producers.push_back(consumer.node);
-        } else {
-          Hear(consumer.node, consumer.index);
-        }
+    for (size_t i = 0; i < casts.size() && static_cast<int>(i) < view_.size(); ++i) {
+      Tell(view_.fanout(casts[i]), &casts);
+    }
+  }
+
+  void Tell(Span<InputPort> consumers, std::vector<int>* casts) {
+    for (const InputPort& consumer : consumers) {
+      if (view_.op_def(consumer.node) == nullptr) continue;
+      if (IsTransparent(view_.node(consumer.node))) {
+        casts->push_back(consumer.node);
+      } else {
+        Hear(consumer.node, consumer.index);
       }
     }
   }

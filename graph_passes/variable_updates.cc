@@ -118,18 +118,15 @@ class Updates {
   }
 
   void PushConsumers(int group, std::vector<int>* groups) const {
-    for (const InputPort& use : view_.fanout(view_.node_of_group(group))) {
-      if (OutputGroup(view_.fanin(use.node)[use.index]) == group) {
-        groups->push_back(InputGroup(use));
-      }
-    }
+    const int id = view_.node_of_group(group);
+    view_.VisitOutputs(group, [&](int port) {
+      for (const InputPort& use : view_.fanout({id, port})) groups->push_back(InputGroup(use));
+    });
   }
 
   void PushProducers(int group, std::vector<int>* groups) const {
     const int id = view_.node_of_group(group);
-    for (int k = 0; k < view_.inputs(id).size(); ++k) {
-      if (InputGroup({id, k}) == group) groups->push_back(OutputGroup(view_.fanin(id)[k]));
-    }
+    view_.VisitInputs(group, [&](int k) { groups->push_back(OutputGroup(view_.fanin(id)[k])); });
   }
 
   // Of `groups`, those that no path of gray groups leads from to one that may be lowered.
@@ -163,11 +160,9 @@ class Updates {
 
   // A test for infinity, say, does not: it may be made in float32 as well.
   bool HandsOn(int group) const {
-    const int id = view_.node_of_group(group);
-    for (int p = 0; p < view_.outputs(id).size(); ++p) {
-      if (OutputGroup({id, p}) == group) return true;
-    }
-    return HasElementDtype(view_.node(id).op());
+    bool hands_on = HasElementDtype(view_.node(view_.node_of_group(group)).op());
+    view_.VisitOutputs(group, [&](int) { hands_on = true; });
+    return hands_on;
   }
 
   const GraphView& view_;

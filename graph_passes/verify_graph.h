@@ -9,8 +9,9 @@
 
 namespace npu_precision {
 
-// Every edge's two dtypes agree, and every node of `preserved` that `before` has still exists and
-// yields the same dtypes. An Internal error names the first edge or node that is wrong.
+// Every edge's two dtypes agree; so do the ops on one handle about its elements, where they did in
+// `before`; and every node of `preserved` that `before` has still exists and yields the same
+// dtypes. An Internal error names the first edge, handle or node that is wrong.
 tensorflow::Status VerifyGraph(const GraphView& before, const std::set<std::string>& preserved,
                                const tensorflow::GraphDef& after);
 

@@ -12,7 +12,7 @@ import dataclasses
 import pathlib
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ _NUMBERS = frozenset(
 )
 # OptimizeGraph erases _class, and the optimizer must know which constants others are placed with.
 _COLOCATION = "_npu_precision_class"
+# On nodes of functions that must keep name and dtype, where OptimizeGraph names none.
+_PRESERVED = "_npu_precision_preserved"
 # More elements than TensorFlow shall not allocate for a placeholder nobody feeds.
 _MAX_FAKE_FEED = 1 << 20
 
@@ -46,6 +48,7 @@ def rewrite(
     feed_nodes: Iterable[str],
     options: PrecisionOptions,
     name: str,
+    kept_in_functions: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[graph_pb2.GraphDef, Ledger]:
     """What the optimizer makes of a graph and of every function in its library.
 
@@ -55,6 +58,8 @@ def rewrite(
         feed_nodes: names of nodes, besides placeholders, whose outputs may be fed.
         options: the precision options.
         name: the graph's name in the ledger.
+        kept_in_functions: by the name of a function, names of nodes in its body whose outputs keep
+            name and dtype.
 
     Returns:
         A new GraphDef, equal to graph_def where nothing had to change, and the ledger.
@@ -68,6 +73,11 @@ def rewrite(
     if options.quiet is None:
         options = dataclasses.replace(options, quiet=True)
     meta_graph, replaced = _meta_graph(graph_def, fetch_nodes, feed_nodes)
+    for function in meta_graph.graph_def.library.function:
+        kept = (kept_in_functions or {}).get(function.signature.name, ())
+        for node in function.node_def:
+            if node.name in kept:
+                node.attr[_PRESERVED].b = True
     graph_id = name
     while any(function.signature.name == graph_id for function in graph_def.library.function):
         graph_id += "_"
@@ -231,8 +241,9 @@ def _restored_nodes(
 def _restored_node(
     node: node_def_pb2.NodeDef, original: node_def_pb2.NodeDef | None
 ) -> node_def_pb2.NodeDef:
-    if _COLOCATION in node.attr:
-        del node.attr[_COLOCATION]
+    for ours in (_COLOCATION, _PRESERVED):
+        if ours in node.attr:
+            del node.attr[ours]
     if original is None:
         return node
     if original.op in _PLACEHOLDERS and node.name == original.name:

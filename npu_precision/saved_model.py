@@ -94,6 +94,7 @@ def _convert(meta_graph: meta_graph_pb2.MetaGraphDef, options: PrecisionOptions)
         sorted(set(fed) & nodes),
         options,
         "_".join(meta_graph.meta_info_def.tags) or "graph",
+        _captured(meta_graph),
     )
     meta_graph.graph_def.CopyFrom(graph_def)
     _complete_op_list(meta_graph)
@@ -116,6 +117,16 @@ def _referenced(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterator[str]:
         yield from collection.node_list.value
         for data in collection.bytes_list.value:
             yield from _variable_names(data)
+
+
+def _captured(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, set[str]]:
+    """By function, the nodes in it that a custom gradient has captured and a loader asks for."""
+    captured: dict[str, set[str]] = {}
+    for node in meta_graph.object_graph_def.nodes:
+        if node.WhichOneof("kind") == "captured_tensor":
+            names = captured.setdefault(node.captured_tensor.concrete_function, set())
+            names.add(node.captured_tensor.name.partition(":")[0])
+    return captured
 
 
 def _tensor_names(info: meta_graph_pb2.TensorInfo) -> list[str]:

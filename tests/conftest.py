@@ -11,6 +11,9 @@ from compiled import compile_program
 
 # TensorFlow's start-up chatter would bury what a failing test prints.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Each session gets the threads that it asks for. Else kernels run, in all sessions of the process,
+# on as many as its first session had.
+os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
 
 import numpy as np
 import tensorflow as tf

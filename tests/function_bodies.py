@@ -43,6 +43,8 @@ def body_graphs(library):
 
 def _body_graph(function):
     graph_def, flat_names = function_def_to_graph_def(function)
+    # TensorFlow 1.15 puts every function of the default graph into it, this one among them.
+    graph_def.ClearField("library")
     for index, output in enumerate(function.signature.output_arg):
         tensor = function.ret[output.name]
         node = graph_def.node.add(name=f"{RESULT}{index}", op="Identity")

@@ -197,7 +197,8 @@ class Builder:
         if alone and named[0].dtype == F32 and self.chance(0.01):
             value = self.numbers.uniform(named[0].low, named[0].high, named[0].shape)
             self.feeds[named[0].name] = value.astype(np.float32)
-            self.fed_inside.append(named[0].name)
+            if op != "Placeholder":
+                self.fed_inside.append(named[0].name)
         return named[0] if len(named) == 1 else named
 
     def offer(self, tensor):

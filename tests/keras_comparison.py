@@ -22,17 +22,19 @@ CHANGES_NOTHING = [
     "allow_fp32_to_bf16",
     "force_fp32",
 ]
+MODES = [*UNIT, *CHANGES_NOTHING]
 MIXED = ["allow_mix_precision", "allow_mix_precision_bf16"]
-
 # How far logits may be from float32's: the root mean square of the difference, relative to the
 # standard deviation of float32's logits, in units. Each of the hundreds of roundings adds about
 # half a unit of its tensor, independently of the others, and what differs between the inputs is
 # smaller than the tensors are: by 3 to 10 in the convolutional nets, where random filters see much
 # the same in all images. Seen: half of each. Unrelated logits would be at 1.4, that is 360 units of
-# bfloat16 and 2900 of float16.
-UNITS = {"lstm_gru": 8, "bert_small": 24, "bert_base": 24}
+# bfloat16 and 2900 of float16. TensorFlow 2.15 also sums in float16 on a CPU, which makes the error
+# of a product of BERT base's size ten times that of rounding its inputs and result.
+UNITS = {"lstm_gru": 8, "bert_small": 24, "bert_base": 80}
 UNITS_OF_CONVOLUTIONAL_NETS = 64
-# If nothing were rounded, the difference would be a few units of float32: 0.001 of float16.
+# If nothing is rounded, the difference is a few units of float32, from sums in another order: 0.001
+# of float16.
 LEAST_UNITS = 0.1
 
 MATRIX_OPS = {
@@ -51,11 +53,27 @@ MATRIX_OPS = {
 
 def assert_close_but_rounded(logits, expected, name, mode):
     """Fails if logits are too far from float32's, or as close as if nothing ran low."""
-    assert logits.dtype == np.float32
-    assert logits.shape == expected.shape
-    difference = np.sqrt(np.mean((logits - expected) ** 2)) / expected.std()
     most = UNITS.get(name, UNITS_OF_CONVOLUTIONAL_NETS)
-    assert LEAST_UNITS < difference / UNIT[mode] < most
+    assert LEAST_UNITS < _difference(logits, expected) / UNIT[mode] < most
+
+
+def assert_follows(mode, ledgers, logits, expected, name):
+    """What the ledgers say, and how far the logits are from float32's, is as the mode has it."""
+    ledgers = list(ledgers)
+    if mode in UNIT:
+        assert_matrix_ops_ran_low(ledgers, mode)
+        assert_close_but_rounded(logits, expected, name, mode)
+    else:
+        assert_nothing_changed(ledgers)
+        assert _difference(logits, expected) < LEAST_UNITS * UNIT["force_fp16"]
+
+
+def assert_nothing_changed(ledgers):
+    """By the ledgers of a model's graph and its functions."""
+    assert sum(ledger.totals["nodes"] for ledger in ledgers) > 0
+    # What is in float32 anyway is not listed in force_fp32.
+    assert {node.decision for ledger in ledgers for node in ledger.nodes} <= {"kept"}
+    assert sum(ledger.totals["casts"] for ledger in ledgers) == 0
 
 
 def assert_matrix_ops_ran_low(ledgers, mode):
@@ -70,8 +88,9 @@ def assert_matrix_ops_ran_low(ledgers, mode):
     assert decided
     if mode == "cube_fp16in_fp32out":
         assert {node.reason for node in decided} == {"inputs_rounded"}
-        # Down and up again, on two inputs each; inputs that are shared are rounded once.
-        assert sum(ledger.totals["casts"] for ledger in ledgers) > 2 * len(decided)
+        # Down and up again, on two inputs each; but inputs that are shared are rounded once, as a
+        # convolution and its two gradients share theirs.
+        assert sum(ledger.totals["casts"] for ledger in ledgers) > len(decided)
         return
     assert {node.decision for node in decided} == {"lowered"}
     low = "bfloat16" if mode.endswith("bf16") else "float16"
@@ -79,6 +98,12 @@ def assert_matrix_ops_ran_low(ledgers, mode):
     # What is between them follows: they are not islands among Casts.
     lowered = [node for ledger in ledgers for node in ledger.nodes if node.decision == "lowered"]
     assert len(lowered) > 1.5 * len(decided)
+
+
+def _difference(logits, expected):
+    assert logits.dtype == np.float32
+    assert logits.shape == expected.shape
+    return np.sqrt(np.mean((logits - expected) ** 2)) / expected.std()
 
 
 def run_graph_def(graph_def, fetch, feeds, config=None):

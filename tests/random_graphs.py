@@ -70,6 +70,8 @@ class RandomGraph:
         return self._run(self.unrolled.graph_def, sorted(names))
 
     def _run(self, graph_def, names):
+        # One thread, for kernels that add in one order. On several, TensorFlow 2.21 overwrites
+        # memory where a BatchMatMulV2 spreads one matrix over batches of shape [n, 1].
         config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         config.graph_options.optimizer_options.opt_level = -1

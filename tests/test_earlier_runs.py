@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from check_rewrite import check_rewrite
 from text_graph import read_graph
 from tf_versions import needs_onednn
 
@@ -103,6 +104,31 @@ def test_a_reference_is_read_after_what_its_reader_waits_for():
             session.run(tf1.global_variables_initializer())
             seen = [session.run(y, {x: np.eye(4, dtype="f")}) for _ in range(20)]
     assert seen == list(range(1, 21))
+
+
+def test_a_cast_that_waits_is_no_node_of_the_users_in_a_second_run():
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        value = Const(shape=4x4)
+        v = VariableV2(shape=4x4)
+        assign = Assign(v, value)
+        update = AssignAdd(v, x)
+        read = Identity(v)
+        product = MatMul(x, read, ^update)
+        end = Softmax(product)
+        """,
+        """
+        v = VariableV2[float32]()
+        assign = Assign[float32](v, value)
+        update = AssignAdd[float32](v, x)
+        read = Identity[float32](v)
+        product/npu_cast_ref_float16 = Cast[float32,float16](v, ^update)
+        product = MatMul[float16](x/npu_cast_0_float16, product/npu_cast_ref_float16, ^update)
+        end = Softmax[float32](product/npu_cast_0_float32)
+        """,
+        init=["assign"],
+    )
 
 
 @pytest.mark.parametrize("attributes", ["NCHW", pytest.param("dilated", marks=needs_onednn)])

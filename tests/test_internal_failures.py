@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from compiled import compile_library
+from loop_text import loop
 from text_graph import read_graph
 from tf_versions import needs_functions_by_default
 
@@ -51,6 +52,26 @@ def test_strict_fails_a_run_that_would_not_be_in_the_precision_asked_for(wide_gr
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         run(wide_graph, config)
     assert "npu_precision: internal failure (strict is set): " + LIMIT in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("op", "fetch", "text"),
+    [
+        ("Exit", "exit", loop("start = Identity(x)", "turn = Relu(switch:1)")),
+        ("_Retval", "result", "x = Placeholder(shape=2x2) \n result = _Retval(x, index=0)"),
+    ],
+)
+def test_strict_tells_of_a_damaged_node_that_the_failure_is_to_be_put_at(op, fetch, text):
+    """What fails the run is put between such a node and its reader, in the dtype it has not."""
+    graph_def = read_graph(text)
+    for node in graph_def.node:
+        if node.op == op:
+            del node.attr["T"]
+    with pytest.raises((ValueError, RuntimeError)) as error:
+        npu_precision.rewrite_graph_def(
+            graph_def, fetch, precision_mode="allow_mix_precision", strict=True
+        )
+    assert f"node '{fetch}' ('{op}'): attribute 'T' is not a type" in str(error.value)
 
 
 @pytest.fixture(scope="module")

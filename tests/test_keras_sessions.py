@@ -1,4 +1,4 @@
-"""Keras models built in a graph, as TF1 scripts do, and run in a session that lowers them."""
+"""Keras models built in a graph, as TF1 scripts do, and run in sessions of every mode."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import keras_models
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras_comparison import MIXED, UNIT, assert_close_but_rounded, assert_matrix_ops_ran_low
+from keras_comparison import (
+    MODES,
+    UNIT,
+    assert_close_but_rounded,
+    assert_follows,
+    assert_matrix_ops_ran_low,
+)
 from tf_versions import needs_functions_by_default, needs_keras_2
 
 import npu_precision
@@ -15,38 +21,54 @@ tf1 = tf.compat.v1
 pytestmark = [needs_functions_by_default, needs_keras_2]
 
 
-def run_in_session(build, weights, x, config):
-    """The logits of a model that is built in a graph of its own, and given the weights."""
-    with tf.Graph().as_default(), tf1.Session(config=config) as session:
-        tf1.keras.backend.set_session(session)
-        model = build()
-        inputs = tf1.placeholder(x.dtype, x.shape)
-        logits = model(inputs, training=False)
-        model.set_weights(weights)
-        return session.run(logits, {inputs: x})
+class GraphModel:
+    """A model that is built in a graph of its own, for session after session."""
 
+    def __init__(self, name):
+        model = keras_models.build(name)
+        self.name = name
+        self._x = keras_models.examples(model)
+        self.logits = model(self._x, training=False).numpy()
+        # The variables of the model above are not a graph's.
+        self._weights = model.get_weights()
+        with tf.Graph().as_default() as self._graph:
+            self._model = keras_models.MODELS[name]()
+            self._inputs = tf1.placeholder(self._x.dtype, self._x.shape)
+            self._output = self._model(self._inputs, training=False)
 
-@pytest.fixture(scope="module", params=keras_models.SMALL)
-def name(request):
-    return request.param
+    def run(self, **options):
+        """The logits that a session with the options computes."""
+        config = npu_precision.npu_config_proto(strict=True, **options)
+        with self._graph.as_default(), tf1.Session(config=config) as session:
+            tf1.keras.backend.set_session(session)
+            self._model.set_weights(self._weights)
+            return session.run(self._output, {self._inputs: self._x})
 
 
 @pytest.fixture(scope="module")
-def trained(name):
-    """Weights, inputs and float32's logits; a Keras model itself does not survive a graph's."""
-    model = keras_models.build(name)
-    x = keras_models.examples(model)
-    return model.get_weights(), x, model(x, training=False).numpy()
+def model(request):
+    return GraphModel(request.param)
 
 
-@pytest.mark.parametrize("mode", MIXED)
-def test_it_runs_low_and_agrees(name, trained, mode, ledgers, tmp_path):
-    weights, x, expected = trained
-    config = npu_precision.npu_config_proto(precision_mode=mode, strict=True, report_dir=tmp_path)
-    logits = run_in_session(keras_models.MODELS[name], weights, x, config)
-    assert_close_but_rounded(logits, expected, name, mode)
-    # Sessions that initialize and assign have ledgers too.
-    assert_matrix_ops_ran_low(ledgers(tmp_path), mode)
+@pytest.fixture
+def assert_session_follows(model, ledgers, tmp_path):
+    def check(mode):
+        logits = model.run(precision_mode=mode, report_dir=tmp_path)
+        # Sessions that initialize and assign have ledgers too.
+        assert_follows(mode, ledgers(tmp_path), logits, model.logits, model.name)
+
+    return check
+
+
+@pytest.mark.parametrize("model", keras_models.SMALL, indirect=True)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_session_follows_the_mode(assert_session_follows, mode):
+    assert_session_follows(mode)
+
+
+@pytest.mark.parametrize("model", [keras_models.LARGE], indirect=True)
+def test_a_session_of_a_large_model_runs_low(assert_session_follows):
+    assert_session_follows("allow_mix_precision_bf16")
 
 
 # Keras makes v1 loops, with Enter, Exit and a TensorArray, where all of TF2's behavior is off.

@@ -14,24 +14,26 @@ pytestmark = needs_ops_without_python
 LISTS = """
     {"MatMul": {"precision_reduce": {"flag": "true"}},
      "Exp": {"precision_reduce": {"flag": "false"}},
-     "Relu": {}, "IdentityN": {}}
+     "Relu": {}, "Enter": {}, "IdentityN": {}}
     """
 STACK = 256 * 1024
 
 
 @pytest.fixture
 def summary(pipeline_driver, tmp_path):
-    """summary(serialized GraphDef, fetch): the ledger's summary of a rewrite in a mixed mode."""
+    """summary(serialized GraphDef, fetch, unsupported ops): the ledger's summary of a rewrite in a
+    mixed mode.
+    """
 
     def limit_stack():
         resource.setrlimit(resource.RLIMIT_STACK, (STACK, STACK))
 
-    def rewrite(data, fetch):
+    def rewrite(data, fetch, unsupported=""):
         graph, lists, out = (tmp_path / name for name in ("graph.pb", "lists.json", "out.pb"))
         graph.write_bytes(data)
         lists.write_text(LISTS)
         process = subprocess.run(
-            [str(pipeline_driver), "-", str(lists), "allow_mix_precision", fetch, "", "-"],
+            [str(pipeline_driver), "-", str(lists), "allow_mix_precision", fetch, unsupported, "-"],
             input=f"{graph} {out}\n",
             capture_output=True,
             text=True,
@@ -60,13 +62,16 @@ def serialized(nodes):
 
 
 def copies(node, names_and_inputs):
-    """Serialized copies of a node under other names, each with one input."""
+    """Serialized copies of a node under other names, each with its own inputs."""
     rest = type(node)()
     rest.CopyFrom(node)
     rest.ClearField("name")
     rest.ClearField("input")
     data = rest.SerializeToString()
-    return [field(1, name) + field(3, tensor) + data for name, tensor in names_and_inputs]
+    return [
+        field(1, name) + b"".join(field(3, tensor) for tensor in inputs) + data
+        for name, *inputs in names_and_inputs
+    ]
 
 
 def test_a_chain_of_a_million_nodes_each_listed_before_the_one_it_reads(summary):
@@ -109,3 +114,52 @@ def test_a_node_of_ten_thousand_types_listed_before_the_chain_that_it_reads(summ
     nodes[3:3] = copies(head.node[2], names)
     told = summary(serialized(reversed(nodes)), "")
     assert told == f"done: lowered {links + 1} of {links + 2} float nodes, 1 casts"
+
+
+def test_a_weight_that_is_used_in_each_of_a_hundred_thousand_loops_in_loops_is_cast_once(summary):
+    head = read_graph(
+        """
+        w = Placeholder(shape=4x4)
+        enter = Enter(w, frame_name=loop, is_constant=True)
+        product = MatMul(enter, enter)
+        """
+    )
+    w, enter, product = head.node
+    depth = 100_000
+    names = [b"w%d" % frame for frame in range(depth)]
+    nodes = [w.SerializeToString()]
+    nodes += copies(enter, zip(names, [b"w", *names]))
+    nodes += copies(product, ((b"product_" + name, name, name) for name in names))
+    told = summary(serialized(nodes), "")
+    assert told == f"done: lowered {depth} of {2 * depth + 1} float nodes, 1 casts"
+
+
+def wide_node(name, inputs, device=""):
+    """An IdentityN of as many types as inputs, serialized."""
+    node = read_graph("x = Placeholder(shape=4x4) \n all = IdentityN(x)").node[1]
+    node.name, node.device = name, device
+    node.input[:] = inputs
+    node.attr["T"].list.type[:] = [1] * len(inputs)
+    return node.SerializeToString()
+
+
+def test_nodes_of_thirty_thousand_types_that_read_all_outputs_of_one_another(summary):
+    """Each output tells those that read it, not all readers of the node."""
+    head = read_graph("x = Placeholder(shape=4x4) \n g0 = MatMul(x, x)")
+    nodes = [node.SerializeToString() for node in head.node]
+    inputs = ["g0"] * 30_000
+    for number in range(100):
+        nodes.append(wide_node(f"all{number}", inputs))
+        inputs = [f"all{number}:{port}" for port in range(len(inputs))]
+    told = summary(serialized(nodes), "")
+    assert told == "done: lowered 101 of 102 float nodes, 1 casts"
+
+
+def test_nodes_of_thirty_thousand_types_without_a_kernel_for_them(summary):
+    """A kernel takes a list of types or not: there is no asking for each subset."""
+    head = read_graph("x = Placeholder(shape=4x4) \n g0 = MatMul(x, x)")
+    nodes = [node.SerializeToString() for node in head.node]
+    for number in range(20):
+        nodes.append(wide_node(f"all{number}", ["g0"] * 30_000, device=f"/device:CPU:{number}"))
+    told = summary(serialized(nodes), "", unsupported="IdentityN")
+    assert told == "done: lowered 1 of 22 float nodes, 2 casts"

@@ -11,7 +11,6 @@ from graph_builder import attr_value
 from random_graphs import random_graph
 from rewritten_graph import RewrittenGraph, is_inserted
 from text_graph import read_graph
-from tf_versions import needs_random_graphs
 
 import npu_precision
 
@@ -24,7 +23,6 @@ def rewrite(graph, mode="allow_mix_precision"):
     return graph.rewrite(npu_precision.PrecisionOptions(mode, fold_constants=False))
 
 
-@needs_random_graphs
 def test_graphs_have_loops_handles_and_functions_and_lowering_reaches_them():
     ops, lowered, reasons, carriers = set(), set(), set(), set()
     for graph in graphs(60):
@@ -45,7 +43,6 @@ def test_graphs_have_loops_handles_and_functions_and_lowering_reaches_them():
     assert {"Cast", "Enter", "Switch", "Identity"} == carriers
 
 
-@needs_random_graphs
 def test_the_unrolled_graph_computes_the_same():
     """What the bounds rely on. Kernels round by one bit otherwise at other addresses."""
     for seed, graph in enumerate(graphs(60)):
@@ -60,7 +57,6 @@ def test_the_unrolled_graph_computes_the_same():
                 np.testing.assert_allclose(value, same, 1e-5, 1e-5, err_msg=tensor.name)
 
 
-@needs_random_graphs
 def test_bounds_are_tight_for_most_tensors_that_rounding_reaches():
     tight = []
     for graph in graphs(60):
@@ -87,7 +83,6 @@ def one_iteration_less(result):
     return wrong, bool(shortened)
 
 
-@needs_random_graphs
 def test_a_loop_that_ends_early_is_noticed_by_its_values():
     noticed = []
     for graph in graphs(60):
@@ -194,7 +189,6 @@ def test_each_rule_of_what_brings_a_cast_into_a_loop_is_checked(damage, message)
     assert message in RewrittenGraph(original, result).violations(["end:0"])
 
 
-@needs_random_graphs
 def test_another_signature_of_a_function_is_noticed():
     for graph in graphs(20):
         if not graph.graph_def.library.function:

@@ -18,11 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_graphs import random_graph
 from rewritten_graph import RewrittenGraph, type_attributes
-from tf_versions import needs_random_graphs
 
 import npu_precision
-
-pytestmark = needs_random_graphs
 
 SIZES = 5, 195  # a graph may have a few nodes more
 SHARE_OF_CONTROL_FLOW = 0.15

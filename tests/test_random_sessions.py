@@ -12,12 +12,10 @@ from error_rules import INF, UNIT
 from random_graphs import random_graph
 from rewritten_graph import LOW, RewrittenGraph, canonical
 from strict_zip import strict_zip
-from tf_versions import needs_feeds_of_any_tensor
+from tf_versions import OPTIMIZES_WHATEVER_IS_FED, has_kernel
 
 import npu_precision
 from npu_precision.npu_init import RewriterConfig
-
-pytestmark = needs_feeds_of_any_tensor
 
 tf1 = tf.compat.v1
 GRAPHS = 40
@@ -61,8 +59,18 @@ def with_all_ends_fetched(graph):
     return graph
 
 
+def with_fitting_feeds(graph):
+    """Without the feeds inside the graph, where those would keep the optimizer from running."""
+    if not OPTIMIZES_WHATEVER_IS_FED:
+        for tensor in graph.fed_inside:
+            del graph.feeds[tensor]
+        graph.fed_inside.clear()
+    return graph
+
+
 def run_session(graph, config):
     """Values of the fetches, and the nodes that ran in the end."""
+    config.intra_op_parallelism_threads = 1  # see RandomGraph._run
     options, metadata = tf1.RunOptions(output_partition_graphs=True), tf1.RunMetadata()
     imported = tf.Graph()
     with imported.as_default():
@@ -88,7 +96,8 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
     for seed in range(GRAPHS):
         folder = tmp_path / str(seed)
         size = 5 + seed * 37 % 100
-        graph = with_all_ends_fetched(random_graph(seed, size, control_flow=seed % 4 == 0))
+        graph = random_graph(seed, size, control_flow=seed % 4 == 0)
+        graph = with_fitting_feeds(with_all_ends_fetched(graph))
         options = npu_precision.PrecisionOptions(mode, report_dir=folder, strict=True)
         found, nodes = run_session(graph, way(options))
 
@@ -113,4 +122,5 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
                 apart = 16 * UNIT[low] if lowered else 64 * UNIT[tf.float32]
                 largest = max(1.0, np.abs(expected.astype(np.float64)).max(initial=0))
                 assert error <= bounds[fetch] + apart * largest, (seed, fetch)
-    assert lowered_in_all > 2 * GRAPHS
+    # TensorFlow 1.15 multiplies matrices in bfloat16, and has no convolutions in it.
+    assert lowered_in_all > (2 * GRAPHS if has_kernel("Conv2D", low) else GRAPHS // 2)

@@ -279,6 +279,28 @@ def test_a_lowered_custom_gradient_fails_loudly_rather_than_lying(tmp_path):
         tape.gradient(y, x)
 
 
+@needs_saved_custom_gradients
+@pytest.mark.parametrize("mode", ["allow_mix_precision_bf16", "force_fp16"])
+def test_what_a_custom_gradient_has_captured_keeps_name_and_dtype(mode, tmp_path):
+    """swish captures its argument, which is lowered here, and a constant, which is folded."""
+
+    class Swish(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([4, 4])])
+        def serve(self, x):
+            return tf.nn.swish(tf.matmul(x, x))
+
+    tf.saved_model.save(Swish(), str(tmp_path / "model"))
+    (ledger,) = convert_saved_model(tmp_path / "model", tmp_path / "converted", precision_mode=mode)
+    assert ledger.total("lowered")
+    x = tf.constant(np.random.default_rng(0).normal(size=[4, 4]).astype("f"))
+    # The loader asks for what was captured by name.
+    found, expected = (
+        tf.saved_model.load(str(tmp_path / folder)).serve(x) for folder in ("converted", "model")
+    )
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, expected, rtol=0, atol=5e-2 * np.abs(expected).max())
+
+
 def test_a_text_saved_model_stays_text(saved, tmp_path):
     source = tmp_path / "text"
     source.mkdir()

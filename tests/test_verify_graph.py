@@ -71,3 +71,25 @@ def test_any_node_that_is_fed_keeps_name_and_dtypes(mode):
         assert output_dtypes(nodes[name]) == [
             dtype for node in before.node if node.name == name for dtype in output_dtypes(node)
         ]
+
+
+def test_ops_on_one_handle_that_disagreed_before_are_tensorflows_to_report():
+    """Strict would make a failure of ours of it."""
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        row = Const[int32](value=[4])
+        list = TensorListFromTensor(x, row)
+        other = TensorListStack[float64](list, row)
+        white = MatMul(x, x)
+        end = Exp(white)
+        """,
+        """
+        list = TensorListFromTensor[float32,int32](x, row)
+        other = TensorListStack[float64](list, row)
+        white = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        end = Exp[float32](white/npu_cast_0_float32)
+        """,
+        strict=True,
+        run=False,
+    )

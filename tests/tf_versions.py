@@ -33,9 +33,14 @@ def _registered(op, device_type, dtype=None):
     )
 
 
+def has_kernel(op, dtype):
+    """Whether a CPU can run the op in the dtype, for generators that leave out what cannot run."""
+    return _registered(op, "CPU", dtype)
+
+
 def need_kernels(dtype, *ops):
     """Skips the test that calls it where an op has no CPU kernel for the dtype."""
-    lacking = [op for op in ops if not _registered(op, "CPU", dtype)]
+    lacking = [op for op in ops if not has_kernel(op, dtype)]
     if lacking:
         pytest.skip(f"TensorFlow {tf.__version__} has no {dtype} kernel of {', '.join(lacking)}")
 
@@ -43,7 +48,7 @@ def need_kernels(dtype, *ops):
 def needs_kernels(dtype, *ops):
     """A mark: need_kernels for a whole test."""
     return _needs(
-        all(_registered(op, "CPU", dtype) for op in ops),
+        all(has_kernel(op, dtype) for op in ops),
         f"lacks a {dtype} kernel of {', '.join(ops)}",
     )
 
@@ -84,16 +89,8 @@ needs_onednn = _needs(
 needs_ops_without_python = _needs(
     _tf_compat.tf1 is not tf, "registers its ops in Python's extension, not for other programs"
 )
-needs_feeds_of_any_tensor = _needs(
-    _tf_compat.tf1 is not tf,
-    "runs no optimizer, and says nothing, where a session feeds another op's output",
-)
-# Seen on 2.21 in a mode that changes nothing: a crash, and float32 convolutions that differ between
-# two runs. What fails on 1.15 is not known; it may be no more than the above.
-needs_random_graphs = _needs(
-    _tf_compat.tf1 is not tf and _HAS_KERAS_2,
-    "fails on some random graphs, in a way that is not understood yet",
-)
+# TensorFlow 1.15 runs no optimizer, and says nothing, where a session feeds another op's output.
+OPTIMIZES_WHATEVER_IS_FED = _tf_compat.tf1 is not tf
 needs_any_node_name = _needs(
     _tf_compat.tf1 is not tf, "allows fewer characters in the names of nodes"
 )
