@@ -18,7 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # For example: make test PYTEST_FLAGS="-k mixlist -x"
-PYTEST_FLAGS ?= -n 2
+PYTEST_FLAGS ?= -n 2 --dist worksteal
 
 PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision tests)
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')

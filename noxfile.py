@@ -62,7 +62,9 @@ def _test(session: nox.Session, requirements: str) -> None:
     # The lock is complete, so pip has nothing to resolve.
     _install(session, "--quiet", "--no-deps", "-r", f"requirements/{requirements}.lock")
     session.run("python", "setup.py", "--quiet", "build_ext", "--inplace")
-    session.run("python", "-m", "pytest", *(session.posargs or ["-n", "2"]))
+    # The long tests are a few: a worker that is done takes from the other.
+    flags = session.posargs or ["-n", "2", "--dist", "worksteal"]
+    session.run("python", "-m", "pytest", *flags)
 
 
 def _lock(session: nox.Session, requirements: str) -> None:
