@@ -1,5 +1,8 @@
 #include "graph_passes/constants.h"
 
+#include <algorithm>
+#include <string>
+
 #include "graph_passes/marks.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
@@ -10,10 +13,10 @@ Constants::Constants(const DecideContext& context, const GraphView& view)
   for (int id = 0; id < view_.size(); ++id) {
     readers_[id] = view_.fanout(id).size();
     for (const std::string& input : view_.node(id).input()) {
-      if (input[0] == '^') pinned_.insert(view_.IndexOf(input.substr(1)));
+      if (input[0] == '^') awaited_.insert(view_.IndexOf(input.substr(1)));
     }
     for (const std::string& name : ColocatedWith(view_.node(id))) {
-      pinned_.insert(view_.IndexOf(name));
+      colocated_.insert(view_.IndexOf(name));
     }
   }
 }
@@ -48,21 +51,32 @@ bool Constants::Value(const std::vector<int>& way, tensorflow::Tensor* value) co
 }
 
 void Constants::Release(const std::vector<int>& way) {
+  const bool waits = HasControlInputs(way.back());
   for (int id : way) {
-    if (--readers_[id] > 0 || IsPinned(id)) break;
+    if (--readers_[id] > 0 || colocated_.count(id) != 0) break;
+    if (waits && awaited_.count(id) != 0) break;
     gone_.insert(id);
   }
 }
 
 void Constants::DropGone(tensorflow::GraphDef* graph) const {
   if (gone_.empty()) return;
-  tensorflow::GraphDef kept;
-  for (int id = 0; id < view_.size(); ++id) {
-    if (gone_.count(id) == 0) kept.add_node()->Swap(graph->mutable_node(id));
+  std::unordered_set<std::string> awaited_and_gone;
+  for (int id : gone_) {
+    if (awaited_.count(id) != 0) awaited_and_gone.insert("^" + view_.node(id).name());
   }
-  // What was added behind the nodes that the view knows.
-  for (int id = view_.size(); id < graph->node_size(); ++id) {
-    kept.add_node()->Swap(graph->mutable_node(id));
+  tensorflow::GraphDef kept;
+  // Behind the nodes that the view knows is what was added.
+  for (int id = 0; id < graph->node_size(); ++id) {
+    if (gone_.count(id) != 0) continue;
+    tensorflow::NodeDef* node = kept.add_node();
+    node->Swap(graph->mutable_node(id));
+    auto* inputs = node->mutable_input();
+    inputs->erase(std::remove_if(inputs->begin(), inputs->end(),
+                                 [&awaited_and_gone](const std::string& input) {
+                                   return awaited_and_gone.count(input) != 0;
+                                 }),
+                  inputs->end());
   }
   graph->mutable_node()->Swap(kept.mutable_node());
 }

@@ -21,7 +21,7 @@ class Constants {
   bool IsFixed(int id) const;
   bool HasControlInputs(int id) const;
   // Something waits for it or is placed with it.
-  bool IsPinned(int id) const { return pinned_.count(id) != 0; }
+  bool IsPinned(int id) const { return awaited_.count(id) + colocated_.count(id) != 0; }
 
   // The nodes from the producer of a tensor back to its Const, which is last; empty where it does
   // not come from one, or where a node between is fixed or waits for something.
@@ -31,16 +31,18 @@ class Constants {
   bool Value(const std::vector<int>& way, tensorflow::Tensor* value) const;
 
   // A reader of the way's first node is gone. So are the nodes that then have none left, unless
-  // they are pinned.
+  // another is placed with them. Who waits for one waits in vain, unless it waits itself.
   void Release(const std::vector<int>& way);
-  // Takes what is gone out of `graph`, which the view was built on and no longer fits.
+  // Takes what is gone out of `graph`, which the view was built on and no longer fits, and out
+  // of what others wait for.
   void DropGone(tensorflow::GraphDef* graph) const;
 
  private:
   const DecideContext& context_;
   const GraphView& view_;
   std::vector<int> readers_;
-  std::unordered_set<int> pinned_;
+  std::unordered_set<int> awaited_;    // by control inputs
+  std::unordered_set<int> colocated_;  // others are placed with them
   std::unordered_set<int> gone_;
 };
 
