@@ -20,7 +20,9 @@ struct Parameters {
   std::string ops_info_dir;
   std::string report_dir;
   bool strict = false;
-  bool fold_batch_norms = true;  // unless the target is emulated
+  // On for the host: where another target is emulated, so are its graphs.
+  bool fold_batch_norms = true;
+  bool same_padding = true;
   bool fold_constants = false;
   bool quiet = false;              // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted

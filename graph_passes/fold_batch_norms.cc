@@ -63,19 +63,21 @@ class BatchNormFolder {
   BatchNormFolder(const GraphView& view, const DecideContext& context)
       : view_(view), context_(context), constants_(context, view) {}
 
-  Status Run(const GraphDef& graph, GraphDef* out, std::vector<FoldedBatchNorm>* folded) {
+  Status Run(const GraphDef& graph, GraphDef* out, std::vector<LedgerRewrite>* rewrites) {
     for (int id = 0; id < view_.size(); ++id) {
       Site site;
       bool found = false;
       TF_RETURN_IF_ERROR(FindSite(id, &site, &found));
       Fold fold;
       if (!found || !Compute(site, &fold)) continue;
-      if (folded->empty()) *out = graph;
+      if (rewrites->empty()) *out = graph;
       Apply(site, fold, out);
       const NodeDef& norm = view_.node(id);
-      folded->push_back({norm.name(), norm.op(), view_.node(site.convolution).name()});
+      const std::string& into = view_.node(site.convolution).name();
+      rewrites->push_back(
+          {"fold_batch_norms", norm.name(), norm.op(), absl::StrCat("BiasAdd of ", into)});
     }
-    if (!folded->empty()) constants_.DropGone(out);
+    if (!rewrites->empty()) constants_.DropGone(out);
     return Status();
   }
 
@@ -251,8 +253,8 @@ class BatchNormFolder {
 }  // namespace
 
 Status FoldBatchNorms(const GraphView& view, const GraphDef& graph, const DecideContext& context,
-                      GraphDef* out, std::vector<FoldedBatchNorm>* folded) {
-  return BatchNormFolder(view, context).Run(graph, out, folded);
+                      GraphDef* out, std::vector<LedgerRewrite>* rewrites) {
+  return BatchNormFolder(view, context).Run(graph, out, rewrites);
 }
 
 }  // namespace npu_precision

@@ -29,7 +29,7 @@ namespace npu_precision {
 // nothing to fold.
 tensorflow::Status FoldBatchNorms(const GraphView& view, const tensorflow::GraphDef& graph,
                                   const DecideContext& context, tensorflow::GraphDef* out,
-                                  std::vector<FoldedBatchNorm>* folded);
+                                  std::vector<LedgerRewrite>* rewrites);
 
 }  // namespace npu_precision
 

@@ -87,11 +87,12 @@ Json::Value CastJson(const LedgerCast& cast) {
   return json;
 }
 
-Json::Value FoldedJson(const FoldedBatchNorm& folded) {
+Json::Value RewriteJson(const LedgerRewrite& rewrite) {
   Json::Value json(Json::objectValue);
-  json["node"] = folded.node;
-  json["op"] = folded.op;
-  json["into"] = folded.into;
+  json["by"] = rewrite.by;
+  json["node"] = rewrite.node;
+  json["before"] = rewrite.before;
+  json["after"] = rewrite.after;
   return json;
 }
 
@@ -182,10 +183,9 @@ std::string LedgerJson(const Ledger& ledger) {
   for (const LedgerNode& node : ledger.nodes) root["nodes"].append(NodeJson(node));
   root["casts"] = Json::Value(Json::arrayValue);
   for (const LedgerCast& cast : ledger.cast_list) root["casts"].append(CastJson(cast));
-  root["folded_batch_norms"] = Json::Value(Json::arrayValue);
-  for (const FoldedBatchNorm& folded : ledger.folded_batch_norms) {
-    root["folded_batch_norms"].append(FoldedJson(folded));
-  }
+  root["rewrites"] = Json::Value(Json::arrayValue);
+  for (const LedgerRewrite& rewrite : ledger.rewrites)
+    root["rewrites"].append(RewriteJson(rewrite));
   root["mappings"] = Json::Value(Json::arrayValue);
   for (const LedgerMapping& mapping : ledger.mappings)
     root["mappings"].append(MappingJson(mapping));
@@ -202,13 +202,15 @@ std::string LedgerJson(const Ledger& ledger) {
 
 std::string LedgerSummary(const Ledger& ledger) {
   const bool raising = ledger.raised > 0;
-  const size_t folded = ledger.folded_batch_norms.size();
-  return absl::StrCat(
-      raising ? "raised " : "lowered ", raising ? ledger.raised : ledger.lowered, " of ",
-      ledger.float_nodes, " float nodes, ", ledger.casts, " casts",
-      folded == 0
-          ? ""
-          : absl::StrCat(", ", folded, folded == 1 ? " batch norm" : " batch norms", " folded"));
+  std::string summary =
+      absl::StrCat(raising ? "raised " : "lowered ", raising ? ledger.raised : ledger.lowered,
+                   " of ", ledger.float_nodes, " float nodes, ", ledger.casts, " casts");
+  std::map<std::string, int> rewrites;
+  for (const LedgerRewrite& rewrite : ledger.rewrites) ++rewrites[rewrite.by];
+  for (const auto& entry : rewrites) {
+    absl::StrAppend(&summary, ", ", entry.second, " by ", entry.first);
+  }
+  return summary;
 }
 
 }  // namespace npu_precision

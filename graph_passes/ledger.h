@@ -44,10 +44,11 @@ struct LedgerMapping {
   std::vector<std::string> ops;
 };
 
-struct FoldedBatchNorm {
-  std::string node;  // its name, which the BiasAdd has that took its place
-  std::string op;    // what it was: "FusedBatchNormV3"
-  std::string into;  // the convolution whose weights it scaled
+// A change to a node that is about more than its dtype.
+struct LedgerRewrite {
+  std::string by;  // the option that asks for it, "fold_batch_norms"
+  std::string node;
+  std::string before, after;  // "FusedBatchNormV3", "BiasAdd"
 };
 
 struct Ledger {
@@ -59,7 +60,7 @@ struct Ledger {
   std::map<std::string, int> by_list, by_reason;
   std::vector<LedgerNode> nodes;      // empty unless details were asked for
   std::vector<LedgerCast> cast_list;  // empty unless details were asked for
-  std::vector<FoldedBatchNorm> folded_batch_norms;
+  std::vector<LedgerRewrite> rewrites;
   std::vector<LedgerMapping> mappings;
   std::vector<std::string> warnings;
 };

@@ -7,6 +7,7 @@
 #include "graph_passes/marks.h"
 #include "graph_passes/mixlist_warnings.h"
 #include "graph_passes/plan_fused_ops.h"
+#include "graph_passes/same_padding.h"
 #include "graph_passes/verify_graph.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -21,9 +22,6 @@ constexpr char kFusedBefore[] =
     "the remapper fused nodes before NpuOptimizer ran: of each, node: entries see the last name "
     "only, and marks of keep_dtype_scope() are lost. Let npu_config_proto(), NPURunConfig or "
     "enable() place NpuOptimizer before the remapper, or set remapping OFF";
-
-// Elsewhere there is nothing to gain, or, in cube mode, something to emulate.
-bool LowersByOp(ModeRule rule) { return rule == ModeRule::kMix || rule == ModeRule::kForceLow; }
 
 // Cube mode rounds the inputs of a fused op as it stands, and a mode that keeps every dtype has
 // nothing to split.
@@ -45,11 +43,10 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   // Before deciding, so that what comes of it is decided about as if it had been written so.
   GraphDef without_norms;
   GraphView without_norms_view;
-  if (options.fold_batch_norms && LowersByOp(context.mode.rule)) {
-    TF_RETURN_IF_ERROR(
-        FoldBatchNorms(before, source, context, &without_norms, &ledger->folded_batch_norms));
+  if (options.fold_batch_norms && LowersForSpeed(context.mode.rule)) {
+    TF_RETURN_IF_ERROR(FoldBatchNorms(before, source, context, &without_norms, &ledger->rewrites));
   }
-  const bool norms_folded = !ledger->folded_batch_norms.empty();
+  const bool norms_folded = !ledger->rewrites.empty();
   if (norms_folded) {
     TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, without_norms));
     TF_RETURN_IF_ERROR(GraphView::Build(without_norms, &without_norms_view));
@@ -76,6 +73,10 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
     TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out));
   } else {
     *out = norms_folded ? graph : given;
+  }
+
+  if (options.same_padding && LowersForSpeed(context.mode.rule)) {
+    WriteSamePadding(out, &ledger->rewrites);
   }
 
   // After the casts, because it replaces the Casts that follow constants.

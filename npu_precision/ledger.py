@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import json
@@ -57,18 +58,19 @@ class LedgerCast:
 
 
 @dataclasses.dataclass(frozen=True)
-class FoldedBatchNorm:
-    """One batch norm that became the bias of a convolution.
+class LedgerRewrite:
+    """A change to a node that is about more than its dtype.
 
     Attributes:
-        node: its name, which the BiasAdd has that took its place.
-        op: what it was, as "FusedBatchNormV3".
-        into: the name of the convolution whose weights it scaled.
+        by: the option that asks for it, as "fold_batch_norms".
+        node: the node's name.
+        before, after: what it was and what it is, as "FusedBatchNormV3", "BiasAdd of conv1".
     """
 
+    by: str
     node: str
-    op: str
-    into: str
+    before: str
+    after: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,9 +133,9 @@ class Ledger:
         )
 
     @property
-    def folded_batch_norms(self) -> tuple[FoldedBatchNorm, ...]:
-        """The batch norms of this graph that were folded, without those in functions."""
-        return tuple(FoldedBatchNorm(**entry) for entry in self.data["folded_batch_norms"])
+    def rewrites(self) -> tuple[LedgerRewrite, ...]:
+        """Changes of this graph to more than dtypes, without those in functions."""
+        return tuple(LedgerRewrite(**entry) for entry in self.data["rewrites"])
 
     @property
     def totals(self) -> dict[str, Any]:
@@ -181,9 +183,9 @@ class Ledger:
         return cls(data)
 
     def __str__(self) -> str:
-        folded = sum(len(ledger.folded_batch_norms) for ledger in self)
+        rewrites = collections.Counter(rewrite.by for ledger in self for rewrite in ledger.rewrites)
         return (
             f"{self.graph}: lowered {self.total('lowered')} of {self.total('float_nodes')} "
             f"float nodes, {self.total('casts')} casts"
-            + (f", {folded} batch norm{'s' * (folded > 1)} folded" if folded else "")
+            + "".join(f", {count} by {by}" for by, count in sorted(rewrites.items()))
         )

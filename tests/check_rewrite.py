@@ -69,8 +69,8 @@ def check_rewrite(
     __tracebackhide__ = True
     before = read_graph_with_functions(graph) if isinstance(graph, str) else graph
     fetches = [before.node[-1].name] if fetches is None else list(fetches)
-    folding = {"fold_batch_norms": False, "fold_constants": False}
-    options = {"precision_mode": mode, **folding, **options}
+    dtypes_only = {"fold_batch_norms": False, "same_padding": False, "fold_constants": False}
+    options = {"precision_mode": mode, **dtypes_only, **options}
 
     def rewrite(graph_def):
         rewritten, ledger = npu_precision.rewrite_graph_def(graph_def, fetches, **options)
@@ -99,8 +99,8 @@ def check_rewrite(
         for graph_ledger in told:
             check_totals(graph_ledger, graph_after)
         # Folding takes nodes out; the parts of a fused op are no nodes of the original.
-        folded = options["fold_constants"] or "/npu_folded_" in text
-        if not (folded or "/npu_part_" in text):
+        changed = options["fold_constants"] or ledger.rewrites
+        if not (changed or "/npu_part_" in text):
             _check_only_dtypes_changed(graph_before, graph_after)
             for graph_ledger in told:
                 check_nodes(graph_ledger, graph_before, graph_after)

@@ -40,11 +40,9 @@ NORM = "norm = FusedBatchNormV3(conv, scale, offset, mean, variance, is_training
 
 
 def folded(result):
-    """By the name of the batch norm, its op and where it went."""
-    return {
-        entry["node"]: (entry["op"], entry["into"])
-        for entry in result.ledger.data["folded_batch_norms"]
-    }
+    """By the name of the batch norm, what it was and what it is."""
+    assert {rewrite.by for rewrite in result.ledger.rewrites} <= {"fold_batch_norms"}
+    return {rewrite.node: (rewrite.before, rewrite.after) for rewrite in result.ledger.rewrites}
 
 
 def value_of(graph, name):
@@ -71,7 +69,7 @@ def test_a_batch_norm_becomes_the_bias_of_its_convolution(mode, low):
         """,
         mode=mode,
     )
-    assert folded(result) == {"norm": ("FusedBatchNormV3", "conv")}
+    assert folded(result) == {"norm": ("FusedBatchNormV3", "BiasAdd of conv")}
     scale = np.array([1.0, 0.5, 2.0, 0.25]) / np.sqrt(np.array([0.5, 1.0, 1.5, 2.0]) + 1e-4)
     offset = [0.5, -1.0, 0.25, 2.0] - np.array([0.1, -0.2, 0.3, 1.0]) * scale
     given = value_of(read_graph(CONVOLUTION), "w")
@@ -97,7 +95,7 @@ def test_a_bias_before_the_batch_norm_is_folded_too():
         end = Softmax[float32](norm/npu_cast_0_float32)
         """,
     )
-    assert folded(result) == {"norm": ("FusedBatchNormV3", "conv")}
+    assert folded(result) == {"norm": ("FusedBatchNormV3", "BiasAdd of conv")}
 
 
 def test_a_depthwise_convolution_scales_channel_by_multiplier():
@@ -155,7 +153,7 @@ def test_frozen_variables_are_constants_behind_identities():
         """,
         None,
     )
-    assert folded(result) == {"norm": ("FusedBatchNormV3", "conv")}
+    assert folded(result) == {"norm": ("FusedBatchNormV3", "BiasAdd of conv")}
     left = {node.name for node in result.graph.node}
     assert not left & {"w", "scale", "offset", "mean", "read", "variance"}
 
@@ -171,7 +169,7 @@ def test_statistics_that_another_batch_norm_reads_are_kept_for_it():
         """,
         None,
     )
-    assert folded(result) == {"norm": ("FusedBatchNormV3", "conv")}
+    assert folded(result) == {"norm": ("FusedBatchNormV3", "BiasAdd of conv")}
     left = {node.name for node in result.graph.node}
     assert left >= {"scale", "offset", "mean", "variance"}
     assert "w" not in left
@@ -245,8 +243,14 @@ NOT_FOLDED = {
     ),
     "the option is off": (CONVOLUTION + NORM, {"fold_batch_norms": False}),
     "an emulated target": (CONVOLUTION + NORM, {"fold_batch_norms": None, "target": "ascend910"}),
-    "nothing is to change": (CONVOLUTION + NORM, {"mode": "must_keep_origin_dtype"}),
-    "inputs are to be rounded": (CONVOLUTION + NORM, {"mode": "cube_fp16in_fp32out"}),
+    "nothing is to change": (
+        CONVOLUTION + NORM,
+        {"fold_batch_norms": None, "mode": "must_keep_origin_dtype"},
+    ),
+    "inputs are to be rounded": (
+        CONVOLUTION + NORM,
+        {"fold_batch_norms": None, "mode": "cube_fp16in_fp32out"},
+    ),
 }
 
 
@@ -297,5 +301,5 @@ def test_a_session_folds_by_default_and_says_so(tmp_path):
     np.testing.assert_allclose(mixed, plain, rtol=0, atol=1e-2 * np.abs(plain).max())
     (file,) = tmp_path.glob("*.json")
     ledger = npu_precision.Ledger.from_json(file.read_text())
-    assert [entry.node for entry in ledger.folded_batch_norms] == ["norm"]
-    assert str(ledger).endswith(", 1 batch norm folded")
+    assert [rewrite.node for rewrite in ledger.rewrites] == ["norm"]
+    assert str(ledger).endswith(", 1 by fold_batch_norms")

@@ -140,6 +140,7 @@ def test_a_constant_that_something_waits_for_and_that_waits_itself_stays():
         """,
         """
         first = Exp[float32](x)
+        w = Const[float32](^first)
         w/npu_cast_0_float16 = Const[float16](^first)
         a = MatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16)
         end = Softmax[float32](a/npu_cast_0_float32, ^w)
