@@ -254,8 +254,8 @@ ROUNDED.update(
         "L2Loss": l2_loss,
     }
 )
-# Kernels that add in an order that depends on the buffers they happen to get: AddN adds into the one
-# that is free; Conv2D of TensorFlow 2.21 was seen to differ by a unit between two runs of a node.
+# Kernels that add in an order that depends on the buffers they happen to get: AddN adds into the
+# free one; Conv2D of TensorFlow 2.21 was seen to differ by a unit between two runs of a node.
 ORDER_OF_CHANCE = ("AddN", "Conv2D")
 # Kernels that round after each of several steps: by how many units of max(1, |result|) they were
 # seen to be off, rounded up.
