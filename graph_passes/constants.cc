@@ -56,29 +56,44 @@ void Constants::Release(const std::vector<int>& way) {
     if (--readers_[id] > 0 || colocated_.count(id) != 0) break;
     if (waits && awaited_.count(id) != 0) break;
     gone_.insert(id);
+    if (awaited_.count(id) != 0) vain_.insert("^" + view_.node(id).name());
   }
+}
+
+void Constants::DropWaits(tensorflow::NodeDef* node) const {
+  if (vain_.empty()) return;
+  auto* inputs = node->mutable_input();
+  inputs->erase(
+      std::remove_if(inputs->begin(), inputs->end(),
+                     [this](const std::string& input) { return vain_.count(input) != 0; }),
+      inputs->end());
 }
 
 void Constants::DropGone(tensorflow::GraphDef* graph) const {
   if (gone_.empty()) return;
-  std::unordered_set<std::string> awaited_and_gone;
-  for (int id : gone_) {
-    if (awaited_.count(id) != 0) awaited_and_gone.insert("^" + view_.node(id).name());
-  }
   tensorflow::GraphDef kept;
-  // Behind the nodes that the view knows is what was added.
   for (int id = 0; id < graph->node_size(); ++id) {
     if (gone_.count(id) != 0) continue;
     tensorflow::NodeDef* node = kept.add_node();
     node->Swap(graph->mutable_node(id));
-    auto* inputs = node->mutable_input();
-    inputs->erase(std::remove_if(inputs->begin(), inputs->end(),
-                                 [&awaited_and_gone](const std::string& input) {
-                                   return awaited_and_gone.count(input) != 0;
-                                 }),
-                  inputs->end());
+    DropWaits(node);
   }
   graph->mutable_node()->Swap(kept.mutable_node());
+}
+
+std::vector<int> Constants::CopyKept(const tensorflow::GraphDef& graph,
+                                     tensorflow::GraphDef* out) const {
+  *out->mutable_library() = graph.library();
+  *out->mutable_versions() = graph.versions();
+  std::vector<int> places(view_.size(), -1);
+  for (int id = 0; id < view_.size(); ++id) {
+    if (gone_.count(id) != 0) continue;
+    places[id] = out->node_size();
+    tensorflow::NodeDef* node = out->add_node();
+    *node = graph.node(id);
+    DropWaits(node);
+  }
+  return places;
 }
 
 }  // namespace npu_precision

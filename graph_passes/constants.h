@@ -3,6 +3,7 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_CONSTANTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_CONSTANTS_H_
 
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -33,9 +34,16 @@ class Constants {
   // A reader of the way's first node is gone. So are the nodes that then have none left, unless
   // another is placed with them. Who waits for one waits in vain, unless it waits itself.
   void Release(const std::vector<int>& way);
+  // Takes out of a node's inputs the control inputs from what is gone.
+  void DropWaits(tensorflow::NodeDef* node) const;
+
   // Takes what is gone out of `graph`, which the view was built on and no longer fits, and out
   // of what others wait for.
   void DropGone(tensorflow::GraphDef* graph) const;
+
+  // `graph`, which the view was built on, without what is gone. The result has, by id, where a node
+  // is in `out`, or -1.
+  std::vector<int> CopyKept(const tensorflow::GraphDef& graph, tensorflow::GraphDef* out) const;
 
  private:
   const DecideContext& context_;
@@ -44,6 +52,7 @@ class Constants {
   std::unordered_set<int> awaited_;    // by control inputs
   std::unordered_set<int> colocated_;  // others are placed with them
   std::unordered_set<int> gone_;
+  std::unordered_set<std::string> vain_;  // control inputs from what is gone
 };
 
 }  // namespace npu_precision

@@ -64,20 +64,25 @@ class BatchNormFolder {
       : view_(view), context_(context), constants_(context, view) {}
 
   Status Run(const GraphDef& graph, GraphDef* out, std::vector<LedgerRewrite>* rewrites) {
+    std::vector<Fold> folds;
     for (int id = 0; id < view_.size(); ++id) {
       Site site;
       bool found = false;
       TF_RETURN_IF_ERROR(FindSite(id, &site, &found));
       Fold fold;
-      if (!found || !Compute(site, &fold)) continue;
-      if (rewrites->empty()) *out = graph;
-      Apply(site, fold, out);
-      const NodeDef& norm = view_.node(id);
-      const std::string& into = view_.node(site.convolution).name();
+      if (found && Compute(site, &fold)) folds.push_back(std::move(fold));
+    }
+    if (folds.empty()) return Status();
+    for (const Fold& fold : folds) Release(fold);
+    const std::vector<int> places = constants_.CopyKept(graph, out);
+    for (Fold& fold : folds) {
+      Apply(fold, places, out);
+      fold.scaled = Tensor();  // its bytes are in `out` now
+      const NodeDef& norm = view_.node(fold.site.norm);
+      const std::string& into = view_.node(fold.site.convolution).name();
       rewrites->push_back(
           {"fold_batch_norms", norm.name(), norm.op(), absl::StrCat("BiasAdd of ", into)});
     }
-    if (!rewrites->empty()) constants_.DropGone(out);
     return Status();
   }
 
@@ -138,64 +143,79 @@ class BatchNormFolder {
            constant->value.dtype() == tensorflow::DT_FLOAT;
   }
 
-  // What is folded, and what comes of it.
+  // What comes of a site, and the ways to the constants that it no longer reads.
   struct Fold {
-    Constant weights, bias, parameters[kParameters];
+    Site site;
     Tensor scaled, offsets;
+    std::vector<int> weights, offset;
+    std::vector<std::vector<int>> others;
   };
 
   bool Compute(const Site& site, Fold* fold) const {
-    if (!Read(site.convolution, 1, &fold->weights) || !HasOneReader(fold->weights)) return false;
-    const tensorflow::TensorShape& shape = fold->weights.value.shape();
+    Constant weights, bias, parameters[kParameters];
+    if (!Read(site.convolution, 1, &weights) || !HasOneReader(weights)) return false;
+    const tensorflow::TensorShape& shape = weights.value.shape();
     if (shape.dims() < 4) return false;
     // Those of a depthwise convolution are [..., channels, multiplier].
     const bool depthwise = view_.node(site.convolution).op() == "DepthwiseConv2dNative";
     const int64_t channels =
         shape.dim_size(shape.dims() - 1) * (depthwise ? shape.dim_size(shape.dims() - 2) : 1);
     for (int i = 0; i < kParameters; ++i) {
-      if (!Read(site.norm, i + 1, &fold->parameters[i])) return false;
-      if (fold->parameters[i].value.NumElements() != channels) return false;
+      if (!Read(site.norm, i + 1, &parameters[i])) return false;
+      if (parameters[i].value.NumElements() != channels) return false;
     }
     if (site.bias_add != kNone) {
-      if (!Read(site.bias_add, 1, &fold->bias)) return false;
-      if (fold->bias.value.NumElements() != channels) return false;
+      if (!Read(site.bias_add, 1, &bias) || bias.value.NumElements() != channels) return false;
     }
 
     const float epsilon = view_.node(site.norm).attr().at("epsilon").f();
     std::vector<double> scales(channels);
     fold->offsets = Tensor(tensorflow::DT_FLOAT, tensorflow::TensorShape({channels}));
     for (int64_t c = 0; c < channels; ++c) {
-      const auto parameter = [fold, c](Parameter i) {
-        return static_cast<double>(fold->parameters[i].value.flat<float>()(c));
+      const auto parameter = [&parameters, c](Parameter i) {
+        return static_cast<double>(parameters[i].value.flat<float>()(c));
       };
       scales[c] = parameter(kScale) / std::sqrt(parameter(kVariance) + epsilon);
-      const double bias = site.bias_add == kNone ? 0.0 : fold->bias.value.flat<float>()(c);
+      const double before = site.bias_add == kNone ? 0.0 : bias.value.flat<float>()(c);
       fold->offsets.flat<float>()(c) =
-          static_cast<float>(parameter(kOffset) + (bias - parameter(kMean)) * scales[c]);
+          static_cast<float>(parameter(kOffset) + (before - parameter(kMean)) * scales[c]);
     }
     fold->scaled = Tensor(tensorflow::DT_FLOAT, shape);
-    const auto from = fold->weights.value.flat<float>();
-    auto to = fold->scaled.flat<float>();
-    for (int64_t i = 0; i < from.size(); ++i) {
-      to(i) = static_cast<float>(from(i) * scales[i % channels]);
+    const float* from = weights.value.flat<float>().data();
+    float* to = fold->scaled.flat<float>().data();
+    for (int64_t i = 0; i < weights.value.NumElements(); i += channels) {
+      for (int64_t c = 0; c < channels; ++c)
+        to[i + c] = static_cast<float>(from[i + c] * scales[c]);
     }
-    return Fits(fold->scaled) && Fits(fold->offsets);
+    if (!Fits(fold->scaled) || !Fits(fold->offsets)) return false;
+
+    fold->site = site;
+    fold->weights = std::move(weights.way);
+    fold->offset = std::move(parameters[kOffset].way);
+    for (Parameter i : {kScale, kMean, kVariance}) {
+      fold->others.push_back(std::move(parameters[i].way));
+    }
+    if (site.bias_add != kNone) {
+      fold->others.push_back({site.bias_add});
+      fold->others.push_back(std::move(bias.way));
+    }
+    return true;
   }
 
-  void Apply(const Site& site, const Fold& fold, GraphDef* out) {
-    const std::string& name = view_.node(site.norm).name();
+  void Release(const Fold& fold) {
+    constants_.Release(fold.weights);
+    constants_.Release(fold.offset);
+    for (const std::vector<int>& way : fold.others) constants_.Release(way);
+  }
+
+  void Apply(const Fold& fold, const std::vector<int>& places, GraphDef* out) const {
+    const std::string& name = view_.node(fold.site.norm).name();
     const std::string weights = absl::StrCat(name, kWeightsSuffix);
     const std::string bias = absl::StrCat(name, kBiasSuffix);
-    AddConstant(weights, fold.scaled, view_.node(fold.weights.way.back()), out);
-    AddConstant(bias, fold.offsets, view_.node(fold.parameters[kOffset].way.back()), out);
-    out->mutable_node(site.convolution)->set_input(1, weights);
-    BecomeBiasAdd(site, bias, out->mutable_node(site.norm));
-    constants_.Release(fold.weights.way);
-    for (const Constant& parameter : fold.parameters) constants_.Release(parameter.way);
-    if (site.bias_add != kNone) {
-      constants_.Release({site.bias_add});
-      constants_.Release(fold.bias.way);
-    }
+    AddConstant(weights, fold.scaled, view_.node(fold.weights.back()), out);
+    AddConstant(bias, fold.offsets, view_.node(fold.offset.back()), out);
+    out->mutable_node(places[fold.site.convolution])->set_input(1, weights);
+    BecomeBiasAdd(fold.site, bias, out->mutable_node(places[fold.site.norm]));
   }
 
   // Scaled weights of another convolution would have to be kept beside these.
@@ -216,13 +236,14 @@ class BatchNormFolder {
   }
 
   // Where `like` is, and under the same condition.
-  static void AddConstant(const std::string& name, const Tensor& value, const NodeDef& like,
-                          GraphDef* out) {
+  void AddConstant(const std::string& name, const Tensor& value, const NodeDef& like,
+                   GraphDef* out) const {
     NodeDef* node = out->add_node();
     node->set_name(name);
     node->set_op("Const");
     node->set_device(like.device());
     for (const std::string& input : like.input()) node->add_input(input);
+    constants_.DropWaits(node);
     (*node->mutable_attr())["dtype"].set_type(value.dtype());
     value.AsProtoTensorContent((*node->mutable_attr())["value"].mutable_tensor());
   }
@@ -235,8 +256,8 @@ class BatchNormFolder {
     bias_add.set_device(norm.device());
     bias_add.add_input(view_.node(site.convolution).name());
     bias_add.add_input(bias);
-    for (int i = view_.fanin(site.norm).size(); i < norm.input_size(); ++i) {
-      bias_add.add_input(norm.input(i));  // control inputs
+    for (const std::string& input : node->input()) {
+      if (input[0] == '^') bias_add.add_input(input);
     }
     (*bias_add.mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
     (*bias_add.mutable_attr())["data_format"].set_s(ChannelsLast(norm) ? "NHWC" : "NCHW");

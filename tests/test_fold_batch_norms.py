@@ -194,6 +194,24 @@ def test_what_waits_for_a_batch_norm_and_what_it_waits_for_stay():
     )
 
 
+def test_nothing_waits_for_the_constants_that_are_gone():
+    result = check(
+        f"""
+        {CONVOLUTION}
+        norm = FusedBatchNormV3(conv, scale, offset, mean, variance, ^mean, is_training=False)
+        end = Softmax(norm, ^w)
+        """,
+        """
+        norm/npu_folded_weights = Const[float32]()
+        conv = Conv2D[float16](x/npu_cast_0_float16, norm/npu_folded_weights/npu_cast_0_float16)
+        norm/npu_folded_bias = Const[float32]()
+        norm = BiasAdd[float16](conv, norm/npu_folded_bias/npu_cast_0_float16)
+        end = Softmax[float32](norm/npu_cast_0_float32)
+        """,
+    )
+    assert not {"w", "mean"} & {node.name for node in result.graph.node}
+
+
 # By what is in the way: the graph, and options.
 NOT_FOLDED = {
     "weights that are fed": (CONVOLUTION.replace("w = Const", "w = Placeholder") + NORM, {}),
