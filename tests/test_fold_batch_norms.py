@@ -163,7 +163,7 @@ def test_statistics_that_another_batch_norm_reads_are_kept_for_it():
         f"""
         {CONVOLUTION}
         {NORM}
-        other = FusedBatchNormV3(x_again, scale, offset, mean, variance, is_training=True)
+        other = FusedBatchNormV3(x_again, scale, offset, mean, variance, is_training=False)
         x_again = Placeholder(shape=2x8x8x4)
         end = AddN(norm, other)
         """,
