@@ -272,11 +272,15 @@ NOT_FOLDED = {
 }
 
 
+# TensorFlow leaves those statistics as the memory was; a root of a negative variance is no number.
+NOT_RUN = {"a reader of the statistics that it passes on", "a variance that is no variance"}
+
+
 @pytest.mark.parametrize("name", NOT_FOLDED)
 def test_a_batch_norm_stays_where_folding_would_not_do(name):
     graph, options = NOT_FOLDED[name]
     ends = [word for word in ("more", "norm") if f"{word} = " in graph]
-    result = check(graph, None, ends, run=name != "a variance that is no variance", **options)
+    result = check(graph, None, ends, run=name not in NOT_RUN, **options)
     assert not folded(result)
     assert any(node.op == "FusedBatchNormV3" for node in result.graph.node)
 
