@@ -23,10 +23,10 @@ PYTEST_FLAGS ?= -n 2 --dist worksteal
 PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision tests)
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
 
-.PHONY: help demo test test-all sanitize build lint format bazel lock clean
+.PHONY: help demo test test-all sanitize bench bench-rewrite build lint format bazel lock clean
 
 help: ## this list
-	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 14
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
 
 demo: $(VENV)/.installed build ## set up if needed, then train a real model in several modes
 	$(BIN)/python examples/digits_demo.py
@@ -39,6 +39,13 @@ test-all: $(VENV)/.requirements ## test with every TensorFlow whose Python is fo
 
 sanitize: $(VENV)/.requirements ## run the tests of the C++ code under ASan and UBSan
 	$(BIN)/python tests/sanitize.py $(PYTEST_FLAGS)
+
+# For example: make bench BENCH_FLAGS="--only mobilenet_v2"
+bench: $(VENV)/.installed build ## time steps next to float32 and TensorFlow's own mixed precision
+	$(BIN)/python benchmarks/run.py $(BENCH_FLAGS)
+
+bench-rewrite: $(VENV)/.installed build ## time the rewrite next to TensorFlow's own
+	$(BIN)/python benchmarks/rewrite.py $(BENCH_FLAGS)
 
 build: $(VENV)/.requirements ## compile what changed of the library
 	@$(BIN)/python setup.py --quiet build_ext --inplace

@@ -107,6 +107,8 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     const KernelSupport support(HasGpu(cluster));
     const DecideContext context = ContextOf(parameters_, lists_, support, item);
     PipelineOptions options;
+    options.fold_batch_norms = parameters_.fold_batch_norms;
+    options.same_padding = parameters_.same_padding;
     options.fold_constants = parameters_.fold_constants;
     options.details = !parameters_.report_dir.empty();
     std::string report;

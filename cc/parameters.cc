@@ -75,9 +75,9 @@ struct Values {
     const auto found = strings.find(name);
     return found == strings.end() ? otherwise : found->second;
   }
-  bool Bool(const char* name) const {
+  bool Bool(const char* name, bool otherwise) const {
     const auto found = bools.find(name);
-    return found != bools.end() && found->second;
+    return found == bools.end() ? otherwise : found->second;
   }
 };
 
@@ -126,10 +126,13 @@ Status ChooseMode(const Values& values, PrecisionMode* mode) {
 }  // namespace
 
 const std::vector<ParameterType>& KnownParameters() {
-  static const auto* parameters = new std::vector<ParameterType>{
-      {"precision_mode", 's'}, {"precision_mode_v2", 's'}, {"modify_mixlist", 's'},
-      {"target", 's'},         {"ops_info_dir", 's'},      {"report_dir", 's'},
-      {"strict", 'b'},         {"fold_constants", 'b'},    {"quiet", 'b'}};
+  static const auto* parameters =
+      new std::vector<ParameterType>{{"precision_mode", 's'}, {"precision_mode_v2", 's'},
+                                     {"modify_mixlist", 's'}, {"target", 's'},
+                                     {"ops_info_dir", 's'},   {"report_dir", 's'},
+                                     {"strict", 'b'},         {"fold_batch_norms", 'b'},
+                                     {"same_padding", 'b'},   {"fold_constants", 'b'},
+                                     {"quiet", 'b'}};
   return *parameters;
 }
 
@@ -146,8 +149,11 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->target = values.String("target", parameters->target);
   parameters->ops_info_dir = values.String("ops_info_dir", "");
   parameters->report_dir = values.String("report_dir", "");
-  parameters->fold_constants = values.Bool("fold_constants");
-  parameters->quiet = values.Bool("quiet");
+  const bool on_host = parameters->target == kHostTarget;
+  parameters->fold_batch_norms = values.Bool("fold_batch_norms", on_host);
+  parameters->same_padding = values.Bool("same_padding", on_host);
+  parameters->fold_constants = values.Bool("fold_constants", false);
+  parameters->quiet = values.Bool("quiet", false);
   for (const auto& entry : values.strings) parameters->given.push_back(entry);
   for (const auto& entry : values.bools) {
     if (entry.first == "quiet") continue;  // about the log, not about the graph
@@ -160,6 +166,14 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
         Quoted(parameters->mode.name),
         ", which does not use the lists; use one of allow_mix_precision, "
         "allow_mix_precision_fp16, allow_mix_precision_bf16, or leave modify_mixlist out");
+  }
+  for (const char* name : {"fold_batch_norms", "same_padding"}) {
+    if (values.Bool(name, false) && !LowersForSpeed(parameters->mode.rule)) {
+      return InvalidArgument(name, ": got true with precision_mode ", Quoted(parameters->mode.name),
+                             ", which changes nothing but dtypes; use a mixed mode or force_fp16, "
+                             "or leave ",
+                             name, " out");
+    }
   }
   return Status();
 }

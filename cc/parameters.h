@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/targets.h"
 #include "graph_passes/precision_mode.h"
 #include "tensorflow/core/lib/core/status.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
@@ -15,10 +16,13 @@ namespace npu_precision {
 struct Parameters {
   PrecisionMode mode = DefaultPrecisionMode();
   std::string modify_mixlist;  // path, "" when not given
-  std::string target = "host";
+  std::string target = kHostTarget;
   std::string ops_info_dir;
   std::string report_dir;
   bool strict = false;
+  // On for the host: where another target is emulated, so are its graphs.
+  bool fold_batch_norms = true;
+  bool same_padding = true;
   bool fold_constants = false;
   bool quiet = false;              // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted

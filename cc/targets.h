@@ -11,6 +11,9 @@
 
 namespace npu_precision {
 
+// The default: the machine the graph runs on, with nothing emulated.
+constexpr char kHostTarget[] = "host";
+
 std::vector<std::string> TargetNames();
 tensorflow::Status CheckTarget(const std::string& target);
 

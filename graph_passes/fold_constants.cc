@@ -1,8 +1,8 @@
 #include "graph_passes/fold_constants.h"
 
-#include <unordered_set>
 #include <vector>
 
+#include "graph_passes/constants.h"
 #include "graph_passes/graph_view.h"
 #include "graph_passes/marks.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -39,98 +39,39 @@ bool ConvertConstant(const Tensor& from, Tensor* to) {
   return true;
 }
 
-class Folder {
- public:
-  Folder(const DecideContext& context, const GraphView& view, GraphDef* graph)
-      : context_(context), view_(view), graph_(*graph), data_uses_(view.size(), 0) {
-    for (int id = 0; id < view_.size(); ++id) {
-      data_uses_[id] = view_.fanout(id).size();
-      for (const std::string& input : view_.node(id).input()) {
-        if (input[0] == '^') pinned_.insert(view_.IndexOf(input.substr(1)));
-      }
-      for (const std::string& name : ColocatedWith(view_.node(id))) {
-        pinned_.insert(view_.IndexOf(name));
-      }
-    }
-  }
-
-  void Run() {
-    for (int id = 0; id < view_.size(); ++id) {
-      if (IsTransparentCast(view_.node(id))) Fold(id);
-    }
-    GraphDef kept;
-    for (int id = 0; id < view_.size(); ++id) {
-      if (gone_.count(id) == 0) kept.add_node()->Swap(graph_.mutable_node(id));
-    }
-    graph_.mutable_node()->Swap(kept.mutable_node());
-  }
-
- private:
-  bool IsFixed(int id) const {
-    const std::string& name = view_.node(id).name();
-    return context_.preserved.count(name) != 0 || context_.fed.count(name) != 0;
-  }
-
-  bool HasControlInputs(int id) const {
-    return view_.node(id).input_size() != view_.fanin(id).size();
-  }
-
-  // Nodes from the Cast's producer back to the Const, or empty.
-  std::vector<int> WayToConstant(int cast) const {
-    std::vector<int> way;
-    int id = view_.fanin(cast)[0].node;
-    // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
-    while (static_cast<int>(way.size()) < view_.size() && !IsFixed(id) && !HasControlInputs(id) &&
-           view_.node(id).op() == "Identity") {
-      way.push_back(id);
-      id = view_.fanin(id)[0].node;
-    }
-    if (IsFixed(id) || view_.node(id).op() != "Const") return {};
-    way.push_back(id);
-    return way;
-  }
-
-  void Fold(int cast) {
-    if (IsFixed(cast) || HasControlInputs(cast)) return;
-    const std::vector<int> way = WayToConstant(cast);
-    if (way.empty()) return;
-    const NodeDef& constant = view_.node(way.back());
-    const auto value = constant.attr().find("value");
-    Tensor from;
-    if (value == constant.attr().end() || !from.FromProto(value->second.tensor())) return;
-    Tensor to(view_.outputs(cast)[0].dtype, from.shape());
-    if (!ConvertConstant(from, &to)) return;
-    NodeDef folded;
-    folded.set_name(view_.node(cast).name());
-    folded.set_op("Const");
-    folded.set_device(constant.device());
-    for (const std::string& input : constant.input()) folded.add_input(input);
-    (*folded.mutable_attr())["dtype"].set_type(to.dtype());
-    tensorflow::TensorProto* content = (*folded.mutable_attr())["value"].mutable_tensor();
-    to.AsProtoTensorContent(content);
-    // A value repeated a million times was perhaps written once, and must not grow.
-    tensorflow::tensor::CompressTensorProtoInPlace(content);
-    graph_.mutable_node(cast)->Swap(&folded);
-    for (int id : way) {
-      if (--data_uses_[id] > 0 || pinned_.count(id) != 0) break;
-      gone_.insert(id);
-    }
-  }
-
-  const DecideContext& context_;
-  const GraphView& view_;
-  GraphDef& graph_;
-  std::vector<int> data_uses_;
-  std::unordered_set<int> pinned_;  // something waits for them or is placed with them
-  std::unordered_set<int> gone_;
-};
+// Where the Cast follows a constant whose place it can take.
+void Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph) {
+  if (constants->IsFixed(cast) || constants->HasControlInputs(cast)) return;
+  const std::vector<int> way = constants->WayBack(view.fanin(cast)[0]);
+  Tensor from;
+  if (way.empty() || !constants->Value(way, &from)) return;
+  Tensor to(view.outputs(cast)[0].dtype, from.shape());
+  if (!ConvertConstant(from, &to)) return;
+  const NodeDef& constant = view.node(way.back());
+  NodeDef folded;
+  folded.set_name(view.node(cast).name());
+  folded.set_op("Const");
+  folded.set_device(constant.device());
+  for (const std::string& input : constant.input()) folded.add_input(input);
+  (*folded.mutable_attr())["dtype"].set_type(to.dtype());
+  tensorflow::TensorProto* content = (*folded.mutable_attr())["value"].mutable_tensor();
+  to.AsProtoTensorContent(content);
+  // A value repeated a million times was perhaps written once, and must not grow.
+  tensorflow::tensor::CompressTensorProtoInPlace(content);
+  graph->mutable_node(cast)->Swap(&folded);
+  constants->Release(way);
+}
 
 }  // namespace
 
 Status FoldConstants(const DecideContext& context, GraphDef* graph) {
   GraphView view;
   TF_RETURN_IF_ERROR(GraphView::Build(*graph, &view));
-  Folder(context, view, graph).Run();
+  Constants constants(context, view);
+  for (int id = 0; id < view.size(); ++id) {
+    if (IsTransparentCast(view.node(id))) Fold(view, id, &constants, graph);
+  }
+  constants.DropGone(graph);
   return Status();
 }
 

@@ -87,6 +87,15 @@ Json::Value CastJson(const LedgerCast& cast) {
   return json;
 }
 
+Json::Value RewriteJson(const LedgerRewrite& rewrite) {
+  Json::Value json(Json::objectValue);
+  json["by"] = rewrite.by;
+  json["node"] = rewrite.node;
+  json["before"] = rewrite.before;
+  json["after"] = rewrite.after;
+  return json;
+}
+
 Json::Value MappingJson(const LedgerMapping& mapping) {
   Json::Value json(Json::objectValue);
   json["entry"] = mapping.entry;
@@ -174,6 +183,9 @@ std::string LedgerJson(const Ledger& ledger) {
   for (const LedgerNode& node : ledger.nodes) root["nodes"].append(NodeJson(node));
   root["casts"] = Json::Value(Json::arrayValue);
   for (const LedgerCast& cast : ledger.cast_list) root["casts"].append(CastJson(cast));
+  root["rewrites"] = Json::Value(Json::arrayValue);
+  for (const LedgerRewrite& rewrite : ledger.rewrites)
+    root["rewrites"].append(RewriteJson(rewrite));
   root["mappings"] = Json::Value(Json::arrayValue);
   for (const LedgerMapping& mapping : ledger.mappings)
     root["mappings"].append(MappingJson(mapping));
@@ -190,8 +202,15 @@ std::string LedgerJson(const Ledger& ledger) {
 
 std::string LedgerSummary(const Ledger& ledger) {
   const bool raising = ledger.raised > 0;
-  return absl::StrCat(raising ? "raised " : "lowered ", raising ? ledger.raised : ledger.lowered,
-                      " of ", ledger.float_nodes, " float nodes, ", ledger.casts, " casts");
+  std::string summary =
+      absl::StrCat(raising ? "raised " : "lowered ", raising ? ledger.raised : ledger.lowered,
+                   " of ", ledger.float_nodes, " float nodes, ", ledger.casts, " casts");
+  std::map<std::string, int> rewrites;
+  for (const LedgerRewrite& rewrite : ledger.rewrites) ++rewrites[rewrite.by];
+  for (const auto& entry : rewrites) {
+    absl::StrAppend(&summary, ", ", entry.second, " by ", entry.first);
+  }
+  return summary;
 }
 
 }  // namespace npu_precision

@@ -44,6 +44,13 @@ struct LedgerMapping {
   std::vector<std::string> ops;
 };
 
+// A change to a node that is about more than its dtype.
+struct LedgerRewrite {
+  std::string by;  // the option that asks for it, "fold_batch_norms"
+  std::string node;
+  std::string before, after;  // "FusedBatchNormV3", "BiasAdd"
+};
+
 struct Ledger {
   std::string graph;
   std::vector<std::pair<std::string, std::string>> options;
@@ -53,6 +60,7 @@ struct Ledger {
   std::map<std::string, int> by_list, by_reason;
   std::vector<LedgerNode> nodes;      // empty unless details were asked for
   std::vector<LedgerCast> cast_list;  // empty unless details were asked for
+  std::vector<LedgerRewrite> rewrites;
   std::vector<LedgerMapping> mappings;
   std::vector<std::string> warnings;
 };

@@ -1,11 +1,13 @@
 #include "graph_passes/pipeline.h"
 
 #include "graph_passes/decide_precision.h"
+#include "graph_passes/fold_batch_norms.h"
 #include "graph_passes/fold_constants.h"
 #include "graph_passes/insert_casts.h"
 #include "graph_passes/marks.h"
 #include "graph_passes/mixlist_warnings.h"
 #include "graph_passes/plan_fused_ops.h"
+#include "graph_passes/same_padding.h"
 #include "graph_passes/verify_graph.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -33,10 +35,24 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
                    const PipelineOptions& options, GraphDef* out, Ledger* ledger) {
   // First, because every later pass looks through nodes that carry the mark.
   GraphDef unmarked;
-  const GraphDef& graph = UnmarkFedNodes(given, context.fed, &unmarked) ? unmarked : given;
+  const GraphDef& source = UnmarkFedNodes(given, context.fed, &unmarked) ? unmarked : given;
 
   GraphView before;
-  TF_RETURN_IF_ERROR(GraphView::Build(graph, &before));
+  TF_RETURN_IF_ERROR(GraphView::Build(source, &before));
+
+  // Before deciding, so that what comes of it is decided about as if it had been written so.
+  GraphDef without_norms;
+  GraphView without_norms_view;
+  if (options.fold_batch_norms && LowersForSpeed(context.mode.rule)) {
+    TF_RETURN_IF_ERROR(FoldBatchNorms(before, source, context, &without_norms, &ledger->rewrites));
+  }
+  const bool norms_folded = !ledger->rewrites.empty();
+  if (norms_folded) {
+    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, without_norms));
+    TF_RETURN_IF_ERROR(GraphView::Build(without_norms, &without_norms_view));
+  }
+  const GraphDef& graph = norms_folded ? without_norms : source;
+  const GraphView& graph_view = norms_folded ? without_norms_view : before;
 
   // Fused ops are planned with the decisions, not after them, because a gray neighbour must hear
   // the same votes whether or not the remapper ran.
@@ -47,16 +63,20 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   if (fused) {
     TF_RETURN_IF_ERROR(PlanFusedOps(graph, context, &planned, &planned_view, &decisions));
   } else {
-    TF_RETURN_IF_ERROR(DecidePrecision(before, context, &decisions));
+    TF_RETURN_IF_ERROR(DecidePrecision(graph_view, context, &decisions));
   }
   const GraphDef& decided = fused ? planned : graph;
-  const GraphView& view = fused ? planned_view : before;
+  const GraphView& view = fused ? planned_view : graph_view;
 
   if (decisions.ChangesAnything(view)) {
     InsertCasts(decided, view, decisions, context, out);
     TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out));
   } else {
-    *out = given;
+    *out = norms_folded ? graph : given;
+  }
+
+  if (options.same_padding && LowersForSpeed(context.mode.rule)) {
+    WriteSamePadding(out, &ledger->rewrites);
   }
 
   // After the casts, because it replaces the Casts that follow constants.

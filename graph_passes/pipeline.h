@@ -10,6 +10,8 @@
 namespace npu_precision {
 
 struct PipelineOptions {
+  bool fold_batch_norms = false;
+  bool same_padding = false;
   bool fold_constants = false;
   bool details = false;  // fill the ledger's nodes and casts, not only its totals
 };

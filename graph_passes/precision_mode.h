@@ -26,6 +26,12 @@ struct PrecisionMode {
   tensorflow::DataType low_type;
 };
 
+// Lowers what the lists or the kernels let it, for speed. The others keep every dtype, emulate what
+// another target does, or raise; changing more than dtypes is not theirs.
+inline bool LowersForSpeed(ModeRule rule) {
+  return rule == ModeRule::kMix || rule == ModeRule::kForceLow;
+}
+
 // The mode a run has when neither parameter is given.
 PrecisionMode DefaultPrecisionMode();
 

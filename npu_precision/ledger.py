@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import json
@@ -54,6 +55,22 @@ class LedgerCast:
     to_dtype: str
     bytes: int | None
     consumers: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LedgerRewrite:
+    """A change to a node that is about more than its dtype.
+
+    Attributes:
+        by: the option that asks for it, as "fold_batch_norms".
+        node: the node's name.
+        before, after: what it was and what it is, as "FusedBatchNormV3", "BiasAdd of conv1".
+    """
+
+    by: str
+    node: str
+    before: str
+    after: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +133,11 @@ class Ledger:
         )
 
     @property
+    def rewrites(self) -> tuple[LedgerRewrite, ...]:
+        """Changes of this graph to more than dtypes, without those in functions."""
+        return tuple(LedgerRewrite(**entry) for entry in self.data["rewrites"])
+
+    @property
     def totals(self) -> dict[str, Any]:
         """Counts over this graph, without its functions: "float_nodes", "lowered", "casts", ..."""
         return dict(self.data["totals"])
@@ -161,7 +183,9 @@ class Ledger:
         return cls(data)
 
     def __str__(self) -> str:
+        rewrites = collections.Counter(rewrite.by for ledger in self for rewrite in ledger.rewrites)
         return (
             f"{self.graph}: lowered {self.total('lowered')} of {self.total('float_nodes')} "
             f"float nodes, {self.total('casts')} casts"
+            + "".join(f", {count} by {by}" for by, count in sorted(rewrites.items()))
         )

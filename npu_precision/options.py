@@ -32,6 +32,10 @@ class PrecisionOptions:
         ops_info_dir: folder of ops-info JSON files that replaces the target's own.
         report_dir: folder that gets one ledger (JSON) per optimized graph.
         strict: an internal failure fails the run instead of leaving the graph as it was.
+        fold_batch_norms: inference batch norms are folded into the convolutions before them, in
+            float32; on by default for the target "host".
+        same_padding: lowered convolutions of 1x1 say SAME for VALID, which is the same and lets
+            TensorFlow fuse a residual sum into them; on by default for the target "host".
         fold_constants: constants that only inserted Casts read are stored in the low type. The
             offline conversions set it unless told otherwise.
         quiet: no line per optimized graph in the log; warnings stay. The offline conversions,
@@ -43,7 +47,7 @@ class PrecisionOptions:
         ValueError: a wrong type, or anything the optimizer would fail the run for, with its text.
 
     Source: the parameters of npu_bridge's NpuOptimizer by their names, and target, ops_info_dir,
-    report_dir, strict, fold_constants and quiet of our own.
+    report_dir, strict, fold_batch_norms, same_padding, fold_constants and quiet of our own.
     """
 
     precision_mode: str | None = None
@@ -53,6 +57,8 @@ class PrecisionOptions:
     ops_info_dir: str | None = None
     report_dir: str | None = None
     strict: bool | None = None
+    fold_batch_norms: bool | None = None
+    same_padding: bool | None = None
     fold_constants: bool | None = None
     quiet: bool | None = None
 

@@ -26,24 +26,24 @@ SEED = 7
 
 
 def resnet50():
-    return _application("ResNet50", 64)
+    return application("ResNet50", 64)
 
 
 def mobilenet_v2():
-    return _application("MobileNetV2", 64)
+    return application("MobileNetV2", 64)
 
 
 def efficientnet_b0():
-    return _application("EfficientNetB0", 64)
+    return application("EfficientNetB0", 64)
 
 
 def densenet121():
-    return _application("DenseNet121", 64)
+    return application("DenseNet121", 64)
 
 
 def inception_v3():
     """The smallest images it takes are of 75 by 75."""
-    return _application("InceptionV3", 75)
+    return application("InceptionV3", 75)
 
 
 def lstm_gru():
@@ -60,11 +60,11 @@ def lstm_gru():
 
 def bert_base():
     """Of base size but for the vocabulary, whose size only the look-up sees."""
-    return _bert(length=8)
+    return bert(length=8)
 
 
 def bert_small():
-    return _bert(
+    return bert(
         length=12,
         hidden_size=64,
         num_hidden_layers=2,
@@ -96,8 +96,13 @@ SMALL = [name for name in MODELS if name != LARGE]
 
 def build(name):
     """A model of MODELS with one input, whose outputs are logits [batch, CLASSES]."""
+    return with_realistic_weights(MODELS[name])
+
+
+def with_realistic_weights(builder):
+    """What the builder makes, as if trained; its last layer is a Dense."""
     set_seed()
-    model = MODELS[name]()
+    model = builder()
     _randomize_biases_and_norms(model)
     _take_batch_norm_statistics(model)
     _spread_logits(model)
@@ -127,13 +132,15 @@ def examples(model, count=BATCH, seed=0):
     return _images(random, count, shape, bytes_expected="efficientnet" in model.name)
 
 
-def _application(name, size):
+def application(name, size):
+    """A model of tf.keras.applications for square images of this size."""
     return getattr(tf.keras.applications, name)(
         weights=None, input_shape=(size, size, 3), classes=CLASSES, classifier_activation=None
     )
 
 
-def _bert(length, **sizes):
+def bert(length, **sizes):
+    """An encoder for sentences of this length and a classifier; sizes as BertConfig's."""
     with _environment_kept():
         # Sets TF_USE_LEGACY_KERAS, under which a Python started by a later test finds no Keras.
         import transformers

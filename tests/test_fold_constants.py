@@ -108,16 +108,40 @@ def test_an_identity_that_others_read_stays():
     )
 
 
-def test_a_constant_that_a_control_input_names_stays():
+def test_nothing_waits_for_a_constant_that_is_gone():
+    """Keras' functions wait for every variable that they read, which is a constant when frozen."""
     result = check(
         """
         x = Placeholder(shape=4x4)
         w = Const(shape=4x4)
+        read = Identity(w)
+        a = MatMul(x, read)
+        all_read = NoOp(^read)
+        end = Softmax(a, ^all_read)
+        """,
+        """
+        read/npu_cast_0_float16 = Const[float16]()
+        a = MatMul[float16](x/npu_cast_0_float16, read/npu_cast_0_float16)
+        all_read = NoOp()
+        end = Softmax[float32](a/npu_cast_0_float32, ^all_read)
+        """,
+    )
+    assert not {"w", "read"} & {node.name for node in result.graph.node}
+
+
+def test_a_constant_that_something_waits_for_and_that_waits_itself_stays():
+    result = check(
+        """
+        x = Placeholder(shape=4x4)
+        first = Exp(x)
+        w = Const(shape=4x4, ^first)
         a = MatMul(x, w)
         end = Softmax(a, ^w)
         """,
         """
-        w/npu_cast_0_float16 = Const[float16]()
+        first = Exp[float32](x)
+        w = Const[float32](^first)
+        w/npu_cast_0_float16 = Const[float16](^first)
         a = MatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16)
         end = Softmax[float32](a/npu_cast_0_float32, ^w)
         """,

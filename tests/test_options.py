@@ -27,6 +27,8 @@ def every_value(mixlist, tmp_path):
         "ops_info_dir": str(ops_info),
         "report_dir": str(tmp_path / "reports"),
         "strict": True,
+        "fold_batch_norms": False,
+        "same_padding": False,
         "fold_constants": False,
         "quiet": True,
     }

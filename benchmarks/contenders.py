@@ -1,0 +1,47 @@
+"""What is compared: float32, TensorFlow's own mixed precision, and our modes."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import tensorflow as tf
+
+import npu_precision
+from npu_precision.npu_init import RewriterConfig
+
+tf1 = tf.compat.v1
+BASELINE = "float32"
+TENSORFLOW = "tf amp"
+OURS = "npu"
+OPENVINO = "openvino"
+
+
+def _float32() -> tf1.ConfigProto:
+    return tf1.ConfigProto()
+
+
+def _tensorflow() -> tf1.ConfigProto:
+    config = tf1.ConfigProto()
+    rewrite = config.graph_options.rewrite_options
+    rewrite.auto_mixed_precision_onednn_bfloat16 = RewriterConfig.ON
+    return config
+
+
+def _ours(**options: object) -> tf1.ConfigProto:
+    return npu_precision.npu_config_proto(
+        precision_mode="allow_mix_precision_bf16", quiet=True, **options
+    )
+
+
+CONFIGS = {
+    BASELINE: _float32,
+    TENSORFLOW: _tensorflow,
+    OURS: _ours,
+    # The dtypes alone: what folding and padding are worth is the difference.
+    "npu, dtypes": lambda: _ours(fold_batch_norms=False, same_padding=False),
+}
+
+
+def has_openvino() -> bool:
+    """Whether OpenVINO's wheel is installed; it runs the frozen graphs, and shows the limit."""
+    return importlib.util.find_spec("openvino") is not None

@@ -1,0 +1,82 @@
+"""How a contender is measured: time in pairs, what ran, how far off, how much memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+LOW = (tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum)
+
+
+@dataclasses.dataclass
+class Measured:
+    """One contender on one graph.
+
+    Attributes:
+        ratio: the baseline's step time over this one's, the median over rounds that ran both.
+        milliseconds: the median step time.
+        casts: Casts that ran in a step, or None where that is not known.
+        low_share: the share of the step's kernel time that was in a low type, or None.
+        error: the largest difference from the baseline's result, in standard deviations of that.
+    """
+
+    ratio: float
+    milliseconds: float
+    casts: int | None
+    low_share: float | None
+    error: float
+
+
+def in_rounds(steps: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, list[float]]:
+    """Seconds per step and contender; each round runs every contender once, in turn.
+
+    At least five rounds, and until the time is used up.
+    """
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(next(iter(times.values()))) < 5:
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+def paired_ratio(baseline: list[float], contender: list[float]) -> float:
+    """The median of the ratios of one round each."""
+    return statistics.median(b / c for b, c in zip(baseline, contender))
+
+
+def what_ran(
+    session: tf1.Session, fetch: str, feeds: Mapping[str, np.ndarray]
+) -> tuple[int, float]:
+    """(Casts that ran, share of the kernels' time in a low type), of one traced step."""
+    options = tf1.RunOptions(
+        trace_level=tf1.RunOptions.SOFTWARE_TRACE, output_partition_graphs=True
+    )
+    metadata = tf1.RunMetadata()
+    session.run(fetch, feeds, options, metadata)
+    nodes = {node.name: node for partition in metadata.partition_graphs for node in partition.node}
+    casts, low, total = 0, 0.0, 0.0
+    for device in metadata.step_stats.dev_stats:
+        for stats in device.node_stats:
+            node = nodes.get(stats.node_name)
+            if node is None:
+                continue
+            casts += node.op in ("Cast", "_MklCast")
+            took = stats.op_end_rel_nanos - stats.op_start_rel_nanos
+            total += took
+            low += took * (node.attr["T"].type in LOW)
+    return casts, low / total if total else 0.0
+
+
+def error(result: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference, in standard deviations of what is expected, or in its size."""
+    scale = expected.std() if expected.size > 1 else abs(float(expected))
+    return float(np.max(np.abs(np.asarray(result, np.float32) - expected)) / scale)

@@ -1,0 +1,66 @@
+"""The figures as a table in the terminal and as a picture."""
+
+from __future__ import annotations
+
+import pathlib
+
+import contenders
+import rich
+import rich.table
+
+
+def table(found: dict) -> None:
+    """Prints one line per graph and contender."""
+    machine = found["machine"]
+    bfloat16 = " ".join(machine["bfloat16"]) or "no bfloat16"
+    title = f"{machine['cpu']}, {machine['cores']} cores, {bfloat16}, TF {machine['tensorflow']}"
+    result = rich.table.Table(title=title)
+    for heading in ("graph", "contender"):
+        result.add_column(heading)
+    for heading in ("speed-up", "ms", "casts", "low", "error", "memory", "size"):
+        result.add_column(heading, justify="right")
+    for name, entry in found["graphs"].items():
+        peaks = entry.get("peak_bytes", {})
+        for contender, figures in entry["contenders"].items():
+            low, peak = figures["low_share"], peaks.get(contender)
+            result.add_row(
+                name if contender == contenders.BASELINE else "",
+                contender,
+                f"{figures['ratio']:.2f}",
+                f"{figures['milliseconds']:.1f}",
+                "" if figures["casts"] is None else str(figures["casts"]),
+                "" if low is None else f"{low:.0%}",
+                f"{figures['error']:.3f}",
+                "" if peak is None else f"{peak / peaks[contenders.BASELINE]:.2f}",
+                f"{entry['converted_size']:.2f}"
+                if contender == contenders.OURS and "converted_size" in entry
+                else "",
+            )
+        result.add_section()
+    rich.print(result)
+
+
+def plot(found: dict, path: pathlib.Path) -> None:
+    """Draws the speed-ups as bars, a group per graph, into a PNG file."""
+    import matplotlib
+
+    matplotlib.use("Agg")  # no screen is needed
+    from matplotlib import pyplot
+
+    graphs = found["graphs"]
+    names = [c for c in next(iter(graphs.values()))["contenders"] if c != contenders.BASELINE]
+    figure, axes = pyplot.subplots(figsize=(11, 4.5), layout="constrained")
+    width = 0.8 / len(names)
+    for i, contender in enumerate(names):
+        bars = [
+            entry["contenders"].get(contender, {"ratio": float("nan")})["ratio"]
+            for entry in graphs.values()
+        ]
+        places = [place + (i - (len(names) - 1) / 2) * width for place in range(len(graphs))]
+        axes.bar_label(axes.bar(places, bars, width, label=contender), fmt="%.1f", fontsize=6)
+    axes.axhline(1.0, color="black", linewidth=0.8)
+    axes.set_xticks(range(len(graphs)), graphs, rotation=20, ha="right")
+    axes.set_ylabel("times as fast as float32")
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,168 @@
+"""The rewrite itself next to TensorFlow's auto_mixed_precision: `make bench-rewrite`.
+
+Each pass runs alone in Grappler on the frozen graphs and on made-up ones of a thousand to a million
+nodes, in a process of its own. Its time is what TensorFlow logs of it; its memory is what the
+process took at the highest beyond one in which Grappler runs neither.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import rich.progress  # noqa: E402
+import rich.table  # noqa: E402
+from memory import peak  # noqa: E402
+
+SIZES = {"1k": 1_000, "10k": 10_000, "100k": 100_000, "1M": 1_000_000}
+# By name, Grappler's name of what runs. The first finds nothing to do.
+PASSES = {
+    "none": "debug_stripper",
+    "tf amp": "auto_mixed_precision_onednn_bfloat16",
+    "npu": "NpuOptimizer",
+}
+_BLOCK = ("MatMul", "BiasAdd", "Relu", "Exp", "AddV2")
+
+
+def made_up(nodes: int):
+    """A chain of white, gray and black ops with a residual sum per five, as a GraphDef."""
+    import tensorflow as tf
+
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [8, 8], name="x")
+        w, b = tf.ones([8, 8], name="w"), tf.ones([8], name="b")
+        y = tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w, name="matmul"), b, name="bias"), name="relu")
+        tf.add(tf.exp(y, name="exp"), x, name="add")
+    graph_def = graph.as_graph_def()
+    prototypes = {node.op: node for node in graph_def.node}
+    before = residual = "x"
+    for number in range(nodes):
+        op = _BLOCK[number % len(_BLOCK)]
+        node = graph_def.node.add()
+        node.CopyFrom(prototypes[op])
+        node.name = f"{op}_{number}"
+        second = {"MatMul": ["w"], "BiasAdd": ["b"], "AddV2": [residual]}.get(op, [])
+        node.input[:] = [before, *second]
+        before = node.name
+        if op == "AddV2":
+            residual = before
+    return graph_def, before
+
+
+def run_pass(graph: str, grappler_name: str, graphs_folder: str) -> None:
+    """Runs one pass, and prints bytes: of memory added at the highest, and of the graph."""
+    import inference_graphs
+    import tensorflow as tf
+    from tensorflow.python.grappler import tf_optimizer
+
+    import npu_precision
+
+    if graph in SIZES:
+        graph_def, fetch = made_up(SIZES[graph])
+    else:
+        frozen = inference_graphs.frozen_graph(graph, pathlib.Path(graphs_folder))
+        graph_def, fetch = frozen.graph_def(), "Identity"
+    for node in graph_def.node:
+        node.device = "/job:localhost/replica:0/task:0/device:CPU:0"
+    config = tf.compat.v1.ConfigProto()
+    rewrite = config.graph_options.rewrite_options
+    if grappler_name == "NpuOptimizer":
+        options = npu_precision.PrecisionOptions(
+            precision_mode="allow_mix_precision_bf16", quiet=True, strict=True
+        )
+        rewrite.custom_optimizers.append(options.custom_optimizer())
+    rewrite.min_graph_nodes = -1
+    rewrite.optimizers.append(grappler_name)
+    rewrite.meta_optimizer_iterations = 1
+    meta_graph = tf.compat.v1.MetaGraphDef(graph_def=graph_def)
+    meta_graph.collection_def["train_op"].node_list.value.append(fetch)
+    size = meta_graph.ByteSize()
+    before = peak()
+    tf_optimizer.OptimizeGraph(config, meta_graph)
+    print(peak() - before, size)
+
+
+def measured(graph: str, grappler_name: str, graphs_folder: pathlib.Path) -> tuple[float, int, int]:
+    """(seconds, bytes added at the peak, bytes of the graph), in a process of its own."""
+    command = [sys.executable, __file__, "--run", graph, grappler_name, str(graphs_folder)]
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="0", TF_CPP_VMODULE="meta_optimizer=1")
+    process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    logged = re.findall(rf"{grappler_name}: .*time = ([0-9.]+)ms", process.stderr)
+    if process.returncode != 0 or not logged:
+        raise RuntimeError(f"{grappler_name} on {graph}: {process.stderr[-2000:]}")
+    peak_bytes, size = process.stdout.split()[-2:]
+    return float(logged[0]) / 1e3, int(peak_bytes), int(size)
+
+
+def main() -> None:
+    import inference_graphs
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    everything = [*inference_graphs.NAMES, *SIZES]
+    parser.add_argument("--only", help=f"some of {', '.join(everything)}, separated by commas")
+    parser.add_argument("--repeat", type=int, default=3, help="of which the least time counts")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "benchmarks")
+    options = parser.parse_args()
+    names = options.only.split(",") if options.only else everything
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    with rich.progress.Progress(transient=True) as progress:
+        task = progress.add_task("", total=len(names))
+        for name in names:
+            progress.update(task, description=name)
+            if name in inference_graphs.NAMES:
+                inference_graphs.frozen_graph(name, options.out / "graphs")
+            found[name] = {}
+            for pass_name, grappler_name in PASSES.items():
+                runs = [
+                    measured(name, grappler_name, options.out / "graphs")
+                    for _ in range(options.repeat)
+                ]
+                found[name][pass_name] = {
+                    "seconds": min(run[0] for run in runs),
+                    "peak_bytes": min(run[1] for run in runs),
+                    "graph_bytes": runs[0][2],
+                }
+            progress.advance(task)
+    table = rich.table.Table(
+        title="time of the pass, and memory it adds over the size of the graph"
+    )
+    table.add_column("graph")
+    for heading in ("MB", "tf amp s", "npu s", "npu / tf amp", "tf amp memory", "npu memory"):
+        table.add_column(heading, justify="right")
+    for name, passes in found.items():
+        none = passes["none"]
+        seconds = {key: passes[key]["seconds"] for key in ("tf amp", "npu")}
+        memory = {
+            key: (passes[key]["peak_bytes"] - none["peak_bytes"]) / none["graph_bytes"]
+            for key in seconds
+        }
+        table.add_row(
+            name,
+            f"{none['graph_bytes'] / 1e6:.1f}",
+            f"{seconds['tf amp']:.3f}",
+            f"{seconds['npu']:.3f}",
+            f"{seconds['npu'] / seconds['tf amp']:.2f}",
+            f"{memory['tf amp']:.1f}",
+            f"{memory['npu']:.1f}",
+        )
+    rich.print(table)
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / "bench_rewrite.json"
+    path.write_text(json.dumps(found, indent=1) + "\n")
+    print(path)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--run"]:
+        run_pass(*sys.argv[2:])
+    else:
+        main()

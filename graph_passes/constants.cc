@@ -1,0 +1,99 @@
+#include "graph_passes/constants.h"
+
+#include <algorithm>
+#include <string>
+
+#include "graph_passes/marks.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+
+namespace npu_precision {
+
+Constants::Constants(const DecideContext& context, const GraphView& view)
+    : context_(context), view_(view), readers_(view.size(), 0) {
+  for (int id = 0; id < view_.size(); ++id) {
+    readers_[id] = view_.fanout(id).size();
+    for (const std::string& input : view_.node(id).input()) {
+      if (input[0] == '^') awaited_.insert(view_.IndexOf(input.substr(1)));
+    }
+    for (const std::string& name : ColocatedWith(view_.node(id))) {
+      colocated_.insert(view_.IndexOf(name));
+    }
+  }
+}
+
+bool Constants::IsFixed(int id) const {
+  const std::string& name = view_.node(id).name();
+  return context_.preserved.count(name) != 0 || context_.fed.count(name) != 0;
+}
+
+bool Constants::HasControlInputs(int id) const {
+  return view_.node(id).input_size() != view_.fanin(id).size();
+}
+
+std::vector<int> Constants::WayBack(const OutputPort& tensor) const {
+  std::vector<int> way;
+  int id = tensor.node;
+  // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
+  while (static_cast<int>(way.size()) < view_.size() && !IsFixed(id) && !HasControlInputs(id) &&
+         view_.node(id).op() == "Identity") {
+    way.push_back(id);
+    id = view_.fanin(id)[0].node;
+  }
+  if (IsFixed(id) || view_.node(id).op() != "Const") return {};
+  way.push_back(id);
+  return way;
+}
+
+bool Constants::Value(const std::vector<int>& way, tensorflow::Tensor* value) const {
+  const tensorflow::NodeDef& constant = view_.node(way.back());
+  const auto found = constant.attr().find("value");
+  return found != constant.attr().end() && value->FromProto(found->second.tensor());
+}
+
+void Constants::Release(const std::vector<int>& way) {
+  const bool waits = HasControlInputs(way.back());
+  for (int id : way) {
+    if (--readers_[id] > 0 || colocated_.count(id) != 0) break;
+    if (waits && awaited_.count(id) != 0) break;
+    gone_.insert(id);
+    if (awaited_.count(id) != 0) vain_.insert("^" + view_.node(id).name());
+  }
+}
+
+void Constants::DropWaits(tensorflow::NodeDef* node) const {
+  if (vain_.empty()) return;
+  auto* inputs = node->mutable_input();
+  inputs->erase(
+      std::remove_if(inputs->begin(), inputs->end(),
+                     [this](const std::string& input) { return vain_.count(input) != 0; }),
+      inputs->end());
+}
+
+void Constants::DropGone(tensorflow::GraphDef* graph) const {
+  if (gone_.empty()) return;
+  tensorflow::GraphDef kept;
+  for (int id = 0; id < graph->node_size(); ++id) {
+    if (gone_.count(id) != 0) continue;
+    tensorflow::NodeDef* node = kept.add_node();
+    node->Swap(graph->mutable_node(id));
+    DropWaits(node);
+  }
+  graph->mutable_node()->Swap(kept.mutable_node());
+}
+
+std::vector<int> Constants::CopyKept(const tensorflow::GraphDef& graph,
+                                     tensorflow::GraphDef* out) const {
+  *out->mutable_library() = graph.library();
+  *out->mutable_versions() = graph.versions();
+  std::vector<int> places(view_.size(), -1);
+  for (int id = 0; id < view_.size(); ++id) {
+    if (gone_.count(id) != 0) continue;
+    places[id] = out->node_size();
+    tensorflow::NodeDef* node = out->add_node();
+    *node = graph.node(id);
+    DropWaits(node);
+  }
+  return places;
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,60 @@
+// Constants behind Identity nodes, as frozen variables are, and which of them nothing reads any
+// more.
+#ifndef NPU_PRECISION_GRAPH_PASSES_CONSTANTS_H_
+#define NPU_PRECISION_GRAPH_PASSES_CONSTANTS_H_
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "graph_passes/decide_context.h"
+#include "graph_passes/graph_view.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace npu_precision {
+
+class Constants {
+ public:
+  Constants(const DecideContext& context, const GraphView& view);
+
+  // Preserved or fed: what it yields is not ours to change.
+  bool IsFixed(int id) const;
+  bool HasControlInputs(int id) const;
+  // Something waits for it or is placed with it.
+  bool IsPinned(int id) const { return awaited_.count(id) + colocated_.count(id) != 0; }
+
+  // The nodes from the producer of a tensor back to its Const, which is last; empty where it does
+  // not come from one, or where a node between is fixed or waits for something.
+  std::vector<int> WayBack(const OutputPort& tensor) const;
+
+  // False where the Const at the end of a way has no value that TensorFlow can read.
+  bool Value(const std::vector<int>& way, tensorflow::Tensor* value) const;
+
+  // A reader of the way's first node is gone. So are the nodes that then have none left, unless
+  // another is placed with them. Who waits for one waits in vain, unless it waits itself.
+  void Release(const std::vector<int>& way);
+  // Takes out of a node's inputs the control inputs from what is gone.
+  void DropWaits(tensorflow::NodeDef* node) const;
+
+  // Takes what is gone out of `graph`, which the view was built on and no longer fits, and out
+  // of what others wait for.
+  void DropGone(tensorflow::GraphDef* graph) const;
+
+  // `graph`, which the view was built on, without what is gone. The result has, by id, where a node
+  // is in `out`, or -1.
+  std::vector<int> CopyKept(const tensorflow::GraphDef& graph, tensorflow::GraphDef* out) const;
+
+ private:
+  const DecideContext& context_;
+  const GraphView& view_;
+  std::vector<int> readers_;
+  std::unordered_set<int> awaited_;    // by control inputs
+  std::unordered_set<int> colocated_;  // others are placed with them
+  std::unordered_set<int> gone_;
+  std::unordered_set<std::string> vain_;  // control inputs from what is gone
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_CONSTANTS_H_
