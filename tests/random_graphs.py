@@ -45,8 +45,9 @@ class RandomGraph:
     unrolled: Unrolled
 
     def rewrite(self, options, graph_def=None):
-        """(GraphDef, Ledger) of this graph, or of one that stands for it."""
+        """(GraphDef, Ledger) of this graph, or of one for it, with nothing changed but dtypes."""
         graph_def = self.graph_def if graph_def is None else graph_def
+        options = dataclasses.replace(options, fold_batch_norms=False, same_padding=False)
         return npu_precision.rewrite_graph_def(
             graph_def, self.fetches, options, feeds=self.fed_inside
         )

@@ -189,6 +189,9 @@ class RewrittenGraph:
             if enter_of(self.results, cast.input[0]) is not None:
                 yield f"{cast.name} converts the same tensor in every iteration"
 
+    def _is_gone_constant(self, name):
+        return name not in self.results and self.originals[name].op in ("Const", "Identity")
+
     def _differences(self, name):
         """How the counterpart differs from the original, apart from dtypes and Casts."""
         original, node = self.originals[name], self.counterparts[name]
@@ -203,7 +206,10 @@ class RewrittenGraph:
             for now, was in strict_zip(dtypes, original_types[attribute]):
                 if now != was and not {now, was} <= set(CHANGING):
                     yield f"{attribute} is {now.name}, was {was.name}"
-        if {t for t in node.input if t[0] == "^"} != {t for t in original.input if t[0] == "^"}:
+        waited_for = {tensor for tensor in original.input if tensor[0] == "^"}
+        # Nothing waits for a constant that is gone.
+        gone = {tensor for tensor in waited_for if self._is_gone_constant(tensor[1:])}
+        if {tensor for tensor in node.input if tensor[0] == "^"} != waited_for - gone:
             yield "has other control inputs"
         inputs = [canonical(tensor) for tensor in original.input if tensor[0] != "^"]
         if len(inputs) != len(self.edges[name]):

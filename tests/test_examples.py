@@ -169,8 +169,10 @@ import tensorflow as tf, npu_precision
 with tf.Graph().as_default() as graph:
     x = tf.compat.v1.placeholder(tf.float32, [4, 8], name="x")
     tf.matmul(x, tf.ones([8, 3]), name="logits")
+    image = tf.reshape(x, [4, 2, 2, 2])
+    tf.nn.conv2d(image, tf.ones([1, 1, 2, 3]), [1, 1, 1, 1], "VALID", name="filtered")
 _, ledger = npu_precision.rewrite_graph_def(
-    graph.as_graph_def(), "logits", precision_mode="allow_mix_precision"
+    graph.as_graph_def(), ["logits", "filtered"], precision_mode="allow_mix_precision"
 )
 def fields(data, prefix=""):
     for name, value in data.items():

@@ -431,7 +431,10 @@ def test_decisions_do_not_depend_on_the_remapper(
     plain = check_rewrite(NETWORK, None, mode=mode, modify_mixlist=path)
     expected = {node.name: node.decision for node in plain.ledger.nodes}
     options = npu_precision.PrecisionOptions(
-        precision_mode=mode, modify_mixlist=path, report_dir=tmp_path / "report"
+        precision_mode=mode,
+        modify_mixlist=path,
+        report_dir=tmp_path / "report",
+        fold_batch_norms=False,
     )
     value = run_session(read_graph(NETWORK), options, **PLACEMENTS[placement])
     (ledger,) = ledgers(tmp_path / "report")
