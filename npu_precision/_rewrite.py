@@ -247,7 +247,10 @@ def _restored_node(
     if original is None:
         return node
     if original.op in _PLACEHOLDERS and node.name == original.name:
-        return original
+        restored = node_def_pb2.NodeDef()
+        restored.CopyFrom(original)
+        restored.input[:] = node.input  # It may have waited for a constant that is gone.
+        return restored
     if node.op != original.op:
         return node
     for name in ("_class", "_output_shapes"):

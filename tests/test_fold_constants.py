@@ -129,6 +129,23 @@ def test_nothing_waits_for_a_constant_that_is_gone():
     assert not {"w", "read"} & {node.name for node in result.graph.node}
 
 
+def test_not_even_a_placeholder_waits_for_a_constant_that_is_gone():
+    check(
+        """
+        w = Const(shape=4x4)
+        x = Placeholder(shape=4x4, ^w)
+        a = MatMul(x, w)
+        end = Softmax(a)
+        """,
+        """
+        x = Placeholder[float32]()
+        w/npu_cast_0_float16 = Const[float16]()
+        a = MatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16)
+        end = Softmax[float32](a/npu_cast_0_float32)
+        """,
+    )
+
+
 def test_a_constant_that_something_waits_for_and_that_waits_itself_stays():
     result = check(
         """
