@@ -1,5 +1,6 @@
 #include "graph_passes/loop_sums.h"
 
+#include "graph_passes/marks.h"
 #include "graph_passes/op_traits.h"
 
 namespace npu_precision {
@@ -7,6 +8,11 @@ namespace {
 
 bool Adds(const InputPort& use, const std::string& op) {
   return op == "Add" || op == "AddV2" || op == "AddN" || (op == "Sub" && use.index == 0);
+}
+
+// As it is, or as the same value in the dtype that an earlier run gave a reader.
+bool HandsOn(const tensorflow::NodeDef& node) {
+  return node.op() == "Identity" || IsTransparentCast(node);
 }
 
 // The only use of the loop variable besides Exit, or {-1, 0} where there is none or there are more.
@@ -19,7 +25,7 @@ InputPort OnlyUse(const GraphView& view, int merge) {
       const std::string& op = view.node(use.node).op();
       const bool value_index = hand_on[i] == merge && view.fanin(use.node)[use.index].port != 0;
       if (op == "Exit" || value_index) continue;
-      if (op == "Identity" || (op == "Switch" && use.index == 0)) {
+      if (HandsOn(view.node(use.node)) || (op == "Switch" && use.index == 0)) {
         hand_on.push_back(use.node);
       } else if (only.node >= 0) {
         return {-1, 0};
@@ -36,7 +42,7 @@ bool MakesNextValue(const GraphView& view, int merge, int id) {
   for (const OutputPort& producer : view.fanin(merge)) {
     if (view.node(producer.node).op() != "NextIteration") continue;
     int from = view.fanin(producer.node)[0].node;
-    for (int hops = 0; hops < view.size() && view.node(from).op() == "Identity"; ++hops) {
+    for (int hops = 0; hops < view.size() && HandsOn(view.node(from)); ++hops) {
       from = view.fanin(from)[0].node;
     }
     if (from == id) return true;
