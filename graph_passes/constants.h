@@ -34,6 +34,9 @@ class Constants {
   // A reader of the way's first node is gone. So are the nodes that then have none left, unless
   // another is placed with them. Who waits for one waits in vain, unless it waits itself.
   void Release(const std::vector<int>& way);
+  // Whether anything waited for what is gone.
+  bool EndsWaits() const { return !vain_.empty(); }
+
   // Takes out of a node's inputs the control inputs from what is gone.
   void DropWaits(tensorflow::NodeDef* node) const;
 

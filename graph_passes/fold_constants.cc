@@ -65,13 +65,17 @@ void Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph
 }  // namespace
 
 Status FoldConstants(const DecideContext& context, GraphDef* graph) {
-  GraphView view;
-  TF_RETURN_IF_ERROR(GraphView::Build(*graph, &view));
-  Constants constants(context, view);
-  for (int id = 0; id < view.size(); ++id) {
-    if (IsTransparentCast(view.node(id))) Fold(view, id, &constants, graph);
+  // A node that no longer waits for anything may be looked through.
+  for (bool again = true; again;) {
+    GraphView view;
+    TF_RETURN_IF_ERROR(GraphView::Build(*graph, &view));
+    Constants constants(context, view);
+    for (int id = 0; id < view.size(); ++id) {
+      if (IsTransparentCast(view.node(id))) Fold(view, id, &constants, graph);
+    }
+    again = constants.EndsWaits();
+    constants.DropGone(graph);
   }
-  constants.DropGone(graph);
   return Status();
 }
 

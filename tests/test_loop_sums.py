@@ -93,15 +93,3 @@ def test_force_modes_know_no_gray():
         "forced",
         "",
     )
-
-
-def test_a_sum_stays_one_where_the_mixlist_lowers_its_switch(mixlist):
-    """A second run sees our Casts on both sides of the Switch, and decides as the first did."""
-    result = check_rewrite(
-        loop("turn = AddV2(switch:1, term)"),
-        None,
-        ["exit"],
-        modify_mixlist=mixlist(white=["node:switch"]),
-    )
-    assert result.reasons["merge"] == ("kept", "sums_iterations", "")
-    assert result.reasons["switch"][0] == "lowered"
