@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 import shutil
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from google.protobuf import message, text_format
-from tensorflow.core.framework import variable_pb2
+from tensorflow.core.framework import graph_pb2, variable_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from npu_precision import _errors, _rewrite, _tf_compat
@@ -96,6 +97,8 @@ def _convert(meta_graph: meta_graph_pb2.MetaGraphDef, options: PrecisionOptions)
         "_".join(meta_graph.meta_info_def.tags) or "graph",
         _captured(meta_graph),
     )
+    if graph_def != meta_graph.graph_def:
+        _set_apart(graph_def)
     meta_graph.graph_def.CopyFrom(graph_def)
     _complete_op_list(meta_graph)
     return ledger
@@ -117,6 +120,19 @@ def _referenced(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterator[str]:
         yield from collection.node_list.value
         for data in collection.bytes_list.value:
             yield from _variable_names(data)
+
+
+def _set_apart(graph_def: graph_pb2.GraphDef) -> None:
+    """Makes the functions of Keras' recurrent layers no alternatives to those before the rewrite.
+
+    A layer exports a function for each kind of device, under one api_implements. Of all functions
+    in the process that have the same, TensorFlow runs the one it thinks fit.
+    """
+    content = graph_def.library.SerializeToString(deterministic=True)
+    suffix = f"_{hashlib.sha256(content).hexdigest()[:16]}".encode()
+    for function in graph_def.library.function:
+        if "api_implements" in function.attr:
+            function.attr["api_implements"].s += suffix
 
 
 def _captured(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, set[str]]:

@@ -46,25 +46,19 @@ def graph_of(folder):
 @pytest.fixture
 def assert_converted_follows(exported, tmp_path):
     def check(mode):
-        if exported.name == "lstm_gru":
-            # Of several copies of one model, loaded in one process, one may run the body of another
-            # (probably TensorFlow's implementation_selector goes by the layers' api_implements).
-            source = Exported(exported.name, tmp_path / "exported")
-        else:
-            source = exported
         ledgers = npu_precision.convert_saved_model(
-            source.folder, tmp_path / "converted", precision_mode=mode, strict=True
+            exported.folder, tmp_path / "converted", precision_mode=mode, strict=True
         )
         loaded = tf.saved_model.load(str(tmp_path / "converted"))
         assert_follows(
             mode,
             [part for ledger in ledgers for part in ledger],
-            loaded.serve(source.x).numpy(),
-            source.logits,
-            source.name,
+            loaded.serve(exported.x).numpy(),
+            exported.logits,
+            exported.name,
         )
         assert {variable.dtype for variable in loaded.variables} <= {tf.float32, tf.int64}
-        unchanged = graph_of(tmp_path / "converted") == graph_of(source.folder)
+        unchanged = graph_of(tmp_path / "converted") == graph_of(exported.folder)
         assert unchanged == (mode in CHANGES_NOTHING)
 
     return check
