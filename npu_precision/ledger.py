@@ -74,6 +74,21 @@ class LedgerRewrite:
 
 
 @dataclasses.dataclass(frozen=True)
+class LedgerMapping:
+    """What one of Ascend's names for op types stands for.
+
+    Attributes:
+        entry: the name, as "ReduceSumD".
+        place: where the mixlist has it, as "FILE:LINE:COLUMN".
+        ops: TensorFlow's op types; none where it has none.
+    """
+
+    entry: str
+    place: str
+    ops: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Ledger:
     """What the optimizer did to one graph, and to the functions in its library.
 
@@ -141,6 +156,14 @@ class Ledger:
     def totals(self) -> dict[str, Any]:
         """Counts over this graph, without its functions: "float_nodes", "lowered", "casts", ..."""
         return dict(self.data["totals"])
+
+    @property
+    def mappings(self) -> tuple[LedgerMapping, ...]:
+        """What Ascend's names in the mixlist stand for."""
+        return tuple(
+            LedgerMapping(entry["entry"], entry["place"], tuple(entry["ops"]))
+            for entry in self.data["mappings"]
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
