@@ -39,8 +39,11 @@ bool FailsOnCpu(const tensorflow::NodeDef& node) {
 }  // namespace
 
 std::string KernelSupport::DeviceTypeOf(const tensorflow::NodeDef& node) const {
+  const auto known = type_of_device_.find(node.device());
+  if (known != type_of_device_.end()) return known->second;
   tensorflow::DeviceNameUtils::ParsedName name;
   if (tensorflow::DeviceNameUtils::ParseFullName(node.device(), &name) && name.has_type) {
+    type_of_device_[node.device()] = name.type;
     return name.type;
   }
   if (has_gpu_ && Registered(tensorflow::DEVICE_GPU, node)) return tensorflow::DEVICE_GPU;

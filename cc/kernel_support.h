@@ -3,6 +3,7 @@
 #define NPU_PRECISION_CC_KERNEL_SUPPORT_H_
 
 #include <string>
+#include <unordered_map>
 
 #include "graph_passes/dtype_support.h"
 
@@ -20,6 +21,7 @@ class KernelSupport : public DtypeSupport {
   std::string DeviceTypeOf(const tensorflow::NodeDef& node) const;
 
   const bool has_gpu_;
+  mutable std::unordered_map<std::string, std::string> type_of_device_;  // by its full name
 };
 
 }  // namespace npu_precision

@@ -1,11 +1,13 @@
 #include "graph_passes/classify_nodes.h"
 
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/fused_ops.h"
 #include "graph_passes/marks.h"
+#include "graph_passes/op_set.h"
 #include "graph_passes/op_traits.h"
 #include "graph_passes/reference_reads.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -31,10 +33,20 @@ bool ArgumentsAllow(const std::map<int, FloatDtypes>& restricted, const Argument
   return true;
 }
 
+bool NeverChanges(const std::string& op, const OpDef* op_def) {
+  return op_def != nullptr && !HasElementDtype(op) && IsNeverChanged(*op_def);
+}
+
 class Classifier {
  public:
   Classifier(const GraphView& view, const DecideContext& context, NodeClasses* classes)
-      : view_(view), context_(context), references_(view, context.fed), classes_(classes) {}
+      : view_(view),
+        context_(context),
+        references_(view, context.fed),
+        neutral_(view, IsNeutralSource),
+        has_element_dtype_(view, HasElementDtype),
+        never_changed_(view, NeverChanges),
+        classes_(classes) {}
 
   Status Run() {
     classes_->nodes.assign(view_.size(), NodeClass());
@@ -51,41 +63,66 @@ class Classifier {
   Status Classify(int id) {
     NodeClass& node = classes_->nodes[id];
     const NodeDef& def = view_.node(id);
-    if (view_.op_def(id) == nullptr || IsTransparent(def)) return Status();
+    if (view_.op_def(id) == nullptr || view_.IsTransparent(id)) return Status();
     // A Cast that waits is not looked through, but what it does is decided as well.
     if (IsInsertedCast(def) && view_.outputs(id)[0].dtype == context_.NewDtype()) return Status();
     for (const Port& port : view_.inputs(id)) node.is_float |= context_.Changes(port.dtype);
     for (const Port& port : view_.outputs(id)) node.is_float |= context_.Changes(port.dtype);
-    if (HasElementDtype(def.op())) {
+    if (has_element_dtype_.Has(id)) {
       for (const TypeGroup& group : view_.groups(id))
         node.is_float |= context_.Changes(group.dtype);
     }
     if (!node.is_float) return Status();
-    TF_RETURN_IF_ERROR(context_.lists->OfNode(NameInMixlist(def.name()), OpsOf(def),
-                                              context_.support->KindOf(def), &node.listing));
-    node.is_neutral = IsNeutralSource(def.op()) || context_.fed.count(def.name()) != 0;
+    TF_RETURN_IF_ERROR(LookUp(id, &node));
+    node.is_neutral = neutral_.Has(id) || context_.fed.count(def.name()) != 0;
     node.fixed = FixedReason(id);
     if (node.fixed == Reason::kNone) node.fixed = FindChangeableGroups(id);
     return Status();
   }
 
+  Status LookUp(int id, NodeClass* node) {
+    const NodeDef& def = view_.node(id);
+    const DeviceKind kind = context_.support->KindOf(def);
+    // What a fused op stands for is in its attributes, and a name may be in the mixlist.
+    if (StandsForSeveral(def) || context_.lists->HasNodePatterns()) {
+      node->info = context_.lists->Info(OpsOf(def).front(), kind);
+      return context_.lists->OfNode(NameInMixlist(def.name()), OpsOf(def), kind, &node->listing);
+    }
+    const auto key = std::make_pair(view_.op(id), kind);
+    const auto known = of_op_.find(key);
+    if (known != of_op_.end()) {
+      node->info = known->second.info;
+      node->listing = known->second.listing;
+      return Status();
+    }
+    node->info = InfoOf(def, context_);
+    node->listing = context_.lists->OfOp(OpsOf(def).front(), kind);
+    of_op_[key] = *node;
+    return Status();
+  }
+
   Reason FixedReason(int id) const {
     const NodeDef& def = view_.node(id);
-    if (IsNeutralSource(def.op())) return Reason::kNeutralSource;
+    if (neutral_.Has(id)) return Reason::kNeutralSource;
     if (context_.fed.count(def.name()) != 0) return Reason::kFed;
     if (view_.calls_function(id)) return Reason::kNeverChanged;
-    if (!HasElementDtype(def.op()) && IsNeverChanged(*view_.op_def(id))) {
-      return Reason::kNeverChanged;
-    }
+    if (never_changed_.Has(id)) return Reason::kNeverChanged;
     for (int g = 0; g < view_.groups(id).size(); ++g) {
       if (leaving_.count(view_.first_group(id) + g) != 0) return Reason::kHandleLeavesGraph;
     }
     if (HasOpaqueNeighbour(id)) return Reason::kUnknownNeighbour;
     if (HasKeepDtypeMark(def)) return Reason::kKeepDtypeScope;
-    if (view_.outputs(id).size() > 1 && context_.preserved.count(def.name()) != 0) {
+    if (context_.preserved.count(def.name()) != 0 && !CastCanTakeName(id)) {
       return Reason::kPreservedOutputs;
     }
     return references_.HandsOn(id) ? Reason::kNeutralSource : Reason::kNone;
+  }
+
+  // A changed node needs a name of its own where its outputs show the change, or it has state.
+  bool CastCanTakeName(int id) const {
+    const Span<Port> outputs = view_.outputs(id);
+    if (outputs.size() == 1 && outputs[0].group != kFixedDtype) return true;
+    return outputs.size() <= 1 && !view_.op_def(id)->is_stateful();
   }
 
   // What an op that TensorFlow does not know takes and yields cannot be told.
@@ -108,7 +145,7 @@ class Classifier {
     for (int g = 0; g < view_.groups(id).size(); ++g) {
       const TypeGroup& group = view_.groups(id)[g];
       if (!context_.Changes(group.dtype)) continue;
-      if (!TargetAllows(view_, context_, id, g, context_.NewDtype())) {
+      if (!TargetAllows(view_, classes_->nodes[id].info, id, g, context_.NewDtype())) {
         reason = Reason::kTargetUnsupported;
         continue;
       }
@@ -154,7 +191,9 @@ class Classifier {
   const GraphView& view_;
   const DecideContext& context_;
   const ReferenceReads references_;
+  const OpSet neutral_, has_element_dtype_, never_changed_;
   NodeClasses* classes_;
+  std::map<std::pair<int, DeviceKind>, NodeClass> of_op_;  // by the view's number of the op
   std::unordered_set<int> leaving_;  // group numbers of handles that leave the graph
   std::unordered_map<std::string, bool> has_kernel_;
 };
@@ -165,11 +204,12 @@ Status ClassifyNodes(const GraphView& view, const DecideContext& context, NodeCl
   return Classifier(view, context, classes).Run();
 }
 
-bool TargetAllows(const GraphView& view, const DecideContext& context, int id, int group,
-                  DataType dtype) {
-  const NodeDef& def = view.node(id);
-  const OpInfo* info = context.lists->Info(OpsOf(def).front(), context.support->KindOf(def));
-  if (info == nullptr) return true;
+const OpInfo* InfoOf(const NodeDef& node, const DecideContext& context) {
+  return context.lists->Info(OpsOf(node).front(), context.support->KindOf(node));
+}
+
+bool TargetAllows(const GraphView& view, const OpInfo* info, int id, int group, DataType dtype) {
+  if (info == nullptr || (info->inputs.empty() && info->outputs.empty())) return true;
   const OpDef& op_def = *view.op_def(id);
   const std::string& attr = op_def.attr(view.groups(id)[group].attr).name();
   return ArgumentsAllow(info->inputs, op_def.input_arg(), attr, dtype) &&

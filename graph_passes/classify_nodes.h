@@ -19,6 +19,7 @@ struct NodeClass {
   // groups can change: why not.
   Reason fixed = Reason::kNone;
   Listing listing;
+  const OpInfo* info = nullptr;  // the target's, where it has one
 };
 
 struct NodeClasses {
@@ -31,8 +32,11 @@ struct NodeClasses {
 tensorflow::Status ClassifyNodes(const GraphView& view, const DecideContext& context,
                                  NodeClasses* classes);
 
-// Whether the target's ops-info allows `dtype` on every port bound to group `group` of node `id`.
-bool TargetAllows(const GraphView& view, const DecideContext& context, int id, int group,
+// The target's ops-info of a node, or nullptr.
+const OpInfo* InfoOf(const tensorflow::NodeDef& node, const DecideContext& context);
+
+// Whether it allows `dtype` on every port bound to group `group` of node `id`.
+bool TargetAllows(const GraphView& view, const OpInfo* info, int id, int group,
                   tensorflow::DataType dtype);
 
 }  // namespace npu_precision

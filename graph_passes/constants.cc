@@ -4,12 +4,11 @@
 #include <string>
 
 #include "graph_passes/marks.h"
-#include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
 
-Constants::Constants(const DecideContext& context, const GraphView& view)
-    : context_(context), view_(view), readers_(view.size(), 0) {
+Constants::Constants(const DecideContext& context, const GraphView& view, ConstantValues* values)
+    : context_(context), view_(view), values_(values), readers_(view.size(), 0) {
   for (int id = 0; id < view_.size(); ++id) {
     readers_[id] = view_.fanout(id).size();
     for (const std::string& input : view_.node(id).input()) {
@@ -44,10 +43,9 @@ std::vector<int> Constants::WayBack(const OutputPort& tensor) const {
   return way;
 }
 
-bool Constants::Value(const std::vector<int>& way, tensorflow::Tensor* value) const {
-  const tensorflow::NodeDef& constant = view_.node(way.back());
-  const auto found = constant.attr().find("value");
-  return found != constant.attr().end() && value->FromProto(found->second.tensor());
+const tensorflow::TensorProto* Constants::Value(const std::vector<int>& way) const {
+  const tensorflow::AttrValue* value = values_->Find(view_.node(way.back()));
+  return value == nullptr ? nullptr : &value->tensor();
 }
 
 void Constants::Release(const std::vector<int>& way) {
@@ -56,6 +54,7 @@ void Constants::Release(const std::vector<int>& way) {
     if (--readers_[id] > 0 || colocated_.count(id) != 0) break;
     if (waits && awaited_.count(id) != 0) break;
     gone_.insert(id);
+    if (id == way.back()) values_->Forget(view_.node(id));
     if (awaited_.count(id) != 0) vain_.insert("^" + view_.node(id).name());
   }
 }
@@ -90,7 +89,7 @@ std::vector<int> Constants::CopyKept(const tensorflow::GraphDef& graph,
     if (gone_.count(id) != 0) continue;
     places[id] = out->node_size();
     tensorflow::NodeDef* node = out->add_node();
-    *node = graph.node(id);
+    CopyWithoutValue(graph.node(id), node);
     DropWaits(node);
   }
   return places;

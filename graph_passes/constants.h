@@ -7,16 +7,18 @@
 #include <unordered_set>
 #include <vector>
 
+#include "graph_passes/constant_values.h"
 #include "graph_passes/decide_context.h"
 #include "graph_passes/graph_view.h"
 #include "tensorflow/core/framework/graph.pb.h"
-#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor.pb.h"
 
 namespace npu_precision {
 
 class Constants {
  public:
-  Constants(const DecideContext& context, const GraphView& view);
+  // All must outlive this object. `values` has those that the view's graph lacks.
+  Constants(const DecideContext& context, const GraphView& view, ConstantValues* values);
 
   // Preserved or fed: what it yields is not ours to change.
   bool IsFixed(int id) const;
@@ -28,8 +30,8 @@ class Constants {
   // not come from one, or where a node between is fixed or waits for something.
   std::vector<int> WayBack(const OutputPort& tensor) const;
 
-  // False where the Const at the end of a way has no value that TensorFlow can read.
-  bool Value(const std::vector<int>& way, tensorflow::Tensor* value) const;
+  // Of the Const at the end of a way; nullptr where it has none.
+  const tensorflow::TensorProto* Value(const std::vector<int>& way) const;
 
   // A reader of the way's first node is gone. So are the nodes that then have none left, unless
   // another is placed with them. Who waits for one waits in vain, unless it waits itself.
@@ -44,13 +46,14 @@ class Constants {
   // of what others wait for.
   void DropGone(tensorflow::GraphDef* graph) const;
 
-  // `graph`, which the view was built on, without what is gone. The result has, by id, where a node
-  // is in `out`, or -1.
+  // `graph`, which the view was built on, without what is gone and without large values. The result
+  // has, by id, where a node is in `out`, or -1.
   std::vector<int> CopyKept(const tensorflow::GraphDef& graph, tensorflow::GraphDef* out) const;
 
  private:
   const DecideContext& context_;
   const GraphView& view_;
+  ConstantValues* const values_;
   std::vector<int> readers_;
   std::unordered_set<int> awaited_;    // by control inputs
   std::unordered_set<int> colocated_;  // others are placed with them

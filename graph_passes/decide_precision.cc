@@ -81,7 +81,7 @@ class Decider {
       case ModeRule::kMix:
         // A gray op whose float32 the target lacks has one way to run, whatever comes before it.
         if (color == ListColor::kGray &&
-            !TargetAllows(view_, context_, id, group, tensorflow::DT_FLOAT)) {
+            !TargetAllows(view_, node.info, id, group, tensorflow::DT_FLOAT)) {
           return {GroupState::kDecided, Vote::kLowered, Reason::kTargetLacksFloat32};
         }
         return WishByList(color);
@@ -91,7 +91,7 @@ class Decider {
         return {GroupState::kDecided, Vote::kLowered, Reason::kForced};
       case ModeRule::kLowerUnsupported:
         if (color == ListColor::kUnlisted) return keep_unlisted;
-        if (TargetAllows(view_, context_, id, group, tensorflow::DT_FLOAT)) {
+        if (TargetAllows(view_, node.info, id, group, tensorflow::DT_FLOAT)) {
           return {GroupState::kDecided, Vote::kKept, Reason::kTargetHasFloat32};
         }
         return {GroupState::kDecided, Vote::kLowered, Reason::kTargetLacksFloat32};
@@ -248,9 +248,10 @@ class Decider {
     size_t count = 0;
     for (int id = 0; id < view_.size(); ++id) {
       if (view_.op_def(id) == nullptr || IsNeutralSource(view_.node(id).op())) continue;
+      const OpInfo* info = InfoOf(view_.node(id), context_);
       for (int g = 0; g < view_.groups(id).size(); ++g) {
         const tensorflow::DataType dtype = view_.groups(id)[g].dtype;
-        if (TargetAllows(view_, context_, id, g, dtype)) continue;
+        if (TargetAllows(view_, info, id, g, dtype)) continue;
         if (unsupported.size() < kMostNodesNamed) {
           unsupported.push_back(absl::StrCat(view_.node(id).name(), " (", view_.node(id).op(), ", ",
                                              DtypeName(dtype), ")"));

@@ -8,6 +8,7 @@
 #include "graph_passes/constants.h"
 #include "graph_passes/fused_ops.h"
 #include "graph_passes/marks.h"
+#include "graph_passes/op_set.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
@@ -60,8 +61,8 @@ double Largest(DataType low) {
 
 class BatchNormFolder {
  public:
-  BatchNormFolder(const GraphView& view, const DecideContext& context)
-      : view_(view), context_(context), constants_(context, view) {}
+  BatchNormFolder(const GraphView& view, const DecideContext& context, ConstantValues* values)
+      : view_(view), context_(context), constants_(context, view, values) {}
 
   Status Run(const GraphDef& graph, GraphDef* out, std::vector<LedgerRewrite>* rewrites) {
     std::vector<Fold> folds;
@@ -139,8 +140,10 @@ class BatchNormFolder {
   };
   bool Read(int id, int input, Constant* constant) const {
     constant->way = constants_.WayBack(view_.fanin(id)[input]);
-    return !constant->way.empty() && constants_.Value(constant->way, &constant->value) &&
-           constant->value.dtype() == tensorflow::DT_FLOAT;
+    if (constant->way.empty()) return false;
+    const tensorflow::TensorProto* value = constants_.Value(constant->way);
+    return value != nullptr && value->dtype() == tensorflow::DT_FLOAT &&
+           constant->value.FromProto(*value);
   }
 
   // What comes of a site, and the ways to the constants that it no longer reads.
@@ -274,8 +277,9 @@ class BatchNormFolder {
 }  // namespace
 
 Status FoldBatchNorms(const GraphView& view, const GraphDef& graph, const DecideContext& context,
-                      GraphDef* out, std::vector<LedgerRewrite>* rewrites) {
-  return BatchNormFolder(view, context).Run(graph, out, rewrites);
+                      ConstantValues* values, GraphDef* out, std::vector<LedgerRewrite>* rewrites) {
+  if (OpSet(view, IsBatchNorm).IsEmpty()) return Status();
+  return BatchNormFolder(view, context, values).Run(graph, out, rewrites);
 }
 
 }  // namespace npu_precision

@@ -17,6 +17,7 @@
 
 #include <vector>
 
+#include "graph_passes/constant_values.h"
 #include "graph_passes/decide_context.h"
 #include "graph_passes/graph_view.h"
 #include "graph_passes/ledger.h"
@@ -28,8 +29,8 @@ namespace npu_precision {
 // `view` is of `graph`. Nothing is added to `folded`, and `out` is untouched, where there is
 // nothing to fold.
 tensorflow::Status FoldBatchNorms(const GraphView& view, const tensorflow::GraphDef& graph,
-                                  const DecideContext& context, tensorflow::GraphDef* out,
-                                  std::vector<LedgerRewrite>* rewrites);
+                                  const DecideContext& context, ConstantValues* values,
+                                  tensorflow::GraphDef* out, std::vector<LedgerRewrite>* rewrites);
 
 }  // namespace npu_precision
 

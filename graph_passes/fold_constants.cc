@@ -1,41 +1,66 @@
 #include "graph_passes/fold_constants.h"
 
+#include <cstring>
 #include <vector>
 
 #include "graph_passes/constants.h"
 #include "graph_passes/graph_view.h"
-#include "graph_passes/marks.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/tensor_util.h"
+#include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
 namespace {
 
+using tensorflow::DataType;
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::Status;
 using tensorflow::Tensor;
+using tensorflow::TensorProto;
+using tensorflow::TensorShape;
 
-template <typename From, typename To>
-void Convert(const Tensor& from, Tensor* to) {
-  const auto source = from.flat<From>();
-  auto target = to->flat<To>();
-  for (int64_t i = 0; i < source.size(); ++i) target(i) = static_cast<To>(source(i));
+template <typename To>
+void Round(const char* from, int64_t count, char* to) {
+  for (int64_t i = 0; i < count; ++i, from += sizeof(float), to += sizeof(To)) {
+    float value;
+    std::memcpy(&value, from, sizeof(value));  // the bytes of a proto are not aligned
+    const To rounded = static_cast<To>(value);
+    std::memcpy(to, &rounded, sizeof(rounded));
+  }
 }
 
 // True and `to` filled for float32 to either low type.
-bool ConvertConstant(const Tensor& from, Tensor* to) {
-  if (from.dtype() != tensorflow::DT_FLOAT) return false;
-  if (to->dtype() == tensorflow::DT_HALF) {
-    Convert<float, Eigen::half>(from, to);
-  } else if (to->dtype() == tensorflow::DT_BFLOAT16) {
-    Convert<float, tensorflow::bfloat16>(from, to);
-  } else {
-    return false;
+bool RoundTo(DataType low, const TensorProto& from, TensorProto* to) {
+  if (from.dtype() != tensorflow::DT_FLOAT || from.tensor_shape().unknown_rank()) return false;
+  if (low != tensorflow::DT_HALF && low != tensorflow::DT_BFLOAT16) return false;
+  // Bytes are read in place; what is written value by value, or not as it should be, is
+  // TensorFlow's to read.
+  Tensor read;
+  absl::string_view bytes(from.tensor_content());
+  int64_t count = static_cast<int64_t>(bytes.size() / sizeof(float));
+  if (!TensorShape::IsValid(from.tensor_shape()) || bytes.empty() ||
+      count * sizeof(float) != bytes.size() ||
+      TensorShape(from.tensor_shape()).num_elements() != count) {
+    if (!read.FromProto(from)) return false;
+    count = read.NumElements();
+    bytes = absl::string_view(read.tensor_data().data(), read.tensor_data().size());
   }
+  to->set_dtype(low);
+  *to->mutable_tensor_shape() = from.tensor_shape();
+  std::string* content = to->mutable_tensor_content();
+  content->resize(count * tensorflow::DataTypeSize(low));
+  if (low == tensorflow::DT_HALF) {
+    Round<Eigen::half>(bytes.data(), count, &(*content)[0]);
+  } else {
+    Round<tensorflow::bfloat16>(bytes.data(), count, &(*content)[0]);
+  }
+  // A value repeated a million times was perhaps written once, and must not grow.
+  tensorflow::tensor::CompressTensorProtoInPlace(to);
   return true;
 }
 
@@ -43,40 +68,36 @@ bool ConvertConstant(const Tensor& from, Tensor* to) {
 void Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph) {
   if (constants->IsFixed(cast) || constants->HasControlInputs(cast)) return;
   const std::vector<int> way = constants->WayBack(view.fanin(cast)[0]);
-  Tensor from;
-  if (way.empty() || !constants->Value(way, &from)) return;
-  Tensor to(view.outputs(cast)[0].dtype, from.shape());
-  if (!ConvertConstant(from, &to)) return;
-  const NodeDef& constant = view.node(way.back());
+  const TensorProto* value = way.empty() ? nullptr : constants->Value(way);
+  if (value == nullptr) return;
+  const DataType low = view.outputs(cast)[0].dtype;
   NodeDef folded;
+  if (!RoundTo(low, *value, (*folded.mutable_attr())["value"].mutable_tensor())) return;
+  const NodeDef& constant = view.node(way.back());
   folded.set_name(view.node(cast).name());
   folded.set_op("Const");
   folded.set_device(constant.device());
   for (const std::string& input : constant.input()) folded.add_input(input);
-  (*folded.mutable_attr())["dtype"].set_type(to.dtype());
-  tensorflow::TensorProto* content = (*folded.mutable_attr())["value"].mutable_tensor();
-  to.AsProtoTensorContent(content);
-  // A value repeated a million times was perhaps written once, and must not grow.
-  tensorflow::tensor::CompressTensorProtoInPlace(content);
+  (*folded.mutable_attr())["dtype"].set_type(low);
   graph->mutable_node(cast)->Swap(&folded);
   constants->Release(way);
 }
 
 }  // namespace
 
-Status FoldConstants(const DecideContext& context, GraphDef* graph) {
+Status FoldConstants(const DecideContext& context, const GraphView& first, ConstantValues* values,
+                     GraphDef* graph) {
   // A node that no longer waits for anything may be looked through.
-  for (bool again = true; again;) {
-    GraphView view;
-    TF_RETURN_IF_ERROR(GraphView::Build(*graph, &view));
-    Constants constants(context, view);
-    for (int id = 0; id < view.size(); ++id) {
-      if (IsTransparentCast(view.node(id))) Fold(view, id, &constants, graph);
+  GraphView next;
+  for (const GraphView* view = &first;; view = &next) {
+    Constants constants(context, *view, values);
+    for (int id = 0; id < view->size(); ++id) {
+      if (view->IsTransparentCast(id)) Fold(*view, id, &constants, graph);
     }
-    again = constants.EndsWaits();
     constants.DropGone(graph);
+    if (!constants.EndsWaits()) return Status();
+    TF_RETURN_IF_ERROR(GraphView::Build(*graph, &next));
   }
-  return Status();
 }
 
 }  // namespace npu_precision

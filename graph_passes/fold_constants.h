@@ -7,13 +7,17 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_FOLD_CONSTANTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_FOLD_CONSTANTS_H_
 
+#include "graph_passes/constant_values.h"
 #include "graph_passes/decide_context.h"
+#include "graph_passes/graph_view.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {
 
-tensorflow::Status FoldConstants(const DecideContext& context, tensorflow::GraphDef* graph);
+// `view` is of `graph`, and fits it no longer afterwards.
+tensorflow::Status FoldConstants(const DecideContext& context, const GraphView& view,
+                                 ConstantValues* values, tensorflow::GraphDef* graph);
 
 }  // namespace npu_precision
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph_passes/constant_values.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/op.h"
 
@@ -220,7 +221,7 @@ void ExpandFusedOps(const GraphDef& graph, const std::function<bool(const NodeDe
       expand = names.count(parts[i].name()) == 0;
     }
     if (!expand) {
-      *expanded->add_node() = node;
+      CopyWithoutValue(node, expanded->add_node());
       continue;
     }
     expansions->push_back({node.name(), {}});

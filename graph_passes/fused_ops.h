@@ -22,10 +22,10 @@ struct Expansion {
   std::vector<std::string> parts;  // names, in order of computation
 };
 
-// Copies `graph` with every fused node that can be written as its parts, and for which `wanted`
-// holds, so written. Before: relu = _FusedConv2D(x, w, b). After: relu/npu_part_0 = Conv2D(x, w),
-// relu/npu_part_1 = BiasAdd(relu/npu_part_0, b), relu = Relu(relu/npu_part_1).
-// Refused: fused ops with no op type of their own (exact Gelu), int8 forms.
+// Copies `graph`, but for large values of constants, with every fused node that can be written as
+// its parts, and for which `wanted` holds, so written. Before: relu = _FusedConv2D(x, w, b). After:
+// relu/npu_part_0 = Conv2D(x, w), relu/npu_part_1 = BiasAdd(relu/npu_part_0, b), relu =
+// Relu(relu/npu_part_1). Refused: fused ops with no op type of their own (exact Gelu), int8 forms.
 void ExpandFusedOps(const tensorflow::GraphDef& graph,
                     const std::function<bool(const tensorflow::NodeDef&)>& wanted,
                     tensorflow::GraphDef* expanded, std::vector<Expansion>* expansions);

@@ -1,6 +1,9 @@
 #include "graph_passes/graph_view.h"
 
+#include <unordered_map>
+
 #include "graph_passes/did_you_mean.h"
+#include "graph_passes/marks.h"
 #include "tensorflow/core/framework/function.pb.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/graph/tensor_id.h"
@@ -14,32 +17,6 @@ using tensorflow::NodeDef;
 using tensorflow::OpDef;
 using tensorflow::Status;
 using tensorflow::errors::FailedPrecondition;
-
-// Finds the OpDef of each op type once: in TensorFlow, then in the graph's own functions.
-class OpDefs {
- public:
-  explicit OpDefs(const tensorflow::GraphDef& graph) {
-    for (const auto& function : graph.library().function()) {
-      functions_[function.signature().name()] = &function.signature();
-    }
-  }
-
-  const OpDef* Find(const std::string& op) {
-    const auto known = cache_.find(op);
-    if (known != cache_.end()) return known->second;
-    const OpDef* op_def = nullptr;
-    if (!tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok()) {
-      const auto function = functions_.find(op);
-      op_def = function == functions_.end() ? nullptr : function->second;
-    }
-    cache_.emplace(op, op_def);
-    return op_def;
-  }
-
- private:
-  std::unordered_map<std::string, const OpDef*> functions_;
-  std::unordered_map<std::string, const OpDef*> cache_;
-};
 
 bool IsControl(const std::string& input) { return !input.empty() && input[0] == '^'; }
 
@@ -65,7 +42,7 @@ Span<InputPort> GraphView::fanout(const OutputPort& tensor) const {
 }
 
 tensorflow::DataType GraphView::dtype(const OutputPort& port) const {
-  if (op_defs_[port.node] == nullptr) return tensorflow::DT_INVALID;
+  if (op_def(port.node) == nullptr) return tensorflow::DT_INVALID;
   return outputs(port.node)[port.port].dtype;
 }
 
@@ -73,6 +50,7 @@ Status GraphView::Build(const tensorflow::GraphDef& graph, GraphView* view) {
   *view = GraphView();
   view->graph_ = &graph;
   TF_RETURN_IF_ERROR(view->IndexNames());
+  view->NumberOps();
   TF_RETURN_IF_ERROR(view->DescribeNodes());
   TF_RETURN_IF_ERROR(view->ConnectInputs());
   view->ConnectOutputs();
@@ -82,28 +60,54 @@ Status GraphView::Build(const tensorflow::GraphDef& graph, GraphView* view) {
 Status GraphView::IndexNames() {
   ids_.reserve(graph_->node_size());
   for (int id = 0; id < graph_->node_size(); ++id) {
-    if (!ids_.emplace(graph_->node(id).name(), id).second) {
+    if (!ids_.insert({graph_->node(id).name(), id}).second) {
       return FailedPrecondition("two nodes are named ", Quoted(graph_->node(id).name()));
     }
   }
   return Status();
 }
 
+// An op is one of TensorFlow's, else one of the graph's own functions, else opaque.
+void GraphView::NumberOps() {
+  std::unordered_map<std::string, const OpDef*> functions;
+  for (const auto& function : graph_->library().function()) {
+    functions[function.signature().name()] = &function.signature();
+  }
+  tensorflow::gtl::FlatMap<absl::string_view, int, Hasher> numbers;
+  op_of_node_.reserve(graph_->node_size());
+  for (const NodeDef& node : graph_->node()) {
+    auto number = numbers.insert({node.op(), num_ops()});
+    op_of_node_.push_back(number.first->second);
+    if (!number.second) continue;
+    Op op = {node.op(), nullptr, false};
+    if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op.op_def).ok()) {
+      const auto function = functions.find(node.op());
+      op.is_function = function != functions.end();
+      op.op_def = op.is_function ? function->second : nullptr;
+    }
+    ops_.push_back(op);
+  }
+}
+
 Status GraphView::DescribeNodes() {
   const int n = graph_->node_size();
-  OpDefs op_defs(*graph_);
-  for (const auto& function : graph_->library().function()) {
-    functions_.insert(&function.signature());
+  std::vector<bool> may_be_inserted, is_cast;
+  for (const Op& op : ops_) {
+    may_be_inserted.push_back(IsOpOfInserted(op.name));
+    is_cast.push_back(op.name == "Cast");
   }
-  op_defs_.reserve(n);
+  inserted_.assign(n, Inserted::kNo);
   groups_begin_ = inputs_begin_ = outputs_begin_ = {0};
   NodeTypes types;
   for (int id = 0; id < n; ++id) {
     const NodeDef& node = graph_->node(id);
-    const OpDef* op_def = op_defs.Find(node.op());
-    op_defs_.push_back(op_def);
-    if (op_def != nullptr) {
-      TF_RETURN_IF_ERROR(DescribeTypes(node, *op_def, &types));
+    if (may_be_inserted[op(id)] && npu_precision::IsInserted(node)) {
+      inserted_[id] = !npu_precision::IsTransparent(node) ? Inserted::kYes
+                      : is_cast[op(id)]                   ? Inserted::kTransparentCast
+                                                          : Inserted::kTransparent;
+    }
+    if (op_def(id) != nullptr) {
+      TF_RETURN_IF_ERROR(DescribeTypes(node, *op_def(id), &types));
       groups_.insert(groups_.end(), types.groups.begin(), types.groups.end());
       inputs_.insert(inputs_.end(), types.inputs.begin(), types.inputs.end());
       outputs_.insert(outputs_.end(), types.outputs.begin(), types.outputs.end());
@@ -138,7 +142,7 @@ Status GraphView::ConnectInputs() {
                                   " stands after a control input");
       }
       if (tensor.index() < 0 ||
-          (op_defs_[producer] != nullptr && tensor.index() >= outputs(producer).size())) {
+          (op_def(producer) != nullptr && tensor.index() >= outputs(producer).size())) {
         return FailedPrecondition("node ", Quoted(node.name()), ": input ", Quoted(input),
                                   " asks for an output that ",
                                   Quoted(graph_->node(producer).name()), " does not have");
@@ -146,7 +150,7 @@ Status GraphView::ConnectInputs() {
       fanin_.push_back({producer, tensor.index()});
       ++data_inputs;
     }
-    if (op_defs_[id] != nullptr && data_inputs != inputs(id).size()) {
+    if (op_def(id) != nullptr && data_inputs != inputs(id).size()) {
       return FailedPrecondition("node ", Quoted(node.name()), " (", node.op(), ") has ",
                                 data_inputs, " data inputs, expected ", inputs(id).size());
     }
@@ -167,7 +171,7 @@ void GraphView::ConnectOutputs() {
     }
   }
   for (int id = 0; id < size(); ++id) {
-    if (op_defs_[id] != nullptr && outputs(id).size() < 2) continue;
+    if (op_def(id) != nullptr && outputs(id).size() < 2) continue;
     std::stable_sort(fanout_.begin() + fanout_begin_[id], fanout_.begin() + fanout_begin_[id + 1],
                      [this](const InputPort& a, const InputPort& b) {
                        return fanin(a.node)[a.index].port < fanin(b.node)[b.index].port;

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -13,6 +11,7 @@
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/op_def.pb.h"
 #include "tensorflow/core/lib/core/status.h"
+#include "tensorflow/core/lib/gtl/flatmap.h"
 
 namespace npu_precision {
 
@@ -48,12 +47,26 @@ class GraphView {
   // not know are kept as opaque: no ports, no groups.
   static tensorflow::Status Build(const tensorflow::GraphDef& graph, GraphView* view);
 
-  int size() const { return static_cast<int>(op_defs_.size()); }
+  int size() const { return static_cast<int>(op_of_node_.size()); }
   const tensorflow::NodeDef& node(int id) const { return graph_->node(id); }
-  const tensorflow::OpDef* op_def(int id) const { return op_defs_[id]; }  // nullptr when opaque
-  // Whether the node calls a function of the graph's library by its name.
-  bool calls_function(int id) const { return functions_.count(op_defs_[id]) != 0; }
   int IndexOf(absl::string_view name) const;  // -1 when absent
+
+  // The ops that nodes have are numbered as well: see op_set.h.
+  int op(int id) const { return op_of_node_[id]; }
+  int num_ops() const { return static_cast<int>(ops_.size()); }
+  struct Op {
+    std::string name;
+    const tensorflow::OpDef* op_def;  // nullptr when opaque
+    bool is_function;                 // of the graph's library, which the node calls by its name
+  };
+  const Op& op_numbered(int op) const { return ops_[op]; }
+  const tensorflow::OpDef* op_def(int id) const { return ops_[op_of_node_[id]].op_def; }
+  bool calls_function(int id) const { return ops_[op_of_node_[id]].is_function; }
+
+  // What marks.h says of the node.
+  bool IsInserted(int id) const { return inserted_[id] != Inserted::kNo; }
+  bool IsTransparent(int id) const { return inserted_[id] >= Inserted::kTransparent; }
+  bool IsTransparentCast(int id) const { return inserted_[id] == Inserted::kTransparentCast; }
 
   // The producers of the data inputs, in order.
   Span<OutputPort> fanin(int id) const { return Slice(fanin_, fanin_begin_, id); }
@@ -94,16 +107,19 @@ class GraphView {
   struct Hasher {
     size_t operator()(absl::string_view text) const;
   };
+  enum class Inserted : char { kNo, kYes, kTransparent, kTransparentCast };
 
   tensorflow::Status IndexNames();
+  void NumberOps();
   tensorflow::Status DescribeNodes();
   tensorflow::Status ConnectInputs();
   void ConnectOutputs();
 
   const tensorflow::GraphDef* graph_ = nullptr;
-  std::unordered_map<absl::string_view, int, Hasher> ids_;
-  std::vector<const tensorflow::OpDef*> op_defs_;
-  std::unordered_set<const tensorflow::OpDef*> functions_;
+  tensorflow::gtl::FlatMap<absl::string_view, int, Hasher> ids_;
+  std::vector<Op> ops_;
+  std::vector<int> op_of_node_;
+  std::vector<Inserted> inserted_;
   std::vector<OutputPort> fanin_;
   std::vector<InputPort> fanout_;
   std::vector<TypeGroup> groups_;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph_passes/op_set.h"
 #include "graph_passes/union_find.h"
 #include "tensorflow/core/framework/types.h"
 
@@ -180,10 +181,8 @@ bool HasElementDtype(const std::string& op) { return ElementAttributes().count(o
 
 std::vector<Handle> FindHandles(const GraphView& view, const std::set<std::string>& fetched,
                                 const std::set<std::string>& fed) {
-  for (int id = 0; id < view.size(); ++id) {
-    if (HasElementDtype(view.node(id).op())) return Finder(view, fetched, fed).Run();
-  }
-  return {};
+  if (OpSet(view, HasElementDtype).IsEmpty()) return {};
+  return Finder(view, fetched, fed).Run();
 }
 
 }  // namespace npu_precision

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "graph_passes/constant_values.h"
 #include "graph_passes/drop_unused.h"
 #include "graph_passes/dtype_names.h"
 #include "graph_passes/loop_invariants.h"
@@ -32,6 +33,18 @@ void ForgetFullType(NodeDef* node) {
   if (field != nullptr) node->GetReflection()->ClearField(node, field);
 }
 
+// Control inputs and colocations name nodes too.
+void FollowMoved(const std::unordered_map<std::string, std::string>& moved, GraphDef* graph) {
+  for (NodeDef& node : *graph->mutable_node()) {
+    for (std::string& input : *node.mutable_input()) {
+      if (input[0] != '^') continue;
+      const auto found = moved.find(input.substr(1));
+      if (found != moved.end()) input = absl::StrCat("^", found->second);
+    }
+    ColocateWithMoved(moved, &node);
+  }
+}
+
 // Whether a node has control inputs: a consumer that reads past it would no longer wait for them.
 bool Waits(const NodeDef& node, int data_inputs) { return node.input_size() > data_inputs; }
 
@@ -44,21 +57,24 @@ class Rewriter {
         context_(context),
         invariants_(view, context.fed),
         references_(view, context.fed),
+        renamed_(view.size(), false),
         out_(*out) {
-    out_ = graph;
+    CopyWithoutValues(graph, &out_);
   }
 
   void Run() {
     bool inserted_before = false;
     for (int id = 0; id < view_.size(); ++id) {
-      inserted_before |= IsInserted(view_.node(id));
+      inserted_before |= view_.IsInserted(id);
       FindInsertedCast(id);
     }
+    MoveStateful();
     for (int id = 0; id < view_.size(); ++id) ChangeTypes(id);
     for (int id = 0; id < view_.size(); ++id) {
       for (int k = 0; k < view_.fanin(id).size(); ++k) ConnectInput(id, k);
     }
     for (const InputPort& input : decisions_.rounded_inputs) RoundInput(input);
+    if (!moved_.empty()) FollowMoved(moved_, &out_);
     if (inserted_before) DropUnused(context_.preserved, &out_);
   }
 
@@ -81,31 +97,54 @@ class Rewriter {
 
   // The Casts of an earlier run are shared with this one's.
   void FindInsertedCast(int id) {
-    if (!IsTransparentCast(view_.node(id))) return;
+    if (!view_.IsTransparentCast(id)) return;
     const OutputPort from = view_.fanin(id)[0];
     casts_.emplace(std::make_pair(Tensor(from.node, from.port), view_.outputs(id)[0].dtype),
                    view_.node(id).name());
   }
 
+  // A session keeps the kernel of an op with state by the op's name, and what is fetched in another
+  // run of the session may decide otherwise about its dtype.
+  void MoveStateful() {
+    for (int id = 0; id < view_.size(); ++id) {
+      if (view_.op_def(id) == nullptr || !view_.op_def(id)->is_stateful()) continue;
+      const std::string& name = view_.node(id).name();
+      if (Changes(id) && context_.preserved.count(name) == 0) moved_[name] = Rename(id);
+    }
+  }
+
+  bool Changes(int id) const {
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      const DataType dtype = decisions_.group_dtypes[view_.first_group(id) + g];
+      if (dtype != view_.groups(id)[g].dtype) return true;
+    }
+    return false;
+  }
+
   void ChangeTypes(int id) {
-    bool changed = false;
+    if (!Changes(id)) return;
     NodeDef* node = out_.mutable_node(id);
     for (int g = 0; g < view_.groups(id).size(); ++g) {
       const DataType dtype = decisions_.group_dtypes[view_.first_group(id) + g];
       if (dtype == view_.groups(id)[g].dtype) continue;
       SetGroupDtype(*view_.op_def(id), view_.groups(id)[g], dtype, node);
-      changed = true;
     }
-    if (!changed) return;
     ForgetFullType(node);
     Mark(id, node);
-    if (context_.preserved.count(node->name()) == 0 || view_.outputs(id).size() != 1) return;
+    const std::string name = node->name();
+    if (context_.preserved.count(name) == 0 || view_.outputs(id).size() != 1) return;
     const DataType old_dtype = view_.outputs(id)[0].dtype;
     if (NewDtype({id, 0}) == old_dtype) return;
-    const std::string name = node->name();
-    node->set_name(Unique(RenamedPreserved(name)));
+    Rename(id);
     AddCast(name, node->name(), NewDtype({id, 0}), old_dtype, node->device());
     casts_[{Tensor(id, 0), old_dtype}] = name;
+  }
+
+  const std::string& Rename(int id) {
+    NodeDef* node = out_.mutable_node(id);
+    node->set_name(Unique(Renamed(node->name())));
+    renamed_[id] = true;
+    return node->name();
   }
 
   void Mark(int id, NodeDef* node) const {
@@ -114,7 +153,11 @@ class Rewriter {
     mark.decision = VerdictName(decision.verdict);
     mark.list = ListColorName(decision.listing.color);
     mark.reason = ReasonName(decision.reason);
-    if (decision.cause >= 0) mark.cause = view_.node(decision.cause).name();
+    if (decision.cause >= 0) {
+      mark.cause = view_.node(decision.cause).name();
+      const auto moved = moved_.find(mark.cause);
+      if (moved != moved_.end()) mark.cause = moved->second;
+    }
     for (int g = 0; g < view_.groups(id).size(); ++g) {
       const TypeGroup& group = view_.groups(id)[g];
       if (decisions_.group_dtypes[view_.first_group(id) + g] == group.dtype) continue;
@@ -129,7 +172,9 @@ class Rewriter {
     // An edge that was wrong before is TensorFlow's to report.
     if (view_.dtype(from) != view_.inputs(id)[k].dtype) return;
     const DataType wanted = NewInputDtype(id, k);
-    if (IsTransparentCast(view_.node(id))) {
+    const bool stays = wanted == NewDtype(from) && !view_.IsTransparent(from.node);
+    if (stays && !renamed_[from.node] && !view_.IsTransparentCast(id)) return;
+    if (view_.IsTransparentCast(id)) {
       // A Cast of an earlier run takes what its producer yields now.
       (*out_.mutable_node(id)->mutable_attr())["SrcT"].set_type(NewDtype(from));
       out_.mutable_node(id)->set_input(k, InputName(from));
@@ -165,7 +210,7 @@ class Rewriter {
 
   // Without a new node; "" where it takes one. May find that it is another tensor to convert.
   std::string AsItIs(OutputPort* from, DataType wanted) const {
-    if (IsTransparentCast(view_.node(from->node))) {
+    if (view_.IsTransparentCast(from->node)) {
       const OutputPort source = view_.fanin(from->node)[0];
       if (NewDtype(source) == wanted) *from = source;
     }
@@ -359,6 +404,8 @@ class Rewriter {
   const DecideContext& context_;
   const LoopInvariants invariants_;
   ReferenceReads references_;
+  std::vector<bool> renamed_;                           // by node id
+  std::unordered_map<std::string, std::string> moved_;  // names that no other node took
   GraphDef& out_;
   std::map<std::pair<Tensor, DataType>, std::string> casts_;
   std::map<std::string, std::string> rounded_;
@@ -375,6 +422,6 @@ void InsertCasts(const GraphDef& graph, const GraphView& view, const Decisions& 
   Rewriter(graph, view, decisions, context, out).Run();
 }
 
-std::string RenamedPreserved(const std::string& name) { return absl::StrCat(name, "/npu_changed"); }
+std::string Renamed(const std::string& name) { return absl::StrCat(name, "/npu_changed"); }
 
 }  // namespace npu_precision

@@ -5,8 +5,8 @@
 // Before: relu -> MatMul(float32). After: relu -> Cast -> MatMul(float16) -> Cast -> its kept
 // consumers. What is the same in every iteration of a loop is cast outside of it: before:
 // w -> Enter -> MatMul. After: w -> Cast -> another Enter -> MatMul. A preserved node that changed
-// is renamed and a Cast takes its name. A pair low -> float32 -> low that is exact collapses;
-// low -> float32 -> low is never made.
+// is renamed and a Cast takes its name; so is, without a Cast, one that has state. A pair low ->
+// float32 -> low that is exact collapses; low -> float32 -> low is never made.
 #ifndef NPU_PRECISION_GRAPH_PASSES_INSERT_CASTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_INSERT_CASTS_H_
 
@@ -16,13 +16,14 @@
 
 namespace npu_precision {
 
-// `view` indexes `graph`; `out` gets the rewritten copy.
+// `view` indexes `graph`; `out` gets the rewritten copy, without the large values of constants.
 void InsertCasts(const tensorflow::GraphDef& graph, const GraphView& view,
                  const Decisions& decisions, const DecideContext& context,
                  tensorflow::GraphDef* out);
 
-// The name a preserved node carries once a Cast took its own.
-std::string RenamedPreserved(const std::string& name);
+// The name of a node that cannot have its own once its dtype changed: of a preserved one, a Cast
+// has that; of one with state, whoever runs the graph unchanged.
+std::string Renamed(const std::string& name);
 
 }  // namespace npu_precision
 

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "graph_passes/dtype_names.h"
 #include "graph_passes/marks.h"
+#include "graph_passes/op_set.h"
 #include "include/json/json.h"
-#include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
 namespace {
@@ -137,15 +137,14 @@ Json::Value TotalsJson(const Ledger& ledger) {
 
 }  // namespace
 
-tensorflow::Status FillLedger(const GraphView& view, const Decisions& decisions,
-                              const tensorflow::GraphDef& after, const DecideContext& context,
-                              bool details, Ledger* ledger) {
+void FillLedger(const GraphView& view, const Decisions& decisions, const GraphView& after,
+                const DecideContext& context, bool details, Ledger* ledger) {
   std::map<ListColor, int> by_list;
   std::map<Reason, int> by_reason;
   for (int id = 0; id < view.size(); ++id) {
     const Decision& decision = decisions.nodes[id];
     // Of this optimizer's own Casts, those that wait were decided about as well.
-    if (decision.verdict == Verdict::kNotFloat || IsInserted(view.node(id))) continue;
+    if (decision.verdict == Verdict::kNotFloat || view.IsInserted(id)) continue;
     ++ledger->float_nodes;
     ledger->lowered += decision.verdict == Verdict::kLowered;
     ledger->raised += decision.verdict == Verdict::kRaised;
@@ -161,15 +160,13 @@ tensorflow::Status FillLedger(const GraphView& view, const Decisions& decisions,
     if (entry.node_pattern != nullptr || is_itself) continue;
     ledger->mappings.push_back({entry.text, entry.place, entry.ops});
   }
-  ledger->total_nodes = after.node_size();
-  for (const tensorflow::NodeDef& node : after.node()) ledger->casts += IsInsertedCast(node);
-  if (!details) return tensorflow::Status();
-  GraphView after_view;
-  TF_RETURN_IF_ERROR(GraphView::Build(after, &after_view));
-  for (int id = 0; id < after_view.size(); ++id) {
-    if (IsInsertedCast(after_view.node(id))) ledger->cast_list.push_back(CastEntry(after_view, id));
+  ledger->total_nodes = after.size();
+  const OpSet casts(after, "Cast");
+  for (int id = 0; id < after.size(); ++id) {
+    if (!casts.Has(id) || !after.IsInserted(id)) continue;
+    ++ledger->casts;
+    if (details) ledger->cast_list.push_back(CastEntry(after, id));
   }
-  return tensorflow::Status();
 }
 
 std::string LedgerJson(const Ledger& ledger) {

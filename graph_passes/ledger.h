@@ -66,9 +66,8 @@ struct Ledger {
 };
 
 // `view` is the graph that was decided about, `after` the one that came of it.
-tensorflow::Status FillLedger(const GraphView& view, const Decisions& decisions,
-                              const tensorflow::GraphDef& after, const DecideContext& context,
-                              bool details, Ledger* ledger);
+void FillLedger(const GraphView& view, const Decisions& decisions, const GraphView& after,
+                const DecideContext& context, bool details, Ledger* ledger);
 
 // The ledger as JSON, by the schema in docs/ledger.md. The same ledger gives the same bytes.
 std::string LedgerJson(const Ledger& ledger);

@@ -1,5 +1,6 @@
 #include "graph_passes/loop_invariants.h"
 
+#include "graph_passes/op_set.h"
 #include "graph_passes/op_traits.h"
 #include "graph_passes/reference_reads.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -11,13 +12,6 @@ constexpr int kUnknown = -1;
 constexpr int kBeingFollowed = -2;
 
 bool HandsOn(const std::string& op) { return op == "Identity" || op == "Switch"; }
-
-bool HasEnter(const GraphView& view) {
-  for (int id = 0; id < view.size(); ++id) {
-    if (view.node(id).op() == "Enter") return true;
-  }
-  return false;
-}
 
 // A read of a reference does not copy, so what the loop, or anything beside it, writes shows.
 bool MayBeWritten(const GraphView& view, int variable) {
@@ -49,7 +43,7 @@ bool IsConstant(const tensorflow::NodeDef& enter) {
 
 LoopInvariants::LoopInvariants(const GraphView& view, const std::set<std::string>& fed)
     : view_(view), fed_(fed) {
-  if (!HasEnter(view)) return;
+  if (OpSet(view, "Enter").IsEmpty()) return;
   const std::vector<int> origins = Origins();
   enters_.resize(view.size());
   for (int id = 0; id < view.size(); ++id) enters_[id] = EnterOfOrigin(origins, id);

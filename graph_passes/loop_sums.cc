@@ -1,6 +1,6 @@
 #include "graph_passes/loop_sums.h"
 
-#include "graph_passes/marks.h"
+#include "graph_passes/op_set.h"
 #include "graph_passes/op_traits.h"
 
 namespace npu_precision {
@@ -11,8 +11,8 @@ bool Adds(const InputPort& use, const std::string& op) {
 }
 
 // As it is, or as the same value in the dtype that an earlier run gave a reader.
-bool HandsOn(const tensorflow::NodeDef& node) {
-  return node.op() == "Identity" || IsTransparentCast(node);
+bool HandsOn(const GraphView& view, int id) {
+  return view.node(id).op() == "Identity" || view.IsTransparentCast(id);
 }
 
 // The only use of the loop variable besides Exit, or {-1, 0} where there is none or there are more.
@@ -25,7 +25,7 @@ InputPort OnlyUse(const GraphView& view, int merge) {
       const std::string& op = view.node(use.node).op();
       const bool value_index = hand_on[i] == merge && view.fanin(use.node)[use.index].port != 0;
       if (op == "Exit" || value_index) continue;
-      if (HandsOn(view.node(use.node)) || (op == "Switch" && use.index == 0)) {
+      if (HandsOn(view, use.node) || (op == "Switch" && use.index == 0)) {
         hand_on.push_back(use.node);
       } else if (only.node >= 0) {
         return {-1, 0};
@@ -42,7 +42,7 @@ bool MakesNextValue(const GraphView& view, int merge, int id) {
   for (const OutputPort& producer : view.fanin(merge)) {
     if (view.node(producer.node).op() != "NextIteration") continue;
     int from = view.fanin(producer.node)[0].node;
-    for (int hops = 0; hops < view.size() && HandsOn(view.node(from)); ++hops) {
+    for (int hops = 0; hops < view.size() && HandsOn(view, from); ++hops) {
       from = view.fanin(from)[0].node;
     }
     if (from == id) return true;
@@ -54,8 +54,9 @@ bool MakesNextValue(const GraphView& view, int merge, int id) {
 
 std::vector<int> LoopSums(const GraphView& view, const std::vector<GroupState>& groups) {
   std::vector<int> sums;
+  const OpSet merges(view, IsMerge);
   for (int id = 0; id < view.size(); ++id) {
-    if (view.op_def(id) == nullptr || !IsMerge(view.node(id).op())) continue;
+    if (view.op_def(id) == nullptr || !merges.Has(id)) continue;
     const int group = view.first_group(id) + view.outputs(id)[0].group;
     if (groups[group].kind != GroupState::kFollows) continue;
     const InputPort use = OnlyUse(view, id);

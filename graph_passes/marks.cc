@@ -1,8 +1,8 @@
 #include "graph_passes/marks.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -11,12 +11,16 @@
 namespace npu_precision {
 namespace {
 
-constexpr char kKeepDtype[] = "_keep_dtype";
-constexpr char kPreserved[] = "_npu_precision_preserved";
-constexpr char kInserted[] = "_npu_precision_cast";
-constexpr char kDecision[] = "_npu_precision";
+// Strings, lest every look-up makes one.
+const std::string& kKeepDtype = *new std::string("_keep_dtype");
+const std::string& kPreserved = *new std::string("_npu_precision_preserved");
+const std::string& kInserted = *new std::string("_npu_precision_cast");
+const std::string& kDecision = *new std::string("_npu_precision");
 
-const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const char* name) {
+constexpr const char* kColocations[] = {"_class", "_npu_precision_class"};
+constexpr char kPlace[] = "loc:@";
+
+const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const std::string& name) {
   const auto found = node.attr().find(name);
   return found == node.attr().end() ? nullptr : &found->second;
 }
@@ -32,14 +36,25 @@ bool HasPreservedMark(const tensorflow::NodeDef& node) { return Find(node, kPres
 
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
   std::vector<std::string> names;
-  for (const char* attr : {"_class", "_npu_precision_class"}) {
+  for (const char* attr : kColocations) {
     const tensorflow::AttrValue* value = Find(node, attr);
     if (value == nullptr) continue;
     for (const std::string& place : value->list().s()) {
-      names.emplace_back(absl::StripPrefix(place, "loc:@"));
+      names.emplace_back(absl::StripPrefix(place, kPlace));
     }
   }
   return names;
+}
+
+void ColocateWithMoved(const std::unordered_map<std::string, std::string>& moved,
+                       tensorflow::NodeDef* node) {
+  for (const char* attr : kColocations) {
+    if (Find(*node, attr) == nullptr) continue;
+    for (std::string& place : *(*node->mutable_attr())[attr].mutable_list()->mutable_s()) {
+      const auto found = moved.find(std::string(absl::StripPrefix(place, kPlace)));
+      if (found != moved.end()) place = absl::StrCat(kPlace, found->second);
+    }
+  }
 }
 
 void MarkInserted(tensorflow::NodeDef* node) {
@@ -47,12 +62,13 @@ void MarkInserted(tensorflow::NodeDef* node) {
   (*node->mutable_attr())[kInserted].set_b(true);
 }
 
+// Whoever looks through one reads its first input, which a mark on any other op would not promise.
+bool IsOpOfInserted(const std::string& op) {
+  return op == "Cast" || op == "Enter" || op == "Switch" || op == "Identity" || op == "NoOp";
+}
+
 bool IsInserted(const tensorflow::NodeDef& node) {
-  // Whoever looks through one reads its first input, which a mark on any other op would not
-  // promise.
-  const std::string& op = node.op();
-  return (op == "Cast" || op == "Enter" || op == "Switch" || op == "Identity" || op == "NoOp") &&
-         Find(node, kInserted) != nullptr;
+  return IsOpOfInserted(node.op()) && Find(node, kInserted) != nullptr;
 }
 
 bool IsInsertedCast(const tensorflow::NodeDef& node) {
@@ -64,21 +80,10 @@ bool IsTransparent(const tensorflow::NodeDef& node) {
   return node.op() != "Cast" || node.input_size() == 1;
 }
 
-bool IsTransparentCast(const tensorflow::NodeDef& node) {
-  return node.op() == "Cast" && IsTransparent(node);
-}
-
-bool UnmarkFedNodes(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
-                    tensorflow::GraphDef* copy) {
-  const auto is_fed = [&fed](const tensorflow::NodeDef& node) {
-    return IsInserted(node) && fed.count(node.name()) != 0;
-  };
-  if (std::none_of(graph.node().begin(), graph.node().end(), is_fed)) return false;
-  *copy = graph;
-  for (tensorflow::NodeDef& node : *copy->mutable_node()) {
-    if (is_fed(node)) node.mutable_attr()->erase(kInserted);
+void UnmarkInserted(const std::set<std::string>& fed, tensorflow::GraphDef* graph) {
+  for (tensorflow::NodeDef& node : *graph->mutable_node()) {
+    if (fed.count(node.name()) != 0) node.mutable_attr()->erase(kInserted);
   }
-  return true;
 }
 
 void MarkDecision(const DecisionMark& mark, tensorflow::NodeDef* node) {

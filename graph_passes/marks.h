@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tensorflow/core/framework/graph.pb.h"
@@ -21,10 +22,14 @@ bool HasPreservedMark(const tensorflow::NodeDef& node);
 // The nodes that `node` is to be placed with: what its _class says, or the copy of _class that the
 // offline rewrite makes, because TensorFlow erases the attribute there.
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node);
+// Writes new names, by their old ones, there.
+void ColocateWithMoved(const std::unordered_map<std::string, std::string>& moved,
+                       tensorflow::NodeDef* node);
 
 // On Casts that this optimizer inserted, on what carries their results into a loop (Enter, Switch,
 // Identity), and on what several of them wait for (NoOp).
 void MarkInserted(tensorflow::NodeDef* node);
+bool IsOpOfInserted(const std::string& op);
 bool IsInserted(const tensorflow::NodeDef& node);
 bool IsInsertedCast(const tensorflow::NodeDef& node);
 
@@ -32,12 +37,9 @@ bool IsInsertedCast(const tensorflow::NodeDef& node);
 // run decides what the first one did. Not through a Cast that waits for something: who reads past
 // it would not wait.
 bool IsTransparent(const tensorflow::NodeDef& node);
-bool IsTransparentCast(const tensorflow::NodeDef& node);
 
-// Copies `graph` to `copy` without the mark of inserted nodes that the caller feeds, which are not
-// to be looked through. False where there are none.
-bool UnmarkFedNodes(const tensorflow::GraphDef& graph, const std::set<std::string>& fed,
-                    tensorflow::GraphDef* copy);
+// Takes the mark off what the caller feeds, which is not to be looked through.
+void UnmarkInserted(const std::set<std::string>& fed, tensorflow::GraphDef* graph);
 
 // On nodes that it changed: "DECISION LIST REASON BEFORE CAUSE", in the ledger's words. BEFORE is
 // what the type groups were that changed: "T=float32,DstT=float32", "" when none did.

@@ -39,6 +39,9 @@ class OpLists {
   tensorflow::Status OfNode(const std::string& name, const std::vector<std::string>& ops,
                             DeviceKind kind, Listing* listing) const;
 
+  // Whether the list of a node may depend on its name.
+  bool HasNodePatterns() const { return !node_edits_.empty(); }
+
   // Entry of the target's ops-info, or nullptr.
   const OpInfo* Info(const std::string& op, DeviceKind kind) const;
 

@@ -1,5 +1,7 @@
 #include "graph_passes/pipeline.h"
 
+#include <algorithm>
+
 #include "graph_passes/decide_precision.h"
 #include "graph_passes/fold_batch_norms.h"
 #include "graph_passes/fold_constants.h"
@@ -29,27 +31,43 @@ bool SplitsFusedOps(ModeRule rule) {
   return rule != ModeRule::kKeepOrigin && rule != ModeRule::kCube;
 }
 
+bool FeedsInserted(const GraphView& view, const std::set<std::string>& fed) {
+  return std::any_of(fed.begin(), fed.end(), [&view](const std::string& name) {
+    const int id = view.IndexOf(name);
+    return id >= 0 && view.IsInserted(id);
+  });
+}
+
 }  // namespace
 
 Status RunPipeline(const GraphDef& given, const DecideContext& context,
                    const PipelineOptions& options, GraphDef* out, Ledger* ledger) {
+  GraphView before;
+  TF_RETURN_IF_ERROR(GraphView::Build(given, &before));
+
   // First, because every later pass looks through nodes that carry the mark.
   GraphDef unmarked;
-  const GraphDef& source = UnmarkFedNodes(given, context.fed, &unmarked) ? unmarked : given;
-
-  GraphView before;
-  TF_RETURN_IF_ERROR(GraphView::Build(source, &before));
+  const bool unmarks = FeedsInserted(before, context.fed);
+  if (unmarks) {
+    unmarked = given;
+    UnmarkInserted(context.fed, &unmarked);
+    TF_RETURN_IF_ERROR(GraphView::Build(unmarked, &before));
+  }
+  const GraphDef& source = unmarks ? unmarked : given;
+  ConstantValues values;
+  values.Add(source);
 
   // Before deciding, so that what comes of it is decided about as if it had been written so.
   GraphDef without_norms;
   GraphView without_norms_view;
   if (options.fold_batch_norms && LowersForSpeed(context.mode.rule)) {
-    TF_RETURN_IF_ERROR(FoldBatchNorms(before, source, context, &without_norms, &ledger->rewrites));
+    TF_RETURN_IF_ERROR(
+        FoldBatchNorms(before, source, context, &values, &without_norms, &ledger->rewrites));
   }
   const bool norms_folded = !ledger->rewrites.empty();
   if (norms_folded) {
-    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, without_norms));
-    TF_RETURN_IF_ERROR(GraphView::Build(without_norms, &without_norms_view));
+    values.AddOwn(&without_norms);
+    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, without_norms, &without_norms_view));
   }
   const GraphDef& graph = norms_folded ? without_norms : source;
   const GraphView& graph_view = norms_folded ? without_norms_view : before;
@@ -68,24 +86,27 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   const GraphDef& decided = fused ? planned : graph;
   const GraphView& view = fused ? planned_view : graph_view;
 
+  GraphView after;
   if (decisions.ChangesAnything(view)) {
     InsertCasts(decided, view, decisions, context, out);
-    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out));
+    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
   } else {
-    *out = norms_folded ? graph : given;
-  }
-
-  if (options.same_padding && LowersForSpeed(context.mode.rule)) {
-    WriteSamePadding(out, &ledger->rewrites);
+    CopyWithoutValues(norms_folded ? graph : given, out);
+    TF_RETURN_IF_ERROR(GraphView::Build(*out, &after));
   }
 
   // After the casts, because it replaces the Casts that follow constants.
   if (options.fold_constants) {
-    TF_RETURN_IF_ERROR(FoldConstants(context, out));
-    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out));
+    TF_RETURN_IF_ERROR(FoldConstants(context, after, &values, out));
+    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
   }
 
-  TF_RETURN_IF_ERROR(FillLedger(view, decisions, *out, context, options.details, ledger));
+  if (options.same_padding && LowersForSpeed(context.mode.rule)) {
+    WriteSamePadding(values, out, &ledger->rewrites);
+  }
+
+  values.Restore(out);
+  FillLedger(view, decisions, after, context, options.details, ledger);
   if (fused) ledger->warnings.push_back(kFusedBefore);
   for (std::string& warning : UnmatchedWarnings(*context.lists, before, ledger->lowered)) {
     ledger->warnings.push_back(std::move(warning));

@@ -4,7 +4,7 @@
 #include <deque>
 #include <unordered_map>
 
-#include "graph_passes/marks.h"
+#include "graph_passes/op_set.h"
 #include "graph_passes/op_traits.h"
 #include "graph_passes/union_find.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 OutputPort ThroughInserted(const GraphView& view, OutputPort port) {
   // The bound ends the walk on a damaged graph whose Casts form a cycle.
-  for (int hops = 0; hops < view.size() && IsTransparent(view.node(port.node)); ++hops) {
+  for (int hops = 0; hops < view.size() && view.IsTransparent(port.node); ++hops) {
     port = view.fanin(port.node)[0];
   }
   return port;
@@ -111,7 +111,7 @@ class Resolver {
   void Tell(Span<InputPort> consumers, std::vector<int>* casts) {
     for (const InputPort& consumer : consumers) {
       if (view_.op_def(consumer.node) == nullptr) continue;
-      if (IsTransparent(view_.node(consumer.node))) {
+      if (view_.IsTransparent(consumer.node)) {
         casts->push_back(consumer.node);
       } else {
         Hear(consumer.node, consumer.index);
@@ -152,9 +152,10 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
 std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change,
                               const std::vector<Handle>& handles) {
   UnionFind classes(view.num_groups());
+  const OpSet merges(view, IsMerge);
   for (int id = 0; id < view.size(); ++id) {
     JoinPlainAttributes(view, can_change, id, &classes);
-    if (view.op_def(id) != nullptr && IsMerge(view.node(id).op())) JoinLoop(view, id, &classes);
+    if (view.op_def(id) != nullptr && merges.Has(id)) JoinLoop(view, id, &classes);
   }
   for (const Handle& handle : handles) {
     for (int group : handle.groups) classes.Join(handle.groups.front(), group);

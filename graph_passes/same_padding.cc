@@ -43,8 +43,7 @@ const NodeDef* ConstantBehind(const std::unordered_map<std::string, const NodeDe
   return nullptr;
 }
 
-bool IsOneByOne(const NodeDef& kernel) {
-  const AttrValue* value = Find(kernel, "value");
+bool IsOneByOne(const AttrValue* value) {
   if (value == nullptr) return false;
   const tensorflow::TensorShapeProto& shape = value->tensor().tensor_shape();
   return shape.dim_size() == 4 && shape.dim(0).size() == 1 && shape.dim(1).size() == 1;
@@ -52,7 +51,8 @@ bool IsOneByOne(const NodeDef& kernel) {
 
 }  // namespace
 
-void WriteSamePadding(GraphDef* graph, std::vector<LedgerRewrite>* rewrites) {
+void WriteSamePadding(const ConstantValues& values, GraphDef* graph,
+                      std::vector<LedgerRewrite>* rewrites) {
   std::vector<NodeDef*> convolutions;
   for (NodeDef& node : *graph->mutable_node()) {
     if (IsLowValidConvolution(node) && node.input_size() >= 2) convolutions.push_back(&node);
@@ -62,7 +62,7 @@ void WriteSamePadding(GraphDef* graph, std::vector<LedgerRewrite>* rewrites) {
   for (const NodeDef& node : graph->node()) nodes.emplace(node.name(), &node);
   for (NodeDef* convolution : convolutions) {
     const NodeDef* kernel = ConstantBehind(nodes, convolution->input(1));
-    if (kernel == nullptr || !IsOneByOne(*kernel)) continue;
+    if (kernel == nullptr || !IsOneByOne(values.Find(*kernel))) continue;
     (*convolution->mutable_attr())["padding"].set_s("SAME");
     rewrites->push_back({"same_padding", convolution->name(), "VALID", "SAME"});
   }

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "graph_passes/handles.h"
+#include "graph_passes/op_set.h"
 #include "graph_passes/op_traits.h"
 
 namespace npu_precision {
@@ -18,9 +19,11 @@ class Updates {
 
   std::vector<int> Run() {
     std::vector<int> last;
+    const OpSet reads(view_, ReadsVariable), writes(view_, WritesVariable);
+    if (writes.IsEmpty()) return {};
     for (int id = 0; id < view_.size(); ++id) {
-      if (ReadsVariable(view_.node(id).op())) AddRead(id);
-      if (WritesVariable(view_.node(id).op())) AddWrite(id, &last);
+      if (reads.Has(id)) AddRead(id);
+      if (writes.Has(id)) AddWrite(id, &last);
     }
     Groups updates = NeverLoweredAfter(Reached(last));
     for (const auto& variable : variables_) KeepBetween(variable.second, &updates);

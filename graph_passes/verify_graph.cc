@@ -7,6 +7,7 @@
 #include "graph_passes/did_you_mean.h"
 #include "graph_passes/dtype_names.h"
 #include "graph_passes/handles.h"
+#include "graph_passes/op_set.h"
 #include "graph_passes/op_traits.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -28,12 +29,11 @@ const std::string& NodeOf(const GraphView& view, int group) {
 }
 
 Status VerifyEdges(const GraphView& view) {
+  const OpSet merges(view, IsMerge), next_iterations(view, "NextIteration");
   for (int id = 0; id < view.size(); ++id) {
     if (view.op_def(id) == nullptr) continue;
-    const bool is_merge = IsMerge(view.node(id).op());
     for (int k = 0; k < view.fanin(id).size(); ++k) {
-      const std::string& producer = view.node(view.fanin(id)[k].node).op();
-      if (producer == "NextIteration" && !is_merge) {
+      if (next_iterations.Has(view.fanin(id)[k].node) && !merges.Has(id)) {
         return Internal("node ", Quoted(view.node(id).name()), " (", view.node(id).op(),
                         ") stands between a NextIteration and its Merge");
       }
@@ -100,13 +100,12 @@ Status VerifyPreserved(const GraphView& before, const GraphView& after, const st
 }  // namespace
 
 Status VerifyGraph(const GraphView& before, const std::set<std::string>& preserved,
-                   const tensorflow::GraphDef& after) {
-  GraphView view;
-  TF_RETURN_IF_ERROR(GraphView::Build(after, &view));
-  TF_RETURN_IF_ERROR(VerifyEdges(view));
-  TF_RETURN_IF_ERROR(VerifyHandles(before, view));
+                   const tensorflow::GraphDef& after, GraphView* view) {
+  TF_RETURN_IF_ERROR(GraphView::Build(after, view));
+  TF_RETURN_IF_ERROR(VerifyEdges(*view));
+  TF_RETURN_IF_ERROR(VerifyHandles(before, *view));
   for (const std::string& name : preserved) {
-    TF_RETURN_IF_ERROR(VerifyPreserved(before, view, name));
+    TF_RETURN_IF_ERROR(VerifyPreserved(before, *view, name));
   }
   return Status();
 }

@@ -11,9 +11,10 @@ namespace npu_precision {
 
 // Every edge's two dtypes agree; so do the ops on one handle about its elements, where they did in
 // `before`; and every node of `preserved` that `before` has still exists and yields the same
-// dtypes. An Internal error names the first edge, handle or node that is wrong.
+// dtypes. An Internal error names the first edge, handle or node that is wrong. `view` becomes one
+// of `after`.
 tensorflow::Status VerifyGraph(const GraphView& before, const std::set<std::string>& preserved,
-                               const tensorflow::GraphDef& after);
+                               const tensorflow::GraphDef& after, GraphView* view);
 
 }  // namespace npu_precision
 

@@ -25,7 +25,7 @@ from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
 _ERROR_OP = "NpuPrecisionError"
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
-# What the optimizer appends to the name of a node whose name a Cast needs.
+# What the optimizer appends to the name of a node that cannot keep it.
 _RENAMED = "/npu_changed"
 # An op that does nothing, is fetched, and refers to all functions, so that none is unreachable.
 _KEEPER = "npu_precision/keeper"
@@ -241,6 +241,7 @@ def _restored_nodes(
 def _restored_node(
     node: node_def_pb2.NodeDef, original: node_def_pb2.NodeDef | None
 ) -> node_def_pb2.NodeDef:
+    places = list(node.attr[_COLOCATION].list.s) if _COLOCATION in node.attr else []
     for ours in (_COLOCATION, _PRESERVED):
         if ours in node.attr:
             del node.attr[ours]
@@ -258,6 +259,8 @@ def _restored_node(
             node.attr[name].CopyFrom(original.attr[name])
         elif name in node.attr:
             del node.attr[name]
+    if places:
+        node.attr["_class"].list.s[:] = places  # One of them may have another name now.
     # Later TensorFlows infer it for every node of a function.
     has_field = "experimental_type" in node.DESCRIPTOR.fields_by_name
     if has_field and not original.HasField("experimental_type"):

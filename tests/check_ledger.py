@@ -9,7 +9,9 @@ from text_graph import tensor_name
 # What only the optimizer writes.
 MARK = "_npu_precision"
 CAST_MARK = "_npu_precision_cast"
-_RENAMED = re.compile(r"/npu_changed(_\d+)?$")
+# Ends the name of a node that cannot keep its own.
+RENAMED = "/npu_changed"
+_RENAMED = re.compile(rf"{RENAMED}(_\d+)?$")
 _REASONS_WITH_A_CAUSE = {"gray_follows_lowered", "gray_follows_kept", "shares_dtype"}
 
 
@@ -55,13 +57,20 @@ def check_nodes(ledger, before, after):
         assert changed == (entry.decision in ("lowered", "raised")), entry
         assert MARK in now.attr or not changed, f"{entry} is not marked"
         assert (entry.reason in _REASONS_WITH_A_CAUSE) == bool(entry.cause), entry
-        assert not entry.cause or entry.cause in nodes, entry
+        assert not entry.cause or behind_its_name(entry.cause, nodes, originals), entry
 
 
 def behind_its_name(name, nodes, originals):
-    """The node that had a name before a Cast took it."""
+    """The node that had a name before a Cast took it, or because it has state."""
+    if name not in nodes:
+        return nodes[name + RENAMED]
     took_it = CAST_MARK in nodes[name].attr and CAST_MARK not in originals[name].attr
     return nodes[nodes[name].input[0]] if took_it else nodes[name]
+
+
+def control_inputs(node):
+    """Its control inputs, by the names that nodes had before they changed."""
+    return [_RENAMED.sub("", name) for name in node.input if name.startswith("^")]
 
 
 def _dtypes(node):

@@ -115,6 +115,16 @@ def executed_nodes():
 
 
 @pytest.fixture
+def control_flow_v1():
+    """tf.cond and tf.while_loop make Switch and Merge from the beginning."""
+    was_v2 = tf1.control_flow_v2_enabled()
+    tf1.disable_control_flow_v2()
+    yield
+    if was_v2:
+        tf1.enable_control_flow_v2()
+
+
+@pytest.fixture
 def ledgers():
     """The ledgers in a report_dir, in the order of their file names."""
 

@@ -12,7 +12,7 @@ import dataclasses
 import node_dtypes
 import numpy as np
 import tensorflow as tf
-from check_ledger import CAST_MARK, MARK
+from check_ledger import CAST_MARK, MARK, RENAMED, control_inputs
 from function_bodies import body_graphs, is_result
 from loop_carriers import canonical, carried_from, enter_of, node_of
 from strict_zip import strict_zip
@@ -91,7 +91,8 @@ class RewrittenGraph:
         self.counterparts = {}
         self._original_names = {}
         for name in self.originals:
-            node = self.results.get(name)
+            # One that has state was renamed when it changed.
+            node = self.results.get(name) or self.results.get(name + RENAMED)
             # A preserved node that was changed hands its name to a Cast behind it.
             if node is not None and is_inserted_cast(node):
                 node = self.results[node_of(node.input[0])]
@@ -206,10 +207,10 @@ class RewrittenGraph:
             for now, was in strict_zip(dtypes, original_types[attribute]):
                 if now != was and not {now, was} <= set(CHANGING):
                     yield f"{attribute} is {now.name}, was {was.name}"
-        waited_for = {tensor for tensor in original.input if tensor[0] == "^"}
+        waited_for = set(control_inputs(original))
         # Nothing waits for a constant that is gone.
         gone = {tensor for tensor in waited_for if self._is_gone_constant(tensor[1:])}
-        if {tensor for tensor in node.input if tensor[0] == "^"} != waited_for - gone:
+        if set(control_inputs(node)) != waited_for - gone:
             yield "has other control inputs"
         inputs = [canonical(tensor) for tensor in original.input if tensor[0] != "^"]
         if len(inputs) != len(self.edges[name]):

@@ -4,9 +4,12 @@ Offline, the optimizer sees the graph that was built; here it sees what pruning,
 rewriting of arithmetic leave, wherever it is placed among them.
 """
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from check_ledger import RENAMED
 from error_bounds import ErrorBounds
 from error_rules import INF, UNIT
 from random_graphs import random_graph
@@ -106,7 +109,11 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
         lowered = {node.name for node in decided if node.decision == "lowered"}
         lowered_in_all += len(lowered)
         # What was folded is a Const, and a preserved node's name is that of a Cast.
-        ran = {node.name: node for node in nodes if node.op not in ("Const", "Cast")}
+        ran = {
+            re.sub(f"{RENAMED}$", "", node.name): node
+            for node in nodes
+            if node.op not in ("Const", "Cast")
+        }
         for name in lowered & set(ran):
             assert low.as_datatype_enum in dtypes_in(ran[name]), (seed, name)
 

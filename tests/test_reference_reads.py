@@ -9,6 +9,8 @@ import training_runs
 from training_runs import config_for
 
 tf1 = tf.compat.v1
+# A functional If would not take a reference.
+pytestmark = pytest.mark.usefixtures("control_flow_v1")
 
 # Forced, an Identity would be lowered, and so become a copy.
 MODES = [*training_runs.MODES, "force_fp16"]
@@ -31,16 +33,6 @@ HANDED_ON = {
     "checked": lambda value: tf.raw_ops.CheckNumerics(tensor=value, message="not a number"),
     "cond": lambda value: tf1.cond(value[0, 0] >= 0, lambda: value, lambda: -value),
 }
-
-
-@pytest.fixture(autouse=True)
-def _control_flow_of_tf1():
-    """Switch and Merge from the beginning: a functional If would not take a reference."""
-    was_v2 = tf1.control_flow_v2_enabled()
-    tf1.disable_control_flow_v2()
-    yield
-    if was_v2:
-        tf1.enable_control_flow_v2()
 
 
 def zeros_variable():

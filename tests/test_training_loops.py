@@ -20,15 +20,6 @@ tf1 = tf.compat.v1
 STEPS = 20
 
 
-@pytest.fixture
-def _control_flow_v1():
-    was_v2 = tf1.control_flow_v2_enabled()
-    tf1.disable_control_flow_v2()
-    yield
-    if was_v2:
-        tf1.enable_control_flow_v2()
-
-
 def training_loop(use_resource):
     """The loop takes STEPS batches from an iterator; each step minimizes with Adam."""
     features = random_values("features", [STEPS, 8, 4])
@@ -67,7 +58,7 @@ def train(graph, mode):
 
 
 @pytest.mark.parametrize("use_resource", [False, True], ids=["ref", "resource"])
-@pytest.mark.usefixtures("_control_flow_v1")
+@pytest.mark.usefixtures("control_flow_v1")
 def test_variables_change_in_every_iteration(use_resource):
     """A Cast of a variable's value taken once, before the loop, would stop the learning."""
     graph = training_loop(use_resource)
