@@ -22,10 +22,11 @@ const AttrValue* LargeValue(const NodeDef& node) {
   return is_large ? &value->second : nullptr;
 }
 
-// What later TensorFlows say of a node's types besides its attributes.
-void CopyFullType(const NodeDef& from, NodeDef* to) {
-  const auto* field = NodeDef::descriptor()->FindFieldByName("experimental_type");
-  const auto* reflection = NodeDef::GetReflection();
+// A message that later TensorFlows have in it.
+template <typename Message>
+void CopyField(const char* name, const Message& from, Message* to) {
+  const auto* field = Message::descriptor()->FindFieldByName(name);
+  const auto* reflection = Message::GetReflection();
   if (field == nullptr || !reflection->HasField(from, field)) return;
   reflection->MutableMessage(to, field)->CopyFrom(reflection->GetMessage(from, field));
 }
@@ -47,12 +48,18 @@ void CopyWithoutValue(const NodeDef& from, NodeDef* to) {
   if (from.has_experimental_debug_info()) {
     *to->mutable_experimental_debug_info() = from.experimental_debug_info();
   }
-  CopyFullType(from, to);
+  CopyField("experimental_type", from, to);
+}
+
+void CopyAllButNodes(const GraphDef& from, GraphDef* to) {
+  if (from.has_library()) *to->mutable_library() = from.library();
+  if (from.has_versions()) *to->mutable_versions() = from.versions();
+  to->set_version(from.version());
+  CopyField("debug_info", from, to);
 }
 
 void CopyWithoutValues(const GraphDef& from, GraphDef* to) {
-  *to->mutable_library() = from.library();
-  *to->mutable_versions() = from.versions();
+  CopyAllButNodes(from, to);
   to->mutable_node()->Reserve(from.node_size());
   for (const NodeDef& node : from.node()) CopyWithoutValue(node, to->add_node());
 }

@@ -14,6 +14,7 @@ namespace npu_precision {
 
 // Copies all of `from`, but no large value of a constant.
 void CopyWithoutValue(const tensorflow::NodeDef& from, tensorflow::NodeDef* to);
+void CopyAllButNodes(const tensorflow::GraphDef& from, tensorflow::GraphDef* to);
 void CopyWithoutValues(const tensorflow::GraphDef& from, tensorflow::GraphDef* to);
 
 class ConstantValues {

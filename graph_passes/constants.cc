@@ -82,8 +82,7 @@ void Constants::DropGone(tensorflow::GraphDef* graph) const {
 
 std::vector<int> Constants::CopyKept(const tensorflow::GraphDef& graph,
                                      tensorflow::GraphDef* out) const {
-  *out->mutable_library() = graph.library();
-  *out->mutable_versions() = graph.versions();
+  CopyAllButNodes(graph, out);
   std::vector<int> places(view_.size(), -1);
   for (int id = 0; id < view_.size(); ++id) {
     if (gone_.count(id) != 0) continue;

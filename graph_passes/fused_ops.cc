@@ -211,8 +211,7 @@ void ExpandFusedOps(const GraphDef& graph, const std::function<bool(const NodeDe
   std::unordered_set<std::string> names;
   for (const NodeDef& node : graph.node()) names.insert(node.name());
   std::unordered_map<std::string, std::string> first_parts;
-  *expanded->mutable_versions() = graph.versions();
-  *expanded->mutable_library() = graph.library();
+  CopyAllButNodes(graph, expanded);
   expansions->clear();
   std::vector<NodeDef> parts;
   for (const NodeDef& node : graph.node()) {

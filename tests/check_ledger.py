@@ -70,7 +70,13 @@ def behind_its_name(name, nodes, originals):
 
 def control_inputs(node):
     """Its control inputs, by the names that nodes had before they changed."""
-    return [_RENAMED.sub("", name) for name in node.input if name.startswith("^")]
+    return by_former_name(name for name in node.input if name.startswith("^"))
+
+
+def by_former_name(names):
+    """What names nodes, as text or bytes, by the names they had before they changed."""
+    texts = (name.decode() if isinstance(name, bytes) else name for name in names)
+    return [_RENAMED.sub("", text) for text in texts]
 
 
 def _dtypes(node):

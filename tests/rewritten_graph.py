@@ -12,7 +12,7 @@ import dataclasses
 import node_dtypes
 import numpy as np
 import tensorflow as tf
-from check_ledger import CAST_MARK, MARK, RENAMED, control_inputs
+from check_ledger import CAST_MARK, MARK, RENAMED, by_former_name, control_inputs
 from function_bodies import body_graphs, is_result
 from loop_carriers import canonical, carried_from, enter_of, node_of
 from strict_zip import strict_zip
@@ -201,7 +201,12 @@ class RewrittenGraph:
             return
         types, original_types = type_attributes(node), type_attributes(original)
         for attribute in {*node.attr, *original.attr} - {MARK, *types}:
-            if node.attr[attribute] != original.attr[attribute]:
+            now, was = node.attr[attribute], original.attr[attribute]
+            if attribute == "_class":
+                differs = by_former_name(now.list.s) != by_former_name(was.list.s)
+            else:
+                differs = now != was
+            if differs:
                 yield f"attribute {attribute} differs"
         for attribute, dtypes in types.items():
             for now, was in strict_zip(dtypes, original_types[attribute]):

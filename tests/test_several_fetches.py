@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from check_rewrite import TOLERANCE
 from text_graph import random_values, read_graph
+from tf_versions import needs_kernels
 
 import npu_precision
 
@@ -64,7 +65,13 @@ def recurrent():
 
 
 @pytest.mark.usefixtures("control_flow_v1")
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "allow_mix_precision",
+        pytest.param("allow_mix_precision_bf16", marks=needs_kernels("bfloat16", "Tanh")),
+    ],
+)
 @pytest.mark.parametrize("fetches", [("train", "output", "train"), ("output", "train", "output")])
 def test_a_loop_is_trained_and_evaluated_in_one_session(mode, fetches, ledgers, tmp_path):
     assert_agrees(recurrent(), fetches, mode, tmp_path)
