@@ -109,6 +109,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     PipelineOptions options;
     options.fold_batch_norms = parameters_.fold_batch_norms;
     options.same_padding = parameters_.same_padding;
+    options.sink_reshapes = parameters_.sink_reshapes;
     options.fold_constants = parameters_.fold_constants;
     options.details = !parameters_.report_dir.empty();
     std::string report;

@@ -126,13 +126,11 @@ Status ChooseMode(const Values& values, PrecisionMode* mode) {
 }  // namespace
 
 const std::vector<ParameterType>& KnownParameters() {
-  static const auto* parameters =
-      new std::vector<ParameterType>{{"precision_mode", 's'}, {"precision_mode_v2", 's'},
-                                     {"modify_mixlist", 's'}, {"target", 's'},
-                                     {"ops_info_dir", 's'},   {"report_dir", 's'},
-                                     {"strict", 'b'},         {"fold_batch_norms", 'b'},
-                                     {"same_padding", 'b'},   {"fold_constants", 'b'},
-                                     {"quiet", 'b'}};
+  static const auto* parameters = new std::vector<ParameterType>{
+      {"precision_mode", 's'}, {"precision_mode_v2", 's'}, {"modify_mixlist", 's'},
+      {"target", 's'},         {"ops_info_dir", 's'},      {"report_dir", 's'},
+      {"strict", 'b'},         {"fold_batch_norms", 'b'},  {"same_padding", 'b'},
+      {"sink_reshapes", 'b'},  {"fold_constants", 'b'},    {"quiet", 'b'}};
   return *parameters;
 }
 
@@ -152,6 +150,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   const bool on_host = parameters->target == kHostTarget;
   parameters->fold_batch_norms = values.Bool("fold_batch_norms", on_host);
   parameters->same_padding = values.Bool("same_padding", on_host);
+  parameters->sink_reshapes = values.Bool("sink_reshapes", on_host);
   parameters->fold_constants = values.Bool("fold_constants", false);
   parameters->quiet = values.Bool("quiet", false);
   for (const auto& entry : values.strings) parameters->given.push_back(entry);
@@ -167,7 +166,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
         ", which does not use the lists; use one of allow_mix_precision, "
         "allow_mix_precision_fp16, allow_mix_precision_bf16, or leave modify_mixlist out");
   }
-  for (const char* name : {"fold_batch_norms", "same_padding"}) {
+  for (const char* name : {"fold_batch_norms", "same_padding", "sink_reshapes"}) {
     if (values.Bool(name, false) && !LowersForSpeed(parameters->mode.rule)) {
       return InvalidArgument(name, ": got true with precision_mode ", Quoted(parameters->mode.name),
                              ", which changes nothing but dtypes; use a mixed mode or force_fp16, "

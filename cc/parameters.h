@@ -23,6 +23,7 @@ struct Parameters {
   // On for the host: where another target is emulated, so are its graphs.
   bool fold_batch_norms = true;
   bool same_padding = true;
+  bool sink_reshapes = true;
   bool fold_constants = false;
   bool quiet = false;              // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted

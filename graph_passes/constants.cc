@@ -7,6 +7,24 @@
 
 namespace npu_precision {
 
+const tensorflow::TensorShapeProto* ShapeOfConstant(const GraphView& view,
+                                                    const ConstantValues& values,
+                                                    OutputPort tensor) {
+  // The bound ends the walk on a damaged graph whose nodes form a cycle.
+  for (int step = 0; step <= view.size(); ++step) {
+    const tensorflow::NodeDef& node = view.node(tensor.node);
+    if (node.op() == "Const") {
+      const tensorflow::AttrValue* value = values.Find(node);
+      return value == nullptr ? nullptr : &value->tensor().tensor_shape();
+    }
+    if ((node.op() != "Identity" && node.op() != "Cast") || view.fanin(tensor.node).size() == 0) {
+      return nullptr;
+    }
+    tensor = view.fanin(tensor.node)[0];
+  }
+  return nullptr;
+}
+
 Constants::Constants(const DecideContext& context, const GraphView& view, ConstantValues* values)
     : context_(context), view_(view), values_(values), readers_(view.size(), 0) {
   for (int id = 0; id < view_.size(); ++id) {

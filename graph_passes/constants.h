@@ -12,8 +12,14 @@
 #include "graph_passes/graph_view.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/tensor.pb.h"
+#include "tensorflow/core/framework/tensor_shape.pb.h"
 
 namespace npu_precision {
+
+// Of the constant that `tensor` is, or is a copy or a Cast of; nullptr for any other.
+const tensorflow::TensorShapeProto* ShapeOfConstant(const GraphView& view,
+                                                    const ConstantValues& values,
+                                                    OutputPort tensor);
 
 class Constants {
  public:

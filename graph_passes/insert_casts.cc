@@ -23,10 +23,6 @@ using tensorflow::DataType;
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
-bool IsLow(DataType dtype) {
-  return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;
-}
-
 // Type information of later TensorFlows that repeats the dtypes; the runtime infers it anew.
 void ForgetFullType(NodeDef* node) {
   const auto* field = NodeDef::descriptor()->FindFieldByName("experimental_type");
@@ -221,7 +217,7 @@ class Rewriter {
         !Waits(producer, 1)) {
       // Undoing a widening is exact: read what was widened.
       const OutputPort source = view_.fanin(from->node)[0];
-      if (NewDtype(source) == wanted && IsLow(wanted) && dtype == tensorflow::DT_FLOAT) {
+      if (NewDtype(source) == wanted && IsLowType(wanted) && dtype == tensorflow::DT_FLOAT) {
         return InputName(source);
       }
     }

@@ -10,6 +10,7 @@
 #include "graph_passes/mixlist_warnings.h"
 #include "graph_passes/plan_fused_ops.h"
 #include "graph_passes/same_padding.h"
+#include "graph_passes/sink_reshapes.h"
 #include "graph_passes/verify_graph.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -102,7 +103,17 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   }
 
   if (options.same_padding && LowersForSpeed(context.mode.rule)) {
-    WriteSamePadding(values, out, &ledger->rewrites);
+    WriteSamePadding(after, values, out, &ledger->rewrites);
+  }
+
+  // After the casts, because only a MatMul and a bias of one dtype can be fused.
+  if (options.sink_reshapes && LowersForSpeed(context.mode.rule)) {
+    std::vector<LedgerRewrite> sunk;
+    SinkReshapes(after, values, context, out, &sunk);
+    if (!sunk.empty()) {
+      TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
+      ledger->rewrites.insert(ledger->rewrites.end(), sunk.begin(), sunk.end());
+    }
   }
 
   values.Restore(out);

@@ -12,6 +12,7 @@ namespace npu_precision {
 struct PipelineOptions {
   bool fold_batch_norms = false;
   bool same_padding = false;
+  bool sink_reshapes = false;
   bool fold_constants = false;
   bool details = false;  // fill the ledger's nodes and casts, not only its totals
 };

@@ -26,6 +26,10 @@ struct PrecisionMode {
   tensorflow::DataType low_type;
 };
 
+inline bool IsLowType(tensorflow::DataType dtype) {
+  return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;
+}
+
 // Lowers what the lists or the kernels let it, for speed. The others keep every dtype, emulate what
 // another target does, or raise; changing more than dtypes is not theirs.
 inline bool LowersForSpeed(ModeRule rule) {

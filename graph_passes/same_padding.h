@@ -10,15 +10,16 @@
 #include <vector>
 
 #include "graph_passes/constant_values.h"
+#include "graph_passes/graph_view.h"
 #include "graph_passes/ledger.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace npu_precision {
 
-// Of the convolutions of a low type, whose kernels are constants; `values` has those that `graph`
-// lacks.
-void WriteSamePadding(const ConstantValues& values, tensorflow::GraphDef* graph,
-                      std::vector<LedgerRewrite>* rewrites);
+// Of the convolutions of a low type, whose kernels are constants. `view` is of `graph`; `values`
+// has those that it lacks.
+void WriteSamePadding(const GraphView& view, const ConstantValues& values,
+                      tensorflow::GraphDef* graph, std::vector<LedgerRewrite>* rewrites);
 
 }  // namespace npu_precision
 

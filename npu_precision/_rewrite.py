@@ -38,6 +38,8 @@ _NUMBERS = frozenset(
 _COLOCATION = "_npu_precision_class"
 # On nodes of functions that must keep name and dtype, where OptimizeGraph names none.
 _PRESERVED = "_npu_precision_preserved"
+# The option that changes shapes, which _output_shapes repeats.
+_RESHAPES = "sink_reshapes"
 # More elements than TensorFlow shall not allocate for a placeholder nobody feeds.
 _MAX_FAKE_FEED = 1 << 20
 
@@ -95,7 +97,7 @@ def rewrite(
     if options.report_dir is not None:
         _write_new(pathlib.Path(options.report_dir), ledger)
     unchanged = not any(ledger.total(count) for count in ("lowered", "raised", "casts"))
-    return (_copy(graph_def) if unchanged else _restored(result, graph_def)), ledger
+    return (_copy(graph_def) if unchanged else _restored(result, graph_def, ledger)), ledger
 
 
 def _config(options: PrecisionOptions) -> config_pb2.ConfigProto:
@@ -205,16 +207,22 @@ def _write_new(folder: pathlib.Path, ledger: Ledger) -> None:
             number += 1
 
 
-def _restored(result: graph_pb2.GraphDef, original: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
+def _restored(
+    result: graph_pb2.GraphDef, original: graph_pb2.GraphDef, ledger: Ledger
+) -> graph_pb2.GraphDef:
     """The result without what OptimizeGraph, rather than the optimizer, did."""
     graph_def = _copy(original)
     found = (node for node in result.node if node.name != _KEEPER)
-    _replace(graph_def.node, _restored_nodes(found, original.node))
+    _replace(graph_def.node, _restored_nodes(found, original.node, ledger))
+    ledgers = {part.graph: part for part in ledger.functions}
     rewritten = {function.signature.name: function for function in result.library.function}
     for function in graph_def.library.function:
         body = rewritten.get(function.signature.name)
         if body is not None:
-            _replace(function.node_def, _restored_nodes(body.node_def, function.node_def))
+            nodes = _restored_nodes(
+                body.node_def, function.node_def, ledgers.get(function.signature.name)
+            )
+            _replace(function.node_def, nodes)
             for outputs, now in (
                 (function.ret, body.ret),
                 (function.control_ret, body.control_ret),
@@ -231,15 +239,18 @@ def _replace(repeated: Any, values: Iterable[node_def_pb2.NodeDef]) -> None:
 
 
 def _restored_nodes(
-    nodes: Iterable[node_def_pb2.NodeDef], originals: Sequence[node_def_pb2.NodeDef]
+    nodes: Iterable[node_def_pb2.NodeDef],
+    originals: Sequence[node_def_pb2.NodeDef],
+    ledger: Ledger | None,
 ) -> list[node_def_pb2.NodeDef]:
     by_name = {node.name + _RENAMED: node for node in originals}
     by_name.update((node.name, node) for node in originals)
-    return [_restored_node(node, by_name.get(node.name)) for node in nodes]
+    reshaped = ledger is not None and any(entry.by == _RESHAPES for entry in ledger.rewrites)
+    return [_restored_node(node, by_name.get(node.name), reshaped) for node in nodes]
 
 
 def _restored_node(
-    node: node_def_pb2.NodeDef, original: node_def_pb2.NodeDef | None
+    node: node_def_pb2.NodeDef, original: node_def_pb2.NodeDef | None, reshaped: bool
 ) -> node_def_pb2.NodeDef:
     places = list(node.attr[_COLOCATION].list.s) if _COLOCATION in node.attr else []
     for ours in (_COLOCATION, _PRESERVED):
@@ -251,11 +262,13 @@ def _restored_node(
         restored = node_def_pb2.NodeDef()
         restored.CopyFrom(original)
         restored.input[:] = node.input  # It may have waited for a constant that is gone.
+        if places:
+            restored.attr["_class"].list.s[:] = places
         return restored
     if node.op != original.op:
         return node
     for name in ("_class", "_output_shapes"):
-        if name in original.attr:
+        if name in original.attr and not (reshaped and name == "_output_shapes"):
             node.attr[name].CopyFrom(original.attr[name])
         elif name in node.attr:
             del node.attr[name]

@@ -36,6 +36,9 @@ class PrecisionOptions:
             float32; on by default for the target "host".
         same_padding: lowered convolutions of 1x1 say SAME for VALID, which is the same and lets
             TensorFlow fuse a residual sum into them; on by default for the target "host".
+        sink_reshapes: a Reshape between a lowered MatMul and its BiasAdd moves behind both, and
+            behind the activation, which TensorFlow can then fuse into the MatMul; on by default for
+            the target "host".
         fold_constants: constants that only inserted Casts read are stored in the low type. The
             offline conversions set it unless told otherwise.
         quiet: no line per optimized graph in the log; warnings stay. The offline conversions,
@@ -47,7 +50,8 @@ class PrecisionOptions:
         ValueError: a wrong type, or anything the optimizer would fail the run for, with its text.
 
     Source: the parameters of npu_bridge's NpuOptimizer by their names, and target, ops_info_dir,
-    report_dir, strict, fold_batch_norms, same_padding, fold_constants and quiet of our own.
+    report_dir, strict, fold_batch_norms, same_padding, sink_reshapes, fold_constants and quiet of
+    our own.
     """
 
     precision_mode: str | None = None
@@ -59,6 +63,7 @@ class PrecisionOptions:
     strict: bool | None = None
     fold_batch_norms: bool | None = None
     same_padding: bool | None = None
+    sink_reshapes: bool | None = None
     fold_constants: bool | None = None
     quiet: bool | None = None
 

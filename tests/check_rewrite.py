@@ -10,6 +10,7 @@ from check_ledger import (
     CAST_MARK,
     MARK,
     behind_its_name,
+    by_former_name,
     check_nodes,
     check_totals,
     control_inputs,
@@ -76,7 +77,8 @@ def check_rewrite(
     __tracebackhide__ = True
     before = read_graph_with_functions(graph) if isinstance(graph, str) else graph
     fetches = [before.node[-1].name] if fetches is None else list(fetches)
-    dtypes_only = {"fold_batch_norms": False, "same_padding": False, "fold_constants": False}
+    beyond_dtypes = ("fold_batch_norms", "same_padding", "sink_reshapes", "fold_constants")
+    dtypes_only = dict.fromkeys(beyond_dtypes, False)
     options = {"precision_mode": mode, **dtypes_only, **options}
 
     def rewrite(graph_def):
@@ -174,8 +176,12 @@ def _check_only_dtypes_changed(before, after):
         for name in {*old.attr, *new.attr} - {*type_attributes(old), MARK}:
             assert name in new.attr, f"{old.name} lost {name}"
             assert name in old.attr, f"{old.name} got {name}"
-            assert new.attr[name] == old.attr[name], f"{name} of {old.name}"
-        if new != old and list(new.input) == list(old.input):
+            if name == "_class":
+                places = (by_former_name(node.attr[name].list.s) for node in (new, old))
+                assert len({tuple(place) for place in places}) == 1, f"{name} of {old.name}"
+            else:
+                assert new.attr[name] == old.attr[name], f"{name} of {old.name}"
+        if type_attributes(new) != type_attributes(old):
             assert new.attr[MARK].s, f"{old.name} changed without a word"
     assert all(CAST_MARK in nodes[name].attr for name in came)
     assert {nodes[name].op for name in came} <= {"Cast", "Enter", "Switch", "Identity", "NoOp"}

@@ -47,7 +47,9 @@ class RandomGraph:
     def rewrite(self, options, graph_def=None):
         """(GraphDef, Ledger) of this graph, or of one for it, with nothing changed but dtypes."""
         graph_def = self.graph_def if graph_def is None else graph_def
-        options = dataclasses.replace(options, fold_batch_norms=False, same_padding=False)
+        options = dataclasses.replace(
+            options, fold_batch_norms=False, same_padding=False, sink_reshapes=False
+        )
         return npu_precision.rewrite_graph_def(
             graph_def, self.fetches, options, feeds=self.fed_inside
         )

@@ -29,6 +29,7 @@ def every_value(mixlist, tmp_path):
         "strict": True,
         "fold_batch_norms": False,
         "same_padding": False,
+        "sink_reshapes": False,
         "fold_constants": False,
         "quiet": True,
     }
