@@ -24,11 +24,15 @@ import rich.table  # noqa: E402
 from memory import peak  # noqa: E402
 
 SIZES = {"1k": 1_000, "10k": 10_000, "100k": 100_000, "1M": 1_000_000}
-# By name, Grappler's name of what runs. The first finds nothing to do.
-PASSES = {
-    "none": "debug_stripper",
-    "tf amp": "auto_mixed_precision_onednn_bfloat16",
-    "npu": "NpuOptimizer",
+# By name, Grappler's name of what runs, and our options. The first finds nothing to do.
+_NPU, _BEYOND_DTYPES = "NpuOptimizer", ("fold_batch_norms", "same_padding", "sink_reshapes")
+PASSES: dict[str, tuple[str, dict[str, bool]]] = {
+    "none": ("debug_stripper", {}),
+    "tf amp": ("auto_mixed_precision_onednn_bfloat16", {}),
+    # The same task as TensorFlow's; what sessions do; what offline conversions do.
+    "npu, dtypes": (_NPU, dict.fromkeys(_BEYOND_DTYPES, False)),
+    "npu": (_NPU, {}),
+    "npu, offline": (_NPU, {"fold_constants": True}),
 }
 _BLOCK = ("MatMul", "BiasAdd", "Relu", "Exp", "AddV2")
 
@@ -58,7 +62,7 @@ def made_up(nodes: int):
     return graph_def, before
 
 
-def run_pass(graph: str, grappler_name: str, graphs_folder: str) -> None:
+def run_pass(graph: str, pass_name: str, graphs_folder: str) -> None:
     """Runs one pass, and prints bytes: of memory added at the highest, and of the graph."""
     import inference_graphs
     import tensorflow as tf
@@ -75,9 +79,10 @@ def run_pass(graph: str, grappler_name: str, graphs_folder: str) -> None:
         node.device = "/job:localhost/replica:0/task:0/device:CPU:0"
     config = tf.compat.v1.ConfigProto()
     rewrite = config.graph_options.rewrite_options
-    if grappler_name == "NpuOptimizer":
+    grappler_name, fields = PASSES[pass_name]
+    if grappler_name == _NPU:
         options = npu_precision.PrecisionOptions(
-            precision_mode="allow_mix_precision_bf16", quiet=True, strict=True
+            precision_mode="allow_mix_precision_bf16", quiet=True, strict=True, **fields
         )
         rewrite.custom_optimizers.append(options.custom_optimizer())
     rewrite.min_graph_nodes = -1
@@ -91,16 +96,41 @@ def run_pass(graph: str, grappler_name: str, graphs_folder: str) -> None:
     print(peak() - before, size)
 
 
-def measured(graph: str, grappler_name: str, graphs_folder: pathlib.Path) -> tuple[float, int, int]:
+def measured(graph: str, pass_name: str, graphs_folder: pathlib.Path) -> tuple[float, int, int]:
     """(seconds, bytes added at the peak, bytes of the graph), in a process of its own."""
-    command = [sys.executable, __file__, "--run", graph, grappler_name, str(graphs_folder)]
+    command = [sys.executable, __file__, "--run", graph, pass_name, str(graphs_folder)]
     environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="0", TF_CPP_VMODULE="meta_optimizer=1")
     process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    logged = re.findall(rf"{grappler_name}: .*time = ([0-9.]+)ms", process.stderr)
+    logged = re.findall(rf"{PASSES[pass_name][0]}: .*time = ([0-9.]+)ms", process.stderr)
     if process.returncode != 0 or not logged:
-        raise RuntimeError(f"{grappler_name} on {graph}: {process.stderr[-2000:]}")
+        raise RuntimeError(f"{pass_name} on {graph}: {process.stderr[-2000:]}")
     peak_bytes, size = process.stdout.split()[-2:]
     return float(logged[0]) / 1e3, int(peak_bytes), int(size)
+
+
+def _table(found: dict[str, dict[str, dict[str, float]]]) -> rich.table.Table:
+    """Milliseconds, their ratio to TensorFlow's, and memory over the size of the graph."""
+    table = rich.table.Table(
+        title="time of the pass in ms (over TensorFlow's); memory it adds over the graph's size"
+    )
+    for heading in ("graph", "MB"):
+        table.add_column(heading)
+    shown = [name for name in PASSES if name != "none"]
+    for heading in (*shown, *(f"{name}: memory" for name in shown)):
+        table.add_column(heading, justify="right")
+    for name, passes in found.items():
+        none = passes["none"]
+        theirs = passes["tf amp"]["seconds"]
+        times = [
+            f"{1e3 * passes[key]['seconds']:.1f} ({passes[key]['seconds'] / theirs:.2f})"
+            for key in shown
+        ]
+        memory = [
+            f"{(passes[key]['peak_bytes'] - none['peak_bytes']) / none['graph_bytes']:.1f}"
+            for key in shown
+        ]
+        table.add_row(name, f"{none['graph_bytes'] / 1e6:.1f}", *times, *memory)
+    return table
 
 
 def main() -> None:
@@ -121,10 +151,9 @@ def main() -> None:
             if name in inference_graphs.NAMES:
                 inference_graphs.frozen_graph(name, options.out / "graphs")
             found[name] = {}
-            for pass_name, grappler_name in PASSES.items():
+            for pass_name in PASSES:
                 runs = [
-                    measured(name, grappler_name, options.out / "graphs")
-                    for _ in range(options.repeat)
+                    measured(name, pass_name, options.out / "graphs") for _ in range(options.repeat)
                 ]
                 found[name][pass_name] = {
                     "seconds": min(run[0] for run in runs),
@@ -132,29 +161,7 @@ def main() -> None:
                     "graph_bytes": runs[0][2],
                 }
             progress.advance(task)
-    table = rich.table.Table(
-        title="time of the pass, and memory it adds over the size of the graph"
-    )
-    table.add_column("graph")
-    for heading in ("MB", "tf amp s", "npu s", "npu / tf amp", "tf amp memory", "npu memory"):
-        table.add_column(heading, justify="right")
-    for name, passes in found.items():
-        none = passes["none"]
-        seconds = {key: passes[key]["seconds"] for key in ("tf amp", "npu")}
-        memory = {
-            key: (passes[key]["peak_bytes"] - none["peak_bytes"]) / none["graph_bytes"]
-            for key in seconds
-        }
-        table.add_row(
-            name,
-            f"{none['graph_bytes'] / 1e6:.1f}",
-            f"{seconds['tf amp']:.3f}",
-            f"{seconds['npu']:.3f}",
-            f"{seconds['npu'] / seconds['tf amp']:.2f}",
-            f"{memory['tf amp']:.1f}",
-            f"{memory['npu']:.1f}",
-        )
-    rich.print(table)
+    rich.print(_table(found))
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "bench_rewrite.json"
     path.write_text(json.dumps(found, indent=1) + "\n")
