@@ -6,13 +6,20 @@
 #include "graph_passes/marks.h"
 
 namespace npu_precision {
+namespace {
+
+// A frozen variable is an Identity of a constant, and lowered a Cast of that.
+constexpr int kMostCopies = 8;
+
+}  // namespace
 
 const tensorflow::TensorShapeProto* ShapeOfConstant(const GraphView& view,
                                                     const ConstantValues& values,
+                                                    const std::set<std::string>& fed,
                                                     OutputPort tensor) {
-  // The bound ends the walk on a damaged graph whose nodes form a cycle.
-  for (int step = 0; step <= view.size(); ++step) {
+  for (int step = 0; step < kMostCopies; ++step) {
     const tensorflow::NodeDef& node = view.node(tensor.node);
+    if (fed.count(node.name()) != 0) return nullptr;
     if (node.op() == "Const") {
       const tensorflow::AttrValue* value = values.Find(node);
       return value == nullptr ? nullptr : &value->tensor().tensor_shape();

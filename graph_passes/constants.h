@@ -3,6 +3,7 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_CONSTANTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_CONSTANTS_H_
 
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -16,9 +17,11 @@
 
 namespace npu_precision {
 
-// Of the constant that `tensor` is, or is a copy or a Cast of; nullptr for any other.
+// Of the constant that `tensor` is, or is a copy or a Cast of; nullptr for any other, and for what
+// the caller feeds.
 const tensorflow::TensorShapeProto* ShapeOfConstant(const GraphView& view,
                                                     const ConstantValues& values,
+                                                    const std::set<std::string>& fed,
                                                     OutputPort tensor);
 
 class Constants {

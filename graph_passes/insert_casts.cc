@@ -105,7 +105,8 @@ class Rewriter {
     for (int id = 0; id < view_.size(); ++id) {
       if (view_.op_def(id) == nullptr || !view_.op_def(id)->is_stateful()) continue;
       const std::string& name = view_.node(id).name();
-      if (Changes(id) && context_.preserved.count(name) == 0) moved_[name] = Rename(id);
+      if (!Changes(id) || HasNameMark(view_.node(id))) continue;
+      if (context_.preserved.count(name) == 0) moved_[name] = Rename(id);
     }
   }
 

@@ -14,6 +14,7 @@ namespace {
 // Strings, lest every look-up makes one.
 const std::string& kKeepDtype = *new std::string("_keep_dtype");
 const std::string& kPreserved = *new std::string("_npu_precision_preserved");
+const std::string& kNamed = *new std::string("_npu_precision_named");
 const std::string& kInserted = *new std::string("_npu_precision_cast");
 const std::string& kDecision = *new std::string("_npu_precision");
 
@@ -33,6 +34,8 @@ bool HasKeepDtypeMark(const tensorflow::NodeDef& node) {
 }
 
 bool HasPreservedMark(const tensorflow::NodeDef& node) { return Find(node, kPreserved) != nullptr; }
+
+bool HasNameMark(const tensorflow::NodeDef& node) { return Find(node, kNamed) != nullptr; }
 
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
   std::vector<std::string> names;

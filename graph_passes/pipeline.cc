@@ -103,7 +103,7 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   }
 
   if (options.same_padding && LowersForSpeed(context.mode.rule)) {
-    WriteSamePadding(after, values, out, &ledger->rewrites);
+    WriteSamePadding(after, values, context, out, &ledger->rewrites);
   }
 
   // After the casts, because only a MatMul and a bias of one dtype can be fused.

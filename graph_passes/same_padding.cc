@@ -30,13 +30,14 @@ bool IsOneByOne(const tensorflow::TensorShapeProto* kernel) {
 
 }  // namespace
 
-void WriteSamePadding(const GraphView& view, const ConstantValues& values, GraphDef* graph,
+void WriteSamePadding(const GraphView& view, const ConstantValues& values,
+                      const DecideContext& context, GraphDef* graph,
                       std::vector<LedgerRewrite>* rewrites) {
   const OpSet convolutions(view, IsConvolution);
   if (convolutions.IsEmpty()) return;
   for (int id = 0; id < view.size(); ++id) {
     if (!convolutions.Has(id) || !IsLowValid(view, id)) continue;
-    if (!IsOneByOne(ShapeOfConstant(view, values, view.fanin(id)[1]))) continue;
+    if (!IsOneByOne(ShapeOfConstant(view, values, context.fed, view.fanin(id)[1]))) continue;
     (*graph->mutable_node(id)->mutable_attr())["padding"].set_s("SAME");
     rewrites->push_back({"same_padding", view.node(id).name(), "VALID", "SAME"});
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph_passes/constant_values.h"
+#include "graph_passes/decide_context.h"
 #include "graph_passes/graph_view.h"
 #include "graph_passes/ledger.h"
 #include "tensorflow/core/framework/graph.pb.h"
@@ -19,7 +20,8 @@ namespace npu_precision {
 // Of the convolutions of a low type, whose kernels are constants. `view` is of `graph`; `values`
 // has those that it lacks.
 void WriteSamePadding(const GraphView& view, const ConstantValues& values,
-                      tensorflow::GraphDef* graph, std::vector<LedgerRewrite>* rewrites);
+                      const DecideContext& context, tensorflow::GraphDef* graph,
+                      std::vector<LedgerRewrite>* rewrites);
 
 }  // namespace npu_precision
 

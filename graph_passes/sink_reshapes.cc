@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "absl/strings/string_view.h"
 #include "graph_passes/constants.h"
 #include "graph_passes/op_set.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
@@ -66,6 +67,8 @@ class Sinker {
     if (!reshapes_.Has(reshape) || !MayChangeShape(reshape) || view_.fanout(reshape).size() != 1) {
       return;
     }
+    // What waits for it may be what the nodes that it would sink below wait for.
+    if (IsAwaited(reshape)) return;
     const int mat_mul = view_.fanin(reshape)[0].node;
     if (!mat_muls_.Has(mat_mul) || view_.fanout(mat_mul).size() != 1) return;
     if (!AreAlike(mat_mul, reshape) || !AreAlike(mat_mul, bias_add)) return;
@@ -79,6 +82,19 @@ class Sinker {
            context_.preserved.count(node.name()) == 0 && context_.fed.count(node.name()) == 0;
   }
 
+  bool IsAwaited(int id) {
+    if (awaited_.empty()) {
+      awaited_.assign(view_.size(), false);
+      for (int waiting = 0; waiting < view_.size(); ++waiting) {
+        const NodeDef& node = view_.node(waiting);
+        for (int k = view_.fanin(waiting).size(); k < node.input_size(); ++k) {
+          awaited_[view_.IndexOf(absl::string_view(node.input(k)).substr(1))] = true;
+        }
+      }
+    }
+    return awaited_[id];
+  }
+
   bool AreAlike(int a, int b) const {
     return view_.outputs(a)[0].dtype == view_.outputs(b)[0].dtype &&
            view_.node(a).device() == view_.node(b).device();
@@ -86,8 +102,8 @@ class Sinker {
 
   // A graph that runs has a Reshape, then, whose last dimension is this as well.
   bool AreAsWide(int mat_mul, int bias_add) const {
-    const TensorShapeProto* weights = ShapeOfConstant(view_, values_, view_.fanin(mat_mul)[1]);
-    const TensorShapeProto* bias = ShapeOfConstant(view_, values_, view_.fanin(bias_add)[1]);
+    const TensorShapeProto* weights = ShapeOf(view_.fanin(mat_mul)[1]);
+    const TensorShapeProto* bias = ShapeOf(view_.fanin(bias_add)[1]);
     if (weights == nullptr || weights->dim_size() != 2 || bias == nullptr ||
         bias->dim_size() != 1) {
       return false;
@@ -136,14 +152,20 @@ class Sinker {
 
   bool MayFollow(const std::vector<int>& above, int id) const {
     if (!of_elements_.Has(id) || !MayChangeShape(id) || !AreAlike(id, above[0])) return false;
+    // Nobody reads it: whether it came to be above would depend on the order of the nodes.
+    if (view_.fanout(id).size() == 0) return false;
     const Span<OutputPort> inputs = view_.fanin(id);
     return std::all_of(inputs.begin(), inputs.end(), [&](const OutputPort& input) {
       return Contains(above, input.node) || IsNumber(input);
     });
   }
 
+  const TensorShapeProto* ShapeOf(const OutputPort& tensor) const {
+    return ShapeOfConstant(view_, values_, context_.fed, tensor);
+  }
+
   bool IsNumber(const OutputPort& tensor) const {
-    const TensorShapeProto* shape = ShapeOfConstant(view_, values_, tensor);
+    const TensorShapeProto* shape = ShapeOf(tensor);
     return shape != nullptr && !shape->unknown_rank() && shape->dim_size() == 0;
   }
 
@@ -163,6 +185,7 @@ class Sinker {
   const ConstantValues& values_;
   const DecideContext& context_;
   const OpSet mat_muls_, reshapes_, bias_adds_, of_elements_;
+  std::vector<bool> awaited_;  // by node id, whether a control input names it; empty until asked
   GraphDef& graph_;
   std::vector<LedgerRewrite>& sunk_;
 };

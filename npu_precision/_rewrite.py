@@ -25,7 +25,7 @@ from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
 _ERROR_OP = "NpuPrecisionError"
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
-# What the optimizer appends to the name of a node that cannot keep it.
+# What the optimizer appends to the name of a node whose name a Cast needs.
 _RENAMED = "/npu_changed"
 # An op that does nothing, is fetched, and refers to all functions, so that none is unreachable.
 _KEEPER = "npu_precision/keeper"
@@ -38,6 +38,8 @@ _NUMBERS = frozenset(
 _COLOCATION = "_npu_precision_class"
 # On nodes of functions that must keep name and dtype, where OptimizeGraph names none.
 _PRESERVED = "_npu_precision_preserved"
+# On nodes with state, which need no other name once they changed: nobody runs the graph as it was.
+_NAMED = "_npu_precision_named"
 # The option that changes shapes, which _output_shapes repeats.
 _RESHAPES = "sink_reshapes"
 # More elements than TensorFlow shall not allocate for a placeholder nobody feeds.
@@ -96,8 +98,13 @@ def rewrite(
         ledger = _read_ledger(pathlib.Path(folder), graph_id, name, options, replaced)
     if options.report_dir is not None:
         _write_new(pathlib.Path(options.report_dir), ledger)
-    unchanged = not any(ledger.total(count) for count in ("lowered", "raised", "casts"))
-    return (_copy(graph_def) if unchanged else _restored(result, graph_def, ledger)), ledger
+    return (_restored(result, graph_def, ledger) if changes(ledger) else _copy(graph_def)), ledger
+
+
+def changes(ledger: Ledger) -> bool:
+    """Whether anything became of the graph, or of a function in its library."""
+    counts = (ledger.total(count) for count in ("lowered", "raised", "casts"))
+    return any(counts) or any(part.rewrites for part in ledger)
 
 
 def _config(options: PrecisionOptions) -> config_pb2.ConfigProto:
@@ -136,6 +143,9 @@ def _meta_graph(
     for node in _all_nodes(meta_graph.graph_def):
         if "_class" in node.attr:
             node.attr[_COLOCATION].CopyFrom(node.attr["_class"])
+        definition = _tf_compat.op_definition(node.op)
+        if definition is not None and definition.is_stateful:
+            node.attr[_NAMED].b = True
     keeper = meta_graph.graph_def.node.add(name=_KEEPER, op="NoOp")
     for function in graph_def.library.function:
         keeper.attr["_functions"].list.func.add(name=function.signature.name)
@@ -252,8 +262,7 @@ def _restored_nodes(
 def _restored_node(
     node: node_def_pb2.NodeDef, original: node_def_pb2.NodeDef | None, reshaped: bool
 ) -> node_def_pb2.NodeDef:
-    places = list(node.attr[_COLOCATION].list.s) if _COLOCATION in node.attr else []
-    for ours in (_COLOCATION, _PRESERVED):
+    for ours in (_COLOCATION, _PRESERVED, _NAMED):
         if ours in node.attr:
             del node.attr[ours]
     if original is None:
@@ -262,8 +271,6 @@ def _restored_node(
         restored = node_def_pb2.NodeDef()
         restored.CopyFrom(original)
         restored.input[:] = node.input  # It may have waited for a constant that is gone.
-        if places:
-            restored.attr["_class"].list.s[:] = places
         return restored
     if node.op != original.op:
         return node
@@ -272,8 +279,6 @@ def _restored_node(
             node.attr[name].CopyFrom(original.attr[name])
         elif name in node.attr:
             del node.attr[name]
-    if places:
-        node.attr["_class"].list.s[:] = places  # One of them may have another name now.
     # Later TensorFlows infer it for every node of a function.
     has_field = "experimental_type" in node.DESCRIPTOR.fields_by_name
     if has_field and not original.HasField("experimental_type"):

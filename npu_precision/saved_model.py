@@ -12,13 +12,18 @@ from typing import Any
 
 from google.protobuf import message, text_format
 from tensorflow.core.framework import graph_pb2, variable_pb2
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.core.protobuf import control_flow_pb2, meta_graph_pb2, saved_model_pb2
 
 from npu_precision import _errors, _rewrite, _tf_compat
 from npu_precision.ledger import Ledger
 from npu_precision.options import PrecisionOptions, resolve
 
 _BINARY, _TEXT = "saved_model.pb", "saved_model.pbtxt"
+# By collection, the contexts of TF1's control flow in it.
+_CONTEXTS = {
+    "while_context": control_flow_pb2.WhileContextDef,
+    "cond_context": control_flow_pb2.CondContextDef,
+}
 # A hash of the graphs as they were; TensorFlow takes its absence for an older model.
 _FINGERPRINT = "fingerprint.pb"
 
@@ -97,9 +102,10 @@ def _convert(meta_graph: meta_graph_pb2.MetaGraphDef, options: PrecisionOptions)
         "_".join(meta_graph.meta_info_def.tags) or "graph",
         _captured(meta_graph),
     )
-    if graph_def != meta_graph.graph_def:
+    if _rewrite.changes(ledger):
         _set_apart(graph_def)
     meta_graph.graph_def.CopyFrom(graph_def)
+    _forget_folded(meta_graph)
     _complete_op_list(meta_graph)
     return ledger
 
@@ -133,6 +139,34 @@ def _set_apart(graph_def: graph_pb2.GraphDef) -> None:
     for function in graph_def.library.function:
         if "api_implements" in function.attr:
             function.attr["api_implements"].s += suffix
+
+
+def _forget_folded(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
+    """Takes constants that are gone out of the loops and branches that TF1 code was written in.
+
+    The TF1 loader looks up every op that these contexts name.
+    """
+    nodes = {node.name for node in meta_graph.graph_def.node}
+    for name, message_type in _CONTEXTS.items():
+        if name not in meta_graph.collection_def:
+            continue
+        contexts = meta_graph.collection_def[name].bytes_list.value
+        for number, data in enumerate(contexts):
+            context = message_type.FromString(data)
+            _forget_names(context, nodes)
+            contexts[number] = context.SerializeToString(deterministic=True)
+
+
+def _forget_names(context: Any, nodes: set[str]) -> None:
+    values = context.values_def
+    kept = [name for name in values.values if name.partition(":")[0] in nodes]
+    if len(kept) < len(values.values):
+        values.values[:] = kept
+    for inside, outside in list(values.external_values.items()):
+        if outside.partition(":")[0] not in nodes:
+            del values.external_values[inside]
+    for nested in context.nested_contexts:
+        _forget_names(getattr(nested, nested.WhichOneof("ctxt")), nodes)
 
 
 def _captured(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, set[str]]:

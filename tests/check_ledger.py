@@ -9,9 +9,7 @@ from text_graph import tensor_name
 # What only the optimizer writes.
 MARK = "_npu_precision"
 CAST_MARK = "_npu_precision_cast"
-# Ends the name of a node that cannot keep its own.
-RENAMED = "/npu_changed"
-_RENAMED = re.compile(rf"{RENAMED}(_\d+)?$")
+_RENAMED = re.compile(r"/npu_changed(_\d+)?$")
 _REASONS_WITH_A_CAUSE = {"gray_follows_lowered", "gray_follows_kept", "shares_dtype"}
 
 
@@ -57,26 +55,13 @@ def check_nodes(ledger, before, after):
         assert changed == (entry.decision in ("lowered", "raised")), entry
         assert MARK in now.attr or not changed, f"{entry} is not marked"
         assert (entry.reason in _REASONS_WITH_A_CAUSE) == bool(entry.cause), entry
-        assert not entry.cause or behind_its_name(entry.cause, nodes, originals), entry
+        assert not entry.cause or entry.cause in nodes, entry
 
 
 def behind_its_name(name, nodes, originals):
-    """The node that had a name before a Cast took it, or because it has state."""
-    if name not in nodes:
-        return nodes[name + RENAMED]
+    """The node that had a name before a Cast took it."""
     took_it = CAST_MARK in nodes[name].attr and CAST_MARK not in originals[name].attr
     return nodes[nodes[name].input[0]] if took_it else nodes[name]
-
-
-def control_inputs(node):
-    """Its control inputs, by the names that nodes had before they changed."""
-    return by_former_name(name for name in node.input if name.startswith("^"))
-
-
-def by_former_name(names):
-    """What names nodes, as text or bytes, by the names they had before they changed."""
-    texts = (name.decode() if isinstance(name, bytes) else name for name in names)
-    return [_RENAMED.sub("", text) for text in texts]
 
 
 def _dtypes(node):

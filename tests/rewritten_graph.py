@@ -12,7 +12,7 @@ import dataclasses
 import node_dtypes
 import numpy as np
 import tensorflow as tf
-from check_ledger import CAST_MARK, MARK, RENAMED, by_former_name, control_inputs
+from check_ledger import CAST_MARK, MARK
 from function_bodies import body_graphs, is_result
 from loop_carriers import canonical, carried_from, enter_of, node_of
 from strict_zip import strict_zip
@@ -91,8 +91,7 @@ class RewrittenGraph:
         self.counterparts = {}
         self._original_names = {}
         for name in self.originals:
-            # One that has state was renamed when it changed.
-            node = self.results.get(name) or self.results.get(name + RENAMED)
+            node = self.results.get(name)
             # A preserved node that was changed hands its name to a Cast behind it.
             if node is not None and is_inserted_cast(node):
                 node = self.results[node_of(node.input[0])]
@@ -201,21 +200,16 @@ class RewrittenGraph:
             return
         types, original_types = type_attributes(node), type_attributes(original)
         for attribute in {*node.attr, *original.attr} - {MARK, *types}:
-            now, was = node.attr[attribute], original.attr[attribute]
-            if attribute == "_class":
-                differs = by_former_name(now.list.s) != by_former_name(was.list.s)
-            else:
-                differs = now != was
-            if differs:
+            if node.attr[attribute] != original.attr[attribute]:
                 yield f"attribute {attribute} differs"
         for attribute, dtypes in types.items():
             for now, was in strict_zip(dtypes, original_types[attribute]):
                 if now != was and not {now, was} <= set(CHANGING):
                     yield f"{attribute} is {now.name}, was {was.name}"
-        waited_for = set(control_inputs(original))
+        waited_for = {tensor for tensor in original.input if tensor[0] == "^"}
         # Nothing waits for a constant that is gone.
         gone = {tensor for tensor in waited_for if self._is_gone_constant(tensor[1:])}
-        if set(control_inputs(node)) != waited_for - gone:
+        if {tensor for tensor in node.input if tensor[0] == "^"} != waited_for - gone:
             yield "has other control inputs"
         inputs = [canonical(tensor) for tensor in original.input if tensor[0] != "^"]
         if len(inputs) != len(self.edges[name]):

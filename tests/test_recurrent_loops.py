@@ -73,14 +73,13 @@ def test_an_lstm_runs_in_the_low_type_from_the_rows_it_reads_to_the_states_it_wr
         f"""
         inputs = TensorArrayV3[float32](three)
         fill = TensorArrayScatterV3[float32](inputs, steps, x, inputs:1)
-        states/npu_changed = TensorArrayV3[{low}](three)
+        states = TensorArrayV3[{low}](three)
         fill_enter = Enter[float32](fill)
-        states_enter = Enter[resource](states/npu_changed)
         kernel_enter = Enter[float32](kernel)
         bias_enter = Enter[float32](bias)
         cell_enter = Enter[{low}](start/npu_cast_0_{low})
         state_enter = Enter[{low}](start/npu_cast_0_{low})
-        flow_enter = Enter[float32](states/npu_changed:1)
+        flow_enter = Enter[float32](states:1)
         cell = Merge[{low}](cell_enter, cell_next)
         state = Merge[{low}](state_enter, state_next)
         flow = Merge[float32](flow_enter, flow_next)
@@ -103,13 +102,12 @@ def test_an_lstm_runs_in_the_low_type_from_the_rows_it_reads_to_the_states_it_wr
         cell_now = AddV2[{low}](kept, taken)
         squashed = Tanh[{low}](cell_now)
         state_now = Mul[{low}](show, squashed)
-        write/npu_changed = TensorArrayWriteV3[{low}](states_enter, i_switch:1, state_now,
-            flow_switch:1)
+        write = TensorArrayWriteV3[{low}](states_enter, i_switch:1, state_now, flow_switch:1)
         cell_next = NextIteration[{low}](cell_now)
         state_next = NextIteration[{low}](state_now)
-        flow_next = NextIteration[float32](write/npu_changed)
+        flow_next = NextIteration[float32](write)
         flow_exit = Exit[float32](flow_switch)
-        stack/npu_changed = TensorArrayGatherV3[{low}](states/npu_changed, steps, flow_exit)
+        stack = TensorArrayGatherV3[{low}](states, steps, flow_exit)
         end = Softmax[float32](stack/npu_cast_0_float32)
         """,
         mode=mode,

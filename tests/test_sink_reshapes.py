@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from check_rewrite import TOLERANCE, check_rewrite
+from text_graph import read_graph
 from tf_versions import needs_functions_by_default, needs_kernels, needs_onednn
 
 import npu_precision
@@ -111,6 +112,52 @@ def test_it_stays_where_it_cannot_be_seen_to_fit(old, new):
     fetches = ["end", "other"] if "other" in new else ["end"]
     result = check(text.replace(old, new), None, fetches)
     assert not result.ledger.rewrites
+
+
+def test_it_stays_where_something_waits_for_it():
+    """What waits may be what the activation reads: a Reshape behind that would wait for itself."""
+    text = """
+        x = Placeholder(shape=6x4)
+        w = Const(shape=4x8)
+        b = Const(shape=8)
+        shape = Const[int32](value=[2, 3, 8])
+        product = MatMul(x, w)
+        back = Reshape(product, shape)
+        wait = NoOp(^back)
+        number = Const(^wait, value=0.7)
+        biased = BiasAdd(back, b)
+        scaled = Mul(biased, number)
+        end = Softmax(scaled)
+        """
+    assert not check(text, None).ledger.rewrites
+
+
+def test_what_is_fed_is_no_constant():
+    text = DENSE + "scaled = Mul(biased, number)\nend = Softmax(scaled)"
+    after, _ = npu_precision.rewrite_graph_def(
+        read_graph(text), "end", feeds=["number"], precision_mode="allow_mix_precision"
+    )
+    nodes = {node.name: node for node in after.node}
+    assert (nodes["biased"].input[0], nodes["back"].input[0]) == ("product", "biased")
+
+
+def test_what_nobody_reads_holds_it_up_whatever_the_order():
+    text = DENSE + "dead = Neg(biased)\nactive = Relu(biased)\nend = Softmax(active)"
+    assert inputs(check(text, None), "biased", "back") == ["product", "biased"]
+
+
+def test_what_was_lowered_before_is_changed_and_told():
+    lowered, _ = npu_precision.rewrite_graph_def(
+        read_graph(DENSE + "end = Softmax(biased)"),
+        "end",
+        precision_mode="allow_mix_precision",
+        sink_reshapes=False,
+    )
+    after, ledger = npu_precision.rewrite_graph_def(
+        lowered, "end", precision_mode="allow_mix_precision"
+    )
+    assert len(ledger.rewrites) == 1
+    assert after != lowered
 
 
 def test_what_the_caller_fetches_keeps_its_shape():

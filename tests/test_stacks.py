@@ -24,10 +24,10 @@ def test_a_stack_of_lowered_tensors_is_lowered(mode, low):
         """,
         f"""
         white = MatMul[{low}](x/npu_cast_0_{low}, x/npu_cast_0_{low})
-        stack/npu_changed = StackV2[{low}](most)
-        push/npu_changed = StackPushV2[{low}](stack/npu_changed, white)
-        pop/npu_changed = StackPopV2[{low}](stack/npu_changed, ^push/npu_changed)
-        gray = Relu[{low}](pop/npu_changed)
+        stack = StackV2[{low}](most)
+        push = StackPushV2[{low}](stack, white)
+        pop = StackPopV2[{low}](stack, ^push)
+        gray = Relu[{low}](pop)
         end = Softmax[float32](gray/npu_cast_0_float32)
         """,
         mode=mode,
@@ -71,8 +71,8 @@ def test_what_a_push_hands_on_has_the_dtype_of_the_stack():
         """,
         """
         white = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
-        stack/npu_changed = StackV2[float16](most)
-        push/npu_changed = StackPushV2[float16](stack/npu_changed, white)
+        stack = StackV2[float16](most)
+        push = StackPushV2[float16](stack, white)
         end = Softmax[float32](push/npu_cast_0_float32)
         """,
     )
@@ -127,23 +127,20 @@ def test_a_loop_pushes_and_another_one_pops_in_the_low_type():
         two_loops("MatMul(push, push)", "MatMul(pop, back_switch:1)"),
         """
         start = Identity[float32](x)
-        stack/npu_changed = StackV2[float16](most)
-        stack_enter = Enter[resource](stack/npu_changed)
+        stack = StackV2[float16](most)
         enter = Enter[float16](start/npu_cast_0_float16)
         merge = Merge[float16](enter, next)
         switch = Switch[float16](merge, cond)
-        push/npu_changed = StackPushV2[float16](stack_enter, switch:1)
-        turn = MatMul[float16](push/npu_changed, push/npu_changed)
+        push = StackPushV2[float16](stack_enter, switch:1)
+        turn = MatMul[float16](push, push)
         next = NextIteration[float16](turn)
         exit = Exit[float16](switch)
         end = Softmax[float32](exit/npu_cast_0_float32)
-        back_stack = Enter[resource](stack/npu_changed)
-        pop/npu_changed = StackPopV2[float16](back_stack, ^pivot)
-        back_i_next = NextIteration[int32](back_i_add, ^pop/npu_changed)
+        pop = StackPopV2[float16](back_stack, ^pivot)
         back_enter = Enter[float32](end)
         back_merge = Merge[float32](back_enter, back_next)
         back_switch = Switch[float32](back_merge, back_cond)
-        back_turn = MatMul[float16](pop/npu_changed, back_switch/npu_cast_1_float16)
+        back_turn = MatMul[float16](pop, back_switch/npu_cast_1_float16)
         back_next = NextIteration[float32](back_turn/npu_cast_0_float32)
         back_exit = Exit[float32](back_switch)
         """,

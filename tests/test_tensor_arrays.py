@@ -35,13 +35,11 @@ def test_an_array_whose_items_are_lowered_is_lowered(mode, low):
         """,
         f"""
         white = MatMul[{low}](x/npu_cast_0_{low}, x/npu_cast_0_{low})
-        array/npu_changed = TensorArrayV3[{low}](two)
-        write/npu_changed = TensorArrayWriteV3[{low}](array/npu_changed, zero, white,
-            array/npu_changed:1)
-        write_again/npu_changed = TensorArrayWriteV3[{low}](array/npu_changed, one, white,
-            write/npu_changed)
-        read/npu_changed = TensorArrayReadV3[{low}](array/npu_changed, one, write_again/npu_changed)
-        gray = Relu[{low}](read/npu_changed)
+        array = TensorArrayV3[{low}](two)
+        write = TensorArrayWriteV3[{low}](array, zero, white, array:1)
+        write_again = TensorArrayWriteV3[{low}](array, one, white, write)
+        read = TensorArrayReadV3[{low}](array, one, write_again)
+        gray = Relu[{low}](read)
         end = Exp[float32](gray/npu_cast_0_float32)
         """,
         mode=mode,
@@ -92,12 +90,9 @@ def test_unstack_and_stack():
         """,
         """
         white = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
-        array/npu_changed = TensorArrayV3[float16](four)
-        scatter/npu_changed = TensorArrayScatterV3[float16](array/npu_changed, indices, white,
-            array/npu_changed:1)
-        size = TensorArraySizeV3(array/npu_changed, scatter/npu_changed)
-        gather/npu_changed = TensorArrayGatherV3[float16](array/npu_changed, indices,
-            scatter/npu_changed)
+        array = TensorArrayV3[float16](four)
+        scatter = TensorArrayScatterV3[float16](array, indices, white, array:1)
+        gather = TensorArrayGatherV3[float16](array, indices, scatter)
         end = Softmax[float32](gather/npu_cast_0_float32)
         """,
         ["size", "end"],
@@ -118,10 +113,9 @@ def test_split_and_concat():
         """,
         """
         white = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
-        array/npu_changed = TensorArrayV3[float16](two)
-        split/npu_changed = TensorArraySplitV3[float16](array/npu_changed, white, lengths,
-            array/npu_changed:1)
-        concat/npu_changed = TensorArrayConcatV3[float16](array/npu_changed, split/npu_changed)
+        array = TensorArrayV3[float16](two)
+        split = TensorArraySplitV3[float16](array, white, lengths, array:1)
+        concat = TensorArrayConcatV3[float16](array, split)
         end = Softmax[float32](concat/npu_cast_0_float32)
         """,
     )
@@ -163,10 +157,9 @@ def test_two_arrays_decide_apart():
         fill = TensorArrayWriteV3[float32](inputs, zero, x, inputs:1)
         item = TensorArrayReadV3[float32](inputs, zero, fill)
         white = MatMul[float16](item/npu_cast_0_float16, item/npu_cast_0_float16)
-        outputs/npu_changed = TensorArrayV3[float16](one)
-        write/npu_changed = TensorArrayWriteV3[float16](outputs/npu_changed, zero, white,
-            outputs/npu_changed:1)
-        read/npu_changed = TensorArrayReadV3[float16](outputs/npu_changed, zero, write/npu_changed)
+        outputs = TensorArrayV3[float16](one)
+        write = TensorArrayWriteV3[float16](outputs, zero, white, outputs:1)
+        read = TensorArrayReadV3[float16](outputs, zero, write)
         end = Softmax[float32](read/npu_cast_0_float32)
         """,
     )
@@ -191,14 +184,13 @@ def test_the_array_of_gradients_has_the_dtype_of_the_array():
         """,
         """
         white = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
-        array/npu_changed = TensorArrayV3[float16](one)
-        write/npu_changed = TensorArrayWriteV3[float16](array/npu_changed, zero, white,
-            array/npu_changed:1)
-        read/npu_changed = TensorArrayReadV3[float16](array/npu_changed, zero, write/npu_changed)
-        gradient = MatMul[float16](read/npu_changed, x/npu_cast_0_float16)
-        gradients = TensorArrayGradV3(array/npu_changed, write/npu_changed)
-        back/npu_changed = TensorArrayWriteV3[float16](gradients, zero, gradient, gradients:1)
-        out/npu_changed = TensorArrayReadV3[float16](gradients, zero, back/npu_changed)
+        array = TensorArrayV3[float16](one)
+        write = TensorArrayWriteV3[float16](array, zero, white, array:1)
+        read = TensorArrayReadV3[float16](array, zero, write)
+        gradient = MatMul[float16](read, x/npu_cast_0_float16)
+        gradients = TensorArrayGradV3(array, write)
+        back = TensorArrayWriteV3[float16](gradients, zero, gradient, gradients:1)
+        out = TensorArrayReadV3[float16](gradients, zero, back)
         end = Softmax[float32](out/npu_cast_0_float32)
         """,
     )
@@ -254,9 +246,8 @@ def test_an_array_that_a_loop_writes_is_lowered_with_it():
         ).replace("end = Softmax(exit)", "end = Softmax(stack)"),
         """
         start = Identity[float32](x)
-        array/npu_changed = TensorArrayV3[float16](size)
-        array_enter = Enter[resource](array/npu_changed)
-        flow_enter = Enter[float32](array/npu_changed:1)
+        array = TensorArrayV3[float16](size)
+        flow_enter = Enter[float32](array:1)
         flow = Merge[float32](flow_enter, flow_next)
         flow_switch = Switch[float32](flow, cond)
         flow_exit = Exit[float32](flow_switch)
@@ -264,10 +255,9 @@ def test_an_array_that_a_loop_writes_is_lowered_with_it():
         merge = Merge[float16](enter, next)
         switch = Switch[float16](merge, cond)
         turn = MatMul[float16](switch:1, switch:1)
-        write/npu_changed = TensorArrayWriteV3[float16](array_enter, i_switch:1, turn,
-            flow_switch:1)
-        flow_next = NextIteration[float32](write/npu_changed)
-        stack/npu_changed = TensorArrayGatherV3[float16](array/npu_changed, indices, flow_exit)
+        write = TensorArrayWriteV3[float16](array_enter, i_switch:1, turn, flow_switch:1)
+        flow_next = NextIteration[float32](write)
+        stack = TensorArrayGatherV3[float16](array, indices, flow_exit)
         next = NextIteration[float16](turn)
         exit = Exit[float16](switch)
         end = Softmax[float32](stack/npu_cast_0_float32)

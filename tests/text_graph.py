@@ -38,8 +38,6 @@ _LINE = re.compile(
     r"(\((?P<arguments>.*)\))?( @ (?P<device>\S+))?"
 )
 _COMMA = re.compile(r",\s*(?![^\[]*\])")
-# Ends the name of a changed node that has state.
-_RENAMED = "/npu_changed"
 _STANDARD_CAST = re.compile(r"(?P<producer>.*)/npu_cast_(?P<port>\d+)_(?P<dtype>\w+)")
 
 
@@ -231,12 +229,9 @@ def _has_floats(node):
 
 def _is_standard_cast(node, nodes):
     match = _STANDARD_CAST.fullmatch(node.name)
-    if not match or node.op != "Cast":
+    if not match or node.op != "Cast" or match["producer"] not in nodes:
         return False
-    producer = nodes.get(match["producer"]) or nodes.get(match["producer"] + _RENAMED)
-    if producer is None:
-        return False
-    port = int(match["port"])
+    producer, port = nodes[match["producer"]], int(match["port"])
     dtypes = output_dtypes(producer)
     return (
         port < len(dtypes)
@@ -261,9 +256,6 @@ def _in_order_of_computation(nodes, first):
                 visit(producer)
         order[name] = None
 
-    for name in [*first, *nodes]:
-        if name in nodes:
-            visit(name)
-        elif name + _RENAMED in nodes:
-            visit(name + _RENAMED)
+    for name in [*(name for name in first if name in nodes), *nodes]:
+        visit(name)
     return list(order)
