@@ -21,10 +21,10 @@ constexpr size_t kMostBehind = 16;
 
 bool ActsOnEachElement(const std::string& op) {
   static const auto* names = new std::unordered_set<std::string>{
-      "Abs",     "Add",  "AddV2",   "Elu",      "Erf",  "Exp",    "Identity",          "LeakyRelu",
-      "Maximum", "Mul",  "Minimum", "Neg",      "Pow",  "Relu",   "RealDiv",           "Relu6",
-      "Rsqrt",   "Selu", "Sigmoid", "Softplus", "Sqrt", "Square", "SquaredDifference", "Sub",
-      "Tanh"};
+      "Abs",       "Add",     "AddV2", "Elu",     "Erf",      "Erfc", "Exp",    "Identity",
+      "LeakyRelu", "Maximum", "Mul",   "Minimum", "Neg",      "Pow",  "Relu",   "RealDiv",
+      "Relu6",     "Rsqrt",   "Selu",  "Sigmoid", "Softplus", "Sqrt", "Square", "SquaredDifference",
+      "Sub",       "Tanh"};
   return names->count(op) != 0;
 }
 
