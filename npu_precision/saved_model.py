@@ -104,8 +104,8 @@ def _convert(meta_graph: meta_graph_pb2.MetaGraphDef, options: PrecisionOptions)
     )
     if _rewrite.changes(ledger):
         _set_apart(graph_def)
+        _forget(nodes - {node.name for node in graph_def.node}, meta_graph)
     meta_graph.graph_def.CopyFrom(graph_def)
-    _forget_folded(meta_graph)
     _complete_op_list(meta_graph)
     return ledger
 
@@ -141,32 +141,38 @@ def _set_apart(graph_def: graph_pb2.GraphDef) -> None:
             function.attr["api_implements"].s += suffix
 
 
-def _forget_folded(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
-    """Takes constants that are gone out of the loops and branches that TF1 code was written in.
+def _forget(gone: set[str], meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
+    """Takes nodes that are gone out of the loops and branches that TF1 code was written in.
 
     The TF1 loader looks up every op that these contexts name.
     """
-    nodes = {node.name for node in meta_graph.graph_def.node}
     for name, message_type in _CONTEXTS.items():
         if name not in meta_graph.collection_def:
             continue
         contexts = meta_graph.collection_def[name].bytes_list.value
         for number, data in enumerate(contexts):
-            context = message_type.FromString(data)
-            _forget_names(context, nodes)
-            contexts[number] = context.SerializeToString(deterministic=True)
+            try:
+                context = message_type.FromString(data)
+            except message.DecodeError:
+                continue  # TensorFlow will say so to whoever loads it.
+            if _forget_in(context, gone):
+                contexts[number] = context.SerializeToString(deterministic=True)
 
 
-def _forget_names(context: Any, nodes: set[str]) -> None:
+def _forget_in(context: Any, gone: set[str]) -> bool:
+    """Whether any name was taken out."""
     values = context.values_def
-    kept = [name for name in values.values if name.partition(":")[0] in nodes]
-    if len(kept) < len(values.values):
-        values.values[:] = kept
-    for inside, outside in list(values.external_values.items()):
-        if outside.partition(":")[0] not in nodes:
-            del values.external_values[inside]
+    kept = [name for name in values.values if name.partition(":")[0] not in gone]
+    outside = {
+        name for name, source in values.external_values.items() if source.partition(":")[0] in gone
+    }
+    forgets = len(kept) < len(values.values) or bool(outside)
+    values.values[:] = kept
+    for name in outside:
+        del values.external_values[name]
     for nested in context.nested_contexts:
-        _forget_names(getattr(nested, nested.WhichOneof("ctxt")), nodes)
+        forgets |= _forget_in(getattr(nested, nested.WhichOneof("ctxt")), gone)
+    return forgets
 
 
 def _captured(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, set[str]]:
