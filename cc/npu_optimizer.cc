@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "cc/cast_bytes.h"
 #include "cc/error_op.h"
+#include "cc/float16_on_cpu.h"
 #include "cc/kernel_support.h"
 #include "cc/log_once.h"
 #include "cc/parameters.h"
@@ -129,6 +130,10 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
       TF_RETURN_IF_ERROR(WriteReport(parameters_.report_dir, ledger, &report));
     }
     Tell(ledger, report);
+    const bool lowers = ledger.lowered > 0 && context.NewDtype() == tensorflow::DT_HALF;
+    if (lowers && !parameters_.quiet && EmulatesFloat16(*optimized, support)) {
+      InformOnce(Float16Advice());
+    }
     return Status();
   }
 

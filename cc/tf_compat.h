@@ -6,6 +6,7 @@
 
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/core/status.h"
+#include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/public/version.h"
 
 #define NPU_PRECISION_TF_AT_LEAST(major, minor) \
@@ -22,6 +23,26 @@ inline std::string StatusText(const tensorflow::Status& status) {
   return std::string(status.message());
 #else
   return status.error_message();
+#endif
+}
+
+// Whether the processor has instructions for these dtypes that this TensorFlow's kernels use: for
+// bfloat16 oneDNN's, for float16 none before 2.21.
+inline bool CpuComputesInBfloat16() {
+#if NPU_PRECISION_TF_AT_LEAST(2, 15)
+  return tensorflow::port::TestCPUFeature(tensorflow::port::AVX512_BF16) ||
+         tensorflow::port::TestCPUFeature(tensorflow::port::AMX_BF16);
+#else
+  return false;
+#endif
+}
+
+inline bool CpuComputesInFloat16() {
+#if NPU_PRECISION_TF_AT_LEAST(2, 21)
+  return tensorflow::port::TestCPUFeature(tensorflow::port::AVX512_FP16) ||
+         tensorflow::port::TestCPUFeature(tensorflow::port::AMX_FP16);
+#else
+  return false;
 #endif
 }
 

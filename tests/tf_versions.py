@@ -7,6 +7,8 @@ for the ability, not for its version.
 from __future__ import annotations
 
 import inspect
+import pathlib
+import re
 
 import pytest
 import tensorflow as tf
@@ -97,3 +99,10 @@ needs_any_node_name = _needs(
     _tf_compat.tf1 is not tf, "allows fewer characters in the names of nodes"
 )
 needs_3d_batch_norm = _needs(_tf_compat.tf1 is not tf, "has no fused batch norm of five dimensions")
+
+# Which instructions oneDNN's kernels use is known by version alone.
+_VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
+_FLAGS = re.search(r"^flags\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+_CPU = set(_FLAGS.group(1).split()) if _FLAGS else set()
+EMULATES_FLOAT16 = _VERSION < (2, 21) or not _CPU & {"avx512_fp16", "amx_fp16"}
+HAS_FAST_BFLOAT16 = _VERSION >= (2, 15) and bool(_CPU & {"avx512_bf16", "amx_bf16"})
