@@ -66,7 +66,7 @@ def test_casts_for_one_reader_wait_for_one_node_that_waits_as_the_reader_does():
         value = Const(shape=4x4)
         v = VariableV2(shape=4x4)
         assign = Assign(v, value)
-        {lines("update_{n} = AssignAdd(v, x)")}
+        {lines("update_{n} = AssignAdd(v, x, use_locking=True)")}
         {lines("read_{n} = Identity(v)")}
         product = MatMul(x, x)
         sum = AddN(product, {names("read_")}, {names("^update_")})
@@ -86,7 +86,7 @@ def test_casts_of_one_read_wait_for_it_where_it_waits_for_many():
         value = Const(shape=4x4)
         v = VariableV2(shape=4x4)
         assign = Assign(v, value)
-        {lines("update_{n} = AssignAdd(v, x)")}
+        {lines("update_{n} = AssignAdd(v, x, use_locking=True)")}
         read = Identity(v, {names("^update_")})
         first = Identity(x)
         {lines("product_{n} = MatMul(x, read, ^first)")}
