@@ -23,6 +23,9 @@ using tensorflow::errors::InvalidArgument;
 
 constexpr char kIrNamesFile[] = "ascend_ir_names.json";
 
+// For CPUs on which oneDNN computes in bfloat16, in the modes that lower to it.
+constexpr char kOneDnnBfloat16Folder[] = "cpu_onednn_bfloat16";
+
 // "host/cpu/softmax.json": target, device folder or "", in that order.
 struct ConfigPath {
   std::string target, device;
@@ -45,7 +48,8 @@ DeviceKind KindOfFolder(const std::string& device) {
 // and cannot reach a user: the project's tests load them all.
 struct BuiltIns {
   IrNames ir_names;
-  std::map<std::string, OpLists> lists;  // by target
+  std::map<std::string, OpLists> lists;                  // by target
+  std::map<std::string, OpLists> onednn_bfloat16_lists;  // by target, those that have the folder
 
   BuiltIns() {
     for (const EmbeddedFile& file : EmbeddedConfigs()) {
@@ -54,16 +58,23 @@ struct BuiltIns {
       }
     }
     std::map<std::string, std::map<DeviceKind, OpsInfo>> infos;
+    std::map<std::string, OpsInfo> onednn_bfloat16;
     for (const EmbeddedFile& file : EmbeddedConfigs()) {
       const ConfigPath path = Parse(file.path);
       if (path.target.empty()) continue;
-      TF_CHECK_OK(ParseOpsInfo(file.path, std::string(file.text, file.size), ir_names,
-                               &infos[path.target][KindOfFolder(path.device)]));
+      OpsInfo* ops = path.device == kOneDnnBfloat16Folder
+                         ? &onednn_bfloat16[path.target]
+                         : &infos[path.target][KindOfFolder(path.device)];
+      TF_CHECK_OK(ParseOpsInfo(file.path, std::string(file.text, file.size), ir_names, ops));
     }
     for (auto& target : infos) {
       for (auto& device : target.second) {
         lists[target.first].AddOpsInfo(device.first, std::move(device.second), true);
       }
+    }
+    for (auto& target : onednn_bfloat16) {
+      OpLists& with = onednn_bfloat16_lists[target.first] = lists.at(target.first);
+      with.AddOpsInfo(DeviceKind::kCpu, std::move(target.second), true);
     }
   }
 };
@@ -71,6 +82,15 @@ struct BuiltIns {
 const BuiltIns& TheBuiltIns() {
   static const auto* built_ins = new BuiltIns();
   return *built_ins;
+}
+
+const OpLists& BuiltInLists(const std::string& target, tensorflow::DataType low_type) {
+  const BuiltIns& all = TheBuiltIns();
+  if (low_type == tensorflow::DT_BFLOAT16 && OneDnnComputesInBfloat16()) {
+    const auto found = all.onednn_bfloat16_lists.find(target);
+    if (found != all.onednn_bfloat16_lists.end()) return found->second;
+  }
+  return all.lists.at(target);
 }
 
 Status LoadOpsInfoFolder(const std::string& folder, OpLists* lists) {
@@ -105,10 +125,10 @@ Status CheckTarget(const std::string& target) {
 const IrNames& BuiltInIrNames() { return TheBuiltIns().ir_names; }
 
 Status LoadLists(const std::string& target, const std::string& ops_info_dir,
-                 const std::string& modify_mixlist, OpLists* lists,
+                 const std::string& modify_mixlist, tensorflow::DataType low_type, OpLists* lists,
                  std::vector<std::string>* warnings) {
   if (ops_info_dir.empty()) {
-    *lists = TheBuiltIns().lists.at(target);
+    *lists = BuiltInLists(target, low_type);
   } else {
     TF_RETURN_IF_ERROR(LoadOpsInfoFolder(ops_info_dir, lists));
   }

@@ -21,11 +21,11 @@ tensorflow::Status CheckTarget(const std::string& target);
 const IrNames& BuiltInIrNames();
 
 // The lists of `target`, or of `ops_info_dir` where that is not "", then edited by the file
-// `modify_mixlist` where that is not "". `warnings` gets what the edits will surprise their author
-// with.
+// `modify_mixlist` where that is not "". The kernels of `low_type` may put an op on another list.
+// `warnings` gets what the edits will surprise their author with.
 tensorflow::Status LoadLists(const std::string& target, const std::string& ops_info_dir,
-                             const std::string& modify_mixlist, OpLists* lists,
-                             std::vector<std::string>* warnings);
+                             const std::string& modify_mixlist, tensorflow::DataType low_type,
+                             OpLists* lists, std::vector<std::string>* warnings);
 
 }  // namespace npu_precision
 

@@ -8,6 +8,7 @@
 #include "tensorflow/core/lib/core/status.h"
 #include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/public/version.h"
+#include "tensorflow/core/util/util.h"
 
 #define NPU_PRECISION_TF_AT_LEAST(major, minor) \
   (TF_MAJOR_VERSION > (major) || (TF_MAJOR_VERSION == (major) && TF_MINOR_VERSION >= (minor)))
@@ -32,6 +33,15 @@ inline bool CpuComputesInBfloat16() {
 #if NPU_PRECISION_TF_AT_LEAST(2, 15)
   return tensorflow::port::TestCPUFeature(tensorflow::port::AVX512_BF16) ||
          tensorflow::port::TestCPUFeature(tensorflow::port::AMX_BF16);
+#else
+  return false;
+#endif
+}
+
+// Whether oneDNN's kernels, which add in float32, take the place of TensorFlow's in bfloat16.
+inline bool OneDnnComputesInBfloat16() {
+#if NPU_PRECISION_TF_AT_LEAST(2, 15)
+  return CpuComputesInBfloat16() && tensorflow::IsMKLEnabled();
 #else
   return false;
 #endif

@@ -38,13 +38,13 @@ def test_convolution_and_batch_norm(mode, low):
         {IMAGE}
         norm = FusedBatchNormV3(conv, scale, offset, mean, variance, is_training=False)
         relu = Relu(norm)
-        end = Softmax(relu)
+        end = LogSoftmax(relu)
         """,
         f"""
         conv = Conv2D[{low}](x/npu_cast_0_{low}, f/npu_cast_0_{low})
         norm = FusedBatchNormV3[{low},float32](conv, scale, offset, mean, variance)
         relu = Relu[{low}](norm)
-        end = Softmax[float32](relu/npu_cast_0_float32)
+        end = LogSoftmax[float32](relu/npu_cast_0_float32)
         """,
         mode=mode,
     )
@@ -67,7 +67,7 @@ def test_convolution_batch_norm_and_dropout(mode, low):
         mask = Cast[bool,float32](keep)
         scaled = Mul(norm, factor)
         dropout = Mul(scaled, mask)
-        end = Softmax(dropout)
+        end = LogSoftmax(dropout)
         """,
         f"""
         conv = Conv2D[{low}](x/npu_cast_0_{low}, f/npu_cast_0_{low})
@@ -78,7 +78,7 @@ def test_convolution_batch_norm_and_dropout(mode, low):
         mask = Cast[bool,float32](keep)
         scaled = Mul[{low}](norm, factor/npu_cast_0_{low})
         dropout = Mul[{low}](scaled, mask/npu_cast_0_{low})
-        end = Softmax[float32](dropout/npu_cast_0_float32)
+        end = LogSoftmax[float32](dropout/npu_cast_0_float32)
         """,
         mode=mode,
     )
@@ -91,12 +91,12 @@ def test_convolution_and_pooling(pool, mode, low):
         f"""
         {IMAGE}
         pool = {pool}(conv, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding=VALID)
-        end = Softmax(pool)
+        end = LogSoftmax(pool)
         """,
         f"""
         conv = Conv2D[{low}](x/npu_cast_0_{low}, f/npu_cast_0_{low})
         pool = {pool}[{low}](conv)
-        end = Softmax[float32](pool/npu_cast_0_float32)
+        end = LogSoftmax[float32](pool/npu_cast_0_float32)
         """,
         mode=mode,
     )
@@ -112,13 +112,13 @@ def test_depthwise_convolution_and_batch_norm(mode, low):
         conv = DepthwiseConv2dNative(x, f, strides=[1, 1, 1, 1], padding=SAME)
         norm = FusedBatchNormV3(conv, s, s, s, s, is_training=False)
         relu = Relu6(norm)
-        end = Softmax(relu)
+        end = LogSoftmax(relu)
         """,
         f"""
         conv = DepthwiseConv2dNative[{low}](x/npu_cast_0_{low}, f/npu_cast_0_{low})
         norm = FusedBatchNormV3[{low},float32](conv, s, s, s, s)
         relu = Relu6[{low}](norm)
-        end = Softmax[float32](relu/npu_cast_0_float32)
+        end = LogSoftmax[float32](relu/npu_cast_0_float32)
         """,
         mode=mode,
     )
@@ -140,13 +140,13 @@ def test_convolution_in_three_dimensions_and_batch_norm(mode, low):
         {VOLUME}
         norm = FusedBatchNormV3(conv, s, s, s, s, is_training=False, data_format=NDHWC)
         relu = Relu(norm)
-        end = Softmax(relu)
+        end = LogSoftmax(relu)
         """,
         f"""
         conv = Conv3D[{low}](x/npu_cast_0_{low}, f/npu_cast_0_{low})
         norm = FusedBatchNormV3[{low},float32](conv, s, s, s, s)
         relu = Relu[{low}](norm)
-        end = Softmax[float32](relu/npu_cast_0_float32)
+        end = LogSoftmax[float32](relu/npu_cast_0_float32)
         """,
         mode=mode,
     )
@@ -162,7 +162,7 @@ def test_convolution_in_three_dimensions_with_its_gradients(mode, low):
         x_shape = Const[int32](value=[2, 4, 4, 4, 3])
         f_shape = Const[int32](value=[2, 2, 2, 3, 4])
         relu = Relu(conv)
-        end = Softmax(relu)
+        end = LogSoftmax(relu)
         loss = Mul(end, dy)
         back = ReluGrad(loss, relu)
         dx = Conv3DBackpropInputV2(x_shape, f, back, strides=[1, 1, 1, 1, 1], padding=SAME)
@@ -171,7 +171,7 @@ def test_convolution_in_three_dimensions_with_its_gradients(mode, low):
         f"""
         conv = Conv3D[{low}](x/npu_cast_0_{low}, f/npu_cast_0_{low})
         relu = Relu[{low}](conv)
-        end = Softmax[float32](relu/npu_cast_0_float32)
+        end = LogSoftmax[float32](relu/npu_cast_0_float32)
         loss = Mul[float32](end, dy)
         back = ReluGrad[float32](loss, relu/npu_cast_0_float32)
         dx/npu_changed = Conv3DBackpropInputV2[{low}](x_shape, f/npu_cast_0_{low},

@@ -57,7 +57,7 @@ def test_a_batch_norm_becomes_the_bias_of_its_convolution(mode, low):
         {CONVOLUTION}
         {NORM}
         relu = Relu(norm)
-        end = Softmax(relu)
+        end = LogSoftmax(relu)
         """,
         f"""
         norm/npu_folded_weights = Const[float32]()
@@ -65,7 +65,7 @@ def test_a_batch_norm_becomes_the_bias_of_its_convolution(mode, low):
         norm/npu_folded_bias = Const[float32]()
         norm = BiasAdd[{low}](conv, norm/npu_folded_bias/npu_cast_0_{low})
         relu = Relu[{low}](norm)
-        end = Softmax[float32](relu/npu_cast_0_float32)
+        end = LogSoftmax[float32](relu/npu_cast_0_float32)
         """,
         mode=mode,
     )
@@ -85,14 +85,14 @@ def test_a_bias_before_the_batch_norm_is_folded_too():
         b = Const(value=[1.0, 2.0, 3.0, 4.0])
         biased = BiasAdd(conv, b)
         norm = FusedBatchNormV3(biased, scale, offset, mean, variance, is_training=False)
-        end = Softmax(norm)
+        end = LogSoftmax(norm)
         """,
         """
         norm/npu_folded_weights = Const[float32]()
         conv = Conv2D[float16](x/npu_cast_0_float16, norm/npu_folded_weights/npu_cast_0_float16)
         norm/npu_folded_bias = Const[float32]()
         norm = BiasAdd[float16](conv, norm/npu_folded_bias/npu_cast_0_float16)
-        end = Softmax[float32](norm/npu_cast_0_float32)
+        end = LogSoftmax[float32](norm/npu_cast_0_float32)
         """,
     )
     assert folded(result) == {"norm": ("FusedBatchNormV3", "BiasAdd of conv")}
@@ -106,7 +106,7 @@ def test_a_depthwise_convolution_scales_channel_by_multiplier():
         {STATISTICS}
         conv = DepthwiseConv2dNative(x, w, strides=[1, 1, 1, 1], padding=SAME)
         {NORM}
-        end = Softmax(norm)
+        end = LogSoftmax(norm)
         """,
         """
         norm/npu_folded_weights = Const[float32]()
@@ -114,7 +114,7 @@ def test_a_depthwise_convolution_scales_channel_by_multiplier():
             norm/npu_folded_weights/npu_cast_0_float16)
         norm/npu_folded_bias = Const[float32]()
         norm = BiasAdd[float16](conv, norm/npu_folded_bias/npu_cast_0_float16)
-        end = Softmax[float32](norm/npu_cast_0_float32)
+        end = LogSoftmax[float32](norm/npu_cast_0_float32)
         """,
     )
 
@@ -130,14 +130,14 @@ def test_a_convolution_of_three_dimensions():
         conv = Conv3D(x, w, strides=[1, 1, 1, 1, 1], padding=SAME)
         norm = FusedBatchNormV3(conv, scale, offset, mean, variance, is_training=False,
             data_format=NDHWC)
-        end = Softmax(norm)
+        end = LogSoftmax(norm)
         """,
         """
         norm/npu_folded_weights = Const[float32]()
         conv = Conv3D[bfloat16](x/npu_cast_0_bfloat16, norm/npu_folded_weights/npu_cast_0_bfloat16)
         norm/npu_folded_bias = Const[float32]()
         norm = BiasAdd[bfloat16](conv, norm/npu_folded_bias/npu_cast_0_bfloat16)
-        end = Softmax[float32](norm/npu_cast_0_float32)
+        end = LogSoftmax[float32](norm/npu_cast_0_float32)
         """,
         mode="allow_mix_precision_bf16",
     )
@@ -149,7 +149,7 @@ def test_frozen_variables_are_constants_behind_identities():
         {CONVOLUTION}
         read = Identity(mean)
         norm = FusedBatchNormV3(conv, scale, offset, read, variance, is_training=False)
-        end = Softmax(norm)
+        end = LogSoftmax(norm)
         """,
         None,
     )
@@ -182,14 +182,14 @@ def test_what_waits_for_a_batch_norm_and_what_it_waits_for_stay():
         first = NoOp()
         norm = FusedBatchNormV3(conv, scale, offset, mean, variance, ^first, is_training=False)
         after = NoOp(^norm)
-        end = Softmax(norm, ^after)
+        end = LogSoftmax(norm, ^after)
         """,
         """
         norm/npu_folded_weights = Const[float32]()
         conv = Conv2D[float16](x/npu_cast_0_float16, norm/npu_folded_weights/npu_cast_0_float16)
         norm/npu_folded_bias = Const[float32]()
         norm = BiasAdd[float16](conv, norm/npu_folded_bias/npu_cast_0_float16, ^first)
-        end = Softmax[float32](norm/npu_cast_0_float32, ^after)
+        end = LogSoftmax[float32](norm/npu_cast_0_float32, ^after)
         """,
     )
 
@@ -199,14 +199,14 @@ def test_nothing_waits_for_the_constants_that_are_gone():
         f"""
         {CONVOLUTION}
         norm = FusedBatchNormV3(conv, scale, offset, mean, variance, ^mean, is_training=False)
-        end = Softmax(norm, ^w)
+        end = LogSoftmax(norm, ^w)
         """,
         """
         norm/npu_folded_weights = Const[float32]()
         conv = Conv2D[float16](x/npu_cast_0_float16, norm/npu_folded_weights/npu_cast_0_float16)
         norm/npu_folded_bias = Const[float32]()
         norm = BiasAdd[float16](conv, norm/npu_folded_bias/npu_cast_0_float16)
-        end = Softmax[float32](norm/npu_cast_0_float32)
+        end = LogSoftmax[float32](norm/npu_cast_0_float32)
         """,
     )
     assert not {"w", "mean"} & {node.name for node in result.graph.node}

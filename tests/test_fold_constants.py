@@ -29,13 +29,13 @@ def test_a_weight_read_through_casts_alone_is_stored_low(mode, low):
         w = Const(shape=8x8)
         a = MatMul(x, w)
         b = MatMul(a, w)
-        end = Softmax(b)
+        end = LogSoftmax(b)
         """,
         f"""
         w/npu_cast_0_{low} = Const[{low}]()
         a = MatMul[{low}](x/npu_cast_0_{low}, w/npu_cast_0_{low})
         b = MatMul[{low}](a, w/npu_cast_0_{low})
-        end = Softmax[float32](b/npu_cast_0_float32)
+        end = LogSoftmax[float32](b/npu_cast_0_float32)
         """,
         mode=mode,
     )
@@ -70,12 +70,12 @@ def test_the_identity_of_a_frozen_variable_is_looked_through_and_goes():
         w = Const(shape=4x4)
         w/read = Identity(w)
         a = MatMul(x, w/read)
-        end = Softmax(a)
+        end = LogSoftmax(a)
         """,
         """
         w/read/npu_cast_0_float16 = Const[float16]()
         a = MatMul[float16](x/npu_cast_0_float16, w/read/npu_cast_0_float16)
-        end = Softmax[float32](a/npu_cast_0_float32)
+        end = LogSoftmax[float32](a/npu_cast_0_float32)
         """,
     )
     assert {node.name for node in result.graph.node} == {
@@ -117,13 +117,13 @@ def test_nothing_waits_for_a_constant_that_is_gone():
         read = Identity(w)
         a = MatMul(x, read)
         all_read = NoOp(^read)
-        end = Softmax(a, ^all_read)
+        end = LogSoftmax(a, ^all_read)
         """,
         """
         read/npu_cast_0_float16 = Const[float16]()
         a = MatMul[float16](x/npu_cast_0_float16, read/npu_cast_0_float16)
         all_read = NoOp()
-        end = Softmax[float32](a/npu_cast_0_float32, ^all_read)
+        end = LogSoftmax[float32](a/npu_cast_0_float32, ^all_read)
         """,
     )
     assert not {"w", "read"} & {node.name for node in result.graph.node}
@@ -135,13 +135,13 @@ def test_not_even_a_placeholder_waits_for_a_constant_that_is_gone():
         w = Const(shape=4x4)
         x = Placeholder(shape=4x4, ^w)
         a = MatMul(x, w)
-        end = Softmax(a)
+        end = LogSoftmax(a)
         """,
         """
         x = Placeholder[float32]()
         w/npu_cast_0_float16 = Const[float16]()
         a = MatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16)
-        end = Softmax[float32](a/npu_cast_0_float32)
+        end = LogSoftmax[float32](a/npu_cast_0_float32)
         """,
     )
 
@@ -153,14 +153,14 @@ def test_a_constant_that_something_waits_for_and_that_waits_itself_stays():
         first = Exp(x)
         w = Const(shape=4x4, ^first)
         a = MatMul(x, w)
-        end = Softmax(a, ^w)
+        end = LogSoftmax(a, ^w)
         """,
         """
         first = Exp[float32](x)
         w = Const[float32](^first)
         w/npu_cast_0_float16 = Const[float16](^first)
         a = MatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16)
-        end = Softmax[float32](a/npu_cast_0_float32, ^w)
+        end = LogSoftmax[float32](a/npu_cast_0_float32, ^w)
         """,
     )
     assert "w" in {node.name for node in result.graph.node}
@@ -173,13 +173,13 @@ def test_a_constant_waits_for_what_the_original_waited_for():
         first = Exp(x)
         w = Const(shape=4x4, ^first)
         a = MatMul(x, w)
-        end = Softmax(a)
+        end = LogSoftmax(a)
         """,
         """
         first = Exp[float32](x)
         w/npu_cast_0_float16 = Const[float16](^first)
         a = MatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16)
-        end = Softmax[float32](a/npu_cast_0_float32)
+        end = LogSoftmax[float32](a/npu_cast_0_float32)
         """,
     )
 
@@ -192,13 +192,13 @@ def test_an_identity_with_a_control_input_is_not_looked_through():
         w = Const(shape=4x4)
         w/read = Identity(w, ^first)
         a = MatMul(x, w/read)
-        end = Softmax(a)
+        end = LogSoftmax(a)
         """,
         """
         first = Exp[float32](x)
         w/read = Identity[float32](w, ^first)
         a = MatMul[float16](x/npu_cast_0_float16, w/read/npu_cast_0_float16)
-        end = Softmax[float32](a/npu_cast_0_float32)
+        end = LogSoftmax[float32](a/npu_cast_0_float32)
         """,
     )
 
@@ -209,11 +209,11 @@ def test_a_fetched_constant_keeps_name_and_dtype():
         x = Placeholder(shape=4x4)
         w = Const(shape=4x4)
         a = MatMul(x, w)
-        end = Softmax(a)
+        end = LogSoftmax(a)
         """,
         """
         a = MatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16)
-        end = Softmax[float32](a/npu_cast_0_float32)
+        end = LogSoftmax[float32](a/npu_cast_0_float32)
         """,
         ["w", "end"],
     )
@@ -225,7 +225,7 @@ def test_a_constant_that_is_fed_keeps_its_cast():
         x = Placeholder(shape=4x4)
         w = Const(shape=4x4)
         a = MatMul(x, w)
-        end = Softmax(a)
+        end = LogSoftmax(a)
         """
     )
     rewritten, _ = npu_precision.rewrite_graph_def(
@@ -278,7 +278,7 @@ def test_extreme_values_are_rounded_as_a_cast_rounds_them(value, mode, low):
         w = Const(value={value})
         a = MatMul(x, x)
         b = Mul(a, w)
-        end = Softmax(b)
+        end = LogSoftmax(b)
         """
     )
     shape = tf.TensorShape([4, 4]).as_proto()
@@ -294,7 +294,7 @@ def test_a_constant_that_another_node_is_placed_with_stays():
         x = Placeholder(shape=4x4)
         w = Const(shape=4x4)
         a = MatMul(x, w)
-        end = Softmax(a)
+        end = LogSoftmax(a)
         """
     )
     graph.node[3].attr["_class"].list.s.append(b"loc:@w")
@@ -310,7 +310,7 @@ def test_a_constant_whose_value_is_damaged_keeps_its_cast():
         x = Placeholder(shape=4x4)
         w = Const(shape=4x4)
         a = MatMul(x, w)
-        end = Softmax(a)
+        end = LogSoftmax(a)
         """
     )
     graph.node[1].attr["value"].tensor.tensor_content = b"123"

@@ -34,7 +34,7 @@ def test_a_called_function_keeps_its_signature_and_its_caller_its_dtypes(op, mod
         before = MatMul(x, x)
         call = {op}(before, x, f=layer)
         after = MatMul(call, call:1)
-        end = Softmax(after)
+        end = LogSoftmax(after)
         def layer(y, x) -> (relu, product):
             product = MatMul(y, x)
             relu = Relu(product)
@@ -43,7 +43,7 @@ def test_a_called_function_keeps_its_signature_and_its_caller_its_dtypes(op, mod
         before = MatMul[{low}](x/npu_cast_0_{low}, x/npu_cast_0_{low})
         call = {op}[float32,float32,float32,float32](before/npu_cast_0_float32, x)
         after = MatMul[{low}](call/npu_cast_0_{low}, call/npu_cast_1_{low})
-        end = Softmax[float32](after/npu_cast_0_float32)
+        end = LogSoftmax[float32](after/npu_cast_0_float32)
         def layer(y, x) -> (relu/npu_cast_0_float32, product/npu_cast_0_float32):
             product = MatMul[{low}](y/npu_cast_0_{low}, x/npu_cast_0_{low})
             relu = Relu[{low}](product)
@@ -123,35 +123,35 @@ def test_arguments_and_results_in_half_stay_so():
             "force_fp16",
             """
             call = PartitionedCall[float16,float32,float16,float32](h, x)
-            end/npu_changed = Softmax[float16](call/npu_cast_1_float16)
+            end/npu_changed = LogSoftmax[float16](call/npu_cast_1_float16)
             end = Cast[float16,float32](end/npu_changed)
             def layer(h[float16], x) -> (half, black/npu_cast_0_float32):
                 half = MatMul[float16](h, h)
                 product = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
-                black = Softmax[float16](product)
+                black = LogSoftmax[float16](product)
             """,
         ),
         (
             "force_fp32",
             """
             call = PartitionedCall[float16,float32,float16,float32](h, x)
-            end = Softmax[float32](call:1)
+            end = LogSoftmax[float32](call:1)
             def layer(h[float16], x) -> (half/npu_cast_0_float16, black):
                 half = MatMul[float32](h/npu_cast_0_float32, h/npu_cast_0_float32)
                 product = MatMul[float32](x, x)
-                black = Softmax[float32](product)
+                black = LogSoftmax[float32](product)
             """,
         ),
         (
             "cube_fp16in_fp32out",
             """
             call = PartitionedCall[float16,float32,float16,float32](h, x)
-            end = Softmax[float32](call:1)
+            end = LogSoftmax[float32](call:1)
             def layer(h[float16], x) -> (half, black):
                 half = MatMul[float16](h, h)
                 product = MatMul[float32](x/npu_cast_0_float16/npu_cast_0_float32,
                     x/npu_cast_0_float16/npu_cast_0_float32)
-                black = Softmax[float32](product)
+                black = LogSoftmax[float32](product)
             """,
         ),
         ("must_keep_origin_dtype", UNCHANGED),
@@ -164,11 +164,11 @@ def test_no_mode_changes_a_signature(mode, expected):
         h = Placeholder[float16](shape=4x4)
         x = Placeholder(shape=4x4)
         call = PartitionedCall(h, x, f=layer)
-        end = Softmax(call:1)
+        end = LogSoftmax(call:1)
         def layer(h[float16], x) -> (half, black):
             half = MatMul(h, h)
             product = MatMul(x, x)
-            black = Softmax(product)
+            black = LogSoftmax(product)
         """,
         expected,
         ["call", "end"],
@@ -183,7 +183,7 @@ def test_an_entry_about_a_node_reaches_into_bodies(mixlist):
         x = Placeholder(shape=4x4)
         product = MatMul(x, x)
         call = PartitionedCall(product, f=layer)
-        end = Softmax(call)
+        end = LogSoftmax(call)
         def layer(x) -> (second):
             first = MatMul(x, x)
             second = MatMul(first, x)
@@ -191,7 +191,7 @@ def test_an_entry_about_a_node_reaches_into_bodies(mixlist):
         """
         product = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
         call = PartitionedCall[float32,float32](product/npu_cast_0_float32)
-        end = Softmax[float32](call)
+        end = LogSoftmax[float32](call)
         def layer(x) -> (second):
             first = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
             second = MatMul[float32](first/npu_cast_0_float32, x)

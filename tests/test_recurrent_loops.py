@@ -58,7 +58,7 @@ LSTM = f"""
     flow_next = NextIteration(write)
     flow_exit = Exit(flow_switch)
     stack = TensorArrayGatherV3(states, steps, flow_exit)
-    end = Softmax(stack)
+    end = LogSoftmax(stack)
     """
 
 
@@ -108,7 +108,7 @@ def test_an_lstm_runs_in_the_low_type_from_the_rows_it_reads_to_the_states_it_wr
         flow_next = NextIteration[float32](write)
         flow_exit = Exit[float32](flow_switch)
         stack = TensorArrayGatherV3[{low}](states, steps, flow_exit)
-        end = Softmax[float32](stack/npu_cast_0_float32)
+        end = LogSoftmax[float32](stack/npu_cast_0_float32)
         """,
         mode=mode,
     )

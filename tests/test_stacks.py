@@ -20,7 +20,7 @@ def test_a_stack_of_lowered_tensors_is_lowered(mode, low):
         push = StackPushV2(stack, white)
         pop = StackPopV2(stack, ^push)
         gray = Relu(pop)
-        end = Softmax(gray)
+        end = LogSoftmax(gray)
         """,
         f"""
         white = MatMul[{low}](x/npu_cast_0_{low}, x/npu_cast_0_{low})
@@ -28,7 +28,7 @@ def test_a_stack_of_lowered_tensors_is_lowered(mode, low):
         push = StackPushV2[{low}](stack, white)
         pop = StackPopV2[{low}](stack, ^push)
         gray = Relu[{low}](pop)
-        end = Softmax[float32](gray/npu_cast_0_float32)
+        end = LogSoftmax[float32](gray/npu_cast_0_float32)
         """,
         mode=mode,
     )
@@ -67,13 +67,13 @@ def test_what_a_push_hands_on_has_the_dtype_of_the_stack():
         white = MatMul(x, x)
         stack = StackV2(most)
         push = StackPushV2(stack, white)
-        end = Softmax(push)
+        end = LogSoftmax(push)
         """,
         """
         white = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
         stack = StackV2[float16](most)
         push = StackPushV2[float16](stack, white)
-        end = Softmax[float32](push/npu_cast_0_float32)
+        end = LogSoftmax[float32](push/npu_cast_0_float32)
         """,
     )
 

@@ -1,0 +1,53 @@
+"""An op may be on another list where oneDNN computes bfloat16: its kernel, not TensorFlow's."""
+
+from __future__ import annotations
+
+from tf_versions import HAS_FAST_BFLOAT16
+
+SCRIPT = """
+import sys
+
+import numpy as np
+
+import npu_precision
+from npu_precision.npu_init import tf
+
+with tf.Graph().as_default() as graph:
+    x = tf.placeholder(tf.float32, [4, 8, 8], name="x")
+    scores = tf.matmul(x, x, transpose_b=True, name="scores")
+    tf.matmul(tf.nn.softmax(scores, name="softmax"), x, name="attention")
+rewritten, ledger = npu_precision.rewrite_graph_def(
+    graph.as_graph_def(), ["attention"], precision_mode=sys.argv[1]
+)
+decided = {node.name: node for node in ledger.nodes}
+print(decided["softmax"].list, decided["softmax"].decision, decided["softmax"].listed_by)
+value = np.random.RandomState(0).uniform(-1, 1, [4, 8, 8])
+values = []
+for graph_def in graph.as_graph_def(), rewritten:
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(graph_def, name="")
+        values.append(session.run("attention:0", {"x:0": value}))
+print(np.abs(values[0] - values[1]).max() / np.abs(values[0]).max())
+"""
+BLACK, GRAY = "black kept built-in", "gray lowered built-in"
+
+
+def softmax(run_python, mode, **environment):
+    """Where softmax between two products is listed; checks the values, too."""
+    listing, error = run_python(SCRIPT, mode, **environment).stdout.splitlines()
+    assert float(error) <= {"allow_mix_precision": 1e-2, "allow_mix_precision_bf16": 5e-2}[mode]
+    return listing
+
+
+def test_softmax_is_gray_where_onednn_computes_it_in_bfloat16(run_python):
+    want = GRAY if HAS_FAST_BFLOAT16 else BLACK
+    assert softmax(run_python, "allow_mix_precision_bf16") == want
+
+
+def test_softmax_is_black_in_bfloat16_without_onednn(run_python):
+    environment = {"TF_ENABLE_ONEDNN_OPTS": "0"}
+    assert softmax(run_python, "allow_mix_precision_bf16", **environment) == BLACK
+
+
+def test_softmax_is_black_in_float16(run_python):
+    assert softmax(run_python, "allow_mix_precision") == BLACK
