@@ -43,6 +43,7 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
   context.mode = parameters.mode;
   context.lists = &lists;
   context.support = &support;
+  context.follow_consumers = parameters.target == kHostTarget && parameters.ops_info_dir.empty();
   for (const std::string& name : item.NodesToPreserve()) context.preserved.insert(name);
   for (const tensorflow::NodeDef& node : item.graph.node()) {
     if (HasPreservedMark(node)) context.preserved.insert(node.name());

@@ -15,6 +15,9 @@ struct DecideContext {
   PrecisionMode mode;
   const OpLists* lists;
   const DtypeSupport* support;
+  // Whether gray that moves values and hears no vote follows what reads it, where that saves Casts;
+  // on the target that is emulated it would not.
+  bool follow_consumers = false;
   std::set<std::string> preserved;  // nodes that must yield their dtype under their name
   std::set<std::string> fed;        // nodes whose outputs the caller replaces
 

@@ -6,6 +6,7 @@
 #include "graph_passes/classify_nodes.h"
 #include "graph_passes/dtype_names.h"
 #include "graph_passes/explain_gray.h"
+#include "graph_passes/follow_consumers.h"
 #include "graph_passes/fused_ops.h"
 #include "graph_passes/loop_sums.h"
 #include "graph_passes/marks.h"
@@ -66,6 +67,7 @@ class Decider {
     }
     AgreeInClasses();
     ResolveGray(view_, leader_, context_.NewDtype(), &groups_);
+    if (context_.mode.rule == ModeRule::kMix && context_.follow_consumers) Follow();
     const GrayExplainer explain(view_, context_, classes_, leader_, groups_, decisions_);
     for (int id = 0; id < view_.size(); ++id) Conclude(id, explain);
     if (context_.mode.rule == ModeRule::kCube) RoundInputs();
@@ -156,6 +158,15 @@ class Decider {
       if (groups_[group].kind != GroupState::kFollows) continue;
       groups_[group] = {GroupState::kDecided, Vote::kKept};
       decisions_.nodes[view_.node_of_group(group)].reason = reason;
+    }
+  }
+
+  void Follow() {
+    for (const FollowsConsumer& follows : FollowConsumers(view_, context_, leader_, groups_)) {
+      groups_[follows.group].vote = Vote::kLowered;
+      Decision& decision = decisions_.nodes[view_.node_of_group(follows.group)];
+      decision.reason = Reason::kGrayFollowsConsumers;
+      decision.cause = follows.consumer;
     }
   }
 

@@ -15,6 +15,7 @@ constexpr ReasonWord kReasons[] = {
     {Reason::kUnlisted, "unlisted"},
     {Reason::kGrayFollowsLowered, "gray_follows_lowered"},
     {Reason::kGrayFollowsKept, "gray_follows_kept"},
+    {Reason::kGrayFollowsConsumers, "gray_follows_consumers"},
     {Reason::kGrayNoVotes, "gray_no_votes"},
     {Reason::kNeutralSource, "neutral_source"},
     {Reason::kNeverChanged, "never_changed"},

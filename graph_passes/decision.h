@@ -26,6 +26,7 @@ enum class Reason : unsigned char {
   kUnlisted,
   kGrayFollowsLowered,
   kGrayFollowsKept,
+  kGrayFollowsConsumers,
   kGrayNoVotes,
   kNeutralSource,
   kNeverChanged,

@@ -10,7 +10,12 @@ from text_graph import tensor_name
 MARK = "_npu_precision"
 CAST_MARK = "_npu_precision_cast"
 _RENAMED = re.compile(r"/npu_changed(_\d+)?$")
-_REASONS_WITH_A_CAUSE = {"gray_follows_lowered", "gray_follows_kept", "shares_dtype"}
+_REASONS_WITH_A_CAUSE = {
+    "gray_follows_lowered",
+    "gray_follows_kept",
+    "gray_follows_consumers",
+    "shares_dtype",
+}
 
 
 def check_totals(ledger, after):

@@ -63,7 +63,7 @@ def run_both(graph):
 
 
 # How often a product runs, and how often Casts, by the op whose result they cast. An argument is
-# what was fed: x and w are cast once, however often a loop reads them.
+# what was fed: x and w are cast once, however often a loop reads them or slices of them.
 FORWARD = {
     "loop": (5, {"_Arg": 2, "Exit": 1}),
     "cond": (1, {"Switch": 2, "Tanh": 1}),
@@ -71,10 +71,10 @@ FORWARD = {
     "loop_in_loop": (15, {"_Arg": 1, "Switch": 15, "Tanh": 15}),
     "cond_in_loop": (2, {"_Arg": 1, "Switch": 2, "MatMul": 2}),
     "loop_in_cond": (5, {"Switch": 2, "Exit": 1}),
-    "tensor_array_loop": (4, {"_Arg": 1, "read": 4, "Squeeze": 1}),
-    "scan": (3, {"_Arg": 1, "read": 4, "stack": 1}),
+    "tensor_array_loop": (4, {"_Arg": 2, "Squeeze": 1}),
+    "scan": (3, {"_Arg": 2, "stack": 1}),
     "read_back": (4, {"_Arg": 2, "read": 1}),
-    "lstm": (4, {"Tile": 1, "read": 4, "Squeeze": 1}),
+    "lstm": (4, {"_Arg": 2, "Squeeze": 1}),
 }
 # What reading from a TensorArray is in each form.
 OPS = {

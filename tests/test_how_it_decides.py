@@ -41,6 +41,16 @@ PICTURES = {
         """,
         ["end"],
     ),
+    "consumers": (
+        """
+        x = Placeholder(shape=4x4)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        product = MatMul(turned, x)
+        hidden = Relu(product)
+        """,
+        ["hidden"],
+    ),
     "loop": (
         f"""
         x = Placeholder(shape=4x4)

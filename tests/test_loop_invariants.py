@@ -1,4 +1,7 @@
-"""What is the same in every iteration of a loop is cast once, outside of it."""
+"""What is the same in every iteration of a loop is cast once, outside of it.
+
+Here something reads it in float32, too: where nothing does, see test_follow_consumers.py.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +35,21 @@ def test_a_weight_is_cast_before_it_enters_the_loop():
             """
             w_enter = Enter(w, frame_name=loop, is_constant=True)
             product = MatMul(switch:1, w_enter)
-            turn = Softmax(product)
+            black = Exp(w_enter)
+            sum = AddV2(product, black)
+            turn = Softmax(sum)
             """
         ),
         """
         enter = Enter[float32](x)
         merge = Merge[float32](enter, next)
         switch = Switch[float32](merge, cond)
-        w_enter = Enter[float32](w)  # nothing reads it: TensorFlow prunes it
+        w_enter = Enter[float32](w)
         w_enter/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
         product = MatMul[float16](switch/npu_cast_1_float16, w_enter/npu_cast_0_float16)
-        turn = Softmax[float32](product/npu_cast_0_float32)
+        black = Exp[float32](w_enter)
+        sum = AddV2[float32](product/npu_cast_0_float32, black)
+        turn = Softmax[float32](sum)
         next = NextIteration[float32](turn)
         exit = Exit[float32](switch)
         """,
@@ -66,7 +73,9 @@ def test_a_variable_that_the_body_passes_on_is_cast_outside():
             w_body = Identity(w_switch:1)
             w_next = NextIteration(w_body)
             product = MatMul(switch:1, w_body)
-            turn = Softmax(product)
+            black = Exp(w_body)
+            sum = AddV2(product, black)
+            turn = Softmax(sum)
             """
         ),
         """
@@ -81,7 +90,9 @@ def test_a_variable_that_the_body_passes_on_is_cast_outside():
         w_enter/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
         w_body/npu_cast_0_float16 = Identity[float16](w_enter/npu_cast_0_float16, ^w_body)
         product = MatMul[float16](switch/npu_cast_1_float16, w_body/npu_cast_0_float16)
-        turn = Softmax[float32](product/npu_cast_0_float32)
+        black = Exp[float32](w_body)
+        sum = AddV2[float32](product/npu_cast_0_float32, black)
+        turn = Softmax[float32](sum)
         next = NextIteration[float32](turn)
         exit = Exit[float32](switch)
         """,
@@ -97,6 +108,8 @@ def test_without_identity_a_switch_tells_when_the_loop_is_over():
             w_merge = Merge(w_enter, w_next)
             w_switch = Switch(w_merge, cond)
             w_next = NextIteration(w_switch:1)
+            w_exit = Exit(w_switch)
+            black = Exp(w_exit)
             turn = MatMul(w_switch:1, w_switch:1)
             """
         ),
@@ -108,6 +121,8 @@ def test_without_identity_a_switch_tells_when_the_loop_is_over():
         w_merge = Merge[float32](w_enter, w_next)
         w_switch = Switch[float32](w_merge, cond)
         w_next = NextIteration[float32](w_switch:1)
+        w_exit = Exit[float32](w_switch)
+        black = Exp[float32](w_exit)
         w_enter/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
         w_switch/npu_cast_1_float16 = Switch[float16](w_enter/npu_cast_0_float16, cond, ^w_switch)
         turn = MatMul[float16](w_switch/npu_cast_1_float16:1, w_switch/npu_cast_1_float16:1)
@@ -197,7 +212,9 @@ def test_a_weight_of_an_inner_loop_is_cast_outside_of_both():
             x_merge = Merge(x_inner, x_next)
             x_switch = Switch(x_merge, j_cond)
             product = MatMul(x_switch:1, w_inner)
-            x_turn = Softmax(product)
+            black = Exp(w_inner)
+            sum = AddV2(product, black)
+            x_turn = Softmax(sum)
             x_next = NextIteration(x_turn)
             turn = Exit(x_switch)
             """
@@ -214,7 +231,9 @@ def test_a_weight_of_an_inner_loop_is_cast_outside_of_both():
         w_enter/npu_cast_0_float16 = Enter[float16](w/npu_cast_0_float16)
         w_inner/npu_cast_0_float16 = Enter[float16](w_enter/npu_cast_0_float16)
         product = MatMul[float16](x_switch/npu_cast_1_float16, w_inner/npu_cast_0_float16)
-        x_turn = Softmax[float32](product/npu_cast_0_float32)
+        black = Exp[float32](w_inner)
+        sum = AddV2[float32](product/npu_cast_0_float32, black)
+        x_turn = Softmax[float32](sum)
         x_next = NextIteration[float32](x_turn)
         turn = Exit[float32](x_switch)
         next = NextIteration[float32](turn)

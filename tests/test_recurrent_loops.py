@@ -66,17 +66,17 @@ LSTM = f"""
     ("mode", "low"), [("allow_mix_precision", "float16"), ("allow_mix_precision_bf16", "bfloat16")]
 )
 def test_an_lstm_runs_in_the_low_type_from_the_rows_it_reads_to_the_states_it_writes(mode, low):
+    """Nothing is cast in an iteration: rows, kernel and bias are before, the states afterwards."""
     need_kernels(low, "Sigmoid", "Tanh")
-    """In an iteration only the row is cast: kernel and bias are before, the states afterwards."""
     check_rewrite(
         LSTM,
         f"""
-        inputs = TensorArrayV3[float32](three)
-        fill = TensorArrayScatterV3[float32](inputs, steps, x, inputs:1)
+        inputs = TensorArrayV3[{low}](three)
+        fill = TensorArrayScatterV3[{low}](inputs, steps, x/npu_cast_0_{low}, inputs:1)
         states = TensorArrayV3[{low}](three)
         fill_enter = Enter[float32](fill)
-        kernel_enter = Enter[float32](kernel)
-        bias_enter = Enter[float32](bias)
+        kernel_enter = Enter[{low}](kernel/npu_cast_0_{low})
+        bias_enter = Enter[{low}](bias/npu_cast_0_{low})
         cell_enter = Enter[{low}](start/npu_cast_0_{low})
         state_enter = Enter[{low}](start/npu_cast_0_{low})
         flow_enter = Enter[float32](states:1)
@@ -86,12 +86,10 @@ def test_an_lstm_runs_in_the_low_type_from_the_rows_it_reads_to_the_states_it_wr
         cell_switch = Switch[{low}](cell, cond)
         state_switch = Switch[{low}](state, cond)
         flow_switch = Switch[float32](flow, cond)
-        row = TensorArrayReadV3[float32](inputs_enter, i_switch:1, fill_enter)
-        joined = ConcatV2[{low}](row/npu_cast_0_{low}, state_switch:1, axis_enter)
-        kernel_enter/npu_cast_0_{low} = Enter[{low}](kernel/npu_cast_0_{low})
-        product = MatMul[{low}](joined, kernel_enter/npu_cast_0_{low})
-        bias_enter/npu_cast_0_{low} = Enter[{low}](bias/npu_cast_0_{low})
-        sums = BiasAdd[{low}](product, bias_enter/npu_cast_0_{low})
+        row = TensorArrayReadV3[{low}](inputs_enter, i_switch:1, fill_enter)
+        joined = ConcatV2[{low}](row, state_switch:1, axis_enter)
+        product = MatMul[{low}](joined, kernel_enter)
+        sums = BiasAdd[{low}](product, bias_enter)
         gates = Split[{low}](axis_enter, sums)
         keep = Sigmoid[{low}](gates)
         take = Sigmoid[{low}](gates:1)

@@ -80,7 +80,7 @@ def test_a_list_that_one_black_op_writes_to_keeps_float32():
     assert result.reasons["get"][:2] == ("kept", "shares_dtype")
 
 
-def test_a_list_of_sources_alone_keeps_float32():
+def test_a_list_of_sources_alone_follows_what_reads_it():
     check_rewrite(
         """
         x = Placeholder(shape=4x4)
@@ -91,9 +91,9 @@ def test_a_list_of_sources_alone_keeps_float32():
         end = Softmax(white)
         """,
         """
-        list = TensorListFromTensor[float32,int32](x, shape)
-        stack = TensorListStack[float32](list, shape)
-        white = MatMul[float16](stack/npu_cast_0_float16, x/npu_cast_0_float16)
+        list = TensorListFromTensor[float16,int32](x/npu_cast_0_float16, shape)
+        stack = TensorListStack[float16](list, shape)
+        white = MatMul[float16](stack, x/npu_cast_0_float16)
         end = Softmax[float32](white/npu_cast_0_float32)
         """,
     )

@@ -1,0 +1,243 @@
+#include "graph_passes/follow_consumers.h"
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph_passes/op_set.h"
+#include "graph_passes/op_traits.h"
+
+namespace npu_precision {
+namespace {
+
+using Names = std::unordered_set<std::string>;
+
+// Of one tensor, every element of which is in what they yield, besides zeros; or they yield its
+// shape alone. Not those that join several tensors, which would take several Casts, nor those that
+// pick some elements, which would have more of them converted. A gradient's TensorArray adds.
+bool MovesValues(const std::string& op) {
+  static const auto* names =
+      new Names{"Identity", "Snapshot", "StopGradient", "PreventGradient", "EnsureShape", "Reshape",
+                "ExpandDims", "Squeeze", "Transpose", "ConjugateTranspose", "Unpack", "Split",
+                "SplitV", "Pad", "MirrorPad", "Tile", "BroadcastTo", "Fill", "Reverse", "ReverseV2",
+                "ReverseSequence", "Roll", "SpaceToBatch", "SpaceToBatchND", "SpaceToDepth",
+                "DepthToSpace", "Diag", "MatrixDiag", "Shape", "Size", "Rank",
+                // Control flow.
+                "Enter", "Exit", "NextIteration", "Merge", "Switch",
+                // Handles.
+                "EmptyTensorList", "TensorListReserve", "TensorListFromTensor",
+                "TensorListPushBack", "TensorListSetItem", "TensorListGetItem", "TensorListPopBack",
+                "TensorListStack", "TensorArrayV3", "TensorArrayScatterV3", "TensorArrayWriteV3",
+                "TensorArrayReadV3", "TensorArrayGatherV3"};
+  return names->count(op) != 0;
+}
+
+// Of those: costs nothing, or what it does for a value of any dtype.
+bool IsFree(const std::string& op) {
+  static const auto* names =
+      new Names{"Identity", "Snapshot",   "StopGradient", "PreventGradient", "EnsureShape",
+                "Reshape",  "ExpandDims", "Squeeze",      "Shape",           "Size",
+                "Rank",     "Exit",       "Merge",        "Switch"};
+  return names->count(op) != 0;
+}
+
+// Runs more often than what reads its value, in each iteration or for a branch that is not taken:
+// the Cast must be before a producer that follows as well.
+bool NeedsProducer(const std::string& op) {
+  static const auto* names = new Names{"NextIteration", "Switch", "TensorListPushBack",
+                                       "TensorListSetItem", "TensorArrayWriteV3"};
+  return names->count(op) != 0;
+}
+
+class Follower {
+ public:
+  Follower(const GraphView& view, const DecideContext& context, const std::vector<int>& leader,
+           const std::vector<GroupState>& groups)
+      : view_(view),
+        context_(context),
+        leader_(leader),
+        groups_(groups),
+        moves_values_(view, MovesValues),
+        is_free_(view, IsFree),
+        needs_producer_(view, NeedsProducer),
+        may_follow_(view.num_groups()),
+        reader_(view.num_groups(), kNoReader) {}
+
+  std::vector<FollowsConsumer> Run() {
+    if (!FindCandidates()) return {};
+    for (int group : candidates_) {
+      if (Objects(group)) Drop(group);
+    }
+    while (!dropped_.empty()) {
+      const int leader = dropped_.back();
+      dropped_.pop_back();
+      SpreadObjection(leader);
+    }
+    std::vector<FollowsConsumer> followers;
+    for (int group : candidates_) {
+      const int reader = LoweredReader(group);
+      if (Follows(group) && reader != kNoReader) AddRegion(leader_[group], reader, &followers);
+    }
+    return followers;
+  }
+
+ private:
+  static constexpr int kNoReader = -1;
+
+  bool Follows(int group) const { return may_follow_[leader_[group]]; }
+
+  // Of an input's group; -1 for one that is bound to none.
+  int GroupOf(const InputPort& use) const {
+    const int group = view_.inputs(use.node)[use.index].group;
+    return group == kFixedDtype ? -1 : view_.first_group(use.node) + group;
+  }
+  // Of the group that yields a tensor; -1 where there is none.
+  int GroupOf(const OutputPort& tensor) const {
+    if (view_.op_def(tensor.node) == nullptr) return -1;
+    const int group = view_.outputs(tensor.node)[tensor.port].group;
+    return group == kFixedDtype ? -1 : view_.first_group(tensor.node) + group;
+  }
+
+  bool FindCandidates() {
+    for (int g = 0; g < view_.num_groups(); ++g) {
+      const GroupState& state = groups_[leader_[g]];
+      if (state.kind != GroupState::kFollows || state.vote != Vote::kUnknown) continue;
+      candidates_.push_back(g);
+      members_[leader_[g]].push_back(g);
+      may_follow_[leader_[g]] = true;
+    }
+    for (int group : candidates_) {
+      const int id = view_.node_of_group(group);
+      const TypeGroup& type = view_.groups(id)[group - view_.first_group(id)];
+      const bool moves = moves_values_.Has(id) && context_.Changes(type.dtype) &&
+                         context_.preserved.count(view_.node(id).name()) == 0;
+      if (!moves) may_follow_[leader_[group]] = false;
+    }
+    return !candidates_.empty();
+  }
+
+  // Whether something reads the group in the dtype it has, or its node needs a producer that
+  // follows and has none.
+  bool Objects(int group) const {
+    bool objects = false;
+    VisitReaders(group, [&](const InputPort& use) { objects |= !IsLowered(use) && !Follows(use); });
+    const int id = view_.node_of_group(group);
+    if (objects || !needs_producer_.Has(id)) return objects;
+    view_.VisitInputs(group, [&](int k) {
+      const OutputPort producer = view_.fanin(id)[k];
+      const int from = GroupOf(producer);
+      objects |= from < 0 || !Follows(from);
+      // One outside of loops chooses a branch.
+      objects |= view_.node(id).op() == "Switch" && !IsMerge(view_.node(producer.node).op());
+    });
+    return objects;
+  }
+
+  bool Follows(const InputPort& use) const {
+    if (view_.op_def(use.node) == nullptr || view_.IsTransparent(use.node)) return false;
+    const int group = GroupOf(use);
+    return group >= 0 && Follows(group);
+  }
+
+  bool IsLowered(const InputPort& use) const {
+    if (view_.op_def(use.node) == nullptr) return false;
+    if (view_.IsTransparent(use.node)) {
+      return view_.outputs(use.node)[0].dtype == context_.NewDtype();
+    }
+    const int group = GroupOf(use);
+    return group >= 0 && groups_[leader_[group]].vote == Vote::kLowered;
+  }
+
+  template <typename Visit>
+  void VisitReaders(int group, const Visit& visit) const {
+    const int id = view_.node_of_group(group);
+    view_.VisitOutputs(group, [&](int port) {
+      for (const InputPort& use : view_.fanout({id, port})) visit(use);
+    });
+  }
+
+  void Drop(int group) {
+    const int leader = leader_[group];
+    if (!may_follow_[leader]) return;
+    may_follow_[leader] = false;
+    dropped_.push_back(leader);
+  }
+
+  // To what has it for a reader, and to what needs it for a producer.
+  void SpreadObjection(int leader) {
+    for (int group : members_.at(leader)) {
+      VisitProducers(group, [&](int from) { Drop(from); });
+      VisitReaders(group, [&](const InputPort& use) {
+        if (Follows(use) && needs_producer_.Has(use.node)) Drop(GroupOf(use));
+      });
+    }
+  }
+
+  template <typename Visit>
+  void VisitProducers(int group, const Visit& visit) const {
+    const int id = view_.node_of_group(group);
+    view_.VisitInputs(group, [&](int k) {
+      const int from = GroupOf(view_.fanin(id)[k]);
+      if (from >= 0) visit(from);
+    });
+  }
+
+  int LoweredReader(int group) const {
+    int reader = kNoReader;
+    VisitReaders(group, [&](const InputPort& use) {
+      if (reader == kNoReader && IsLowered(use)) reader = use.node;
+    });
+    return reader;
+  }
+
+  // All that follows with the class of `first`, which `reader` reads: what feeds it, and whatever
+  // else reads that, for no reader of a lowered group may stay.
+  void AddRegion(int first, int reader, std::vector<FollowsConsumer>* followers) {
+    std::vector<int> region;
+    Reach(first, reader, &region);
+    bool gains = false;
+    for (size_t i = 0; i < region.size(); ++i) {
+      for (int group : members_.at(region[i])) {
+        const int id = view_.node_of_group(group);
+        gains |= !is_free_.Has(id);
+        VisitProducers(group, [&](int from) { Reach(leader_[from], id, &region); });
+        VisitReaders(group, [&](const InputPort& use) {
+          if (Follows(use)) Reach(leader_[GroupOf(use)], reader_[region[i]], &region);
+        });
+      }
+    }
+    if (!gains) return;
+    for (int leader : region) {
+      for (int group : members_.at(leader)) followers->push_back({group, reader_[leader]});
+    }
+  }
+
+  void Reach(int leader, int reader, std::vector<int>* region) {
+    if (!may_follow_[leader] || reader_[leader] != kNoReader) return;
+    reader_[leader] = reader;
+    region->push_back(leader);
+  }
+
+  const GraphView& view_;
+  const DecideContext& context_;
+  const std::vector<int>& leader_;
+  const std::vector<GroupState>& groups_;
+  const OpSet moves_values_, is_free_, needs_producer_;
+  std::vector<int> candidates_;                        // gray groups without a vote
+  std::unordered_map<int, std::vector<int>> members_;  // of candidates, by leader
+  std::vector<bool> may_follow_;                       // by leader
+  std::vector<int> reader_;                            // by leader, of what is in a region
+  std::vector<int> dropped_;                           // leaders to spread from
+};
+
+constexpr int Follower::kNoReader;
+
+}  // namespace
+
+std::vector<FollowsConsumer> FollowConsumers(const GraphView& view, const DecideContext& context,
+                                             const std::vector<int>& leader,
+                                             const std::vector<GroupState>& groups) {
+  return Follower(view, context, leader, groups).Run();
+}
+
+}  // namespace npu_precision
