@@ -38,7 +38,9 @@ CONFIGS = {
     TENSORFLOW: _tensorflow,
     OURS: _ours,
     # The dtypes alone: what folding and padding are worth is the difference.
-    "npu, dtypes": lambda: _ours(fold_batch_norms=False, same_padding=False, sink_reshapes=False),
+    "npu, dtypes": lambda: _ours(
+        loop_constants=False, fold_batch_norms=False, same_padding=False, sink_reshapes=False
+    ),
 }
 
 

@@ -25,7 +25,8 @@ from memory import peak  # noqa: E402
 
 SIZES = {"1k": 1_000, "10k": 10_000, "100k": 100_000, "1M": 1_000_000}
 # By name, Grappler's name of what runs, and our options. The first finds nothing to do.
-_NPU, _BEYOND_DTYPES = "NpuOptimizer", ("fold_batch_norms", "same_padding", "sink_reshapes")
+_NPU = "NpuOptimizer"
+_BEYOND_DTYPES = ("loop_constants", "fold_batch_norms", "same_padding", "sink_reshapes")
 PASSES: dict[str, tuple[str, dict[str, bool]]] = {
     "none": ("debug_stripper", {}),
     "tf amp": ("auto_mixed_precision_onednn_bfloat16", {}),

@@ -110,6 +110,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     const KernelSupport support(HasGpu(cluster));
     const DecideContext context = ContextOf(parameters_, lists_, support, item);
     PipelineOptions options;
+    options.loop_constants = parameters_.loop_constants;
     options.fold_batch_norms = parameters_.fold_batch_norms;
     options.same_padding = parameters_.same_padding;
     options.sink_reshapes = parameters_.sink_reshapes;

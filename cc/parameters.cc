@@ -129,8 +129,9 @@ const std::vector<ParameterType>& KnownParameters() {
   static const auto* parameters = new std::vector<ParameterType>{
       {"precision_mode", 's'}, {"precision_mode_v2", 's'}, {"modify_mixlist", 's'},
       {"target", 's'},         {"ops_info_dir", 's'},      {"report_dir", 's'},
-      {"strict", 'b'},         {"fold_batch_norms", 'b'},  {"same_padding", 'b'},
-      {"sink_reshapes", 'b'},  {"fold_constants", 'b'},    {"quiet", 'b'}};
+      {"strict", 'b'},         {"loop_constants", 'b'},    {"fold_batch_norms", 'b'},
+      {"same_padding", 'b'},   {"sink_reshapes", 'b'},     {"fold_constants", 'b'},
+      {"quiet", 'b'}};
   return *parameters;
 }
 
@@ -148,6 +149,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->ops_info_dir = values.String("ops_info_dir", "");
   parameters->report_dir = values.String("report_dir", "");
   const bool on_host = parameters->target == kHostTarget;
+  parameters->loop_constants = values.Bool("loop_constants", on_host);
   parameters->fold_batch_norms = values.Bool("fold_batch_norms", on_host);
   parameters->same_padding = values.Bool("same_padding", on_host);
   parameters->sink_reshapes = values.Bool("sink_reshapes", on_host);
@@ -166,7 +168,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
         ", which does not use the lists; use one of allow_mix_precision, "
         "allow_mix_precision_fp16, allow_mix_precision_bf16, or leave modify_mixlist out");
   }
-  for (const char* name : {"fold_batch_norms", "same_padding", "sink_reshapes"}) {
+  for (const char* name : {"loop_constants", "fold_batch_norms", "same_padding", "sink_reshapes"}) {
     if (values.Bool(name, false) && !LowersForSpeed(parameters->mode.rule)) {
       return InvalidArgument(name, ": got true with precision_mode ", Quoted(parameters->mode.name),
                              ", which changes nothing but dtypes; use a mixed mode or force_fp16, "

@@ -21,6 +21,7 @@ struct Parameters {
   std::string report_dir;
   bool strict = false;
   // On for the host: where another target is emulated, so are its graphs.
+  bool loop_constants = true;
   bool fold_batch_norms = true;
   bool same_padding = true;
   bool sink_reshapes = true;

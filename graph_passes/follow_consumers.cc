@@ -60,6 +60,8 @@ class Follower {
         moves_values_(view, MovesValues),
         is_free_(view, IsFree),
         needs_producer_(view, NeedsProducer),
+        switches_(view, "Switch"),
+        loop_conds_(view, "LoopCond"),
         may_follow_(view.num_groups()),
         reader_(view.num_groups(), kNoReader) {}
 
@@ -82,20 +84,20 @@ class Follower {
   }
 
  private:
-  static constexpr int kNoReader = -1;
+  static constexpr int kNoReader = -1, kNoGroup = -1;
 
   bool Follows(int group) const { return may_follow_[leader_[group]]; }
 
-  // Of an input's group; -1 for one that is bound to none.
+  // That an input is bound to, or kNoGroup.
   int GroupOf(const InputPort& use) const {
     const int group = view_.inputs(use.node)[use.index].group;
-    return group == kFixedDtype ? -1 : view_.first_group(use.node) + group;
+    return group == kFixedDtype ? kNoGroup : view_.first_group(use.node) + group;
   }
-  // Of the group that yields a tensor; -1 where there is none.
+  // That yields a tensor, or kNoGroup.
   int GroupOf(const OutputPort& tensor) const {
-    if (view_.op_def(tensor.node) == nullptr) return -1;
+    if (view_.op_def(tensor.node) == nullptr) return kNoGroup;
     const int group = view_.outputs(tensor.node)[tensor.port].group;
-    return group == kFixedDtype ? -1 : view_.first_group(tensor.node) + group;
+    return group == kFixedDtype ? kNoGroup : view_.first_group(tensor.node) + group;
   }
 
   bool FindCandidates() {
@@ -123,20 +125,16 @@ class Follower {
     VisitReaders(group, [&](const InputPort& use) { objects |= !IsLowered(use) && !Follows(use); });
     const int id = view_.node_of_group(group);
     if (objects || !needs_producer_.Has(id)) return objects;
-    view_.VisitInputs(group, [&](int k) {
-      const OutputPort producer = view_.fanin(id)[k];
-      const int from = GroupOf(producer);
-      objects |= from < 0 || !Follows(from);
-      // One outside of loops chooses a branch.
-      objects |= view_.node(id).op() == "Switch" && !IsMerge(view_.node(producer.node).op());
-    });
+    // One that no loop goes on by chooses a branch.
+    if (switches_.Has(id) && !loop_conds_.Has(view_.fanin(id)[1].node)) return true;
+    VisitProducers(group, [&](int from) { objects |= from == kNoGroup || !Follows(from); });
     return objects;
   }
 
   bool Follows(const InputPort& use) const {
     if (view_.op_def(use.node) == nullptr || view_.IsTransparent(use.node)) return false;
     const int group = GroupOf(use);
-    return group >= 0 && Follows(group);
+    return group != kNoGroup && Follows(group);
   }
 
   bool IsLowered(const InputPort& use) const {
@@ -145,7 +143,7 @@ class Follower {
       return view_.outputs(use.node)[0].dtype == context_.NewDtype();
     }
     const int group = GroupOf(use);
-    return group >= 0 && groups_[leader_[group]].vote == Vote::kLowered;
+    return group != kNoGroup && groups_[leader_[group]].vote == Vote::kLowered;
   }
 
   template <typename Visit>
@@ -166,7 +164,9 @@ class Follower {
   // To what has it for a reader, and to what needs it for a producer.
   void SpreadObjection(int leader) {
     for (int group : members_.at(leader)) {
-      VisitProducers(group, [&](int from) { Drop(from); });
+      VisitProducers(group, [&](int from) {
+        if (from != kNoGroup) Drop(from);
+      });
       VisitReaders(group, [&](const InputPort& use) {
         if (Follows(use) && needs_producer_.Has(use.node)) Drop(GroupOf(use));
       });
@@ -176,10 +176,7 @@ class Follower {
   template <typename Visit>
   void VisitProducers(int group, const Visit& visit) const {
     const int id = view_.node_of_group(group);
-    view_.VisitInputs(group, [&](int k) {
-      const int from = GroupOf(view_.fanin(id)[k]);
-      if (from >= 0) visit(from);
-    });
+    view_.VisitInputs(group, [&](int k) { visit(GroupOf(view_.fanin(id)[k])); });
   }
 
   int LoweredReader(int group) const {
@@ -200,7 +197,9 @@ class Follower {
       for (int group : members_.at(region[i])) {
         const int id = view_.node_of_group(group);
         gains |= !is_free_.Has(id);
-        VisitProducers(group, [&](int from) { Reach(leader_[from], id, &region); });
+        VisitProducers(group, [&](int from) {
+          if (from != kNoGroup) Reach(leader_[from], id, &region);
+        });
         VisitReaders(group, [&](const InputPort& use) {
           if (Follows(use)) Reach(leader_[GroupOf(use)], reader_[region[i]], &region);
         });
@@ -222,7 +221,7 @@ class Follower {
   const DecideContext& context_;
   const std::vector<int>& leader_;
   const std::vector<GroupState>& groups_;
-  const OpSet moves_values_, is_free_, needs_producer_;
+  const OpSet moves_values_, is_free_, needs_producer_, switches_, loop_conds_;
   std::vector<int> candidates_;                        // gray groups without a vote
   std::unordered_map<int, std::vector<int>> members_;  // of candidates, by leader
   std::vector<bool> may_follow_;                       // by leader
@@ -230,7 +229,7 @@ class Follower {
   std::vector<int> dropped_;                           // leaders to spread from
 };
 
-constexpr int Follower::kNoReader;
+constexpr int Follower::kNoReader, Follower::kNoGroup;
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include "graph_passes/fold_batch_norms.h"
 #include "graph_passes/fold_constants.h"
 #include "graph_passes/insert_casts.h"
+#include "graph_passes/loop_constants.h"
 #include "graph_passes/marks.h"
 #include "graph_passes/mixlist_warnings.h"
 #include "graph_passes/plan_fused_ops.h"
@@ -58,20 +59,34 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   ConstantValues values;
   values.Add(source);
 
-  // Before deciding, so that what comes of it is decided about as if it had been written so.
+  // Before deciding, so that what comes of them is decided about as if it had been written so.
+  const bool for_speed = LowersForSpeed(context.mode.rule);
+  GraphDef hoisted;
+  GraphView hoisted_view;
+  if (options.loop_constants && for_speed) {
+    HoistLoopConstants(before, source, context, &hoisted, &ledger->rewrites);
+  }
+  const bool hoists = !ledger->rewrites.empty();
+  if (hoists) {
+    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, hoisted, &hoisted_view));
+  }
+  const GraphDef& with_norms = hoists ? hoisted : source;
+  const GraphView& with_norms_view = hoists ? hoisted_view : before;
+
   GraphDef without_norms;
   GraphView without_norms_view;
-  if (options.fold_batch_norms && LowersForSpeed(context.mode.rule)) {
+  std::vector<LedgerRewrite> folded;
+  if (options.fold_batch_norms && for_speed) {
     TF_RETURN_IF_ERROR(
-        FoldBatchNorms(before, source, context, &values, &without_norms, &ledger->rewrites));
+        FoldBatchNorms(with_norms_view, with_norms, context, &values, &without_norms, &folded));
   }
-  const bool norms_folded = !ledger->rewrites.empty();
-  if (norms_folded) {
+  if (!folded.empty()) {
     values.AddOwn(&without_norms);
     TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, without_norms, &without_norms_view));
+    ledger->rewrites.insert(ledger->rewrites.end(), folded.begin(), folded.end());
   }
-  const GraphDef& graph = norms_folded ? without_norms : source;
-  const GraphView& graph_view = norms_folded ? without_norms_view : before;
+  const GraphDef& graph = folded.empty() ? with_norms : without_norms;
+  const GraphView& graph_view = folded.empty() ? with_norms_view : without_norms_view;
 
   // Fused ops are planned with the decisions, not after them, because a gray neighbour must hear
   // the same votes whether or not the remapper ran.
@@ -92,7 +107,7 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
     InsertCasts(decided, view, decisions, context, out);
     TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
   } else {
-    CopyWithoutValues(norms_folded ? graph : given, out);
+    CopyWithoutValues(ledger->rewrites.empty() ? given : graph, out);
     TF_RETURN_IF_ERROR(GraphView::Build(*out, &after));
   }
 
@@ -102,12 +117,12 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
     TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
   }
 
-  if (options.same_padding && LowersForSpeed(context.mode.rule)) {
+  if (options.same_padding && for_speed) {
     WriteSamePadding(after, values, context, out, &ledger->rewrites);
   }
 
   // After the casts, because only a MatMul and a bias of one dtype can be fused.
-  if (options.sink_reshapes && LowersForSpeed(context.mode.rule)) {
+  if (options.sink_reshapes && for_speed) {
     std::vector<LedgerRewrite> sunk;
     SinkReshapes(after, values, context, out, &sunk);
     if (!sunk.empty()) {

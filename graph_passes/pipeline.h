@@ -10,6 +10,7 @@
 namespace npu_precision {
 
 struct PipelineOptions {
+  bool loop_constants = false;
   bool fold_batch_norms = false;
   bool same_padding = false;
   bool sink_reshapes = false;

@@ -34,7 +34,8 @@ _NUMBERS = frozenset(
     for name, number in types_pb2.DataType.items()
     if re.fullmatch(r"DT_(BOOL|FLOAT|DOUBLE|HALF|BFLOAT16|(INT|UINT|COMPLEX)\d+)", name)
 )
-# OptimizeGraph erases _class, and the optimizer must know which constants others are placed with.
+# OptimizeGraph erases _class, and the optimizer must know, and may change, what others are placed
+# with.
 _COLOCATION = "_npu_precision_class"
 # On nodes of functions that must keep name and dtype, where OptimizeGraph names none.
 _PRESERVED = "_npu_precision_preserved"
@@ -262,6 +263,10 @@ def _restored_nodes(
 def _restored_node(
     node: node_def_pb2.NodeDef, original: node_def_pb2.NodeDef | None, reshaped: bool
 ) -> node_def_pb2.NodeDef:
+    if _COLOCATION in node.attr:
+        node.attr["_class"].CopyFrom(node.attr[_COLOCATION])
+    elif original is not None and "_class" in node.attr:
+        del node.attr["_class"]
     for ours in (_COLOCATION, _PRESERVED, _NAMED):
         if ours in node.attr:
             del node.attr[ours]
@@ -274,11 +279,10 @@ def _restored_node(
         return restored
     if node.op != original.op:
         return node
-    for name in ("_class", "_output_shapes"):
-        if name in original.attr and not (reshaped and name == "_output_shapes"):
-            node.attr[name].CopyFrom(original.attr[name])
-        elif name in node.attr:
-            del node.attr[name]
+    if "_output_shapes" in original.attr and not reshaped:
+        node.attr["_output_shapes"].CopyFrom(original.attr["_output_shapes"])
+    elif "_output_shapes" in node.attr:
+        del node.attr["_output_shapes"]
     # Later TensorFlows infer it for every node of a function.
     has_field = "experimental_type" in node.DESCRIPTOR.fields_by_name
     if has_field and not original.HasField("experimental_type"):

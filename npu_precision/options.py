@@ -32,6 +32,8 @@ class PrecisionOptions:
         ops_info_dir: folder of ops-info JSON files that replaces the target's own.
         report_dir: folder that gets one ledger (JSON) per optimized graph.
         strict: an internal failure fails the run instead of leaving the graph as it was.
+        loop_constants: what a loop hands on unchanged from iteration to iteration, such as a
+            weight, is read from outside the loop; on by default for the target "host".
         fold_batch_norms: inference batch norms are folded into the convolutions before them, in
             float32; on by default for the target "host".
         same_padding: lowered convolutions of 1x1 say SAME for VALID, which is the same and lets
@@ -50,8 +52,8 @@ class PrecisionOptions:
         ValueError: a wrong type, or anything the optimizer would fail the run for, with its text.
 
     Source: the parameters of npu_bridge's NpuOptimizer by their names, and target, ops_info_dir,
-    report_dir, strict, fold_batch_norms, same_padding, sink_reshapes, fold_constants and quiet of
-    our own.
+    report_dir, strict, loop_constants, fold_batch_norms, same_padding, sink_reshapes,
+    fold_constants and quiet of our own.
     """
 
     precision_mode: str | None = None
@@ -61,6 +63,7 @@ class PrecisionOptions:
     ops_info_dir: str | None = None
     report_dir: str | None = None
     strict: bool | None = None
+    loop_constants: bool | None = None
     fold_batch_norms: bool | None = None
     same_padding: bool | None = None
     sink_reshapes: bool | None = None

@@ -21,6 +21,13 @@ from text_graph import random_values, text_lines
 import npu_precision
 
 UNCHANGED = "unchanged"
+BEYOND_DTYPES = (
+    "loop_constants",
+    "fold_batch_norms",
+    "same_padding",
+    "sink_reshapes",
+    "fold_constants",
+)
 
 # How far a fetched value may be off, as a fraction of the largest magnitude in its tensor. The
 # graphs of the tests round a handful of times, each time by at most 2^-11 or 2^-8.
@@ -69,8 +76,7 @@ def check_rewrite(
     __tracebackhide__ = True
     before = read_graph_with_functions(graph) if isinstance(graph, str) else graph
     fetches = [before.node[-1].name] if fetches is None else list(fetches)
-    beyond_dtypes = ("fold_batch_norms", "same_padding", "sink_reshapes", "fold_constants")
-    dtypes_only = dict.fromkeys(beyond_dtypes, False)
+    dtypes_only = dict.fromkeys(BEYOND_DTYPES, False)
     options = {"precision_mode": mode, **dtypes_only, **options}
 
     def rewrite(graph_def):

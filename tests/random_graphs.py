@@ -48,7 +48,11 @@ class RandomGraph:
         """(GraphDef, Ledger) of this graph, or of one for it, with nothing changed but dtypes."""
         graph_def = self.graph_def if graph_def is None else graph_def
         options = dataclasses.replace(
-            options, fold_batch_norms=False, same_padding=False, sink_reshapes=False
+            options,
+            loop_constants=False,
+            fold_batch_norms=False,
+            same_padding=False,
+            sink_reshapes=False,
         )
         return npu_precision.rewrite_graph_def(
             graph_def, self.fetches, options, feeds=self.fed_inside

@@ -27,6 +27,7 @@ def every_value(mixlist, tmp_path):
         "ops_info_dir": str(ops_info),
         "report_dir": str(tmp_path / "reports"),
         "strict": True,
+        "loop_constants": False,
         "fold_batch_norms": False,
         "same_padding": False,
         "sink_reshapes": False,
