@@ -185,6 +185,7 @@ NOT_SWITCH = "c: input 1 is w:0, was v_switch:1"
 def test_each_rule_of_what_brings_a_cast_into_a_loop_is_checked(damage, message):
     original = read_graph(LOOP)
     options = {"precision_mode": "allow_mix_precision", "fold_constants": False}
+    options["loop_constants"] = False
     result, _ = npu_precision.rewrite_graph_def(original, "end", **options)
     assert RewrittenGraph(original, result).violations(["end:0"]) == []
     damage(result, {node.name: node for node in result.node})
