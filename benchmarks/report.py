@@ -13,11 +13,14 @@ def table(found: dict) -> None:
     """Prints one line per graph and contender."""
     machine = found["machine"]
     bfloat16 = " ".join(machine["bfloat16"]) or "no bfloat16"
-    title = f"{machine['cpu']}, {machine['cores']} cores, {bfloat16}, TF {machine['tensorflow']}"
+    title = (
+        f"{machine['cpu']}, {machine['cores']} cores, {bfloat16}, TF {machine['tensorflow']}, "
+        f"peak {machine['peak'] / 1e9:.0f} GFLOP/s"
+    )
     result = rich.table.Table(title=title)
     for heading in ("graph", "contender"):
         result.add_column(heading)
-    for heading in ("speed-up", "ms", "casts", "low", "error", "memory", "size"):
+    for heading in ("speed-up", "limit", "ms", "casts", "low", "error", "memory", "size"):
         result.add_column(heading, justify="right")
     for name, entry in found["graphs"].items():
         peaks = entry.get("peak_bytes", {})
@@ -27,6 +30,9 @@ def table(found: dict) -> None:
                 name if contender == contenders.BASELINE else "",
                 contender,
                 f"{figures['ratio']:.2f}",
+                f"{entry['limit']:.2f}"
+                if contender == contenders.OURS and entry.get("limit")
+                else "",
                 f"{figures['milliseconds']:.1f}",
                 "" if figures["casts"] is None else str(figures["casts"]),
                 "" if low is None else f"{low:.0%}",

@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import contenders  # noqa: E402
 import inference_graphs  # noqa: E402
+import limit  # noqa: E402
 import measure  # noqa: E402
 import memory  # noqa: E402
 import numpy as np  # noqa: E402
@@ -133,6 +134,7 @@ def machine() -> dict[str, object]:
         "cores": os.cpu_count(),
         "bfloat16": sorted(flags & {"amx_bf16", "avx512_bf16"}),
         "tensorflow": tf.__version__,
+        "peak": limit.peak(tf.bfloat16),
     }
 
 
@@ -164,6 +166,8 @@ def main() -> None:
                 graph = inference_graphs.frozen_graph(name, graphs_folder)
                 measured = inference(graph, options.seconds)
                 entry["converted_size"] = converted_size(graph)
+                seconds = 1e-3 * measured[contenders.BASELINE].milliseconds
+                entry["limit"] = limit.speed_up(graph, seconds, found["machine"]["peak"])
             else:
                 training_name = name.partition(" ")[2]
                 measured = training(training_graphs.training_graph(training_name), options.seconds)

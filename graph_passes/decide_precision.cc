@@ -162,7 +162,8 @@ class Decider {
   }
 
   void Follow() {
-    for (const FollowsConsumer& follows : FollowConsumers(view_, context_, leader_, groups_)) {
+    for (const FollowsConsumer& follows :
+         FollowConsumers(view_, context_, classes_.handles, leader_, groups_)) {
       groups_[follows.group].vote = Vote::kLowered;
       Decision& decision = decisions_.nodes[view_.node_of_group(follows.group)];
       decision.reason = Reason::kGrayFollowsConsumers;

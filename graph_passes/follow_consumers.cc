@@ -14,7 +14,7 @@ using Names = std::unordered_set<std::string>;
 
 // Of one tensor, every element of which is in what they yield, besides zeros; or they yield its
 // shape alone. Not those that join several tensors, which would take several Casts, nor those that
-// pick some elements, which would have more of them converted. A gradient's TensorArray adds.
+// pick some elements, which would have more of them converted.
 bool MovesValues(const std::string& op) {
   static const auto* names =
       new Names{"Identity", "Snapshot", "StopGradient", "PreventGradient", "EnsureShape", "Reshape",
@@ -51,10 +51,11 @@ bool NeedsProducer(const std::string& op) {
 
 class Follower {
  public:
-  Follower(const GraphView& view, const DecideContext& context, const std::vector<int>& leader,
-           const std::vector<GroupState>& groups)
+  Follower(const GraphView& view, const DecideContext& context, const std::vector<Handle>& handles,
+           const std::vector<int>& leader, const std::vector<GroupState>& groups)
       : view_(view),
         context_(context),
+        handles_(handles),
         leader_(leader),
         groups_(groups),
         moves_values_(view, MovesValues),
@@ -114,6 +115,11 @@ class Follower {
       const bool moves = moves_values_.Has(id) && context_.Changes(type.dtype) &&
                          context_.preserved.count(view_.node(id).name()) == 0;
       if (!moves) may_follow_[leader_[group]] = false;
+    }
+    for (const Handle& handle : handles_) {
+      for (int group : handle.groups) {
+        if (handle.adds) may_follow_[leader_[group]] = false;
+      }
     }
     return !candidates_.empty();
   }
@@ -219,6 +225,7 @@ class Follower {
 
   const GraphView& view_;
   const DecideContext& context_;
+  const std::vector<Handle>& handles_;
   const std::vector<int>& leader_;
   const std::vector<GroupState>& groups_;
   const OpSet moves_values_, is_free_, needs_producer_, switches_, loop_conds_;
@@ -234,9 +241,10 @@ constexpr int Follower::kNoReader, Follower::kNoGroup;
 }  // namespace
 
 std::vector<FollowsConsumer> FollowConsumers(const GraphView& view, const DecideContext& context,
+                                             const std::vector<Handle>& handles,
                                              const std::vector<int>& leader,
                                              const std::vector<GroupState>& groups) {
-  return Follower(view, context, leader, groups).Run();
+  return Follower(view, context, handles, leader, groups).Run();
 }
 
 }  // namespace npu_precision

@@ -11,6 +11,7 @@
 
 #include "graph_passes/decide_context.h"
 #include "graph_passes/graph_view.h"
+#include "graph_passes/handles.h"
 #include "graph_passes/resolve_gray.h"
 
 namespace npu_precision {
@@ -22,6 +23,7 @@ struct FollowsConsumer {
 
 // By group number, given the votes after gray is resolved. A group follows with its whole class.
 std::vector<FollowsConsumer> FollowConsumers(const GraphView& view, const DecideContext& context,
+                                             const std::vector<Handle>& handles,
                                              const std::vector<int>& leader,
                                              const std::vector<GroupState>& groups);
 

@@ -62,6 +62,10 @@ bool PassesOn(const std::string& op) {
   return names->count(op) != 0;
 }
 
+bool Adds(const std::string& op) {
+  return op == "AddN" || op == "TensorArrayGradV3" || op == "TensorArrayGradWithShape";
+}
+
 bool IsHandle(tensorflow::DataType dtype) {
   return dtype == tensorflow::DT_RESOURCE || dtype == tensorflow::DT_VARIANT;
 }
@@ -77,6 +81,7 @@ class Finder {
     // After the tensors, one member for each node: what an op does with all its handles.
     tensors_ = UnionFind(first_output_.back() + view.size());
     leaves_.assign(first_output_.back() + view.size(), false);
+    adds_ = leaves_;
   }
 
   std::vector<Handle> Run() {
@@ -87,9 +92,11 @@ class Finder {
       if (group >= 0) handles[tensors_.Find(MemberOf(id))].groups.push_back(group);
     }
     for (size_t member = 0; member < leaves_.size(); ++member) {
-      if (!leaves_[member]) continue;
+      if (!leaves_[member] && !adds_[member]) continue;
       const auto handle = handles.find(tensors_.Find(static_cast<int>(member)));
-      if (handle != handles.end()) handle->second.leaves_graph = true;
+      if (handle == handles.end()) continue;
+      handle->second.leaves_graph |= leaves_[member];
+      handle->second.adds |= adds_[member];
     }
     std::vector<Handle> found;
     for (auto& entry : handles) found.push_back(std::move(entry.second));
@@ -119,6 +126,7 @@ class Finder {
     const std::string& op = view_.node(id).op();
     const std::string& name = view_.node(id).name();
     if (op == "IdentityN") return FollowEach(id);
+    adds_[MemberOf(id)] = Adds(op);
     const bool knows_elements = HasElementDtype(op) || IsIndifferent(op);
     const bool known = view_.op_def(id) != nullptr && (knows_elements || PassesOn(op));
     // A handle among the elements is in a place that is not followed.
@@ -172,7 +180,7 @@ class Finder {
   const std::set<std::string>& fed_;
   std::vector<int> first_output_;
   UnionFind tensors_;
-  std::vector<bool> leaves_;
+  std::vector<bool> leaves_, adds_;
 };
 
 }  // namespace

@@ -23,6 +23,8 @@ struct Handle {
   // Some op that this graph does not show, or that this file does not know, may use it: it is an
   // argument or a result, goes into a function, is itself an element, is fetched or fed.
   bool leaves_graph = false;
+  // Some op on it computes with the elements: lists are added, or writes to a gradient's array are.
+  bool adds = false;
 };
 
 // One for each handle that some op with an element dtype uses. `fetched` and `fed` are names of

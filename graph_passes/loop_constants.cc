@@ -3,11 +3,14 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "absl/strings/str_join.h"
 #include "graph_passes/constant_values.h"
 #include "graph_passes/loop_invariants.h"
+#include "graph_passes/loop_pivots.h"
 #include "graph_passes/marks.h"
 #include "graph_passes/op_set.h"
 #include "graph_passes/op_traits.h"
@@ -19,17 +22,21 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
-constexpr int kNone = -1;
+constexpr int kNone = LoopPivots::kNone;
 constexpr char kOption[] = "loop_constants";
 
 // A loop variable.
 struct Variable {
   int merge, enter, next;
+  int loop;  // the LoopCond
 };
 
-std::string FrameOf(const NodeDef& enter) {
-  const auto frame = enter.attr().find("frame_name");
-  return frame == enter.attr().end() ? "" : frame->second.s();
+// What runs, or is dead, when not all of its inputs are, or is of another iteration.
+bool BoundsBody(const std::string& op) {
+  static const auto* names =
+      new std::unordered_set<std::string>{"Merge",    "Enter",    "Exit",    "NextIteration",
+                                          "RefMerge", "RefEnter", "RefExit", "RefNextIteration"};
+  return names->count(op) != 0;
 }
 
 class Hoister {
@@ -37,16 +44,14 @@ class Hoister {
   Hoister(const GraphView& view, const DecideContext& context)
       : view_(view),
         context_(context),
+        pivots_(view),
         merges_(view, IsMerge),
-        switches_(view, "Switch"),
         identities_(view, "Identity"),
-        loop_conds_(view, "LoopCond"),
         enters_(view, "Enter"),
-        exits_(view, "Exit"),
-        next_iterations_(view, "NextIteration") {}
+        next_iterations_(view, "NextIteration"),
+        bounds_body_(view, BoundsBody) {}
 
   void Run(const GraphDef& graph, GraphDef* out, std::vector<LedgerRewrite>* rewrites) {
-    if (loop_conds_.IsEmpty()) return;
     FindAwaited();
     FindConstants();
     MarkBodies();
@@ -54,81 +59,47 @@ class Hoister {
     if (constants_.empty() && waits_.empty()) return;
     CopyWithoutValues(graph, out);
     for (const Variable& constant : constants_) Hoist(constant, out, rewrites);
-    for (const Wait& wait : waits_) DropWait(wait, out, rewrites);
+    for (const auto& waits : waits_) DropWaits(waits.first, waits.second, out, rewrites);
     for (NodeDef& node : *out->mutable_node()) ColocateWithMoved(moved_, &node);
     Remove(out);
   }
 
  private:
-  struct Wait {
-    int node;
-    std::string on;  // "^pivot"
-  };
-
   bool IsUntouchable(int id) const {
     const std::string& name = view_.node(id).name();
     return context_.preserved.count(name) != 0 || context_.fed.count(name) != 0;
   }
 
-  bool HasControlInputs(int id) const {
-    return view_.node(id).input_size() != view_.fanin(id).size();
-  }
-
-  template <typename Visit>
-  void VisitControlInputs(int id, const Visit& visit) const {
-    const NodeDef& node = view_.node(id);
-    for (int k = view_.fanin(id).size(); k < node.input_size(); ++k) {
-      visit(view_.IndexOf(absl::string_view(node.input(k)).substr(1)));
-    }
-  }
-
   void FindAwaited() {
     awaited_.assign(view_.size(), false);
     for (int id = 0; id < view_.size(); ++id) {
-      for (const std::string& input : view_.node(id).input()) {
-        if (input[0] == '^') awaited_[view_.IndexOf(absl::string_view(input).substr(1))] = true;
-      }
+      VisitControlInputs(view_, id, [this](int, int on) { awaited_[on] = true; });
     }
-  }
-
-  // Of a Switch that a loop goes on or ends by, the LoopCond, else kNone.
-  int LoopOf(int id) const {
-    if (view_.op_def(id) == nullptr || !switches_.Has(id)) return kNone;
-    const int condition = view_.fanin(id)[1].node;
-    return loop_conds_.Has(condition) ? condition : kNone;
-  }
-
-  // Runs where an iteration goes on, waits for nothing else, and does nothing.
-  bool IsPivot(int id) const {
-    if (view_.op_def(id) == nullptr || !identities_.Has(id) || HasControlInputs(id)) return false;
-    const OutputPort from = view_.fanin(id)[0];
-    return from.port == 1 && LoopOf(from.node) != kNone && !HasControlInputs(from.node);
   }
 
   bool WaitsForPivotsAlone(int id) const {
     bool pivots_alone = true;
-    VisitControlInputs(id, [&](int on) { pivots_alone &= IsPivot(on); });
+    VisitControlInputs(view_, id, [&](int, int on) { pivots_alone &= pivots_.IsPivot(on); });
     return pivots_alone;
   }
 
   void FindConstants() {
     const LoopInvariants invariants(view_, context_.fed);
-    std::unordered_set<std::string> varying;  // frames in which some variable is no constant
+    std::unordered_set<int> loops;  // that something begins the next iteration of besides
     std::vector<Variable> found;
     for (int id = 0; id < view_.size(); ++id) {
       if (view_.op_def(id) == nullptr || !merges_.Has(id)) continue;
-      Variable variable = {id, kNone, kNone};
+      Variable variable = {id, kNone, kNone, kNone};
       if (!IsOfLoop(&variable)) continue;
-      if (invariants.EnterOf({id, 0}) == variable.enter && MayGo(variable)) {
+      if (invariants.EnterOf({id, 0}) == variable.enter && MayGo(&variable)) {
         found.push_back(variable);
       } else {
-        varying.insert(FrameOf(view_.node(variable.enter)));
+        loops.insert(pivots_.DecidedBy(id));
       }
     }
     is_constant_.assign(view_.size(), false);
     for (const Variable& variable : found) {
-      // Something must begin the next iteration.
-      if (varying.count(FrameOf(view_.node(variable.enter))) == 0) continue;
+      if (loops.count(variable.loop) == 0) continue;
       constants_.push_back(variable);
       is_constant_[variable.merge] = true;
     }
@@ -145,30 +116,33 @@ class Hoister {
     return variable->enter != kNone && variable->next != kNone;
   }
 
-  bool MayGo(const Variable& variable) const {
-    for (int id : {variable.merge, variable.enter, variable.next}) {
+  bool MayGo(Variable* variable) const {
+    for (int id : {variable->merge, variable->enter, variable->next}) {
       if (IsUntouchable(id) || awaited_[id]) return false;
     }
-    if (HasControlInputs(variable.merge) || !WaitsForPivotsAlone(variable.next)) return false;
-    if (view_.fanout(variable.enter).size() != 1 || view_.fanout(variable.next).size() != 1) {
+    if (HasControlInputs(view_, variable->merge) || !WaitsForPivotsAlone(variable->next)) {
+      return false;
+    }
+    if (view_.fanout(variable->enter).size() != 1 || view_.fanout(variable->next).size() != 1) {
       return false;
     }
     // Its second output says which of its inputs came.
-    if (view_.fanout({variable.merge, 1}).size() != 0) return false;
+    if (view_.fanout({variable->merge, 1}).size() != 0) return false;
     return IsHandedOnAtOnce(variable);
   }
 
   // Whether each iteration gets it from the one before through its Switch, and nothing on the way
   // waits for what may have an effect.
-  bool IsHandedOnAtOnce(const Variable& variable) const {
-    OutputPort from = view_.fanin(variable.next)[0];
+  bool IsHandedOnAtOnce(Variable* variable) const {
+    OutputPort from = view_.fanin(variable->next)[0];
     // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
     for (int hops = 0; hops < view_.size() && identities_.Has(from.node); ++hops) {
       if (IsUntouchable(from.node) || !WaitsForPivotsAlone(from.node)) return false;
       from = view_.fanin(from.node)[0];
     }
-    return from.port == 1 && LoopOf(from.node) != kNone && !HasControlInputs(from.node) &&
-           view_.fanin(from.node)[0].node == variable.merge;
+    variable->loop = pivots_.LoopOf(from.node);
+    return from.port == 1 && variable->loop != kNone && !HasControlInputs(view_, from.node) &&
+           view_.fanin(from.node)[0].node == variable->merge;
   }
 
   // Notes of each node whether it is dead when a loop is over, and of which: it reads, through any
@@ -179,16 +153,14 @@ class Hoister {
     const auto mark_readers = [&](Span<InputPort> uses, int loop) {
       for (const InputPort& use : uses) {
         const int id = use.node;
-        if (body_of_[id] != kNone || view_.op_def(id) == nullptr || merges_.Has(id) ||
-            enters_.Has(id) || exits_.Has(id) || next_iterations_.Has(id)) {
-          continue;
-        }
+        const bool marked_already = body_of_[id] != kNone;
+        if (marked_already || view_.op_def(id) == nullptr || bounds_body_.Has(id)) continue;
         body_of_[id] = loop;
         marked.push_back(id);
       }
     };
     for (int id = 0; id < view_.size(); ++id) {
-      const int loop = LoopOf(id);
+      const int loop = pivots_.LoopOf(id);
       if (loop == kNone) continue;
       const int variable = view_.fanin(id)[0].node;
       if (merges_.Has(variable) && !is_constant_[variable])
@@ -199,14 +171,17 @@ class Hoister {
     }
   }
 
+  // None of an Identity, which TensorFlow fuses with nothing, and which would be a pivot then.
   void FindSuperfluousWaits() {
     for (int id = 0; id < view_.size(); ++id) {
-      if (body_of_[id] == kNone || IsUntouchable(id)) continue;
-      VisitControlInputs(id, [&](int on) {
-        if (IsPivot(on) && LoopOf(view_.fanin(on)[0].node) == body_of_[id]) {
-          waits_.push_back({id, absl::StrCat("^", view_.node(on).name())});
+      if (body_of_[id] == kNone || identities_.Has(id) || IsUntouchable(id)) continue;
+      std::vector<int> superfluous;
+      VisitControlInputs(view_, id, [&](int k, int on) {
+        if (pivots_.IsPivot(on) && pivots_.LoopOf(view_.fanin(on)[0].node) == body_of_[id]) {
+          superfluous.push_back(k);
         }
       });
+      if (!superfluous.empty()) waits_.emplace_back(id, std::move(superfluous));
     }
   }
 
@@ -219,8 +194,8 @@ class Hoister {
     }
     for (const InputPort& use : view_.fanout(constant.merge)) {
       out->mutable_node(use.node)->set_input(use.index, enter);
-      const int loop = LoopOf(use.node);
-      if (loop != kNone && use.index == 0 && !HasControlInputs(use.node)) {
+      const int loop = pivots_.LoopOf(use.node);
+      if (loop != kNone && use.index == 0 && !HasControlInputs(view_, use.node)) {
         Bypass({use.node, 1}, loop, enter, out);
       }
     }
@@ -237,7 +212,7 @@ class Hoister {
         if (view_.op_def(use.node) == nullptr) continue;
         if (body_of_[use.node] == loop) {
           out->mutable_node(use.node)->set_input(use.index, enter);
-        } else if (identities_.Has(use.node) && !HasControlInputs(use.node) &&
+        } else if (identities_.Has(use.node) && !HasControlInputs(view_, use.node) &&
                    !IsUntouchable(use.node)) {
           tensors.push_back({use.node, 0});
         }
@@ -245,12 +220,20 @@ class Hoister {
     }
   }
 
-  void DropWait(const Wait& wait, GraphDef* out, std::vector<LedgerRewrite>* rewrites) const {
-    auto* inputs = out->mutable_node(wait.node)->mutable_input();
-    for (int k = inputs->size() - 1; k >= view_.fanin(wait.node).size(); --k) {
-      if (inputs->Get(k) == wait.on) inputs->DeleteSubrange(k, 1);
+  void DropWaits(int id, const std::vector<int>& waits, GraphDef* out,
+                 std::vector<LedgerRewrite>* rewrites) const {
+    auto* inputs = out->mutable_node(id)->mutable_input();
+    std::vector<std::string> names;
+    int kept = waits.front();
+    for (int k = kept; k < inputs->size(); ++k) {
+      if (names.size() < waits.size() && waits[names.size()] == k) {
+        names.push_back(inputs->Get(k));
+      } else {
+        inputs->SwapElements(kept++, k);
+      }
     }
-    rewrites->push_back({kOption, view_.node(wait.node).name(), wait.on, ""});
+    inputs->DeleteSubrange(kept, inputs->size() - kept);
+    rewrites->push_back({kOption, view_.node(id).name(), absl::StrJoin(names, " "), ""});
   }
 
   void Remove(GraphDef* out) const {
@@ -264,12 +247,13 @@ class Hoister {
 
   const GraphView& view_;
   const DecideContext& context_;
-  const OpSet merges_, switches_, identities_, loop_conds_, enters_, exits_, next_iterations_;
+  const LoopPivots pivots_;
+  const OpSet merges_, identities_, enters_, next_iterations_, bounds_body_;
   std::vector<bool> awaited_;        // by node id, whether a control input names it
   std::vector<Variable> constants_;  // that each iteration hands on as they are
   std::vector<bool> is_constant_;    // by node id, of their Merges
   std::vector<int> body_of_;         // by node id, the LoopCond of the loop, or kNone
-  std::vector<Wait> waits_;
+  std::vector<std::pair<int, std::vector<int>>> waits_;  // of nodes, superfluous control inputs
   std::unordered_set<int> removed_;
   std::unordered_map<std::string, std::string> moved_;  // what is placed with a removed node
 };
@@ -278,6 +262,7 @@ class Hoister {
 
 void HoistLoopConstants(const GraphView& view, const GraphDef& graph, const DecideContext& context,
                         GraphDef* out, std::vector<LedgerRewrite>* rewrites) {
+  if (OpSet(view, "LoopCond").IsEmpty()) return;
   Hoister(view, context).Run(graph, out, rewrites);
 }
 

@@ -275,7 +275,10 @@ def _restored_node(
     if original.op in _PLACEHOLDERS and node.name == original.name:
         restored = node_def_pb2.NodeDef()
         restored.CopyFrom(original)
-        restored.input[:] = node.input  # It may have waited for a constant that is gone.
+        # It may have waited for, or been placed with, what is gone.
+        restored.input[:] = node.input
+        if "_class" in node.attr:
+            restored.attr["_class"].CopyFrom(node.attr["_class"])
         return restored
     if node.op != original.op:
         return node

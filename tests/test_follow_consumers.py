@@ -308,6 +308,48 @@ def test_an_array_that_a_loop_reads_is_cast_before_it_is_filled():
     )
 
 
+def test_a_list_that_is_added_to_another_stays():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=3x4x4)
+        y = Placeholder(shape=3x4x4)
+        shape = Const[int32](value=[4, 4])
+        zero = Const[int32](value=0)
+        first = TensorListFromTensor[float32,int32](x, shape)
+        second = TensorListFromTensor[float32,int32](y, shape)
+        sum = AddN[variant](first, second)
+        item = TensorListGetItem(sum, zero, shape)
+        product = MatMul(item, item)
+        """,
+        None,
+    )
+    assert {result.reasons[name][:2] for name in ("first", "second", "item")} == {KEPT}
+
+
+def test_an_array_that_gradients_are_added_up_in_stays():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=1x4x4)
+        y = Placeholder(shape=1x4x4)
+        size = Const[int32](value=1)
+        zero = Const[int32](value=0)
+        indices = Const[int32](value=[0])
+        array = TensorArrayV3(size)
+        fill = TensorArrayScatterV3(array, indices, x, array:1)
+        row = TensorArrayReadV3(array, zero, fill)
+        forward = MatMul(row, row)
+        gradient = TensorArrayGradV3(array, fill, source=g)
+        once = TensorArrayScatterV3(gradient, indices, x, gradient:1)
+        twice = TensorArrayScatterV3(gradient, indices, y, once)
+        sum = TensorArrayReadV3(gradient, zero, twice)
+        product = MatMul(sum, sum)
+        """,
+        None,
+        ["forward", "product"],
+    )
+    assert {result.reasons[name][:2] for name in ("array", "fill", "twice", "sum")} == {KEPT}
+
+
 @pytest.mark.parametrize("options", [{"target": "ascend910"}, {"ops_info_dir": True}])
 def test_a_target_that_is_emulated_does_not_do_so(options, tmp_path):
     if options.get("ops_info_dir"):

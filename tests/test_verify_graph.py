@@ -93,3 +93,19 @@ def test_ops_on_one_handle_that_disagreed_before_are_tensorflows_to_report():
         strict=True,
         run=False,
     )
+
+
+def test_a_next_iteration_that_no_merge_reads_is_tensorflows():
+    """Its own optimizers leave one of a loop that never runs; what else there is, is lowered."""
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        next = NextIteration(x)
+        read = Exp(next)
+        product = MatMul(x, x)
+        """,
+        None,
+        ["product"],
+        run=False,
+    )
+    assert result.reasons["product"][0] == "lowered"

@@ -1,0 +1,57 @@
+// What only says that a TensorFlow 1 loop goes on.
+//
+// A pivot is an Identity behind a Switch of a loop variable: nodes of the body that read no
+// variable wait for it, and so do many that do. To drop such a wait, or to hand a variable on
+// without it, must not change what runs after which effect.
+#ifndef NPU_PRECISION_GRAPH_PASSES_LOOP_PIVOTS_H_
+#define NPU_PRECISION_GRAPH_PASSES_LOOP_PIVOTS_H_
+
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "graph_passes/graph_view.h"
+#include "graph_passes/op_set.h"
+
+namespace npu_precision {
+
+class LoopPivots {
+ public:
+  static constexpr int kNone = -1;
+
+  explicit LoopPivots(const GraphView& view);  // must outlive this object
+
+  // Of a Switch that a loop goes on or ends by, its LoopCond, else kNone.
+  int LoopOf(int id) const;
+  // Of a Merge, the LoopCond that its variable has a say in, else kNone.
+  int DecidedBy(int merge) const { return decided_[merge]; }
+  // Whether to wait for the node is no more than to wait for the condition of its loop, but for
+  // what has no effect.
+  bool IsPivot(int id) const;
+
+ private:
+  void FindDecided(int loop_cond);
+  void FollowEffects();
+
+  const GraphView& view_;
+  const OpSet switches_, identities_, loop_conds_, begins_anew_;
+  std::vector<int> decided_;        // by node id
+  std::vector<bool> after_effect_;  // by node id: other than by a condition
+};
+
+// A node's control inputs are the last of its inputs.
+bool HasControlInputs(const GraphView& view, int id);
+
+// Calls visit(k, id) for each control input `k` of a node, which names node `id`.
+template <typename Visit>
+void VisitControlInputs(const GraphView& view, int id, const Visit& visit) {
+  const tensorflow::NodeDef& node = view.node(id);
+  for (int k = 0; k < node.input_size(); ++k) {
+    if (node.input(k)[0] == '^') {
+      visit(k, view.IndexOf(absl::string_view(node.input(k)).substr(1)));
+    }
+  }
+}
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_LOOP_PIVOTS_H_
