@@ -34,15 +34,15 @@ def peak(dtype: tf.DType) -> float:
 def speed_up(
     graph: inference_graphs.FrozenGraph, seconds: float, operations_per_second: float
 ) -> float | None:
-    """`seconds` over what the products alone would take; None for a graph with functions."""
+    """`seconds` over what the products alone take; None where loops or functions hide some."""
     operations = products(graph)
     return seconds * operations_per_second / operations if operations else None
 
 
 def products(graph: inference_graphs.FrozenGraph) -> int:
-    """Operations of its convolutions and matrix products; 0 where functions hide some."""
+    """Operations of its convolutions and matrix products; 0 where loops or functions hide some."""
     graph_def = graph.graph_def()
-    if graph_def.library.function:
+    if graph_def.library.function or any(node.op == "Enter" for node in graph_def.node):
         return 0
     with tf.Graph().as_default() as fixed:
         fed = tf1.placeholder(tf.as_dtype(graph.x.dtype), graph.x.shape)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pathlib
 
 import contenders
-import rich
+import rich.console
 import rich.table
+
+_WIDTH_OF_FILE = 120
 
 
 def table(found: dict) -> None:
@@ -43,7 +45,10 @@ def table(found: dict) -> None:
                 else "",
             )
         result.add_section()
-    rich.print(result)
+    console = rich.console.Console()
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_FILE
+    console.print(result)
 
 
 def plot(found: dict, path: pathlib.Path) -> None:
