@@ -171,7 +171,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   for (const char* name : {"loop_constants", "fold_batch_norms", "same_padding", "sink_reshapes"}) {
     if (values.Bool(name, false) && !LowersForSpeed(parameters->mode.rule)) {
       return InvalidArgument(name, ": got true with precision_mode ", Quoted(parameters->mode.name),
-                             ", which changes nothing but dtypes; use a mixed mode or force_fp16, "
+                             ", which changes at most dtypes; use a mixed mode or force_fp16, "
                              "or leave ",
                              name, " out");
     }

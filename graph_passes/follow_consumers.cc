@@ -193,6 +193,15 @@ class Follower {
     return reader;
   }
 
+  // One that is lowered by itself, if there is one, else one that follows.
+  int OwnReader(int group) const {
+    int reader = LoweredReader(group);
+    VisitReaders(group, [&](const InputPort& use) {
+      if (reader == kNoReader) reader = use.node;
+    });
+    return reader;
+  }
+
   // All that follows with the class of `first`, which `reader` reads: what feeds it, and whatever
   // else reads that, for no reader of a lowered group may stay.
   void AddRegion(int first, int reader, std::vector<FollowsConsumer>* followers) {
@@ -213,7 +222,10 @@ class Follower {
     }
     if (!gains) return;
     for (int leader : region) {
-      for (int group : members_.at(leader)) followers->push_back({group, reader_[leader]});
+      for (int group : members_.at(leader)) {
+        const int own = OwnReader(group);
+        followers->push_back({group, own == kNoReader ? reader_[leader] : own});
+      }
     }
   }
 

@@ -18,7 +18,8 @@ namespace npu_precision {
 
 struct FollowsConsumer {
   int group;     // to be lowered
-  int consumer;  // the node id of a reader that is lowered or follows, of the group or of its class
+  int consumer;  // the node id of a reader that is lowered or follows; where nothing reads the
+                 // group, of its class or of what it reads
 };
 
 // By group number, given the votes after gray is resolved. A group follows with its whole class.

@@ -56,6 +56,26 @@ def test_the_parts_of_a_split_are_cast_at_once():
     )
 
 
+def test_the_cause_is_what_reads_the_node_itself():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        back = Transpose(turned, order)
+        again = Transpose(turned, order)
+        first = MatMul(back, back)
+        second = MatMul(again, again)
+        end = AddN(first, second)
+        """,
+        None,
+    )
+    causes = {name: result.reasons[name] for name in ("turned", "back", "again")}
+    assert causes["back"] == (*LOWERED, "first")
+    assert causes["again"] == (*LOWERED, "second")
+    assert causes["turned"] in ((*LOWERED, "back"), (*LOWERED, "again"))
+
+
 @pytest.mark.parametrize(
     "reader",
     [
