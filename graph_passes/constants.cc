@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "graph_passes/control_inputs.h"
 #include "graph_passes/marks.h"
 
 namespace npu_precision {
@@ -33,33 +34,27 @@ const tensorflow::TensorShapeProto* ShapeOfConstant(const GraphView& view,
 }
 
 Constants::Constants(const DecideContext& context, const GraphView& view, ConstantValues* values)
-    : context_(context), view_(view), values_(values), readers_(view.size(), 0) {
+    : context_(context),
+      view_(view),
+      values_(values),
+      readers_(view.size(), 0),
+      awaited_(AwaitedNodes(view)) {
   for (int id = 0; id < view_.size(); ++id) {
     readers_[id] = view_.fanout(id).size();
-    for (const std::string& input : view_.node(id).input()) {
-      if (input[0] == '^') awaited_.insert(view_.IndexOf(input.substr(1)));
-    }
     for (const std::string& name : ColocatedWith(view_.node(id))) {
       colocated_.insert(view_.IndexOf(name));
     }
   }
 }
 
-bool Constants::IsFixed(int id) const {
-  const std::string& name = view_.node(id).name();
-  return context_.preserved.count(name) != 0 || context_.fed.count(name) != 0;
-}
-
-bool Constants::HasControlInputs(int id) const {
-  return view_.node(id).input_size() != view_.fanin(id).size();
-}
+bool Constants::IsFixed(int id) const { return context_.IsFixed(view_.node(id).name()); }
 
 std::vector<int> Constants::WayBack(const OutputPort& tensor) const {
   std::vector<int> way;
   int id = tensor.node;
   // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
-  while (static_cast<int>(way.size()) < view_.size() && !IsFixed(id) && !HasControlInputs(id) &&
-         view_.node(id).op() == "Identity") {
+  while (static_cast<int>(way.size()) < view_.size() && !IsFixed(id) &&
+         !HasControlInputs(view_, id) && view_.node(id).op() == "Identity") {
     way.push_back(id);
     id = view_.fanin(id)[0].node;
   }
@@ -74,13 +69,13 @@ const tensorflow::TensorProto* Constants::Value(const std::vector<int>& way) con
 }
 
 void Constants::Release(const std::vector<int>& way) {
-  const bool waits = HasControlInputs(way.back());
+  const bool waits = HasControlInputs(view_, way.back());
   for (int id : way) {
     if (--readers_[id] > 0 || colocated_.count(id) != 0) break;
-    if (waits && awaited_.count(id) != 0) break;
+    if (waits && awaited_[id]) break;
     gone_.insert(id);
     if (id == way.back()) values_->Forget(view_.node(id));
-    if (awaited_.count(id) != 0) vain_.insert("^" + view_.node(id).name());
+    if (awaited_[id]) vain_.insert("^" + view_.node(id).name());
   }
 }
 

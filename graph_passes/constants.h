@@ -31,9 +31,8 @@ class Constants {
 
   // Preserved or fed: what it yields is not ours to change.
   bool IsFixed(int id) const;
-  bool HasControlInputs(int id) const;
   // Something waits for it or is placed with it.
-  bool IsPinned(int id) const { return awaited_.count(id) + colocated_.count(id) != 0; }
+  bool IsPinned(int id) const { return awaited_[id] || colocated_.count(id) != 0; }
 
   // The nodes from the producer of a tensor back to its Const, which is last; empty where it does
   // not come from one, or where a node between is fixed or waits for something.
@@ -64,7 +63,7 @@ class Constants {
   const GraphView& view_;
   ConstantValues* const values_;
   std::vector<int> readers_;
-  std::unordered_set<int> awaited_;    // by control inputs
+  const std::vector<bool> awaited_;
   std::unordered_set<int> colocated_;  // others are placed with them
   std::unordered_set<int> gone_;
   std::unordered_set<std::string> vain_;  // control inputs from what is gone

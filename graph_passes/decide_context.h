@@ -21,6 +21,11 @@ struct DecideContext {
   std::set<std::string> preserved;  // nodes that must yield their dtype under their name
   std::set<std::string> fed;        // nodes whose outputs the caller replaces
 
+  // Whether the caller fetches or feeds a node: what it yields is not ours to change.
+  bool IsFixed(const std::string& name) const {
+    return preserved.count(name) != 0 || fed.count(name) != 0;
+  }
+
   // Whether the mode changes nodes of this dtype, and into what.
   bool Changes(tensorflow::DataType dtype) const {
     if (mode.rule == ModeRule::kForceFloat32) {

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph_passes/constants.h"
+#include "graph_passes/control_inputs.h"
 #include "graph_passes/fused_ops.h"
 #include "graph_passes/marks.h"
 #include "graph_passes/op_set.h"
@@ -99,7 +100,7 @@ class BatchNormFolder {
     int before = view_.fanin(id)[0].node;
     if (view_.node(before).op() == "BiasAdd") {
       site->bias_add = before;
-      if (!IsReadOnlyOnce(before) || constants_.HasControlInputs(before) ||
+      if (!IsReadOnlyOnce(before) || HasControlInputs(view_, before) ||
           constants_.IsPinned(before)) {
         return Status();
       }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph_passes/constants.h"
+#include "graph_passes/control_inputs.h"
 #include "graph_passes/graph_view.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -66,7 +67,7 @@ bool RoundTo(DataType low, const TensorProto& from, TensorProto* to) {
 
 // Where the Cast follows a constant whose place it can take.
 void Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph) {
-  if (constants->IsFixed(cast) || constants->HasControlInputs(cast)) return;
+  if (constants->IsFixed(cast) || HasControlInputs(view, cast)) return;
   const std::vector<int> way = constants->WayBack(view.fanin(cast)[0]);
   const TensorProto* value = way.empty() ? nullptr : constants->Value(way);
   if (value == nullptr) return;

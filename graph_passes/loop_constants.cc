@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph_passes/constant_values.h"
+#include "graph_passes/control_inputs.h"
 #include "graph_passes/loop_invariants.h"
 #include "graph_passes/loop_pivots.h"
 #include "graph_passes/marks.h"
@@ -45,6 +46,7 @@ class Hoister {
       : view_(view),
         context_(context),
         pivots_(view),
+        awaited_(AwaitedNodes(view)),
         merges_(view, IsMerge),
         identities_(view, "Identity"),
         enters_(view, "Enter"),
@@ -52,7 +54,6 @@ class Hoister {
         bounds_body_(view, BoundsBody) {}
 
   void Run(const GraphDef& graph, GraphDef* out, std::vector<LedgerRewrite>* rewrites) {
-    FindAwaited();
     FindConstants();
     MarkBodies();
     FindSuperfluousWaits();
@@ -65,17 +66,7 @@ class Hoister {
   }
 
  private:
-  bool IsUntouchable(int id) const {
-    const std::string& name = view_.node(id).name();
-    return context_.preserved.count(name) != 0 || context_.fed.count(name) != 0;
-  }
-
-  void FindAwaited() {
-    awaited_.assign(view_.size(), false);
-    for (int id = 0; id < view_.size(); ++id) {
-      VisitControlInputs(view_, id, [this](int, int on) { awaited_[on] = true; });
-    }
-  }
+  bool IsFixed(int id) const { return context_.IsFixed(view_.node(id).name()); }
 
   bool WaitsForPivotsAlone(int id) const {
     bool pivots_alone = true;
@@ -118,7 +109,7 @@ class Hoister {
 
   bool MayGo(Variable* variable) const {
     for (int id : {variable->merge, variable->enter, variable->next}) {
-      if (IsUntouchable(id) || awaited_[id]) return false;
+      if (IsFixed(id) || awaited_[id]) return false;
     }
     if (HasControlInputs(view_, variable->merge) || !WaitsForPivotsAlone(variable->next)) {
       return false;
@@ -137,7 +128,7 @@ class Hoister {
     OutputPort from = view_.fanin(variable->next)[0];
     // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
     for (int hops = 0; hops < view_.size() && identities_.Has(from.node); ++hops) {
-      if (IsUntouchable(from.node) || !WaitsForPivotsAlone(from.node)) return false;
+      if (IsFixed(from.node) || !WaitsForPivotsAlone(from.node)) return false;
       from = view_.fanin(from.node)[0];
     }
     variable->loop = pivots_.LoopOf(from.node);
@@ -174,7 +165,7 @@ class Hoister {
   // None of an Identity, which TensorFlow fuses with nothing, and which would be a pivot then.
   void FindSuperfluousWaits() {
     for (int id = 0; id < view_.size(); ++id) {
-      if (body_of_[id] == kNone || identities_.Has(id) || IsUntouchable(id)) continue;
+      if (body_of_[id] == kNone || identities_.Has(id) || IsFixed(id)) continue;
       std::vector<int> superfluous;
       VisitControlInputs(view_, id, [&](int k, int on) {
         if (pivots_.IsPivot(on) && pivots_.LoopOf(view_.fanin(on)[0].node) == body_of_[id]) {
@@ -213,7 +204,7 @@ class Hoister {
         if (body_of_[use.node] == loop) {
           out->mutable_node(use.node)->set_input(use.index, enter);
         } else if (identities_.Has(use.node) && !HasControlInputs(view_, use.node) &&
-                   !IsUntouchable(use.node)) {
+                   !IsFixed(use.node)) {
           tensors.push_back({use.node, 0});
         }
       }
@@ -248,8 +239,8 @@ class Hoister {
   const GraphView& view_;
   const DecideContext& context_;
   const LoopPivots pivots_;
+  const std::vector<bool> awaited_;
   const OpSet merges_, identities_, enters_, next_iterations_, bounds_body_;
-  std::vector<bool> awaited_;        // by node id, whether a control input names it
   std::vector<Variable> constants_;  // that each iteration hands on as they are
   std::vector<bool> is_constant_;    // by node id, of their Merges
   std::vector<int> body_of_;         // by node id, the LoopCond of the loop, or kNone

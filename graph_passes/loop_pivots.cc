@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "graph_passes/control_inputs.h"
+
 namespace npu_precision {
 namespace {
 
@@ -18,11 +20,6 @@ bool MayHaveEffect(const GraphView& view, int id) {
 }  // namespace
 
 constexpr int LoopPivots::kNone;
-
-bool HasControlInputs(const GraphView& view, int id) {
-  const int last = view.node(id).input_size() - 1;
-  return last >= 0 && view.node(id).input(last)[0] == '^';
-}
 
 LoopPivots::LoopPivots(const GraphView& view)
     : view_(view),

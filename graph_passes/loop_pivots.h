@@ -8,7 +8,6 @@
 
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "graph_passes/graph_view.h"
 #include "graph_passes/op_set.h"
 
@@ -37,20 +36,6 @@ class LoopPivots {
   std::vector<int> decided_;        // by node id
   std::vector<bool> after_effect_;  // by node id: other than by a condition
 };
-
-// A node's control inputs are the last of its inputs.
-bool HasControlInputs(const GraphView& view, int id);
-
-// Calls visit(k, id) for each control input `k` of a node, which names node `id`.
-template <typename Visit>
-void VisitControlInputs(const GraphView& view, int id, const Visit& visit) {
-  const tensorflow::NodeDef& node = view.node(id);
-  for (int k = 0; k < node.input_size(); ++k) {
-    if (node.input(k)[0] == '^') {
-      visit(k, view.IndexOf(absl::string_view(node.input(k)).substr(1)));
-    }
-  }
-}
 
 }  // namespace npu_precision
 

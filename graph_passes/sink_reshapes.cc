@@ -4,8 +4,8 @@
 #include <string>
 #include <unordered_set>
 
-#include "absl/strings/string_view.h"
 #include "graph_passes/constants.h"
+#include "graph_passes/control_inputs.h"
 #include "graph_passes/op_set.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
 
@@ -55,6 +55,7 @@ class Sinker {
 
   void Run() {
     if (mat_muls_.IsEmpty() || reshapes_.IsEmpty() || bias_adds_.IsEmpty()) return;
+    awaited_ = AwaitedNodes(view_);
     for (int id = 0; id < view_.size(); ++id) {
       if (bias_adds_.Has(id)) SinkBefore(id);
     }
@@ -68,7 +69,7 @@ class Sinker {
       return;
     }
     // What waits for it may be what the nodes that it would sink below wait for.
-    if (IsAwaited(reshape)) return;
+    if (awaited_[reshape]) return;
     const int mat_mul = view_.fanin(reshape)[0].node;
     if (!mat_muls_.Has(mat_mul) || view_.fanout(mat_mul).size() != 1) return;
     if (!AreAlike(mat_mul, reshape) || !AreAlike(mat_mul, bias_add)) return;
@@ -76,23 +77,9 @@ class Sinker {
   }
 
   bool MayChangeShape(int id) const {
-    const NodeDef& node = view_.node(id);
     return view_.op_def(id) != nullptr && view_.outputs(id).size() == 1 &&
-           IsLowType(view_.outputs(id)[0].dtype) && node.input_size() == view_.fanin(id).size() &&
-           context_.preserved.count(node.name()) == 0 && context_.fed.count(node.name()) == 0;
-  }
-
-  bool IsAwaited(int id) {
-    if (awaited_.empty()) {
-      awaited_.assign(view_.size(), false);
-      for (int waiting = 0; waiting < view_.size(); ++waiting) {
-        const NodeDef& node = view_.node(waiting);
-        for (int k = view_.fanin(waiting).size(); k < node.input_size(); ++k) {
-          awaited_[view_.IndexOf(absl::string_view(node.input(k)).substr(1))] = true;
-        }
-      }
-    }
-    return awaited_[id];
+           IsLowType(view_.outputs(id)[0].dtype) && !HasControlInputs(view_, id) &&
+           !context_.IsFixed(view_.node(id).name());
   }
 
   bool AreAlike(int a, int b) const {
@@ -185,7 +172,7 @@ class Sinker {
   const ConstantValues& values_;
   const DecideContext& context_;
   const OpSet mat_muls_, reshapes_, bias_adds_, of_elements_;
-  std::vector<bool> awaited_;  // by node id, whether a control input names it; empty until asked
+  std::vector<bool> awaited_;
   GraphDef& graph_;
   std::vector<LedgerRewrite>& sunk_;
 };

@@ -114,14 +114,26 @@ def executed_nodes():
     return run
 
 
+def _set_control_flow(v2):
+    (tf1.enable_control_flow_v2 if v2 else tf1.disable_control_flow_v2)()
+
+
 @pytest.fixture
 def control_flow_v1():
     """tf.cond and tf.while_loop make Switch and Merge from the beginning."""
     was_v2 = tf1.control_flow_v2_enabled()
-    tf1.disable_control_flow_v2()
+    _set_control_flow(False)
     yield
-    if was_v2:
-        tf1.enable_control_flow_v2()
+    _set_control_flow(was_v2)
+
+
+@pytest.fixture(params=["v1", "v2"])
+def form(request):
+    """One form of control flow after the other, for tf.while_loop and tf.cond in graphs."""
+    was_v2 = tf1.control_flow_v2_enabled()
+    _set_control_flow(request.param == "v2")
+    yield request.param
+    _set_control_flow(was_v2)
 
 
 @pytest.fixture

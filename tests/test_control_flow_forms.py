@@ -20,22 +20,6 @@ import npu_precision
 tf1 = tf.compat.v1
 
 
-@pytest.fixture(params=["v1", "v2"])
-def form(request):
-    """Switches one form of control flow on, for tf.while_loop and tf.cond in graphs."""
-    was_v2 = tf1.control_flow_v2_enabled()
-    set_form(request.param == "v2")
-    yield request.param
-    set_form(was_v2)
-
-
-def set_form(v2):
-    if v2:
-        tf1.enable_control_flow_v2()
-    else:
-        tf1.disable_control_flow_v2()
-
-
 def graph_of(program):
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [4, 4], name="x")

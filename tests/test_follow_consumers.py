@@ -197,33 +197,27 @@ def test_without_a_lowered_reader_nothing_happens():
     )
 
 
-LOOP = f"""
-    x = Placeholder(shape=4x4)
-    w = Placeholder(shape=4x4)
-    {counter(3)}
-    enter = Enter(x, frame_name=loop)
-    merge = Merge(enter, next)
-    switch = Switch(merge, cond)
-    %s
-    product = MatMul(switch:1, weight)
-    turn = Tanh(product)
-    next = NextIteration(turn)
-    exit = Exit(switch)
-    end = LogSoftmax(exit)
-    """
-
-
 def test_a_variable_that_a_loop_hands_on_is_lowered_as_a_whole():
     """A lowered functional While carries its captures like this."""
     result = check_rewrite(
-        LOOP
-        % """
+        f"""
+        x = Placeholder(shape=4x4)
+        w = Placeholder(shape=4x4)
+        {counter(3)}
+        enter = Enter(x, frame_name=loop)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
         w_enter = Enter(w, frame_name=loop)
         w_merge = Merge(w_enter, w_next)
         w_switch = Switch(w_merge, cond)
         weight = Identity(w_switch:1)
         w_next = NextIteration(weight)
         w_exit = Exit(w_switch)
+        product = MatMul(switch:1, weight)
+        turn = Tanh(product)
+        next = NextIteration(turn)
+        exit = Exit(switch)
+        end = LogSoftmax(exit)
         """,
         """
         enter = Enter[float16](x/npu_cast_0_float16)

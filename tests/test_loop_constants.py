@@ -276,23 +276,17 @@ def test_random_graphs_compute_the_same(mode):
     assert hoisted >= 20
 
 
-@pytest.mark.parametrize("v2", [False, True])
 @pytest.mark.parametrize("option", [None, False])
-def test_a_session_reads_a_weight_from_outside(v2, option):
-    was_v2 = tf1.control_flow_v2_enabled()
-    (tf1.enable_control_flow_v2 if v2 else tf1.disable_control_flow_v2)()
-    try:
-        with tf1.Graph().as_default() as graph:
-            x = tf1.placeholder(tf1.float32, [4, 4], name="x")
-            w = tf1.placeholder(tf1.float32, [4, 4], name="w")
-            _, y, _ = tf1.while_loop(
-                lambda i, y, w: i < 5,
-                lambda i, y, w: (i + 1, tf1.tanh(tf1.matmul(y, w)), w),
-                [0, x, w],
-            )
-            tf1.identity(y, name="y")
-    finally:
-        (tf1.enable_control_flow_v2 if was_v2 else tf1.disable_control_flow_v2)()
+def test_a_session_reads_a_weight_from_outside(form, option):
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf1.float32, [4, 4], name="x")
+        w = tf1.placeholder(tf1.float32, [4, 4], name="w")
+        _, y, _ = tf1.while_loop(
+            lambda i, y, w: i < 5,
+            lambda i, y, w: (i + 1, tf1.tanh(tf1.matmul(y, w)), w),
+            [0, x, w],
+        )
+        tf1.identity(y, name="y")
     random = np.random.RandomState(0)
     feeds = {"x:0": random.uniform(-1, 1, [4, 4]), "w:0": random.uniform(-1, 1, [4, 4])}
 

@@ -30,7 +30,7 @@ def hands_on_after_token(y, token, effect):
         return tf1.identity(token), later
 
 
-def log_of_effects(step, **options):
+def log_of_effects(step):
     """The iterations whose effects happened, in that order; the first takes the longest."""
     log = []
 
@@ -40,36 +40,29 @@ def log_of_effects(step, **options):
         log.append(int(number))
         return np.int32(number)
 
-    was_v2 = tf1.control_flow_v2_enabled()
-    tf1.disable_control_flow_v2()
-    try:
-        with tf1.Graph().as_default() as graph:
-            x = tf1.placeholder(tf1.float32, [2, 2], name="x")
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf1.float32, [2, 2], name="x")
 
-            def body(i, token, y, z):
-                def of_iteration(value):
-                    return tf1.numpy_function(effect, [value, i], tf1.int32)
+        def body(i, token, y, z):
+            def of_iteration(value):
+                return tf1.numpy_function(effect, [value, i], tf1.int32)
 
-                token, y = step(y, token, of_iteration)
-                return i + 1, token, y, tf1.tanh(tf1.matmul(z, z))
+            token, y = step(y, token, of_iteration)
+            return i + 1, token, y, tf1.tanh(tf1.matmul(z, z))
 
-            start = [0, tf1.constant(0.0), x, x]
-            fetches = tf1.while_loop(lambda i, *_: i < 6, body, start)[1:]
-    finally:
-        if was_v2:
-            tf1.enable_control_flow_v2()
-    options = {"precision_mode": "allow_mix_precision", "strict": True, **options}
-    config = npu_precision.npu_config_proto(**options)
+        start = [0, tf1.constant(0.0), x, x]
+        fetches = tf1.while_loop(lambda i, *_: i < 6, body, start)[1:]
+    config = npu_precision.npu_config_proto(precision_mode="allow_mix_precision", strict=True)
     with tf1.Session(graph=graph, config=config) as session:
         session.run(fetches, {"x:0": np.full([2, 2], 0.1)})
     return log
 
 
-def test_effects_that_wait_for_a_token_stay_in_order():
+def test_effects_that_wait_for_a_token_stay_in_order(control_flow_v1):
     assert log_of_effects(waits_for_token) == list(range(6))
 
 
-def test_a_variable_that_is_handed_on_after_an_effect_stays():
+def test_a_variable_that_is_handed_on_after_an_effect_stays(control_flow_v1):
     """An effect waits for what it reads, and so for the effect two iterations before."""
     log = log_of_effects(hands_on_after_token)
     assert sorted(log) == list(range(6))
