@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import statistics
 import time
@@ -23,6 +24,7 @@ class Measured:
         milliseconds: the median step time.
         casts: Casts that ran in a step, or None where that is not known.
         low_share: the share of the step's kernel time that was in a low type, or None.
+        shares: by kernel, its share of the step's kernel time, or None.
         error: the largest difference from the baseline's result, in standard deviations of that.
     """
 
@@ -30,6 +32,7 @@ class Measured:
     milliseconds: float
     casts: int | None
     low_share: float | None
+    shares: dict[str, float] | None
     error: float
 
 
@@ -55,15 +58,15 @@ def paired_ratio(baseline: list[float], contender: list[float]) -> float:
 
 def what_ran(
     session: tf1.Session, fetch: str, feeds: Mapping[str, np.ndarray]
-) -> tuple[int, float]:
-    """(Casts that ran, share of the kernels' time in a low type), of one traced step."""
+) -> tuple[int, float, dict[str, float]]:
+    """(Casts that ran, share of the kernels' time in a low type, and by op), of one traced step."""
     options = tf1.RunOptions(
         trace_level=tf1.RunOptions.SOFTWARE_TRACE, output_partition_graphs=True
     )
     metadata = tf1.RunMetadata()
     session.run(fetch, feeds, options, metadata)
     nodes = {node.name: node for partition in metadata.partition_graphs for node in partition.node}
-    casts, low, total = 0, 0.0, 0.0
+    casts, low, took_by_op = 0, 0.0, collections.Counter()
     for device in metadata.step_stats.dev_stats:
         for stats in device.node_stats:
             node = nodes.get(stats.node_name)
@@ -71,9 +74,10 @@ def what_ran(
                 continue
             casts += node.op in ("Cast", "_MklCast")
             took = stats.op_end_rel_nanos - stats.op_start_rel_nanos
-            total += took
+            took_by_op[node.op] += took
             low += took * (node.attr["T"].type in LOW)
-    return casts, low / total if total else 0.0
+    total = sum(took_by_op.values()) or 1
+    return casts, low / total, {op: took / total for op, took in took_by_op.most_common()}
 
 
 def error(result: np.ndarray, expected: np.ndarray) -> float:

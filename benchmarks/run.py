@@ -103,12 +103,13 @@ def summary(times, ran, results) -> dict[str, measure.Measured]:
     baseline = times[contenders.BASELINE]
     found = {}
     for name, seconds in times.items():
-        casts, low_share = ran.get(name, (None, None))
+        casts, low_share, shares = ran.get(name, (None, None, None))
         found[name] = measure.Measured(
             ratio=measure.paired_ratio(baseline, seconds),
             milliseconds=1e3 * float(np.median(seconds)),
             casts=casts,
             low_share=low_share,
+            shares=shares,
             error=measure.error(results[name], results[contenders.BASELINE]),
         )
     return found
