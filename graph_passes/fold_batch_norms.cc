@@ -1,18 +1,20 @@
 #include "graph_passes/fold_batch_norms.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph_passes/constants.h"
 #include "graph_passes/control_inputs.h"
+#include "graph_passes/float_values.h"
 #include "graph_passes/fused_ops.h"
 #include "graph_passes/marks.h"
 #include "graph_passes/op_set.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
-#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace npu_precision {
 namespace {
@@ -21,7 +23,7 @@ using tensorflow::DataType;
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::Status;
-using tensorflow::Tensor;
+using tensorflow::TensorProto;
 
 // Inputs of a fused batch norm behind x.
 enum Parameter { kScale, kOffset, kMean, kVariance, kParameters };
@@ -60,6 +62,22 @@ double Largest(DataType low) {
   return low == tensorflow::DT_HALF ? 65504.0 : std::numeric_limits<float>::max();
 }
 
+// Where the bytes of a float32 tensor go.
+char* Content(const tensorflow::TensorShape& shape, TensorProto* proto) {
+  proto->set_dtype(tensorflow::DT_FLOAT);
+  shape.AsProto(proto->mutable_tensor_shape());
+  std::string* content = proto->mutable_tensor_content();
+  content->resize(shape.num_elements() * sizeof(float));
+  return &(*content)[0];
+}
+
+// False for a value that does not fit, and a NaN does not.
+inline bool Put(double value, int64_t i, double largest, char* content) {
+  const float rounded = static_cast<float>(value);
+  std::memcpy(content + i * sizeof(rounded), &rounded, sizeof(rounded));
+  return std::abs(rounded) <= largest;
+}
+
 class BatchNormFolder {
  public:
   BatchNormFolder(const GraphView& view, const DecideContext& context, ConstantValues* values)
@@ -78,8 +96,7 @@ class BatchNormFolder {
     for (const Fold& fold : folds) Release(fold);
     const std::vector<int> places = constants_.CopyKept(graph, out);
     for (Fold& fold : folds) {
-      Apply(fold, places, out);
-      fold.scaled = Tensor();  // its bytes are in `out` now
+      Apply(&fold, places, out);
       const NodeDef& norm = view_.node(fold.site.norm);
       const std::string& into = view_.node(fold.site.convolution).name();
       rewrites->push_back(
@@ -137,20 +154,20 @@ class BatchNormFolder {
   // A constant of float32, and how it is reached.
   struct Constant {
     std::vector<int> way;
-    Tensor value;
+    const TensorProto* proto = nullptr;
+    FloatValues values;
   };
   bool Read(int id, int input, Constant* constant) const {
     constant->way = constants_.WayBack(view_.fanin(id)[input]);
     if (constant->way.empty()) return false;
-    const tensorflow::TensorProto* value = constants_.Value(constant->way);
-    return value != nullptr && value->dtype() == tensorflow::DT_FLOAT &&
-           constant->value.FromProto(*value);
+    constant->proto = constants_.Value(constant->way);
+    return constant->proto != nullptr && constant->values.Read(*constant->proto);
   }
 
   // What comes of a site, and the ways to the constants that it no longer reads.
   struct Fold {
     Site site;
-    Tensor scaled, offsets;
+    TensorProto scaled, offsets;
     std::vector<int> weights, offset;
     std::vector<std::vector<int>> others;
   };
@@ -158,7 +175,7 @@ class BatchNormFolder {
   bool Compute(const Site& site, Fold* fold) const {
     Constant weights, bias, parameters[kParameters];
     if (!Read(site.convolution, 1, &weights) || !HasOneReader(weights)) return false;
-    const tensorflow::TensorShape& shape = weights.value.shape();
+    const tensorflow::TensorShape shape(weights.proto->tensor_shape());
     if (shape.dims() < 4) return false;
     // Those of a depthwise convolution are [..., channels, multiplier].
     const bool depthwise = view_.node(site.convolution).op() == "DepthwiseConv2dNative";
@@ -166,32 +183,33 @@ class BatchNormFolder {
         shape.dim_size(shape.dims() - 1) * (depthwise ? shape.dim_size(shape.dims() - 2) : 1);
     for (int i = 0; i < kParameters; ++i) {
       if (!Read(site.norm, i + 1, &parameters[i])) return false;
-      if (parameters[i].value.NumElements() != channels) return false;
+      if (parameters[i].values.size() != channels) return false;
     }
     if (site.bias_add != kNone) {
-      if (!Read(site.bias_add, 1, &bias) || bias.value.NumElements() != channels) return false;
+      if (!Read(site.bias_add, 1, &bias) || bias.values.size() != channels) return false;
     }
 
     const float epsilon = view_.node(site.norm).attr().at("epsilon").f();
     std::vector<double> scales(channels);
-    fold->offsets = Tensor(tensorflow::DT_FLOAT, tensorflow::TensorShape({channels}));
+    const double largest = Largest(context_.mode.low_type);
+    bool fit = true;
+    char* offsets = Content(tensorflow::TensorShape({channels}), &fold->offsets);
     for (int64_t c = 0; c < channels; ++c) {
       const auto parameter = [&parameters, c](Parameter i) {
-        return static_cast<double>(parameters[i].value.flat<float>()(c));
+        return static_cast<double>(parameters[i].values[c]);
       };
       scales[c] = parameter(kScale) / std::sqrt(parameter(kVariance) + epsilon);
-      const double before = site.bias_add == kNone ? 0.0 : bias.value.flat<float>()(c);
-      fold->offsets.flat<float>()(c) =
-          static_cast<float>(parameter(kOffset) + (before - parameter(kMean)) * scales[c]);
+      const double before = site.bias_add == kNone ? 0.0 : bias.values[c];
+      const double offset = parameter(kOffset) + (before - parameter(kMean)) * scales[c];
+      fit &= Put(offset, c, largest, offsets);
     }
-    fold->scaled = Tensor(tensorflow::DT_FLOAT, shape);
-    const float* from = weights.value.flat<float>().data();
-    float* to = fold->scaled.flat<float>().data();
-    for (int64_t i = 0; i < weights.value.NumElements(); i += channels) {
-      for (int64_t c = 0; c < channels; ++c)
-        to[i + c] = static_cast<float>(from[i + c] * scales[c]);
+    char* scaled = Content(shape, &fold->scaled);
+    for (int64_t i = 0; i < weights.values.size(); i += channels) {
+      for (int64_t c = 0; c < channels; ++c) {
+        fit &= Put(weights.values[i + c] * scales[c], i + c, largest, scaled);
+      }
     }
-    if (!Fits(fold->scaled) || !Fits(fold->offsets)) return false;
+    if (!fit) return false;
 
     fold->site = site;
     fold->weights = std::move(weights.way);
@@ -212,14 +230,15 @@ class BatchNormFolder {
     for (const std::vector<int>& way : fold.others) constants_.Release(way);
   }
 
-  void Apply(const Fold& fold, const std::vector<int>& places, GraphDef* out) const {
-    const std::string& name = view_.node(fold.site.norm).name();
+  // Weights are large: their bytes are handed over.
+  void Apply(Fold* fold, const std::vector<int>& places, GraphDef* out) const {
+    const std::string& name = view_.node(fold->site.norm).name();
     const std::string weights = absl::StrCat(name, kWeightsSuffix);
     const std::string bias = absl::StrCat(name, kBiasSuffix);
-    AddConstant(weights, fold.scaled, view_.node(fold.weights.back()), out);
-    AddConstant(bias, fold.offsets, view_.node(fold.offset.back()), out);
-    out->mutable_node(places[fold.site.convolution])->set_input(1, weights);
-    BecomeBiasAdd(fold.site, bias, out->mutable_node(places[fold.site.norm]));
+    AddConstant(weights, &fold->scaled, view_.node(fold->weights.back()), out);
+    AddConstant(bias, &fold->offsets, view_.node(fold->offset.back()), out);
+    out->mutable_node(places[fold->site.convolution])->set_input(1, weights);
+    BecomeBiasAdd(fold->site, bias, out->mutable_node(places[fold->site.norm]));
   }
 
   // Scaled weights of another convolution would have to be kept beside these.
@@ -230,17 +249,8 @@ class BatchNormFolder {
     return true;
   }
 
-  bool Fits(const Tensor& tensor) const {
-    const double largest = Largest(context_.mode.low_type);
-    const auto values = tensor.flat<float>();
-    for (int64_t i = 0; i < values.size(); ++i) {
-      if (!(std::abs(values(i)) <= largest)) return false;  // a NaN does not fit
-    }
-    return true;
-  }
-
   // Where `like` is, and under the same condition.
-  void AddConstant(const std::string& name, const Tensor& value, const NodeDef& like,
+  void AddConstant(const std::string& name, TensorProto* value, const NodeDef& like,
                    GraphDef* out) const {
     NodeDef* node = out->add_node();
     node->set_name(name);
@@ -248,8 +258,8 @@ class BatchNormFolder {
     node->set_device(like.device());
     for (const std::string& input : like.input()) node->add_input(input);
     constants_.DropWaits(node);
-    (*node->mutable_attr())["dtype"].set_type(value.dtype());
-    value.AsProtoTensorContent((*node->mutable_attr())["value"].mutable_tensor());
+    (*node->mutable_attr())["dtype"].set_type(value->dtype());
+    (*node->mutable_attr())["value"].mutable_tensor()->Swap(value);
   }
 
   void BecomeBiasAdd(const Site& site, const std::string& bias, NodeDef* node) const {

@@ -5,11 +5,10 @@
 
 #include "graph_passes/constants.h"
 #include "graph_passes/control_inputs.h"
+#include "graph_passes/float_values.h"
 #include "graph_passes/graph_view.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
-#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
-#include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/tensor_util.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -21,44 +20,29 @@ using tensorflow::DataType;
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::Status;
-using tensorflow::Tensor;
 using tensorflow::TensorProto;
-using tensorflow::TensorShape;
 
 template <typename To>
-void Round(const char* from, int64_t count, char* to) {
-  for (int64_t i = 0; i < count; ++i, from += sizeof(float), to += sizeof(To)) {
-    float value;
-    std::memcpy(&value, from, sizeof(value));  // the bytes of a proto are not aligned
-    const To rounded = static_cast<To>(value);
+void Round(const FloatValues& from, char* to) {
+  for (int64_t i = 0; i < from.size(); ++i, to += sizeof(To)) {
+    const To rounded = static_cast<To>(from[i]);
     std::memcpy(to, &rounded, sizeof(rounded));
   }
 }
 
 // True and `to` filled for float32 to either low type.
 bool RoundTo(DataType low, const TensorProto& from, TensorProto* to) {
-  if (from.dtype() != tensorflow::DT_FLOAT || from.tensor_shape().unknown_rank()) return false;
   if (low != tensorflow::DT_HALF && low != tensorflow::DT_BFLOAT16) return false;
-  // Bytes are read in place; what is written value by value, or not as it should be, is
-  // TensorFlow's to read.
-  Tensor read;
-  absl::string_view bytes(from.tensor_content());
-  int64_t count = static_cast<int64_t>(bytes.size() / sizeof(float));
-  if (!TensorShape::IsValid(from.tensor_shape()) || bytes.empty() ||
-      count * sizeof(float) != bytes.size() ||
-      TensorShape(from.tensor_shape()).num_elements() != count) {
-    if (!read.FromProto(from)) return false;
-    count = read.NumElements();
-    bytes = absl::string_view(read.tensor_data().data(), read.tensor_data().size());
-  }
+  FloatValues values;
+  if (!values.Read(from)) return false;
   to->set_dtype(low);
   *to->mutable_tensor_shape() = from.tensor_shape();
   std::string* content = to->mutable_tensor_content();
-  content->resize(count * tensorflow::DataTypeSize(low));
+  content->resize(values.size() * tensorflow::DataTypeSize(low));
   if (low == tensorflow::DT_HALF) {
-    Round<Eigen::half>(bytes.data(), count, &(*content)[0]);
+    Round<Eigen::half>(values, &(*content)[0]);
   } else {
-    Round<tensorflow::bfloat16>(bytes.data(), count, &(*content)[0]);
+    Round<tensorflow::bfloat16>(values, &(*content)[0]);
   }
   // A value repeated a million times was perhaps written once, and must not grow.
   tensorflow::tensor::CompressTensorProtoInPlace(to);
