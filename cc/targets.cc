@@ -23,8 +23,22 @@ using tensorflow::errors::InvalidArgument;
 
 constexpr char kIrNamesFile[] = "ascend_ir_names.json";
 
-// For CPUs on which oneDNN computes in bfloat16, in the modes that lower to it.
-constexpr char kOneDnnBfloat16Folder[] = "cpu_onednn_bfloat16";
+// What differs on a CPU in the modes that lower to bfloat16, and whether it holds here.
+struct Bfloat16Folder {
+  const char* device;
+  bool (*applies)();
+};
+constexpr Bfloat16Folder kBfloat16Folders[] = {
+    {"cpu_onednn_bfloat16", OneDnnComputesInBfloat16},
+    {"cpu_bfloat16_mean", MeanOfBfloat16AddsInFloat32},
+};
+
+const Bfloat16Folder* FindBfloat16Folder(const std::string& device) {
+  for (const Bfloat16Folder& folder : kBfloat16Folders) {
+    if (device == folder.device) return &folder;
+  }
+  return nullptr;
+}
 
 // "host/cpu/softmax.json": target, device folder or "", in that order.
 struct ConfigPath {
@@ -48,8 +62,8 @@ DeviceKind KindOfFolder(const std::string& device) {
 // and cannot reach a user: the project's tests load them all.
 struct BuiltIns {
   IrNames ir_names;
-  std::map<std::string, OpLists> lists;                  // by target
-  std::map<std::string, OpLists> onednn_bfloat16_lists;  // by target, those that have the folder
+  std::map<std::string, OpLists> lists;           // by target
+  std::map<std::string, OpLists> bfloat16_lists;  // the same, in the modes that lower to bfloat16
 
   BuiltIns() {
     for (const EmbeddedFile& file : EmbeddedConfigs()) {
@@ -58,13 +72,14 @@ struct BuiltIns {
       }
     }
     std::map<std::string, std::map<DeviceKind, OpsInfo>> infos;
-    std::map<std::string, OpsInfo> onednn_bfloat16;
+    std::map<std::string, OpsInfo> bfloat16_infos;
     for (const EmbeddedFile& file : EmbeddedConfigs()) {
       const ConfigPath path = Parse(file.path);
       if (path.target.empty()) continue;
-      OpsInfo* ops = path.device == kOneDnnBfloat16Folder
-                         ? &onednn_bfloat16[path.target]
-                         : &infos[path.target][KindOfFolder(path.device)];
+      const Bfloat16Folder* bfloat16 = FindBfloat16Folder(path.device);
+      if (bfloat16 != nullptr && !bfloat16->applies()) continue;
+      OpsInfo* ops = bfloat16 != nullptr ? &bfloat16_infos[path.target]
+                                         : &infos[path.target][KindOfFolder(path.device)];
       TF_CHECK_OK(ParseOpsInfo(file.path, std::string(file.text, file.size), ir_names, ops));
     }
     for (auto& target : infos) {
@@ -72,9 +87,9 @@ struct BuiltIns {
         lists[target.first].AddOpsInfo(device.first, std::move(device.second), true);
       }
     }
-    for (auto& target : onednn_bfloat16) {
-      OpLists& with = onednn_bfloat16_lists[target.first] = lists.at(target.first);
-      with.AddOpsInfo(DeviceKind::kCpu, std::move(target.second), true);
+    bfloat16_lists = lists;
+    for (auto& target : bfloat16_infos) {
+      bfloat16_lists[target.first].AddOpsInfo(DeviceKind::kCpu, std::move(target.second), true);
     }
   }
 };
@@ -86,11 +101,7 @@ const BuiltIns& TheBuiltIns() {
 
 const OpLists& BuiltInLists(const std::string& target, tensorflow::DataType low_type) {
   const BuiltIns& all = TheBuiltIns();
-  if (low_type == tensorflow::DT_BFLOAT16 && OneDnnComputesInBfloat16()) {
-    const auto found = all.onednn_bfloat16_lists.find(target);
-    if (found != all.onednn_bfloat16_lists.end()) return found->second;
-  }
-  return all.lists.at(target);
+  return (low_type == tensorflow::DT_BFLOAT16 ? all.bfloat16_lists : all.lists).at(target);
 }
 
 Status LoadOpsInfoFolder(const std::string& folder, OpLists* lists) {

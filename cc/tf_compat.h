@@ -47,6 +47,9 @@ inline bool OneDnnComputesInBfloat16() {
 #endif
 }
 
+// On a CPU. Up to some version between 2.15 and this it adds in bfloat16.
+inline bool MeanOfBfloat16AddsInFloat32() { return NPU_PRECISION_TF_AT_LEAST(2, 21); }
+
 inline bool CpuComputesInFloat16() {
 #if NPU_PRECISION_TF_AT_LEAST(2, 21)
   return tensorflow::port::TestCPUFeature(tensorflow::port::AVX512_FP16) ||

@@ -30,7 +30,8 @@ def load(path):
 
 
 IR_NAMES = load(CONFIGS / "ascend_ir_names.json")
-FOLDERS = ["host", "host/cpu", "host/cpu_onednn_bfloat16", "host/gpu", "ascend910"]
+CPU_BFLOAT16 = ["cpu_onednn_bfloat16", "cpu_bfloat16_mean"]
+FOLDERS = ["host", "host/cpu", *(f"host/{name}" for name in CPU_BFLOAT16), "host/gpu", "ascend910"]
 FILES = {folder: sorted((CONFIGS / folder).glob("*.json")) for folder in FOLDERS}
 FILE_IDS = [str(path.relative_to(CONFIGS)) for folder in FOLDERS for path in FILES[folder]]
 
@@ -195,7 +196,7 @@ def test_host_leaves_dtypes_to_the_kernel_registry():
     assert {op.rstrip("23") for op in restricted} == {"FusedBatchNormV", "FusedBatchNormGradV"}
 
 
-@pytest.mark.parametrize("device", ["cpu", "cpu_onednn_bfloat16", "gpu"])
+@pytest.mark.parametrize("device", ["cpu", *CPU_BFLOAT16, "gpu"])
 def test_device_folders_hold_real_differences_only(device):
     common = resolve("host")
     for op, found in resolve(f"host/{device}").items():
@@ -243,6 +244,7 @@ def test_ops_that_must_keep_their_dtype_are_on_no_list(op, why):
         ("host/cpu_onednn_bfloat16", "Softmax", "gray"),
         ("host/gpu", "Softmax", "gray"),
         ("host", "Mean", "black"),
+        ("host/cpu_bfloat16_mean", "Mean", "gray"),
         ("host/gpu", "Mean", "gray"),
         ("host", "ResizeBilinearGrad", "black"),
         ("host/cpu", "ResizeBilinearGrad", "gray"),

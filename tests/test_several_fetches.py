@@ -45,7 +45,7 @@ def assert_agrees(graph, fetches, mode, folder):
 
 
 def recurrent():
-    """The states of a loop, and a training step on their mean."""
+    """The states of a loop, and a training step on their sum."""
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [4, 4], name="x")
         weights = tf1.get_variable("weights", initializer=random_values("weights", [4, 4]))
@@ -56,7 +56,7 @@ def recurrent():
 
         states = tf.TensorArray(tf.float32, 3, name="states")
         _, _, states = tf1.while_loop(lambda i, *_: i < 3, step, [0, x, states])
-        output = tf.reduce_mean(states.stack(), 0, name="output")
+        output = tf.reduce_sum(states.stack(), 0, name="output")
         loss = tf.reduce_mean(tf.square(output))
         with tf.control_dependencies([tf1.train.GradientDescentOptimizer(0.5).minimize(loss)]):
             tf.identity(loss, name="train")
@@ -75,7 +75,7 @@ def recurrent():
 @pytest.mark.parametrize("fetches", [("train", "output", "train"), ("output", "train", "output")])
 def test_a_loop_is_trained_and_evaluated_in_one_session(mode, fetches, ledgers, tmp_path):
     assert_agrees(recurrent(), fetches, mode, tmp_path)
-    # The gradient of the mean keeps the array in float32, and is not there without training.
+    # The gradient of the sum keeps the array in float32, and is not there without training.
     assert set(decisions(ledgers(tmp_path), "states")) == {"kept", "lowered"}
 
 

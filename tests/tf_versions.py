@@ -106,3 +106,15 @@ _FLAGS = re.search(r"^flags\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(
 _CPU = set(_FLAGS.group(1).split()) if _FLAGS else set()
 EMULATES_FLOAT16 = _VERSION < (2, 21) or not _CPU & {"avx512_fp16", "amx_fp16"}
 HAS_FAST_BFLOAT16 = _VERSION >= (2, 15) and bool(_CPU & {"avx512_bf16", "amx_bf16"})
+
+
+def _adds_bfloat16_means_in_float32():
+    if not has_kernel("Mean", tf.bfloat16):
+        return False
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        # A sum in bfloat16 ends at 256.
+        ones = tf.ones([1024, 2], tf.bfloat16)
+        return bool((session.run(tf.cast(tf.reduce_mean(ones, 0), tf.float32)) == 1).all())
+
+
+ADDS_BFLOAT16_MEANS_IN_FLOAT32 = _adds_bfloat16_means_in_float32()

@@ -1,8 +1,10 @@
-"""An op may be on another list where oneDNN computes bfloat16: its kernel, not TensorFlow's."""
+"""An op may be on another list in bfloat16 where its kernel there adds in float32."""
 
 from __future__ import annotations
 
-from tf_versions import HAS_FAST_BFLOAT16
+import pytest
+from check_rewrite import check_rewrite
+from tf_versions import ADDS_BFLOAT16_MEANS_IN_FLOAT32, HAS_FAST_BFLOAT16, needs_kernels
 
 SCRIPT = """
 import sys
@@ -51,3 +53,21 @@ def test_softmax_is_black_in_bfloat16_without_onednn(run_python):
 
 def test_softmax_is_black_in_float16(run_python):
     assert softmax(run_python, "allow_mix_precision") == BLACK
+
+
+@needs_kernels("bfloat16", "MatMul", "Mean")
+@pytest.mark.parametrize("mode", ["allow_mix_precision", "allow_mix_precision_bf16"])
+def test_mean_is_gray_in_bfloat16_where_its_kernel_adds_in_float32(mode):
+    text = """
+        x = Placeholder(shape=4x1024x8)
+        w = Const(shape=4x8x8)
+        axis = Const[int32](value=1)
+        product = BatchMatMulV2(x, w)
+        mean = Mean(product, axis)
+        v = Const(shape=8x2)
+        head = MatMul(mean, v)
+        """
+    result = check_rewrite(text, None, mode=mode)
+    lowers = mode == "allow_mix_precision_bf16" and ADDS_BFLOAT16_MEANS_IN_FLOAT32
+    assert result.reasons["mean"][0] == ("lowered" if lowers else "kept")
+    assert len(result.ledger.casts) == (4 if lowers else 6)
