@@ -68,7 +68,7 @@ bazel: $(VENV)/.requirements ## build the library and run every test with Bazel
 	bazel test //...
 
 lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/*.lock
-	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221
+	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex
 
 clean: ## remove what was built; the environments stay (rm -r .venv .nox removes them)
 	rm -rf build dist npu_precision/_lib *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

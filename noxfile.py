@@ -7,6 +7,7 @@ why, the tests themselves say: tests/tf_versions.py. A Python that is not found 
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import re
@@ -31,6 +32,7 @@ nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False  # On CI, nox's own default is True.
 
 
+@functools.lru_cache(maxsize=None)
 def interpreter(version: str) -> str:
     """This Python, or one on PATH or among pyenv's; else a name that nox will not find."""
     root = pathlib.Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
@@ -58,13 +60,30 @@ def _install(session: nox.Session, *arguments: str) -> None:
     session.run("python", "-m", "pip", "--disable-pip-version-check", "install", *arguments)
 
 
-def _test(session: nox.Session, requirements: str) -> None:
+def _install_locked(session: nox.Session, requirements: str) -> None:
     # The lock is complete, so pip has nothing to resolve.
     _install(session, "--quiet", "--no-deps", "-r", f"requirements/{requirements}.lock")
+
+
+def _build(session: nox.Session) -> None:
     session.run("python", "setup.py", "--quiet", "build_ext", "--inplace")
+
+
+def _test(session: nox.Session, requirements: str) -> None:
+    _install_locked(session, requirements)
+    _build(session)
     # The long tests are a few: a worker that is done takes from the other.
     flags = session.posargs or ["-n", "2", "--dist", "worksteal"]
     session.run("python", "-m", "pytest", *flags)
+
+
+def _bench(session: nox.Session, requirements: str) -> None:
+    _install_locked(session, requirements)
+    _build(session)
+    # Of Keras 3, TF1's layers cannot be had.
+    environment = {"TF_USE_LEGACY_KERAS": "1", "PYTHONPATH": "."}
+    out = pathlib.Path("build") / "benchmarks" / session.name
+    session.run("python", "benchmarks/run.py", f"--out={out}", *session.posargs, env=environment)
 
 
 def _lock(session: nox.Session, requirements: str) -> None:
@@ -75,17 +94,23 @@ def _lock(session: nox.Session, requirements: str) -> None:
     pathlib.Path(f"requirements/{requirements}.lock").write_text(heading + packages)
 
 
-for _name, (_requirements, _version) in ENVIRONMENTS.items():
-    _python = interpreter(_version)
-    for _session_name, _function, _reuse in (
-        (_name, _test, True),
-        (f"lock-{_name}", _lock, False),
-    ):
-        nox.session(
-            lambda session, function=_function, requirements=_requirements: function(
-                session, requirements
-            ),
-            name=_session_name,
-            python=_python,
-            reuse_venv=_reuse,
-        )
+# By session: what it does, its files in requirements/, its Python, and whether its environment is
+# kept. Those that lock resolve anew.
+_SESSIONS = {
+    **{name: (_test, *environment, True) for name, environment in ENVIRONMENTS.items()},
+    "bench-tf221": (_bench, "bench-tf2.21", "3.11", True),
+    "itex": (_install_locked, "itex", "3.11", True),
+}
+_SESSIONS.update(
+    {f"lock-{name}": (_lock, *rest[1:3], False) for name, rest in list(_SESSIONS.items())}
+)
+
+for _name, (_function, _requirements, _version, _reuse) in _SESSIONS.items():
+    nox.session(
+        lambda session, function=_function, requirements=_requirements: function(
+            session, requirements
+        ),
+        name=_name,
+        python=interpreter(_version),
+        reuse_venv=_reuse,
+    )

@@ -57,14 +57,14 @@ def paired_ratio(baseline: list[float], contender: list[float]) -> float:
 
 
 def what_ran(
-    session: tf1.Session, fetch: str, feeds: Mapping[str, np.ndarray]
+    session: tf1.Session, fetches: list[str], feeds: Mapping[str, np.ndarray]
 ) -> tuple[int, float, dict[str, float]]:
     """(Casts that ran, share of the kernels' time in a low type, and by op), of one traced step."""
     options = tf1.RunOptions(
         trace_level=tf1.RunOptions.SOFTWARE_TRACE, output_partition_graphs=True
     )
     metadata = tf1.RunMetadata()
-    session.run(fetch, feeds, options, metadata)
+    session.run(fetches, feeds, options, metadata)
     nodes = {node.name: node for partition in metadata.partition_graphs for node in partition.node}
     casts, low, took_by_op = 0, 0.0, collections.Counter()
     for device in metadata.step_stats.dev_stats:

@@ -9,10 +9,15 @@ import rich.console
 import rich.table
 
 _WIDTH_OF_FILE = 120
+_FIGURES = ("speed-up", "limit", "ms", "casts", "low", "error", "rewrite", "memory", "size")
+
+
+def _figure(form: str, value: float | None) -> str:
+    return "" if value is None else form.format(value)
 
 
 def table(found: dict) -> None:
-    """Prints one line per graph and contender."""
+    """Prints one line per graph and contender; times of steps and rewrites are milliseconds."""
     machine = found["machine"]
     bfloat16 = " ".join(machine["bfloat16"]) or "no bfloat16"
     title = (
@@ -22,27 +27,26 @@ def table(found: dict) -> None:
     result = rich.table.Table(title=title)
     for heading in ("graph", "contender"):
         result.add_column(heading)
-    for heading in ("speed-up", "limit", "ms", "casts", "low", "error", "memory", "size"):
+    for heading in _FIGURES:
         result.add_column(heading, justify="right")
     for name, entry in found["graphs"].items():
-        peaks = entry.get("peak_bytes", {})
+        processes = entry.get("alone", {})
         for contender, figures in entry["contenders"].items():
-            low, peak = figures["low_share"], peaks.get(contender)
+            is_ours = contender == contenders.OURS
+            process = processes.get(contender, {})
+            rewrite, peak = process.get("rewrite_seconds"), process.get("peak_bytes")
             result.add_row(
                 name if contender == contenders.BASELINE else "",
                 contender,
                 f"{figures['ratio']:.2f}",
-                f"{entry['limit']:.2f}"
-                if contender == contenders.OURS and entry.get("limit")
-                else "",
+                _figure("{:.2f}", entry.get("limit") if is_ours else None),
                 f"{figures['milliseconds']:.1f}",
-                "" if figures["casts"] is None else str(figures["casts"]),
-                "" if low is None else f"{low:.0%}",
+                _figure("{}", figures["casts"]),
+                _figure("{:.0%}", figures["low_share"]),
                 f"{figures['error']:.3f}",
-                "" if peak is None else f"{peak / peaks[contenders.BASELINE]:.2f}",
-                f"{entry['converted_size']:.2f}"
-                if contender == contenders.OURS and "converted_size" in entry
-                else "",
+                _figure("{:.0f}", rewrite and 1e3 * rewrite),
+                _figure("{:.2f}", peak and peak / processes[contenders.BASELINE]["peak_bytes"]),
+                _figure("{:.2f}", entry.get("converted_size") if is_ours else None),
             )
         result.add_section()
     console = rich.console.Console()

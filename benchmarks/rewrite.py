@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -21,7 +20,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import rich.progress  # noqa: E402
 import rich.table  # noqa: E402
-from memory import peak  # noqa: E402
+from alone import logging_passes, pass_seconds, peak  # noqa: E402
 
 SIZES = {"1k": 1_000, "10k": 10_000, "100k": 100_000, "1M": 1_000_000}
 # By name, Grappler's name of what runs, and our options. The first finds nothing to do.
@@ -100,13 +99,14 @@ def run_pass(graph: str, pass_name: str, graphs_folder: str) -> None:
 def measured(graph: str, pass_name: str, graphs_folder: pathlib.Path) -> tuple[float, int, int]:
     """(seconds, bytes added at the peak, bytes of the graph), in a process of its own."""
     command = [sys.executable, __file__, "--run", graph, pass_name, str(graphs_folder)]
-    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="0", TF_CPP_VMODULE="meta_optimizer=1")
-    process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    logged = re.findall(rf"{PASSES[pass_name][0]}: .*time = ([0-9.]+)ms", process.stderr)
+    process = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=logging_passes()
+    )
+    logged = pass_seconds(process.stderr, PASSES[pass_name][0])
     if process.returncode != 0 or not logged:
         raise RuntimeError(f"{pass_name} on {graph}: {process.stderr[-2000:]}")
     peak_bytes, size = process.stdout.split()[-2:]
-    return float(logged[0]) / 1e3, int(peak_bytes), int(size)
+    return logged[0], int(peak_bytes), int(size)
 
 
 def _table(found: dict[str, dict[str, dict[str, float]]]) -> rich.table.Table:
@@ -144,6 +144,9 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "benchmarks")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else everything
+    unknown = [name for name in names if name not in everything]
+    if unknown:
+        parser.error(f"--only: got {unknown[0]!r}, expected some of {', '.join(everything)}")
     found: dict[str, dict[str, dict[str, float]]] = {}
     with rich.progress.Progress(transient=True) as progress:
         task = progress.add_task("", total=len(names))

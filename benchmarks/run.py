@@ -9,7 +9,9 @@ a ratio of neighbours, so that what else the machine does falls on both.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -21,14 +23,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The models of the tests are those of the benchmark, at full size.
 sys.path.insert(0, str(ROOT / "tests"))
 
+import alone  # noqa: E402
 import contenders  # noqa: E402
+import elsewhere  # noqa: E402
 import inference_graphs  # noqa: E402
 import limit  # noqa: E402
 import measure  # noqa: E402
-import memory  # noqa: E402
 import numpy as np  # noqa: E402
 import report  # noqa: E402
 import rich.progress  # noqa: E402
+import task  # noqa: E402
 import tensorflow as tf  # noqa: E402
 import training_graphs  # noqa: E402
 
@@ -37,28 +41,42 @@ import npu_precision  # noqa: E402
 tf1 = tf.compat.v1
 
 
-def inference(graph: inference_graphs.FrozenGraph, seconds: float) -> dict[str, measure.Measured]:
-    """Every contender on a frozen graph."""
-    graph_def = graph.graph_def()
-    sessions, steps, results = {}, {}, {}
-    for name, config in contenders.CONFIGS.items():
-        with tf.Graph().as_default() as imported:
-            tf.import_graph_def(graph_def, name="")
-        session = tf1.Session(graph=imported, config=config())
-        sessions[name] = session
-        steps[name] = lambda session=session: session.run(graph.fetch, {graph.feed: graph.x})
-    if contenders.has_openvino():
-        steps[contenders.OPENVINO] = openvino_step(graph)
-    for name, step in steps.items():
-        results[name] = step()
-    times = measure.in_rounds(steps, seconds)
-    ran = {
-        name: measure.what_ran(session, graph.fetch, {graph.feed: graph.x})
-        for name, session in sessions.items()
-    }
-    for session in sessions.values():
-        session.close()
+def measured(name: str, graphs: pathlib.Path, seconds: float) -> dict[str, measure.Measured]:
+    """Every contender on a task; in training, all start from the baseline's weights."""
+    running = task.task(name, graphs)
+    steps, results, ran, weights = {}, {}, {}, None
+    with contextlib.ExitStack() as stack:
+        sessions = {
+            contender: stack.enter_context(running.session(config()))
+            for contender, config in contenders.CONFIGS.items()
+        }
+        for contender, session in sessions.items():
+            weights = start_from(weights, running.graph, session)
+            steps[contender] = functools.partial(running.step, session)
+            results[contender] = running.step(session)
+        if contenders.has_openvino() and not task.is_training(name):
+            step = openvino_step(inference_graphs.frozen_graph(name, graphs))
+            steps[contenders.OPENVINO], results[contenders.OPENVINO] = step, step()
+        if elsewhere.has_itex():
+            worker = stack.enter_context(elsewhere.Worker(name, graphs))
+            steps[elsewhere.ITEX], results[elsewhere.ITEX] = worker.step, worker.first()
+        times = measure.in_rounds(steps, seconds)
+        for contender, session in sessions.items():
+            ran[contender] = measure.what_ran(session, running.fetches, running.feeds)
+        if elsewhere.has_itex():
+            ran[elsewhere.ITEX] = worker.what_ran()
     return summary(times, ran, results)
+
+
+def start_from(weights, graph: tf.Graph, session: tf1.Session):
+    """Gives the session these weights, or, where there are none yet, returns its own."""
+    with graph.as_default():
+        variables = tf1.global_variables()
+        if weights is None:
+            return session.run(variables)
+        for variable, value in zip(variables, weights):
+            variable.load(value, session)
+    return weights
 
 
 def openvino_step(graph: inference_graphs.FrozenGraph):
@@ -69,33 +87,6 @@ def openvino_step(graph: inference_graphs.FrozenGraph):
     options = {"INFERENCE_PRECISION_HINT": "bf16"}
     model = core.compile_model(core.read_model(graph.path), "CPU", options)
     return lambda: next(iter(model(graph.x).values()))
-
-
-def training(graph: training_graphs.TrainingGraph, seconds: float) -> dict[str, measure.Measured]:
-    """Every contender on a training step; all start from the baseline's weights."""
-    sessions, steps, results = {}, {}, {}
-    with graph.graph.as_default():
-        variables = tf1.global_variables()
-        weights = None
-        for name, config in contenders.CONFIGS.items():
-            session = tf1.Session(graph=graph.graph, config=config())
-            session.run(graph.init)
-            if weights is None:
-                weights = session.run(variables)
-            for variable, value in zip(variables, weights):
-                variable.load(value, session)
-            sessions[name] = session
-            steps[name] = lambda session=session: session.run([graph.step, graph.loss], graph.feeds)
-    for name, step in steps.items():
-        results[name] = np.asarray(step()[1])
-    times = measure.in_rounds(steps, seconds)
-    ran = {
-        name: measure.what_ran(session, graph.step, graph.feeds)
-        for name, session in sessions.items()
-    }
-    for session in sessions.values():
-        session.close()
-    return summary(times, ran, results)
 
 
 def summary(times, ran, results) -> dict[str, measure.Measured]:
@@ -141,11 +132,19 @@ def machine() -> dict[str, object]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    everything = [*inference_graphs.NAMES, *(f"train {n}" for n in training_graphs.NAMES)]
+    everything = [*inference_graphs.NAMES, *map(task.training_name, training_graphs.NAMES)]
     parser.add_argument("--only", help=f"some of {', '.join(everything)}, separated by commas")
     parser.add_argument("--seconds", type=float, default=25.0, help="of rounds, for each graph")
-    parser.add_argument("--no-memory", action="store_true", help="without peaks of memory")
+    parser.add_argument(
+        "--no-alone", action="store_true", help="without peaks of memory and times of the rewrite"
+    )
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "benchmarks")
+    parser.add_argument(
+        "--graphs",
+        type=pathlib.Path,
+        default=ROOT / "build" / "benchmarks" / "graphs",
+        help="where the frozen graphs are kept; any TensorFlow's are good for all",
+    )
     options = parser.parse_args()
     options.names = options.only.split(",") if options.only else everything
     unknown = [name for name in options.names if name not in everything]
@@ -156,29 +155,27 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
-    graphs_folder = options.out / "graphs"
     found = {"machine": machine(), "graphs": {}}
     with rich.progress.Progress(transient=True) as progress:
-        task = progress.add_task("", total=len(options.names))
+        bar = progress.add_task("", total=len(options.names))
         for name in options.names:
-            progress.update(task, description=name)
-            entry: dict[str, object] = {}
-            if name in inference_graphs.NAMES:
-                graph = inference_graphs.frozen_graph(name, graphs_folder)
-                measured = inference(graph, options.seconds)
-                entry["converted_size"] = converted_size(graph)
-                seconds = 1e-3 * measured[contenders.BASELINE].milliseconds
-                entry["limit"] = limit.speed_up(graph, seconds, found["machine"]["peak"])
-            else:
-                training_name = name.partition(" ")[2]
-                measured = training(training_graphs.training_graph(training_name), options.seconds)
-            entry["contenders"] = {
-                key: dataclasses.asdict(value) for key, value in measured.items()
+            progress.update(bar, description=name)
+            figures = measured(name, options.graphs, options.seconds)
+            entry: dict[str, object] = {
+                "contenders": {key: dataclasses.asdict(value) for key, value in figures.items()}
             }
-            if not options.no_memory:
-                entry["peak_bytes"] = memory.peaks(name, graphs_folder)
+            if not task.is_training(name):
+                graph = inference_graphs.frozen_graph(name, options.graphs)
+                entry["converted_size"] = converted_size(graph)
+                seconds = 1e-3 * figures[contenders.BASELINE].milliseconds
+                entry["limit"] = limit.speed_up(graph, seconds, found["machine"]["peak"])
+            if not options.no_alone:
+                entry["alone"] = {
+                    key: dataclasses.asdict(value)
+                    for key, value in alone.measured(name, options.graphs).items()
+                }
             found["graphs"][name] = entry
-            progress.advance(task)
+            progress.advance(bar)
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "bench.json"
     path.write_text(json.dumps(found, indent=1) + "\n")

@@ -1,0 +1,78 @@
+"""A contender in a process of its own: its peak of memory, the time of its rewrite. Linux only."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import contenders
+
+_STEPS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Alone:
+    """What a process that ran three steps took.
+
+    Attributes:
+        peak_bytes: resident memory at the highest.
+        rewrite_seconds: of the contender's Grappler pass, over all graphs and iterations; None for
+            one without a pass.
+    """
+
+    peak_bytes: int
+    rewrite_seconds: float | None
+
+
+def measured(name: str, graphs_folder: pathlib.Path) -> dict[str, Alone]:
+    """By contender; the name is one of run.py's."""
+    found = {}
+    for contender in contenders.CONFIGS:
+        command = [sys.executable, __file__, name, str(graphs_folder), contender]
+        process = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=logging_passes()
+        )
+        if process.returncode != 0:
+            raise RuntimeError(f"{contender} on {name}: {process.stderr[-2000:]}")
+        times = pass_seconds(process.stderr, contenders.PASSES.get(contender))
+        found[contender] = Alone(int(process.stdout.split()[-1]), sum(times) if times else None)
+    return found
+
+
+def logging_passes() -> dict[str, str]:
+    """An environment in which TensorFlow logs the time of each Grappler pass."""
+    return dict(os.environ, TF_CPP_MIN_LOG_LEVEL="0", TF_CPP_VMODULE="meta_optimizer=1")
+
+
+def pass_seconds(log: str, grappler_name: str | None) -> list[float]:
+    """Seconds of each run of a pass that is in such a log; a summary repeats them."""
+    # A pass that did nothing is only in the summary, which sessions do not write.
+    pattern = rf"(?:\] |^  ){grappler_name}: .*time = ([0-9.]+)ms"
+    return [float(found) / 1e3 for found in re.findall(pattern, log, re.MULTILINE)]
+
+
+def peak() -> int:
+    """Bytes of resident memory that this process had at the highest."""
+    # Not ru_maxrss: that of a child begins at what its parent had.
+    status = pathlib.Path("/proc/self/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
+def _run_once(name: str, graphs_folder: pathlib.Path, contender: str) -> None:
+    from task import task
+
+    running = task(name, graphs_folder)
+    with running.session(contenders.CONFIGS[contender]()) as session:
+        for _ in range(_STEPS):
+            running.step(session)
+    print(peak())
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+    _run_once(sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3])

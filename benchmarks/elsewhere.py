@@ -1,0 +1,116 @@
+"""A contender that needs an environment of its own: Intel's extension changes every session.
+
+Its process waits for a line, runs a step and answers, so that it takes its turn in the rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from types import TracebackType
+
+import numpy as np
+import tensorflow as tf
+
+_ROOT = pathlib.Path(__file__).resolve().parent.parent
+ITEX = "itex amp"
+_PYTHON = _ROOT / ".nox" / "itex" / "bin" / "python"
+_ENVIRONMENT = {
+    "ITEX_AUTO_MIXED_PRECISION": "1",
+    "ITEX_AUTO_MIXED_PRECISION_DATA_TYPE": "BFLOAT16",
+    # Its threads do not spin while others have their turn.
+    "KMP_BLOCKTIME": "0",
+    "OMP_WAIT_POLICY": "passive",
+}
+
+
+def has_itex() -> bool:
+    """Whether `nox -s itex` has made the environment, and this is the TensorFlow that it is for."""
+    return _PYTHON.exists() and tf.__version__.startswith("2.15.")
+
+
+class Worker:
+    """ITEX's mixed precision on a task, in a process that ends with the `with` block."""
+
+    def __init__(self, name: str, graphs_folder: pathlib.Path) -> None:
+        self._errors = tempfile.TemporaryFile("w+")
+        self._folder = tempfile.TemporaryDirectory()
+        self._result = pathlib.Path(self._folder.name) / "result.npy"
+        command = [str(_PYTHON), __file__, name, str(graphs_folder), str(self._result)]
+        # Ours is not there, and must not be found.
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env={**environment, **_ENVIRONMENT},
+        )
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._errors.close()
+        self._folder.cleanup()
+
+    def first(self) -> np.ndarray:
+        """Runs the first step, and returns its result."""
+        self._ask("first")
+        return np.load(self._result)
+
+    def step(self) -> None:
+        """Runs a step."""
+        self._ask("step")
+
+    def what_ran(self) -> list:
+        """measure.what_ran, there."""
+        return json.loads(self._ask("trace"))
+
+    def _ask(self, question: str) -> str:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(question + "\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            self._errors.seek(0)
+            raise RuntimeError(f"{ITEX}: {self._errors.read()[-2000:]}")
+        return answer
+
+
+def _answer(name: str, graphs_folder: pathlib.Path, result: pathlib.Path) -> None:
+    import contenders
+    import measure
+    from task import task
+
+    running = task(name, graphs_folder)
+    with running.session(contenders.CONFIGS[contenders.BASELINE]()) as session:
+        for line in sys.stdin:
+            answer: object = None
+            if line.strip() == "trace":
+                answer = measure.what_ran(session, running.fetches, running.feeds)
+            elif line.strip() == "first":
+                np.save(result, running.step(session))
+            else:
+                running.step(session)
+            print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(_ROOT / "tests"))
+    _answer(sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]))

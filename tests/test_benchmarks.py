@@ -1,0 +1,65 @@
+"""make bench: a short run of the smallest graphs; what it finds is of no interest here."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from tf_versions import needs_keras_2
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent / "benchmarks"
+
+
+def run(tmp_path, script, *flags):
+    command = [sys.executable, str(BENCHMARKS / script), f"--out={tmp_path}", *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    done = run(folder, "run.py", f"--graphs={folder}", "--seconds=0", "--only=lstm_gru,train lstm")
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads((folder / "bench.json").read_text()), folder
+
+
+@needs_keras_2
+def test_every_contender_runs_every_graph(bench):
+    output, found, folder = bench
+    assert list(found["graphs"]) == ["lstm_gru", "train lstm"]
+    for entry in found["graphs"].values():
+        assert list(entry["contenders"])[:4] == ["float32", "tf amp", "npu", "npu, dtypes"]
+        assert entry["contenders"]["float32"]["casts"] == 0
+        assert entry["contenders"]["npu"]["casts"] > 0
+        assert 0 < entry["contenders"]["npu"]["error"] < 0.1
+    assert "lstm_gru" in output
+    assert (folder / "bench.png").read_bytes().startswith(b"\x89PNG")
+
+
+@needs_keras_2
+def test_a_process_of_its_own_tells_memory_and_the_time_of_the_rewrite(bench):
+    for entry in bench[1]["graphs"].values():
+        times = {name: alone["rewrite_seconds"] for name, alone in entry["alone"].items()}
+        assert times.pop("float32") is None
+        assert all(0 < seconds < 10 for seconds in times.values())
+        assert all(alone["peak_bytes"] > 1e8 for alone in entry["alone"].values())
+
+
+@needs_keras_2
+def test_the_rewrite_is_timed_alone(tmp_path):
+    done = run(tmp_path, "rewrite.py", "--only=1k", "--repeat=1")
+    assert done.returncode == 0, done.stderr
+    (entry,) = json.loads((tmp_path / "bench_rewrite.json").read_text()).values()
+    assert list(entry) == ["none", "tf amp", "npu, dtypes", "npu", "npu, offline"]
+    assert all(0 < figures["seconds"] < 10 for figures in entry.values())
+
+
+@needs_keras_2
+@pytest.mark.parametrize("script", ["run.py", "rewrite.py"])
+def test_an_unknown_graph_is_named(tmp_path, script):
+    done = run(tmp_path, script, "--only=resnet51")
+    assert done.returncode == 2
+    assert "--only: got 'resnet51', expected some of resnet50, " in done.stderr
