@@ -5,13 +5,15 @@ Its process waits for a line, runs a step and answers, so that it takes its turn
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
-from types import TracebackType
+from collections.abc import Iterator
+from typing import TextIO
 
 import numpy as np
 import tensorflow as tf
@@ -34,37 +36,12 @@ def has_itex() -> bool:
 
 
 class Worker:
-    """ITEX's mixed precision on a task, in a process that ends with the `with` block."""
+    """ITEX's mixed precision on a task, in a process of its own."""
 
-    def __init__(self, name: str, graphs_folder: pathlib.Path) -> None:
-        self._errors = tempfile.TemporaryFile("w+")
-        self._folder = tempfile.TemporaryDirectory()
-        self._result = pathlib.Path(self._folder.name) / "result.npy"
-        command = [str(_PYTHON), __file__, name, str(graphs_folder), str(self._result)]
-        # Ours is not there, and must not be found.
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            env={**environment, **_ENVIRONMENT},
-        )
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._process.communicate()
-        self._errors.close()
-        self._folder.cleanup()
+    def __init__(self, process: subprocess.Popen[str], errors: TextIO, result: pathlib.Path):
+        self._process = process
+        self._errors = errors
+        self._result = result
 
     def first(self) -> np.ndarray:
         """Runs the first step, and returns its result."""
@@ -80,7 +57,8 @@ class Worker:
         return json.loads(self._ask("trace"))
 
     def _ask(self, question: str) -> str:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             self._process.stdin.write(question + "\n")
             self._process.stdin.flush()
@@ -91,6 +69,27 @@ class Worker:
             self._errors.seek(0)
             raise RuntimeError(f"{ITEX}: {self._errors.read()[-2000:]}")
         return answer
+
+
+@contextlib.contextmanager
+def worker(name: str, graphs_folder: pathlib.Path) -> Iterator[Worker]:
+    """A worker on one of run.py's tasks, which ends with the `with` block."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = pathlib.Path(folder) / "result.npy"
+        # Ours is not there, and must not be found.
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        with open(pathlib.Path(folder) / "log", "w+") as errors, subprocess.Popen(
+            [str(_PYTHON), __file__, name, str(graphs_folder), str(result)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**environment, **_ENVIRONMENT},
+        ) as process:
+            try:
+                yield Worker(process, errors, result)
+            finally:
+                process.kill()
 
 
 def _answer(name: str, graphs_folder: pathlib.Path, result: pathlib.Path) -> None:

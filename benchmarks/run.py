@@ -58,7 +58,7 @@ def measured(name: str, graphs: pathlib.Path, seconds: float) -> dict[str, measu
             step = openvino_step(inference_graphs.frozen_graph(name, graphs))
             steps[contenders.OPENVINO], results[contenders.OPENVINO] = step, step()
         if elsewhere.has_itex():
-            worker = stack.enter_context(elsewhere.Worker(name, graphs))
+            worker = stack.enter_context(elsewhere.worker(name, graphs))
             steps[elsewhere.ITEX], results[elsewhere.ITEX] = worker.step, worker.first()
         times = measure.in_rounds(steps, seconds)
         for contender, session in sessions.items():
