@@ -33,14 +33,19 @@ def _ours(**options: object) -> tf1.ConfigProto:
     )
 
 
+# The options that change more than dtypes.
+BEYOND_DTYPES = (
+    "loop_constants",
+    "fold_batch_norms",
+    "same_padding",
+    "sink_reshapes",
+)
 CONFIGS = {
     BASELINE: _float32,
     TENSORFLOW: _tensorflow,
     OURS: _ours,
     # The dtypes alone: what folding and padding are worth is the difference.
-    "npu, dtypes": lambda: _ours(
-        loop_constants=False, fold_batch_norms=False, same_padding=False, sink_reshapes=False
-    ),
+    "npu, dtypes": lambda: _ours(**dict.fromkeys(BEYOND_DTYPES, False)),
 }
 # By contender, what Grappler calls its pass.
 PASSES = {

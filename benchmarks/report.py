@@ -49,6 +49,11 @@ def table(found: dict) -> None:
                 _figure("{:.2f}", entry.get("converted_size") if is_ours else None),
             )
         result.add_section()
+    show(result)
+
+
+def show(result: rich.table.Table) -> None:
+    """Prints a table, in a file as wide as it needs."""
     console = rich.console.Console()
     if not console.is_terminal:
         console.width = _WIDTH_OF_FILE

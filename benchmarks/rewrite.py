@@ -18,19 +18,20 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+import report  # noqa: E402
 import rich.progress  # noqa: E402
 import rich.table  # noqa: E402
 from alone import logging_passes, pass_seconds, peak  # noqa: E402
+from contenders import BEYOND_DTYPES  # noqa: E402
 
 SIZES = {"1k": 1_000, "10k": 10_000, "100k": 100_000, "1M": 1_000_000}
 # By name, Grappler's name of what runs, and our options. The first finds nothing to do.
 _NPU = "NpuOptimizer"
-_BEYOND_DTYPES = ("loop_constants", "fold_batch_norms", "same_padding", "sink_reshapes")
 PASSES: dict[str, tuple[str, dict[str, bool]]] = {
     "none": ("debug_stripper", {}),
     "tf amp": ("auto_mixed_precision_onednn_bfloat16", {}),
     # The same task as TensorFlow's; what sessions do; what offline conversions do.
-    "npu, dtypes": (_NPU, dict.fromkeys(_BEYOND_DTYPES, False)),
+    "npu, dtypes": (_NPU, dict.fromkeys(BEYOND_DTYPES, False)),
     "npu": (_NPU, {}),
     "npu, offline": (_NPU, {"fold_constants": True}),
 }
@@ -165,7 +166,7 @@ def main() -> None:
                     "graph_bytes": runs[0][2],
                 }
             progress.advance(task)
-    rich.print(_table(found))
+    report.show(_table(found))
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "bench_rewrite.json"
     path.write_text(json.dumps(found, indent=1) + "\n")

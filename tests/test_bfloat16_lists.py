@@ -55,7 +55,7 @@ def test_softmax_is_black_in_float16(run_python):
     assert softmax(run_python, "allow_mix_precision") == BLACK
 
 
-@needs_kernels("bfloat16", "MatMul", "Mean")
+@needs_kernels("bfloat16", "BatchMatMulV2", "MatMul", "Mean")
 @pytest.mark.parametrize("mode", ["allow_mix_precision", "allow_mix_precision_bf16"])
 def test_mean_is_gray_in_bfloat16_where_its_kernel_adds_in_float32(mode):
     text = """
