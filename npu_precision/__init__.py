@@ -9,6 +9,20 @@ from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
 from npu_precision.functions import active_options, autocast, disable, enable
 from npu_precision.hooks import npu_callbacks_append, npu_hooks_append
 from npu_precision.ledger import Ledger, LedgerCast, LedgerNode
+from npu_precision.loss_scaling.grad_scaler import GradScaler
+from npu_precision.loss_scaling.managers import (
+    ExponentialUpdateLossScaleManager,
+    FixedLossScaleManager,
+)
+from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer
+from npu_precision.loss_scaling.npu_optimizer import (
+    NPUDistributedOptimizer,
+    NPUOptimizer,
+    npu_distributed_optimizer_wrapper,
+    npu_keras_optimizer,
+    npu_tf_optimizer,
+)
+from npu_precision.loss_scaling.strategies import DynamicLossScale, FixedLossScale, NoLossScale
 from npu_precision.npu_bridge_alias import install_as_npu_bridge
 from npu_precision.offline import rewrite_graph_def
 from npu_precision.options import PrecisionOptions
@@ -32,12 +46,21 @@ from npu_precision.util import keep_tensors_dtypes
 
 __all__ = [
     "DumpConfig",
+    "DynamicLossScale",
+    "ExponentialUpdateLossScaleManager",
+    "FixedLossScale",
+    "FixedLossScaleManager",
+    "GradScaler",
     "Ledger",
     "LedgerCast",
     "LedgerNode",
+    "NPUDistributedOptimizer",
     "NPUEstimator",
     "NPUEstimatorSpec",
+    "NPULossScaleOptimizer",
+    "NPUOptimizer",
     "NPURunConfig",
+    "NoLossScale",
     "PrecisionOptions",
     "ProfilingConfig",
     "__version__",
@@ -53,9 +76,12 @@ __all__ = [
     "keep_tensors_dtypes",
     "npu_callbacks_append",
     "npu_config_proto",
+    "npu_distributed_optimizer_wrapper",
     "npu_graph_options",
     "npu_hooks_append",
+    "npu_keras_optimizer",
     "npu_run_config_init",
+    "npu_tf_optimizer",
     "rewrite_graph_def",
     "set_keras_session_npu_config",
     "shutdown_resource",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -15,6 +15,11 @@ from tensorflow.python.grappler import cluster, tf_optimizer
 
 # What TF1 scripts call tf. On TensorFlow 1.15 they use tf.contrib, which its compat.v1 lacks.
 tf1 = tf if tf.__version__.startswith("1.") else tf.compat.v1
+
+# TF1's loss scaling moved in 2.4.
+_MIXED_PRECISION = getattr(tf1, "mixed_precision", None) or tf1.train.experimental
+LossScale: Any = _MIXED_PRECISION.LossScale
+MixedPrecisionLossScaleOptimizer: Any = _MIXED_PRECISION.MixedPrecisionLossScaleOptimizer
 
 _NO_ESTIMATOR = (
     f"TensorFlow {tf.__version__} has no tf.estimator (2.15 is the last that does): use "
@@ -138,3 +143,16 @@ def set_keras_session(session: tf.compat.v1.Session) -> None:
             "with eager execution, or give your own session npu_precision.npu_config_proto()"
         )
     backend.set_session(session)
+
+
+def build_optimizer(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
+    """Makes an optimizer's own variables, which Keras' from 2.11 on cannot in a branch."""
+    if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
+        with tf.init_scope():
+            optimizer.build(variables)
+
+
+def scales_loss(optimizer: Any) -> bool:
+    """Whether it is TF1's or Keras' optimizer for loss scaling, or made of one."""
+    keras = getattr(getattr(tf.keras, "mixed_precision", None), "LossScaleOptimizer", ())
+    return isinstance(optimizer, (MixedPrecisionLossScaleOptimizer, keras))

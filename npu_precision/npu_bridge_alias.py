@@ -11,6 +11,9 @@ _ALIASES = {
     "estimator.npu_ops": "npu_ops",
     "estimator.npu.npu_config": "run_config",
     "estimator.npu.npu_estimator": "estimator",
+    "estimator.npu.npu_loss_scale_manager": "loss_scaling.managers",
+    "estimator.npu.npu_loss_scale_optimizer": "loss_scaling.npu_loss_scale_optimizer",
+    "estimator.npu.npu_optimizer": "loss_scaling.npu_optimizer",
     "estimator.npu.npu_scope": "scope",
     "estimator.npu.util": "util",
 }
@@ -54,8 +57,8 @@ class _ModulesNotHere:
         stand_in = hasattr(sys.modules.get(_NAME), _OURS)
         if stand_in and name.startswith(f"{_NAME}."):
             raise ModuleNotFoundError(
-                f"npu_precision has no counterpart of {name}: npu_bridge's loss scaling, "
-                "distributed training and NPU-only ops are not here. What is: "
+                f"npu_precision has no counterpart of {name}: npu_bridge's distributed "
+                "training and NPU-only ops are not here. What is: "
                 f"{', '.join(f'{_NAME}.{alias}' for alias in _ALIASES)}",
                 name=name,
             )

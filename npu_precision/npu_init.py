@@ -12,6 +12,18 @@ from npu_precision import util
 from npu_precision._tf_compat import tf1 as tf
 from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
 from npu_precision.hooks import npu_callbacks_append, npu_hooks_append
+from npu_precision.loss_scaling.managers import (
+    ExponentialUpdateLossScaleManager,
+    FixedLossScaleManager,
+)
+from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer
+from npu_precision.loss_scaling.npu_optimizer import (
+    NPUDistributedOptimizer,
+    NPUOptimizer,
+    npu_distributed_optimizer_wrapper,
+    npu_keras_optimizer,
+    npu_tf_optimizer,
+)
 from npu_precision.run_config import (
     DumpConfig,
     NPURunConfig,
@@ -29,8 +41,13 @@ from npu_precision.session import (
 
 __all__ = [
     "DumpConfig",
+    "ExponentialUpdateLossScaleManager",
+    "FixedLossScaleManager",
+    "NPUDistributedOptimizer",
     "NPUEstimator",
     "NPUEstimatorSpec",
+    "NPULossScaleOptimizer",
+    "NPUOptimizer",
     "NPURunConfig",
     "ProfilingConfig",
     "RewriterConfig",
@@ -39,10 +56,13 @@ __all__ = [
     "init_resource",
     "npu_callbacks_append",
     "npu_config_proto",
+    "npu_distributed_optimizer_wrapper",
     "npu_graph_options",
     "npu_hooks_append",
+    "npu_keras_optimizer",
     "npu_run_config_init",
     "npu_scope",
+    "npu_tf_optimizer",
     "set_keras_session_npu_config",
     "shutdown_resource",
     "tf",

@@ -127,6 +127,16 @@ def control_flow_v1():
     _set_control_flow(was_v2)
 
 
+@pytest.fixture(params=["references", "resources"])
+def use_resource(request):
+    """References in the branches of v1's conds, and resources in v2's, which are functions."""
+    resources, was_v2 = request.param == "resources", tf1.control_flow_v2_enabled()
+    switch = {True: tf1.enable_control_flow_v2, False: tf1.disable_control_flow_v2}
+    switch[resources]()
+    yield resources
+    switch[was_v2]()
+
+
 @pytest.fixture(params=["v1", "v2"])
 def form(request):
     """One form of control flow after the other, for tf.while_loop and tf.cond in graphs."""

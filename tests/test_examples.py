@@ -14,7 +14,11 @@ from tf_versions import needs_estimator, needs_functions_by_default, needs_keras
 from npu_precision import PrecisionOptions, _library
 
 ROOT = pathlib.Path(__file__).parents[1]
-EXAMPLES = ("sess_run_script.py", "estimator_script.py", "modern.py")
+# By page, the examples that it shows.
+EXAMPLES = {
+    "README.md": ["sess_run_script.py", "estimator_script.py", "modern.py"],
+    "docs/loss-scaling.md": ["loss_scale_npu_bridge.py", "loss_scale_grad_scaler.py"],
+}
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
@@ -78,9 +82,30 @@ def test_the_script_of_today_enables_casts_and_converts(run_code, tmp_path):
     assert (tmp_path / "model_bf16" / "saved_model.pb").is_file()
 
 
-def test_the_readme_shows_the_examples_as_they_are():
-    shown = [code for code, _ in blocks("README.md", "python")]
-    assert shown == [example(name) for name in EXAMPLES]
+@pytest.mark.parametrize(
+    "name",
+    [
+        "loss_scale_npu_bridge.py",
+        pytest.param("loss_scale_grad_scaler.py", marks=needs_functions_by_default),
+    ],
+)
+def test_a_script_with_loss_scaling_skips_steps_and_learns(run_code, name):
+    printed = run_code(example(name))
+    values = re.fullmatch(
+        r"made (\d+) of 200 steps\nlast: loss (.*), scale (\d+), made (True|False)\n", printed
+    )
+    assert 100 < int(values[1]) < 200
+    assert float(values[2]) < 1
+    assert 2**10 <= int(values[3]) < 2**24
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_a_page_shows_the_examples_as_they_are(page):
+    shown = [code for code, _ in blocks(page, "python")]
+    assert shown == [example(name) for name in EXAMPLES[page]]
+
+
+def test_the_readme_shows_the_mixlist_as_it_is():
     mixlists = [code for code, _ in blocks("README.md", "json")]
     assert mixlists == [(ROOT / "examples" / "mixlist.json").read_text()]
 
@@ -96,7 +121,8 @@ PAGE_NEEDS = {
     ("page", "number"),
     [
         pytest.param(page, number, marks=PAGE_NEEDS.get(page, ()))
-        for page in PAGES[1:]
+        for page in PAGES
+        if page not in EXAMPLES
         for number in range(len(blocks(page, "python")))
     ],
 )

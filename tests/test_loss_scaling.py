@@ -26,16 +26,6 @@ def all_finite(gradients):
     return tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
 
 
-@pytest.fixture(params=["references", "resources"])
-def use_resource(request):
-    """References in the branches of v1's conds, and resources in v2's, which are functions."""
-    resources, was_v2 = request.param == "resources", tf1.control_flow_v2_enabled()
-    switch = {True: tf1.enable_control_flow_v2, False: tf1.disable_control_flow_v2}
-    switch[resources]()
-    yield resources
-    switch[was_v2]()
-
-
 def scaled_training(start, use_resource):
     """The scale, a variable, halves where a gradient overflowed, and a branch makes no step."""
 

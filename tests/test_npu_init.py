@@ -11,7 +11,9 @@ NAMES = (
     "NPURunConfig NPUEstimator NPUEstimatorSpec ProfilingConfig DumpConfig npu_config_proto "
     "npu_graph_options npu_run_config_init npu_hooks_append npu_callbacks_append "
     "set_keras_session_npu_config init_resource shutdown_resource close_session npu_scope util "
-    "RewriterConfig config_pb2 tf"
+    "RewriterConfig config_pb2 tf NPULossScaleOptimizer FixedLossScaleManager "
+    "ExponentialUpdateLossScaleManager NPUOptimizer NPUDistributedOptimizer npu_tf_optimizer "
+    "npu_distributed_optimizer_wrapper npu_keras_optimizer"
 ).split()
 
 
@@ -52,12 +54,17 @@ from npu_bridge.estimator import npu_ops
 from npu_bridge.estimator.npu import npu_scope, util
 from npu_bridge.estimator.npu.npu_config import DumpConfig, NPURunConfig, ProfilingConfig
 from npu_bridge.estimator.npu.npu_estimator import NPUEstimator, NPUEstimatorSpec
+from npu_bridge.estimator.npu.npu_loss_scale_manager import ExponentialUpdateLossScaleManager
+from npu_bridge.estimator.npu.npu_loss_scale_manager import FixedLossScaleManager
+from npu_bridge.estimator.npu.npu_loss_scale_optimizer import NPULossScaleOptimizer
+from npu_bridge.estimator.npu.npu_optimizer import NPUDistributedOptimizer, NPUOptimizer
 from npu_bridge.estimator.npu.npu_scope import keep_dtype_scope
 from npu_bridge.npu_init import *
 
 assert NPURunConfig is npu_precision.NPURunConfig
 assert NPUEstimator is npu_precision.NPUEstimator
 assert NPUEstimatorSpec is npu_precision.NPUEstimatorSpec
+assert NPULossScaleOptimizer is npu_precision.NPULossScaleOptimizer
 assert keep_dtype_scope is npu_precision.keep_dtype_scope
 assert npu_bridge.estimator.npu.npu_scope is npu_scope
 with tf.Graph().as_default(), tf.Session() as session:

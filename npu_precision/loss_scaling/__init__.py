@@ -1,0 +1,1 @@
+"""Loss scaling: one implementation for npu_bridge's optimizers, GradScaler and amp."""

@@ -1,0 +1,54 @@
+"""Gradients as they come, dense, IndexedSlices or None: unscaled, and checked for overflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+
+def scaled(loss: Any, scale: tf.Tensor) -> Any:
+    """The loss, or a function's loss, times the scale."""
+    if callable(loss):
+        return lambda: scaled(loss(), scale)
+    loss = tf.convert_to_tensor(loss)
+    return loss * tf.cast(scale, loss.dtype)
+
+
+def unscaled(gradients: Iterable[Any], scale: tf.Tensor) -> list[Any]:
+    """Each over the scale, in its own dtype, or float32 if that is smaller; None stays None."""
+    return [_map_values(gradient, lambda values: _divide(values, scale)) for gradient in gradients]
+
+
+def all_finite(gradients: Iterable[Any], name: str | None = None) -> tf.Tensor:
+    """Whether no gradient has an infinity or NaN; a scalar bool tensor of this name."""
+    finite = [
+        tf.reduce_all(tf.math.is_finite(values_of(gradient)))
+        for gradient in gradients
+        if gradient is not None
+    ]
+    return tf.reduce_all(tf.stack(finite) if finite else tf.constant([True]), name=name)
+
+
+def values_of(gradient: Any) -> tf.Tensor:
+    """The tensor, or the values of IndexedSlices."""
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def _map_values(gradient: Any, function: Any) -> Any:
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(
+            function(gradient.values), gradient.indices, dense_shape=gradient.dense_shape
+        )
+    return function(gradient)
+
+
+def _divide(values: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
+    # Not times 1 / scale, which is zero for a scale near the largest of float32; and not in
+    # float16, which holds no scale above 65504.
+    if values.dtype.size < tf.float32.size:
+        return tf.cast(values, tf.float32) / scale
+    return values / tf.cast(scale, values.dtype)

@@ -1,0 +1,104 @@
+"""NPULossScaleOptimizer: npu_bridge's loss scaling around an optimizer of TF1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from npu_precision import _errors, _tf_compat
+from npu_precision.loss_scaling import gradients
+
+_MANAGER_METHODS = ("get_loss_scale", "update_loss_scale")
+# Scripts fetch it by this name: whether the step is made.
+_STATUS = "overflow_status_reduce_all"
+
+
+class NPULossScaleOptimizer(_tf_compat.MixedPrecisionLossScaleOptimizer):
+    """Multiplies the loss by a scale and divides the gradients by it; skips steps that overflow.
+
+    A step whose gradients are not all finite changes neither variables nor global_step; the
+    manager's scale changes. A session may fetch "loss_scale:0", and
+    "overflow_status_reduce_all:0", which is True when the step is made.
+
+    Args:
+        opt: a tf.compat.v1.train.Optimizer.
+        loss_scale_manager: FixedLossScaleManager or ExponentialUpdateLossScaleManager, or one of
+            tf.contrib.mixed_precision's. Optimizers of one graph may share it.
+        is_distributed: accepted, and without effect: gradients of several replicas are seen
+            together under any tf.distribute strategy.
+
+    Raises:
+        ValueError: opt is no such optimizer, or is an NPULossScaleOptimizer already;
+            loss_scale_manager is no manager.
+
+    Source: npu_bridge's NPULossScaleOptimizer.
+    """
+
+    def __init__(self, opt: Any, loss_scale_manager: Any, is_distributed: bool = False) -> None:
+        del is_distributed
+        check_type("opt", opt)
+        if isinstance(opt, _tf_compat.MixedPrecisionLossScaleOptimizer):
+            raise ValueError(f"opt: got {type(opt).__name__}, which scales the loss already")
+        if not all(hasattr(loss_scale_manager, method) for method in _MANAGER_METHODS):
+            raise ValueError(
+                f"loss_scale_manager: got {_errors.got(loss_scale_manager)}, expected "
+                "FixedLossScaleManager or ExponentialUpdateLossScaleManager"
+            )
+        super().__init__(opt, _ManagedLossScale(loss_scale_manager))
+
+    def _doing_dynamic_loss_scaling(self) -> bool:
+        # Whether gradients are checked before they are applied.
+        return self._loss_scale.checks_overflow
+
+    def _unscale_grads(self, grads: Any) -> list[Any]:
+        return gradients.unscaled(grads, self._loss_scale())
+
+    def _scale_loss(self, loss: Any) -> Any:
+        return gradients.scaled(loss, self._loss_scale())
+
+
+def check_type(name: str, optimizer: object) -> None:
+    """Raises ValueError unless it is an optimizer of TF1."""
+    if not isinstance(optimizer, _tf_compat.tf1.train.Optimizer):
+        raise ValueError(
+            f"{name}: got {_errors.got(optimizer)}, expected a tf.compat.v1.train.Optimizer; for "
+            "Keras' optimizers there is npu_precision.GradScaler"
+        )
+
+
+class _ManagedLossScale(_tf_compat.LossScale):
+    """A manager as TensorFlow's own optimizer asks for it."""
+
+    def __init__(self, manager: Any) -> None:
+        super().__init__()
+        self._manager = manager
+        check = getattr(manager, "get_enable_overflow_check", None)
+        self.checks_overflow = True if check is None else check()
+        if isinstance(manager, tf.Module):
+            self._track_trackable(manager, "manager")
+
+    def __call__(self) -> tf.Tensor:
+        return self._manager.get_loss_scale()
+
+    def update(self, grads: Any) -> tuple[Any, tf.Tensor]:
+        finite = _finite_everywhere(list(grads))
+        return self._manager.update_loss_scale(finite), finite
+
+    def get_config(self) -> dict[str, Any]:
+        return {"manager": self._manager}
+
+
+def _finite_everywhere(grads: list[Any]) -> tf.Tensor:
+    """Whether the gradients are finite in every replica, by the name that scripts fetch."""
+    if not tf.distribute.has_strategy():
+        with tf.compat.v1.name_scope(None):
+            return gradients.all_finite(grads, name=_STATUS)
+    strategy = tf.distribute.get_strategy()
+    # Of all replicas at once: each of the gradients is one per replica.
+    finite = strategy.extended.call_for_each_replica(
+        lambda *here: tf.cast(gradients.all_finite(here), tf.float32), args=tuple(grads)
+    )
+    count = strategy.reduce(tf.distribute.ReduceOp.SUM, finite, axis=None)
+    with tf.compat.v1.name_scope(None):
+        return tf.equal(count, strategy.num_replicas_in_sync, name=_STATUS)

@@ -1,0 +1,100 @@
+"""npu_bridge's optimizers for several devices: on one host, the optimizer itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer, check_type
+
+_LOGGER = logging.getLogger("npu_precision")
+
+
+def NPUOptimizer(
+    opt: Any,
+    loss_scale_manager: Any = None,
+    is_distributed: bool = False,
+    is_loss_scale: bool = False,
+    is_tailing_optimization: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The optimizer, with loss scaling if asked.
+
+    Args:
+        opt: a tf.compat.v1.train.Optimizer.
+        loss_scale_manager: as for NPULossScaleOptimizer.
+        is_distributed: accepted, and without effect, as for NPULossScaleOptimizer.
+        is_loss_scale: whether the loss is scaled.
+        is_tailing_optimization: npu_bridge's overlap of gradient exchange; has no effect, as the
+            log says.
+        name: accepted, and without effect: variables have the names that `opt` gives them.
+
+    Raises:
+        ValueError: as NPULossScaleOptimizer; is_loss_scale without a loss_scale_manager.
+
+    Source: npu_bridge's NPUOptimizer, a class there.
+    """
+    del name
+    if is_tailing_optimization:
+        _LOGGER.warning("NPUOptimizer: is_tailing_optimization has no effect on stock TensorFlow")
+    if is_loss_scale:
+        if loss_scale_manager is None:
+            raise ValueError("loss_scale_manager: got None, and is_loss_scale=True needs one")
+        return NPULossScaleOptimizer(opt, loss_scale_manager, is_distributed)
+    if loss_scale_manager is not None:
+        _LOGGER.warning("NPUOptimizer: loss_scale_manager has no effect without is_loss_scale=True")
+    check_type("opt", opt)
+    return opt
+
+
+def NPUDistributedOptimizer(
+    optimizer: Any, is_weight_update_sharding: bool = False, name: str | None = None
+) -> Any:
+    """The optimizer as it is: gradients of one process need no exchange.
+
+    Args:
+        optimizer: a tf.compat.v1.train.Optimizer.
+        is_weight_update_sharding: accepted, and without effect.
+        name: accepted, and without effect.
+
+    Raises:
+        ValueError: optimizer is no such optimizer.
+
+    Source: npu_bridge's NPUDistributedOptimizer, a class there.
+    """
+    del is_weight_update_sharding, name
+    check_type("optimizer", optimizer)
+    return optimizer
+
+
+def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
+    """The optimizer as it is: gradients of one process need no exchange.
+
+    Args:
+        optimizer: of TF1 or of Keras.
+
+    Source: npu_bridge's npu_distributed_optimizer_wrapper.
+    """
+    return optimizer
+
+
+def npu_tf_optimizer(opt: Any) -> Any:
+    """The optimizer as it is.
+
+    Args:
+        opt: a tf.compat.v1.train.Optimizer.
+
+    Source: npu_bridge's npu_tf_optimizer.
+    """
+    return opt
+
+
+def npu_keras_optimizer(opt: Any) -> Any:
+    """The optimizer as it is.
+
+    Args:
+        opt: of Keras.
+
+    Source: npu_bridge's npu_keras_optimizer.
+    """
+    return opt
