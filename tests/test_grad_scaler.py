@@ -149,7 +149,8 @@ def test_gradients_add_up_over_batches(place):
 
 
 @each_place
-def test_of_several_optimizers_only_those_skip_whose_gradients_overflow(place):
+@pytest.mark.parametrize("factors", [[1.0, np.inf], [np.inf, 1.0]])
+def test_of_several_optimizers_only_those_skip_whose_gradients_overflow(place, factors):
     scaler = npu_precision.GradScaler(8.0)
     optimizers = [tf.keras.optimizers.SGD(0.1), tf.keras.optimizers.SGD(0.1)]
     variables = [tf.Variable(1.0), tf.Variable(1.0)]
@@ -165,8 +166,10 @@ def test_of_several_optimizers_only_those_skip_whose_gradients_overflow(place):
         scaler.update()
         return made
 
-    assert [bool(made) for made in step(tf.constant([1.0, np.inf]))] == [True, False]
-    np.testing.assert_allclose([variable.numpy() for variable in variables], [0.9, 1.0])
+    made = [bool(made) for made in step(tf.constant(factors))]
+    assert made == [np.isfinite(factor) for factor in factors]
+    values = [variable.numpy() for variable in variables]
+    np.testing.assert_allclose(values, [0.9 if is_made else 1.0 for is_made in made])
     assert scaler.get_scale().numpy() == 4.0
 
 
@@ -189,6 +192,18 @@ def test_a_learning_rate_schedule_sees_the_skipped_steps():
     train(scaler, optimizer, tf.function, [np.inf, 1.0, np.inf])
     made = int(optimizer.iterations)
     assert (made, scaler.skipped_steps.numpy()) == (1, 2)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32, tf.float64])
+def test_gradients_keep_their_dtype(dtype):
+    scaler = npu_precision.GradScaler(2.0**17)  # more than float16 holds
+    optimizer, variable = tf.keras.optimizers.SGD(0.5), tf.Variable(tf.ones([2], dtype))
+    scaler.scale(tf.constant(1.0))
+    (gradient,) = scaler.unscale_(optimizer, [tf.constant([2.0**15, 2.0**14], dtype)])
+    assert gradient.dtype == dtype
+    np.testing.assert_array_equal(tf.cast(gradient, tf.float32), [0.25, 0.125])
+    assert scaler.step(optimizer, [(gradient, variable)])
+    np.testing.assert_array_equal(tf.cast(variable, tf.float32), [0.875, 0.9375])
 
 
 def test_update_takes_a_new_scale():

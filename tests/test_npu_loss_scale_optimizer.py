@@ -148,6 +148,38 @@ def test_the_scale_and_its_counters_are_in_checkpoints(tmp_path):
     assert second.variables["loss_scale"] == 2.0**8
 
 
+def test_an_object_based_checkpoint_has_them_too(tmp_path):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable = tf1.get_variable("v", [], initializer=tf1.ones_initializer())
+        optimizer = NPULossScaleOptimizer(sgd(), exponential(16.0, incr_every_n_steps=1)())
+        step = optimizer.minimize(tf.square(variable))
+        session.run(tf1.global_variables_initializer())
+        session.run(step)
+        checkpoint = tf1.train.Checkpoint(optimizer=optimizer)
+        path = checkpoint.write(str(tmp_path / "model"), session=session)
+        session.run(tf1.global_variables_initializer())
+        checkpoint.restore(path).run_restore_ops(session)
+        assert session.run("loss_scale:0") == 32.0
+
+
+def test_the_scale_stays_at_least_one():
+    run = train(injected([0, 1], manager=exponential(1.5, decr_ratio=0.5)), FLOAT32)
+    assert run.watched["scale"][1:3] == [1.0, 1.0]
+
+
+def test_the_largest_scale_loses_no_gradient():
+    """One over it is too small for float32."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable = tf1.get_variable("v", [4], initializer=tf1.ones_initializer())
+        optimizer = tf1.train.GradientDescentOptimizer(2.0**99)
+        step = NPULossScaleOptimizer(optimizer, FixedLossScaleManager(2.0**127)).minimize(
+            tf.reduce_sum(variable * tf.constant(2.0**-100))
+        )
+        session.run(tf1.global_variables_initializer())
+        session.run(step)
+        assert list(session.run(variable)) == [0.5] * 4
+
+
 def test_two_optimizers_may_share_a_manager():
     with tf.Graph().as_default(), tf1.Session() as session:
         manager = ExponentialUpdateLossScaleManager(16.0, 2, 1, decr_ratio=0.5)
@@ -173,6 +205,8 @@ def test_a_manager_may_be_made_before_the_graph_and_used_in_several():
             session.run(tf1.global_variables_initializer())
             session.run(step)
             assert session.run([variable, "loss_scale:0"]) == [np.float32(0.8), 8.0]
+            manager.get_loss_scale()
+            assert len(tf1.global_variables()) == 4
 
 
 class OfTheScript:

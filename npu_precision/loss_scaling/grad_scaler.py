@@ -102,6 +102,7 @@ class GradScaler(tf.Module):
 
     def get_scale(self) -> tf.Tensor:
         """The scale, a scalar float32 tensor."""
+        self._here()
         return self._state.scale()
 
     def scale(self, outputs: Any) -> Any:

@@ -9,15 +9,13 @@ import tensorflow as tf
 
 
 def scaled(loss: Any, scale: tf.Tensor) -> Any:
-    """The loss, or a function's loss, times the scale."""
-    if callable(loss):
-        return lambda: scaled(loss(), scale)
+    """The loss times the scale, in its own dtype."""
     loss = tf.convert_to_tensor(loss)
     return loss * tf.cast(scale, loss.dtype)
 
 
 def unscaled(gradients: Iterable[Any], scale: tf.Tensor) -> list[Any]:
-    """Each over the scale, in its own dtype, or float32 if that is smaller; None stays None."""
+    """Each over the scale, in its own dtype; None stays None."""
     return [_map_values(gradient, lambda values: _divide(values, scale)) for gradient in gradients]
 
 
@@ -50,5 +48,5 @@ def _divide(values: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
     # Not times 1 / scale, which is zero for a scale near the largest of float32; and not in
     # float16, which holds no scale above 65504.
     if values.dtype.size < tf.float32.size:
-        return tf.cast(values, tf.float32) / scale
+        return tf.cast(tf.cast(values, tf.float32) / scale, values.dtype)
     return values / tf.cast(scale, values.dtype)

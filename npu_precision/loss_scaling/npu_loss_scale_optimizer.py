@@ -54,9 +54,6 @@ class NPULossScaleOptimizer(_tf_compat.MixedPrecisionLossScaleOptimizer):
     def _unscale_grads(self, grads: Any) -> list[Any]:
         return gradients.unscaled(grads, self._loss_scale())
 
-    def _scale_loss(self, loss: Any) -> Any:
-        return gradients.scaled(loss, self._loss_scale())
-
 
 def check_type(name: str, optimizer: object) -> None:
     """Raises ValueError unless it is an optimizer of TF1."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import tensorflow as tf
@@ -19,8 +20,8 @@ class LossScaleVariables(tf.Module):
     def __init__(self, strategy: Any) -> None:
         super().__init__()
         self.strategy = strategy
-        self._graph: tf.Graph | None = None
-        self._is_made = False
+        self._eager = _Eager()
+        self._by_graph: Any = weakref.WeakKeyDictionary()
 
     def read(self) -> LossScaleState:
         """The state as tensors."""
@@ -45,17 +46,23 @@ class LossScaleVariables(tf.Module):
         """The variables of the graph that is built, or those of eager code and tf.functions."""
         # Out of name scopes, loops, branches, control dependencies and tf.functions.
         with tf.init_scope():
-            graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-            if not self._is_made or graph is not self._graph:
+            is_eager = tf.executing_eagerly()
+            graph = self._eager if is_eager else tf.compat.v1.get_default_graph()
+            if graph not in self._by_graph:
                 with tf.compat.v1.name_scope(None):
                     initial = self.strategy.initial()
                     # A checkpoint must not bring back a fixed scale of an earlier run.
                     make = _variable if self.strategy.adjusts else _constant
+                    # As attributes tf.train.Checkpoint finds them.
                     self.loss_scale = make(initial.scale, tf.float32, "loss_scale")
                     self.good_steps = make(initial.good_steps, tf.int32, "good_steps")
                     self.bad_steps = make(initial.bad_steps, tf.int32, "bad_steps")
-                self._graph, self._is_made = graph, True
-        return LossScaleState(self.loss_scale, self.good_steps, self.bad_steps)
+                self._by_graph[graph] = (self.loss_scale, self.good_steps, self.bad_steps)
+        return LossScaleState(*self._by_graph[graph])
+
+
+class _Eager:
+    """Stands for the graph where there is none."""
 
 
 def _constant(value: float, dtype: tf.DType, name: str) -> tf.Tensor:
