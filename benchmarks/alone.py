@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import contenders
 
@@ -28,17 +29,17 @@ class Alone:
     rewrite_seconds: float | None
 
 
-def measured(name: str, graphs_folder: pathlib.Path) -> dict[str, Alone]:
-    """By contender; the name is one of run.py's."""
+def measured(name: str, graphs_folder: pathlib.Path, names: Sequence[str]) -> dict[str, Alone]:
+    """By contender, of these; the first name is that of one of run.py's graphs."""
     found = {}
-    for contender in contenders.CONFIGS:
+    for contender in names:
         command = [sys.executable, __file__, name, str(graphs_folder), contender]
         process = subprocess.run(
             command, capture_output=True, text=True, check=False, env=logging_passes()
         )
         if process.returncode != 0:
             raise RuntimeError(f"{contender} on {name}: {process.stderr[-2000:]}")
-        times = pass_seconds(process.stderr, contenders.PASSES.get(contender))
+        times = pass_seconds(process.stderr, contenders.grappler_name(contender))
         found[contender] = Alone(int(process.stdout.split()[-1]), sum(times) if times else None)
     return found
 
@@ -67,7 +68,7 @@ def _run_once(name: str, graphs_folder: pathlib.Path, contender: str) -> None:
     from task import task
 
     running = task(name, graphs_folder)
-    with running.session(contenders.CONFIGS[contender]()) as session:
+    with running.session(contenders.config(contender)) as session:
         for _ in range(_STEPS):
             running.step(session)
     print(peak())

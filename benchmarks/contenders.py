@@ -25,12 +25,10 @@ def _tensorflow() -> tf1.ConfigProto:
     return config
 
 
-def _ours(**options: object) -> tf1.ConfigProto:
+def _ours(precision_mode: str = "allow_mix_precision_bf16", **options: object) -> tf1.ConfigProto:
     import npu_precision  # not installed where other environments take part
 
-    return npu_precision.npu_config_proto(
-        precision_mode="allow_mix_precision_bf16", quiet=True, **options
-    )
+    return npu_precision.npu_config_proto(precision_mode=precision_mode, quiet=True, **options)
 
 
 # The options that change more than dtypes.
@@ -40,19 +38,39 @@ BEYOND_DTYPES = (
     "same_padding",
     "sink_reshapes",
 )
-CONFIGS = {
+_CONFIGS = {
     BASELINE: _float32,
     TENSORFLOW: _tensorflow,
     OURS: _ours,
     # The dtypes alone: what folding and padding are worth is the difference.
     "npu, dtypes": lambda: _ours(**dict.fromkeys(BEYOND_DTYPES, False)),
 }
-# By contender, what Grappler calls its pass.
-PASSES = {
-    TENSORFLOW: "auto_mixed_precision_onednn_bfloat16",
-    OURS: "NpuOptimizer",
-    "npu, dtypes": "NpuOptimizer",
-}
+NAMES = tuple(_CONFIGS)
+_MODE = "npu, "
+
+
+def of_mode(precision_mode: str) -> str:
+    """The contender that runs one of our modes.
+
+    Raises:
+        ValueError: there is no such mode.
+    """
+    _ours(precision_mode)
+    return _MODE + precision_mode
+
+
+def config(contender: str) -> tf1.ConfigProto:
+    """What a session of the contender is made with."""
+    if contender in _CONFIGS:
+        return _CONFIGS[contender]()
+    return _ours(contender[len(_MODE) :])
+
+
+def grappler_name(contender: str) -> str | None:
+    """What Grappler calls the contender's pass, if it has one."""
+    if contender.startswith(OURS):
+        return "NpuOptimizer"
+    return {TENSORFLOW: "auto_mixed_precision_onednn_bfloat16"}.get(contender)
 
 
 def has_openvino() -> bool:

@@ -98,7 +98,7 @@ def _answer(name: str, graphs_folder: pathlib.Path, result: pathlib.Path) -> Non
     from task import task
 
     running = task(name, graphs_folder)
-    with running.session(contenders.CONFIGS[contenders.BASELINE]()) as session:
+    with running.session(contenders.config(contenders.BASELINE)) as session:
         for line in sys.stdin:
             answer: object = None
             if line.strip() == "trace":

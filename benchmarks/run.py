@@ -17,6 +17,7 @@ import os
 import pathlib
 import platform
 import sys
+from collections.abc import Sequence
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -41,14 +42,16 @@ import npu_precision  # noqa: E402
 tf1 = tf.compat.v1
 
 
-def measured(name: str, graphs: pathlib.Path, seconds: float) -> dict[str, measure.Measured]:
-    """Every contender on a task; in training, all start from the baseline's weights."""
+def measured(
+    name: str, graphs: pathlib.Path, seconds: float, names: Sequence[str]
+) -> dict[str, measure.Measured]:
+    """These contenders, and who is installed, on a task; all start from the first's weights."""
     running = task.task(name, graphs)
     steps, results, ran, weights = {}, {}, {}, None
     with contextlib.ExitStack() as stack:
         sessions = {
-            contender: stack.enter_context(running.session(config()))
-            for contender, config in contenders.CONFIGS.items()
+            contender: stack.enter_context(running.session(contenders.config(contender)))
+            for contender in names
         }
         for contender, session in sessions.items():
             weights = start_from(weights, running.graph, session)
@@ -134,6 +137,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     everything = [*inference_graphs.NAMES, *map(task.training_name, training_graphs.NAMES)]
     parser.add_argument("--only", help=f"some of {', '.join(everything)}, separated by commas")
+    parser.add_argument(
+        "--modes", help="more of our modes to run, such as force_fp16, separated by commas"
+    )
     parser.add_argument("--seconds", type=float, default=25.0, help="of rounds, for each graph")
     parser.add_argument(
         "--no-alone", action="store_true", help="without peaks of memory and times of the rewrite"
@@ -150,6 +156,11 @@ def arguments() -> argparse.Namespace:
     unknown = [name for name in options.names if name not in everything]
     if unknown:
         parser.error(f"--only: got {unknown[0]!r}, expected some of {', '.join(everything)}")
+    try:
+        modes = options.modes.split(",") if options.modes else []
+        options.contenders = [*contenders.NAMES, *map(contenders.of_mode, modes)]
+    except ValueError as error:
+        parser.error(f"--modes: {error}")
     return options
 
 
@@ -160,7 +171,7 @@ def main() -> None:
         bar = progress.add_task("", total=len(options.names))
         for name in options.names:
             progress.update(bar, description=name)
-            figures = measured(name, options.graphs, options.seconds)
+            figures = measured(name, options.graphs, options.seconds, options.contenders)
             entry: dict[str, object] = {
                 "contenders": {key: dataclasses.asdict(value) for key, value in figures.items()}
             }
@@ -172,7 +183,9 @@ def main() -> None:
             if not options.no_alone:
                 entry["alone"] = {
                     key: dataclasses.asdict(value)
-                    for key, value in alone.measured(name, options.graphs).items()
+                    for key, value in alone.measured(
+                        name, options.graphs, options.contenders
+                    ).items()
                 }
             found["graphs"][name] = entry
             progress.advance(bar)

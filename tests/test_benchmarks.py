@@ -10,6 +10,7 @@ import sys
 import pytest
 from tf_versions import needs_keras_2
 
+CONTENDERS = ["float32", "tf amp", "npu", "npu, dtypes", "npu, cube_fp16in_fp32out"]
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent / "benchmarks"
 
 
@@ -21,7 +22,8 @@ def run(tmp_path, script, *flags):
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
-    done = run(folder, "run.py", f"--graphs={folder}", "--seconds=0", "--only=lstm_gru,train lstm")
+    what = ["--only=lstm_gru,train lstm", "--modes=cube_fp16in_fp32out"]
+    done = run(folder, "run.py", f"--graphs={folder}", "--seconds=0", *what)
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads((folder / "bench.json").read_text()), folder
 
@@ -31,7 +33,7 @@ def test_every_contender_runs_every_graph(bench):
     output, found, folder = bench
     assert list(found["graphs"]) == ["lstm_gru", "train lstm"]
     for entry in found["graphs"].values():
-        assert list(entry["contenders"])[:4] == ["float32", "tf amp", "npu", "npu, dtypes"]
+        assert list(entry["contenders"])[:5] == CONTENDERS
         assert entry["contenders"]["float32"]["casts"] == 0
         assert entry["contenders"]["npu"]["casts"] > 0
         assert 0 < entry["contenders"]["npu"]["error"] < 0.1
@@ -63,3 +65,10 @@ def test_an_unknown_graph_is_named(tmp_path, script):
     done = run(tmp_path, script, "--only=resnet51")
     assert done.returncode == 2
     assert "--only: got 'resnet51', expected some of resnet50, " in done.stderr
+
+
+@needs_keras_2
+def test_an_unknown_mode_is_named(tmp_path):
+    done = run(tmp_path, "run.py", "--modes=mixed")
+    assert done.returncode == 2
+    assert "--modes: precision_mode: got 'mixed', expected one of" in done.stderr
