@@ -90,6 +90,8 @@ def worker(name: str, graphs_folder: pathlib.Path) -> Iterator[Worker]:
                 yield Worker(process, errors, result)
             finally:
                 process.kill()
+                with contextlib.suppress(BrokenPipeError):  # what was not sent needs not be
+                    process.stdin.close()
 
 
 def _answer(name: str, graphs_folder: pathlib.Path, result: pathlib.Path) -> None:

@@ -45,7 +45,10 @@ tf1 = tf.compat.v1
 def measured(
     name: str, graphs: pathlib.Path, seconds: float, names: Sequence[str]
 ) -> dict[str, measure.Measured]:
-    """These contenders, and who is installed, on a task; all start from the first's weights."""
+    """These contenders, and who is installed, on a task.
+
+    These start from the first's weights; ITEX's process makes its own, from the same seeds.
+    """
     running = task.task(name, graphs)
     steps, results, ran, weights = {}, {}, {}, None
     with contextlib.ExitStack() as stack:

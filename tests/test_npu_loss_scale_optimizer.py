@@ -65,7 +65,7 @@ def test_steps_that_overflow_change_nothing_but_the_scale(use_resource):
     made = np.array(run.watched["made"])
     assert not made[0]
     assert made.sum() >= 3
-    assert run.variables["loss_scale"] == 2.0 ** (22 - (~made).sum())
+    assert run.variables["current_loss_scale"] == 2.0 ** (22 - (~made).sum())
     assert run.variables["global_step"] == made.sum()
 
     def float32_build():
@@ -116,7 +116,7 @@ def test_a_skipped_step_leaves_no_trace_in_variables_and_slots(overflow_at):
     for name, value in expected.variables.items():
         np.testing.assert_array_equal(run.variables[name], value, err_msg=name)
     decreased = len(overflow_at) // 2
-    assert run.variables["loss_scale"] == np.float32(2.0**10 / 2**decreased)
+    assert run.variables["current_loss_scale"] == np.float32(2.0**10 / 2**decreased)
 
 
 def test_without_the_check_a_step_that_overflows_is_made():
@@ -125,27 +125,28 @@ def test_without_the_check_a_step_that_overflows_is_made():
 
     def build():
         built = injected([2], manager=manager)()
-        return Training(built.loss, built.step, built.feeds)
+        return Training(built.loss, built.step, built.feeds, WATCHED)
 
     run = train(build, FLOAT32)
     assert np.isnan(run.variables["weight"]).any()
+    assert run.watched["made"] == [True] * 6
 
 
 def test_a_fixed_scale_skips_too_and_is_not_in_checkpoints():
     run = train(injected([1, 2], manager=lambda: FixedLossScaleManager(128)), FLOAT32)
     assert run.watched["made"] == [True, False, False, True, True, True]
     assert run.watched["scale"] == [128.0] * 6
-    assert not {"loss_scale", "good_steps", "bad_steps"} & set(run.variables)
+    assert not {"current_loss_scale", "good_steps", "bad_steps"} & set(run.variables)
 
 
 def test_the_scale_and_its_counters_are_in_checkpoints(tmp_path):
     path = str(tmp_path / "model")
     first = train(injected([1, 3, 5]), FLOAT32, save=path)
-    state = [first.variables[name] for name in ("loss_scale", "good_steps", "bad_steps")]
+    state = [first.variables[name] for name in ("current_loss_scale", "good_steps", "bad_steps")]
     assert state == [2.0**9, 0, 1]
     second = train(injected([0]), FLOAT32, restore=path)
     # The overflow that was counted before the checkpoint, and this one.
-    assert second.variables["loss_scale"] == 2.0**8
+    assert second.variables["current_loss_scale"] == 2.0**8
 
 
 def test_an_object_based_checkpoint_has_them_too(tmp_path):
@@ -192,7 +193,129 @@ def test_two_optimizers_may_share_a_manager():
         session.run(steps[0])
         session.run(steps[1])
         assert session.run("loss_scale:0") == 32.0
-        assert [v.op.name for v in tf1.global_variables() if "scale" in v.op.name] == ["loss_scale"]
+        assert [v.op.name for v in tf1.global_variables() if "scale" in v.op.name] == [
+            "current_loss_scale"
+        ]
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("overflowing", [0, 1])
+def test_two_that_share_a_manager_may_make_their_steps_in_one_run(overflowing):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        manager = exponential(2.0**40, decr_ratio=0.5)()
+        steps, factors = [], []
+        for name in "generator", "discriminator":
+            variable = tf1.get_variable(
+                name, [], initializer=tf1.ones_initializer(), use_resource=True
+            )
+            factors.append(tf1.placeholder(tf.float32, []))
+            optimizer = NPULossScaleOptimizer(sgd(), manager)
+            steps.append(optimizer.minimize(variable * factors[-1], var_list=[variable]))
+        session.run(tf1.global_variables_initializer())
+        feed = {factors[overflowing]: np.inf, factors[1 - overflowing]: 1.0}
+        for _ in range(20):
+            session.run(steps, feed)
+        assert session.run("loss_scale:0") == 2.0**20
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("construct", ["cond", "while_loop"])
+def test_gradients_may_be_applied_in_a_branch_or_a_loop(construct):
+    """As where gradients add up over batches, or one run makes several steps."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable = tf1.get_variable("v", [], initializer=tf1.ones_initializer(), use_resource=True)
+        manager = exponential(16.0, incr_every_n_steps=2)()
+        optimizer = NPULossScaleOptimizer(sgd(), manager)
+        factor = tf1.placeholder(tf.float32, [])
+
+        def step(count):
+            pairs = optimizer.compute_gradients(variable * factor)
+            with tf.control_dependencies([optimizer.apply_gradients(pairs)]):
+                return count + 1
+
+        if construct == "cond":
+            applied = tf1.cond(factor > 0, lambda: step(tf.constant(0)), lambda: tf.constant(0))
+        else:
+            applied = tf1.while_loop(lambda i: i < 2, step, [tf.constant(0)])
+        session.run(tf1.global_variables_initializer())
+        for _ in range(2):
+            session.run(applied, {factor: 1.0})
+        steps = {"cond": 2, "while_loop": 4}[construct]
+        np.testing.assert_allclose(session.run(variable), 1 - 0.1 * steps, rtol=1e-6)
+        assert session.run("loss_scale:0") == 16.0 * 2 ** (steps // 2)
+
+
+def test_what_is_fetched_with_a_step_is_its_scale():
+    run = train(injected([], manager=exponential(8.0, incr_every_n_steps=1)), FLOAT32)
+    assert run.watched["scale"] == [8.0 * 2**i for i in range(6)]
+
+
+@pytest.mark.parametrize("start", [2.0**16, 2.0**32])
+def test_force_fp16_lowers_no_scale(start, use_resource):
+    """float16 holds none above 65504; the gradient of the product is lowered, and overflows."""
+    manager = exponential(start, decr_ratio=2.0**-4)
+    run = train(training(manager, use_resource=use_resource), "force_fp16")
+    made = run.watched["made"]
+    assert not made[0]
+    assert made[-1]
+    assert np.isfinite(run.watched["scale"]).all()
+
+
+def test_the_graph_can_be_imported(tmp_path):
+    with tf.Graph().as_default():
+        variable = tf1.get_variable("v", [], initializer=tf1.ones_initializer(), use_resource=True)
+        optimizer = NPULossScaleOptimizer(sgd(), exponential(8.0)())
+        step = optimizer.minimize(tf.square(variable))
+        tf1.train.export_meta_graph(str(tmp_path / "graph.meta"))
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        tf1.train.import_meta_graph(str(tmp_path / "graph.meta"))
+        assert tf1.get_collection("train_op") == [graph.get_operation_by_name(step.name)]
+        session.run(tf1.global_variables_initializer())
+        session.run(step.name)
+        assert session.run("v/Read/ReadVariableOp:0") < 1
+
+
+def test_a_reference_is_named_where_no_branch_can_change_it(form):
+    with tf.Graph().as_default():
+        variable = tf1.get_variable("v", [], initializer=tf1.ones_initializer(), use_resource=False)
+        minimize = NPULossScaleOptimizer(sgd(), FixedLossScaleManager(8)).minimize
+        if form == "v1":
+            assert minimize(tf.square(variable))
+        else:
+            with pytest.raises(ValueError, match=r"v:0 is a reference variable, and with TF2's"):
+                minimize(tf.square(variable))
+
+
+REPLICAS = """
+import numpy as np
+
+from npu_precision.npu_init import *
+
+devices = ["/cpu:0", "/cpu:1"]
+strategy = tf.distribute.MirroredStrategy(devices)
+config = tf.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
+with tf.Graph().as_default(), strategy.scope():
+    factors = [tf.placeholder(tf.float32, []) for _ in devices]
+    variable = tf.get_variable("v", [], initializer=tf.ones_initializer())
+    manager = ExponentialUpdateLossScaleManager(16.0, 1000, 1, decr_ratio=0.5)
+    optimizer = NPULossScaleOptimizer(tf.train.GradientDescentOptimizer(0.1), manager)
+
+    def step():
+        here = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return optimizer.minimize(variable * tf.stack(factors)[here])
+
+    run = getattr(strategy, "run", None) or strategy.experimental_run_v2
+    made = tf.group(*strategy.experimental_local_results(run(step)))
+    with tf.Session(config=config) as session:
+        session.run(tf.global_variables_initializer())
+        for values in (1.0, 1.0), (np.inf, 1.0), (1.0, np.inf):
+            session.run(made, dict(zip(factors, values)))
+            print("%.1f %s" % tuple(session.run([variable, "loss_scale:0"])))
+"""
+
+
+def test_an_overflow_in_one_replica_skips_the_step_of_all(run_python):
+    assert run_python(REPLICAS).stdout.split() == ["0.8", "16.0", "0.8", "8.0", "0.8", "4.0"]
 
 
 def test_a_manager_may_be_made_before_the_graph_and_used_in_several():
@@ -284,7 +407,7 @@ def sgd():
         ),
         (
             lambda: NPULossScaleOptimizer(8, FixedLossScaleManager(8)),
-            "opt: got 8 (int), expected a tf.compat.v1.train.Optimizer; for Keras' optimizers",
+            "opt: got 8 (int), expected a tf.compat.v1.train.Optimizer; for Keras' there is",
         ),
         (
             lambda: NPULossScaleOptimizer(
@@ -294,7 +417,7 @@ def sgd():
         ),
         (
             lambda: NPULossScaleOptimizer(sgd(), 128.0),
-            "loss_scale_manager: got 128.0 (float), expected FixedLossScaleManager or Exponential",
+            "loss_scale_manager: got 128.0 (float), expected an instance of FixedLossScaleManager",
         ),
         (
             lambda: npu_init.NPUDistributedOptimizer("adam"),

@@ -1,1 +1,1 @@
-"""Loss scaling: one implementation for npu_bridge's optimizers, GradScaler and amp."""
+"""Loss scaling: strategies, and npu_bridge's optimizers over them."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import _errors, _tf_compat
+from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import gradients
 
 _MANAGER_METHODS = ("get_loss_scale", "update_loss_scale")
@@ -40,10 +40,11 @@ class NPULossScaleOptimizer(_tf_compat.MixedPrecisionLossScaleOptimizer):
         check_type("opt", opt)
         if isinstance(opt, _tf_compat.MixedPrecisionLossScaleOptimizer):
             raise ValueError(f"opt: got {type(opt).__name__}, which scales the loss already")
-        if not all(hasattr(loss_scale_manager, method) for method in _MANAGER_METHODS):
+        has_methods = all(hasattr(loss_scale_manager, method) for method in _MANAGER_METHODS)
+        if not has_methods or isinstance(loss_scale_manager, type):
             raise ValueError(
-                f"loss_scale_manager: got {_errors.got(loss_scale_manager)}, expected "
-                "FixedLossScaleManager or ExponentialUpdateLossScaleManager"
+                f"loss_scale_manager: got {_errors.got(loss_scale_manager)}, expected an "
+                "instance of FixedLossScaleManager or ExponentialUpdateLossScaleManager"
             )
         super().__init__(opt, _ManagedLossScale(loss_scale_manager))
 
@@ -51,8 +52,38 @@ class NPULossScaleOptimizer(_tf_compat.MixedPrecisionLossScaleOptimizer):
         # Whether gradients are checked before they are applied.
         return self._loss_scale.checks_overflow
 
+    def _scale_loss(self, loss: Any) -> Any:
+        # float16 holds no scale above 65504: a mode that lowers everything must not lower this.
+        with scope.keep_dtype_scope():
+            return super()._scale_loss(loss)
+
     def _unscale_grads(self, grads: Any) -> list[Any]:
-        return gradients.unscaled(grads, self._loss_scale())
+        with scope.keep_dtype_scope():
+            return gradients.unscaled(grads, self._loss_scale())
+
+    def apply_gradients(
+        self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
+    ) -> Any:
+        """The op that applies the gradients if all are finite, else leaves variables as they are.
+
+        Args:
+            grads_and_vars: pairs, as from compute_gradients.
+            global_step: a variable to increment with a step that is made, or None.
+            name: of the op.
+
+        Raises:
+            ValueError: a variable is a reference, which TF2's control flow cannot take.
+        """
+        pairs = list(grads_and_vars)
+        if self._loss_scale.checks_overflow:
+            _check_references([variable for _, variable in pairs])
+        else:
+            with tf.init_scope(), tf.compat.v1.name_scope(None):
+                tf.constant(True, name=_STATUS)
+        train_op = super().apply_gradients(pairs, global_step, name)
+        if train_op is not None:
+            _leave_out_branches(tf.compat.v1.get_collection_ref("train_op"), train_op)
+        return train_op
 
 
 def check_type(name: str, optimizer: object) -> None:
@@ -60,8 +91,27 @@ def check_type(name: str, optimizer: object) -> None:
     if not isinstance(optimizer, _tf_compat.tf1.train.Optimizer):
         raise ValueError(
             f"{name}: got {_errors.got(optimizer)}, expected a tf.compat.v1.train.Optimizer; for "
-            "Keras' optimizers there is npu_precision.GradScaler"
+            "Keras' there is tf.keras.mixed_precision.LossScaleOptimizer"
         )
+
+
+def _check_references(variables: list[Any]) -> None:
+    if not tf.compat.v1.control_flow_v2_enabled():
+        return
+    for variable in variables:
+        if variable.dtype != variable.dtype.base_dtype:
+            raise ValueError(
+                f"grads_and_vars: {variable.name} is a reference variable, and with TF2's control "
+                "flow no branch can change it: call tf.compat.v1.disable_v2_behavior() first, or "
+                "make it with use_resource=True"
+            )
+
+
+def _leave_out_branches(collection: list[Any], train_op: tf.Operation) -> None:
+    """Of the train ops, keeps those of the graph: tf.train.import_meta_graph finds no other."""
+    collection[:] = [op for op in collection if getattr(op, "graph", None) is train_op.graph]
+    if train_op not in collection:
+        collection.append(train_op)
 
 
 class _ManagedLossScale(_tf_compat.LossScale):
@@ -79,7 +129,8 @@ class _ManagedLossScale(_tf_compat.LossScale):
         return self._manager.get_loss_scale()
 
     def update(self, grads: Any) -> tuple[Any, tf.Tensor]:
-        finite = _finite_everywhere(list(grads))
+        with scope.keep_dtype_scope():
+            finite = _finite_everywhere(list(grads))
         return self._manager.update_loss_scale(finite), finite
 
     def get_config(self) -> dict[str, Any]:

@@ -31,23 +31,6 @@ class LossScaleState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class NoLossScale:
-    """The loss as it is; a step that overflows is made all the same."""
-
-    checks_overflow = False
-    adjusts = False
-
-    def initial(self) -> LossScaleState:
-        """The state to begin with."""
-        return LossScaleState(1.0)
-
-    def adjust(self, state: LossScaleState, all_finite: tf.Tensor) -> LossScaleState:
-        """The state as it is."""
-        del all_finite
-        return state
-
-
-@dataclasses.dataclass(frozen=True)
 class FixedLossScale:
     """Always the same scale.
 
@@ -151,9 +134,6 @@ class DynamicLossScale:
         scale = tf.where(grows, grown, tf.where(backs_off, backed_off, scale))
         changed = tf.logical_or(grows, backs_off)
         return LossScaleState(scale, tf.where(changed, zero, good), tf.where(changed, zero, bad))
-
-
-ALL = (NoLossScale, FixedLossScale, DynamicLossScale)
 
 
 def check_scale(name: str, value: object) -> None:

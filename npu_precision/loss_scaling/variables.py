@@ -2,78 +2,112 @@
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from typing import Any
 
 import tensorflow as tf
 
+from npu_precision import scope
 from npu_precision.loss_scaling.strategies import LossScaleState
+
+tf1 = tf.compat.v1
+
+# Scripts fetch it by this name.
+_FETCHED = "loss_scale"
+# Of a graph, which is what keeps its variables alive.
+_ATTRIBUTE = "_npu_precision_loss_scales"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Made:
+    """What was made in a graph, or for eager code.
+
+    Attributes:
+        state: the variables, or constants where the strategy adjusts nothing.
+        fetched: the scale as scripts fetch it.
+        lock: held while the state is adjusted, where steps may run at the same time.
+    """
+
+    state: LossScaleState
+    fetched: tf.Tensor
+    lock: Any
 
 
 class LossScaleVariables(tf.Module):
     """What a strategy changes, in variables of the graph that is built; saved in checkpoints.
 
     Args:
-        strategy: from npu_precision.loss_scaling.strategies.
+        strategy: from npu_precision import scope
+    from npu_precision.loss_scaling.strategies.
     """
 
     def __init__(self, strategy: Any) -> None:
         super().__init__()
         self.strategy = strategy
-        self._eager = _Eager()
-        self._by_graph: Any = weakref.WeakKeyDictionary()
-
-    def read(self) -> LossScaleState:
-        """The state as tensors."""
-        return LossScaleState(*map(tf.convert_to_tensor, self.variables_here()))
+        self._eager: _Made | None = None
 
     def scale(self) -> tf.Tensor:
         """The scale, a scalar float32 tensor."""
-        return tf.convert_to_tensor(self.variables_here().scale)
+        return tf.identity(self._here().state.scale)
 
     def update(self, all_finite: tf.Tensor) -> tf.Operation | None:
         """Makes the state that of the next step; the op that does so, or None if it is done."""
-        return self.assign(self.strategy.adjust(self.read(), all_finite))
-
-    def assign(self, state: LossScaleState) -> tf.Operation | None:
-        """Sets the state; the op that does so, or None if it is done. A fixed scale stays."""
         if not self.strategy.adjusts:
             return tf.group()
-        pairs = zip(self.variables_here(), state)
-        return tf.group(*[variable.assign(value) for variable, value in pairs])
+        made = self._here()
 
-    def variables_here(self) -> LossScaleState:
-        """The variables of the graph that is built, or those of eager code and tf.functions."""
+        def adjust() -> tf.Tensor:
+            with scope.keep_dtype_scope():
+                return self._adjust(made, all_finite)
+
+        if made.lock is None or tf.distribute.has_strategy():
+            return tf.group(adjust())
+        # Two optimizers that share this may make their steps in one run of a session.
+        return made.lock.execute(adjust).op
+
+    def _adjust(self, made: _Made, all_finite: tf.Tensor) -> tf.Tensor:
+        before = LossScaleState(*(variable.read_value() for variable in made.state))
+        after = self.strategy.adjust(before, all_finite)
+        # Who fetches the scale with a step gets that of the step.
+        is_here = made.fetched.graph is tf1.get_default_graph()
+        with tf.control_dependencies([*before, *([made.fetched] if is_here else [])]):
+            assigned = [v.assign(value) for v, value in zip(made.state, after)]
+        with tf.control_dependencies([tf.group(*assigned)]):
+            return tf.identity(after.scale)
+
+    def _here(self) -> _Made:
         # Out of name scopes, loops, branches, control dependencies and tf.functions.
         with tf.init_scope():
-            is_eager = tf.executing_eagerly()
-            graph = self._eager if is_eager else tf.compat.v1.get_default_graph()
-            if graph not in self._by_graph:
-                with tf.compat.v1.name_scope(None):
-                    initial = self.strategy.initial()
-                    # A checkpoint must not bring back a fixed scale of an earlier run.
-                    make = _variable if self.strategy.adjusts else _constant
-                    # As attributes tf.train.Checkpoint finds them.
-                    self.loss_scale = make(initial.scale, tf.float32, "loss_scale")
-                    self.good_steps = make(initial.good_steps, tf.int32, "good_steps")
-                    self.bad_steps = make(initial.bad_steps, tf.int32, "bad_steps")
-                self._by_graph[graph] = (self.loss_scale, self.good_steps, self.bad_steps)
-        return LossScaleState(*self._by_graph[graph])
+            if tf.executing_eagerly():
+                if self._eager is None:
+                    self._eager = self._make()
+                return self._eager
+            graph = tf1.get_default_graph()
+            if not hasattr(graph, _ATTRIBUTE):
+                setattr(graph, _ATTRIBUTE, weakref.WeakKeyDictionary())
+            made = getattr(graph, _ATTRIBUTE)
+            if self not in made:
+                with tf1.name_scope(None):
+                    made[self] = self._make()
+            return made[self]
 
-
-class _Eager:
-    """Stands for the graph where there is none."""
-
-
-def _constant(value: float, dtype: tf.DType, name: str) -> tf.Tensor:
-    return tf.constant(value, dtype, name=name)
+    def _make(self) -> _Made:
+        initial = self.strategy.initial()
+        if not self.strategy.adjusts:
+            # A checkpoint must not bring back a fixed scale of an earlier run.
+            scale = tf.constant(initial.scale, tf.float32, name=_FETCHED)
+            return _Made(initial._replace(scale=scale), scale, None)
+        # As attributes tf.train.Checkpoint finds them.
+        self.current_loss_scale = _variable(initial.scale, tf.float32, "current_loss_scale")
+        self.good_steps = _variable(initial.good_steps, tf.int32, "good_steps")
+        self.bad_steps = _variable(initial.bad_steps, tf.int32, "bad_steps")
+        return _Made(
+            LossScaleState(self.current_loss_scale, self.good_steps, self.bad_steps),
+            tf.identity(self.current_loss_scale, name=_FETCHED),
+            None if tf.executing_eagerly() else tf.CriticalSection(name="loss_scale_lock"),
+        )
 
 
 def _variable(value: float, dtype: tf.DType, name: str) -> tf.Variable:
-    return tf.compat.v1.Variable(
-        tf.constant(value, dtype),
-        trainable=False,
-        name=name,
-        # In a graph "loss_scale:0" is then the value, which scripts fetch, and not a handle.
-        use_resource=tf.executing_eagerly(),
-    )
+    return tf1.Variable(tf.constant(value, dtype), trainable=False, name=name, use_resource=True)
