@@ -41,10 +41,10 @@ sanitize: $(VENV)/.requirements ## run the tests of the C++ code under ASan and 
 	$(BIN)/python tests/sanitize.py $(PYTEST_FLAGS)
 
 # For example: make bench BENCH_FLAGS="--only mobilenet_v2"
-bench: $(VENV)/.installed build ## time steps next to float32 and TensorFlow's own mixed precision
+bench: $(VENV)/.installed build ## time steps next to float32 and TensorFlow's (BENCH_FLAGS=--help)
 	$(BIN)/python benchmarks/run.py $(BENCH_FLAGS)
 
-bench-rewrite: $(VENV)/.installed build ## time the rewrite next to TensorFlow's own
+bench-rewrite: $(VENV)/.installed build ## time the rewrite next to TensorFlow's (BENCH_FLAGS=--help)
 	$(BIN)/python benchmarks/rewrite.py $(BENCH_FLAGS)
 
 build: $(VENV)/.requirements ## compile what changed of the library

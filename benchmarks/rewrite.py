@@ -138,13 +138,15 @@ def _table(found: dict[str, dict[str, dict[str, float]]]) -> rich.table.Table:
 def main() -> None:
     import inference_graphs
 
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     everything = [*inference_graphs.NAMES, *SIZES]
     parser.add_argument("--only", help=f"some of {', '.join(everything)}, separated by commas")
     parser.add_argument("--repeat", type=int, default=3, help="of which the least time counts")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "benchmarks")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else everything
+    if options.repeat < 1:
+        parser.error(f"--repeat: got {options.repeat}, expected at least 1")
     unknown = [name for name in names if name not in everything]
     if unknown:
         parser.error(f"--only: got {unknown[0]!r}, expected some of {', '.join(everything)}")

@@ -137,7 +137,7 @@ def machine() -> dict[str, object]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     everything = [*inference_graphs.NAMES, *map(task.training_name, training_graphs.NAMES)]
     parser.add_argument("--only", help=f"some of {', '.join(everything)}, separated by commas")
     parser.add_argument(
