@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_versions import needs_functions_by_default
 from training_runs import (
     FLOAT32,
     MODES,
@@ -259,6 +260,24 @@ def test_force_fp16_lowers_no_scale(start, use_resource):
     assert not made[0]
     assert made[-1]
     assert np.isfinite(run.watched["scale"]).all()
+
+
+@needs_functions_by_default
+@pytest.mark.parametrize("place", [tf.function, lambda f: f], ids=["function", "eager"])
+def test_without_a_session_it_skips_and_adjusts_as_well(place):
+    variable, factor = tf.Variable(1.0), tf.Variable(1.0)
+    manager = exponential(16.0, incr_every_n_steps=2, decr_ratio=0.5)()
+    optimizer = NPULossScaleOptimizer(sgd(), manager)
+
+    @place
+    def step():
+        optimizer.minimize(lambda: variable * factor, var_list=[variable])
+
+    for value, expected, scale in (1.0, 0.9, 16.0), (1.0, 0.8, 32.0), (np.inf, 0.8, 16.0):
+        factor.assign(value)
+        step()
+        np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-6)
+        assert manager.get_loss_scale().numpy() == scale
 
 
 def test_the_graph_can_be_imported(tmp_path):

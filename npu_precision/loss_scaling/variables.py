@@ -25,12 +25,12 @@ class _Made:
 
     Attributes:
         state: the variables, or constants where the strategy adjusts nothing.
-        fetched: the scale as scripts fetch it.
+        fetched: the scale as scripts fetch it; None where there are no fetches.
         lock: held while the state is adjusted, where steps may run at the same time.
     """
 
     state: LossScaleState
-    fetched: tf.Tensor
+    fetched: tf.Tensor | None
     lock: Any
 
 
@@ -70,7 +70,7 @@ class LossScaleVariables(tf.Module):
         before = LossScaleState(*(variable.read_value() for variable in made.state))
         after = self.strategy.adjust(before, all_finite)
         # Who fetches the scale with a step gets that of the step.
-        is_here = made.fetched.graph is tf1.get_default_graph()
+        is_here = made.fetched is not None and made.fetched.graph is tf1.get_default_graph()
         with tf.control_dependencies([*before, *([made.fetched] if is_here else [])]):
             assigned = [v.assign(value) for v, value in zip(made.state, after)]
         with tf.control_dependencies([tf.group(*assigned)]):
@@ -102,11 +102,11 @@ class LossScaleVariables(tf.Module):
         self.current_loss_scale = _variable(initial.scale, tf.float32, "current_loss_scale")
         self.good_steps = _variable(initial.good_steps, tf.int32, "good_steps")
         self.bad_steps = _variable(initial.bad_steps, tf.int32, "bad_steps")
-        return _Made(
-            LossScaleState(self.current_loss_scale, self.good_steps, self.bad_steps),
-            tf.identity(self.current_loss_scale, name=_FETCHED),
-            None if tf.executing_eagerly() else tf.CriticalSection(name="loss_scale_lock"),
-        )
+        state = LossScaleState(self.current_loss_scale, self.good_steps, self.bad_steps)
+        if tf.executing_eagerly():
+            return _Made(state, None, None)
+        fetched = tf.identity(self.current_loss_scale, name=_FETCHED)
+        return _Made(state, fetched, tf.CriticalSection(name="loss_scale_lock"))
 
 
 def _variable(value: float, dtype: tf.DType, name: str) -> tf.Variable:
