@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,12 +13,13 @@ import pytest
 pytest.importorskip("matplotlib", reason="the benchmarks are for the default environment")
 
 CONTENDERS = ["float32", "tf amp", "npu", "npu, dtypes", "npu, cube_fp16in_fp32out"]
-BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent / "benchmarks"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def run(tmp_path, script, *flags):
-    command = [sys.executable, str(BENCHMARKS / script), f"--out={tmp_path}", *flags]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, str(ROOT / "benchmarks" / script), f"--out={tmp_path}", *flags]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
 @pytest.fixture(scope="module")
