@@ -9,6 +9,7 @@ from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
 from npu_precision.functions import active_options, autocast, disable, enable
 from npu_precision.hooks import npu_callbacks_append, npu_hooks_append
 from npu_precision.ledger import Ledger, LedgerCast, LedgerNode
+from npu_precision.loss_scaling.grad_scaler import GradScaler
 from npu_precision.loss_scaling.managers import (
     ExponentialUpdateLossScaleManager,
     FixedLossScaleManager,
@@ -21,7 +22,7 @@ from npu_precision.loss_scaling.npu_optimizer import (
     npu_keras_optimizer,
     npu_tf_optimizer,
 )
-from npu_precision.loss_scaling.strategies import DynamicLossScale, FixedLossScale
+from npu_precision.loss_scaling.strategies import DynamicLossScale, FixedLossScale, NoLossScale
 from npu_precision.npu_bridge_alias import install_as_npu_bridge
 from npu_precision.offline import rewrite_graph_def
 from npu_precision.options import PrecisionOptions
@@ -49,6 +50,7 @@ __all__ = [
     "ExponentialUpdateLossScaleManager",
     "FixedLossScale",
     "FixedLossScaleManager",
+    "GradScaler",
     "Ledger",
     "LedgerCast",
     "LedgerNode",
@@ -58,6 +60,7 @@ __all__ = [
     "NPULossScaleOptimizer",
     "NPUOptimizer",
     "NPURunConfig",
+    "NoLossScale",
     "PrecisionOptions",
     "ProfilingConfig",
     "__version__",

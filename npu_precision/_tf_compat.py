@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -143,3 +143,16 @@ def set_keras_session(session: tf.compat.v1.Session) -> None:
             "with eager execution, or give your own session npu_precision.npu_config_proto()"
         )
     backend.set_session(session)
+
+
+def build_optimizer(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
+    """Makes an optimizer's own variables, which Keras' from 2.11 on cannot in a branch."""
+    if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
+        with tf.init_scope():
+            optimizer.build(variables)
+
+
+def scales_loss(optimizer: Any) -> bool:
+    """Whether it is TF1's or Keras' optimizer for loss scaling, or made of one."""
+    keras = getattr(getattr(tf.keras, "mixed_precision", None), "LossScaleOptimizer", ())
+    return isinstance(optimizer, (MixedPrecisionLossScaleOptimizer, keras))

@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 # By page, the examples that it shows.
 EXAMPLES = {
     "README.md": ["sess_run_script.py", "estimator_script.py", "modern.py"],
-    "docs/loss-scaling.md": ["loss_scale_npu_bridge.py"],
+    "docs/loss-scaling.md": ["loss_scale_npu_bridge.py", "loss_scale_grad_scaler.py"],
 }
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
@@ -82,8 +82,15 @@ def test_the_script_of_today_enables_casts_and_converts(run_code, tmp_path):
     assert (tmp_path / "model_bf16" / "saved_model.pb").is_file()
 
 
-def test_a_script_with_loss_scaling_skips_steps_and_learns(run_code):
-    printed = run_code(example("loss_scale_npu_bridge.py"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "loss_scale_npu_bridge.py",
+        pytest.param("loss_scale_grad_scaler.py", marks=needs_functions_by_default),
+    ],
+)
+def test_a_script_with_loss_scaling_skips_steps_and_learns(run_code, name):
+    printed = run_code(example(name))
     values = re.fullmatch(
         r"made (\d+) of 200 steps\nlast: loss (.*), scale (\d+), made (True|False)\n", printed
     )

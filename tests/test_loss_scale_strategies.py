@@ -14,6 +14,7 @@ from npu_precision.loss_scaling.strategies import (
     DynamicLossScale,
     FixedLossScale,
     LossScaleState,
+    NoLossScale,
 )
 
 tf1 = tf.compat.v1
@@ -90,8 +91,10 @@ def test_a_dynamic_scale_stays_within_its_bounds_and_moves_as_it_says(strategy, 
         before = after
 
 
-@pytest.mark.parametrize("strategy", [FixedLossScale(128.0), FixedLossScale(3.5, False)])
-def test_a_fixed_scale_stays(strategy):
+@pytest.mark.parametrize(
+    "strategy", [NoLossScale(), FixedLossScale(128.0), FixedLossScale(3.5, False)]
+)
+def test_other_scales_stay(strategy):
     assert states(strategy, [True, False, True])[-1] == strategy.initial()
 
 

@@ -1,1 +1,1 @@
-"""Loss scaling: strategies, and npu_bridge's optimizers over them."""
+"""Loss scaling: strategies, and over them npu_bridge's optimizers and GradScaler."""

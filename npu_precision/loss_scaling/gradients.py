@@ -8,6 +8,12 @@ from typing import Any
 import tensorflow as tf
 
 
+def scaled(loss: Any, scale: tf.Tensor) -> tf.Tensor:
+    """The loss times the scale, in its own dtype."""
+    loss = tf.convert_to_tensor(loss)
+    return loss * tf.cast(scale, loss.dtype)
+
+
 def unscaled(gradients: Iterable[Any], scale: tf.Tensor) -> list[Any]:
     """Each over the scale, in its own dtype; None stays None."""
     return [_map_values(gradient, lambda values: _divide(values, scale)) for gradient in gradients]

@@ -91,7 +91,7 @@ def check_type(name: str, optimizer: object) -> None:
     if not isinstance(optimizer, _tf_compat.tf1.train.Optimizer):
         raise ValueError(
             f"{name}: got {_errors.got(optimizer)}, expected a tf.compat.v1.train.Optimizer; for "
-            "Keras' there is tf.keras.mixed_precision.LossScaleOptimizer"
+            "Keras' there is npu_precision.GradScaler"
         )
 
 

@@ -31,6 +31,23 @@ class LossScaleState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
+class NoLossScale:
+    """The loss as it is; a step that overflows is made all the same."""
+
+    checks_overflow = False
+    adjusts = False
+
+    def initial(self) -> LossScaleState:
+        """The state to begin with."""
+        return LossScaleState(1.0)
+
+    def adjust(self, state: LossScaleState, all_finite: tf.Tensor) -> LossScaleState:
+        """The state as it is."""
+        del all_finite
+        return state
+
+
+@dataclasses.dataclass(frozen=True)
 class FixedLossScale:
     """Always the same scale.
 
@@ -159,11 +176,22 @@ def check_backoff(name: str, value: object) -> None:
 
 def check_count(name: str, value: object) -> None:
     """Raises ValueError unless it is a whole number of at least 1."""
-    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not (is_whole and 1 <= value <= _LARGEST_COUNT):  # type: ignore[operator]
+    if not (_is_whole(value) and 1 <= value <= _LARGEST_COUNT):  # type: ignore[operator]
         raise ValueError(
             f"{name}: got {_errors.got(value)}, expected a whole number from 1 to {_LARGEST_COUNT}"
         )
+
+
+def check_below(name: str, value: object, end: int) -> None:
+    """Raises ValueError unless it is a whole number from 0 on, and below `end`."""
+    if not (_is_whole(value) and 0 <= value < end):  # type: ignore[operator]
+        raise ValueError(
+            f"{name}: got {_errors.got(value)}, expected a whole number from 0 to {end - 1}"
+        )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _is_finite(value: object) -> bool:

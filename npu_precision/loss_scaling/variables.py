@@ -8,7 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import scope
+from npu_precision import _errors, scope
+from npu_precision.loss_scaling import strategies
 from npu_precision.loss_scaling.strategies import LossScaleState
 
 tf1 = tf.compat.v1
@@ -75,6 +76,43 @@ class LossScaleVariables(tf.Module):
             assigned = [v.assign(value) for v, value in zip(made.state, after)]
         with tf.control_dependencies([tf.group(*assigned)]):
             return tf.identity(after.scale)
+
+    def numbers(self) -> LossScaleState:
+        """The state in Python's numbers; for eager code."""
+        return LossScaleState(*(tf.convert_to_tensor(v).numpy().item() for v in self._here().state))
+
+    def set_scale(self, name: str, scale: Any) -> None:
+        """Sets the scale; for eager code and tf.functions.
+
+        Raises:
+            ValueError: it is fixed, or not between the least and the largest.
+        """
+        if not self.strategy.adjusts:
+            raise ValueError(f"{name}: got {_errors.got(scale)}, and the scale is fixed")
+        is_known = not tf.is_tensor(scale) or tf.executing_eagerly()
+        if is_known:
+            self._check_scale(name, scale.numpy().item() if tf.is_tensor(scale) else scale)
+        self._here().state.scale.assign(tf.cast(scale, tf.float32))
+
+    def set(self, state: LossScaleState) -> None:
+        """Sets all that is adjusted; for eager code.
+
+        Raises:
+            ValueError: a number is none that the strategy comes to; nothing is set then.
+        """
+        if not self.strategy.adjusts:
+            return
+        self._check_scale("scale", state.scale)
+        strategies.check_below("_growth_tracker", state.good_steps, self.strategy.growth_interval)
+        strategies.check_below("_hysteresis_tracker", state.bad_steps, self.strategy.hysteresis)
+        for variable, value in zip(self._here().state, state):
+            variable.assign(value)
+
+    def _check_scale(self, name: str, scale: Any) -> None:
+        strategies.check_scale(name, scale)
+        least, largest = self.strategy.min_scale, self.strategy.max_scale
+        if not least <= scale <= largest:
+            raise ValueError(f"{name}: got {scale!r}, expected a number from {least} to {largest}")
 
     def _here(self) -> _Made:
         # Out of name scopes, loops, branches, control dependencies and tf.functions.

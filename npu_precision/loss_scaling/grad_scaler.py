@@ -1,0 +1,301 @@
+"""GradScaler: torch.amp's loss scaling for tf.function, eager code and Keras' optimizers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from npu_precision import _errors, _tf_compat, scope
+from npu_precision.loss_scaling import gradients, strategies
+from npu_precision.loss_scaling.optimizer_rounds import STEPPED, UNSCALED, OptimizerRounds
+from npu_precision.loss_scaling.variables import LossScaleVariables
+
+_NUMBERS = (2.0**16, 2.0, 0.5, 2000)
+_STRATEGIES = (strategies.NoLossScale, strategies.FixedLossScale, strategies.DynamicLossScale)
+
+
+class GradScaler(tf.Module):
+    """Scales losses, unscales gradients, skips steps that overflow, and adjusts the scale.
+
+    As torch.amp's, but TensorFlow's gradients are values: what torch changes in place is taken and
+    returned.
+
+        scaler = npu_precision.GradScaler()
+
+        @tf.function
+        def train_step(x, y):
+            with tf.GradientTape() as tape:
+                loss = scaler.scale(compute_loss(model(x), y))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            gradients = scaler.unscale_(optimizer, gradients)  # to clip them, or not at all
+            made = scaler.step(optimizer, zip(gradients, model.trainable_variables))
+            scaler.update()
+
+    What was called since the last update() is in variables, as the scale is, so calls may be in
+    one tf.function, in several, or in none. A call out of order raises RuntimeError, from within a
+    tf.function InvalidArgumentError.
+
+    Args:
+        init_scale, growth_factor, backoff_factor, growth_interval: as for DynamicLossScale.
+        enabled: False makes it pass everything on as it is, and check nothing.
+        strategy: instead of the four, what decides the scale: an instance of NoLossScale,
+            FixedLossScale or DynamicLossScale.
+
+    Raises:
+        ValueError: an argument out of its range, or a strategy beside the numbers of another.
+        RuntimeError: made in the graph of a session.
+
+    Source: torch.amp.GradScaler.
+    """
+
+    def __init__(
+        self,
+        init_scale: float = _NUMBERS[0],
+        growth_factor: float = _NUMBERS[1],
+        backoff_factor: float = _NUMBERS[2],
+        growth_interval: int = _NUMBERS[3],
+        enabled: bool = True,
+        strategy: Any = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(enabled, bool):
+            raise ValueError(f"enabled: got {_errors.got(enabled)}, expected a bool")
+        numbers = (init_scale, growth_factor, backoff_factor, growth_interval)
+        if strategy is None:
+            strategy = strategies.DynamicLossScale(*numbers)
+        elif numbers != _NUMBERS:
+            raise ValueError("strategy: got one, and numbers of another: give either")
+        elif not isinstance(strategy, _STRATEGIES):
+            raise ValueError(
+                f"strategy: got {_errors.got(strategy)}, expected an instance of NoLossScale, "
+                "FixedLossScale or DynamicLossScale"
+            )
+        self._enabled = enabled
+        self._has_scaled = False
+        with tf.init_scope():
+            if not tf.executing_eagerly():
+                raise RuntimeError(
+                    "GradScaler is for eager code and tf.function; in the graph of a session, use "
+                    "npu_precision.NPULossScaleOptimizer"
+                )
+            self._state = LossScaleVariables(strategy if enabled else strategies.NoLossScale())
+            self._state.scale()  # makes its variables
+            self._rounds = OptimizerRounds()
+            self.skipped_steps = tf.Variable(0, False, dtype=tf.int64, name="skipped_steps")
+
+    def is_enabled(self) -> bool:
+        """Whether it scales at all."""
+        return self._enabled
+
+    def get_scale(self) -> tf.Tensor:
+        """The scale, a scalar float32 tensor."""
+        return self._state.scale()
+
+    def scale(self, outputs: Any) -> Any:
+        """A loss, or a nest of losses, times the scale, each in its own dtype."""
+        self._has_scaled = True
+        if not self._enabled:
+            return outputs
+        # float16 holds no scale above 65504: a mode that lowers everything must not lower this.
+        with scope.keep_dtype_scope():
+            scale = self._state.scale()
+            return tf.nest.map_structure(lambda loss: gradients.scaled(loss, scale), outputs)
+
+    def unscale_(self, optimizer: Any, grads: Iterable[Any]) -> list[Any]:
+        """The gradients over the scale, for what has to see them before step(), such as clipping.
+
+        Args:
+            optimizer: the one that step() will be called with.
+            grads: of its variables; dense, IndexedSlices or None.
+
+        Returns:
+            What to go on with; the gradients that were given stay as they are.
+
+        Raises:
+            RuntimeError: called twice for an optimizer since the last update(), or after step().
+            ValueError: grads are no gradients.
+        """
+        grads = _gradients("grads", grads)
+        if not self._enabled:
+            return grads
+        round_ = self._rounds.of(optimizer)
+        with tf.control_dependencies(
+            [
+                round_.refuse(UNSCALED, "unscale_() was called for it since the last update()"),
+                round_.refuse(STEPPED, "unscale_() is called after step(): call update() first"),
+            ]
+        ), scope.keep_dtype_scope():
+            unscaled = gradients.unscaled(grads, self._state.scale())
+            finite = gradients.all_finite(unscaled)
+            round_.enter(UNSCALED, finite)
+        round_.remember(grads)
+        return unscaled
+
+    def step(self, optimizer: Any, grads_and_vars: Iterable[Any]) -> tf.Tensor:
+        """Applies the gradients, if they are all finite; unscales them unless unscale_() has.
+
+        Args:
+            optimizer: of Keras, or a tf.compat.v1.train.Optimizer.
+            grads_and_vars: pairs, as for the optimizer's apply_gradients.
+
+        Returns:
+            Whether the step was made, a scalar bool tensor; `skipped_steps` counts the others.
+
+        Raises:
+            RuntimeError: called without scale(), or twice since the last update().
+            ValueError: optimizer has no apply_gradients, or scales the loss itself; the gradients
+                are those that unscale_() was given, not those it returned.
+        """
+        _check_optimizer(optimizer)
+        pairs = _pairs(grads_and_vars)
+        if not self._enabled:
+            optimizer.apply_gradients(pairs)
+            return tf.constant(True)
+        if not self._has_scaled:
+            raise RuntimeError("step() is called without scale(): the gradients are of what?")
+        grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
+        round_ = self._rounds.of(optimizer)
+        if round_.was_given(grads):
+            raise ValueError(
+                "grads_and_vars: got the gradients that unscale_() was given; pass on those that "
+                "it returned"
+            )
+        with tf.control_dependencies(
+            [round_.refuse(STEPPED, "step() was called for it since the last update()")]
+        ), scope.keep_dtype_scope():
+            is_unscaled = round_.is_in(UNSCALED)
+            divisor = tf.where(is_unscaled, 1.0, self._state.scale())
+            grads = gradients.unscaled(grads, divisor)
+            # Again, since what was done to them since may have made them infinite.
+            finite = gradients.all_finite(grads)
+            finite = tf.logical_and(finite, round_.was_finite())
+            round_.enter(STEPPED, finite)
+        pairs = list(zip(grads, variables))
+        if not self._state.strategy.checks_overflow:
+            optimizer.apply_gradients(pairs)
+            return tf.constant(True)
+        _tf_compat.build_optimizer(optimizer, variables)
+
+        def apply() -> tf.Tensor:
+            optimizer.apply_gradients(pairs)
+            return tf.constant(True)
+
+        def skip() -> tf.Tensor:
+            self.skipped_steps.assign_add(1)
+            return tf.constant(False)
+
+        return tf.cond(finite, apply, skip)
+
+    def update(self, new_scale: Any = None) -> None:
+        """Adjusts the scale after the steps of all optimizers.
+
+        Args:
+            new_scale: what to set it to, instead.
+
+        Raises:
+            RuntimeError: neither unscale_() nor step() was called since the last update().
+            ValueError: new_scale is not between the least and the largest scale, or the scale is
+                fixed.
+        """
+        if not self._enabled:
+            return
+        if new_scale is not None:
+            self._state.set_scale("new_scale", new_scale)
+            self._rounds.begin()
+            return
+        with tf.control_dependencies(
+            [self._rounds.expect_checks("update() is called without step() since the last one")]
+        ):
+            self._state.update(self._rounds.all_finite())
+        self._rounds.begin()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state and what it is adjusted by, in Python's numbers; empty where not enabled.
+
+        Raises:
+            RuntimeError: called in a tf.function.
+        """
+        if not tf.executing_eagerly():
+            raise RuntimeError("state_dict() is called in a graph, where there are no numbers")
+        if not self._enabled:
+            return {}
+        scale, good_steps, bad_steps = self._state.numbers()
+        numbers = dataclasses.asdict(self._state.strategy)
+        numbers.pop("init_scale", None)
+        trackers = {"_growth_tracker": good_steps, "_hysteresis_tracker": bad_steps}
+        return {**numbers, "scale": scale, **trackers}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Goes on from what state_dict() returned, of a scaler that was made with the same numbers.
+
+        A scaler that is not enabled ignores it.
+
+        Raises:
+            ValueError: its names or numbers are others.
+            RuntimeError: called in a tf.function.
+        """
+        if not self._enabled:
+            return
+        own = self.state_dict()
+        if not isinstance(state_dict, Mapping) or set(state_dict) != set(own):
+            what = sorted(state_dict) if isinstance(state_dict, Mapping) else state_dict
+            raise ValueError(
+                f"state_dict: got {what!r}, expected the names {sorted(own)}; that of a scaler "
+                "that is not enabled is empty"
+            )
+        changes = {"_growth_tracker", "_hysteresis_tracker"}
+        changes |= {"scale"} if self._state.strategy.adjusts else set()
+        for name in sorted(set(own) - changes):
+            if state_dict[name] != own[name]:
+                raise ValueError(
+                    f"state_dict: got {name} {state_dict[name]!r}, and this scaler has "
+                    f"{own[name]!r}"
+                )
+        self._state.set(
+            strategies.LossScaleState(
+                state_dict["scale"],
+                state_dict["_growth_tracker"],
+                state_dict["_hysteresis_tracker"],
+            )
+        )
+        self._rounds.begin()
+
+
+def _gradients(name: str, grads: Iterable[Any]) -> list[Any]:
+    if tf.is_tensor(grads) or not isinstance(grads, Iterable):
+        raise ValueError(f"{name}: got {_errors.got(grads)}, expected a list of gradients")
+    grads = list(grads)
+    for grad in grads:
+        if not (grad is None or tf.is_tensor(grad) or isinstance(grad, tf.IndexedSlices)):
+            raise ValueError(
+                f"{name}: got {_errors.got(grad)} among them, expected tensors, IndexedSlices or "
+                "None"
+            )
+    return grads
+
+
+def _pairs(grads_and_vars: Iterable[Any]) -> list[tuple[Any, Any]]:
+    pairs = list(grads_and_vars)
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(
+                f"grads_and_vars: got {_errors.got(pair)} among them, expected pairs of a gradient "
+                "and a variable"
+            )
+    _gradients("grads_and_vars", [grad for grad, _ in pairs])
+    return pairs
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    if not hasattr(optimizer, "apply_gradients"):
+        raise ValueError(
+            f"optimizer: got {_errors.got(optimizer)}, expected an optimizer of Keras, or a "
+            "tf.compat.v1.train.Optimizer"
+        )
+    if _tf_compat.scales_loss(optimizer):
+        raise ValueError(
+            f"optimizer: got {type(optimizer).__name__}, which scales the loss already"
+        )

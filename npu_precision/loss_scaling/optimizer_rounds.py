@@ -1,0 +1,133 @@
+"""What was called for each optimizer since the last update(), in variables.
+
+Not in Python's attributes: a tf.function is traced once and runs often, and one may be traced anew
+at any time.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+READY, UNSCALED, STEPPED = range(3)
+
+
+class OptimizerRounds(tf.Module):
+    """The round between two update()s, of all optimizers. Made in eager code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._number = _variable(0, tf.int64, "round")
+        self._has_checks = _variable(False, tf.bool, "has_checks")
+        self._all_finite = _variable(True, tf.bool, "all_finite")
+        self._of = _ById()
+
+    def of(self, optimizer: Any) -> Round:
+        """That of an optimizer."""
+        if id(optimizer) not in self._of.found:
+            with tf.init_scope():
+                # The optimizer is kept, or another might get its id.
+                self._of.found[id(optimizer)] = Round(self, optimizer)
+        return self._of.found[id(optimizer)]
+
+    def begin(self) -> None:
+        """A new one, in which nothing has been called for any optimizer."""
+        for one in self._of.found.values():
+            one.forget()
+        self._number.assign_add(1)
+        self._has_checks.assign(False)
+        self._all_finite.assign(True)
+
+    def record(self, finite: tf.Tensor) -> None:
+        """Gradients were checked."""
+        self._has_checks.assign(True)
+        self._all_finite.assign(tf.logical_and(self._all_finite, finite))
+
+    def all_finite(self) -> tf.Tensor:
+        """Whether all that were checked in this round are finite."""
+        return self._all_finite.read_value()
+
+    def number(self) -> tf.Tensor:
+        """Counts the rounds."""
+        return self._number.read_value()
+
+    def expect_checks(self, message: str) -> Any:
+        """Raises, or an op that does, if no gradients were checked."""
+        return _check(self._has_checks.read_value(), message)
+
+
+class Round:
+    """That of one optimizer."""
+
+    def __init__(self, rounds: OptimizerRounds, optimizer: Any) -> None:
+        self._rounds = rounds
+        self._optimizer = optimizer
+        self._number = _variable(-1, tf.int64, "optimizer_round")
+        self._stage = _variable(READY, tf.int32, "stage")
+        self._finite = _variable(True, tf.bool, "finite")
+        self._given: tuple[Any, list[Any]] = (None, [])
+
+    def remember(self, grads: Iterable[Any]) -> None:
+        """This is what unscale_() is given, here."""
+        self._given = (_place(), [weakref.ref(grad) for grad in grads if grad is not None])
+
+    def was_given(self, grads: Iterable[Any]) -> bool:
+        """Whether unscale_() was given any of them, here."""
+        place, given = self._given
+        known = [reference() for reference in given] if place == _place() else []
+        return any(grad is one for grad in grads if grad is not None for one in known)
+
+    def forget(self) -> None:
+        """A new round begins."""
+        self._given = (None, [])
+
+    def is_in(self, stage: int) -> tf.Tensor:
+        """Whether this is what was called last in this round."""
+        is_now = tf.equal(self._number.read_value(), self._rounds.number())
+        return tf.logical_and(is_now, tf.equal(self._stage.read_value(), stage))
+
+    def was_finite(self) -> tf.Tensor:
+        """What unscale_() found in this round; True without it."""
+        return tf.logical_or(tf.logical_not(self.is_in(UNSCALED)), self._finite.read_value())
+
+    def enter(self, stage: int, finite: tf.Tensor) -> None:
+        """It is called, and has found its gradients finite or not."""
+        self._number.assign(self._rounds.number())
+        self._stage.assign(stage)
+        self._finite.assign(finite)
+        self._rounds.record(finite)
+
+    def refuse(self, stage: int, message: str) -> Any:
+        """Raises, or an op that does, if this was called last in this round."""
+        message = f"{type(self._optimizer).__name__}: {message}"
+        return _check(tf.logical_not(self.is_in(stage)), message)
+
+
+class _ById:
+    """Keeps a dictionary out of checkpoints and copies, where optimizers have other ids."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, Round] = {}
+
+    def __deepcopy__(self, memo: object) -> _ById:
+        return _ById()
+
+
+def _place() -> Any:
+    """What stands for the graph that is built, and keeps none."""
+    return None if tf.executing_eagerly() else weakref.ref(tf.compat.v1.get_default_graph())
+
+
+def _check(is_right: tf.Tensor, message: str) -> Any:
+    if tf.executing_eagerly():
+        if not is_right:
+            raise RuntimeError(message)
+        return tf.no_op()
+    return tf.debugging.Assert(is_right, [message])
+
+
+def _variable(value: Any, dtype: tf.DType, name: str) -> tf.Variable:
+    return tf.Variable(value, False, dtype=dtype, name=name)
