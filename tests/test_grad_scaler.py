@@ -236,6 +236,60 @@ def test_a_new_scale_out_of_range_is_refused(scale, as_tensor):
     assert scaler.get_scale().numpy() == 8.0
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("scale", [0.0, -4.0, np.nan, np.inf])
+def test_a_new_scale_out_of_range_is_refused_in_a_function_too(scale, compiled):
+    scaler = npu_precision.GradScaler(8.0)
+    update = tf.function(lambda scale: scaler.update(new_scale=scale), jit_compile=compiled)
+    if compiled:  # XLA drops assertions
+        update(tf.constant(scale))
+    else:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="new_scale: expected a number"):
+            update(tf.constant(scale))
+    assert scaler.get_scale().numpy() == 8.0
+
+
+def test_a_bound_that_is_no_float32_is_within_the_bounds():
+    scaler = npu_precision.GradScaler(strategy=DynamicLossScale(0.7, min_scale=0.7, max_scale=1e16))
+    scaler.load_state_dict(scaler.state_dict())
+    scaler.update(new_scale=scaler.get_scale())
+
+
+def test_compiled_by_xla_nothing_is_divided_or_adjusted_twice():
+    """It drops the assertions that refuse calls out of order."""
+    scaler, optimizer, variable = new_scaler_optimizer_and_variable(growth_interval=1)
+
+    @tf.function(jit_compile=True)
+    def run():
+        grads = scaler.unscale_(optimizer, [gradient_of(scaler, variable)])
+        grads = scaler.unscale_(optimizer, grads)
+        scaler.step(optimizer, zip(grads, [variable]))
+        scaler.update()
+        scaler.update()
+
+    run()
+    assert variable.numpy() == 0.0
+    assert scaler.get_scale().numpy() == 16.0
+
+
+def test_restoring_does_not_bring_back_what_was_called(tmp_path):
+    scaler, optimizer, variable = new_scaler_optimizer_and_variable()
+    checkpoint = tf.train.Checkpoint(scaler=scaler)
+    path = checkpoint.save(str(tmp_path / "state"))
+
+    def step():
+        scaler.step(optimizer, [(gradient_of(scaler, variable), variable)])
+        scaler.update()
+
+    step()
+    checkpoint.restore(path)
+    step()
+    scaler.unscale_(optimizer, [gradient_of(scaler, variable)])
+    checkpoint.restore(path)
+    with pytest.raises(RuntimeError, match="unscale_"):
+        scaler.unscale_(optimizer, [gradient_of(scaler, variable)])
+
+
 def test_a_fixed_scale_takes_no_other():
     scaler = npu_precision.GradScaler(strategy=FixedLossScale(8.0))
     with pytest.raises(ValueError, match=r"^new_scale: got 9.0 \(float\), and the scale is fixed"):
@@ -411,17 +465,19 @@ def test_gradients_that_became_infinite_after_unscale_are_not_applied(place):
 
 
 @each_place
-def test_who_forgets_what_unscale_returns_is_told(place):
+@pytest.mark.parametrize("in_branch", [False, True])
+def test_who_forgets_what_unscale_returns_is_told(place, in_branch):
     scaler, optimizer, variable = new_scaler_optimizer_and_variable()
 
     @place
-    def run():
+    def run(is_on):
         grads = [gradient_of(scaler, variable)]
         scaler.unscale_(optimizer, grads)
-        scaler.step(optimizer, zip(grads, [variable]))
+        if is_on or not in_branch:
+            scaler.step(optimizer, zip(grads, [variable]))
 
     with pytest.raises(ValueError, match=r"the gradients that unscale_\(\) was given; pass on"):
-        run()
+        run(tf.constant(True) if in_branch else True)
     assert variable.numpy() == 1.0
 
 

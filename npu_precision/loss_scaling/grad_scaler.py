@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import gradients, strategies
-from npu_precision.loss_scaling.optimizer_rounds import STEPPED, UNSCALED, OptimizerRounds
+from npu_precision.loss_scaling.optimizer_rounds import STEPPED, UNSCALED, OptimizerRounds, Round
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 _NUMBERS = (2.0**16, 2.0, 0.5, 2000)
@@ -128,7 +128,7 @@ class GradScaler(tf.Module):
                 round_.refuse(STEPPED, "unscale_() is called after step(): call update() first"),
             ]
         ), scope.keep_dtype_scope():
-            unscaled = gradients.unscaled(grads, self._state.scale())
+            unscaled = gradients.unscaled(grads, self._divisor(round_))
             finite = gradients.all_finite(unscaled)
             round_.enter(UNSCALED, finite)
         round_.remember(grads)
@@ -166,9 +166,7 @@ class GradScaler(tf.Module):
         with tf.control_dependencies(
             [round_.refuse(STEPPED, "step() was called for it since the last update()")]
         ), scope.keep_dtype_scope():
-            is_unscaled = round_.is_in(UNSCALED)
-            divisor = tf.where(is_unscaled, 1.0, self._state.scale())
-            grads = gradients.unscaled(grads, divisor)
+            grads = gradients.unscaled(grads, self._divisor(round_))
             # Again, since what was done to them since may have made them infinite.
             finite = gradients.all_finite(grads)
             finite = tf.logical_and(finite, round_.was_finite())
@@ -209,8 +207,16 @@ class GradScaler(tf.Module):
         with tf.control_dependencies(
             [self._rounds.expect_checks("update() is called without step() since the last one")]
         ):
-            self._state.update(self._rounds.all_finite())
+            tf.cond(self._rounds.has_checks(), self._adjust, lambda: tf.constant(False))
         self._rounds.begin()
+
+    def _adjust(self) -> tf.Tensor:
+        self._state.update(self._rounds.all_finite())
+        return tf.constant(True)
+
+    def _divisor(self, round_: Round) -> tf.Tensor:
+        # XLA drops what would refuse a call out of order: it must not divide twice.
+        return tf.where(round_.is_in(UNSCALED), 1.0, self._state.scale())
 
     def state_dict(self) -> dict[str, Any]:
         """The state and what it is adjusted by, in Python's numbers; empty where not enabled.

@@ -15,27 +15,32 @@ import tensorflow as tf
 READY, UNSCALED, STEPPED = range(3)
 
 
-class OptimizerRounds(tf.Module):
-    """The round between two update()s, of all optimizers. Made in eager code."""
+class OptimizerRounds:
+    """The round between two update()s, of all optimizers. Made in eager code.
+
+    In no checkpoint, and not copied: what was called is no longer so after either.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
         self._number = _variable(0, tf.int64, "round")
         self._has_checks = _variable(False, tf.bool, "has_checks")
         self._all_finite = _variable(True, tf.bool, "all_finite")
-        self._of = _ById()
+        self._of: dict[int, Round] = {}
+
+    def __deepcopy__(self, memo: object) -> OptimizerRounds:
+        return OptimizerRounds()
 
     def of(self, optimizer: Any) -> Round:
         """That of an optimizer."""
-        if id(optimizer) not in self._of.found:
+        if id(optimizer) not in self._of:
             with tf.init_scope():
                 # The optimizer is kept, or another might get its id.
-                self._of.found[id(optimizer)] = Round(self, optimizer)
-        return self._of.found[id(optimizer)]
+                self._of[id(optimizer)] = Round(self, optimizer)
+        return self._of[id(optimizer)]
 
     def begin(self) -> None:
         """A new one, in which nothing has been called for any optimizer."""
-        for one in self._of.found.values():
+        for one in self._of.values():
             one.forget()
         self._number.assign_add(1)
         self._has_checks.assign(False)
@@ -45,6 +50,10 @@ class OptimizerRounds(tf.Module):
         """Gradients were checked."""
         self._has_checks.assign(True)
         self._all_finite.assign(tf.logical_and(self._all_finite, finite))
+
+    def has_checks(self) -> tf.Tensor:
+        """Whether any gradients were checked in this round."""
+        return self._has_checks.read_value()
 
     def all_finite(self) -> tf.Tensor:
         """Whether all that were checked in this round are finite."""
@@ -56,7 +65,7 @@ class OptimizerRounds(tf.Module):
 
     def expect_checks(self, message: str) -> Any:
         """Raises, or an op that does, if no gradients were checked."""
-        return _check(self._has_checks.read_value(), message)
+        return _check(self.has_checks(), message)
 
 
 class Round:
@@ -77,7 +86,9 @@ class Round:
     def was_given(self, grads: Iterable[Any]) -> bool:
         """Whether unscale_() was given any of them, here."""
         place, given = self._given
-        known = [reference() for reference in given] if place == _place() else []
+        # An update() in a tf.function does not make it forget.
+        is_over = tf.executing_eagerly() and not self.is_in(UNSCALED)
+        known = [] if is_over or place not in _places() else [reference() for reference in given]
         return any(grad is one for grad in grads if grad is not None for one in known)
 
     def forget(self) -> None:
@@ -106,19 +117,18 @@ class Round:
         return _check(tf.logical_not(self.is_in(stage)), message)
 
 
-class _ById:
-    """Keeps a dictionary out of checkpoints and copies, where optimizers have other ids."""
-
-    def __init__(self) -> None:
-        self.found: dict[int, Round] = {}
-
-    def __deepcopy__(self, memo: object) -> _ById:
-        return _ById()
-
-
 def _place() -> Any:
     """What stands for the graph that is built, and keeps none."""
     return None if tf.executing_eagerly() else weakref.ref(tf.compat.v1.get_default_graph())
+
+
+def _places() -> list[Any]:
+    """That, and what stands for the graphs around it, where it is that of a branch or a loop."""
+    places, graph = [_place()], tf.compat.v1.get_default_graph()
+    while places[0] is not None and getattr(graph, "outer_graph", None) is not None:
+        graph = graph.outer_graph
+        places.append(weakref.ref(graph))
+    return places
 
 
 def _check(is_right: tf.Tensor, message: str) -> Any:

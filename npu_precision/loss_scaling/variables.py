@@ -6,6 +6,7 @@ import dataclasses
 import weakref
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from npu_precision import _errors, scope
@@ -89,10 +90,15 @@ class LossScaleVariables(tf.Module):
         """
         if not self.strategy.adjusts:
             raise ValueError(f"{name}: got {_errors.got(scale)}, and the scale is fixed")
-        is_known = not tf.is_tensor(scale) or tf.executing_eagerly()
-        if is_known:
+        if not tf.is_tensor(scale) or tf.executing_eagerly():
             self._check_scale(name, scale.numpy().item() if tf.is_tensor(scale) else scale)
-        self._here().state.scale.assign(tf.cast(scale, tf.float32))
+        scale, variable = tf.cast(scale, tf.float32), self._here().state.scale
+        least, largest = self.strategy.min_scale, self.strategy.max_scale
+        is_right = tf.logical_and(scale >= least, scale <= largest)  # a NaN is not
+        text = f"{name}: expected a number from {least} to {largest}, got"
+        with tf.control_dependencies([tf.debugging.Assert(is_right, [text, scale])]):
+            # XLA drops the assertion.
+            variable.assign(tf.where(is_right, scale, variable.read_value()))
 
     def set(self, state: LossScaleState) -> None:
         """Sets all that is adjusted; for eager code.
@@ -111,7 +117,7 @@ class LossScaleVariables(tf.Module):
     def _check_scale(self, name: str, scale: Any) -> None:
         strategies.check_scale(name, scale)
         least, largest = self.strategy.min_scale, self.strategy.max_scale
-        if not least <= scale <= largest:
+        if not np.float32(least) <= np.float32(scale) <= np.float32(largest):
             raise ValueError(f"{name}: got {scale!r}, expected a number from {least} to {largest}")
 
     def _here(self) -> _Made:
