@@ -31,8 +31,7 @@ tensorflow::Status CheckOptions(const std::string& serialized) {
   TF_RETURN_IF_ERROR(ParseParameters(&config, &parameters));
   OpLists lists;
   std::vector<std::string> warnings;
-  return LoadLists(parameters.target, parameters.ops_info_dir, parameters.modify_mixlist,
-                   parameters.mode.low_type, &lists, &warnings);
+  return LoadLists(parameters, &lists, &warnings);
 }
 
 Json::Value Names(const std::vector<std::string>& names) {

@@ -67,9 +67,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
                             absl::StrJoin(parameters_.inert, ", ")));
     }
     if (user_error_.ok()) {
-      user_error_ =
-          LoadLists(parameters_.target, parameters_.ops_info_dir, parameters_.modify_mixlist,
-                    parameters_.mode.low_type, &lists_, &list_warnings_);
+      user_error_ = LoadLists(parameters_, &lists_, &list_warnings_);
     }
     for (const std::string& warning : list_warnings_) WarnOnce(warning);
     return Status();

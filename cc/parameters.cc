@@ -123,15 +123,33 @@ Status ChooseMode(const Values& values, PrecisionMode* mode) {
   return Status();
 }
 
+// What is about the lists makes sense only in a mode that uses them.
+Status CheckUsesLists(const Parameters& parameters) {
+  if (parameters.mode.rule == ModeRule::kMix) return Status();
+  const std::pair<const char*, std::string> given[] = {
+      {"modify_mixlist", parameters.modify_mixlist},
+      {"mixlist_edits", parameters.mixlist_edits},
+      {"all_white", parameters.all_white ? "true" : ""}};
+  for (const auto& parameter : given) {
+    if (parameter.second.empty()) continue;
+    return InvalidArgument(parameter.first, ": got ", Quoted(parameter.second),
+                           " with precision_mode ", Quoted(parameters.mode.name),
+                           ", which does not use the lists; use one of allow_mix_precision, "
+                           "allow_mix_precision_fp16, allow_mix_precision_bf16, or leave ",
+                           parameter.first, " out");
+  }
+  return Status();
+}
+
 }  // namespace
 
 const std::vector<ParameterType>& KnownParameters() {
   static const auto* parameters = new std::vector<ParameterType>{
       {"precision_mode", 's'}, {"precision_mode_v2", 's'}, {"modify_mixlist", 's'},
       {"target", 's'},         {"ops_info_dir", 's'},      {"report_dir", 's'},
-      {"strict", 'b'},         {"loop_constants", 'b'},    {"fold_batch_norms", 'b'},
-      {"same_padding", 'b'},   {"sink_reshapes", 'b'},     {"fold_constants", 'b'},
-      {"quiet", 'b'}};
+      {"mixlist_edits", 's'},  {"all_white", 'b'},         {"strict", 'b'},
+      {"loop_constants", 'b'}, {"fold_batch_norms", 'b'},  {"same_padding", 'b'},
+      {"sink_reshapes", 'b'},  {"fold_constants", 'b'},    {"quiet", 'b'}};
   return *parameters;
 }
 
@@ -145,6 +163,8 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   TF_RETURN_IF_ERROR(ReadValues(*config, &values, &parameters->inert));
   TF_RETURN_IF_ERROR(ChooseMode(values, &parameters->mode));
   parameters->modify_mixlist = values.String("modify_mixlist", "");
+  parameters->mixlist_edits = values.String("mixlist_edits", "");
+  parameters->all_white = values.Bool("all_white", false);
   parameters->target = values.String("target", parameters->target);
   parameters->ops_info_dir = values.String("ops_info_dir", "");
   parameters->report_dir = values.String("report_dir", "");
@@ -161,13 +181,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
     parameters->given.emplace_back(entry.first, entry.second ? "true" : "false");
   }
   TF_RETURN_IF_ERROR(CheckTarget(parameters->target));
-  if (!parameters->modify_mixlist.empty() && parameters->mode.rule != ModeRule::kMix) {
-    return InvalidArgument(
-        "modify_mixlist: got ", Quoted(parameters->modify_mixlist), " with precision_mode ",
-        Quoted(parameters->mode.name),
-        ", which does not use the lists; use one of allow_mix_precision, "
-        "allow_mix_precision_fp16, allow_mix_precision_bf16, or leave modify_mixlist out");
-  }
+  TF_RETURN_IF_ERROR(CheckUsesLists(*parameters));
   for (const char* name : {"loop_constants", "fold_batch_norms", "same_padding", "sink_reshapes"}) {
     if (values.Bool(name, false) && !LowersForSpeed(parameters->mode.rule)) {
       return InvalidArgument(name, ": got true with precision_mode ", Quoted(parameters->mode.name),

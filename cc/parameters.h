@@ -16,6 +16,8 @@ namespace npu_precision {
 struct Parameters {
   PrecisionMode mode = DefaultPrecisionMode();
   std::string modify_mixlist;  // path, "" when not given
+  std::string mixlist_edits;   // the same as text, on top of it
+  bool all_white = false;
   std::string target = kHostTarget;
   std::string ops_info_dir;
   std::string report_dir;

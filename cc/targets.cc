@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "cc/embedded_configs.h"
 #include "cc/files.h"
+#include "cc/parameters.h"
 #include "cc/tf_compat.h"
 #include "graph_passes/did_you_mean.h"
 #include "graph_passes/json_text.h"
@@ -118,6 +119,22 @@ Status LoadOpsInfoFolder(const std::string& folder, OpLists* lists) {
   return Status();
 }
 
+Status LoadEdits(const Parameters& parameters, std::vector<MixlistEntry>* entries) {
+  const std::string& file = parameters.modify_mixlist;
+  if (!file.empty()) {
+    std::string text;
+    TF_RETURN_IF_ERROR(ReadFile("modify_mixlist", file, kMaxJsonBytes, &text));
+    const Status parsed = ParseMixlist(file, text, BuiltInIrNames(), entries);
+    if (!parsed.ok()) return InvalidArgument("modify_mixlist: ", StatusText(parsed));
+  }
+  if (parameters.mixlist_edits.empty()) return Status();
+  const size_t of_file = entries->size();
+  TF_RETURN_IF_ERROR(
+      ParseMixlist("mixlist_edits", parameters.mixlist_edits, BuiltInIrNames(), entries));
+  for (size_t i = of_file; i < entries->size(); ++i) (*entries)[i].for_any_graph = true;
+  return Status();
+}
+
 }  // namespace
 
 std::vector<std::string> TargetNames() {
@@ -135,21 +152,16 @@ Status CheckTarget(const std::string& target) {
 
 const IrNames& BuiltInIrNames() { return TheBuiltIns().ir_names; }
 
-Status LoadLists(const std::string& target, const std::string& ops_info_dir,
-                 const std::string& modify_mixlist, tensorflow::DataType low_type, OpLists* lists,
-                 std::vector<std::string>* warnings) {
-  if (ops_info_dir.empty()) {
-    *lists = BuiltInLists(target, low_type);
+Status LoadLists(const Parameters& parameters, OpLists* lists, std::vector<std::string>* warnings) {
+  if (parameters.ops_info_dir.empty()) {
+    *lists = BuiltInLists(parameters.target, parameters.mode.low_type);
   } else {
-    TF_RETURN_IF_ERROR(LoadOpsInfoFolder(ops_info_dir, lists));
+    TF_RETURN_IF_ERROR(LoadOpsInfoFolder(parameters.ops_info_dir, lists));
   }
-  if (modify_mixlist.empty()) return Status();
-  std::string text;
-  TF_RETURN_IF_ERROR(ReadFile("modify_mixlist", modify_mixlist, kMaxJsonBytes, &text));
   std::vector<MixlistEntry> entries;
-  const Status parsed = ParseMixlist(modify_mixlist, text, BuiltInIrNames(), &entries);
-  if (!parsed.ok()) return InvalidArgument("modify_mixlist: ", StatusText(parsed));
+  TF_RETURN_IF_ERROR(LoadEdits(parameters, &entries));
   lists->Edit(std::move(entries), warnings);
+  if (parameters.all_white) lists->WhitenAll();
   for (std::string& warning : UnknownOpWarnings(*lists, BuiltInIrNames())) {
     warnings->push_back(std::move(warning));
   }

@@ -11,6 +11,8 @@
 
 namespace npu_precision {
 
+struct Parameters;
+
 // The default: the machine the graph runs on, with nothing emulated.
 constexpr char kHostTarget[] = "host";
 
@@ -20,12 +22,11 @@ tensorflow::Status CheckTarget(const std::string& target);
 // Ascend's IR names, from the built-in data file.
 const IrNames& BuiltInIrNames();
 
-// The lists of `target`, or of `ops_info_dir` where that is not "", then edited by the file
-// `modify_mixlist` where that is not "". The kernels of `low_type` may put an op on another list.
-// `warnings` gets what the edits will surprise their author with.
-tensorflow::Status LoadLists(const std::string& target, const std::string& ops_info_dir,
-                             const std::string& modify_mixlist, tensorflow::DataType low_type,
-                             OpLists* lists, std::vector<std::string>* warnings);
+// The lists of the target, or of ops_info_dir where that is given, then edited by the file
+// modify_mixlist and the text mixlist_edits. The kernels of the mode's low type may put an op on
+// another list. `warnings` gets what the edits will surprise their author with.
+tensorflow::Status LoadLists(const Parameters& parameters, OpLists* lists,
+                             std::vector<std::string>* warnings);
 
 }  // namespace npu_precision
 

@@ -64,6 +64,7 @@ class Decider {
     if (context_.mode.rule == ModeRule::kMix) {
       Keep(LoopSums(view_, groups_), Reason::kSumsIterations);
       Keep(VariableUpdates(view_, groups_), Reason::kUpdatesVariable);
+      LowerByDefault();
     }
     AgreeInClasses();
     ResolveGray(view_, leader_, context_.NewDtype(), &groups_);
@@ -140,7 +141,10 @@ class Decider {
     }
     const Wish wish = WishByMode(id, g);
     state = {wish.kind, wish.vote};
-    if (can_change) {
+    if (node.listing.white_by_default && context_.mode.rule == ModeRule::kMix) {
+      // As gray first, so that what updates a variable is found.
+      state.kind = can_change ? GroupState::kFollows : GroupState::kFollowsOrKeeps;
+    } else if (can_change) {
       decision.reason = wish.reason;
     } else if (wish.kind == GroupState::kFollows) {
       state.kind = GroupState::kFollowsOrKeeps;
@@ -158,6 +162,24 @@ class Decider {
       if (groups_[group].kind != GroupState::kFollows) continue;
       groups_[group] = {GroupState::kDecided, Vote::kKept};
       decisions_.nodes[view_.node_of_group(group)].reason = reason;
+    }
+  }
+
+  void LowerByDefault() {
+    for (int group = 0; group < view_.num_groups(); ++group) {
+      const int id = view_.node_of_group(group);
+      const NodeClass& node = classes_.nodes[id];
+      GroupState& state = groups_[group];
+      if (!node.listing.white_by_default || state.kind == GroupState::kDecided) continue;
+      Reason& reason = decisions_.nodes[id].reason;
+      if (state.kind == GroupState::kFollows) {
+        state = {GroupState::kDecided, Vote::kLowered};
+        reason = Reason::kWhiteList;
+      } else {
+        const bool is_neutral = node.fixed == Reason::kNeutralSource;
+        state = {GroupState::kDecided, is_neutral ? Vote::kUnknown : Vote::kKept};
+        if (reason == Reason::kNone) reason = node.fixed;
+      }
     }
   }
 

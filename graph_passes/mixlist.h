@@ -22,11 +22,13 @@ struct MixlistEntry {
   // Exactly one of the two is set: the op types it names, or the pattern of node:<RE2>.
   std::vector<std::string> ops;
   std::shared_ptr<const RE2> node_pattern;
+  bool for_any_graph = false;  // not written for this one, so it need not match a node of it
 };
 
 // Parses {"black-list": {"to-add": [...], "to-remove": [...]}, "white-list": ..., "gray-list": ...}
-// into its entries, in the file's order of lists. Errors: an unknown key, a wrong type, a bad
-// pattern, and contradictions: an op added to two lists, or added to and removed from one.
+// into its entries, behind those that `entries` has. Errors: an unknown key, a wrong type, a bad
+// pattern, and contradictions among them all: an op added to two lists, or added to and removed
+// from one.
 tensorflow::Status ParseMixlist(const std::string& file, const std::string& text,
                                 const IrNames& ir_names, std::vector<MixlistEntry>* entries);
 

@@ -87,7 +87,7 @@ std::vector<std::string> UnmatchedWarnings(const OpLists& lists, const GraphView
   if (!computes) return {};
   std::vector<std::string> warnings;
   for (const MixlistEntry& entry : lists.edits()) {
-    if (!NamesAnOp(entry)) continue;  // warned about already
+    if (!NamesAnOp(entry) || entry.for_any_graph) continue;  // the former are warned about already
     if (Matches(entry, ops, view)) continue;
     warnings.push_back(
         absl::StrCat(entry.place, ": ", Quoted(entry.text), " matches no node of the graph"));

@@ -21,6 +21,11 @@ const std::string& NoFile() {
   return *text;
 }
 
+const std::string& AllWhite() {
+  static const auto* text = new std::string("all_white");
+  return *text;
+}
+
 }  // namespace
 
 void OpLists::AddOpsInfo(DeviceKind kind, OpsInfo ops, bool built_in) {
@@ -84,12 +89,18 @@ Listing OpLists::OfOp(const std::string& op, DeviceKind kind) const {
   listing.listed_by = info == nullptr ? &NoFile() : built_in ? &BuiltIn() : &info->place;
   if (info != nullptr) listing.color = info->color;
   const auto edit = edit_of_op_.find(op);
-  if (edit == edit_of_op_.end()) return listing;
+  if (edit == edit_of_op_.end()) return Whitened(listing);
   const MixlistEntry& entry = edits_[edit->second];
-  if (!entry.add && entry.list != listing.color) return listing;
+  if (!entry.add && entry.list != listing.color) return Whitened(listing);
   listing.color = entry.add ? entry.list : ListColor::kGray;
   listing.listed_by = &entry.place;
   return listing;
+}
+
+Listing OpLists::Whitened(const Listing& listing) const {
+  const bool changes = listing.color == ListColor::kGray || listing.color == ListColor::kBlack;
+  if (!all_white_ || !changes) return listing;
+  return {ListColor::kWhite, &AllWhite(), true};
 }
 
 Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& ops,
@@ -108,7 +119,7 @@ Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& 
     if (!RE2::FullMatch(name, *entry.node_pattern)) continue;
     if (!entry.add) {
       if (decided == nullptr && by_op == entry.list) {
-        *listing = {ListColor::kGray, &entry.place};
+        *listing = {ListColor::kGray, &entry.place, false};
       }
       continue;
     }
@@ -120,7 +131,7 @@ Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& 
           "); it can be on one list only");
     }
     decided = &entry;
-    *listing = {entry.list, &entry.place};
+    *listing = {entry.list, &entry.place, false};
   }
   return Status();
 }

@@ -19,6 +19,8 @@ struct Listing {
   // The ledger's word for who decided: "built-in", the place of an ops-info or mixlist entry, or
   // "no file".
   const std::string* listed_by = nullptr;
+  // White only because every op is, unless the user says otherwise.
+  bool white_by_default = false;
 };
 
 class OpLists {
@@ -29,6 +31,10 @@ class OpLists {
   // Applies the edits. What has no effect (an op removed from a list it is not on) is told in
   // `warnings`.
   void Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* warnings);
+
+  // From now on, ops that the target has on its gray or black list are white where no edit says
+  // otherwise.
+  void WhitenAll() { all_white_ = true; }
 
   // The list by op type.
   Listing OfOp(const std::string& op, DeviceKind kind) const;
@@ -53,11 +59,13 @@ class OpLists {
     bool built_in;
   };
   const OpInfo* Find(const std::string& op, DeviceKind kind, bool* built_in) const;
+  Listing Whitened(const Listing& listing) const;
 
   std::unordered_map<int, std::vector<Source>> sources_;  // by DeviceKind, later wins
   std::vector<MixlistEntry> edits_;
   std::unordered_map<std::string, size_t> edit_of_op_;  // index into edits_ of the deciding entry
   std::vector<size_t> node_edits_;                      // indices of node:<RE2> entries
+  bool all_white_ = false;
 };
 
 }  // namespace npu_precision

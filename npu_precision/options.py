@@ -28,6 +28,10 @@ class PrecisionOptions:
             precision_mode.
         modify_mixlist: path of a JSON file that edits the white, black and gray lists; only in the
             mixed modes.
+        mixlist_edits: the same JSON as text, on top of that file: for programs, such as
+            npu_precision.amp.
+        all_white: ops of the gray and black lists are white too, where the edits say nothing else;
+            what only updates a variable, or sums over a loop, stays float32. In the mixed modes.
         target: whose abilities and lists decide: "host" (default) or "ascend910".
         ops_info_dir: folder of ops-info JSON files that replaces the target's own.
         report_dir: folder that gets one ledger (JSON) per optimized graph.
@@ -51,14 +55,16 @@ class PrecisionOptions:
     Raises:
         ValueError: a wrong type, or anything the optimizer would fail the run for, with its text.
 
-    Source: the parameters of npu_bridge's NpuOptimizer by their names, and target, ops_info_dir,
-    report_dir, strict, loop_constants, fold_batch_norms, same_padding, sink_reshapes,
-    fold_constants and quiet of our own.
+    Source: the parameters of npu_bridge's NpuOptimizer by their names, and mixlist_edits,
+    all_white, target, ops_info_dir, report_dir, strict, loop_constants, fold_batch_norms,
+    same_padding, sink_reshapes, fold_constants and quiet of our own.
     """
 
     precision_mode: str | None = None
     precision_mode_v2: str | None = None
     modify_mixlist: str | None = None
+    mixlist_edits: str | None = None
+    all_white: bool | None = None
     target: str | None = None
     ops_info_dir: str | None = None
     report_dir: str | None = None

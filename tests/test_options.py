@@ -23,6 +23,8 @@ def every_value(mixlist, tmp_path):
         "precision_mode": "allow_mix_precision",
         "precision_mode_v2": "mixed_bfloat16",
         "modify_mixlist": mixlist(black=["Relu"]),
+        "mixlist_edits": '{"white-list": {"to-add": ["Exp"]}}',
+        "all_white": True,
         "target": "host",
         "ops_info_dir": str(ops_info),
         "report_dir": str(tmp_path / "reports"),
@@ -46,7 +48,8 @@ def full(request, every_value):
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_every_field_reaches_the_parameter_map_and_comes_back(field, every_value):
-    needed = {"modify_mixlist": {"precision_mode": every_value["precision_mode"]}}.get(field, {})
+    of_lists = ("modify_mixlist", "mixlist_edits", "all_white")
+    needed = {"precision_mode": every_value["precision_mode"]} if field in of_lists else {}
     options = PrecisionOptions(**{field: every_value[field]}, **needed)
     parameter_map = options.to_parameter_map()
     assert set(parameter_map) == {field, *needed}

@@ -1,0 +1,170 @@
+"""all_white: every op that a list has is lowered, but for what updates variables."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from check_rewrite import check_rewrite
+
+import npu_precision
+
+CHAIN = """
+    x = Placeholder(shape=4x4)
+    image = Placeholder(shape=4x3)
+    black = Exp(x)
+    gray = Relu(black)
+    white = MatMul(gray, x)
+    unlisted = HSVToRGB(image)
+    loss = Softmax(white)
+    end = Identity(loss)
+    """
+
+
+def edits(**add_by_list):
+    return json.dumps({f"{name}-list": {"to-add": ops} for name, ops in add_by_list.items()})
+
+
+def test_gray_and_black_ops_are_lowered_as_white_ones_are():
+    result = check_rewrite(
+        CHAIN,
+        """
+        black = Exp[float16](x/npu_cast_0_float16)
+        gray = Relu[float16](black)
+        white = MatMul[float16](gray, x/npu_cast_0_float16)
+        unlisted = HSVToRGB(image)
+        loss = Softmax[float16](white)
+        end/npu_changed = Identity[float16](loss)
+        end = Cast[float16,float32](end/npu_changed)
+        """,
+        ["end", "unlisted"],
+        all_white=True,
+    )
+    node = result.ledger.node("black")
+    assert (node.list, node.listed_by, node.reason) == ("white", "all_white", "white_list")
+    assert result.reasons["unlisted"] == ("kept", "unlisted", "")
+
+
+def test_the_users_lists_count_all_the_same(mixlist):
+    result = check_rewrite(
+        CHAIN,
+        None,
+        ["end"],
+        all_white=True,
+        modify_mixlist=mixlist(
+            """{"black-list": {"to-add": ["node:loss"], "to-remove": ["Exp"]},
+                "gray-list": {"to-add": ["Identity"]}}"""
+        ),
+    )
+    assert result.reasons["loss"] == ("kept", "black_list", "")
+    assert result.reasons["end"] == ("kept", "gray_follows_kept", "loss")
+    # Taken off the black list, it is gray, and what feeds it has no say.
+    assert result.reasons["black"] == ("kept", "gray_no_votes", "")
+    assert result.reasons["gray"] == ("lowered", "white_list", "")
+    assert not result.ledger.warnings
+
+
+VARIABLE = """
+    x = Placeholder(shape=4x4)
+    v = VarHandleOp(shape=4x4, shared_name=v)
+    initial = Const(shape=4x4)
+    init = AssignVariableOp(v, initial)
+    read = ReadVariableOp(v)
+    product = MatMul(x, read)
+    gradient = Tanh(product)
+    decay = Const(value=0.9)
+    """
+
+
+def update(body, fetches=("write",)):
+    return check_rewrite(VARIABLE + body, None, ["init", *fetches], run=False, all_white=True)
+
+
+def test_master_weights_are_updated_in_float32():
+    """As an optimizer that is made of several ops does, black ones and gray ones."""
+    result = update(
+        """
+        square = Square(gradient)
+        root = Rsqrt(square)
+        step = Mul(root, decay)
+        next = Sub(read, step)
+        write = AssignVariableOp(v, next)
+        logits = MatMul(gradient, x)
+        """,
+        ["write", "logits"],
+    )
+    for name in "square", "root", "step", "next":
+        assert result.reasons[name] == ("kept", "updates_variable", "")
+    assert result.reasons["gradient"] == ("lowered", "white_list", "")
+
+
+def test_what_the_model_goes_on_with_is_lowered():
+    result = update(
+        """
+        hidden = Exp(gradient)
+        logits = MatMul(hidden, x)
+        write = AssignVariableOp(v, logits)
+        """
+    )
+    assert result.reasons["hidden"] == ("lowered", "white_list", "")
+
+
+def test_an_op_that_no_kernel_can_lower_is_kept_for_that():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        inverse = Erfinv(x)
+        end = MatMul(inverse, x)
+        """,
+        None,
+        all_white=True,
+    )
+    assert result.reasons["inverse"] == ("kept", "no_kernel", "")
+    assert result.reasons["end"] == ("lowered", "white_list", "")
+
+
+def test_edits_by_programs_are_mixlist_entries_on_top_of_the_file(mixlist):
+    result = check_rewrite(
+        CHAIN,
+        None,
+        ["end"],
+        modify_mixlist=mixlist(black=["Relu"]),
+        mixlist_edits=edits(white=["Softmax", "FusedBatchNormV3"]),
+    )
+    listed_by = {name: result.ledger.node(name).listed_by for name in ("gray", "loss")}
+    assert listed_by["gray"].endswith("mixlist.json:1:28")
+    assert listed_by["loss"] == "mixlist_edits:1:28"
+    assert result.reasons["loss"] == ("lowered", "white_list", "")
+    # They are not written for one graph.
+    assert not result.ledger.warnings
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"mixlist_edits": '{"black-list": ["Relu"]}'},
+            "mixlist_edits:1:16: black-list: got a list, expected an object",
+        ),
+        (
+            {"mixlist_edits": edits(white=["Relu"])},
+            "mixlist_edits: 'Relu' is added to black-list at {file}:1:28 and added to white-list "
+            "at mixlist_edits:1:28; it can be on one list only",
+        ),
+        (
+            {"precision_mode": "force_fp16", "modify_mixlist": None, "all_white": True},
+            "all_white: got 'true' with precision_mode 'force_fp16', which does not use the lists",
+        ),
+        (
+            {"precision_mode": "force_fp32", "modify_mixlist": None, "mixlist_edits": "{}"},
+            "mixlist_edits: got '{{}}' with precision_mode 'force_fp32', which does not use",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(mixlist, fields, message):
+    file = mixlist(black=["Relu"])
+    with pytest.raises(ValueError) as error:
+        npu_precision.PrecisionOptions(
+            **{"precision_mode": "allow_mix_precision", "modify_mixlist": file, **fields}
+        )
+    assert message.format(file=file) in str(error.value)
