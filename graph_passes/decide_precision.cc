@@ -62,7 +62,7 @@ class Decider {
     groups_.resize(view_.num_groups());
     for (int id = 0; id < view_.size(); ++id) WishFor(id);
     if (context_.mode.rule == ModeRule::kMix) {
-      Keep(LoopSums(view_, groups_), Reason::kSumsIterations);
+      KeepSums();
       Keep(VariableUpdates(view_, groups_), Reason::kUpdatesVariable);
       LowerByDefault();
     }
@@ -162,6 +162,17 @@ class Decider {
       if (groups_[group].kind != GroupState::kFollows) continue;
       groups_[group] = {GroupState::kDecided, Vote::kKept};
       decisions_.nodes[view_.node_of_group(group)].reason = reason;
+    }
+  }
+
+  // What is gray around a sum follows it.
+  void KeepSums() {
+    for (const LoopSum& sum : LoopSums(view_, groups_)) {
+      Keep({sum.variable}, Reason::kSumsIterations);
+      for (int group : sum.groups) {
+        const NodeClass& node = classes_.nodes[view_.node_of_group(group)];
+        if (node.listing.white_by_default) Keep({group}, Reason::kSumsIterations);
+      }
     }
   }
 

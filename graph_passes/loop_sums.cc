@@ -16,9 +16,11 @@ bool HandsOn(const GraphView& view, int id) {
 }
 
 // The only use of the loop variable besides Exit, or {-1, 0} where there is none or there are more.
-InputPort OnlyUse(const GraphView& view, int merge) {
+// The nodes that hand it on are added to `on_the_way`.
+InputPort OnlyUse(const GraphView& view, int merge, std::vector<int>* on_the_way) {
   InputPort only = {-1, 0};
-  std::vector<int> hand_on = {merge};
+  std::vector<int>& hand_on = *on_the_way;
+  hand_on = {merge};
   // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
   for (size_t i = 0; i < hand_on.size() && static_cast<int>(i) <= view.size(); ++i) {
     for (const InputPort& use : view.fanout(hand_on[i])) {
@@ -52,20 +54,26 @@ bool MakesNextValue(const GraphView& view, int merge, int id) {
 
 }  // namespace
 
-std::vector<int> LoopSums(const GraphView& view, const std::vector<GroupState>& groups) {
-  std::vector<int> sums;
+std::vector<LoopSum> LoopSums(const GraphView& view, const std::vector<GroupState>& groups) {
+  std::vector<LoopSum> sums;
+  std::vector<int> hand_on;
   const OpSet merges(view, IsMerge);
   for (int id = 0; id < view.size(); ++id) {
     if (view.op_def(id) == nullptr || !merges.Has(id)) continue;
     const int group = view.first_group(id) + view.outputs(id)[0].group;
     if (groups[group].kind != GroupState::kFollows) continue;
-    const InputPort use = OnlyUse(view, id);
+    const InputPort use = OnlyUse(view, id, &hand_on);
     if (use.node < 0 || view.op_def(use.node) == nullptr || !Adds(use, view.node(use.node).op()) ||
         !MakesNextValue(view, id, use.node)) {
       continue;
     }
     const int addition = view.first_group(use.node) + view.inputs(use.node)[use.index].group;
-    if (groups[addition].kind != GroupState::kDecided) sums.push_back(group);
+    if (groups[addition].kind == GroupState::kDecided) continue;
+    sums.push_back({group, {addition}});
+    for (int node : hand_on) {
+      const int yields = view.outputs(node)[0].group;
+      if (yields != kFixedDtype) sums.back().groups.push_back(view.first_group(node) + yields);
+    }
   }
   return sums;
 }

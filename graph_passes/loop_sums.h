@@ -13,9 +13,14 @@
 
 namespace npu_precision {
 
-// The groups of the Merge nodes whose variable the body uses in nothing but the gray addition that
-// makes its next value, given what is known of each group before gray is resolved.
-std::vector<int> LoopSums(const GraphView& view, const std::vector<GroupState>& groups);
+// A loop variable that the body uses in nothing but the gray addition that makes its next value.
+struct LoopSum {
+  int variable;             // the group of its Merge
+  std::vector<int> groups;  // those on the way from the Merge to the addition, and the addition's
+};
+
+// All of them, given what is known of each group before gray is resolved.
+std::vector<LoopSum> LoopSums(const GraphView& view, const std::vector<GroupState>& groups);
 
 }  // namespace npu_precision
 

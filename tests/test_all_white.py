@@ -6,6 +6,7 @@ import json
 
 import pytest
 from check_rewrite import check_rewrite
+from loop_text import counter
 
 import npu_precision
 
@@ -107,6 +108,37 @@ def test_what_the_model_goes_on_with_is_lowered():
         """
     )
     assert result.reasons["hidden"] == ("lowered", "white_list", "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "turn = AddV2(switch:1, term)",
+        "value = Identity(switch:1) \n turn = AddV2(value, term)",
+    ],
+)
+def test_a_sum_over_iterations_is_added_up_in_float32(body):
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        {counter(3)}
+        start = Const(shape=4x4)
+        enter = Enter(start, frame_name=loop)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
+        x_enter = Enter(x, frame_name=loop, is_constant=True)
+        exponential = Exp(x_enter)
+        term = MatMul(exponential, x_enter)
+        {body}
+        next = NextIteration(turn)
+        exit = Exit(switch)
+        """,
+        None,
+        all_white=True,
+    )
+    for name in "merge", "switch", "turn":
+        assert result.reasons[name] == ("kept", "sums_iterations", "")
+    assert result.reasons["exponential"] == ("lowered", "white_list", "")
 
 
 def test_an_op_that_no_kernel_can_lower_is_kept_for_that():

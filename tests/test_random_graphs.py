@@ -137,6 +137,7 @@ def test_rewritten_graphs_keep_their_contract(case, tmp_path):
         if case.mixlist:
             fields["modify_mixlist"] = tmp_path / "mixlist.json"
             fields["modify_mixlist"].write_text(json.dumps(random_mixlist(graph, chooser)))
+            fields["all_white"] = chooser.choice([False, True])
         options = case.options(**fields)
 
         result, ledger = graph.rewrite(options)
