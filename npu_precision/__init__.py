@@ -4,6 +4,7 @@ Importing the package loads the optimizer: a session, Estimator or tf.function w
 names "NpuOptimizer" among rewrite_options.custom_optimizers then runs it.
 """
 
+from npu_precision import amp
 from npu_precision._version import __version__
 from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
 from npu_precision.functions import active_options, autocast, disable, enable
@@ -65,6 +66,7 @@ __all__ = [
     "ProfilingConfig",
     "__version__",
     "active_options",
+    "amp",
     "autocast",
     "close_session",
     "convert_saved_model",

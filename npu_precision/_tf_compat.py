@@ -12,6 +12,7 @@ from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_gra
 from tensorflow.python.eager import context
 from tensorflow.python.framework import errors, op_def_registry, ops
 from tensorflow.python.grappler import cluster, tf_optimizer
+from tensorflow.python.util import tf_export
 
 # What TF1 scripts call tf. On TensorFlow 1.15 they use tf.contrib, which its compat.v1 lacks.
 tf1 = tf if tf.__version__.startswith("1.") else tf.compat.v1
@@ -156,3 +157,11 @@ def scales_loss(optimizer: Any) -> bool:
     """Whether it is TF1's or Keras' optimizer for loss scaling, or made of one."""
     keras = getattr(getattr(tf.keras, "mixed_precision", None), "LossScaleOptimizer", ())
     return isinstance(optimizer, (MixedPrecisionLossScaleOptimizer, keras))
+
+
+def api_name(function: Any) -> str | None:
+    """The name of a function of TensorFlow's API behind "tf.", or None for any other."""
+    try:
+        return tf_export.get_canonical_name_for_symbol(function, add_prefix_to_v1_names=False)
+    except AttributeError:  # what cannot have one
+        return None

@@ -145,13 +145,13 @@ def test_an_op_that_no_kernel_can_lower_is_kept_for_that():
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)
-        inverse = Erfinv(x)
-        end = MatMul(inverse, x)
+        rounded = Rint(x)
+        end = MatMul(rounded, x)
         """,
         None,
         all_white=True,
     )
-    assert result.reasons["inverse"] == ("kept", "no_kernel", "")
+    assert result.reasons["rounded"] == ("kept", "no_kernel", "")
     assert result.reasons["end"] == ("lowered", "white_list", "")
 
 

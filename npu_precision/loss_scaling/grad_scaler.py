@@ -128,8 +128,7 @@ class GradScaler(tf.Module):
                 round_.refuse(STEPPED, "unscale_() is called after step(): call update() first"),
             ]
         ), scope.keep_dtype_scope():
-            unscaled = gradients.unscaled(grads, self._divisor(round_))
-            finite = gradients.all_finite(unscaled)
+            unscaled, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
             round_.enter(UNSCALED, finite)
         round_.remember(grads)
         return unscaled
@@ -166,9 +165,8 @@ class GradScaler(tf.Module):
         with tf.control_dependencies(
             [round_.refuse(STEPPED, "step() was called for it since the last update()")]
         ), scope.keep_dtype_scope():
-            grads = gradients.unscaled(grads, self._divisor(round_))
-            # Again, since what was done to them since may have made them infinite.
-            finite = gradients.all_finite(grads)
+            # Checked again, since what was done to them since may have made them infinite.
+            grads, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
             finite = tf.logical_and(finite, round_.was_finite())
             round_.enter(STEPPED, finite)
         pairs = list(zip(grads, variables))

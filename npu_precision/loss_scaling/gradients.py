@@ -19,6 +19,37 @@ def unscaled(gradients: Iterable[Any], scale: tf.Tensor) -> list[Any]:
     return [_map_values(gradient, lambda values: _divide(values, scale)) for gradient in gradients]
 
 
+def unscaled_and_checked(
+    gradients: Iterable[Any], scale: tf.Tensor, combined: bool = False
+) -> tuple[list[Any], tf.Tensor]:
+    """unscaled(gradients, scale), and whether that is all finite, a scalar bool tensor.
+
+    Args:
+        gradients: as of the other functions.
+        scale: a scalar float32 tensor.
+        combined: in one flat buffer per dtype, in place of tensor by tensor.
+    """
+    gradients = list(gradients)
+    if not combined:
+        result = unscaled(gradients, scale)
+        return result, all_finite(result)
+    by_dtype: dict[tf.DType, list[int]] = {}
+    for index, gradient in enumerate(gradients):
+        if gradient is not None:
+            by_dtype.setdefault(gradient.dtype, []).append(index)
+    finite = [tf.constant(True)]
+    for indices in by_dtype.values():
+        parts = [values_of(gradients[index]) for index in indices]
+        flat = _divide(tf.concat([tf.reshape(part, [-1]) for part in parts], 0), scale)
+        finite.append(tf.reduce_all(tf.math.is_finite(flat)))
+        sizes = [tf.size(part) for part in parts]
+        for index, part, values in zip(indices, parts, tf.split(flat, sizes)):
+            back = tf.reshape(values, tf.shape(part))
+            back.set_shape(part.shape)
+            gradients[index] = _map_values(gradients[index], lambda _, back=back: back)
+    return gradients, tf.reduce_all(tf.stack(finite))
+
+
 def all_finite(gradients: Iterable[Any], name: str | None = None) -> tf.Tensor:
     """Whether no gradient has an infinity or NaN; a scalar bool tensor of this name."""
     finite = [

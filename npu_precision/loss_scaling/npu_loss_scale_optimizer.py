@@ -120,6 +120,7 @@ class _ManagedLossScale(_tf_compat.LossScale):
     def __init__(self, manager: Any) -> None:
         super().__init__()
         self._manager = manager
+        self._known: tuple[list[Any], Any] = ([], None)
         check = getattr(manager, "get_enable_overflow_check", None)
         self.checks_overflow = True if check is None else check()
         if isinstance(manager, tf.Module):
@@ -128,9 +129,19 @@ class _ManagedLossScale(_tf_compat.LossScale):
     def __call__(self) -> tf.Tensor:
         return self._manager.get_loss_scale()
 
+    def remember(self, grads: list[Any], finite: tf.Tensor) -> None:
+        """Whether these are finite is known."""
+        self._known = (grads, finite)
+
     def update(self, grads: Any) -> tuple[Any, tf.Tensor]:
+        grads, (known, finite) = list(grads), self._known
         with scope.keep_dtype_scope():
-            finite = _finite_everywhere(list(grads))
+            if len(grads) == len(known) and all(a is b for a, b in zip(grads, known)):
+                with tf.compat.v1.name_scope(None):
+                    finite = tf.identity(finite, name=_STATUS)
+            else:
+                finite = _finite_everywhere(grads)
+        self._known = ([], None)
         return self._manager.update_loss_scale(finite), finite
 
     def get_config(self) -> dict[str, Any]:

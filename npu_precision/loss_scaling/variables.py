@@ -40,8 +40,7 @@ class LossScaleVariables(tf.Module):
     """What a strategy changes, in variables of the graph that is built; saved in checkpoints.
 
     Args:
-        strategy: from npu_precision import scope
-    from npu_precision.loss_scaling.strategies.
+        strategy: one of npu_precision.loss_scaling.strategies.
     """
 
     def __init__(self, strategy: Any) -> None:
@@ -78,9 +77,24 @@ class LossScaleVariables(tf.Module):
         with tf.control_dependencies([tf.group(*assigned)]):
             return tf.identity(after.scale)
 
-    def numbers(self) -> LossScaleState:
-        """The state in Python's numbers; for eager code."""
-        return LossScaleState(*(tf.convert_to_tensor(v).numpy().item() for v in self._here().state))
+    def numbers(self, session: Any = None) -> LossScaleState:
+        """The state in Python's numbers: of eager code, or as a session has it.
+
+        Raises:
+            RuntimeError: nothing was scaled there.
+        """
+        if session is None:
+            if self._eager is None:
+                raise RuntimeError("the scale is in a graph: give the session that has it")
+            state = self._here().state
+            return LossScaleState(*(tf.convert_to_tensor(v).numpy().item() for v in state))
+        return LossScaleState(*(value.item() for value in session.run(tuple(self._in(session)))))
+
+    def _in(self, session: Any) -> LossScaleState:
+        made = getattr(session.graph, _ATTRIBUTE, {})
+        if self not in made:
+            raise RuntimeError("no loss has this scale in the session's graph")
+        return made[self].state
 
     def set_scale(self, name: str, scale: Any) -> None:
         """Sets the scale; for eager code and tf.functions.
@@ -100,19 +114,32 @@ class LossScaleVariables(tf.Module):
             # XLA drops the assertion.
             variable.assign(tf.where(is_right, scale, variable.read_value()))
 
-    def set(self, state: LossScaleState) -> None:
-        """Sets all that is adjusted; for eager code.
-
-        Raises:
-            ValueError: a number is none that the strategy comes to; nothing is set then.
-        """
+    def check(self, state: LossScaleState) -> None:
+        """Raises ValueError if a number is none that the strategy comes to."""
         if not self.strategy.adjusts:
             return
         self._check_scale("scale", state.scale)
         strategies.check_below("_growth_tracker", state.good_steps, self.strategy.growth_interval)
         strategies.check_below("_hysteresis_tracker", state.bad_steps, self.strategy.hysteresis)
-        for variable, value in zip(self._here().state, state):
-            variable.assign(value)
+
+    def set(self, state: LossScaleState, session: Any = None) -> None:
+        """Sets all that is adjusted: of eager code, or of a session.
+
+        Raises:
+            ValueError: a number is none that the strategy comes to; nothing is set then.
+            RuntimeError: nothing was scaled in the session's graph.
+        """
+        self.check(state)
+        if not self.strategy.adjusts:
+            return
+        for variable, value in zip(
+            self._here().state if session is None else self._in(session), state
+        ):
+            if session is None:
+                variable.assign(value)
+            else:
+                # An assignment of another value would be an op more in the graph.
+                session.run(variable.initializer, {variable.initializer.inputs[1]: value})
 
     def _check_scale(self, name: str, scale: Any) -> None:
         strategies.check_scale(name, scale)

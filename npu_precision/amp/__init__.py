@@ -1,0 +1,25 @@
+"""Mixed precision the way Apex has it: optimization levels, loss scaling, registered functions."""
+
+from npu_precision.amp.frontend import (
+    initialize,
+    load_state_dict,
+    scale_loss,
+    state_dict,
+    unscale_gradients,
+)
+from npu_precision.amp.registered import (
+    register_float_function,
+    register_half_function,
+    register_promote_function,
+)
+
+__all__ = [
+    "initialize",
+    "load_state_dict",
+    "register_float_function",
+    "register_half_function",
+    "register_promote_function",
+    "scale_loss",
+    "state_dict",
+    "unscale_gradients",
+]

@@ -1,0 +1,267 @@
+"""initialize() and scale_loss(): mixed precision in three lines, as Apex has it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from npu_precision import _errors, _tf_compat, functions, rewriter_config
+from npu_precision.amp import keras_optimizer, opt_levels, registered
+from npu_precision.amp.keras_optimizer import KerasLosses
+from npu_precision.amp.opt_levels import Properties
+from npu_precision.amp.session_optimizer import SessionOptimizer
+from npu_precision.loss_scaling.strategies import LossScaleState
+from npu_precision.loss_scaling.variables import LossScaleVariables
+from npu_precision.options import PrecisionOptions
+from npu_precision.session import npu_config_proto
+
+_LOGGER = logging.getLogger("npu_precision")
+
+
+@dataclasses.dataclass
+class _Initialized:
+    """What the last initialize() came to."""
+
+    scales: list[LossScaleVariables]
+    enabled: bool
+
+
+_initialized: _Initialized | None = None
+_not_enabled: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def initialize(
+    optimizer: Any, opt_level: str = "O1", session_config: Any = None, **overrides: Any
+) -> tuple[Any, Any]:
+    """Loss scaling for the optimizer, and the precision mode of an optimization level.
+
+        optimizer, config = npu_precision.amp.initialize(optimizer, "O1")
+
+    Sessions and Estimators run under `config`. For an optimizer of Keras the options are put in
+    force at once for every tf.function, as npu_precision.enable() does.
+
+    Args:
+        optimizer: of Keras, or a tf.compat.v1.train.Optimizer, or a list of them.
+        opt_level: "O0", everything in float32; "O1", the lists decide what is lowered; "O2",
+            everything is lowered but batch norms and what updates variables; "O3", everything.
+        session_config: a ConfigProto to start from; it is not changed.
+        **overrides: instead of what the level says; None leaves it.
+            enabled (bool, default True): False returns what was given.
+            keep_batchnorm_fp32 (bool): whether batch norms stay float32.
+            loss_scale (a number, or "dynamic"): 1.0 scales nothing and checks nothing.
+            min_loss_scale, max_loss_scale (numbers): of a dynamic one; by default none and 2^24.
+            num_losses (int, default 1): each has a scale of its own.
+            cast_model_type (tf.float16, the default, or tf.bfloat16): what is lowered to.
+            cast_model_outputs (tf.float32): accepted, since what is fetched or returned keeps its
+                dtype anyway.
+            combine_grad (bool, default False): gradients are unscaled and checked for overflow in
+                one flat buffer per dtype.
+            verbosity (0 or 1, the default): whether the options are printed.
+            Any field of PrecisionOptions that the level does not decide, such as report_dir.
+
+    Returns:
+        (the optimizer or list, a ConfigProto). An optimizer of Keras is the same object.
+
+    Raises:
+        ValueError: a wrong value, one that makes no sense at the level, or an optimizer that is
+            none, or scales the loss already.
+        TypeError: an unknown override.
+        RuntimeError: an optimizer of Keras in the graph of a session.
+
+    Source: apex.amp.initialize(models, optimizers, opt_level, ...).
+    """
+    global _initialized
+    properties = opt_levels.properties(opt_level, overrides)
+    optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+    for one in optimizers:
+        keras_optimizer.check_kind(one)
+    if len({id(one) for one in optimizers}) < len(optimizers):
+        raise ValueError("optimizer: got the same one twice")
+    if not properties.enabled:
+        _not_enabled.update(optimizers)
+        _initialized = _Initialized([], False)
+        return optimizer, session_config
+    options = properties.precision_options()
+    config = npu_config_proto(session_config, options)
+    strategy = properties.strategy()
+    scales = [LossScaleVariables(strategy) for _ in range(properties.num_losses)]
+    wrapped = [_wrapped(one, scales, properties.combine_grad) for one in optimizers]
+    if any(keras_optimizer.is_keras(one) for one in wrapped):
+        entry = rewriter_config.npu_optimizer_entry(config.graph_options.rewrite_options)
+        functions.enable(PrecisionOptions.from_parameter_map(entry.parameter_map))
+    if options.mixlist_edits is None and registered.registered():
+        _LOGGER.warning("amp: registered functions have no effect at %s", opt_level)
+    if properties.verbosity:
+        print(_banner(properties, overrides))
+    _initialized = _Initialized(scales, True)
+    return (wrapped if isinstance(optimizer, (list, tuple)) else wrapped[0]), config
+
+
+@contextlib.contextmanager
+def scale_loss(loss: Any, optimizer: Any, loss_id: int = 0) -> Iterator[Any]:
+    """The loss times its scale, to take gradients of.
+
+        with npu_precision.amp.scale_loss(loss, optimizer) as scaled_loss:
+            gradients = tape.gradient(scaled_loss, variables)  # inside the tape's scope
+        optimizer.apply_gradients(zip(gradients, variables))
+
+    Of an optimizer of Keras, apply_gradients() takes the gradients of the scaled loss; what has to
+    see them before, such as clipping, calls unscale_gradients(). Of one of TF1,
+    compute_gradients() and minimize() take the loss, scaled or not, and unscale the gradients.
+
+    Args:
+        loss: a scalar tensor.
+        optimizer: from initialize(), or a list of them, which share the loss.
+        loss_id: below num_losses.
+
+    Raises:
+        ValueError: loss_id out of range, or the optimizer is not from initialize().
+
+    Source: apex.amp.scale_loss(loss, optimizers, loss_id).
+    """
+    several = isinstance(optimizer, (list, tuple))
+    for one in optimizer if several else [optimizer]:
+        losses = _losses_of(one, loss_id)
+        scaled = loss if losses is None else losses.scaled(loss, loss_id)
+    yield scaled
+
+
+def unscale_gradients(grads: Sequence[Any], optimizer: Any, loss_id: int = 0) -> list[Any]:
+    """The gradients of a scaled loss, over its scale; apply_gradients() then takes them as such.
+
+    Args:
+        grads: of what scale_loss() gave for this loss; dense, IndexedSlices or None.
+        optimizer: from initialize().
+        loss_id: below num_losses.
+
+    Raises:
+        ValueError: as scale_loss().
+        RuntimeError: the loss was not scaled since this was called last; from within a
+            tf.function, InvalidArgumentError.
+    """
+    losses = _losses_of(optimizer, loss_id)
+    return list(grads) if losses is None else losses.unscaled(grads, loss_id)
+
+
+def state_dict(session: Any = None) -> dict[str, dict[str, float]]:
+    """The loss scales of the last initialize(), to be saved with a model.
+
+    Args:
+        session: that has them, in a graph; the default session if there is one.
+
+    Returns:
+        Of each loss: {"loss_scaler0": {"loss_scale": 65536.0, "unskipped": 0}, ...}.
+
+    Raises:
+        RuntimeError: before initialize(), or in a graph without a session.
+
+    Source: apex.amp.state_dict().
+    """
+    session = _session(session)
+    result = {}
+    for index, scale in enumerate(_last().scales):
+        state = _numbers(scale, session)
+        result[f"loss_scaler{index}"] = {"loss_scale": state.scale, "unskipped": state.good_steps}
+    return result
+
+
+def load_state_dict(state_dict: Mapping[str, Any], session: Any = None) -> None:
+    """Goes on from what state_dict() returned. Fixed scales stay as they are.
+
+    Args:
+        state_dict: with as many losses as initialize() was told.
+        session: as for state_dict().
+
+    Raises:
+        ValueError: another shape, or a number out of its range; nothing is changed then.
+        RuntimeError: as state_dict().
+
+    Source: apex.amp.load_state_dict().
+    """
+    session, scales = _session(session), _last().scales
+    names = [f"loss_scaler{index}" for index in range(len(scales))]
+    if not isinstance(state_dict, Mapping) or sorted(state_dict) != sorted(names):
+        what = sorted(state_dict) if isinstance(state_dict, Mapping) else state_dict
+        raise ValueError(
+            f"state_dict: got {what!r}, expected {names}: one for each of num_losses={len(names)}"
+        )
+    states = []
+    for name, scale in zip(names, scales):
+        one = state_dict[name]
+        if not isinstance(one, Mapping) or set(one) != {"loss_scale", "unskipped"}:
+            raise ValueError(f"state_dict: {name}: got {one!r}, expected loss_scale and unskipped")
+        states.append(LossScaleState(one["loss_scale"], one["unskipped"]))
+        scale.check(states[-1])
+    for scale, state in zip(scales, states):
+        scale.set(state, session)
+
+
+def _wrapped(optimizer: Any, scales: list[LossScaleVariables], combine_grad: bool) -> Any:
+    if isinstance(optimizer, _tf_compat.tf1.train.Optimizer):
+        return SessionOptimizer(optimizer, scales, combine_grad)
+    return keras_optimizer.add_losses(optimizer, KerasLosses(scales, combine_grad))
+
+
+def _losses_of(optimizer: Any, loss_id: int) -> SessionOptimizer | KerasLosses | None:
+    """None where initialize() was told enabled=False."""
+    is_tf1 = isinstance(optimizer, SessionOptimizer)
+    losses = optimizer if is_tf1 else keras_optimizer.losses_of(optimizer)
+    if losses is None:
+        if optimizer in _not_enabled:
+            return None
+        raise ValueError(
+            f"optimizer: got {_errors.got(optimizer)}, expected what amp.initialize() returned"
+        )
+    count = losses.num_losses
+    if isinstance(loss_id, bool) or not isinstance(loss_id, int) or not 0 <= loss_id < count:
+        raise ValueError(
+            f"loss_id: got {_errors.got(loss_id)}, expected a whole number from 0 to {count - 1}: "
+            f"initialize() was told num_losses={count}"
+        )
+    return losses
+
+
+def _session(session: Any) -> Any:
+    session = session or tf.compat.v1.get_default_session()
+    if session is None and not tf.executing_eagerly():
+        raise RuntimeError("in a graph, give the session that has the loss scales")
+    return session
+
+
+def _last() -> _Initialized:
+    if _initialized is None:
+        raise RuntimeError("there is no state before amp.initialize()")
+    return _initialized
+
+
+def _numbers(scale: LossScaleVariables, session: Any) -> LossScaleState:
+    return scale.numbers(session) if scale.strategy.adjusts else scale.strategy.initial()
+
+
+def _banner(properties: Properties, overrides: Mapping[str, Any]) -> str:
+    level = properties.opt_level
+    given = {name: value for name, value in overrides.items() if value is not None}
+    options = properties.precision_options()
+    return "\n".join(
+        [
+            f"npu_precision.amp, level {level}: {opt_levels.SUMMARIES[level]}.",
+            f"Defaults of {level}:",
+            *_lines(opt_levels.LEVELS[level]),
+            "Overrides:" if given else "Overrides: none",
+            *(f"  {name:20}: {value}" for name, value in given.items()),
+            "In force:",
+            *_lines(properties),
+            *(f"  {name:20}: {value}" for name, value in options.to_dict().items()),
+        ]
+    )
+
+
+def _lines(properties: Properties) -> list[str]:
+    values = ((name, getattr(properties, name)) for name in opt_levels.OVERRIDES)
+    return [f"  {name:20}: {getattr(value, 'name', value)}" for name, value in values]

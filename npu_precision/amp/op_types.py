@@ -1,0 +1,80 @@
+"""Which op types a function of TensorFlow's API computes with."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import tensorflow as tf
+
+from npu_precision import _errors, _tf_compat
+
+# A name that is not an op type's, or not its own. Without any: made of several ops.
+_IRREGULAR: dict[str, tuple[str, ...]] = {
+    "add": ("Add", "AddV2"),
+    "avg_pool1d": ("AvgPool",),
+    "avg_pool2d": ("AvgPool",),
+    "clip_by_value": ("Minimum", "Maximum"),
+    "concat": ("ConcatV2",),
+    "conv1d": ("Conv2D",),
+    "conv2d_transpose": ("Conv2DBackpropInput",),
+    "conv3d_transpose": ("Conv3DBackpropInput",),
+    "convolution": ("Conv2D", "Conv3D"),
+    "depthwise_conv2d": ("DepthwiseConv2dNative",),
+    "diag": ("MatrixDiag",),
+    "diag_part": ("MatrixDiagPart",),
+    "divide": ("RealDiv",),
+    "gather": ("GatherV2",),
+    "inv": ("MatrixInverse",),
+    "local_response_normalization": ("LRN",),
+    "logsumexp": ("Exp", "Sum", "Log"),
+    "matmul": ("MatMul", "BatchMatMul"),
+    "max_pool1d": ("MaxPool",),
+    "max_pool2d": ("MaxPool",),
+    "multiply": ("Mul",),
+    "negative": ("Neg",),
+    "reduce_logsumexp": ("Exp", "Sum", "Log"),
+    "reduce_max": ("Max",),
+    "reduce_mean": ("Mean",),
+    "reduce_min": ("Min",),
+    "reduce_prod": ("Prod",),
+    "reduce_sum": ("Sum",),
+    "separable_conv2d": ("Conv2D", "DepthwiseConv2dNative"),
+    "stack": ("Pack",),
+    "subtract": ("Sub",),
+    "truediv": ("RealDiv",),
+    "unstack": ("Unpack",),
+    "where": ("Select",),
+}
+# Its later versions, and the ops that compute its gradient and nothing else.
+_KIN = r"(Grad(Grad)?|Backprop(Input|Filter))?(V\d+)?"
+_RAW_OPS = [name for name in dir(tf.raw_ops) if not name.startswith("_")]
+
+
+def op_types(function: Any) -> list[str]:
+    """The op types, with their versions and their gradients' own, as ["Relu", "ReluGrad"].
+
+    Args:
+        function: of TensorFlow's API, such as tf.nn.relu or tf.raw_ops.Relu.
+
+    Raises:
+        ValueError: it is none, or computes with none that is its own.
+    """
+    name = _tf_compat.api_name(function)
+    if name is None or inspect.isclass(function):
+        raise ValueError(
+            f"function: got {_errors.got(function)}, expected a function of TensorFlow's API such "
+            'as tf.nn.softmax, or the name of an op type such as "Softmax"'
+        )
+    last = name.rpartition(".")[2]
+    bases = _IRREGULAR.get(last) or [
+        op for op in _RAW_OPS if op.lower() == last.replace("_", "").lower()
+    ]
+    found = {op for base in bases for op in _RAW_OPS if re.fullmatch(base + _KIN, op)}
+    if not found:
+        raise ValueError(
+            f"function: tf.{name} is made of several ops, or of none of its own: give op types "
+            'instead, by name ("Softmax"), or call it in npu_precision.keep_dtype_scope()'
+        )
+    return sorted(found)

@@ -1,0 +1,202 @@
+"""The optimization levels O0 to O3, and what overrides make of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from npu_precision import _errors
+from npu_precision.amp import registered
+from npu_precision.loss_scaling import strategies
+from npu_precision.options import FIELD_NAMES, PrecisionOptions
+
+_LARGEST_SCALE = 2.0**24
+_FIRST_SCALE = 2.0**16
+# What initialize() decides, so that a field of PrecisionOptions by that name is none of its own.
+_DECIDED = ("precision_mode", "precision_mode_v2", "mixlist_edits", "all_white")
+# The ops of batch norms that are one op, and, by the scopes that TensorFlow gives them, those of
+# batch norms that are several.
+_BATCH_NORMS = [
+    *(f"FusedBatchNorm{kin}{version}" for kin in ("", "Grad") for version in ("", "V2", "V3")),
+    "node:(.*/)?(batchnorm|moments)(_[0-9]+)?(_grad)?/.*",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Properties:
+    """What is asked for, complete: by the names of Apex's options, but for the last."""
+
+    opt_level: str
+    enabled: bool = True
+    keep_batchnorm_fp32: bool | None = None
+    loss_scale: float | str = 1.0
+    min_loss_scale: float | None = None
+    max_loss_scale: float = _LARGEST_SCALE
+    num_losses: int = 1
+    cast_model_type: tf.DType = tf.float16
+    cast_model_outputs: tf.DType | None = None
+    combine_grad: bool = False
+    verbosity: int = 1
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def strategy(self) -> Any:
+        """What decides the scale of one loss."""
+        if self.loss_scale == "dynamic":
+            least = self.min_loss_scale or strategies.DynamicLossScale.min_scale
+            first = max(least, min(_FIRST_SCALE, self.max_loss_scale))
+            return strategies.DynamicLossScale(
+                first, min_scale=least, max_scale=self.max_loss_scale
+            )
+        if self.loss_scale == 1.0:
+            return strategies.NoLossScale()
+        return strategies.FixedLossScale(float(self.loss_scale))
+
+    def precision_options(self) -> PrecisionOptions:
+        """The mode and the lists."""
+        bfloat16 = self.cast_model_type == tf.bfloat16
+        mode = "allow_mix_precision_bf16" if bfloat16 else "allow_mix_precision"
+        if self.opt_level == "O0":
+            return PrecisionOptions(precision_mode="force_fp32", **self.options)
+        if self.opt_level == "O3" and not self.keep_batchnorm_fp32:
+            return PrecisionOptions(precision_mode="force_fp16", **self.options)
+        added = registered.registered()
+        if self.keep_batchnorm_fp32:
+            known = {op for ops in added.values() for op in ops}
+            kept = [op for op in _BATCH_NORMS if op not in known]
+            added["black"] = added.get("black", []) + kept
+        return PrecisionOptions(
+            precision_mode=mode,
+            mixlist_edits=registered.as_mixlist(added) if added else None,
+            all_white=self.opt_level != "O1" or None,
+            **self.options,
+        )
+
+
+LEVELS = {
+    "O0": Properties("O0"),
+    "O1": Properties("O1", loss_scale="dynamic"),
+    "O2": Properties("O2", keep_batchnorm_fp32=True, loss_scale="dynamic"),
+    "O3": Properties("O3", keep_batchnorm_fp32=False),
+}
+SUMMARIES = {
+    "O0": "everything in float32",
+    "O1": "the lists decide what is lowered",
+    "O2": "everything is lowered but batch norms and what updates variables",
+    "O3": "everything is lowered",
+}
+OVERRIDES = tuple(
+    field.name
+    for field in dataclasses.fields(Properties)
+    if field.name not in ("opt_level", "options")
+)
+
+
+def properties(opt_level: str, overrides: Mapping[str, Any]) -> Properties:
+    """A level with overrides; those that are None change nothing.
+
+    Raises:
+        ValueError: an unknown level, a wrong value, or one that makes no sense at this level.
+        TypeError: an unknown override.
+    """
+    if opt_level not in LEVELS:
+        hint = "; the letter is O, not zero" if str(opt_level)[:1] == "0" else ""
+        raise ValueError(
+            f"opt_level: got {_errors.got(opt_level)}, expected one of {', '.join(LEVELS)}{hint}"
+        )
+    given = {name: value for name, value in overrides.items() if value is not None}
+    options = {name: given.pop(name) for name in list(given) if name in FIELD_NAMES}
+    for name in given:
+        if name not in OVERRIDES:
+            names = (*OVERRIDES, *FIELD_NAMES)
+            raise TypeError(
+                f"unknown override {name!r}{_errors.did_you_mean(name, names)}; the overrides are "
+                f"{', '.join(OVERRIDES)}, and the fields of PrecisionOptions"
+            )
+    for name in _DECIDED:
+        if name in options:
+            raise ValueError(f"{name}: got {options[name]!r}, but opt_level decides that")
+    given = {name: _parsed(name, value) for name, value in given.items()}
+    if given.get("cast_model_type") == tf.bfloat16:
+        given.setdefault("loss_scale", 1.0)  # it has the range of float32
+    result = dataclasses.replace(LEVELS[opt_level], **given, options=options)
+    _check_sense(result, given)
+    return result
+
+
+def _parsed(name: str, value: Any) -> Any:
+    """A value as it is meant: options often come as text, from a command line."""
+    if name in ("enabled", "combine_grad", "keep_batchnorm_fp32"):
+        value = {"True": True, "False": False}.get(value, value) if _is_text(value) else value
+        if not isinstance(value, bool):
+            raise ValueError(f"{name}: got {_errors.got(value)}, expected a bool")
+    elif name in ("loss_scale", "min_loss_scale", "max_loss_scale"):
+        if name == "loss_scale" and value == "dynamic":
+            return value
+        value = _number(value) if _is_text(value) else value
+        strategies.check_scale(name, value)
+        value = float(value)
+    elif name == "num_losses":
+        strategies.check_count(name, value)
+    elif name in ("cast_model_type", "cast_model_outputs"):
+        value = _dtype(name, value)
+    elif name == "verbosity" and (isinstance(value, bool) or value not in (0, 1)):
+        raise ValueError(f"verbosity: got {_errors.got(value)}, expected 0 or 1")
+    return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _number(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _dtype(name: str, value: Any) -> tf.DType:
+    try:
+        return tf.as_dtype(value)
+    except TypeError:
+        raise ValueError(f"{name}: got {_errors.got(value)}, expected a tf.DType") from None
+
+
+def _check_sense(result: Properties, given: Mapping[str, Any]) -> None:
+    level = result.opt_level
+    if result.cast_model_type not in (tf.float16, tf.bfloat16):
+        raise ValueError(
+            f"cast_model_type: got {result.cast_model_type.name}, expected float16 or bfloat16"
+        )
+    if level == "O0":
+        for name in ("keep_batchnorm_fp32", "cast_model_type"):
+            if name in given:
+                raise ValueError(f"{name}: makes no sense at O0, which computes all in float32")
+    if level == "O1" and given.get("keep_batchnorm_fp32") is False:
+        raise ValueError(
+            "keep_batchnorm_fp32: False makes no sense at O1, where the lists decide about batch "
+            'norms: to lower them, call amp.register_half_function("FusedBatchNormV3")'
+        )
+    if level == "O3" and result.cast_model_type == tf.bfloat16 and not result.keep_batchnorm_fp32:
+        raise ValueError(
+            "cast_model_type: bfloat16 makes no sense at O3: no precision mode forces it; take O2"
+        )
+    if result.cast_model_outputs not in (None, tf.float32):
+        raise ValueError(
+            f"cast_model_outputs: got {result.cast_model_outputs.name}, but what is fetched or "
+            "returned keeps its dtype at every level; expected float32, which is what it has"
+        )
+    if result.loss_scale != "dynamic":
+        for name in ("min_loss_scale", "max_loss_scale"):
+            if name in given:
+                raise ValueError(
+                    f"{name}: makes no sense with a fixed loss_scale, {result.loss_scale}"
+                )
+    elif (result.min_loss_scale or 0.0) > result.max_loss_scale:
+        raise ValueError(
+            f"min_loss_scale: got {result.min_loss_scale}, which is above max_loss_scale, "
+            f"{result.max_loss_scale}"
+        )

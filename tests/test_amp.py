@@ -1,0 +1,272 @@
+"""npu_precision.amp: steps are scaled, skipped and counted as Apex' users expect."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from amp_training import KERAS, KerasModel, SessionModel
+from tf_versions import needs_functions_by_default
+
+import npu_precision
+from npu_precision import amp
+
+tf1 = tf.compat.v1
+INF, NAN = np.inf, np.nan
+SESSION = {
+    "momentum": lambda: tf1.train.MomentumOptimizer(0.5, 0.9),
+    "adam": lambda: tf1.train.AdamOptimizer(0.5),
+}
+each_place = pytest.mark.parametrize("place", [tf.function, lambda f: f], ids=["function", "eager"])
+each_keras = pytest.mark.parametrize("make", KERAS.values(), ids=KERAS)
+each_session = pytest.mark.parametrize("make", SESSION.values(), ids=SESSION)
+
+
+def keras_model(make, place=tf.function, unscale=None, **overrides):
+    optimizer, _ = amp.initialize(make(), "O1", verbosity=0, **overrides)
+    return KerasModel(amp, optimizer, place, unscale)
+
+
+@needs_functions_by_default
+class TestWithKeras:
+    """In eager code and tf.functions."""
+
+    @each_place
+    @each_keras
+    @pytest.mark.parametrize("combine_grad", [False, True])
+    @pytest.mark.parametrize("unscale", [None, amp.unscale_gradients], ids=["at once", "before"])
+    def test_a_skipped_step_leaves_no_trace(self, make, place, combine_grad, unscale):
+        model = keras_model(make, place, unscale, combine_grad=combine_grad)
+        got = model.train(1.0, INF, 0.5, NAN, 1.0)
+        plain = keras_model(make, place, loss_scale=1.0).train(1.0, 0.5, 1.0)
+        # The scale is a power of two, which rounds nothing.
+        np.testing.assert_array_equal(got, plain)
+        assert int(model.optimizer.iterations) == 3
+        assert amp.state_dict() == {"loss_scaler0": {"loss_scale": 1.0, "unskipped": 0}}
+
+    @each_keras
+    def test_the_scale_halves_with_each_overflow(self, make):
+        keras_model(make).train(1.0, INF, 0.5, NAN, 1.0)
+        assert amp.state_dict() == {"loss_scaler0": {"loss_scale": 2.0**14, "unskipped": 1}}
+
+    def test_each_loss_has_its_scale(self):
+        model = keras_model(KERAS["sgd"], unscale=amp.unscale_gradients, num_losses=2)
+        got = model.train([1.0, 1.0], [1.0, INF], [NAN, 1.0], [1.0, INF], [0.5, 2.0])
+        scales = [state["loss_scale"] for state in amp.state_dict().values()]
+        assert scales == [2.0**15, 2.0**14]
+        plain = keras_model(
+            KERAS["sgd"], unscale=amp.unscale_gradients, num_losses=2, loss_scale=1.0
+        )
+        np.testing.assert_array_equal(got, plain.train([1.0, 1.0], [0.5, 2.0]))
+
+    def test_several_losses_must_be_unscaled_one_by_one(self):
+        model = keras_model(KERAS["sgd"], place=lambda f: f, num_losses=2)
+        with pytest.raises(RuntimeError, match="of several, call unscale_gradients"):
+            model.train([1.0, 1.0])
+
+    def test_one_of_several_losses_need_not_be(self):
+        optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", num_losses=3, verbosity=0)
+        weight = tf.Variable(1.0)
+        for factor in (1.0, INF):
+            with tf.GradientTape() as tape, amp.scale_loss(weight * factor, optimizer, 2) as loss:
+                pass
+            optimizer.apply_gradients([(tape.gradient(loss, weight), weight)])
+        assert weight.numpy() == 0.5
+        scales = [state["loss_scale"] for state in amp.state_dict().values()]
+        assert scales == [2.0**16, 2.0**16, 2.0**15]
+
+    def test_gradients_are_divided_by_the_scale_they_were_made_with(self):
+        """Two optimizers share a loss scale, and the step of one lowers it."""
+        (first, second), _ = amp.initialize([KERAS["sgd"](), KERAS["sgd"]()], "O1", verbosity=0)
+        weights = [tf.Variable(1.0), tf.Variable(1.0)]
+        grads = []
+        for optimizer, weight, factor in zip((first, second), weights, (INF, 1.0)):
+            with tf.GradientTape() as tape, amp.scale_loss(weight * factor, optimizer) as loss:
+                pass
+            grads.append(tape.gradient(loss, weight))
+        first.apply_gradients([(grads[0], weights[0])])
+        second.apply_gradients([(grads[1], weights[1])])
+        assert [weight.numpy() for weight in weights] == [1.0, 0.5]
+
+    @each_place
+    def test_calls_out_of_order_are_errors(self, place):
+        optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
+        weight = tf.Variable(1.0)
+
+        @place
+        def apply():
+            optimizer.apply_gradients([(tf.constant(1.0), weight)])
+
+        with pytest.raises((RuntimeError, tf.errors.InvalidArgumentError), match="scale_loss"):
+            apply()
+        unscale = place(lambda: amp.unscale_gradients([tf.constant(1.0)], optimizer))
+        with pytest.raises((RuntimeError, tf.errors.InvalidArgumentError), match="scale_loss"):
+            unscale()
+        assert weight.numpy() == 1.0
+
+    def test_rows_of_a_table_are_unscaled_too(self):
+        optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", combine_grad=True, verbosity=0)
+        table, other = tf.Variable(tf.ones([4, 2])), tf.Variable(2.0)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, [1, 3])) + other
+            with amp.scale_loss(loss, optimizer) as scaled:
+                pass
+        grads = tape.gradient(scaled, [table, other])
+        assert isinstance(grads[0], tf.IndexedSlices)
+        optimizer.apply_gradients(zip(grads, [table, other]))
+        np.testing.assert_array_equal(table, [[1, 1], [0.5, 0.5], [1, 1], [0.5, 0.5]])
+        assert other.numpy() == 1.5
+
+    def test_the_options_are_in_force_at_once(self):
+        amp.initialize(KERAS["sgd"](), "O3", verbosity=0)
+        assert npu_precision.active_options().precision_mode == "force_fp16"
+
+    def test_an_optimizer_is_saved_as_what_it_was(self):
+        optimizer, _ = amp.initialize(tf.keras.optimizers.Adam(0.25), "O1", verbosity=0)
+        config = tf.keras.optimizers.serialize(optimizer)
+        assert config["class_name"] == "Adam"
+        again = tf.keras.optimizers.deserialize(config)
+        assert type(again) is tf.keras.optimizers.Adam
+
+    def test_the_scale_is_in_checkpoints(self, tmp_path):
+        model = keras_model(KERAS["adam"])
+        model.train(INF, 1.0)
+        path = tf.train.Checkpoint(optimizer=model.optimizer).save(str(tmp_path / "checkpoint"))
+        other = keras_model(KERAS["adam"])
+        assert amp.state_dict()["loss_scaler0"]["loss_scale"] == 2.0**16
+        tf.train.Checkpoint(optimizer=other.optimizer).restore(path).expect_partial()
+        assert amp.state_dict() == {"loss_scaler0": {"loss_scale": 2.0**15, "unskipped": 1}}
+
+    def test_keras_in_a_session_is_an_error_that_says_what_to_do(self):
+        with tf.Graph().as_default(), pytest.raises(RuntimeError, match="tf.compat.v1.train"):
+            amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
+
+
+class TestWithSessions:
+    """With the optimizers of TF1."""
+
+    @each_session
+    @pytest.mark.parametrize("combine_grad", [False, True])
+    def test_a_skipped_step_leaves_no_trace(self, make, combine_grad):
+        model = SessionModel(amp, make, combine_grad=combine_grad)
+        got = model.train(1.0, INF, 0.5, NAN, 1.0)
+        assert model.session.run(model.steps) == 3
+        state = amp.state_dict(model.session)
+        assert state == {"loss_scaler0": {"loss_scale": 2.0**14, "unskipped": 1}}
+        plain = SessionModel(amp, make, loss_scale=1.0).train(1.0, 0.5, 1.0)
+        np.testing.assert_array_equal(got, plain)
+
+    def test_each_loss_has_its_scale(self):
+        model = SessionModel(amp, SESSION["momentum"], num_losses=2)
+        got = model.train([1.0, 1.0], [1.0, INF], [NAN, 1.0], [1.0, INF], [0.5, 2.0])
+        state = amp.state_dict(model.session)
+        assert [each["loss_scale"] for each in state.values()] == [2.0**15, 2.0**14]
+        plain = SessionModel(amp, SESSION["momentum"], num_losses=2, loss_scale=1.0)
+        np.testing.assert_array_equal(got, plain.train([1.0, 1.0], [0.5, 2.0]))
+
+    @pytest.mark.parametrize("scales", [False, True])
+    def test_minimize_takes_the_loss_scaled_or_not(self, scales):
+        with tf.Graph().as_default() as graph:
+            optimizer, config = amp.initialize(
+                tf1.train.GradientDescentOptimizer(0.5), "O1", verbosity=0
+            )
+            weight = tf1.get_variable("w", initializer=1.0, use_resource=True)
+            loss = weight * 1.0
+            if scales:
+                with amp.scale_loss(loss, optimizer) as loss:
+                    step = optimizer.minimize(loss)
+            else:
+                step = optimizer.minimize(loss)
+            with tf1.Session(graph=graph, config=config) as session:
+                session.run(tf1.global_variables_initializer())
+                session.run(step)
+                assert session.run(weight) == 0.5
+
+    def test_the_state_goes_on_in_another_session(self):
+        first = SessionModel(amp, SESSION["adam"])
+        first.train(INF, 1.0, 1.0)
+        state = amp.state_dict(first.session)
+        second = SessionModel(amp, SESSION["adam"])
+        with second.session.as_default():
+            amp.load_state_dict(state)
+            assert amp.state_dict() == state
+        second.train(INF)
+        assert amp.state_dict(second.session)["loss_scaler0"]["loss_scale"] == 2.0**14
+
+    def test_a_state_in_a_graph_needs_its_session(self):
+        model = SessionModel(amp, SESSION["adam"])
+        with pytest.raises(RuntimeError, match="give the session"):
+            amp.state_dict()
+        with model.session.graph.as_default(), pytest.raises(RuntimeError, match="the session"):
+            amp.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({}, r"got \[\], expected \['loss_scaler0'\]"),
+        ({"loss_scaler0": {"loss_scale": 1.0}}, "expected loss_scale and unskipped"),
+        ({"loss_scaler0": {"loss_scale": -1.0, "unskipped": 0}}, "scale: got -1.0"),
+        ({"loss_scaler0": {"loss_scale": 2.0**30, "unskipped": 0}}, "scale: got 1073741824.0"),
+        ({"loss_scaler0": {"loss_scale": 1.0, "unskipped": -1}}, "_growth_tracker: got -1"),
+        ({"loss_scaler0": 3, "loss_scaler1": 4}, "one for each of num_losses=1"),
+        (7, "state_dict: got 7"),
+    ],
+)
+def test_a_state_of_another_shape_is_refused(state, message):
+    model = SessionModel(amp, SESSION["adam"])
+    with pytest.raises(ValueError, match=message):
+        amp.load_state_dict(state, model.session)
+
+
+@pytest.mark.parametrize("loss_id", [-1, 2, True, 1.0, None])
+def test_a_loss_that_there_is_not_is_refused(loss_id):
+    optimizer, _ = amp.initialize(
+        tf1.train.GradientDescentOptimizer(1.0), "O1", num_losses=2, verbosity=0
+    )
+    scaled = amp.scale_loss(tf.constant(1.0), optimizer, loss_id)
+    with pytest.raises(ValueError, match="loss_id: got .*, expected a whole .* 0 to 1"), scaled:
+        pass
+
+
+def test_an_optimizer_of_somebody_elses_is_refused():
+    scaled = amp.scale_loss(tf.constant(1.0), tf1.train.GradientDescentOptimizer(1.0))
+    with pytest.raises(ValueError, match=r"expected what amp.initialize\(\) returned"), scaled:
+        pass
+
+
+def test_not_enabled_nothing_changes():
+    optimizer, config = tf1.train.GradientDescentOptimizer(1.0), tf1.ConfigProto()
+    got = amp.initialize(optimizer, "O3", config, enabled=False)
+    assert got[0] is optimizer
+    assert got[1] is config
+    loss = tf.constant(1.0)
+    with amp.scale_loss(loss, optimizer) as scaled:
+        assert scaled is loss
+    grads = [tf.constant(1.0), None]
+    assert amp.unscale_gradients(grads, optimizer) == grads
+    assert amp.state_dict() == {}
+    amp.load_state_dict({})
+    assert npu_precision.active_options() is None
+
+
+def test_the_same_optimizer_twice_is_refused():
+    optimizer, _ = amp.initialize(tf1.train.GradientDescentOptimizer(1.0), "O1", verbosity=0)
+    with pytest.raises(ValueError, match="which scales the loss already"):
+        amp.initialize(optimizer, "O1")
+    plain = tf1.train.GradientDescentOptimizer(1.0)
+    with pytest.raises(ValueError, match="the same one twice"):
+        amp.initialize([plain, plain], "O1")
+
+
+@needs_functions_by_default
+def test_the_same_optimizer_of_keras_twice_is_refused():
+    optimizer, _ = amp.initialize(tf.keras.optimizers.SGD(), "O1", verbosity=0)
+    with pytest.raises(ValueError, match="which scales the loss already"):
+        amp.initialize(optimizer, "O1")
+
+
+@pytest.mark.parametrize("optimizer", [None, "adam", 3, [object()], tf1.train.AdamOptimizer])
+def test_what_is_no_optimizer_is_refused(optimizer):
+    with pytest.raises(ValueError, match="optimizer: got .*, expected an optimizer of Keras or"):
+        amp.initialize(optimizer, "O1")
