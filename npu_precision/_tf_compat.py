@@ -22,6 +22,9 @@ _MIXED_PRECISION = getattr(tf1, "mixed_precision", None) or tf1.train.experiment
 LossScale: Any = _MIXED_PRECISION.LossScale
 MixedPrecisionLossScaleOptimizer: Any = _MIXED_PRECISION.MixedPrecisionLossScaleOptimizer
 
+# 1.15 makes a product of matrices of it.
+OPS_OF_EINSUM = () if tf1 is tf else ("Einsum",)
+
 _NO_ESTIMATOR = (
     f"TensorFlow {tf.__version__} has no tf.estimator (2.15 is the last that does): use "
     "npu_precision.enable() with Keras or tf.function, or npu_config_proto() with a session"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -16,8 +17,8 @@ CONTENDERS = ["float32", "tf amp", "npu", "npu, dtypes", "npu, cube_fp16in_fp32o
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-def run(tmp_path, script, *flags):
-    command = [sys.executable, str(ROOT / "benchmarks" / script), f"--out={tmp_path}", *flags]
+def run(script, *flags):
+    command = [sys.executable, str(ROOT / "benchmarks" / script), *flags]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
@@ -26,7 +27,7 @@ def run(tmp_path, script, *flags):
 def bench(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
     what = ["--only=lstm_gru,train lstm", "--modes=cube_fp16in_fp32out"]
-    done = run(folder, "run.py", f"--graphs={folder}", "--seconds=0", *what)
+    done = run("run.py", f"--out={folder}", f"--graphs={folder}", "--seconds=0", *what)
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads((folder / "bench.json").read_text()), folder
 
@@ -52,7 +53,7 @@ def test_a_process_of_its_own_tells_memory_and_the_time_of_the_rewrite(bench):
 
 
 def test_the_rewrite_is_timed_alone(tmp_path):
-    done = run(tmp_path, "rewrite.py", "--only=1k", "--repeat=1")
+    done = run("rewrite.py", f"--out={tmp_path}", "--only=1k", "--repeat=1")
     assert done.returncode == 0, done.stderr
     (entry,) = json.loads((tmp_path / "bench_rewrite.json").read_text()).values()
     assert list(entry) == ["none", "tf amp", "npu, dtypes", "npu", "npu, offline"]
@@ -60,13 +61,19 @@ def test_the_rewrite_is_timed_alone(tmp_path):
 
 
 @pytest.mark.parametrize("script", ["run.py", "rewrite.py"])
-def test_an_unknown_graph_is_named(tmp_path, script):
-    done = run(tmp_path, script, "--only=resnet51")
+def test_an_unknown_graph_is_named(script):
+    done = run(script, "--only=resnet51")
     assert done.returncode == 2
     assert "--only: got 'resnet51', expected some of resnet50, " in done.stderr
 
 
-def test_an_unknown_mode_is_named(tmp_path):
-    done = run(tmp_path, "run.py", "--modes=mixed")
+def test_an_unknown_mode_is_named():
+    done = run("run.py", "--modes=mixed")
     assert done.returncode == 2
     assert "--modes: precision_mode: got 'mixed', expected one of" in done.stderr
+
+
+def test_gradients_in_one_buffer_are_timed_next_to_those_one_by_one():
+    done = run("combine_grad.py", "--models=small", "--seconds=0")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"small +│ 4 +│ \d+\.\d+ +│ \d+\.\d+", done.stdout)

@@ -25,10 +25,10 @@ _IRREGULAR: dict[str, tuple[str, ...]] = {
     "diag": ("MatrixDiag",),
     "diag_part": ("MatrixDiagPart",),
     "divide": ("RealDiv",),
+    "einsum": _tf_compat.OPS_OF_EINSUM,
     "gather": ("GatherV2",),
     "inv": ("MatrixInverse",),
     "local_response_normalization": ("LRN",),
-    "logsumexp": ("Exp", "Sum", "Log"),
     "matmul": ("MatMul", "BatchMatMul"),
     "max_pool1d": ("MaxPool",),
     "max_pool2d": ("MaxPool",),
@@ -43,6 +43,8 @@ _IRREGULAR: dict[str, tuple[str, ...]] = {
     "separable_conv2d": ("Conv2D", "DepthwiseConv2dNative"),
     "stack": ("Pack",),
     "subtract": ("Sub",),
+    "tensor_diag": ("Diag",),
+    "tensor_diag_part": ("DiagPart",),
     "truediv": ("RealDiv",),
     "unstack": ("Unpack",),
     "where": ("Select",),
@@ -68,9 +70,8 @@ def op_types(function: Any) -> list[str]:
             'as tf.nn.softmax, or the name of an op type such as "Softmax"'
         )
     last = name.rpartition(".")[2]
-    bases = _IRREGULAR.get(last) or [
-        op for op in _RAW_OPS if op.lower() == last.replace("_", "").lower()
-    ]
+    named = [op for op in _RAW_OPS if op.lower() == last.replace("_", "").lower()]
+    bases = _IRREGULAR.get(last, named)
     found = {op for base in bases for op in _RAW_OPS if re.fullmatch(base + _KIN, op)}
     if not found:
         raise ValueError(
