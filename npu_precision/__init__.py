@@ -10,6 +10,7 @@ from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
 from npu_precision.functions import active_options, autocast, disable, enable
 from npu_precision.hooks import npu_callbacks_append, npu_hooks_append
 from npu_precision.ledger import Ledger, LedgerCast, LedgerNode
+from npu_precision.loss_scaling.flight_recorder import FlightRecorder
 from npu_precision.loss_scaling.grad_scaler import GradScaler
 from npu_precision.loss_scaling.managers import (
     ExponentialUpdateLossScaleManager,
@@ -51,6 +52,7 @@ __all__ = [
     "ExponentialUpdateLossScaleManager",
     "FixedLossScale",
     "FixedLossScaleManager",
+    "FlightRecorder",
     "GradScaler",
     "Ledger",
     "LedgerCast",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import gradients
+from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 _ATTRIBUTE = "npu_precision_losses"
@@ -31,6 +33,7 @@ class KerasLosses(tf.Module):
         super().__init__()
         self.scales = list(scales)
         self._combine_grad = combine_grad
+        self.optimizer: Callable[[], Any] = lambda: None
         with tf.init_scope():
             if not tf.executing_eagerly():
                 raise RuntimeError(
@@ -57,9 +60,9 @@ class KerasLosses(tf.Module):
     def unscaled(self, grads: Sequence[Any], loss_id: int) -> list[Any]:
         """The gradients over the scale that the loss was multiplied by."""
         round_ = self._rounds[loss_id]
-        message = (
-            f"loss {loss_id} was not scaled since its gradients were unscaled: call scale_loss()"
-        )
+        number = loss_id if self.num_losses > 1 else None
+        grads = observed(grads, round_.scale.read_value(), self.optimizer(), number)
+        message = f"loss {loss_id} was not scaled since its gradients were: call scale_loss()"
         with tf.control_dependencies(
             [_check(round_.is_scaled.read_value(), message)]
         ), scope.keep_dtype_scope():
@@ -83,11 +86,11 @@ class KerasLosses(tf.Module):
             "scaled; of several, call unscale_gradients() for each"
         )
         is_right = tf.equal(count, tf.where(any_checked, 0, 1))
+        used = tf.stack([round_.scale.read_value() for round_ in self._rounds])
+        used = tf.reduce_max(tf.where(scaled, used, tf.zeros_like(used)))
+        grads = observed(grads, used, optimizer, None, variables, any_checked)
         with tf.control_dependencies([_check(is_right, message)]), scope.keep_dtype_scope():
-            used = tf.stack([round_.scale.read_value() for round_ in self._rounds])
-            divisor = tf.where(
-                any_checked, 1.0, tf.reduce_max(tf.where(scaled, used, tf.zeros_like(used)))
-            )
+            divisor = tf.where(any_checked, 1.0, used)
             grads, finite = gradients.unscaled_and_checked(grads, divisor, self._combine_grad)
             for round_ in self._rounds:
                 finite = tf.logical_and(finite, round_.was_finite())
@@ -171,6 +174,7 @@ def add_losses(optimizer: Any, losses: KerasLosses) -> Any:
     cls = type(optimizer)
     methods = _methods_with_apply(cls) if hasattr(cls, "apply") else _methods_of_keras_2(cls)
     optimizer.__class__ = type(cls.__name__, (cls,), {"__module__": cls.__module__, **methods})
+    losses.optimizer = weakref.ref(optimizer)
     setattr(optimizer, _ATTRIBUTE, losses)
     return optimizer
 

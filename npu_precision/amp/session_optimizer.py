@@ -10,6 +10,7 @@ import tensorflow as tf
 from npu_precision import scope
 from npu_precision.loss_scaling import gradients
 from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer
+from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 # Of a tensor that scale_loss() made.
@@ -60,10 +61,11 @@ class SessionOptimizer(NPULossScaleOptimizer):
         return super()._scale_loss(loss) if loss_id is None else loss
 
     def _unscale_grads(self, grads: Any) -> list[Any]:
+        scale = self._loss_scale()
+        loss_id = self._losses.current if self.num_losses > 1 else None
+        grads = observed(grads, scale, self._optimizer, loss_id)
         with scope.keep_dtype_scope():
-            unscaled, finite = gradients.unscaled_and_checked(
-                grads, self._loss_scale(), self._combine_grad
-            )
+            unscaled, finite = gradients.unscaled_and_checked(grads, scale, self._combine_grad)
         self._losses.record(finite)
         if self._combine_grad:
             self._loss_scale.remember(unscaled, finite)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import gradients, strategies
+from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.optimizer_rounds import STEPPED, UNSCALED, OptimizerRounds, Round
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
@@ -122,6 +123,7 @@ class GradScaler(tf.Module):
         if not self._enabled:
             return grads
         round_ = self._rounds.of(optimizer)
+        given, grads = grads, observed(grads, self._state.scale(), optimizer)
         with tf.control_dependencies(
             [
                 round_.refuse(UNSCALED, "unscale_() was called for it since the last update()"),
@@ -130,7 +132,7 @@ class GradScaler(tf.Module):
         ), scope.keep_dtype_scope():
             unscaled, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
             round_.enter(UNSCALED, finite)
-        round_.remember(grads)
+        round_.remember(given)
         return unscaled
 
     def step(self, optimizer: Any, grads_and_vars: Iterable[Any]) -> tf.Tensor:
@@ -162,6 +164,8 @@ class GradScaler(tf.Module):
                 "grads_and_vars: got the gradients that unscale_() was given; pass on those that "
                 "it returned"
             )
+        is_unscaled = round_.is_in(UNSCALED)
+        grads = observed(grads, self._state.scale(), optimizer, None, variables, is_unscaled)
         with tf.control_dependencies(
             [round_.refuse(STEPPED, "step() was called for it since the last update()")]
         ), scope.keep_dtype_scope():

@@ -16,7 +16,7 @@ def scaled(loss: Any, scale: tf.Tensor) -> tf.Tensor:
 
 def unscaled(gradients: Iterable[Any], scale: tf.Tensor) -> list[Any]:
     """Each over the scale, in its own dtype; None stays None."""
-    return [_map_values(gradient, lambda values: _divide(values, scale)) for gradient in gradients]
+    return [map_values(gradient, lambda values: _divide(values, scale)) for gradient in gradients]
 
 
 def unscaled_and_checked(
@@ -46,7 +46,7 @@ def unscaled_and_checked(
         for index, part, values in zip(indices, parts, tf.split(flat, sizes)):
             back = tf.reshape(values, tf.shape(part))
             back.set_shape(part.shape)
-            gradients[index] = _map_values(gradients[index], lambda _, back=back: back)
+            gradients[index] = map_values(gradients[index], lambda _, back=back: back)
     return gradients, tf.reduce_all(tf.stack(finite))
 
 
@@ -65,7 +65,8 @@ def values_of(gradient: Any) -> tf.Tensor:
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
-def _map_values(gradient: Any, function: Any) -> Any:
+def map_values(gradient: Any, function: Any) -> Any:
+    """The gradient with its values mapped; None stays None."""
     if gradient is None:
         return None
     if isinstance(gradient, tf.IndexedSlices):

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import gradients
+from npu_precision.loss_scaling.observed_gradients import observed
 
 _MANAGER_METHODS = ("get_loss_scale", "update_loss_scale")
 # Scripts fetch it by this name: whether the step is made.
@@ -58,8 +59,10 @@ class NPULossScaleOptimizer(_tf_compat.MixedPrecisionLossScaleOptimizer):
             return super()._scale_loss(loss)
 
     def _unscale_grads(self, grads: Any) -> list[Any]:
+        scale = self._loss_scale()
+        grads = observed(grads, scale, self._optimizer)
         with scope.keep_dtype_scope():
-            return gradients.unscaled(grads, self._loss_scale())
+            return gradients.unscaled(grads, scale)
 
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None

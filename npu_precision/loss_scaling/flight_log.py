@@ -1,0 +1,59 @@
+"""Where a flight recorder writes: JSON lines, and TensorBoard's scalars."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import socket
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+LINES = "flight.jsonl"
+
+
+class FlightLog:
+    """Two files in a folder: flight.jsonl, which is added to, and an events file of this run.
+
+    Args:
+        folder: made if need be.
+
+    Raises:
+        OSError: it cannot be made, or not written to.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lines = (self.folder / LINES).open("a", encoding="utf-8")
+        # TensorBoard reads files of this name: records, each an Event.
+        name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+        self._events = tf.io.TFRecordWriter(str(self.folder / f"{name}.{id(self)}"))
+        self._write(tf.compat.v1.Event(wall_time=time.time(), file_version="brain.Event:2"))
+
+    def add(self, line: Mapping[str, Any], scalars: Mapping[str, float]) -> None:
+        """Writes one event to both, and flushes them.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._lines.write(json.dumps(line) + "\n")
+        self._lines.flush()
+        values = [
+            tf.compat.v1.Summary.Value(tag=tag, simple_value=value)
+            for tag, value in scalars.items()
+        ]
+        summary = tf.compat.v1.Summary(value=values)
+        self._write(tf.compat.v1.Event(wall_time=time.time(), step=line["step"], summary=summary))
+
+    def close(self) -> None:
+        """Closes both."""
+        self._lines.close()
+        self._events.close()
+
+    def _write(self, event: Any) -> None:
+        self._events.write(event.SerializeToString())
+        self._events.flush()
