@@ -17,7 +17,12 @@ ROOT = pathlib.Path(__file__).parents[1]
 # By page, the examples that it shows.
 EXAMPLES = {
     "README.md": ["sess_run_script.py", "estimator_script.py", "modern.py"],
-    "docs/loss-scaling.md": ["loss_scale_npu_bridge.py", "loss_scale_grad_scaler.py"],
+    "docs/loss-scaling.md": [
+        "loss_scale_npu_bridge.py",
+        "loss_scale_grad_scaler.py",
+        "loss_scale_amp.py",
+        "flight_recorder.py",
+    ],
 }
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
@@ -97,6 +102,23 @@ def test_a_script_with_loss_scaling_skips_steps_and_learns(run_code, name):
     assert 100 < int(values[1]) < 200
     assert float(values[2]) < 1
     assert 2**10 <= int(values[3]) < 2**24
+
+
+@needs_functions_by_default
+def test_the_script_with_amp_learns_at_o2(run_code):
+    printed = run_code(example("loss_scale_amp.py"))
+    assert "all_white           : True" in printed
+    values = re.search(r"made (\d+) of 200 steps\nlast: loss (.*), scale (\d+)\n", printed)
+    # The first scale, 65536, is no float16.
+    assert 150 < int(values[1]) < 200
+    assert float(values[2]) < 1
+    assert 2**10 <= int(values[3]) < 2**16
+
+
+@needs_functions_by_default
+def test_the_script_with_a_flight_recorder_prints_what_the_page_says(run_code):
+    (said,) = [text for code, text in blocks("docs/loss-scaling.md", "python") if text]
+    assert run_code(example("flight_recorder.py")) == said
 
 
 @pytest.mark.parametrize("page", EXAMPLES)

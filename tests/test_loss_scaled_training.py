@@ -18,7 +18,7 @@ from digits_training import (
     with_level,
     with_manager,
 )
-from tf_versions import needs_functions_by_default
+from tf_versions import needs_fast_loops, needs_functions_by_default
 
 import npu_precision
 from npu_precision import ExponentialUpdateLossScaleManager as Exponential
@@ -80,6 +80,7 @@ def test_convolutions_whose_gradients_are_tiny_learn_as_in_float32(train):
     check_learns("convolutions", train, TINY)
 
 
+@needs_fast_loops
 @pytest.mark.parametrize("train", DYNAMIC)
 def test_an_lstm_whose_gradients_are_tiny_learns_as_in_float32(train):
     check_learns("lstm", train, TINY)
