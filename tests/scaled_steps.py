@@ -1,4 +1,4 @@
-"""What the tests of GradScaler train: a small model, in tf.functions and eagerly."""
+"""What the tests of loss scaling share: a small model and how it is trained."""
 
 from __future__ import annotations
 
@@ -76,3 +76,13 @@ def gradient_of(scaler, variable, factor=1.0):
     with tf.GradientTape() as tape:
         loss = scaler.scale(variable * factor)
     return tape.gradient(loss, variable)
+
+
+def exponential(start, **arguments):
+    """What makes an ExponentialUpdateLossScaleManager whose scale stays, but for overflows."""
+    arguments = {"incr_every_n_steps": 1000, "decr_every_n_nan_or_inf": 1, **arguments}
+    return lambda: npu_precision.ExponentialUpdateLossScaleManager(start, **arguments)
+
+
+def sgd():
+    return tf1.train.GradientDescentOptimizer(0.1)
