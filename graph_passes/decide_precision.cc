@@ -9,6 +9,7 @@
 #include "graph_passes/follow_consumers.h"
 #include "graph_passes/fused_ops.h"
 #include "graph_passes/loop_sums.h"
+#include "graph_passes/loss_region.h"
 #include "graph_passes/marks.h"
 #include "graph_passes/op_traits.h"
 #include "graph_passes/resolve_gray.h"
@@ -63,7 +64,8 @@ class Decider {
     for (int id = 0; id < view_.size(); ++id) WishFor(id);
     if (context_.mode.rule == ModeRule::kMix) {
       KeepSums();
-      Keep(VariableUpdates(view_, groups_), Reason::kUpdatesVariable);
+      Keep(VariableUpdates(view_, context_.preserved, groups_), Reason::kUpdatesVariable);
+      GoByTheLists(LossRegion(view_, groups_));
       LowerByDefault();
     }
     AgreeInClasses();
@@ -173,6 +175,25 @@ class Decider {
         const NodeClass& node = classes_.nodes[view_.node_of_group(group)];
         if (node.listing.white_by_default) Keep({group}, Reason::kSumsIterations);
       }
+    }
+  }
+
+  // What all_white put on the white list, in these groups.
+  void GoByTheLists(const std::vector<bool>& groups) {
+    for (int group = 0; group < view_.num_groups(); ++group) {
+      const int id = view_.node_of_group(group);
+      NodeClass& node = classes_.nodes[id];
+      if (!groups[group] || !node.listing.white_by_default) continue;
+      node.listing = context_.lists->OfOpInLists(OpsOf(view_.node(id)).front(),
+                                                 context_.support->KindOf(view_.node(id)));
+      decisions_.nodes[id].listing = node.listing;
+    }
+    for (int group = 0; group < view_.num_groups(); ++group) {
+      const int id = view_.node_of_group(group);
+      const bool is_black = classes_.nodes[id].listing.color == ListColor::kBlack;
+      if (!groups[group] || !is_black || groups_[group].kind == GroupState::kDecided) continue;
+      groups_[group] = {GroupState::kDecided, Vote::kKept};
+      decisions_.nodes[id].reason = Reason::kBlackList;
     }
   }
 

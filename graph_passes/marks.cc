@@ -13,6 +13,7 @@ namespace {
 
 // Strings, lest every look-up makes one.
 const std::string& kKeepDtype = *new std::string("_keep_dtype");
+const std::string& kLossScale = *new std::string("_npu_precision_loss_scale");
 const std::string& kPreserved = *new std::string("_npu_precision_preserved");
 const std::string& kNamed = *new std::string("_npu_precision_named");
 const std::string& kInserted = *new std::string("_npu_precision_cast");
@@ -32,6 +33,8 @@ bool HasKeepDtypeMark(const tensorflow::NodeDef& node) {
   const tensorflow::AttrValue* value = Find(node, kKeepDtype);
   return value != nullptr && (value->i() != 0 || value->b());
 }
+
+bool HasLossScaleMark(const tensorflow::NodeDef& node) { return Find(node, kLossScale) != nullptr; }
 
 bool HasPreservedMark(const tensorflow::NodeDef& node) { return Find(node, kPreserved) != nullptr; }
 

@@ -83,15 +83,23 @@ void OpLists::Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* 
 }
 
 Listing OpLists::OfOp(const std::string& op, DeviceKind kind) const {
+  const auto edit = edit_of_op_.find(op);
+  const Listing listing = OfOpInLists(op, kind);
+  const bool is_edited =
+      edit != edit_of_op_.end() && listing.listed_by == &edits_[edit->second].place;
+  return is_edited ? listing : Whitened(listing);
+}
+
+Listing OpLists::OfOpInLists(const std::string& op, DeviceKind kind) const {
   Listing listing;
   bool built_in;
   const OpInfo* info = Find(op, kind, &built_in);
   listing.listed_by = info == nullptr ? &NoFile() : built_in ? &BuiltIn() : &info->place;
   if (info != nullptr) listing.color = info->color;
   const auto edit = edit_of_op_.find(op);
-  if (edit == edit_of_op_.end()) return Whitened(listing);
+  if (edit == edit_of_op_.end()) return listing;
   const MixlistEntry& entry = edits_[edit->second];
-  if (!entry.add && entry.list != listing.color) return Whitened(listing);
+  if (!entry.add && entry.list != listing.color) return listing;
   listing.color = entry.add ? entry.list : ListColor::kGray;
   listing.listed_by = &entry.place;
   return listing;
@@ -112,7 +120,9 @@ Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& 
     *listing = part;
     break;
   }
-  const ListColor by_op = listing->color;
+  const ListColor by_op = listing->white_by_default
+                              ? OfOpInLists(ops.front(), kind).color  // what an entry names
+                              : listing->color;
   const MixlistEntry* decided = nullptr;
   for (size_t i : node_edits_) {
     const MixlistEntry& entry = edits_[i];

@@ -36,8 +36,9 @@ class OpLists {
   // otherwise.
   void WhitenAll() { all_white_ = true; }
 
-  // The list by op type.
+  // The list by op type, and what it would be but for WhitenAll().
   Listing OfOp(const std::string& op, DeviceKind kind) const;
+  Listing OfOpInLists(const std::string& op, DeviceKind kind) const;
 
   // The list of one node: a node:<RE2> entry beats the op type. `ops` are the op types the node
   // stands for (several for a fused op): black if any is black, else the list of the first one.

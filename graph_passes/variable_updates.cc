@@ -14,8 +14,9 @@ using Groups = std::vector<bool>;
 
 class Updates {
  public:
-  Updates(const GraphView& view, const std::vector<GroupState>& states)
-      : view_(view), states_(states) {}
+  Updates(const GraphView& view, const std::set<std::string>& preserved,
+          const std::vector<GroupState>& states)
+      : view_(view), preserved_(preserved), states_(states) {}
 
   std::vector<int> Run() {
     std::vector<int> last;
@@ -161,22 +162,28 @@ class Updates {
     return false;
   }
 
-  // A test for infinity, say, does not: it may be made in float32 as well.
+  // A test for infinity, say, does not: it may be made in float32 as well. Nor does what nobody
+  // reads, such as the argument of the branch that makes no step.
   bool HandsOn(int group) const {
-    bool hands_on = HasElementDtype(view_.node(view_.node_of_group(group)).op());
-    view_.VisitOutputs(group, [&](int) { hands_on = true; });
+    const int id = view_.node_of_group(group);
+    const bool is_fetched = preserved_.count(view_.node(id).name()) != 0;
+    bool hands_on = HasElementDtype(view_.node(id).op());
+    view_.VisitOutputs(
+        group, [&](int port) { hands_on |= is_fetched || view_.fanout({id, port}).size() > 0; });
     return hands_on;
   }
 
   const GraphView& view_;
+  const std::set<std::string>& preserved_;
   const std::vector<GroupState>& states_;
   std::map<int, Uses> variables_;  // by the node that VariableOf finds
 };
 
 }  // namespace
 
-std::vector<int> VariableUpdates(const GraphView& view, const std::vector<GroupState>& groups) {
-  return Updates(view, groups).Run();
+std::vector<int> VariableUpdates(const GraphView& view, const std::set<std::string>& preserved,
+                                 const std::vector<GroupState>& groups) {
+  return Updates(view, preserved, groups).Run();
 }
 
 }  // namespace npu_precision

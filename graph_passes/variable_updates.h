@@ -6,6 +6,8 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_VARIABLE_UPDATES_H_
 #define NPU_PRECISION_GRAPH_PASSES_VARIABLE_UPDATES_H_
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "graph_passes/graph_view.h"
@@ -16,7 +18,8 @@ namespace npu_precision {
 // The type groups that update variables, by the view's group numbers, given what is known of each
 // before gray is resolved: gray groups on a path of gray groups from a variable's read to its
 // write, and those before a write whose other uses, if any, keep float32 anyway.
-std::vector<int> VariableUpdates(const GraphView& view, const std::vector<GroupState>& groups);
+std::vector<int> VariableUpdates(const GraphView& view, const std::set<std::string>& preserved,
+                                 const std::vector<GroupState>& groups);
 
 }  // namespace npu_precision
 

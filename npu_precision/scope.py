@@ -13,6 +13,7 @@ from npu_precision import _tf_compat
 
 _LOGGER = logging.getLogger("npu_precision")
 _KEEP_DTYPE = "_keep_dtype"
+_LOSS_SCALE = "_npu_precision_loss_scale"
 
 
 @contextlib.contextmanager
@@ -44,6 +45,17 @@ def keep_dtype_scope() -> Iterator[None]:
                 op.name,
                 op.type,
             )
+
+
+@contextlib.contextmanager
+def loss_scale_scope() -> Iterator[None]:
+    """keep_dtype_scope() for a product of a loss and its scale, and for the gradient of that."""
+    attributes = {_KEEP_DTYPE: _mark(), _LOSS_SCALE: _mark()}
+    if tf.executing_eagerly():
+        yield
+        return
+    with _tf_compat.attributes_of_new_ops(tf.compat.v1.get_default_graph(), attributes):
+        yield
 
 
 def keep_dtype(op: tf.Operation) -> None:

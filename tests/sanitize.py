@@ -49,6 +49,7 @@ LEFT_OUT = [
     "test_keras_saved_model.py",
     "test_keras_sessions.py",
     "test_library.py",
+    "test_loss_scaled_training.py",
     "test_numerics_inference.py",
     "test_numerics_training.py",
     "test_random_graph_checks.py",

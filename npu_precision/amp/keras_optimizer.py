@@ -86,8 +86,9 @@ class KerasLosses(tf.Module):
             "scaled; of several, call unscale_gradients() for each"
         )
         is_right = tf.equal(count, tf.where(any_checked, 0, 1))
-        used = tf.stack([round_.scale.read_value() for round_ in self._rounds])
-        used = tf.reduce_max(tf.where(scaled, used, tf.zeros_like(used)))
+        with scope.keep_dtype_scope():
+            used = tf.stack([round_.scale.read_value() for round_ in self._rounds])
+            used = tf.reduce_max(tf.where(scaled, used, tf.zeros_like(used)))
         grads = observed(grads, used, optimizer, None, variables, any_checked)
         with tf.control_dependencies([_check(is_right, message)]), scope.keep_dtype_scope():
             divisor = tf.where(any_checked, 1.0, used)

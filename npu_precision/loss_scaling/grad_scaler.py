@@ -100,10 +100,8 @@ class GradScaler(tf.Module):
         self._has_scaled = True
         if not self._enabled:
             return outputs
-        # float16 holds no scale above 65504: a mode that lowers everything must not lower this.
-        with scope.keep_dtype_scope():
-            scale = self._state.scale()
-            return tf.nest.map_structure(lambda loss: gradients.scaled(loss, scale), outputs)
+        scale = self._state.scale()
+        return tf.nest.map_structure(lambda loss: gradients.scaled(loss, scale), outputs)
 
     def unscale_(self, optimizer: Any, grads: Iterable[Any]) -> list[Any]:
         """The gradients over the scale, for what has to see them before step(), such as clipping.

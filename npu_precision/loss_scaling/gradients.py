@@ -7,11 +7,34 @@ from typing import Any
 
 import tensorflow as tf
 
+from npu_precision import _errors, scope
+
 
 def scaled(loss: Any, scale: tf.Tensor) -> tf.Tensor:
-    """The loss times the scale, in its own dtype."""
+    """The loss times the scale, in its own dtype, whatever the precision mode.
+
+    Raises:
+        ValueError: it is no floating-point tensor.
+    """
+    if callable(loss):
+        raise ValueError(f"loss: got {_errors.got(loss)}, expected a tensor")
     loss = tf.convert_to_tensor(loss)
-    return loss * tf.cast(scale, loss.dtype)
+    if not loss.dtype.is_floating:
+        raise ValueError(f"loss: got a tensor of {loss.dtype.name}, expected one of floats")
+
+    # float16 holds no scale above 65504: a mode that lowers everything must not lower this, nor the
+    # gradient, which is the scale.
+    @tf.custom_gradient
+    def product(value: tf.Tensor) -> Any:
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            with scope.loss_scale_scope():
+                return upstream * tf.cast(scale, upstream.dtype)
+
+        with scope.loss_scale_scope():
+            return value * tf.cast(scale, value.dtype), gradient
+
+    with scope.loss_scale_scope():
+        return product(loss)
 
 
 def unscaled(gradients: Iterable[Any], scale: tf.Tensor) -> list[Any]:

@@ -54,9 +54,10 @@ class NPULossScaleOptimizer(_tf_compat.MixedPrecisionLossScaleOptimizer):
         return self._loss_scale.checks_overflow
 
     def _scale_loss(self, loss: Any) -> Any:
-        # float16 holds no scale above 65504: a mode that lowers everything must not lower this.
-        with scope.keep_dtype_scope():
-            return super()._scale_loss(loss)
+        scale = self._loss_scale()
+        if callable(loss):
+            return lambda: gradients.scaled(loss(), scale)
+        return gradients.scaled(loss, scale)
 
     def _unscale_grads(self, grads: Any) -> list[Any]:
         scale = self._loss_scale()

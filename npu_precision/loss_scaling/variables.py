@@ -50,7 +50,8 @@ class LossScaleVariables(tf.Module):
 
     def scale(self) -> tf.Tensor:
         """The scale, a scalar float32 tensor."""
-        return tf.identity(self._here().state.scale)
+        with scope.keep_dtype_scope():
+            return tf.identity(self._here().state.scale)
 
     def update(self, all_finite: tf.Tensor) -> tf.Operation | None:
         """Makes the state that of the next step; the op that does so, or None if it is done."""
@@ -176,7 +177,8 @@ class LossScaleVariables(tf.Module):
         state = LossScaleState(self.current_loss_scale, self.good_steps, self.bad_steps)
         if tf.executing_eagerly():
             return _Made(state, None, None)
-        fetched = tf.identity(self.current_loss_scale, name=_FETCHED)
+        with scope.keep_dtype_scope():
+            fetched = tf.identity(self.current_loss_scale, name=_FETCHED)
         return _Made(state, fetched, tf.CriticalSection(name="loss_scale_lock"))
 
 

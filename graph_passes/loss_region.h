@@ -1,0 +1,22 @@
+// What computes the loss from the model's outputs, and the gradients of that.
+//
+// With all_white everything is lowered. The scale of a loss is the gradient of the scaled loss, and
+// float16 holds none above 65504: what is between that and the model's last matrix or convolution
+// op goes by the lists, as it does without all_white.
+#ifndef NPU_PRECISION_GRAPH_PASSES_LOSS_REGION_H_
+#define NPU_PRECISION_GRAPH_PASSES_LOSS_REGION_H_
+
+#include <vector>
+
+#include "graph_passes/graph_view.h"
+#include "graph_passes/resolve_gray.h"
+
+namespace npu_precision {
+
+// By group number: whether paths of groups that are not decided yet lead from it to a product of a
+// loss and its scale, or from the gradient of such a product to it.
+std::vector<bool> LossRegion(const GraphView& view, const std::vector<GroupState>& groups);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_LOSS_REGION_H_
