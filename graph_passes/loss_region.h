@@ -13,8 +13,8 @@
 
 namespace npu_precision {
 
-// By group number: whether paths of groups that are not decided yet lead from it to a product of a
-// loss and its scale, or from the gradient of such a product to it.
+// By group number: whether it is on a path of groups that are not decided yet to a product of a loss
+// and its scale, on one from the scale, or on one to any on the latter.
 std::vector<bool> LossRegion(const GraphView& view, const std::vector<GroupState>& groups);
 
 }  // namespace npu_precision

@@ -16,7 +16,7 @@ namespace npu_precision {
 // Set by keep_dtype_scope(): the node keeps its dtype.
 bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
 
-// Set on the product of a loss and its scale, and on the gradient of that.
+// Set on the product of a loss and its scale, and on what yields the scale for it alone.
 bool HasLossScaleMark(const tensorflow::NodeDef& node);
 
 // Set by the offline rewrite on nodes of function bodies that yield their dtype under their name.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from tf_versions import needs_functions_by_default
 
 import npu_precision
 from npu_precision import amp
-from npu_precision.loss_scaling.forward_ops import forward_op
+from npu_precision.loss_scaling.forward_ops import backward_order, forward_op
+from npu_precision.loss_scaling.observed_gradients import observed
 
 tf1 = tf.compat.v1
 INF, NAN = np.inf, np.nan
@@ -95,7 +98,7 @@ def test_scalars_are_what_the_lines_say(tmp_path):
 
 def test_the_summary_is_for_people(tmp_path):
     with npu_precision.FlightRecorder(tmp_path, every_n_steps=1) as recorder:
-        assert recorder.summary() == "no step was recorded"
+        assert recorder.summary().startswith("no step was recorded: build the step")
         session_steps(npu_optimizer(), (1, INF), (1, 0))
     assert recorder.summary() == (
         "GradientDescentOptimizer: 2 steps, 1 overflowed\n"
@@ -153,7 +156,7 @@ def test_a_grad_scaler_is_recorded_once_per_step(place, unscale, tmp_path):
 def test_what_is_not_enabled_is_not_recorded(tmp_path):
     with npu_precision.FlightRecorder(tmp_path) as recorder:
         scaler_steps(tf.function, 1.0, scaler=npu_precision.GradScaler(enabled=False))
-    assert recorder.summary() == "no step was recorded"
+    assert recorder.summary().startswith("no step was recorded")
 
 
 @needs_functions_by_default
@@ -198,6 +201,104 @@ def test_amp_is_recorded_loss_by_loss(losses, tmp_path):
     else:
         assert sources == [("sample", ["loss0"]), ("sample", ["loss1"]), ("overflow", ["loss1"])]
     assert "2 steps, 1 overflowed" in recorder.summary()
+
+
+def test_optimizers_of_one_class_are_told_apart(tmp_path):
+    with npu_precision.FlightRecorder(tmp_path) as recorder:
+        for _ in range(2):
+            session_steps(npu_optimizer(), (1, 1))
+    assert [event["source"] for event in events(tmp_path)] == [
+        "GradientDescentOptimizer",
+        "GradientDescentOptimizer_2",
+    ]
+    assert recorder.summary().count("1 steps, 0 overflowed") == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([1.0, INF], "infinity"), ([NAN, 1.0], "nan"), ([INF, NAN], "nan"), ([-INF, 0.0], "infinity")],
+)
+def test_a_gradient_with_both_is_one_with_a_nan(values, kind, tmp_path):
+    with npu_precision.FlightRecorder(tmp_path), tf.Graph().as_default():
+        (gradient,) = observed([tf.constant(values)], tf.constant(2.0**40), object_with_a_name())
+        with tf1.Session() as session:
+            session.run(gradient)
+    (event,) = events(tmp_path)
+    assert event["first"] == {"gradient": "gradient 0", "forward_op": None, "value": kind}
+    assert event["scale"] == 2.0**40
+
+
+def object_with_a_name():
+    return tf1.train.GradientDescentOptimizer(1.0)
+
+
+def test_a_gradient_without_elements_is_not_zero(tmp_path):
+    with npu_precision.FlightRecorder(tmp_path), tf.Graph().as_default():
+        grads = [tf.zeros([0, 3]), None, tf.zeros([2])]
+        got = observed(grads, tf.constant(1.0), object_with_a_name())
+        with tf1.Session() as session:
+            session.run([got[0], got[2]])
+    assert got[1] is None
+    assert events(tmp_path)[0]["all_zero"] == ["gradient 2"]
+    assert events(tmp_path)[0]["zero_share"] == 1.0
+
+
+@needs_functions_by_default
+@pytest.mark.parametrize("fields", [{"precision_mode": "force_fp16"}, {"all_white": True}])
+def test_recording_changes_no_step_where_everything_is_lowered(fields, tmp_path):
+    """Gradients and a scale that float16 does not hold are seen as they are."""
+
+    def train():
+        weight = tf.Variable([1.0] * 4)
+        optimizer = tf.keras.optimizers.SGD(1.0)
+        scaler = npu_precision.GradScaler(2.0**20)
+
+        @tf.function
+        def step(factor):
+            with tf.GradientTape() as tape:
+                scaled = scaler.scale(tf.reduce_sum(weight) * factor)
+            gradient = tape.gradient(scaled, weight)
+            with npu_precision.keep_dtype_scope():
+                gradient = gradient + 2.0**20
+            scaler.step(optimizer, [(gradient, weight)])
+            scaler.update()
+
+        mode = {"precision_mode": "allow_mix_precision", **fields}
+        with npu_precision.autocast(**mode):
+            step(tf.constant(2.0**-20))
+        return weight.numpy(), int(scaler.skipped_steps)
+
+    plain = train()
+    with npu_precision.FlightRecorder(tmp_path):
+        recorded = train()
+    np.testing.assert_array_equal(recorded[0], plain[0])
+    assert recorded[1] == plain[1] == 0
+    (event,) = events(tmp_path)
+    assert (event["event"], event["scale"], event["zero_share"]) == ("sample", 2.0**20, 0.0)
+
+
+@needs_functions_by_default
+def test_a_recorder_keeps_no_graph_alive(tmp_path):
+    with npu_precision.FlightRecorder(tmp_path):
+        scaler_steps(tf.function, 1.0)
+        graphs = []
+
+        def remember():
+            graphs.append(weakref.ref(tf1.get_default_graph()))
+
+        scaler_steps(lambda step: tf.function(lambda factor: (remember(), step(factor))[1]), 1.0)
+        gc.collect()
+        assert [graph() for graph in graphs] == [None]
+
+
+def test_a_recorder_is_for_one_run(tmp_path):
+    with npu_precision.FlightRecorder(tmp_path) as recorder:
+        with pytest.raises(RuntimeError, match="entered before"), recorder:
+            pass
+        session_steps(npu_optimizer(), (1, 1))
+    with pytest.raises(RuntimeError, match="entered before"), recorder:
+        pass
+    assert len(events(tmp_path)) == 1
 
 
 def test_a_second_run_adds_to_the_lines_of_the_first(tmp_path):
@@ -249,3 +350,13 @@ def test_the_op_that_a_gradient_belongs_to_is_in_its_name(build, expected):
             (gradient,) = tf.gradients(tf.reduce_sum(build(weight)), weight)
         found = forward_op(gradient)
     assert found.endswith(expected)
+
+
+def test_the_order_of_the_backward_pass_is_not_that_of_the_variables():
+    """Here the variable that is used last comes first."""
+    with tf.Graph().as_default():
+        last = tf1.get_variable("last", [2, 2], use_resource=True)
+        first = tf1.get_variable("first", [2, 2], use_resource=True)
+        loss = tf.reduce_sum(tf.matmul(tf.exp(first), last))
+        assert backward_order(tf.gradients(loss, [last, first])) == [0, 1]
+        assert backward_order([None, *tf.gradients(loss, [first, last])]) == [2, 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import socket
@@ -40,7 +41,9 @@ class FlightLog:
         Raises:
             OSError: it cannot be written.
         """
-        self._lines.write(json.dumps(line) + "\n")
+        # JSON has no infinity, which a manager of one's own may come to.
+        scale = line["scale"] if math.isfinite(line["scale"]) else str(line["scale"])
+        self._lines.write(json.dumps({**line, "scale": scale}, allow_nan=False) + "\n")
         self._lines.flush()
         values = [
             tf.compat.v1.Summary.Value(tag=tag, simple_value=value)

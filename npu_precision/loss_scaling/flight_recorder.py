@@ -18,6 +18,7 @@ from npu_precision.loss_scaling.observed_gradients import Counts, Site
 _LOGGER = logging.getLogger("npu_precision")
 _MOST_NAMES = 20
 _VALUES = ("", "infinity", "nan")
+_NOTHING = "no step was recorded: build the step, or call its tf.function first, inside the with"
 
 
 class FlightRecorder:
@@ -47,19 +48,27 @@ class FlightRecorder:
         self._log = FlightLog(folder)
         self._every_n_steps = every_n_steps
         self._lock = threading.Lock()
-        self._is_open = True
+        self._is_open, self._was_entered = True, False
         self._steps: collections.Counter[str] = collections.Counter()
-        self._overflows: list[dict[str, Any]] = []
+        self._overflows: collections.Counter[str] = collections.Counter()
+        self._last_overflow: dict[str, dict[str, Any]] = {}
         self._last: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> FlightRecorder:
-        """Steps that are built from now on are recorded."""
-        observed_gradients.observers.append(self)
+        """Steps that are built from now on are recorded, in any thread.
+
+        Raises:
+            RuntimeError: it was entered before.
+        """
+        if self._was_entered:
+            raise RuntimeError("FlightRecorder: it was entered before: make another")
+        self._was_entered = True
+        observed_gradients.add_observer(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
         """Nothing is recorded any more, of steps that were built inside neither."""
-        observed_gradients.observers.remove(self)
+        observed_gradients.remove_observer(self)
         with self._lock:
             self._is_open = False
             self._log.close()
@@ -68,32 +77,32 @@ class FlightRecorder:
         """What was seen, in a few lines of text."""
         lines = []
         for source, steps in self._steps.items():
-            overflows = [event for event in self._overflows if event["source"] == source]
-            lines.append(f"{source}: {steps} steps, {len(overflows)} overflowed")
-            if overflows:
-                lines.append(f"  last overflow: {_where(overflows[-1])}")
-            last = self._last.get(source)
-            if last is not None:
+            lines.append(f"{source}: {steps} steps, {self._overflows[source]} overflowed")
+            if source in self._last_overflow:
+                lines.append(f"  last overflow: {_where(self._last_overflow[source])}")
+            last = self._last[source]
+            lines.append(
+                f"  step {last['step']}, scale {last['scale']:g}: "
+                f"{last['zero_share']:.1%} of the gradients are zero"
+            )
+            if last["all_zero"]:
                 lines.append(
-                    f"  step {last['step']}, scale {last['scale']:g}: "
-                    f"{last['zero_share']:.1%} of the gradients are zero"
+                    f"  all zero, {last['all_zero_count']} of {last['gradients']}: "
+                    f"{', '.join(last['all_zero'])}"
                 )
-                if last["all_zero"]:
-                    lines.append(
-                        f"  all zero, {last['all_zero_count']} of {last['gradients']}: "
-                        f"{', '.join(last['all_zero'])}"
-                    )
-        return "\n".join(lines) or "no step was recorded"
+        return "\n".join(lines) or _NOTHING
 
-    def is_due(self, site: Site, all_finite: bool) -> tuple[int, bool]:
-        """Counts a step: its number, and whether it is to be written down."""
+    def see(self, site: Site, scale: float, counts: Counts) -> None:
+        """Counts a step, and writes it down if it overflows or its turn has come."""
         with self._lock:
+            if not self._is_open:
+                return
             step = self._steps[site.source]
             self._steps[site.source] += 1
-            return step, self._is_open and (not all_finite or step % self._every_n_steps == 0)
+            if counts.kinds.any() or step % self._every_n_steps == 0:
+                self._write(site, step, scale, counts)
 
-    def add(self, site: Site, step: int, scale: float, counts: Counts) -> None:
-        """Writes down one step."""
+    def _write(self, site: Site, step: int, scale: float, counts: Counts) -> None:
         bad = np.flatnonzero(counts.kinds)
         all_zero = np.flatnonzero((counts.zeros == counts.sizes) & (counts.sizes > 0))
         zero_share = float(counts.zeros.sum() / max(counts.sizes.sum(), 1))
@@ -116,17 +125,15 @@ class FlightRecorder:
                 "value": _VALUES[counts.kinds[first]],
             }
         scalars = {"loss_scale": scale, "overflow": float(bad.size > 0), "zero_share": zero_share}
-        with self._lock:
-            if not self._is_open:
-                return
-            self._last[site.source] = event
-            if bad.size:
-                self._overflows.append(event)
-            try:
-                self._log.add(event, {f"{site.source}/{tag}": scalars[tag] for tag in scalars})
-            except OSError as error:
-                self._is_open = False
-                _LOGGER.warning("FlightRecorder: nothing more is recorded: %s", error)
+        self._last[site.source] = event
+        if bad.size:
+            self._overflows[site.source] += 1
+            self._last_overflow[site.source] = event
+        try:
+            self._log.add(event, {f"{site.source}/{tag}": scalars[tag] for tag in scalars})
+        except OSError as error:
+            self._is_open = False
+            _LOGGER.warning("FlightRecorder: nothing more is recorded: %s", error)
 
 
 def _where(event: dict[str, Any]) -> str:

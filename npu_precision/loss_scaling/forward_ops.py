@@ -12,7 +12,7 @@ from npu_precision.loss_scaling import gradients
 
 # tf.gradients names what it makes "gradients/OP_grad/...", a GradientTape "gradient_tape/OP/...".
 _PATTERNS = (
-    re.compile(r"(?:^|/)gradients(?:_\d+)?/(.+?)_grad/"),
+    re.compile(r"(?:^|/)gradients(?:_\d+)?/(.+)_grad/"),
     re.compile(r"gradient_tape/(.+)/"),
 )
 # A gradient is a sum where a variable is used several times, and may be reshaped or cast.

@@ -22,19 +22,11 @@ def scaled(loss: Any, scale: tf.Tensor) -> tf.Tensor:
     if not loss.dtype.is_floating:
         raise ValueError(f"loss: got a tensor of {loss.dtype.name}, expected one of floats")
 
-    # float16 holds no scale above 65504: a mode that lowers everything must not lower this, nor the
-    # gradient, which is the scale.
-    @tf.custom_gradient
-    def product(value: tf.Tensor) -> Any:
-        def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            with scope.loss_scale_scope():
-                return upstream * tf.cast(scale, upstream.dtype)
-
-        with scope.loss_scale_scope():
-            return value * tf.cast(scale, value.dtype), gradient
-
     with scope.loss_scale_scope():
-        return product(loss)
+        # An op of its own, kept in float32, that Grappler does not fold away: so the optimizer finds
+        # the gradient of the product, which takes the scale too, and keeps it as well.
+        used = tf.abs(tf.compat.v1.placeholder_with_default(scale, []))
+        return loss * tf.cast(used, loss.dtype)
 
 
 def unscaled(gradients: Iterable[Any], scale: tf.Tensor) -> list[Any]:

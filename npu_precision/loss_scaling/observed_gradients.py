@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,10 +17,11 @@ from npu_precision.loss_scaling.forward_ops import backward_order, forward_op
 # Who looks, of steps that are built now.
 observers: list[Any] = []
 _sources: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+_named: collections.Counter[str] = collections.Counter()
 
 
 class Counts(NamedTuple):
-    """Per gradient, as arrays.
+    """Per gradient, tensors or arrays.
 
     Attributes:
         kinds: 0 where it is finite, 1 with an infinity, 2 with a NaN.
@@ -27,12 +29,12 @@ class Counts(NamedTuple):
         sizes: how many elements it has.
     """
 
-    kinds: np.ndarray
-    zeros: np.ndarray
-    sizes: np.ndarray
+    kinds: Any
+    zeros: Any
+    sizes: Any
 
 
-class Site:
+class Site(NamedTuple):
     """The gradients of one place in a program, in the order of the backward pass.
 
     Attributes:
@@ -41,17 +43,22 @@ class Site:
         forward_ops: of each, the op of the model it belongs to, or None.
     """
 
-    def __init__(self, source: str, grads: Sequence[Any], variables: Sequence[Any] | None) -> None:
-        order = backward_order(grads)
-        self.source = source
-        self.grads = [grads[index] for index in order]
-        self.forward_ops = [forward_op(gradient) for gradient in self.grads]
-        self.names = [
-            (variables is not None and _name(variables[index]))
-            or self.forward_ops[place]
-            or f"gradient {index}"
-            for place, index in enumerate(order)
-        ]
+    source: str
+    names: list[str]
+    forward_ops: list[str | None]
+
+
+def add_observer(observer: Any) -> None:
+    """It looks, at steps that are built from now on."""
+    observers.append(observer)
+
+
+def remove_observer(observer: Any) -> None:
+    """It looks at no more; names of sources begin anew when nobody does."""
+    observers.remove(observer)
+    if not observers:
+        _sources.clear()
+        _named.clear()
 
 
 def observed(
@@ -75,54 +82,44 @@ def observed(
     grads = list(grads)
     if not observers or all(gradient is None for gradient in grads):
         return grads
-    suffix = "" if loss_id is None else f"/loss{loss_id}"
-    site = Site(_source_of(optimizer) + suffix, grads, variables)
-    told = [_tell(observer, site, scale, unless) for observer in list(observers)]
-    if tf.executing_eagerly():
-        return grads
-    with tf.control_dependencies(told):
-        return [gradients.map_values(gradient, tf.identity) for gradient in grads]
+    source = _source_of(optimizer) + ("" if loss_id is None else f"/loss{loss_id}")
+    order = backward_order(grads)
+    ops = [forward_op(grads[index]) for index in order]
+    names = [
+        (variables is not None and _name(variables[index])) or op or f"gradient {index}"
+        for index, op in zip(order, ops)
+    ]
+    site = Site(source, names, ops)
+    with scope.keep_dtype_scope():
+        counts = _counts([gradients.values_of(grads[index]) for index in order])
+        numbers = [tf.constant(False) if unless is None else unless, scale, *counts]
+        told = [_tell(observer, site, numbers) for observer in list(observers)]
+        if tf.executing_eagerly():
+            return grads
+        with tf.control_dependencies(told):
+            return [gradients.map_values(gradient, tf.identity) for gradient in grads]
 
 
 def _source_of(optimizer: Any) -> str:
-    """The name of its class, with a number where several have it."""
+    """The name of its class, with a number where several had it."""
     if optimizer not in _sources:
         name = type(optimizer).__name__
-        count = sum(other.partition("_")[0] == name for other in _sources.values())
-        _sources[optimizer] = name if count == 0 else f"{name}_{count + 1}"
+        _named[name] += 1
+        _sources[optimizer] = name if _named[name] == 1 else f"{name}_{_named[name]}"
     return _sources[optimizer]
 
 
-def _tell(observer: Any, site: Site, scale: tf.Tensor, unless: tf.Tensor | None) -> tf.Tensor:
-    with scope.keep_dtype_scope():
-        finite = gradients.all_finite(site.grads)
-
-    def is_due(all_finite: np.ndarray) -> tuple[np.int64, np.bool_]:
-        step, due = observer.is_due(site, bool(all_finite))
-        return np.int64(step), np.bool_(due)
-
-    def add(step: Any, scale: Any, *counts: Any) -> np.bool_:
-        observer.add(site, int(step), float(scale), Counts(*map(np.asarray, counts)))
+def _tell(observer: Any, site: Site, numbers: Sequence[tf.Tensor]) -> tf.Tensor:
+    # It outlives the graph, and so must not hold its tensors.
+    def tell(is_left_out: Any, scale: Any, *counts: Any) -> np.bool_:
+        if not is_left_out:
+            observer.see(site, float(scale), Counts(*map(np.asarray, counts)))
         return np.bool_(True)
 
-    def look() -> tf.Tensor:
-        step, due = tf.numpy_function(is_due, [finite], [tf.int64, tf.bool])
-        step.set_shape([])
-        due.set_shape([])
-        return tf.cond(due, lambda: count_and_add(step), lambda: tf.constant(False))
-
-    def count_and_add(step: tf.Tensor) -> tf.Tensor:
-        with scope.keep_dtype_scope():
-            arguments = [step, scale, *_counts(site.grads)]
-        done = tf.numpy_function(add, arguments, tf.bool)
-        done.set_shape([])
-        return done
-
-    return look() if unless is None else tf.cond(unless, lambda: tf.constant(False), look)
+    return tf.numpy_function(tell, numbers, tf.bool)
 
 
-def _counts(grads: Sequence[Any]) -> Counts:
-    values = [gradients.values_of(gradient) for gradient in grads]
+def _counts(values: Sequence[tf.Tensor]) -> Counts:
     return Counts(
         tf.stack([_kind(each) for each in values]),
         tf.stack([tf.math.count_nonzero(tf.equal(each, 0), dtype=tf.int64) for each in values]),
