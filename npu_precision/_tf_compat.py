@@ -168,3 +168,9 @@ def api_name(function: Any) -> str | None:
         return tf_export.get_canonical_name_for_symbol(function, add_prefix_to_v1_names=False)
     except AttributeError:  # what cannot have one
         return None
+
+
+def keras_computes_in_float16() -> bool:
+    """Whether Keras' global policy is one under which it scales losses by itself."""
+    policy = getattr(getattr(tf.keras, "mixed_precision", None), "global_policy", None)
+    return policy is not None and policy().compute_dtype == "float16"

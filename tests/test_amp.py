@@ -10,6 +10,7 @@ from tf_versions import needs_functions_by_default
 
 import npu_precision
 from npu_precision import amp
+from npu_precision.loss_scaling import made_steps
 
 tf1 = tf.compat.v1
 INF, NAN = np.inf, np.nan
@@ -20,6 +21,20 @@ SESSION = {
 each_place = pytest.mark.parametrize("place", [tf.function, lambda f: f], ids=["function", "eager"])
 each_keras = pytest.mark.parametrize("make", KERAS.values(), ids=KERAS)
 each_session = pytest.mark.parametrize("make", SESSION.values(), ids=SESSION)
+
+
+def finite_after(unscale):
+    """Unscales, and makes finite what is not."""
+
+    def unscale_and_clean(grads, *which):
+        grads = unscale(grads, *which)
+        return [tf.where(tf.math.is_finite(grad), grad, tf.zeros_like(grad)) for grad in grads]
+
+    return unscale_and_clean
+
+
+def infinite_after(unscale):
+    return lambda grads, *which: [grad / 0.0 for grad in unscale(grads, *which)]
 
 
 def keras_model(make, place=tf.function, unscale=None, **overrides):
@@ -121,6 +136,167 @@ class TestWithKeras:
         amp.initialize(KERAS["sgd"](), "O3", verbosity=0)
         assert npu_precision.active_options().precision_mode == "force_fp16"
 
+    def test_gradients_that_unscaling_was_given_are_refused(self):
+        optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
+        weight = tf.Variable(1.0)
+        with tf.GradientTape() as tape, amp.scale_loss(weight * 1.0, optimizer) as loss:
+            pass
+        grads = tape.gradient(loss, [weight])
+        unscaled = amp.unscale_gradients(grads, optimizer)
+        with pytest.raises(ValueError, match="pass on those that it returned"):
+            optimizer.apply_gradients(zip(grads, [weight]))
+        optimizer.apply_gradients(zip(unscaled, [weight]))
+        assert weight.numpy() == 0.5
+
+    def test_what_is_done_to_gradients_after_unscaling_hides_no_overflow(self):
+        model = keras_model(KERAS["sgd"], unscale=finite_after(amp.unscale_gradients))
+        before = model.weight.numpy()
+        np.testing.assert_array_equal(model.train(INF), before)
+        assert amp.state_dict()["loss_scaler0"]["loss_scale"] == 2.0**15
+        assert int(model.optimizer.npu_precision_losses.skipped_steps) == 1
+
+    def test_an_overflow_after_unscaling_lowers_the_scale_of_the_only_loss(self):
+        model = keras_model(KERAS["sgd"], unscale=infinite_after(amp.unscale_gradients))
+        model.train(1.0)
+        assert amp.state_dict()["loss_scaler0"]["loss_scale"] == 2.0**15
+
+    def test_batches_may_be_unscaled_one_by_one(self):
+        """And one that overflows spoils the step, though the last does not."""
+        optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
+        weight = tf.Variable(1.0)
+        for factors, expected in ((INF, 1.0), 1.0), ((1.0, 1.0), 0.0):
+            total = 0.0
+            for factor in factors:
+                with tf.GradientTape() as tape, amp.scale_loss(weight * factor, optimizer) as loss:
+                    pass
+                (grad,) = amp.unscale_gradients([tape.gradient(loss, weight)], optimizer)
+                total += tf.where(tf.math.is_finite(grad), grad, 0.0)
+            optimizer.apply_gradients([(total, weight)])
+            assert weight.numpy() == expected
+
+    @pytest.mark.parametrize("level", ["O1", "O2", "O3"])
+    @pytest.mark.parametrize("scale", [2.0**10, 2.0**17, 2.0**30])
+    def test_no_level_lowers_the_scale(self, level, scale):
+        """float16 ends at 65504."""
+        optimizer, _ = amp.initialize(
+            tf.keras.optimizers.SGD(1.0), level, loss_scale=scale, verbosity=0
+        )
+        weight = tf.Variable([1.0] * 4)
+
+        @tf.function
+        def step(gradient):
+            with amp.scale_loss(tf.constant(1.0), optimizer):
+                pass
+            optimizer.apply_gradients([(gradient, weight)])
+
+        step(tf.constant([scale] * 4))
+        np.testing.assert_array_equal(weight, [0.0] * 4)
+
+    @pytest.mark.parametrize("scale", [2.0**15, 2.0**22])
+    def test_at_o2_the_scale_may_be_larger_than_float16(self, scale):
+        optimizer, _ = amp.initialize(
+            tf.keras.optimizers.SGD(1.0), "O2", loss_scale=scale, verbosity=0
+        )
+        weight = tf.Variable(tf.ones([4, 4]))
+
+        @tf.function
+        def step():
+            with tf.GradientTape() as tape:
+                logits = tf.matmul(tf.ones([4, 4]), weight)
+                labels = tf.constant([[1.0, 0.0, 0.0, 0.0]] * 4)
+                loss = tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+                with amp.scale_loss(tf.reduce_mean(loss) * 1e-2, optimizer) as scaled:
+                    pass
+            optimizer.apply_gradients([(tape.gradient(scaled, weight), weight)])
+
+        for _ in range(3):
+            step()
+        assert int(optimizer.iterations) == 3
+
+    @pytest.mark.parametrize("level", ["O1", "O2"])
+    def test_fit_scales_skips_and_learns(self, level, tmp_path):
+        optimizer, _ = amp.initialize(tf.keras.optimizers.SGD(0.1), level, verbosity=0)
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False)])
+        # XLA would leave nothing to look at.
+        no_xla = {"jit_compile": False} if hasattr(optimizer, "apply") else {}
+        model.compile(optimizer, "mse", **no_xla)
+        x = np.ones([8, 2], np.float32)
+        with npu_precision.FlightRecorder(tmp_path) as recorder:
+            first = model.evaluate(x, np.ones(8), verbose=0)
+            model.fit(x, np.ones(8), batch_size=2, epochs=5, verbose=0)
+            model.fit(x * np.float32(INF), np.ones(8), batch_size=8, verbose=0)
+        assert "21 steps, " in recorder.summary()
+        assert model.evaluate(x, np.ones(8), verbose=0) < 0.1 * first
+        made = int(optimizer.iterations)
+        assert made + int(optimizer.npu_precision_losses.skipped_steps) == 21
+        assert made < 21
+
+    def test_minimize_scales_as_fit_does(self):
+        optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
+        if not hasattr(optimizer, "minimize"):
+            pytest.skip("Keras 3 has no minimize")
+        weight = tf.Variable(1.0)
+        optimizer.minimize(lambda: weight * 1.0, [weight])
+        assert weight.numpy() == 0.5
+        optimizer.minimize(lambda: weight * INF, [weight])
+        assert weight.numpy() == 0.5
+        assert amp.state_dict()["loss_scaler0"]["loss_scale"] == 2.0**15
+
+    def test_several_replicas_are_refused_by_name(self):
+        strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+        optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
+        with strategy.scope():
+            made_steps.refuse_replicas("amp")  # one is none too many
+
+        class Two:
+            num_replicas_in_sync = 2
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tf.distribute, "has_strategy", lambda: True)
+            patch.setattr(tf.distribute, "get_strategy", Two)
+            with pytest.raises(RuntimeError, match="amp: not under a tf.distribute strategy"):
+                optimizer.apply_gradients([(tf.constant(1.0), tf.Variable(1.0))])
+
+    def test_a_policy_that_scales_too_is_refused(self):
+        if not hasattr(getattr(tf.keras, "mixed_precision", None), "set_global_policy"):
+            pytest.skip(f"TensorFlow {tf.__version__} has no global policy")
+        tf.keras.mixed_precision.set_global_policy("mixed_float16")
+        try:
+            with pytest.raises(ValueError, match="Keras' global policy is mixed_float16"):
+                amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
+        finally:
+            tf.keras.mixed_precision.set_global_policy("float32")
+
+    def test_a_copy_without_losses_is_an_optimizer_as_any(self):
+        optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
+        copy = type(optimizer).from_config(optimizer.get_config())
+        weight = tf.Variable(1.0)
+        copy.apply_gradients([(tf.constant(1.0), weight)])
+        assert weight.numpy() == 0.5
+
+    def test_a_list_of_which_one_is_refused_is_left_as_it_was(self):
+        optimizer = KERAS["sgd"]()
+        with pytest.raises(ValueError, match="expected an optimizer of Keras or"):
+            amp.initialize([optimizer, None], "O1")
+        assert amp.initialize(optimizer, "O1", verbosity=0)[0] is optimizer
+
+    def test_a_list_with_different_scales_is_refused(self):
+        pair = [amp.initialize(KERAS["sgd"](), "O1", verbosity=0)[0] for _ in range(2)]
+        for optimizers, message in (pair, "whose scales differ"), ([], "got an empty list"):
+            scaled = amp.scale_loss(tf.constant(1.0), optimizers)
+            with pytest.raises(ValueError, match=message), scaled:
+                pass
+
+    @pytest.mark.parametrize(
+        ("loss", "message"),
+        [(lambda: 1.0, "expected a tensor"), (tf.constant(1), "got a tensor of int32")],
+    )
+    def test_what_is_no_loss_is_refused(self, loss, message):
+        optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
+        scaled = amp.scale_loss(loss, optimizer)
+        with pytest.raises(ValueError, match=message), scaled:
+            pass
+
     def test_an_optimizer_is_saved_as_what_it_was(self):
         optimizer, _ = amp.initialize(tf.keras.optimizers.Adam(0.25), "O1", verbosity=0)
         config = tf.keras.optimizers.serialize(optimizer)
@@ -182,6 +358,85 @@ class TestWithSessions:
                 session.run(step)
                 assert session.run(weight) == 0.5
 
+    @pytest.mark.parametrize(
+        ("use", "message"),
+        [
+            (lambda o, s, w: o.minimize(tf.identity(s)), "this is not what it gave"),
+            (lambda o, s, w: o.minimize(s + s), "this is not what it gave"),
+            (
+                lambda o, s, w: o.apply_gradients([(tf.gradients(s, w)[0], w)]),
+                r"still scaled: .*call amp.unscale_gradients\(\)",
+            ),
+        ],
+    )
+    def test_gradients_that_stay_scaled_are_refused(self, use, message):
+        with tf.Graph().as_default():
+            plain = tf1.train.GradientDescentOptimizer(1.0)
+            optimizer, _ = amp.initialize(plain, "O1", verbosity=0)
+            weight = tf1.get_variable("w", initializer=1.0, use_resource=True)
+            with amp.scale_loss(weight * 1.0, optimizer) as scaled:
+                pass
+            with pytest.raises(ValueError, match=message):
+                use(optimizer, scaled, weight)
+
+    def test_a_loss_scaled_for_somebody_else_is_refused(self):
+        with tf.Graph().as_default():
+            first, second = (
+                amp.initialize(tf1.train.GradientDescentOptimizer(1.0), "O1", verbosity=0)[0]
+                for _ in range(2)
+            )
+            weight = tf1.get_variable("w", initializer=1.0, use_resource=True)
+            with amp.scale_loss(weight * 1.0, first) as scaled:
+                pass
+            with pytest.raises(ValueError, match="for an optimizer of another initialize"):
+                second.minimize(scaled)
+
+    def test_gradients_by_hand_are_unscaled_by_hand(self):
+        with tf.Graph().as_default() as graph:
+            plain = tf1.train.GradientDescentOptimizer(1.0)
+            optimizer, config = amp.initialize(plain, "O1", verbosity=0)
+            weight = tf1.get_variable("w", initializer=1.0, use_resource=True)
+            with amp.scale_loss(weight * 0.5, optimizer) as scaled:
+                grads = amp.unscale_gradients(tf.gradients(scaled, [weight]), optimizer)
+            step = optimizer.apply_gradients(zip(grads, [weight]))
+            with tf1.Session(graph=graph, config=config) as session:
+                session.run(tf1.global_variables_initializer())
+                session.run(step)
+                assert session.run(weight) == 0.5
+
+    def test_two_steps_of_one_optimizer_adjust_each_its_loss(self):
+        with tf.Graph().as_default() as graph:
+            plain = tf1.train.GradientDescentOptimizer(0.0)
+            optimizer, config = amp.initialize(plain, "O1", num_losses=2, verbosity=0)
+            weight = tf1.get_variable("w", initializer=1.0, use_resource=True)
+            factors = [tf1.placeholder(tf.float32, []) for _ in range(2)]
+            pairs = []
+            for loss_id, factor in enumerate(factors):
+                with amp.scale_loss(weight * factor, optimizer, loss_id) as scaled:
+                    pairs.append(optimizer.compute_gradients(scaled, [weight]))
+            steps = [optimizer.apply_gradients(each) for each in pairs]
+            with tf1.Session(graph=graph, config=config) as session:
+                session.run(tf1.global_variables_initializer())
+                session.run(steps[1], {factors[1]: INF})
+                session.run(steps[0], {factors[0]: 1.0})
+                state = amp.state_dict(session)
+        assert [each["loss_scale"] for each in state.values()] == [2.0**16, 2.0**15]
+        assert [each["unskipped"] for each in state.values()] == [1, 0]
+
+    def test_a_loss_that_the_graph_has_not_is_as_it_begins(self):
+        with tf.Graph().as_default() as graph:
+            plain = tf1.train.GradientDescentOptimizer(1.0)
+            optimizer, _ = amp.initialize(plain, "O1", num_losses=2, verbosity=0)
+            optimizer.minimize(tf1.get_variable("w", initializer=1.0, use_resource=True) * 1.0)
+            with tf1.Session(graph=graph) as session:
+                session.run(tf1.global_variables_initializer())
+                state = amp.state_dict(session)
+                assert state["loss_scaler1"] == {"loss_scale": 2.0**16, "unskipped": 0}
+                state["loss_scaler0"]["loss_scale"] = 4.0
+                with pytest.raises(RuntimeError, match="no loss has this scale"):
+                    amp.load_state_dict(state, session)
+                assert amp.state_dict(session)["loss_scaler0"]["loss_scale"] == 2.0**16
+
     def test_the_state_goes_on_in_another_session(self):
         first = SessionModel(amp, SESSION["adam"])
         first.train(INF, 1.0, 1.0)
@@ -206,9 +461,12 @@ class TestWithSessions:
     [
         ({}, r"got \[\], expected \['loss_scaler0'\]"),
         ({"loss_scaler0": {"loss_scale": 1.0}}, "expected loss_scale and unskipped"),
-        ({"loss_scaler0": {"loss_scale": -1.0, "unskipped": 0}}, "scale: got -1.0"),
-        ({"loss_scaler0": {"loss_scale": 2.0**30, "unskipped": 0}}, "scale: got 1073741824.0"),
-        ({"loss_scaler0": {"loss_scale": 1.0, "unskipped": -1}}, "_growth_tracker: got -1"),
+        (
+            {"loss_scaler0": {"loss_scale": -1.0, "unskipped": 0}},
+            "loss_scaler0: loss_scale: got -1.0",
+        ),
+        ({"loss_scaler0": {"loss_scale": 2.0**30, "unskipped": 0}}, "loss_scale: got 1073741824.0"),
+        ({"loss_scaler0": {"loss_scale": 1.0, "unskipped": -1}}, "unskipped: got -1"),
         ({"loss_scaler0": 3, "loss_scaler1": 4}, "one for each of num_losses=1"),
         (7, "state_dict: got 7"),
     ],
@@ -246,7 +504,7 @@ def test_not_enabled_nothing_changes():
     grads = [tf.constant(1.0), None]
     assert amp.unscale_gradients(grads, optimizer) == grads
     assert amp.state_dict() == {}
-    amp.load_state_dict({})
+    amp.load_state_dict({"loss_scaler0": {"loss_scale": 4.0, "unskipped": 0}})
     assert npu_precision.active_options() is None
 
 

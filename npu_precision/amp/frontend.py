@@ -77,6 +77,11 @@ def initialize(
     Source: apex.amp.initialize(models, optimizers, opt_level, ...).
     """
     global _initialized
+    if hasattr(opt_level, "apply_gradients"):
+        raise ValueError(
+            "opt_level: got an optimizer; there is no argument for a model here: "
+            "initialize(optimizer, opt_level)"
+        )
     properties = opt_levels.properties(opt_level, overrides)
     optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
     for one in optimizers:
@@ -91,14 +96,19 @@ def initialize(
     config = npu_config_proto(session_config, options)
     strategy = properties.strategy()
     scales = [LossScaleVariables(strategy) for _ in range(properties.num_losses)]
-    wrapped = [_wrapped(one, scales, properties.combine_grad) for one in optimizers]
-    if any(keras_optimizer.is_keras(one) for one in wrapped):
+    made = [_losses_for(one, scales, properties.combine_grad) for one in optimizers]
+    if any(isinstance(losses, KerasLosses) for losses in made):
         entry = rewriter_config.npu_optimizer_entry(config.graph_options.rewrite_options)
         functions.enable(PrecisionOptions.from_parameter_map(entry.parameter_map))
     if options.mixlist_edits is None and registered.registered():
         _LOGGER.warning("amp: registered functions have no effect at %s", opt_level)
     if properties.verbosity:
         print(_banner(properties, overrides))
+    # Last, so that who has caught an error may try again.
+    wrapped = [
+        keras_optimizer.add_losses(one, losses) if isinstance(losses, KerasLosses) else losses
+        for one, losses in zip(optimizers, made)
+    ]
     _initialized = _Initialized(scales, True)
     return (wrapped if isinstance(optimizer, (list, tuple)) else wrapped[0]), config
 
@@ -125,11 +135,15 @@ def scale_loss(loss: Any, optimizer: Any, loss_id: int = 0) -> Iterator[Any]:
 
     Source: apex.amp.scale_loss(loss, optimizers, loss_id).
     """
-    several = isinstance(optimizer, (list, tuple))
-    for one in optimizer if several else [optimizer]:
-        losses = _losses_of(one, loss_id)
-        scaled = loss if losses is None else losses.scaled(loss, loss_id)
-    yield scaled
+    optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+    if not optimizers:
+        raise ValueError("optimizer: got an empty list, expected what amp.initialize() returned")
+    all_losses = [_losses_of(one, loss_id) for one in optimizers]
+    if any(_scales(one) != _scales(all_losses[0]) for one in all_losses):
+        raise ValueError("optimizer: got a list whose scales differ: initialize() them in one call")
+    # Each is told; the products are the same.
+    products = [loss if one is None else one.scaled(loss, loss_id) for one in all_losses]
+    yield products[-1]
 
 
 def unscale_gradients(grads: Sequence[Any], optimizer: Any, loss_id: int = 0) -> list[Any]:
@@ -172,7 +186,7 @@ def state_dict(session: Any = None) -> dict[str, dict[str, float]]:
 
 
 def load_state_dict(state_dict: Mapping[str, Any], session: Any = None) -> None:
-    """Goes on from what state_dict() returned. Fixed scales stay as they are.
+    """Goes on from what state_dict() returned. Fixed scales stay, and what is not enabled.
 
     Args:
         state_dict: with as many losses as initialize() was told.
@@ -184,6 +198,8 @@ def load_state_dict(state_dict: Mapping[str, Any], session: Any = None) -> None:
 
     Source: apex.amp.load_state_dict().
     """
+    if not _last().enabled:
+        return
     session, scales = _session(session), _last().scales
     names = [f"loss_scaler{index}" for index in range(len(scales))]
     if not isinstance(state_dict, Mapping) or sorted(state_dict) != sorted(names):
@@ -197,15 +213,28 @@ def load_state_dict(state_dict: Mapping[str, Any], session: Any = None) -> None:
         if not isinstance(one, Mapping) or set(one) != {"loss_scale", "unskipped"}:
             raise ValueError(f"state_dict: {name}: got {one!r}, expected loss_scale and unskipped")
         states.append(LossScaleState(one["loss_scale"], one["unskipped"]))
-        scale.check(states[-1])
+        try:
+            scale.check(states[-1])
+        except ValueError as error:
+            text = (
+                str(error).replace("_growth_tracker", "unskipped").replace("scale:", "loss_scale:")
+            )
+            raise ValueError(f"state_dict: {name}: {text}") from None
+        scale.find(session)
     for scale, state in zip(scales, states):
         scale.set(state, session)
 
 
-def _wrapped(optimizer: Any, scales: list[LossScaleVariables], combine_grad: bool) -> Any:
+def _losses_for(
+    optimizer: Any, scales: list[LossScaleVariables], combine_grad: bool
+) -> SessionOptimizer | KerasLosses:
     if isinstance(optimizer, _tf_compat.tf1.train.Optimizer):
         return SessionOptimizer(optimizer, scales, combine_grad)
-    return keras_optimizer.add_losses(optimizer, KerasLosses(scales, combine_grad))
+    return KerasLosses(scales, combine_grad)
+
+
+def _scales(losses: SessionOptimizer | KerasLosses | None) -> list[LossScaleVariables]:
+    return [] if losses is None else losses.scales
 
 
 def _losses_of(optimizer: Any, loss_id: int) -> SessionOptimizer | KerasLosses | None:
@@ -241,7 +270,9 @@ def _last() -> _Initialized:
 
 
 def _numbers(scale: LossScaleVariables, session: Any) -> LossScaleState:
-    return scale.numbers(session) if scale.strategy.adjusts else scale.strategy.initial()
+    if not scale.strategy.adjusts or (session is not None and not scale.is_in(session)):
+        return scale.strategy.initial()
+    return scale.numbers(session)
 
 
 def _banner(properties: Properties, overrides: Mapping[str, Any]) -> str:

@@ -10,7 +10,9 @@ import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import gradients
+from npu_precision.loss_scaling.made_steps import make_or_skip, refuse_replicas
 from npu_precision.loss_scaling.observed_gradients import observed
+from npu_precision.loss_scaling.optimizer_rounds import GivenGradients, check
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 _ATTRIBUTE = "npu_precision_losses"
@@ -33,6 +35,8 @@ class KerasLosses(tf.Module):
         super().__init__()
         self.scales = list(scales)
         self._combine_grad = combine_grad
+        self._given = GivenGradients()
+        # Whose they are, once they are added to it.
         self.optimizer: Callable[[], Any] = lambda: None
         with tf.init_scope():
             if not tf.executing_eagerly():
@@ -61,25 +65,32 @@ class KerasLosses(tf.Module):
         """The gradients over the scale that the loss was multiplied by."""
         round_ = self._rounds[loss_id]
         number = loss_id if self.num_losses > 1 else None
-        grads = observed(grads, round_.scale.read_value(), self.optimizer(), number)
+        given, grads = grads, observed(grads, round_.scale.read_value(), self.optimizer(), number)
         message = f"loss {loss_id} was not scaled since its gradients were: call scale_loss()"
         with tf.control_dependencies(
-            [_check(round_.is_scaled.read_value(), message)]
+            [check(round_.is_scaled.read_value(), message)]
         ), scope.keep_dtype_scope():
             result, finite = gradients.unscaled_and_checked(
                 grads, round_.scale.read_value(), self._combine_grad
             )
             round_.check(finite)
+        self._given.remember(given)
         return result
 
     def step(
         self, optimizer: Any, pairs: Sequence[Any], apply: Callable[[list[Any]], Any]
     ) -> tf.Tensor:
         """Applies the gradients if all are finite, and adjusts the scales; whether it did."""
+        refuse_replicas("amp")
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
         scaled = tf.stack([round_.is_scaled.read_value() for round_ in self._rounds])
         checked = tf.stack([round_.is_checked.read_value() for round_ in self._rounds])
         any_checked = tf.reduce_any(checked)
+        if self._given.includes(grads, any_checked):
+            raise ValueError(
+                "grads_and_vars: got the gradients that unscale_gradients() was given; pass on "
+                "those that it returned"
+            )
         count = tf.reduce_sum(tf.cast(scaled, tf.int32))
         message = (
             f"{type(optimizer).__name__}: expected the gradients of one loss that scale_loss() "
@@ -90,34 +101,23 @@ class KerasLosses(tf.Module):
             used = tf.stack([round_.scale.read_value() for round_ in self._rounds])
             used = tf.reduce_max(tf.where(scaled, used, tf.zeros_like(used)))
         grads = observed(grads, used, optimizer, None, variables, any_checked)
-        with tf.control_dependencies([_check(is_right, message)]), scope.keep_dtype_scope():
+        with tf.control_dependencies([check(is_right, message)]), scope.keep_dtype_scope():
             divisor = tf.where(any_checked, 1.0, used)
             grads, finite = gradients.unscaled_and_checked(grads, divisor, self._combine_grad)
             for round_ in self._rounds:
                 finite = tf.logical_and(finite, round_.was_finite())
         pairs = list(zip(grads, variables))
-        made = self._apply(optimizer, pairs, finite, apply)
+        made = make_or_skip(
+            optimizer,
+            variables,
+            finite if self.scales[0].strategy.checks_overflow else None,
+            lambda: apply(pairs),
+            self.skipped_steps,
+        )
+        self._given = GivenGradients()
         for scale, round_ in zip(self.scales, self._rounds):
             round_.end(scale, finite, len(self.scales) == 1)
         return made
-
-    def _apply(
-        self, optimizer: Any, pairs: list[Any], finite: tf.Tensor, apply: Callable[[Any], Any]
-    ) -> tf.Tensor:
-        if not self.scales[0].strategy.checks_overflow:
-            apply(pairs)
-            return tf.constant(True)
-        _tf_compat.build_optimizer(optimizer, [variable for _, variable in pairs])
-
-        def make() -> tf.Tensor:
-            apply(pairs)
-            return tf.constant(True)
-
-        def skip() -> tf.Tensor:
-            self.skipped_steps.assign_add(1)
-            return tf.constant(False)
-
-        return tf.cond(finite, make, skip)
 
 
 class _Round:
@@ -184,13 +184,18 @@ def _methods_with_apply(cls: Any) -> dict[str, Any]:
     """Keras 3, whose fit() calls scale_loss() and whose apply_gradients() calls apply()."""
 
     def scale_loss(self: Any, loss: Any) -> Any:
-        return losses_of(self).scaled(loss, 0)  # type: ignore[union-attr]
+        losses = losses_of(self)
+        return cls.scale_loss(self, loss) if losses is None else losses.scaled(loss, 0)
 
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> None:
-        variables = (
-            self._trainable_variables if trainable_variables is None else trainable_variables
-        )
-        losses_of(self).step(  # type: ignore[union-attr]
+        losses, grads = losses_of(self), list(grads)
+        given = trainable_variables is not None
+        variables = list(trainable_variables if given else self._trainable_variables)
+        # One of a class like this that has no losses, or a call that Keras refuses.
+        if losses is None or len(variables) != len(grads):
+            cls.apply(self, grads, trainable_variables)
+            return
+        losses.step(
             self,
             list(zip(grads, variables)),
             lambda pairs: cls.apply(self, [g for g, _ in pairs], [v for _, v in pairs]),
@@ -205,18 +210,23 @@ def _methods_of_keras_2(cls: Any) -> dict[str, Any]:
     compute = getattr(cls, name)
 
     def compute_gradients(self: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
-        scaled = losses_of(self).scaled  # type: ignore[union-attr]
+        losses = losses_of(self)
+        if losses is None:
+            return compute(self, loss, *args, **kwargs)
         if callable(loss):
-            return compute(self, lambda: scaled(loss(), 0), *args, **kwargs)
+            return compute(self, lambda: losses.scaled(loss(), 0), *args, **kwargs)
         tape = kwargs.get("tape") or next((a for a in args if isinstance(a, tf.GradientTape)), None)
         if tape is None:
             raise ValueError("tape: got None, expected the tf.GradientTape that computed the loss")
         with tape:
-            loss = scaled(loss, 0)
+            loss = losses.scaled(loss, 0)
         return compute(self, loss, *args, **kwargs)
 
     def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
-        losses_of(self).step(  # type: ignore[union-attr]
+        losses = losses_of(self)
+        if losses is None:
+            return cls.apply_gradients(self, grads_and_vars, *args, **kwargs)
+        losses.step(
             self,
             list(grads_and_vars),
             lambda pairs: cls.apply_gradients(self, pairs, *args, **kwargs),
@@ -224,14 +234,6 @@ def _methods_of_keras_2(cls: Any) -> dict[str, Any]:
         return self.iterations
 
     return {name: compute_gradients, "apply_gradients": apply_gradients}
-
-
-def _check(is_right: tf.Tensor, message: str) -> Any:
-    if tf.executing_eagerly():
-        if not is_right:
-            raise RuntimeError(message)
-        return tf.no_op()
-    return tf.debugging.Assert(is_right, [message])
 
 
 def is_keras(optimizer: Any) -> bool:
@@ -246,6 +248,11 @@ def check_kind(optimizer: Any) -> None:
         raise ValueError(
             f"optimizer: got {_errors.got(optimizer)}, expected an optimizer of Keras or a "
             "tf.compat.v1.train.Optimizer, or a list of them"
+        )
+    if _tf_compat.keras_computes_in_float16():
+        raise ValueError(
+            "Keras' global policy is mixed_float16, with which compile() scales the loss too: set "
+            "it to float32, and let amp lower what it may, or do without amp"
         )
     if losses_of(optimizer) is not None or _tf_compat.scales_loss(optimizer):
         raise ValueError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -13,8 +14,8 @@ from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOpti
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
-# Of a tensor that scale_loss() made.
-_LOSS_ID = "_npu_precision_loss_id"
+# Of a tensor that scale_loss() made: whose scales, and of which loss.
+_PRODUCT = "_npu_precision_scaled"
 
 
 class SessionOptimizer(NPULossScaleOptimizer):
@@ -41,13 +42,19 @@ class SessionOptimizer(NPULossScaleOptimizer):
     @property
     def num_losses(self) -> int:
         """How many."""
-        return len(self._losses.scales)
+        return len(self.scales)
+
+    @property
+    def scales(self) -> list[LossScaleVariables]:
+        """Of each loss."""
+        return self._losses.scales
 
     def scaled(self, loss: Any, loss_id: int) -> Any:
         """The loss times the scale of this one."""
         self._losses.current = loss_id
         result = super()._scale_loss(loss)
-        setattr(result, _LOSS_ID, loss_id)
+        setattr(result, _PRODUCT, (self.scales, loss_id))
+        self._losses.here().not_unscaled.add(loss_id)
         return result
 
     def unscaled(self, grads: Sequence[Any], loss_id: int) -> list[Any]:
@@ -55,21 +62,65 @@ class SessionOptimizer(NPULossScaleOptimizer):
         self._losses.current = loss_id
         return self._unscale_grads(grads)
 
+    def apply_gradients(
+        self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
+    ) -> Any:
+        """As NPULossScaleOptimizer, but gradients that are still scaled are an error.
+
+        Raises:
+            ValueError: as there; scale_loss() was called, and its gradients were not unscaled.
+        """
+        left = self._losses.here().not_unscaled
+        if left:
+            raise ValueError(
+                f"grads_and_vars: the gradients of loss {min(left)} are still scaled: take them by "
+                "compute_gradients(scaled_loss), or call amp.unscale_gradients()"
+            )
+        pairs = list(grads_and_vars)
+        self._losses.of_step = [grad for grad, _ in pairs]
+        return super().apply_gradients(pairs, global_step, name)
+
     def _scale_loss(self, loss: Any) -> Any:
-        loss_id = getattr(loss, _LOSS_ID, None)
-        self._losses.current = loss_id or 0
-        return super()._scale_loss(loss) if loss_id is None else loss
+        if callable(loss):
+            return lambda: self._scale_loss(loss())
+        scales, loss_id = getattr(loss, _PRODUCT, (None, 0))
+        if scales is not None and scales is not self.scales and scales != self.scales:
+            raise ValueError("loss: it was scaled for an optimizer of another initialize()")
+        if scales is None and self._losses.here().not_unscaled:
+            raise ValueError(
+                "loss: scale_loss() was called, and this is not what it gave: minimize that, as it "
+                "is; of several, add up the gradients that compute_gradients() gives for each"
+            )
+        self._losses.current = loss_id
+        return super()._scale_loss(loss) if scales is None else loss
 
     def _unscale_grads(self, grads: Any) -> list[Any]:
-        scale = self._loss_scale()
-        loss_id = self._losses.current if self.num_losses > 1 else None
-        grads = observed(grads, scale, self._optimizer, loss_id)
+        scale, loss_id = self._loss_scale(), self._losses.current
+        grads = observed(grads, scale, self._optimizer, loss_id if self.num_losses > 1 else None)
         with scope.keep_dtype_scope():
             unscaled, finite = gradients.unscaled_and_checked(grads, scale, self._combine_grad)
-        self._losses.record(finite)
+        here = self._losses.here()
+        here.not_unscaled.discard(loss_id)
+        here.checked.append(_Checked(loss_id, finite, unscaled))
         if self._combine_grad:
             self._loss_scale.remember(unscaled, finite)
         return unscaled
+
+
+class _Checked(NamedTuple):
+    """Gradients of a loss that were unscaled, and whether they are finite."""
+
+    loss_id: int
+    finite: tf.Tensor
+    grads: list[Any]
+
+
+class _Graph:
+    """What was called in one graph, since the last step that was built there."""
+
+    def __init__(self) -> None:
+        self.not_unscaled: set[int] = set()
+        self.checked: list[_Checked] = []
 
 
 class LossManagers(tf.Module):
@@ -79,8 +130,13 @@ class LossManagers(tf.Module):
         super().__init__()
         self.scales = list(scales)
         self.current = 0
-        # Of the gradients that were unscaled since the last step was built.
-        self._finite: dict[int, list[tf.Tensor]] = {}
+        # The gradients that the step is made of.
+        self.of_step: list[Any] = []
+        self._graphs: weakref.WeakKeyDictionary[tf.Graph, _Graph] = weakref.WeakKeyDictionary()
+
+    def here(self) -> _Graph:
+        """What was called in the graph that is built."""
+        return self._graphs.setdefault(tf.compat.v1.get_default_graph(), _Graph())
 
     def get_loss_scale(self) -> tf.Tensor:
         """That of the loss whose turn it is."""
@@ -90,21 +146,26 @@ class LossManagers(tf.Module):
         """Whether a step that overflows is skipped."""
         return self.scales[0].strategy.checks_overflow
 
-    def record(self, finite: tf.Tensor) -> None:
-        """Gradients of the loss whose turn it is were checked."""
-        self._finite.setdefault(self.current, []).append(finite)
-
     def update_loss_scale(self, all_finite: tf.Tensor) -> tf.Operation:
-        """Adjusts the scales of those losses that the step is made of."""
-        finite, self._finite = self._finite, {}
-        if tf.distribute.has_strategy():  # each is of one replica
-            finite = {loss_id: [] for loss_id in finite}
-        if len(finite) <= 1:
-            # What was done to the gradients since may have made them infinite.
-            finite = {loss_id: [] for loss_id in finite or [0]}
+        """Adjusts the scales of those losses that the step is made of.
+
+        Args:
+            all_finite: whether all gradients of the step are, a scalar bool tensor.
+        """
+        here = self.here()
+        is_given = {id(grad) for grad in self.of_step if grad is not None}
+        mine = [
+            one for one in here.checked if any(id(grad) in is_given for grad in one.grads)
+        ] or here.checked  # a sum, or what else was made of them
+        here.checked = [one for one in here.checked if all(one is not other for other in mine)]
+        self.of_step = []
+        finite: dict[int, list[tf.Tensor]] = {}
+        for one in mine:
+            finite.setdefault(one.loss_id, []).append(one.finite)
+        # Under a strategy each is of one replica. Of one loss, what was done to its gradients since
+        # may have made them infinite.
+        if tf.distribute.has_strategy() or len(finite) <= 1:
+            finite = {loss_id: [all_finite] for loss_id in finite or [0]}
         return tf.group(
-            *(
-                self.scales[loss_id].update(tf.reduce_all(its) if its else all_finite)
-                for loss_id, its in finite.items()
-            )
+            *(self.scales[loss_id].update(tf.reduce_all(its)) for loss_id, its in finite.items())
         )

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import gradients, strategies
+from npu_precision.loss_scaling.made_steps import make_or_skip, refuse_replicas
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.optimizer_rounds import STEPPED, UNSCALED, OptimizerRounds, Round
 from npu_precision.loss_scaling.variables import LossScaleVariables
@@ -153,6 +154,7 @@ class GradScaler(tf.Module):
         if not self._enabled:
             optimizer.apply_gradients(pairs)
             return tf.constant(True)
+        refuse_replicas("GradScaler.step()")
         if not self._has_scaled:
             raise RuntimeError("step() is called without scale(): the gradients are of what?")
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
@@ -171,21 +173,13 @@ class GradScaler(tf.Module):
             grads, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
             finite = tf.logical_and(finite, round_.was_finite())
             round_.enter(STEPPED, finite)
-        pairs = list(zip(grads, variables))
-        if not self._state.strategy.checks_overflow:
-            optimizer.apply_gradients(pairs)
-            return tf.constant(True)
-        _tf_compat.build_optimizer(optimizer, variables)
-
-        def apply() -> tf.Tensor:
-            optimizer.apply_gradients(pairs)
-            return tf.constant(True)
-
-        def skip() -> tf.Tensor:
-            self.skipped_steps.assign_add(1)
-            return tf.constant(False)
-
-        return tf.cond(finite, apply, skip)
+        return make_or_skip(
+            optimizer,
+            variables,
+            finite if self._state.strategy.checks_overflow else None,
+            lambda: optimizer.apply_gradients(list(zip(grads, variables))),
+            self.skipped_steps,
+        )
 
     def update(self, new_scale: Any = None) -> None:
         """Adjusts the scale after the steps of all optimizers.

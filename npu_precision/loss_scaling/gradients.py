@@ -23,8 +23,8 @@ def scaled(loss: Any, scale: tf.Tensor) -> tf.Tensor:
         raise ValueError(f"loss: got a tensor of {loss.dtype.name}, expected one of floats")
 
     with scope.loss_scale_scope():
-        # An op of its own, kept in float32, that Grappler does not fold away: so the optimizer finds
-        # the gradient of the product, which takes the scale too, and keeps it as well.
+        # An op of its own, kept in float32, that Grappler does not fold away: by it the optimizer
+        # finds the gradient of the product, which takes the scale too, and keeps it as well.
         used = tf.abs(tf.compat.v1.placeholder_with_default(scale, []))
         return loss * tf.cast(used, loss.dtype)
 

@@ -65,7 +65,7 @@ class OptimizerRounds:
 
     def expect_checks(self, message: str) -> Any:
         """Raises, or an op that does, if no gradients were checked."""
-        return _check(self.has_checks(), message)
+        return check(self.has_checks(), message)
 
 
 class Round:
@@ -77,23 +77,19 @@ class Round:
         self._number = _variable(-1, tf.int64, "optimizer_round")
         self._stage = _variable(READY, tf.int32, "stage")
         self._finite = _variable(True, tf.bool, "finite")
-        self._given: tuple[Any, list[Any]] = (None, [])
+        self._given = GivenGradients()
 
     def remember(self, grads: Iterable[Any]) -> None:
         """This is what unscale_() is given, here."""
-        self._given = (_place(), [weakref.ref(grad) for grad in grads if grad is not None])
+        self._given.remember(grads)
 
     def was_given(self, grads: Iterable[Any]) -> bool:
         """Whether unscale_() was given any of them, here."""
-        place, given = self._given
-        # An update() in a tf.function does not make it forget.
-        is_over = tf.executing_eagerly() and not self.is_in(UNSCALED)
-        known = [] if is_over or place not in _places() else [reference() for reference in given]
-        return any(grad is one for grad in grads if grad is not None for one in known)
+        return self._given.includes(grads, self.is_in(UNSCALED))
 
     def forget(self) -> None:
         """A new round begins."""
-        self._given = (None, [])
+        self._given = GivenGradients()
 
     def is_in(self, stage: int) -> tf.Tensor:
         """Whether this is what was called last in this round."""
@@ -114,7 +110,26 @@ class Round:
     def refuse(self, stage: int, message: str) -> Any:
         """Raises, or an op that does, if this was called last in this round."""
         message = f"{type(self._optimizer).__name__}: {message}"
-        return _check(tf.logical_not(self.is_in(stage)), message)
+        return check(tf.logical_not(self.is_in(stage)), message)
+
+
+class GivenGradients:
+    """Those that an unscaling was given, which are not those that it returned."""
+
+    def __init__(self) -> None:
+        self._given: tuple[Any, list[Any]] = (None, [])
+
+    def remember(self, grads: Iterable[Any]) -> None:
+        """It is given these, here."""
+        self._given = (_place(), [weakref.ref(grad) for grad in grads if grad is not None])
+
+    def includes(self, grads: Iterable[Any], is_unscaled: tf.Tensor) -> bool:
+        """Whether it was given any of these, here, and `is_unscaled` still holds."""
+        place, given = self._given
+        # A step in a tf.function does not make it forget.
+        is_over = tf.executing_eagerly() and not is_unscaled
+        known = [] if is_over or place not in _places() else [reference() for reference in given]
+        return any(grad is one for grad in grads if grad is not None for one in known)
 
 
 def _place() -> Any:
@@ -131,7 +146,8 @@ def _places() -> list[Any]:
     return places
 
 
-def _check(is_right: tf.Tensor, message: str) -> Any:
+def check(is_right: tf.Tensor, message: str) -> Any:
+    """Raises, or an op that does, with the message, unless it is right."""
     if tf.executing_eagerly():
         if not is_right:
             raise RuntimeError(message)

@@ -17,6 +17,7 @@ tf1 = tf.compat.v1
 
 # Scripts fetch it by this name.
 _FETCHED = "loss_scale"
+_IN_A_GRAPH = "no loss was scaled in eager code: if one is in a graph, give the session that has it"
 # Of a graph, which is what keeps its variables alive.
 _ATTRIBUTE = "_npu_precision_loss_scales"
 
@@ -50,8 +51,12 @@ class LossScaleVariables(tf.Module):
 
     def scale(self) -> tf.Tensor:
         """The scale, a scalar float32 tensor."""
+        scale = self._here().state.scale
         with scope.keep_dtype_scope():
-            return tf.identity(self._here().state.scale)
+            if self.strategy.adjusts:
+                return tf.identity(scale)
+            # Grappler would divide by a constant by its reciprocal, which may be zero.
+            return tf1.placeholder_with_default(scale, [])
 
     def update(self, all_finite: tf.Tensor) -> tf.Operation | None:
         """Makes the state that of the next step; the op that does so, or None if it is done."""
@@ -86,16 +91,26 @@ class LossScaleVariables(tf.Module):
         """
         if session is None:
             if self._eager is None:
-                raise RuntimeError("the scale is in a graph: give the session that has it")
+                raise RuntimeError(_IN_A_GRAPH)
             state = self._here().state
             return LossScaleState(*(tf.convert_to_tensor(v).numpy().item() for v in state))
         return LossScaleState(*(value.item() for value in session.run(tuple(self._in(session)))))
 
+    def is_in(self, session: Any) -> bool:
+        """Whether a loss has this scale in the session's graph."""
+        return self in getattr(session.graph, _ATTRIBUTE, {})
+
+    def find(self, session: Any = None) -> None:
+        """Raises RuntimeError where set() would find nothing to set."""
+        if self.strategy.adjusts and session is not None:
+            self._in(session)
+        elif self.strategy.adjusts and self._eager is None:
+            raise RuntimeError(_IN_A_GRAPH)
+
     def _in(self, session: Any) -> LossScaleState:
-        made = getattr(session.graph, _ATTRIBUTE, {})
-        if self not in made:
+        if not self.is_in(session):
             raise RuntimeError("no loss has this scale in the session's graph")
-        return made[self].state
+        return getattr(session.graph, _ATTRIBUTE)[self].state
 
     def set_scale(self, name: str, scale: Any) -> None:
         """Sets the scale; for eager code and tf.functions.
