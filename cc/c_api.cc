@@ -50,13 +50,16 @@ NPU_PRECISION_EXPORT char* NpuPrecisionCheckOptions(const char* data, size_t siz
   return status.ok() ? nullptr : npu_precision::NewString(npu_precision::StatusText(status));
 }
 
-// JSON: the modes, targets and parameters there are. To be released with NpuPrecisionFree.
+// JSON: the modes, targets, parameters and Ascend's names for ops there are. To be released with
+// NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   Json::Value root(Json::objectValue);
   root["modes"] = npu_precision::Names(npu_precision::PrecisionModeNames());
   root["modes_v2"] = npu_precision::Names(npu_precision::PrecisionModeV2Names());
   root["targets"] = npu_precision::Names(npu_precision::TargetNames());
   root["inert_parameters"] = npu_precision::Names(npu_precision::InertParameters());
+  root["ascend_ops"] = Json::Value(Json::arrayValue);
+  for (const auto& entry : npu_precision::BuiltInIrNames()) root["ascend_ops"].append(entry.first);
   root["parameters"] = Json::Value(Json::objectValue);
   for (const auto& parameter : npu_precision::KnownParameters()) {
     root["parameters"][parameter.name] = std::string(1, parameter.type);

@@ -100,8 +100,8 @@ def describe() -> dict[str, Any]:
     """The optimizer's own account of its parameters and their values.
 
     Returns:
-        "modes", "modes_v2", "targets", "inert_parameters": lists of names; "parameters": the
-        AttrValue field ("s", "b") of each parameter by its name.
+        "modes", "modes_v2", "targets", "inert_parameters", "ascend_ops": lists of names;
+        "parameters": the AttrValue field ("s", "b") of each parameter by its name.
     """
     text = _text(_LIBRARY.NpuPrecisionDescribe)
     assert text is not None

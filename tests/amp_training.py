@@ -13,6 +13,10 @@ KERAS = {
 }
 if hasattr(tf1.keras.backend, "set_session") and hasattr(tf.keras.optimizers, "legacy"):
     KERAS["legacy adam"] = lambda: tf.keras.optimizers.legacy.Adam(0.5)
+SESSION = {
+    "momentum": lambda: tf1.train.MomentumOptimizer(0.5, 0.9),
+    "adam": lambda: tf1.train.AdamOptimizer(0.5),
+}
 
 
 def losses(weight, factors):

@@ -141,6 +141,88 @@ def test_a_sum_over_iterations_is_added_up_in_float32(body):
     assert result.reasons["exponential"] == ("lowered", "white_list", "")
 
 
+@pytest.mark.parametrize("pass_on", ["Identity(unread)", "IdentityN(unread, unread)"])
+def test_a_gradient_gets_to_its_update_through_what_nobody_else_reads(pass_on):
+    """As TensorFlow inlines a branch: the other one has an argument that it does not use."""
+    result = update(
+        f"""
+        made = Const[bool](value=True)
+        unscaled = RealDiv(gradient, decay, _keep_dtype=1)
+        unread = Switch(unscaled, made)
+        skipped = Identity(unread)
+        passed = {pass_on.replace("unread", "unread:1")}
+        step = Mul(passed, decay)
+        next = Sub(read, step)
+        write = AssignVariableOp(v, next)
+        """
+    )
+    assert result.reasons["unread"] == ("kept", "updates_variable", "")
+    assert result.reasons["step"] == ("kept", "updates_variable", "")
+    if pass_on.startswith("Identity("):
+        assert result.reasons["passed"] == ("kept", "updates_variable", "")
+
+
+LOSS = """
+    x = Placeholder(shape=4x4)
+    w = Const(shape=4x4)
+    hidden = MatMul(x, w)
+    inner = Exp(hidden)
+    logits = MatMul(inner, w)
+    sharp = Mul(logits, w)
+    probabilities = Softmax(sharp)
+    all = Const[int32](value=[0, 1])
+    loss = Sum(probabilities, all)
+    given = Placeholder(shape=scalar)
+    scale = Abs(given, _keep_dtype=1, _npu_precision_loss_scale=1)
+    scaled = Mul(loss, scale, _keep_dtype=1, _npu_precision_loss_scale=1)
+    one = Const(value=1.0)
+    gradient = Mul(one, scale)
+    spread = Mul(gradient, probabilities)
+    of_sharp = Mul(spread, w)
+    of_logits = MatMul(of_sharp, w)
+    of_inner = Mul(of_logits, inner)
+    of_hidden = MatMul(of_inner, w)
+    """
+
+
+def test_the_loss_and_its_gradient_go_by_the_lists():
+    """The scale of a loss, which is the gradient of the scaled loss, may be no float16."""
+    result = check_rewrite(LOSS, None, ["scaled", "of_hidden"], all_white=True)
+    reasons = result.reasons
+    for name in "hidden", "inner", "logits", "of_logits", "of_inner", "of_hidden":
+        assert reasons[name] == ("lowered", "white_list", "")
+    assert reasons["sharp"] == ("lowered", "gray_follows_lowered", "logits")
+    assert reasons["probabilities"] == ("kept", "black_list", "")
+    assert reasons["loss"] == ("kept", "black_list", "")
+    assert reasons["gradient"] == ("kept", "gray_follows_kept", "scale")
+    assert reasons["spread"][0] == reasons["of_sharp"][0] == "kept"
+    node = result.ledger.node("probabilities")
+    assert (node.list, node.listed_by) == ("black", "built-in")
+
+
+def test_so_it_is_where_only_the_gradient_is_run():
+    reasons = check_rewrite(LOSS, None, ["of_hidden"], all_white=True).reasons
+    assert reasons["probabilities"] == ("kept", "black_list", "")
+    assert reasons["spread"][0] == "kept"
+
+
+def test_without_a_scaled_loss_nothing_of_it_is_known():
+    graph = LOSS.replace(", _npu_precision_loss_scale=1", "")
+    reasons = check_rewrite(graph, None, ["scaled", "of_hidden"], all_white=True).reasons
+    assert reasons["probabilities"] == ("lowered", "white_list", "")
+
+
+@pytest.mark.parametrize("entry", ["Exp", "node:inner"])
+@pytest.mark.parametrize(
+    ("color", "reason"), [("black", "gray_follows_lowered"), ("white", "white_list")]
+)
+def test_what_is_removed_from_a_list_it_is_on_is_gray(entry, color, reason, mixlist):
+    """By op type and by name alike; all_white itself is no list to remove from."""
+    path = mixlist(json.dumps({f"{color}-list": {"to-remove": [entry]}}))
+    result = check_rewrite(LOSS, None, ["scaled", "of_hidden"], all_white=True, modify_mixlist=path)
+    assert result.reasons["inner"][:2] == ("lowered", reason)
+
+
 def test_an_op_that_no_kernel_can_lower_is_kept_for_that():
     result = check_rewrite(
         """

@@ -211,11 +211,11 @@ def edits():
 
 def test_registered_functions_are_entries_of_a_mixlist():
     amp.register_float_function(tf.nn.elu)
-    amp.register_half_function("Softmax")
+    amp.register_half_function("SoftmaxV2")  # Ascend's name
     amp.register_promote_function(tf, "reduce_sum")
     assert edits() == {
         "black-list": ["Elu", "EluGrad"],
-        "white-list": ["Softmax"],
+        "white-list": ["SoftmaxV2"],
         "gray-list": ["Sum"],
     }
     assert lowered("O1") == ["conv", "fused", "softmax"]
@@ -245,6 +245,8 @@ def test_registered_functions_without_effect_are_told_of(caplog):
         ((tf.Variable,), "expected a function of TensorFlow's API"),
         ((tf.nn.moments,), "tf.nn.moments is made of several ops"),
         ((tf.nn, "softmaxx"), "did you mean 'softmax'"),
+        (("MatMull",), "got 'MatMull', which is no op type of TensorFlow or Ascend (did you mean"),
+        (("softmax",), "(did you mean 'Softmax'?)"),
         (("Relu",), "Relu is registered with register_float_function already"),
     ],
 )

@@ -6,7 +6,9 @@ import json
 import logging
 from typing import Any
 
-from npu_precision import _errors
+import tensorflow as tf
+
+from npu_precision import _errors, _library, _tf_compat
 from npu_precision.amp.op_types import op_types
 
 _LOGGER = logging.getLogger("npu_precision")
@@ -75,6 +77,17 @@ def as_mixlist(added: dict[str, list[str]]) -> str:
     return json.dumps({f"{color}-list": {"to-add": ops} for color, ops in added.items()})
 
 
+def _known(op_type: str) -> str:
+    ascend_ops = _library.describe()["ascend_ops"]
+    if _tf_compat.op_definition(op_type) is None and op_type not in ascend_ops:
+        known = [*dir(tf.raw_ops), *ascend_ops]
+        raise ValueError(
+            f"function: got {op_type!r}, which is no op type of TensorFlow or Ascend"
+            + _errors.did_you_mean(op_type, known)
+        )
+    return op_type
+
+
 def _register(color: str, function: Any, name: str | None) -> None:
     if name is not None:
         if not hasattr(function, name):
@@ -83,7 +96,7 @@ def _register(color: str, function: Any, name: str | None) -> None:
                 + _errors.did_you_mean(name, dir(function))
             )
         function = getattr(function, name)
-    ops = [function] if isinstance(function, str) and function else op_types(function)
+    ops = [_known(function)] if isinstance(function, str) and function else op_types(function)
     for op in ops:
         other = _color_of.get(op, color)
         if other != color:
