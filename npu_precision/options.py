@@ -31,7 +31,8 @@ class PrecisionOptions:
         mixlist_edits: the same JSON as text, on top of that file: for programs, such as
             npu_precision.amp.
         all_white: ops of the gray and black lists are white too, where the edits say nothing else;
-            what only updates a variable, or sums over a loop, stays float32. In the mixed modes.
+            what only updates a variable, or sums over a loop, stays float32, and a loss that is
+            scaled goes by the lists. In the mixed modes.
         target: whose abilities and lists decide: "host" (default) or "ascend910".
         ops_info_dir: folder of ops-info JSON files that replaces the target's own.
         report_dir: folder that gets one ledger (JSON) per optimized graph.
