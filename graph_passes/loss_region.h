@@ -13,8 +13,8 @@
 
 namespace npu_precision {
 
-// By group number: whether it is on a path of groups that are not decided yet to a product of a loss
-// and its scale, on one from the scale, or on one to any on the latter.
+// By group number: whether it is on a path of groups that are not decided yet to a product of a
+// loss and its scale, on one from the scale, or on one to any on the latter.
 std::vector<bool> LossRegion(const GraphView& view, const std::vector<GroupState>& groups);
 
 }  // namespace npu_precision
