@@ -65,7 +65,9 @@ class Decider {
     if (context_.mode.rule == ModeRule::kMix) {
       KeepSums();
       Keep(VariableUpdates(view_, context_.preserved, groups_), Reason::kUpdatesVariable);
-      GoByTheLists(LossRegion(view_, groups_));
+    }
+    if (context_.mode.rule == ModeRule::kMix && context_.lists->all_white()) {
+      GoByTheLists(LossRegion(view_, WhiteByDefault()));
       LowerByDefault();
     }
     AgreeInClasses();
@@ -145,7 +147,8 @@ class Decider {
     state = {wish.kind, wish.vote};
     if (node.listing.white_by_default && context_.mode.rule == ModeRule::kMix) {
       // As gray first, so that what updates a variable is found.
-      state.kind = can_change ? GroupState::kFollows : GroupState::kFollowsOrKeeps;
+      const auto kind = can_change ? GroupState::kFollows : GroupState::kFollowsOrKeeps;
+      state = {kind, Vote::kUnknown};
     } else if (can_change) {
       decision.reason = wish.reason;
     } else if (wish.kind == GroupState::kFollows) {
@@ -176,6 +179,23 @@ class Decider {
         if (node.listing.white_by_default) Keep({group}, Reason::kSumsIterations);
       }
     }
+  }
+
+  // The groups that only all_white lowers, or has lowered in an earlier run.
+  std::vector<bool> WhiteByDefault() const {
+    std::vector<bool> found(view_.num_groups(), false);
+    for (int group = 0; group < view_.num_groups(); ++group) {
+      const int id = view_.node_of_group(group);
+      const TypeGroup& type = view_.groups(id)[group - view_.first_group(id)];
+      if (groups_[group].kind != GroupState::kDecided) {
+        found[group] = true;
+      } else if (type.dtype == context_.NewDtype() && view_.op_def(id) != nullptr) {
+        const tensorflow::NodeDef& node = view_.node(id);
+        const DeviceKind kind = context_.support->KindOf(node);
+        found[group] = context_.lists->OfOp(OpsOf(node).front(), kind).white_by_default;
+      }
+    }
+    return found;
   }
 
   // What all_white put on the white list, in these groups.

@@ -7,8 +7,8 @@ namespace {
 
 class Region {
  public:
-  Region(const GraphView& view, const std::vector<GroupState>& groups)
-      : view_(view), groups_(groups), found_(view.num_groups(), false) {}
+  Region(const GraphView& view, const std::vector<bool>& open)
+      : view_(view), open_(open), found_(view.num_groups(), false) {}
 
   std::vector<bool> Run() {
     std::vector<int> ends;
@@ -17,44 +17,53 @@ class Region {
     }
     std::vector<int> starts;
     for (int id : ends) {
-      for (const InputPort& use : view_.fanout(id)) starts.push_back(GroupOf(use));
+      for (const InputPort& use : view_.fanout(id)) PushReader(use, &starts);
     }
     std::vector<int> backward = Walk(starts, [&](int group, std::vector<int>* next) {
       const int id = view_.node_of_group(group);
       view_.VisitOutputs(group, [&](int port) {
-        for (const InputPort& use : view_.fanout({id, port})) next->push_back(GroupOf(use));
+        for (const InputPort& use : view_.fanout({id, port})) PushReader(use, next);
       });
     });
     // A gradient is made of values of the forward pass too, which belong to the loss.
     for (int id : ends) {
-      for (const OutputPort& producer : view_.fanin(id)) backward.push_back(GroupOf(producer));
+      for (const OutputPort& producer : view_.fanin(id)) PushProducer(producer, &backward);
     }
     const auto to_producers = [&](int group, std::vector<int>* next) {
       const int id = view_.node_of_group(group);
-      view_.VisitInputs(group, [&](int k) { next->push_back(GroupOf(view_.fanin(id)[k])); });
+      view_.VisitInputs(group, [&](int k) { PushProducer(view_.fanin(id)[k], next); });
     };
     std::vector<int> producers = backward;
-    for (int group : backward) {
-      if (group >= 0) to_producers(group, &producers);
-    }
+    for (int group : backward) to_producers(group, &producers);
     Walk(producers, to_producers);
     return found_;
   }
 
  private:
-  int GroupOf(const OutputPort& output) const {
-    if (view_.op_def(output.node) == nullptr) return -1;
+  // Both look through what an earlier run inserted. The bounds end the walks on a damaged graph
+  // where that forms a cycle.
+  void PushProducer(OutputPort output, std::vector<int>* groups) const {
+    for (int hops = 0; hops < view_.size() && view_.IsTransparent(output.node); ++hops) {
+      output = view_.fanin(output.node)[0];
+    }
+    if (view_.op_def(output.node) == nullptr) return;
     const int group = view_.outputs(output.node)[output.port].group;
-    return group == kFixedDtype ? -1 : view_.first_group(output.node) + group;
+    if (group != kFixedDtype) groups->push_back(view_.first_group(output.node) + group);
   }
 
-  int GroupOf(const InputPort& input) const {
-    if (view_.op_def(input.node) == nullptr) return -1;
-    const int group = view_.inputs(input.node)[input.index].group;
-    return group == kFixedDtype ? -1 : view_.first_group(input.node) + group;
+  void PushReader(const InputPort& input, std::vector<int>* groups) const {
+    std::vector<InputPort> readers = {input};
+    for (size_t i = 0; i < readers.size() && static_cast<int>(i) <= view_.size(); ++i) {
+      const InputPort reader = readers[i];
+      if (view_.IsTransparent(reader.node)) {
+        for (const InputPort& use : view_.fanout(reader.node)) readers.push_back(use);
+        continue;
+      }
+      if (view_.op_def(reader.node) == nullptr) continue;
+      const int group = view_.inputs(reader.node)[reader.index].group;
+      if (group != kFixedDtype) groups->push_back(view_.first_group(reader.node) + group);
+    }
   }
-
-  bool IsOpen(int group) const { return groups_[group].kind != GroupState::kDecided; }
 
   // Finds what `next` leads to from these, and returns what was found.
   template <typename Next>
@@ -63,7 +72,7 @@ class Region {
     while (!open.empty()) {
       const int group = open.back();
       open.pop_back();
-      if (group < 0 || !IsOpen(group) || found_[group]) continue;
+      if (!open_[group] || found_[group]) continue;
       found_[group] = true;
       found.push_back(group);
       next(group, &open);
@@ -72,14 +81,14 @@ class Region {
   }
 
   const GraphView& view_;
-  const std::vector<GroupState>& groups_;
+  const std::vector<bool>& open_;
   std::vector<bool> found_;
 };
 
 }  // namespace
 
-std::vector<bool> LossRegion(const GraphView& view, const std::vector<GroupState>& groups) {
-  return Region(view, groups).Run();
+std::vector<bool> LossRegion(const GraphView& view, const std::vector<bool>& open) {
+  return Region(view, open).Run();
 }
 
 }  // namespace npu_precision

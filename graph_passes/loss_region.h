@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "graph_passes/graph_view.h"
-#include "graph_passes/resolve_gray.h"
 
 namespace npu_precision {
 
-// By group number: whether it is on a path of groups that are not decided yet to a product of a
-// loss and its scale, on one from the scale, or on one to any on the latter.
-std::vector<bool> LossRegion(const GraphView& view, const std::vector<GroupState>& groups);
+// By group number: whether it is on a path of `open` groups to a product of a loss and its scale,
+// on one from the scale, or on one to any on the latter.
+std::vector<bool> LossRegion(const GraphView& view, const std::vector<bool>& open);
 
 }  // namespace npu_precision
 

@@ -35,6 +35,7 @@ class OpLists {
   // From now on, ops that the target has on its gray or black list are white where no edit says
   // otherwise.
   void WhitenAll() { all_white_ = true; }
+  bool all_white() const { return all_white_; }
 
   // The list by op type, and what it would be but for WhitenAll().
   Listing OfOp(const std::string& op, DeviceKind kind) const;

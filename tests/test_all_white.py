@@ -200,6 +200,14 @@ def test_the_loss_and_its_gradient_go_by_the_lists():
     assert (node.list, node.listed_by) == ("black", "built-in")
 
 
+def test_a_second_run_finds_the_loss_behind_the_casts_of_the_first():
+    """Gray that nothing votes on keeps float32, and is read through a Cast."""
+    graph = LOSS.replace("sharp = Mul(logits, w)", "more = Tanh(x)\nsharp = AddV2(logits, more)")
+    reasons = check_rewrite(graph, None, ["scaled", "of_hidden"], all_white=True).reasons
+    assert reasons["sharp"] == ("lowered", "gray_follows_lowered", "logits")
+    assert reasons["more"] == ("kept", "gray_no_votes", "")
+
+
 def test_so_it_is_where_only_the_gradient_is_run():
     reasons = check_rewrite(LOSS, None, ["of_hidden"], all_white=True).reasons
     assert reasons["probabilities"] == ("kept", "black_list", "")

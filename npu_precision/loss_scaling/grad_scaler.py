@@ -145,7 +145,8 @@ class GradScaler(tf.Module):
             Whether the step was made, a scalar bool tensor; `skipped_steps` counts the others.
 
         Raises:
-            RuntimeError: called without scale(), or twice since the last update().
+            RuntimeError: called without scale(), or twice since the last update(), or under a
+                tf.distribute strategy of several replicas.
             ValueError: optimizer has no apply_gradients, or scales the loss itself; the gradients
                 are those that unscale_() was given, not those it returned.
         """
