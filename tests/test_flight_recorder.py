@@ -304,6 +304,29 @@ def test_a_recorder_is_for_one_run(tmp_path):
     assert len(events(tmp_path)) == 1
 
 
+@needs_functions_by_default
+@pytest.mark.parametrize("level", ["O1", "O2", "O3"])
+@pytest.mark.parametrize("unscale", [False, True])
+def test_the_scale_is_recorded_as_it_is_at_every_level(level, unscale, tmp_path):
+    optimizer, _ = amp.initialize(
+        tf.keras.optimizers.SGD(0.0), level, loss_scale=2.0**20, verbosity=0
+    )
+    weight = tf.Variable([1.0] * 4)
+
+    @tf.function
+    def step():
+        with amp.scale_loss(tf.constant(1.0), optimizer):
+            grads = [tf.fill([4], 2.0)]
+        if unscale:
+            grads = amp.unscale_gradients(grads, optimizer)
+        optimizer.apply_gradients(zip(grads, [weight]))
+
+    with npu_precision.FlightRecorder(tmp_path):
+        step()
+    (event,) = events(tmp_path)
+    assert (event["event"], event["scale"]) == ("sample", 2.0**20)
+
+
 def test_a_second_run_adds_to_the_lines_of_the_first(tmp_path):
     for _ in range(2):
         with npu_precision.FlightRecorder(tmp_path / "new" / "folder"):

@@ -65,14 +65,14 @@ class KerasLosses(tf.Module):
         """The gradients over the scale that the loss was multiplied by."""
         round_ = self._rounds[loss_id]
         number = loss_id if self.num_losses > 1 else None
-        given, grads = grads, observed(grads, round_.scale.read_value(), self.optimizer(), number)
+        with scope.keep_dtype_scope():
+            used = round_.scale.read_value()
+        given, grads = grads, observed(grads, used, self.optimizer(), number)
         message = f"loss {loss_id} was not scaled since its gradients were: call scale_loss()"
         with tf.control_dependencies(
             [check(round_.is_scaled.read_value(), message)]
         ), scope.keep_dtype_scope():
-            result, finite = gradients.unscaled_and_checked(
-                grads, round_.scale.read_value(), self._combine_grad
-            )
+            result, finite = gradients.unscaled_and_checked(grads, used, self._combine_grad)
             round_.check(finite)
         self._given.remember(given)
         return result
