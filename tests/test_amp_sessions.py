@@ -103,6 +103,20 @@ def test_gradients_by_hand_are_unscaled_by_hand():
             assert session.run(weight) == 0.5
 
 
+def test_an_overflow_after_unscaling_lowers_the_scale_of_the_only_loss():
+    with tf.Graph().as_default() as graph:
+        plain = tf1.train.GradientDescentOptimizer(1.0)
+        optimizer, config = amp.initialize(plain, "O1", verbosity=0)
+        weight = tf1.get_variable("w", initializer=1.0, use_resource=True)
+        pairs = optimizer.compute_gradients(weight * 1.0, [weight])
+        step = optimizer.apply_gradients([(grad / 0.0, each) for grad, each in pairs])
+        with tf1.Session(graph=graph, config=config) as session:
+            session.run(tf1.global_variables_initializer())
+            session.run(step)
+            assert session.run(weight) == 1.0
+            assert amp.state_dict(session)["loss_scaler0"]["loss_scale"] == 2.0**15
+
+
 def test_two_steps_of_one_optimizer_adjust_each_its_loss():
     with tf.Graph().as_default() as graph:
         plain = tf1.train.GradientDescentOptimizer(0.0)
