@@ -45,3 +45,20 @@ def loop(start, body, after=()):
         exit = Exit(switch)
         end = Softmax(exit)
         """
+
+
+def sum_loop(body):
+    """A loop with a white term, a variable that starts as `start`, and turn, its next value."""
+    return f"""
+        x = Placeholder(shape=4x4)
+        {counter(3)}
+        start = Const(shape=4x4)
+        enter = Enter(start, frame_name=loop)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
+        x_enter = Enter(x, frame_name=loop, is_constant=True)
+        term = MatMul(x_enter, x_enter)
+        {body}
+        next = NextIteration(turn)
+        exit = Exit(switch)
+        """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from amp_training import KERAS, KerasModel
-from tf_versions import needs_functions_by_default
+from tf_versions import needs_functions_by_default, needs_keras_2
 
 import npu_precision
 from npu_precision import amp
@@ -234,10 +234,9 @@ def test_fit_scales_skips_and_learns(level, tmp_path):
     assert made < 21
 
 
+@needs_keras_2
 def test_minimize_scales_as_fit_does():
     optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
-    if not hasattr(optimizer, "minimize"):
-        pytest.skip("Keras 3 has no minimize")
     weight = tf.Variable(1.0)
     optimizer.minimize(lambda: weight * 1.0, [weight])
     assert weight.numpy() == 0.5
@@ -263,8 +262,6 @@ def test_several_replicas_are_refused_by_name():
 
 
 def test_a_policy_that_scales_too_is_refused():
-    if not hasattr(getattr(tf.keras, "mixed_precision", None), "set_global_policy"):
-        pytest.skip(f"TensorFlow {tf.__version__} has no global policy")
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     try:
         with pytest.raises(ValueError, match="Keras' global policy is mixed_float16"):

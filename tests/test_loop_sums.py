@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import pytest
 from check_rewrite import check_rewrite
-from loop_text import counter
-
-
-def loop(body):
-    """A loop with a white term, a variable that starts as `start`, and turn, its next value."""
-    return f"""
-        x = Placeholder(shape=4x4)
-        {counter(3)}
-        start = Const(shape=4x4)
-        enter = Enter(start, frame_name=loop)
-        merge = Merge(enter, next)
-        switch = Switch(merge, cond)
-        x_enter = Enter(x, frame_name=loop, is_constant=True)
-        term = MatMul(x_enter, x_enter)
-        {body}
-        next = NextIteration(turn)
-        exit = Exit(switch)
-        """
+from loop_text import sum_loop
 
 
 def decisions(body, **options):
     """What became of the nodes that decide about the variable, by name."""
-    result = check_rewrite(loop(body), None, **options)
+    result = check_rewrite(sum_loop(body), None, **options)
     return {name: result.reasons[name] for name in ("merge", "turn", "exit")}
 
 
 def test_a_sum_over_the_iterations_keeps_float32():
     """It is how the gradient of a weight that a loop uses is computed."""
     result = check_rewrite(
-        loop("turn = AddV2(switch:1, term)"),
+        sum_loop("turn = AddV2(switch:1, term)"),
         """
         enter = Enter[float32](start)
         merge = Merge[float32](enter, next)

@@ -56,10 +56,9 @@ class KerasLosses(tf.Module):
 
     def scaled(self, loss: Any, loss_id: int) -> tf.Tensor:
         """The loss times the scale of this one."""
-        with scope.keep_dtype_scope():
-            scale = self.scales[loss_id].scale()
-            self._rounds[loss_id].begin(scale)
-            return gradients.scaled(loss, scale)
+        scale = self.scales[loss_id].scale()
+        self._rounds[loss_id].begin(scale)
+        return gradients.scaled(loss, scale)
 
     def unscaled(self, grads: Sequence[Any], loss_id: int) -> list[Any]:
         """The gradients over the scale that the loss was multiplied by."""
