@@ -7,6 +7,7 @@
 #include "cc/parameters.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
+#include "graph_passes/decision.h"
 #include "include/json/json.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 
@@ -50,14 +51,15 @@ NPU_PRECISION_EXPORT char* NpuPrecisionCheckOptions(const char* data, size_t siz
   return status.ok() ? nullptr : npu_precision::NewString(npu_precision::StatusText(status));
 }
 
-// JSON: the modes, targets, parameters and Ascend's names for ops there are. To be released with
-// NpuPrecisionFree.
+// JSON: the modes, targets, parameters, reasons and Ascend's names for ops there are. To be
+// released with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   Json::Value root(Json::objectValue);
   root["modes"] = npu_precision::Names(npu_precision::PrecisionModeNames());
   root["modes_v2"] = npu_precision::Names(npu_precision::PrecisionModeV2Names());
   root["targets"] = npu_precision::Names(npu_precision::TargetNames());
   root["inert_parameters"] = npu_precision::Names(npu_precision::InertParameters());
+  root["reasons"] = npu_precision::Names(npu_precision::ReasonNames());
   root["ascend_ops"] = Json::Value(Json::arrayValue);
   for (const auto& entry : npu_precision::BuiltInIrNames()) root["ascend_ops"].append(entry.first);
   root["parameters"] = Json::Value(Json::objectValue);

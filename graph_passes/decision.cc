@@ -61,6 +61,12 @@ const char* ReasonName(Reason reason) {
   return "none";
 }
 
+std::vector<std::string> ReasonNames() {
+  std::vector<std::string> names;
+  for (const ReasonWord& entry : kReasons) names.push_back(entry.word);
+  return names;
+}
+
 Reason ReasonFromName(const std::string& name) {
   for (const ReasonWord& entry : kReasons) {
     if (name == entry.word) return entry.reason;

@@ -51,6 +51,7 @@ enum class Reason : unsigned char {
 
 const char* VerdictName(Verdict verdict);
 const char* ReasonName(Reason reason);
+std::vector<std::string> ReasonNames();
 // kNone for a name that is none of them.
 Reason ReasonFromName(const std::string& name);
 

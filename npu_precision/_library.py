@@ -100,7 +100,7 @@ def describe() -> dict[str, Any]:
     """The optimizer's own account of its parameters and their values.
 
     Returns:
-        "modes", "modes_v2", "targets", "inert_parameters", "ascend_ops": lists of names;
+        "modes", "modes_v2", "targets", "inert_parameters", "reasons", "ascend_ops": lists of names;
         "parameters": the AttrValue field ("s", "b") of each parameter by its name.
     """
     text = _text(_LIBRARY.NpuPrecisionDescribe)

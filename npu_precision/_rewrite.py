@@ -26,7 +26,7 @@ from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 _ERROR_OP = "NpuPrecisionError"
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 # What the optimizer appends to the name of a node whose name a Cast needs.
-_RENAMED = "/npu_changed"
+RENAMED = "/npu_changed"
 # An op that does nothing, is fetched, and refers to all functions, so that none is unreachable.
 _KEEPER = "npu_precision/keeper"
 _NUMBERS = frozenset(
@@ -254,7 +254,7 @@ def _restored_nodes(
     originals: Sequence[node_def_pb2.NodeDef],
     ledger: Ledger | None,
 ) -> list[node_def_pb2.NodeDef]:
-    by_name = {node.name + _RENAMED: node for node in originals}
+    by_name = {node.name + RENAMED: node for node in originals}
     by_name.update((node.name, node) for node in originals)
     reshaped = ledger is not None and any(entry.by == _RESHAPES for entry in ledger.rewrites)
     return [_restored_node(node, by_name.get(node.name), reshaped) for node in nodes]

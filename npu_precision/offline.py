@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tensorflow.core.framework import graph_pb2, node_def_pb2, op_def_pb2
+from tensorflow.core.framework import graph_pb2
 
-from npu_precision import _errors, _rewrite, _tf_compat
+from npu_precision import _errors, _rewrite
 from npu_precision.ledger import Ledger
 from npu_precision.options import PrecisionOptions, resolve
+from npu_precision.tensor_names import node_name
 
 
 def rewrite_graph_def(
@@ -50,64 +51,12 @@ def rewrite_graph_def(
         raise TypeError(f"graph_def: got {_errors.got(graph_def)}, expected a GraphDef")
     resolved = resolve(options, fields)
     nodes = {node.name: node for node in graph_def.node}
-    fetch_nodes = [_node_name(fetch, nodes, graph_def, "fetches") for fetch in _listed(fetches)]
+    fetch_nodes = [node_name(fetch, nodes, graph_def, "fetches") for fetch in _listed(fetches)]
     if not fetch_nodes:
         raise ValueError("fetches: got none, expected at least one name of a tensor or an op")
-    feed_nodes = [_node_name(feed, nodes, graph_def, "feeds") for feed in _listed(feeds)]
+    feed_nodes = [node_name(feed, nodes, graph_def, "feeds") for feed in _listed(feeds)]
     return _rewrite.rewrite(graph_def, fetch_nodes, feed_nodes, resolved, name)
 
 
 def _listed(values: Any) -> Iterable[Any]:
     return [values] if isinstance(values, str) or hasattr(values, "name") else values
-
-
-def _node_name(
-    value: Any,
-    nodes: dict[str, node_def_pb2.NodeDef],
-    graph_def: graph_pb2.GraphDef,
-    argument: str,
-) -> str:
-    name = value if isinstance(value, str) else getattr(value, "name", None)
-    if not isinstance(name, str):
-        raise TypeError(
-            f"{argument}: got {_errors.got(value)}, expected the name of a tensor or op"
-        )
-    node_name, colon, index = name.partition(":")
-    if node_name not in nodes:
-        raise ValueError(
-            f"{argument}: the graph has no node {node_name!r}"
-            f"{_errors.did_you_mean(node_name, nodes)}"
-        )
-    if colon:
-        node = nodes[node_name]
-        count = _output_count(node, graph_def)
-        if not index.isdecimal() or (count is not None and int(index) >= count):
-            has = "any number of" if count is None else str(count)
-            raise ValueError(
-                f"{argument}: got {name!r}, but {node_name!r} ({node.op}) has {has} output(s), "
-                f"counted from 0"
-            )
-    return node_name
-
-
-def _output_count(node: node_def_pb2.NodeDef, graph_def: graph_pb2.GraphDef) -> int | None:
-    """How many outputs a node has; None for an op that TensorFlow does not know."""
-    definition = _tf_compat.op_definition(node.op) or next(
-        (
-            function.signature
-            for function in graph_def.library.function
-            if function.signature.name == node.op
-        ),
-        None,
-    )
-    if definition is None:
-        return None
-    return sum(_arg_count(arg, node) for arg in definition.output_arg)
-
-
-def _arg_count(arg: op_def_pb2.OpDef.ArgDef, node: node_def_pb2.NodeDef) -> int:
-    if arg.number_attr:
-        return node.attr[arg.number_attr].i
-    if arg.type_list_attr:
-        return len(node.attr[arg.type_list_attr].list.type)
-    return 1

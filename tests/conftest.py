@@ -17,8 +17,10 @@ os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
 
 import numpy as np
 import tensorflow as tf
+from model_files import write_all
 
 import npu_precision
+from npu_precision.cli import main as cli
 
 ROOT = pathlib.Path(__file__).parents[1]
 tf1 = tf.compat.v1
@@ -66,6 +68,27 @@ def run_python(tmp_path):
         )
         assert not check or process.returncode == 0, process.stderr[-4000:]
         return process
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def model_files(tmp_path_factory):
+    """Models in files that no test changes: model_files.cnn, .frozen, ..."""
+    return write_all(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def command(capsys):
+    """Runs npu-precision in this process: command("explain", ...) -> what it prints.
+
+    command(..., status=2) returns the error that it ends with instead.
+    """
+
+    def run(*arguments, status=0):
+        assert cli.main([str(argument) for argument in arguments]) == status
+        printed = capsys.readouterr()
+        return printed.err if status == 2 else printed.out
 
     return run
 

@@ -1,0 +1,1 @@
+"""The command npu-precision: what the optimizer decides, shown and shaped from a terminal."""

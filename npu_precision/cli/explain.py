@@ -1,0 +1,324 @@
+"""npu-precision explain: what becomes of a model, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import click
+import rich.console
+import rich.filesize
+
+from npu_precision import difference, explanation, story
+from npu_precision.cli import common
+from npu_precision.explanation import Body, Explanation
+from npu_precision.model_file import Model
+from npu_precision.options import PrecisionOptions
+
+SCHEMA = "npu_precision.explain/1"
+_MOST_BLOCKERS = _MOST_CASTS = 10
+
+
+@click.command()
+@common.model_flags
+@common.precision_flags
+@click.option("--node", "pattern", metavar="REGEX", help="Tell the stories of nodes so named.")
+@click.option("--diff", "other", metavar="FILE", help="Show what other options, as JSON, change.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@common.debug_flag
+def explain(
+    model: Model, options: PrecisionOptions, pattern: str | None, other: str | None, as_json: bool
+) -> None:
+    """Shows what a precision mode makes of MODEL, and why.
+
+    MODEL is a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix or folder of a checkpoint
+    that has one, or the folder of a SavedModel. Nothing is written.
+    """
+    if pattern is not None and other is not None:
+        raise click.UsageError("--node and --diff: expected one of the two.")
+    explained = explanation.explain(model, options)
+    out = common.console()
+    if other is not None:
+        changed = difference.difference(
+            explained, explanation.explain(model, common.read_options(other))
+        )
+        if as_json:
+            _print_json(_difference_json(model, changed))
+        else:
+            _print_heading(out, model, changed.before)
+            _print_difference(out, changed)
+    elif pattern is not None:
+        found = story.stories(explained, pattern)
+        if as_json:
+            told = [dataclasses.asdict(each) for each in found]
+            _print_json({**_heading_json(model, explained), "stories": told})
+        else:
+            for each in found:
+                _print_story(out, each)
+    elif as_json:
+        _print_json(_explanation_json(model, explained))
+    else:
+        _print_heading(out, model, explained)
+        _print_explanation(out, explained)
+
+
+def _print_heading(out: rich.console.Console, model: Model, explained: Explanation) -> None:
+    functions = len(explained.bodies) - 1
+    inside = f", {functions} functions" if functions else ""
+    asked = f", signature {model.signature}" if model.signature else ""
+    common.say(out, f"{model.path}: {model.kind}{asked}{inside}")
+    common.say(out, _given(explained))
+    common.say(out, _totals(explained))
+
+
+def _given(explained: Explanation) -> str:
+    given = explained.options.to_dict()
+    return ", ".join(f"{name} {value}" for name, value in given.items()) or "default options"
+
+
+def _totals(explained: Explanation) -> str:
+    total = sum(1 for _ in explained.nodes())
+    if total == 0:
+        return "no node has a dtype that this mode is about"
+    raised = explained.count("raised")
+    casts = sum(1 for _ in explained.casts())
+    return (
+        f"lowered {explained.count('lowered')} of {total} float nodes"
+        f"{f', raised {raised}' if raised else ''}, {casts} Casts{_size(explained)}"
+    )
+
+
+def _size(explained: Explanation) -> str:
+    known, unknown = explained.cast_bytes()
+    if not known:
+        return ", whose sizes the graph does not tell" if unknown else ""
+    more = f" and {unknown} whose sizes the graph does not tell" if unknown else ""
+    return f" of {rich.filesize.decimal(known)}{more}"
+
+
+def _print_explanation(out: rich.console.Console, explained: Explanation) -> None:
+    if not any(explained.nodes()):
+        return
+    raises = explained.count("raised") > 0
+    out.print()
+    out.print(
+        common.table(
+            "Float nodes by op type",
+            [
+                ("op type", False),
+                ("nodes", True),
+                ("list", False),
+                ("raised" if raises else "lowered", True),
+                ("kept", True),
+                ("why kept", False),
+            ],
+            [
+                (
+                    row.op,
+                    row.nodes,
+                    _counted(row.lists),
+                    row.raised if raises else row.lowered,
+                    row.kept,
+                    _counted(row.reasons),
+                )
+                for row in explained.by_op()
+            ],
+        )
+    )
+    _print_casts(out, explained)
+    _print_blockers(out, explained)
+    for place, name, ops in explained.mappings:
+        meant = ", ".join(ops) or "no op type of TensorFlow"
+        common.say(out, f"{place}: {name} stands for {meant}")
+    for warning in explained.warnings:
+        common.say(out, f"warning: {warning}")
+
+
+def _counted(counts: dict[str, int]) -> str:
+    """'black' of one kind, 'black 2, gray 1' of several."""
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def _print_casts(out: rich.console.Console, explained: Explanation) -> None:
+    casts = sorted(explained.casts(), key=lambda item: -(item[1].bytes or 0))
+    if not casts:
+        return
+    shown = casts[:_MOST_CASTS]
+    most = "" if len(casts) == len(shown) else f", the largest {len(shown)} of {len(casts)}"
+    out.print()
+    out.print(
+        common.table(
+            f"Casts{most}",
+            [
+                ("of tensor", False),
+                ("from", False),
+                ("to", False),
+                ("bytes", True),
+                ("read by", True),
+            ],
+            [
+                (
+                    _inside(body.name, explanation.cast_tensor(cast)),
+                    cast.from_dtype,
+                    cast.to_dtype,
+                    "?" if cast.bytes is None else cast.bytes,
+                    cast.consumers,
+                )
+                for body, cast in shown
+            ],
+        )
+    )
+
+
+def _print_blockers(out: rich.console.Console, explained: Explanation) -> None:
+    blockers = explained.blockers()[:_MOST_BLOCKERS]
+    if not blockers:
+        return
+    out.print()
+    out.print(
+        common.table(
+            "Nodes that most gray nodes are kept for",
+            [
+                ("node", False),
+                ("op type", False),
+                ("gray nodes", True),
+                ("why it is kept", False),
+                ("listed by", False),
+            ],
+            [
+                (
+                    _inside(blocker.body, blocker.node.name),
+                    blocker.node.op,
+                    len(blocker.followers),
+                    blocker.node.reason,
+                    blocker.node.listed_by,
+                )
+                for blocker in blockers
+            ],
+        )
+    )
+
+
+def _inside(body: str, name: str) -> str:
+    return name if body == explanation.MAIN_GRAPH else f"{name} in {body}"
+
+
+def _print_story(out: rich.console.Console, told: story.Story) -> None:
+    node = told.node
+    changes = [
+        f", {attribute} {before} -> {after}"
+        for attribute, (before, after) in node.dtypes.items()
+        if before != after
+    ]
+    lines = [step.why if number == 0 else _because(step) for number, step in enumerate(told.steps)]
+    lines += [f"fed by {each.tensor} ({each.op}), {each.decision}" for each in told.fed_by]
+    for cast in told.casts:
+        tensor = explanation.cast_tensor(cast)
+        size = "" if cast.bytes is None else f", {rich.filesize.decimal(cast.bytes)}"
+        lines.append(f"Cast of {tensor} from {cast.from_dtype} to {cast.to_dtype}{size}")
+    if told.followers:
+        lines.append(f"gray nodes that are kept because it is: {told.followers}")
+    lines += [f"the mixlist {mixlist} {effect}" for mixlist, effect in told.advice]
+    title = f"{_inside(told.body, node.name)} ({node.op}): {node.decision}{''.join(changes)}"
+    common.say(out, title, style="bold")
+    for line in lines:
+        common.say(out, f"  {line}")
+
+
+def _because(step: story.Step) -> str:
+    return f"because {step.node} ({step.op}), {step.decision}: {step.why}"
+
+
+def _print_difference(out: rich.console.Console, changed: difference.Difference) -> None:
+    common.say(out, f"with {_given(changed.after)}")
+    common.say(out, _totals(changed.after))
+    out.print()
+    if not changed.nodes:
+        common.say(out, "no float node changes")
+        return
+    out.print(
+        common.table(
+            f"{len(changed.nodes)} float nodes change",
+            [("node", False), ("op type", False), ("from", False), ("to", False)],
+            [
+                (_inside(body, before.name), before.op, _told(before), _told(after))
+                for body, before, after in changed.nodes
+            ],
+        )
+    )
+
+
+def _told(node: Any) -> str:
+    return f"{node.decision}: {node.reason}{f' ({node.cause})' if node.cause else ''}"
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    click.echo(json.dumps(data, indent=1))
+
+
+def _heading_json(model: Model, explained: Explanation) -> dict[str, Any]:
+    known, unknown = explained.cast_bytes()
+    return {
+        "schema": SCHEMA,
+        "model": model.path,
+        "kind": model.kind,
+        "signature": model.signature,
+        "options": explained.options.to_dict(),
+        "totals": {
+            "float_nodes": sum(1 for _ in explained.nodes()),
+            **{name: explained.count(name) for name in ("lowered", "raised", "kept")},
+            "casts": sum(1 for _ in explained.casts()),
+            "cast_bytes": known,
+            "casts_of_unknown_size": unknown,
+        },
+    }
+
+
+def _explanation_json(model: Model, explained: Explanation) -> dict[str, Any]:
+    return {
+        **_heading_json(model, explained),
+        "by_op": [dataclasses.asdict(row) for row in explained.by_op()],
+        "casts": [
+            {"function": body.name, **dataclasses.asdict(cast)} for body, cast in explained.casts()
+        ],
+        "blockers": [
+            {
+                "function": blocker.body,
+                "node": blocker.node.name,
+                "op": blocker.node.op,
+                "reason": blocker.node.reason,
+                "listed_by": blocker.node.listed_by,
+                "followers": list(blocker.followers),
+            }
+            for blocker in explained.blockers()
+        ],
+        "nodes": [_node_json(body, node) for body, node in explained.nodes()],
+        "mappings": [
+            {"place": place, "entry": name, "ops": list(ops)}
+            for place, name, ops in explained.mappings
+        ],
+        "warnings": list(explained.warnings),
+    }
+
+
+def _node_json(body: Body, node: Any) -> dict[str, Any]:
+    return {"function": body.name, **dataclasses.asdict(node)}
+
+
+def _difference_json(model: Model, changed: difference.Difference) -> dict[str, Any]:
+    after = _heading_json(model, changed.after)
+    return {
+        **_heading_json(model, changed.before),
+        "other": {"options": after["options"], "totals": after["totals"]},
+        "changes": [
+            {
+                "function": body,
+                "before": dataclasses.asdict(before),
+                "after": dataclasses.asdict(now),
+            }
+            for body, before, now in changed.nodes
+        ],
+    }

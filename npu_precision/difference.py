@@ -1,0 +1,34 @@
+"""What other options make different about a model."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from npu_precision.explanation import Explanation
+from npu_precision.ledger import LedgerNode
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """Two explanations of one model.
+
+    Attributes:
+        before, after: the explanations.
+        nodes: what was decided about the float nodes that are of another decision or other dtypes
+            in the second one: (function, before, after), in the graph's order.
+    """
+
+    before: Explanation
+    after: Explanation
+    nodes: tuple[tuple[str, LedgerNode, LedgerNode], ...]
+
+
+def difference(before: Explanation, after: Explanation) -> Difference:
+    """Compares two explanations of one model, node by node."""
+    now = {(body.name, node.name): node for body, node in after.nodes()}
+    changed = []
+    for body, node in before.nodes():
+        other = now.get((body.name, node.name))
+        if other is not None and (node.decision, node.dtypes) != (other.decision, other.dtypes):
+            changed.append((body.name, node, other))
+    return Difference(before, after, tuple(changed))

@@ -1,0 +1,286 @@
+"""Models in files: whatever TensorFlow writes a graph to, read as a MetaGraph."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from google.protobuf import message, text_format
+from tensorflow.core.framework import graph_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+from npu_precision import _errors, _tf_compat, meta_graph, saved_model
+from npu_precision.ledger import Ledger
+from npu_precision.options import PrecisionOptions
+from npu_precision.tensor_names import node_name
+
+GRAPH_DEF, META_GRAPH, SAVED_MODEL = "GraphDef", "MetaGraph", "SavedModel"
+_DEFAULT_SIGNATURE = "serving_default"
+_EXPECTED = (
+    "a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix of a checkpoint that has one, or "
+    "the folder of a SavedModel"
+)
+
+# By kind: the message, and the names that its text form may begin with.
+_KINDS: dict[str, tuple[Any, frozenset[str]]] = {
+    kind: (kind_message, frozenset(field.name for field in kind_message.DESCRIPTOR.fields))
+    for kind, kind_message in (
+        (SAVED_MODEL, saved_model_pb2.SavedModel),
+        (META_GRAPH, meta_graph_pb2.MetaGraphDef),
+        (GRAPH_DEF, graph_pb2.GraphDef),
+    )
+}
+# What else people have at hand: how it begins, what it is, and what to do.
+_OTHERS = (
+    (b"\x89HDF", "Keras weights or a Keras model (HDF5)", "load it and use tf.saved_model.save"),
+    (b"PK\x03\x04", "a zip archive, such as a .keras file", "load it and use model.export"),
+    (b"\x1f\x8b", "compressed by gzip", "decompress it first"),
+    (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file itself: git lfs pull"),
+)
+_TF_LITE = b"TFL3"
+_NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A graph, and what is asked of it.
+
+    Attributes:
+        path: where it was read from.
+        kind: GRAPH_DEF, META_GRAPH or SAVED_MODEL.
+        meta_graph: the MetaGraph; of a GraphDef, one with nothing else in it.
+        fetches: names of nodes whose outputs keep name and dtype.
+        roots: names of the nodes that those who asked are interested in, with all that they need;
+            none for all nodes.
+        signature: the name of the signature whose outputs the roots are, or "".
+    """
+
+    path: str
+    kind: str
+    meta_graph: meta_graph_pb2.MetaGraphDef
+    fetches: tuple[str, ...]
+    roots: tuple[str, ...]
+    signature: str
+
+    def rewrite(self, options: PrecisionOptions) -> tuple[meta_graph_pb2.MetaGraphDef, Ledger]:
+        """What the optimizer makes of the MetaGraph; this one is not changed.
+
+        Raises:
+            ValueError: the optimizer refuses options or graph, or TensorFlow cannot read the graph.
+        """
+        result = meta_graph_pb2.MetaGraphDef()
+        result.CopyFrom(self.meta_graph)
+        ledger = meta_graph.rewrite(result, options, self.fetches)
+        return result, ledger
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    fetches: Sequence[str] = (),
+    tags: Iterable[str] | None = None,
+    signature: str | None = None,
+) -> Model:
+    """Reads a model.
+
+    Args:
+        path: a GraphDef or MetaGraph, binary or text; a checkpoint's prefix or folder, which has a
+            MetaGraph; or a SavedModel, its folder or the file in it.
+        fetches: names of tensors ("logits:0") or nodes that are asked for. If none are given: of a
+            SavedModel, what it exports; of others, the nodes that no other reads.
+        tags: of a SavedModel with several MetaGraphs, the tags of the one that is meant; if not
+            given, the one for serving.
+        signature: of a SavedModel, the name of the signature that is asked for; if not given,
+            "serving_default", or all where there is none of this name.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: no model, a damaged one, or one that this TensorFlow does not know the ops of;
+            no such fetch, tags or signature.
+    """
+    kind, graph = _read(pathlib.Path(path), tags)
+    shown = os.fspath(path)
+    _check_graph(shown, graph.graph_def)
+    nodes = {node.name: node for node in graph.graph_def.node}
+    named = tuple(node_name(fetch, nodes, graph.graph_def, "fetch") for fetch in fetches)
+    chosen = ""
+    roots = named
+    if signature is not None or (not named and _DEFAULT_SIGNATURE in graph.signature_def):
+        chosen = _DEFAULT_SIGNATURE if signature is None else signature
+        roots = (*named, *_signature_outputs(shown, graph, chosen))
+    elif not named:
+        roots = tuple(
+            name
+            for each in sorted(graph.signature_def)
+            for name in _signature_outputs(shown, graph, each)
+        )
+    kept = named if named or kind == SAVED_MODEL else tuple(_unread(graph.graph_def))
+    return Model(shown, kind, graph, kept, roots, chosen)
+
+
+def _read(
+    path: pathlib.Path, tags: Iterable[str] | None
+) -> tuple[str, meta_graph_pb2.MetaGraphDef]:
+    path = _file_of(path)
+    if path.is_dir():
+        stored, _ = saved_model.read(path)
+        return SAVED_MODEL, _serving(path, stored, tags)
+    kind, content = _parsed(path, path.read_bytes())
+    if kind == SAVED_MODEL:
+        return kind, _serving(path, content, tags)
+    if tags is not None:
+        raise ValueError(f"tags: {str(path)!r} is a {kind}; tags tell a SavedModel's graphs apart")
+    return kind, content if kind == META_GRAPH else meta_graph_pb2.MetaGraphDef(graph_def=content)
+
+
+def _file_of(path: pathlib.Path) -> pathlib.Path:
+    """The file, or a SavedModel's folder, that a path stands for."""
+    if path.is_dir():
+        latest = tf.train.get_checkpoint_state(str(path))
+        is_saved_model = any(path.joinpath(name).is_file() for name in saved_model.FILE_NAMES)
+        if is_saved_model or latest is None:
+            return path
+        # The state names the folder that it was written in, and this one may have been moved.
+        path /= pathlib.Path(latest.model_checkpoint_path).name
+    if path.is_file():
+        return path
+    with_graph = path.with_name(path.name + ".meta")
+    if with_graph.is_file():
+        return with_graph
+    if path.with_name(path.name + ".index").is_file():
+        raise ValueError(
+            f"checkpoint {str(path)!r} has no graph: expected {with_graph.name!r} beside it, which "
+            "tf.compat.v1.train.Saver writes"
+        )
+    there = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    raise FileNotFoundError(
+        f"no file {str(path)!r}{_errors.did_you_mean(path.name, there)}; expected {_EXPECTED}"
+    )
+
+
+def _parsed(path: pathlib.Path, data: bytes) -> tuple[str, Any]:
+    """The kind of a model, and its message."""
+    if not data:
+        raise ValueError(f"{str(path)!r} is empty; expected {_EXPECTED}")
+    for start, what, remedy in _OTHERS:
+        if data.startswith(start):
+            raise ValueError(f"{str(path)!r} is {what}, and no graph: {remedy}")
+    if data[4:8] == _TF_LITE:
+        raise ValueError(f"{str(path)!r} is a TensorFlow Lite model; expected {_EXPECTED}")
+    text = _as_text(data)
+    if text is not None:
+        return _parsed_text(path, text)
+    for kind, (kind_message, _) in _KINDS.items():
+        try:
+            content = kind_message.FromString(data)
+        except message.DecodeError:
+            continue
+        if _is_likely(content):
+            return kind, content
+    raise ValueError(f"{str(path)!r} is damaged, cut off, or no model; expected {_EXPECTED}")
+
+
+def _as_text(data: bytes) -> str | None:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return None if re.search(r"[\x00-\x08\x0e-\x1f]", text) else text
+
+
+def _parsed_text(path: pathlib.Path, text: str) -> tuple[str, Any]:
+    begin = re.match(r"(?:\s|#.*)*([a-z_]+)\s*[:{<]", text)
+    for kind, (kind_message, fields) in _KINDS.items():
+        if begin is None or begin.group(1) not in fields:
+            continue
+        try:
+            return kind, text_format.Parse(text, kind_message())
+        except text_format.ParseError as error:
+            raise ValueError(f"{path}:{error}; expected the text form of a {kind}") from error
+    raise ValueError(f"{str(path)!r} is text, but no model's; expected {_EXPECTED}")
+
+
+def _is_likely(content: Any) -> bool:
+    """Whether bytes that could be read as a message were written as one.
+
+    Most bytes that one kind of message is written as can be read as another, with nonsense in it.
+    """
+    if isinstance(content, saved_model_pb2.SavedModel):
+        return content.saved_model_schema_version > 0 and len(content.meta_graphs) > 0
+    graph_def = getattr(content, "graph_def", content)
+    return len(graph_def.node) > 0 and all(
+        _NAME.fullmatch(node.name) and _NAME.fullmatch(node.op) for node in graph_def.node
+    )
+
+
+def _serving(
+    path: pathlib.Path, stored: saved_model_pb2.SavedModel, tags: Iterable[str] | None
+) -> meta_graph_pb2.MetaGraphDef:
+    if len(stored.meta_graphs) == 1 and tags is None:
+        return stored.meta_graphs[0]
+    wanted = {tf.saved_model.SERVING} if tags is None else set(tags)
+    for graph in stored.meta_graphs:
+        if set(graph.meta_info_def.tags) == wanted:
+            return graph
+    present = " or ".join(
+        repr(",".join(sorted(graph.meta_info_def.tags))) for graph in stored.meta_graphs
+    )
+    got = "none" if tags is None else repr(",".join(sorted(wanted)))
+    raise ValueError(f"tags: got {got}, expected those of a graph in {str(path)!r}: {present}")
+
+
+def _signature_outputs(
+    path: str, graph: meta_graph_pb2.MetaGraphDef, signature: str
+) -> tuple[str, ...]:
+    if signature not in graph.signature_def:
+        present = ", ".join(map(repr, sorted(graph.signature_def))) or "it has none"
+        raise ValueError(
+            f"signature: got {signature!r}, expected one of {path!r}: {present}"
+            f"{_errors.did_you_mean(signature, graph.signature_def)}"
+        )
+    outputs = graph.signature_def[signature].outputs
+    return tuple(
+        tensor.partition(":")[0]
+        for name in sorted(outputs)
+        for tensor in meta_graph.tensor_names(outputs[name])
+    )
+
+
+def _unread(graph_def: graph_pb2.GraphDef) -> Iterable[str]:
+    read = {name.lstrip("^").partition(":")[0] for node in graph_def.node for name in node.input}
+    return (node.name for node in graph_def.node if node.name not in read)
+
+
+def _check_graph(path: str, graph_def: graph_pb2.GraphDef) -> None:
+    """What TensorFlow would say of the first node that is wrong, said of all."""
+    if not graph_def.node:
+        raise ValueError(f"the graph of {path!r} has no nodes; expected {_EXPECTED}")
+    names = {node.name for node in graph_def.node}
+    for node in graph_def.node:
+        for tensor in node.input:
+            source = tensor.lstrip("^").partition(":")[0]
+            if source not in names:
+                raise ValueError(
+                    f"node {node.name!r} of {path!r} reads {source!r}, which is not in the graph: "
+                    "the file is cut off, or part of a larger graph"
+                )
+    functions = {function.signature.name for function in graph_def.library.function}
+    bodies = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
+    used = collections.Counter(node.op for nodes in bodies for node in nodes)
+    unknown = [
+        f"{op} ({count} node{'s' * (count > 1)})"
+        for op, count in sorted(used.items())
+        if op not in functions and _tf_compat.op_definition(op) is None
+    ]
+    if unknown:
+        raise ValueError(
+            f"{path!r} has ops that TensorFlow {tf.__version__} does not know: "
+            f"{', '.join(unknown)}; use the TensorFlow that wrote it, or load the library that "
+            "has them with --op-library"
+        )

@@ -1,0 +1,183 @@
+"""One node's story: why it is in the precision it is in, step by step."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+
+from npu_precision.explanation import Body, Explanation
+from npu_precision.ledger import LedgerCast, LedgerNode
+from npu_precision.tensor_names import flat_tensor
+
+# Each of the ledger's reasons as a sentence about {node}; {cause} and {by} are the ledger's.
+SENTENCES = {
+    "none": "no reason was recorded",
+    "white_list": "on the white list ({by})",
+    "black_list": "on the black list ({by})",
+    "unlisted": "its op type is on no list of the target",
+    "gray_follows_lowered": "gray; {cause} feeds it and was lowered, and no other input was kept",
+    "gray_follows_kept": "gray; {cause} feeds it and was kept",
+    "gray_follows_consumers": (
+        "gray; it only moves values, nothing before it has a say, and what reads it, such as "
+        "{cause}, is lowered"
+    ),
+    "gray_no_votes": "gray; nothing that feeds it has a say",
+    "neutral_source": "a source, which keeps its dtype; a Cast follows it where one is needed",
+    "never_changed": "its op is never changed: it has state, or is where values enter or leave",
+    "updates_variable": "gray; it makes the next value of a variable, which is done in float32",
+    "sums_iterations": "gray; it sums over the iterations of a loop, which is done in float32",
+    "handle_leaves_graph": (
+        "gray; its elements are behind a handle that is used elsewhere too, where dtypes stay"
+    ),
+    "keep_dtype_scope": "built in keep_dtype_scope(), or named to keep_tensors_dtypes",
+    "unknown_neighbour": "next to an op that this TensorFlow does not know",
+    "fed": "its output is fed",
+    "preserved_outputs": "fetched, and with several outputs, so that no Cast can take its name",
+    "fixed_dtype": "float32 is the only dtype that its op has here",
+    "no_kernel": "TensorFlow has no kernel of it for the new dtype on its device",
+    "target_unsupported": "the target does not allow the new dtype",
+    "shares_dtype": "must have the dtype of {cause}",
+    "forced": "the mode changes whatever can be changed",
+    "target_lacks_float32": "the target does not allow float32",
+    "target_has_float32": "the target allows float32, and this mode changes only what it must",
+    "origin_kept": "the mode changes nothing",
+    "inputs_rounded": "the mode rounds its inputs; it computes in float32",
+    "not_matrix_or_convolution": "the mode is about matrix and convolution ops only",
+}
+_ON_A_LIST = ("black_list", "unlisted")
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What decided about a node, and about the node that decided that, and so on.
+
+    Attributes:
+        node: the node's name.
+        op: its op type.
+        decision: "lowered", "raised" or "kept".
+        why: the reason, in words.
+    """
+
+    node: str
+    op: str
+    decision: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Neighbour:
+    """A float node that feeds another.
+
+    Attributes:
+        tensor: the tensor that is read, as "conv1:0".
+        op: the op type of the node that makes it.
+        decision: "lowered", "raised" or "kept".
+    """
+
+    tensor: str
+    op: str
+    decision: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Story:
+    """One node's story.
+
+    Attributes:
+        body: the function it is in, or "".
+        node: the node.
+        steps: first about the node itself, last about the one that decided in the end.
+        fed_by: the float nodes that feed it.
+        casts: the Casts that it reads, and those that read it.
+        followers: how many gray nodes are kept because it is.
+        advice: mixlists that would change it, each with what it would do.
+    """
+
+    body: str
+    node: LedgerNode
+    steps: tuple[Step, ...]
+    fed_by: tuple[Neighbour, ...]
+    casts: tuple[LedgerCast, ...]
+    followers: int
+    advice: tuple[tuple[str, str], ...]
+
+
+def stories(explanation: Explanation, pattern: str) -> list[Story]:
+    """The stories of the float nodes in whose names a regular expression is found.
+
+    Raises:
+        ValueError: no regular expression, or it is found in none.
+    """
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"node: {pattern!r} is not a regular expression: {error}") from error
+    followers = {
+        (blocker.body, blocker.node.name): len(blocker.followers)
+        for blocker in explanation.blockers()
+    }
+    found = [
+        _story(body, node, followers.get((body.name, node.name), 0))
+        for body, node in explanation.nodes()
+        if wanted.search(node.name)
+    ]
+    if not found:
+        raise ValueError(_nothing_found(explanation, wanted))
+    return found
+
+
+def _nothing_found(explanation: Explanation, wanted: re.Pattern[str]) -> str:
+    others = [
+        f"{name} ({definition.op})"
+        for body in explanation.bodies
+        for name, definition in body.definitions.items()
+        if wanted.search(name)
+    ]
+    message = f"node: {wanted.pattern!r} is found in the name of no float node"
+    return f"{message}; it is in those of {', '.join(others[:3])}" if others else message
+
+
+def _story(body: Body, node: LedgerNode, followers: int) -> Story:
+    definition = body.definitions.get(node.name)
+    inputs = [
+        flat_tensor(name, body.definitions)
+        for name in (definition.input if definition else ())
+        if not name.startswith("^")
+    ]
+    chain = body.chain(node.name)
+    return Story(
+        body.name,
+        node,
+        tuple(Step(each.name, each.op, each.decision, _sentence(each)) for each in chain),
+        tuple(
+            Neighbour(tensor, body.nodes[source].op, body.nodes[source].decision)
+            for source, tensor in dict.fromkeys(inputs)
+            if source in body.nodes
+        ),
+        body.casts_at(node.name),
+        followers,
+        tuple(_advice(chain)),
+    )
+
+
+def _sentence(node: LedgerNode) -> str:
+    return SENTENCES[node.reason].format(cause=node.cause, by=node.listed_by)
+
+
+def _advice(chain: list[LedgerNode]) -> list[tuple[str, str]]:
+    node, last = chain[0], chain[-1]
+    if node.list == "unlisted" and node.reason not in _ON_A_LIST:
+        return []
+    if node.decision == "lowered":
+        return [(_edit("black-list", node), "keeps it in float32")]
+    advice = []
+    if node.reason in _ON_A_LIST or (node is not last and last.reason in _ON_A_LIST):
+        advice.append((_edit("gray-list", last), f"lets {last.name} follow what feeds it"))
+    if node is last and node.reason in _ON_A_LIST or node.reason.startswith("gray_"):
+        advice.append((_edit("white-list", node), "lowers it"))
+    return advice
+
+
+def _edit(key: str, node: LedgerNode) -> str:
+    return json.dumps({key: {"to-add": [f"node:{re.escape(node.name)}"]}})
