@@ -52,13 +52,14 @@ class Model:
     """A graph, and what is asked of it.
 
     Attributes:
-        path: where it was read from.
+        path: the file, or a SavedModel's folder, that it was read from.
         kind: GRAPH_DEF, META_GRAPH or SAVED_MODEL.
         meta_graph: the MetaGraph; of a GraphDef, one with nothing else in it.
         fetches: names of nodes whose outputs keep name and dtype.
         roots: names of the nodes that those who asked are interested in, with all that they need;
             none for all nodes.
         signature: the name of the signature whose outputs the roots are, or "".
+        tags: those that were given, or None.
     """
 
     path: str
@@ -67,6 +68,7 @@ class Model:
     fetches: tuple[str, ...]
     roots: tuple[str, ...]
     signature: str
+    tags: tuple[str, ...] | None
 
     def rewrite(self, options: PrecisionOptions) -> tuple[meta_graph_pb2.MetaGraphDef, Ledger]:
         """What the optimizer makes of the MetaGraph; this one is not changed.
@@ -84,7 +86,7 @@ def load_model(
     path: str | os.PathLike[str],
     *,
     fetches: Sequence[str] = (),
-    tags: Iterable[str] | None = None,
+    tags: Sequence[str] | None = None,
     signature: str | None = None,
 ) -> Model:
     """Reads a model.
@@ -104,8 +106,9 @@ def load_model(
         ValueError: no model, a damaged one, or one that this TensorFlow does not know the ops of;
             no such fetch, tags or signature.
     """
-    kind, graph = _read(pathlib.Path(path), tags)
-    shown = os.fspath(path)
+    file = _file_of(pathlib.Path(path))
+    kind, graph = _read(file, tags)
+    shown = str(file)
     _check_graph(shown, graph.graph_def)
     nodes = {node.name: node for node in graph.graph_def.node}
     named = tuple(node_name(fetch, nodes, graph.graph_def, "fetch") for fetch in fetches)
@@ -121,13 +124,13 @@ def load_model(
             for name in _signature_outputs(shown, graph, each)
         )
     kept = named if named or kind == SAVED_MODEL else tuple(_unread(graph.graph_def))
-    return Model(shown, kind, graph, kept, roots, chosen)
+    given = None if tags is None else tuple(tags)
+    return Model(shown, kind, graph, kept, roots, chosen, given)
 
 
 def _read(
     path: pathlib.Path, tags: Iterable[str] | None
 ) -> tuple[str, meta_graph_pb2.MetaGraphDef]:
-    path = _file_of(path)
     if path.is_dir():
         stored, _ = saved_model.read(path)
         return SAVED_MODEL, _serving(path, stored, tags)

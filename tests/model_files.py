@@ -63,7 +63,9 @@ def write_all(folder: pathlib.Path) -> ModelFiles:
 
 def _saved(model, folder):
     random = np.random.default_rng(0)
-    model.set_weights([abs(random.normal(size=w.shape)) / 4 for w in model.get_weights()])
+    weights = [random.normal(size=w.shape) / w[..., 0].size ** 0.5 for w in model.get_weights()]
+    # A batch norm's variance is positive.
+    model.set_weights([abs(w) if w.ndim == 1 else w for w in weights])
     if hasattr(model, "export"):
         model.export(str(folder))
     else:
@@ -85,7 +87,6 @@ def _training(folder):
             name="loss",
         )
         train_op = tf1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
-        tf1.add_to_collection("train_op", train_op)
         session.run(tf1.global_variables_initializer())
         session.run(train_op, {x: _random(4, 8), labels: [0, 1, 2, 0]})
         return _tf_compat.tf1.train.Saver().save(session, str(folder / "model.ckpt"), 1)

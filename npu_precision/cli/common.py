@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 import rich.console
+import rich.status
 import rich.table
 import rich.text
 import tensorflow as tf
@@ -108,40 +109,66 @@ def read_options(file: str) -> PrecisionOptions:
         raise ValueError(f"{file}: {error}") from error
 
 
-def model_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds MODEL and what chooses a part of it; the command gets it as `model`."""
+def model_flags(*more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds MODEL and what chooses a part of it; the command gets it as `model`.
 
-    @functools.wraps(command)
-    def with_model(
-        *arguments: Any,
-        model: str,
-        fetch: tuple[str, ...],
-        tags: str | None,
-        signature: str | None,
-        op_library: tuple[str, ...],
-        **given: Any,
-    ) -> Any:
-        for library in op_library:
-            _load_ops(library)
-        loaded = model_file.load_model(
-            model,
-            fetches=fetch,
-            tags=None if tags is None else tags.split(","),
-            signature=signature,
-        )
-        return command(*arguments, model=loaded, **given)
+    Args:
+        *more: "signature", where only a part of a model may be meant.
+    """
 
-    decorated: Callable[..., Any] = with_model
-    for flag, text in (
-        ("--op-library", "A library with ops of your own that the model uses; may be repeated."),
-        ("--signature", "The signature of a SavedModel. Default: serving_default, if there."),
-        ("--tags", "The tags of one graph of a SavedModel, as a,b. Default: serve."),
-        ("--fetch", "A node or tensor that is asked for; may be repeated. Default: all."),
-    ):
-        many = flag in ("--op-library", "--fetch")
-        metavar = "FILE" if flag == "--op-library" else "NAME"
-        decorated = click.option(flag, multiple=many, metavar=metavar, help=text)(decorated)
-    return click.argument("model")(decorated)
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_model(
+            *arguments: Any,
+            model: str,
+            fetch: tuple[str, ...],
+            tags: str | None,
+            op_library: tuple[str, ...],
+            signature: str | None = None,
+            **given: Any,
+        ) -> Any:
+            for library in op_library:
+                _load_ops(library)
+            loaded = model_file.load_model(
+                model,
+                fetches=fetch,
+                tags=None if tags is None else tags.split(","),
+                signature=signature,
+            )
+            return command(*arguments, model=loaded, **given)
+
+        decorated: Callable[..., Any] = with_model
+        for name in ("op_library", *more, "tags", "fetch"):
+            decorated = _MODEL_FLAGS[name](decorated)
+        return click.argument("model")(decorated)
+
+    return decorate
+
+
+_MODEL_FLAGS = {
+    "op_library": click.option(
+        "--op-library",
+        multiple=True,
+        metavar="FILE",
+        help="A library with ops of your own that the model uses; may be repeated.",
+    ),
+    "signature": click.option(
+        "--signature",
+        metavar="NAME",
+        help="The signature of a SavedModel that is meant. Default: serving_default, if there.",
+    ),
+    "tags": click.option(
+        "--tags",
+        metavar="A,B",
+        help="The tags of one graph of a SavedModel. Default: serve, of several.",
+    ),
+    "fetch": click.option(
+        "--fetch",
+        multiple=True,
+        metavar="NAME",
+        help="A node or tensor that is asked for; may be repeated. Default: what nobody reads.",
+    ),
+}
 
 
 def _load_ops(library: str) -> None:
@@ -157,6 +184,11 @@ def console() -> rich.console.Console:
     if not sys.stdout.isatty() and "COLUMNS" not in out._environ:
         out.width = _WIDTH_OF_FILES
     return out
+
+
+def busy(what: str) -> rich.status.Status:
+    """On a terminal, shows that something is being done, while it is."""
+    return rich.console.Console(stderr=True).status(f"{what} ...")
 
 
 def say(out: rich.console.Console, line: str, style: str | None = None) -> None:

@@ -21,7 +21,7 @@ _MOST_BLOCKERS = _MOST_CASTS = 10
 
 
 @click.command()
-@common.model_flags
+@common.model_flags("signature")
 @common.precision_flags
 @click.option("--node", "pattern", metavar="REGEX", help="Tell the stories of nodes so named.")
 @click.option("--diff", "other", metavar="FILE", help="Show what other options, as JSON, change.")
@@ -37,12 +37,13 @@ def explain(
     """
     if pattern is not None and other is not None:
         raise click.UsageError("--node and --diff: expected one of the two.")
-    explained = explanation.explain(model, options)
+    others = None if other is None else common.read_options(other)
+    with common.busy("deciding"):
+        explained = explanation.explain(model, options)
+        now = None if others is None else explanation.explain(model, others)
     out = common.console()
-    if other is not None:
-        changed = difference.difference(
-            explained, explanation.explain(model, common.read_options(other))
-        )
+    if now is not None:
+        changed = difference.difference(explained, now)
         if as_json:
             _print_json(_difference_json(model, changed))
         else:

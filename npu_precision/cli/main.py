@@ -11,7 +11,7 @@ import click
 import tensorflow as tf
 
 from npu_precision import _version
-from npu_precision.cli import explain
+from npu_precision.cli import convert, explain
 from npu_precision.cli.common import PROGRAM
 
 FAILED, INTERRUPTED = 2, 130
@@ -23,6 +23,7 @@ def group() -> None:
     """Shows what a precision mode makes of a model, and why, and helps to change it."""
 
 
+group.add_command(convert.convert)
 group.add_command(explain.explain)
 
 

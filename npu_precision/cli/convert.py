@@ -1,0 +1,113 @@
+"""npu-precision convert: a model in a file, lowered."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+import click
+import rich.filesize
+
+from npu_precision import model_file, outputs, saved_model
+from npu_precision.cli import common
+from npu_precision.ledger import Ledger
+from npu_precision.model_file import Model
+from npu_precision.options import PrecisionOptions
+
+_TEXT = (".pbtxt", ".txt")
+
+
+@click.command()
+@common.model_flags()
+@common.precision_flags
+@click.option("-o", "--output", metavar="OUT", required=True, help="What to write.")
+@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@common.debug_flag
+def convert(model: Model, options: PrecisionOptions, output: str, force: bool) -> None:
+    """Writes MODEL lowered to OUT, which needs nothing but TensorFlow to run.
+
+    Of a SavedModel, OUT is a folder, with its signatures, variables and assets; of a GraphDef or
+    MetaGraph, a file of the same kind, as text if it is named .pbtxt. Inputs and outputs keep name
+    and dtype.
+    """
+    source, target = pathlib.Path(model.path), pathlib.Path(output)
+    if model.kind == model_file.SAVED_MODEL:
+        source = _folder(source)
+    if target.resolve() == source.resolve():
+        raise ValueError(f"output {output!r} is the model itself, expected another name")
+    before = _size(source)
+    with common.busy("converting"):
+        if model.kind == model_file.SAVED_MODEL:
+            ledgers = _convert_folder(model, source, target, options, force)
+        else:
+            ledgers = _convert_file(model, target, options, force)
+    out = common.console()
+    after = _size(target)
+    common.say(
+        out,
+        f"{output}: {rich.filesize.decimal(before)} -> {rich.filesize.decimal(after)} "
+        f"({after / before:.2f})",
+    )
+    parts = [part for ledger in ledgers for part in ledger]
+    counts = {
+        name: sum(part.totals[name] for part in parts)
+        for name in ("float_nodes", "lowered", "raised", "casts")
+    }
+    raised = f", raised {counts['raised']}" if counts["raised"] else ""
+    common.say(
+        out,
+        f"lowered {counts['lowered']} of {counts['float_nodes']} float nodes{raised}, "
+        f"{counts['casts']} Casts",
+    )
+    for warning in dict.fromkeys(warning for part in parts for warning in part.warnings):
+        common.say(out, f"warning: {warning}")
+
+
+def _folder(source: pathlib.Path) -> pathlib.Path:
+    """The folder of a SavedModel, which may have been named by its file."""
+    if source.is_dir():
+        return source
+    if source.name in saved_model.FILE_NAMES:
+        return source.parent
+    raise ValueError(
+        f"{str(source)!r} is the graph of a SavedModel without its folder, expected it to be named "
+        f"{' or '.join(saved_model.FILE_NAMES)}"
+    )
+
+
+def _convert_folder(
+    model: Model, source: pathlib.Path, target: pathlib.Path, options: PrecisionOptions, force: bool
+) -> tuple[Ledger, ...]:
+    if model.fetches:
+        raise click.UsageError("--fetch is for GraphDefs: a SavedModel's signatures say it.")
+    if source.resolve() in target.resolve().parents:
+        raise ValueError(f"output {str(target)!r} is inside the model, expected outside")
+    with outputs.new_folder(target, force, saved_model.FILE_NAMES) as made:
+        return saved_model.convert_saved_model(source, made, options, tags=model.tags)
+
+
+def _convert_file(
+    model: Model, target: pathlib.Path, options: PrecisionOptions, force: bool
+) -> tuple[Ledger, ...]:
+    with outputs.new_file(target, force) as file:
+        meta_graph, ledger = model.rewrite(options)
+        content: Any = meta_graph
+        if model.kind == model_file.GRAPH_DEF:
+            content = meta_graph.graph_def
+        if target.suffix in _TEXT:
+            file.write_text(str(content), encoding="utf-8")
+        else:
+            file.write_bytes(content.SerializeToString(deterministic=True))
+    return (ledger,)
+
+
+def _size(path: pathlib.Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    if not path.is_dir():
+        return path.stat().st_size
+    return sum(
+        os.path.getsize(os.path.join(folder, name))
+        for folder, _, names in os.walk(str(path))
+        for name in names
+    )

@@ -1,0 +1,80 @@
+"""Files and folders that a command writes: complete or not at all, and never over others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def new_file(path: str | os.PathLike[str], force: bool = False) -> Iterator[pathlib.Path]:
+    """A file to write, which appears under its name only when all of it is written.
+
+    Entering checks that it can be written, so that nobody waits for hours to learn it cannot.
+
+    Args:
+        path: its name; folders that it is in are made.
+        force: replace a file of this name.
+
+    Raises:
+        FileExistsError: there is one, and force is not set, or a folder of this name.
+        OSError: it cannot be written.
+    """
+    target = pathlib.Path(path)
+    if target.is_dir():
+        raise FileExistsError(f"output {str(target)!r} is a folder, expected the name of a file")
+    if target.exists() and not force:
+        raise FileExistsError(f"output {str(target)!r} exists; --force replaces it")
+    with _beside(target) as folder:
+        written = folder / target.name
+        yield written
+        os.replace(written, target)
+
+
+@contextlib.contextmanager
+def new_folder(
+    path: str | os.PathLike[str], force: bool = False, mark: tuple[str, ...] = ()
+) -> Iterator[pathlib.Path]:
+    """A folder to make, which appears under its name only when it is complete.
+
+    Args:
+        path: its name; folders that it is in are made. What is yielded does not exist yet.
+        force: replace a folder of this name, if it holds one of the files in mark.
+        mark: names of files, one of which is in every folder that may be replaced.
+
+    Raises:
+        FileExistsError: there is something of this name that may not be replaced.
+        OSError: it cannot be written.
+    """
+    target = pathlib.Path(path)
+    if target.exists() and not force:
+        raise FileExistsError(f"output {str(target)!r} exists; --force replaces it")
+    if target.exists() and not any(target.joinpath(name).is_file() for name in mark):
+        raise FileExistsError(
+            f"output {str(target)!r} exists and has no {' or '.join(mark)} in it: --force would "
+            "delete something else"
+        )
+    with _beside(target) as folder:
+        made = folder / target.name
+        yield made
+        if target.exists():
+            os.rename(target, folder / "replaced")
+        os.rename(made, target)
+
+
+@contextlib.contextmanager
+def _beside(target: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A folder in the target's, from where a rename is one step; it is gone afterwards."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.mkdtemp(dir=str(target.parent), prefix=f".{target.name}.")
+    except OSError as error:
+        raise OSError(f"output {str(target)!r} cannot be written: {error.strerror}") from error
+    try:
+        yield pathlib.Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
