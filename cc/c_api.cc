@@ -3,11 +3,14 @@
 #include <cstring>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "cc/inert_parameters.h"
 #include "cc/parameters.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
 #include "graph_passes/decision.h"
+#include "graph_passes/lint_mixlist.h"
 #include "include/json/json.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 
@@ -35,6 +38,51 @@ tensorflow::Status CheckOptions(const std::string& serialized) {
   return LoadLists(parameters, &lists, &warnings);
 }
 
+Json::Value FindingJson(const LintFinding& finding) {
+  Json::Value value(Json::objectValue);
+  value["severity"] = SeverityName(finding.severity);
+  value["rule"] = finding.rule;
+  value["place"] = finding.place;
+  value["text"] = finding.text;
+  value["mendable"] = finding.mendable;
+  value["replacement"] = finding.replacement;
+  value["begin"] = Json::UInt64(finding.begin);
+  value["end"] = Json::UInt64(finding.end);
+  value["previous_end"] = Json::UInt64(finding.previous_end);
+  return value;
+}
+
+LintFinding Error(const char* rule, const std::string& place, const std::string& text) {
+  LintFinding finding;
+  finding.severity = Severity::kError;
+  finding.rule = rule;
+  finding.place = place;
+  finding.text = text;
+  return finding;
+}
+
+// Lints `text`, the content of the mixlist that `config` names; its mode says which lists it edits,
+// and whether any.
+tensorflow::Status LintText(tensorflow::RewriterConfig_CustomGraphOptimizer config,
+                            const std::string& text, std::vector<LintFinding>* findings) {
+  const std::string file = config.parameter_map().at("modify_mixlist").s();
+  config.mutable_parameter_map()->erase("modify_mixlist");
+  Parameters parameters;
+  TF_RETURN_IF_ERROR(ParseParameters(&config, &parameters));
+  OpLists target;
+  TF_RETURN_IF_ERROR(LoadTargetLists(parameters, &target));
+  const tensorflow::Status read = LintMixlist(file, text, BuiltInIrNames(), target, findings);
+  if (!read.ok()) {
+    const std::string what = StatusText(read);
+    findings->push_back(
+        Error("structure", file, std::string(absl::StripPrefix(what, absl::StrCat(file, ": ")))));
+  }
+  parameters.modify_mixlist = file;
+  const tensorflow::Status used = CheckUsesLists(parameters);
+  if (!used.ok()) findings->push_back(Error("inert-option", file, StatusText(used)));
+  return tensorflow::Status();
+}
+
 Json::Value Names(const std::vector<std::string>& names) {
   Json::Value list(Json::arrayValue);
   for (const std::string& name : names) list.append(name);
@@ -49,6 +97,29 @@ Json::Value Names(const std::vector<std::string>& names) {
 NPU_PRECISION_EXPORT char* NpuPrecisionCheckOptions(const char* data, size_t size) {
   const tensorflow::Status status = npu_precision::CheckOptions(std::string(data, size));
   return status.ok() ? nullptr : npu_precision::NewString(npu_precision::StatusText(status));
+}
+
+// JSON: {"error": ...}, or {"findings": [...]} about `text`, the content of the file that the
+// parameter modify_mixlist of `data`, the bytes of a CustomGraphOptimizer, names. To be released
+// with NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionLintMixlist(const char* data, size_t size, const char* text,
+                                                   size_t text_size) {
+  tensorflow::RewriterConfig_CustomGraphOptimizer config;
+  Json::Value root(Json::objectValue);
+  std::vector<npu_precision::LintFinding> findings;
+  if (!config.ParseFromString(std::string(data, size)) ||
+      config.parameter_map().count("modify_mixlist") == 0) {
+    root["error"] = "expected a serialized CustomGraphOptimizer with modify_mixlist";
+  } else {
+    const tensorflow::Status status =
+        npu_precision::LintText(config, std::string(text, text_size), &findings);
+    if (!status.ok()) root["error"] = npu_precision::StatusText(status);
+  }
+  root["findings"] = Json::Value(Json::arrayValue);
+  for (const auto& finding : findings) {
+    root["findings"].append(npu_precision::FindingJson(finding));
+  }
+  return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
 // JSON: the modes, targets, parameters, reasons and Ascend's names for ops there are. To be

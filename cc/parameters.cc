@@ -123,7 +123,18 @@ Status ChooseMode(const Values& values, PrecisionMode* mode) {
   return Status();
 }
 
-// What is about the lists makes sense only in a mode that uses them.
+}  // namespace
+
+const std::vector<ParameterType>& KnownParameters() {
+  static const auto* parameters = new std::vector<ParameterType>{
+      {"precision_mode", 's'}, {"precision_mode_v2", 's'}, {"modify_mixlist", 's'},
+      {"target", 's'},         {"ops_info_dir", 's'},      {"report_dir", 's'},
+      {"mixlist_edits", 's'},  {"all_white", 'b'},         {"strict", 'b'},
+      {"loop_constants", 'b'}, {"fold_batch_norms", 'b'},  {"same_padding", 'b'},
+      {"sink_reshapes", 'b'},  {"fold_constants", 'b'},    {"quiet", 'b'}};
+  return *parameters;
+}
+
 Status CheckUsesLists(const Parameters& parameters) {
   if (parameters.mode.rule == ModeRule::kMix) return Status();
   const std::pair<const char*, std::string> given[] = {
@@ -139,18 +150,6 @@ Status CheckUsesLists(const Parameters& parameters) {
                            parameter.first, " out");
   }
   return Status();
-}
-
-}  // namespace
-
-const std::vector<ParameterType>& KnownParameters() {
-  static const auto* parameters = new std::vector<ParameterType>{
-      {"precision_mode", 's'}, {"precision_mode_v2", 's'}, {"modify_mixlist", 's'},
-      {"target", 's'},         {"ops_info_dir", 's'},      {"report_dir", 's'},
-      {"mixlist_edits", 's'},  {"all_white", 'b'},         {"strict", 'b'},
-      {"loop_constants", 'b'}, {"fold_batch_norms", 'b'},  {"same_padding", 'b'},
-      {"sink_reshapes", 'b'},  {"fold_constants", 'b'},    {"quiet", 'b'}};
-  return *parameters;
 }
 
 Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* config,

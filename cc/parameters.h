@@ -38,6 +38,9 @@ struct Parameters {
 tensorflow::Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* config,
                                    Parameters* parameters);
 
+// An error for what is about the lists, where the mode does not use them.
+tensorflow::Status CheckUsesLists(const Parameters& parameters);
+
 struct ParameterType {
   const char* name;
   char type;  // 's' or 'b', the member of AttrValue

@@ -152,18 +152,20 @@ Status CheckTarget(const std::string& target) {
 
 const IrNames& BuiltInIrNames() { return TheBuiltIns().ir_names; }
 
+Status LoadTargetLists(const Parameters& parameters, OpLists* lists) {
+  if (!parameters.ops_info_dir.empty()) return LoadOpsInfoFolder(parameters.ops_info_dir, lists);
+  *lists = BuiltInLists(parameters.target, parameters.mode.low_type);
+  return Status();
+}
+
 Status LoadLists(const Parameters& parameters, OpLists* lists, std::vector<std::string>* warnings) {
-  if (parameters.ops_info_dir.empty()) {
-    *lists = BuiltInLists(parameters.target, parameters.mode.low_type);
-  } else {
-    TF_RETURN_IF_ERROR(LoadOpsInfoFolder(parameters.ops_info_dir, lists));
-  }
+  TF_RETURN_IF_ERROR(LoadTargetLists(parameters, lists));
   std::vector<MixlistEntry> entries;
   TF_RETURN_IF_ERROR(LoadEdits(parameters, &entries));
   lists->Edit(std::move(entries), warnings);
   if (parameters.all_white) lists->WhitenAll();
-  for (std::string& warning : UnknownOpWarnings(*lists, BuiltInIrNames())) {
-    warnings->push_back(std::move(warning));
+  for (const EntryWarning& warning : UnknownOpWarnings(lists->edits(), BuiltInIrNames())) {
+    warnings->push_back(warning.Line());
   }
   return Status();
 }

@@ -22,9 +22,12 @@ tensorflow::Status CheckTarget(const std::string& target);
 // Ascend's IR names, from the built-in data file.
 const IrNames& BuiltInIrNames();
 
-// The lists of the target, or of ops_info_dir where that is given, then edited by the file
-// modify_mixlist and the text mixlist_edits. The kernels of the mode's low type may put an op on
-// another list. `warnings` gets what the edits will surprise their author with.
+// The lists of the target, or of ops_info_dir where that is given. The kernels of the mode's low
+// type may put an op on another list.
+tensorflow::Status LoadTargetLists(const Parameters& parameters, OpLists* lists);
+
+// The same, edited by the file modify_mixlist and the text mixlist_edits. `warnings` gets what the
+// edits will surprise their author with.
 tensorflow::Status LoadLists(const Parameters& parameters, OpLists* lists,
                              std::vector<std::string>* warnings);
 

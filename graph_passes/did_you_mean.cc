@@ -42,16 +42,17 @@ std::string Quoted(const std::string& text) {
                       " bytes)");
 }
 
-std::string DidYouMean(const std::string& given, const std::vector<std::string>& candidates) {
+const std::string* Nearest(const std::string& given, const std::vector<std::string>& candidates,
+                           size_t* distance) {
   const std::string wanted = absl::AsciiStrToLower(given);
   // A third of the word may differ: enough for typos, too little for another word.
   const size_t limit = std::max<size_t>(1, std::min<size_t>(wanted.size() / 3, 6));
-  size_t best = limit + 1;
+  *distance = limit + 1;
   const std::string* nearest = nullptr;
   for (const std::string& candidate : candidates) {
-    const size_t distance = EditDistance(wanted, absl::AsciiStrToLower(candidate), limit);
-    if (distance < best) {
-      best = distance;
+    const size_t differ = EditDistance(wanted, absl::AsciiStrToLower(candidate), limit);
+    if (differ < *distance) {
+      *distance = differ;
       nearest = &candidate;
     }
   }
@@ -59,8 +60,13 @@ std::string DidYouMean(const std::string& given, const std::vector<std::string>&
     const bool abbreviated = wanted.size() >= 4 && absl::StartsWithIgnoreCase(candidate, wanted);
     if (nearest == nullptr && abbreviated) nearest = &candidate;
   }
-  if (nearest == nullptr) return "";
-  return absl::StrCat("; did you mean '", *nearest, "'?");
+  return nearest;
+}
+
+std::string DidYouMean(const std::string& given, const std::vector<std::string>& candidates) {
+  size_t distance;
+  const std::string* nearest = Nearest(given, candidates, &distance);
+  return nearest == nullptr ? "" : absl::StrCat("; did you mean '", *nearest, "'?");
 }
 
 }  // namespace npu_precision

@@ -10,8 +10,12 @@ namespace npu_precision {
 // `text` in single quotes, odd bytes escaped, long texts cut: safe to show whatever was read.
 std::string Quoted(const std::string& text);
 
-// "; did you mean 'x'?" with the nearest candidate, ignoring case, else the first that `given`
-// abbreviates, or "" when none is near.
+// The nearest candidate, ignoring case, else the first that `given` abbreviates, or nullptr when
+// none is near. `distance` gets how many letters differ.
+const std::string* Nearest(const std::string& given, const std::vector<std::string>& candidates,
+                           size_t* distance);
+
+// "; did you mean 'x'?" with the nearest candidate, or "" when none is near.
 std::string DidYouMean(const std::string& given, const std::vector<std::string>& candidates);
 
 }  // namespace npu_precision

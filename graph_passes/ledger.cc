@@ -188,6 +188,8 @@ std::string LedgerJson(const Ledger& ledger) {
     root["mappings"].append(MappingJson(mapping));
   root["warnings"] = Json::Value(Json::arrayValue);
   for (const std::string& warning : ledger.warnings) root["warnings"].append(warning);
+  root["unmatched"] = Json::Value(ledger.matches_expected ? Json::arrayValue : Json::nullValue);
+  for (const std::string& warning : ledger.unmatched) root["unmatched"].append(warning);
   Json::StreamWriterBuilder builder;
   builder["indentation"] = " ";
   const std::unique_ptr<Json::StreamWriter> writer(builder.newStreamWriter());

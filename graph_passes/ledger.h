@@ -63,6 +63,10 @@ struct Ledger {
   std::vector<LedgerRewrite> rewrites;
   std::vector<LedgerMapping> mappings;
   std::vector<std::string> warnings;
+  // Of the warnings, those about entries that match no node; none are expected to where the graph
+  // is nothing that lists are for.
+  std::vector<std::string> unmatched;
+  bool matches_expected = false;
 };
 
 // `view` is the graph that was decided about, `after` the one that came of it.

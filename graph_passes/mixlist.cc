@@ -15,7 +15,7 @@ namespace npu_precision {
 namespace {
 
 using tensorflow::Status;
-using tensorflow::errors::InvalidArgument;
+using Problems = std::vector<MixlistProblem>;
 
 constexpr char kNodePrefix[] = "node:";
 
@@ -29,67 +29,75 @@ const std::vector<std::string>& EditKeys() {
   return *keys;
 }
 
-std::string ListKey(ListColor color) { return absl::StrCat(ListColorName(color), "-list"); }
-
 // Every member of `object` must be one of `allowed`.
-Status CheckKeys(const JsonDocument& document, const Json::Value& object,
-                 const std::vector<std::string>& allowed) {
+void CheckKeys(const JsonDocument& document, const Json::Value& object,
+               const std::vector<std::string>& allowed, Problems* problems) {
   for (const std::string& key : object.getMemberNames()) {
     if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
-    return InvalidArgument(document.PlaceOf(object[key]), ": got key ", Quoted(key),
-                           ", expected one of ", absl::StrJoin(allowed, ", "),
-                           DidYouMean(key, allowed));
+    problems->push_back({document.PlaceOf(object[key]),
+                         absl::StrCat("got key ", Quoted(key), ", expected one of ",
+                                      absl::StrJoin(allowed, ", "), DidYouMean(key, allowed))});
   }
-  return Status();
 }
 
-Status ParseEntry(const JsonDocument& document, const Json::Value& value, const IrNames& ir_names,
-                  MixlistEntry* entry) {
+// Whether `value` is an entry; else a problem says why it is none.
+bool ReadEntry(const JsonDocument& document, const Json::Value& value, const IrNames& ir_names,
+               MixlistEntry* entry, Problems* problems) {
+  entry->place = document.PlaceOf(value);
   if (!value.isString() || value.asString().empty()) {
-    return InvalidArgument(document.PlaceOf(value), ": got ", JsonTypeName(value),
-                           ", expected an op type or \"node:<regular expression>\"");
+    problems->push_back(
+        {entry->place, absl::StrCat("got ", JsonTypeName(value),
+                                    ", expected an op type or \"node:<regular expression>\"")});
+    return false;
   }
   entry->text = value.asString();
-  entry->place = document.PlaceOf(value);
+  entry->begin = static_cast<size_t>(value.getOffsetStart());
+  entry->end = static_cast<size_t>(value.getOffsetLimit());
   if (!absl::StartsWith(entry->text, kNodePrefix)) {
     entry->ops = TensorFlowOps(ir_names, entry->text);
-    return Status();
+    return true;
   }
   const std::string pattern = entry->text.substr(sizeof(kNodePrefix) - 1);
   RE2::Options quiet;
   quiet.set_log_errors(false);
   entry->node_pattern = std::make_shared<const RE2>(pattern, quiet);
-  if (!entry->node_pattern->ok()) {
-    return InvalidArgument(entry->place, ": ", Quoted(pattern),
-                           " is not a regular expression in RE2's syntax: ",
-                           absl::CHexEscape(entry->node_pattern->error()));
-  }
-  return Status();
+  if (entry->node_pattern->ok()) return true;
+  problems->push_back(
+      {entry->place, absl::StrCat(Quoted(pattern), " is not a regular expression in RE2's syntax: ",
+                                  absl::CHexEscape(entry->node_pattern->error()))});
+  return false;
 }
 
-Status ParseList(const JsonDocument& document, const Json::Value& list, ListColor color,
-                 const IrNames& ir_names, std::vector<MixlistEntry>* entries) {
+void ReadList(const JsonDocument& document, const Json::Value& list, ListColor color,
+              const IrNames& ir_names, std::vector<MixlistEntry>* entries, Problems* problems) {
   if (!list.isObject()) {
-    return InvalidArgument(document.PlaceOf(list), ": ", ListKey(color), ": got ",
-                           JsonTypeName(list), ", expected an object with to-add and to-remove");
+    problems->push_back(
+        {document.PlaceOf(list), absl::StrCat(MixlistKey(color), ": got ", JsonTypeName(list),
+                                              ", expected an object with to-add and to-remove")});
+    return;
   }
-  TF_RETURN_IF_ERROR(CheckKeys(document, list, EditKeys()));
+  CheckKeys(document, list, EditKeys(), problems);
   for (const std::string& key : EditKeys()) {
     if (!list.isMember(key)) continue;
     const Json::Value& values = list[key];
     if (!values.isArray()) {
-      return InvalidArgument(document.PlaceOf(values), ": ", key, " of ", ListKey(color), ": got ",
-                             JsonTypeName(values), ", expected a list of strings");
+      problems->push_back({document.PlaceOf(values),
+                           absl::StrCat(key, " of ", MixlistKey(color), ": got ",
+                                        JsonTypeName(values), ", expected a list of strings")});
+      continue;
     }
+    size_t previous_end = 0;
     for (const Json::Value& value : values) {
       MixlistEntry entry;
       entry.list = color;
       entry.add = key == "to-add";
-      TF_RETURN_IF_ERROR(ParseEntry(document, value, ir_names, &entry));
-      entries->push_back(std::move(entry));
+      entry.previous_end = previous_end;
+      previous_end = static_cast<size_t>(value.getOffsetLimit());
+      if (ReadEntry(document, value, ir_names, &entry, problems)) {
+        entries->push_back(std::move(entry));
+      }
     }
   }
-  return Status();
 }
 
 // What an entry is about: op types by name, patterns by their text.
@@ -99,12 +107,13 @@ std::vector<std::string> Subjects(const MixlistEntry& entry) {
 }
 
 std::string Told(const MixlistEntry& entry, const std::string& subject) {
-  return absl::StrCat(entry.add ? "added to " : "removed from ", ListKey(entry.list), " at ",
+  return absl::StrCat(entry.add ? "added to " : "removed from ", MixlistKey(entry.list), " at ",
                       entry.place,
                       entry.text == subject ? "" : absl::StrCat(" (as ", Quoted(entry.text), ")"));
 }
 
-Status CheckContradictions(const std::string& file, const std::vector<MixlistEntry>& entries) {
+void FindContradictions(const std::string& file, const std::vector<MixlistEntry>& entries,
+                        Problems* problems) {
   std::map<std::string, const MixlistEntry*> added;
   for (const MixlistEntry& entry : entries) {
     if (!entry.add) continue;
@@ -112,8 +121,9 @@ Status CheckContradictions(const std::string& file, const std::vector<MixlistEnt
       const MixlistEntry*& first = added[subject];
       if (first == nullptr) first = &entry;
       if (first->list == entry.list) continue;
-      return InvalidArgument(file, ": ", Quoted(subject), " is ", Told(*first, subject), " and ",
-                             Told(entry, subject), "; it can be on one list only");
+      problems->push_back(
+          {file, absl::StrCat(Quoted(subject), " is ", Told(*first, subject), " and ",
+                              Told(entry, subject), "; it can be on one list only")});
     }
   }
   for (const MixlistEntry& entry : entries) {
@@ -121,26 +131,36 @@ Status CheckContradictions(const std::string& file, const std::vector<MixlistEnt
     for (const std::string& subject : Subjects(entry)) {
       const auto first = added.find(subject);
       if (first == added.end() || first->second->list != entry.list) continue;
-      return InvalidArgument(file, ": ", Quoted(subject), " is ", Told(*first->second, subject),
-                             " and ", Told(entry, subject), "; keep one of the two");
+      problems->push_back(
+          {file, absl::StrCat(Quoted(subject), " is ", Told(*first->second, subject), " and ",
+                              Told(entry, subject), "; keep one of the two")});
     }
   }
-  return Status();
 }
 
 }  // namespace
 
-Status ParseMixlist(const std::string& file, const std::string& text, const IrNames& ir_names,
-                    std::vector<MixlistEntry>* entries) {
+std::string MixlistKey(ListColor color) { return absl::StrCat(ListColorName(color), "-list"); }
+
+Status ReadMixlist(const std::string& file, const std::string& text, const IrNames& ir_names,
+                   std::vector<MixlistEntry>* entries, std::vector<MixlistProblem>* problems) {
   JsonDocument document;
   TF_RETURN_IF_ERROR(ParseJson(file, text, &document));
-  TF_RETURN_IF_ERROR(CheckKeys(document, document.root, ListKeys()));
+  CheckKeys(document, document.root, ListKeys(), problems);
   for (ListColor color : {ListColor::kBlack, ListColor::kWhite, ListColor::kGray}) {
-    if (!document.root.isMember(ListKey(color))) continue;
-    TF_RETURN_IF_ERROR(
-        ParseList(document, document.root[ListKey(color)], color, ir_names, entries));
+    if (!document.root.isMember(MixlistKey(color))) continue;
+    ReadList(document, document.root[MixlistKey(color)], color, ir_names, entries, problems);
   }
-  return CheckContradictions(file, *entries);
+  if (problems->empty()) FindContradictions(file, *entries, problems);
+  return Status();
+}
+
+Status ParseMixlist(const std::string& file, const std::string& text, const IrNames& ir_names,
+                    std::vector<MixlistEntry>* entries) {
+  Problems problems;
+  TF_RETURN_IF_ERROR(ReadMixlist(file, text, ir_names, entries, &problems));
+  if (problems.empty()) return Status();
+  return tensorflow::errors::InvalidArgument(problems.front().place, ": ", problems.front().text);
 }
 
 }  // namespace npu_precision

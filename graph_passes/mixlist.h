@@ -19,16 +19,33 @@ struct MixlistEntry {
   bool add;
   std::string text;   // as written
   std::string place;  // "FILE:LINE:COLUMN"
+  // Offsets of its string in the file, quotes included, and the end of the one before it in its
+  // list, or 0.
+  size_t begin = 0, end = 0, previous_end = 0;
   // Exactly one of the two is set: the op types it names, or the pattern of node:<RE2>.
   std::vector<std::string> ops;
   std::shared_ptr<const RE2> node_pattern;
   bool for_any_graph = false;  // not written for this one, so it need not match a node of it
 };
 
-// Parses {"black-list": {"to-add": [...], "to-remove": [...]}, "white-list": ..., "gray-list": ...}
-// into its entries, behind those that `entries` has. Errors: an unknown key, a wrong type, a bad
-// pattern, and contradictions among them all: an op added to two lists, or added to and removed
-// from one.
+// What is wrong with a mixlist, and where: "FILE:LINE:COLUMN", or "FILE" for more than one place.
+struct MixlistProblem {
+  std::string place;
+  std::string text;
+};
+
+// "white-list", "black-list", "gray-list".
+std::string MixlistKey(ListColor color);
+
+// Reads {"black-list": {"to-add": [...], "to-remove": [...]}, "white-list": ..., "gray-list": ...}
+// into its entries, behind those that `entries` has. `problems` gets all that is wrong with it: an
+// unknown key, a wrong type, a bad pattern; or else contradictions among the entries: an op added
+// to two lists, or added to and removed from one. An error: it is no JSON object.
+tensorflow::Status ReadMixlist(const std::string& file, const std::string& text,
+                               const IrNames& ir_names, std::vector<MixlistEntry>* entries,
+                               std::vector<MixlistProblem>* problems);
+
+// The same; the first problem is an error.
 tensorflow::Status ParseMixlist(const std::string& file, const std::string& text,
                                 const IrNames& ir_names, std::vector<MixlistEntry>* entries);
 

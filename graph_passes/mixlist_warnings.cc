@@ -54,43 +54,59 @@ bool Matches(const MixlistEntry& entry, const std::unordered_set<std::string>& o
 
 }  // namespace
 
-std::vector<std::string> UnknownOpWarnings(const OpLists& lists, const IrNames& ir_names) {
-  std::vector<std::string> warnings, names;
-  for (const MixlistEntry& entry : lists.edits()) {
+std::string EntryWarning::Line() const {
+  return absl::StrCat(entry->place, ": ", Quoted(entry->text), " ", text);
+}
+
+std::vector<EntryWarning> UnknownOpWarnings(const std::vector<MixlistEntry>& entries,
+                                            const IrNames& ir_names) {
+  std::vector<EntryWarning> warnings;
+  std::vector<std::string> names;
+  for (const MixlistEntry& entry : entries) {
     if (NamesAnOp(entry)) continue;
     if (ir_names.count(entry.text) != 0) {
-      warnings.push_back(absl::StrCat(entry.place, ": ", Quoted(entry.text),
-                                      " is an Ascend op that no op type of this TensorFlow "
-                                      "corresponds to, so it has no effect"));
+      warnings.push_back(
+          {&entry,
+           "is an Ascend op that no op type of this TensorFlow corresponds to, so it "
+           "has no effect",
+           ""});
       continue;
     }
     if (names.empty()) names = KnownNames(ir_names);
-    warnings.push_back(absl::StrCat(
-        entry.place, ": ", Quoted(entry.text), " is not an op type of TensorFlow or Ascend",
-        LooksLikeNodeName(entry.text) ? "; entries for nodes are \"node:<regular expression>\""
-                                      : DidYouMean(entry.text, names)));
+    const std::string what = "is not an op type of TensorFlow or Ascend";
+    if (LooksLikeNodeName(entry.text)) {
+      const char* remedy = "; entries for nodes are \"node:<regular expression>\"";
+      warnings.push_back({&entry, absl::StrCat(what, remedy), ""});
+      continue;
+    }
+    size_t distance;
+    const std::string* nearest = Nearest(entry.text, names, &distance);
+    warnings.push_back({&entry, absl::StrCat(what, DidYouMean(entry.text, names)),
+                        nearest != nullptr && distance <= 1 ? *nearest : ""});
   }
   return warnings;
 }
 
-std::vector<std::string> UnmatchedWarnings(const OpLists& lists, const GraphView& view,
-                                           int lowered) {
-  if (lists.edits().empty()) return {};
-  std::unordered_set<std::string> ops;
-  bool computes = lowered > 0;
+bool IsWhatListsAreFor(const GraphView& view, int lowered) {
+  if (lowered > 0) return true;
   for (int id = 0; id < view.size(); ++id) {
     for (const std::string& op : OpsOf(view.node(id))) {
-      ops.insert(op);
-      computes |= IsMatrixOrConvolution(op);
+      if (IsMatrixOrConvolution(op)) return true;
     }
   }
-  if (!computes) return {};
-  std::vector<std::string> warnings;
+  return false;
+}
+
+std::vector<EntryWarning> UnmatchedWarnings(const OpLists& lists, const GraphView& view) {
+  std::unordered_set<std::string> ops;
+  for (int id = 0; id < view.size(); ++id) {
+    for (const std::string& op : OpsOf(view.node(id))) ops.insert(op);
+  }
+  std::vector<EntryWarning> warnings;
   for (const MixlistEntry& entry : lists.edits()) {
     if (!NamesAnOp(entry) || entry.for_any_graph) continue;  // the former are warned about already
-    if (Matches(entry, ops, view)) continue;
-    warnings.push_back(
-        absl::StrCat(entry.place, ": ", Quoted(entry.text), " matches no node of the graph"));
+    if (!Matches(entry, ops, view))
+      warnings.push_back({&entry, "matches no node of the graph", ""});
   }
   return warnings;
 }

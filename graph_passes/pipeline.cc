@@ -134,9 +134,14 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   values.Restore(out);
   FillLedger(view, decisions, after, context, options.details, ledger);
   if (fused) ledger->warnings.push_back(kFusedBefore);
-  for (std::string& warning : UnmatchedWarnings(*context.lists, before, ledger->lowered)) {
-    ledger->warnings.push_back(std::move(warning));
+  ledger->matches_expected = IsWhatListsAreFor(before, ledger->lowered);
+  if (ledger->matches_expected && !context.lists->edits().empty()) {
+    for (const EntryWarning& warning : UnmatchedWarnings(*context.lists, before)) {
+      ledger->unmatched.push_back(warning.Line());
+    }
   }
+  ledger->warnings.insert(ledger->warnings.end(), ledger->unmatched.begin(),
+                          ledger->unmatched.end());
   return Status();
 }
 

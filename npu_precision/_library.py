@@ -54,11 +54,21 @@ def _load() -> ctypes.CDLL:
     try:
         tf.load_library(str(path))
         library = ctypes.CDLL(str(path))
-        for name in ("NpuPrecisionCheckOptions", "NpuPrecisionDescribe"):
+        for name in (
+            "NpuPrecisionCheckOptions",
+            "NpuPrecisionDescribe",
+            "NpuPrecisionLintMixlist",
+        ):
             # Not c_char_p: ctypes would copy the text and lose the pointer that has to be freed.
             getattr(library, name).restype = ctypes.c_void_p
         library.NpuPrecisionCheckOptions.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionDescribe.argtypes = []
+        library.NpuPrecisionLintMixlist.argtypes = [
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+        ]
         library.NpuPrecisionFree.argtypes = [ctypes.c_void_p]
         library.NpuPrecisionFree.restype = None
     except (tf.errors.OpError, OSError, AttributeError) as error:
@@ -93,6 +103,32 @@ def check_options(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer
     message = _text(_LIBRARY.NpuPrecisionCheckOptions, data, len(data))
     if message is not None:
         raise ValueError(message)
+
+
+def lint_mixlist(
+    entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer, text: bytes
+) -> list[dict[str, Any]]:
+    """All that is wrong, odd or needless in the mixlist that the parameter modify_mixlist names.
+
+    Args:
+        entry: the parameters; the file need not exist.
+        text: its content.
+
+    Returns:
+        Findings, errors first: "severity", "rule", "place", "text"; "mendable", and if so,
+        "replacement", "begin", "end" and "previous_end": offsets of the entry, and the end of the
+        one before it in its list.
+
+    Raises:
+        ValueError: the other parameters are refused.
+    """
+    data = entry.SerializeToString(deterministic=True)
+    answer = _text(_LIBRARY.NpuPrecisionLintMixlist, data, len(data), text, len(text))
+    assert answer is not None
+    result = json.loads(answer)
+    if "error" in result:
+        raise ValueError(result["error"])
+    return result["findings"]
 
 
 @functools.lru_cache(maxsize=None)

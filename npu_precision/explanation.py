@@ -185,7 +185,7 @@ def explain(model: Model, options: PrecisionOptions) -> Explanation:
     return Explanation(
         options,
         tuple(bodies),
-        tuple(dict.fromkeys(warning for part in ledger for warning in part.warnings)),
+        ledger.all_warnings,
         tuple((entry.place, entry.entry, entry.ops) for entry in ledger.mappings),
     )
 

@@ -171,6 +171,28 @@ class Ledger:
         return tuple(self.data["warnings"])
 
     @property
+    def unmatched(self) -> tuple[str, ...]:
+        """The warnings about entries of the mixlist that match no node, of any function either."""
+        found = [part.data.get("unmatched") for part in self]
+        lists = [lines for lines in found if lines is not None]
+        return tuple(
+            line for line in (lists[0] if lists else ()) if all(line in each for each in lists)
+        )
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """The warnings about this graph and its functions, each once.
+
+        An entry of the mixlist that matches nothing here may match there.
+        """
+        somewhere = {line for part in self for line in part.data.get("unmatched") or ()}
+        return tuple(
+            line
+            for line in dict.fromkeys(line for part in self for line in part.warnings)
+            if line not in somewhere or line in self.unmatched
+        )
+
+    @property
     def functions(self) -> tuple[Ledger, ...]:
         """The ledgers of the functions in the graph's library."""
         return tuple(Ledger(function) for function in self.data.get("functions", ()))

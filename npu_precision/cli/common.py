@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import pathlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import click
@@ -50,30 +50,47 @@ def debug_flag(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def precision_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds a flag for each option of the optimizer; the command gets them as `options`."""
+def precision_flags(
+    only: Collection[str] = (), default_mode: str | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds a flag for each option of the optimizer; the command gets them as `options`.
 
-    @functools.wraps(command)
-    def with_options(
-        *arguments: Any, mode: str | None, options_file: str | None, **given: Any
-    ) -> Any:
-        fields = {name: given.pop(name) for name in FLAGS}
-        return command(*arguments, options=_options(mode, options_file, fields), **given)
+    Args:
+        only: the fields of PrecisionOptions, besides the mode, to add; none for all.
+        default_mode: the mode if none is given; None if one must be.
+    """
+    fields = only or FLAGS
 
-    decorated: Callable[..., Any] = with_options
-    for name, (flag, text) in reversed(list(FLAGS.items())):
-        if _is_switch(name):
-            flag = f"{flag}/--no-{flag[2:]}"
-        decorated = click.option(flag, name, default=None, help=text)(decorated)
-    decorated = click.option(
-        "--options",
-        "options_file",
-        metavar="FILE",
-        help="Options as JSON, by their names in PrecisionOptions; flags come on top.",
-    )(decorated)
-    return click.option(
-        "--mode", metavar="MODE", help="The precision mode, by its older or newer name."
-    )(decorated)
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_options(
+            *arguments: Any, mode: str | None, options_file: str | None, **given: Any
+        ) -> Any:
+            if options_file is None:
+                mode = mode or default_mode
+            changes = {name: given.pop(name) for name in fields}
+            return command(*arguments, options=_options(mode, options_file, changes), **given)
+
+        decorated: Callable[..., Any] = with_options
+        for name in reversed(list(fields)):
+            flag, text = FLAGS[name]
+            if _is_switch(name):
+                flag = f"{flag}/--no-{flag[2:]}"
+            decorated = click.option(flag, name, default=None, help=text)(decorated)
+        decorated = click.option(
+            "--options",
+            "options_file",
+            metavar="FILE",
+            help="Options as JSON, by their names in PrecisionOptions; flags come on top.",
+        )(decorated)
+        otherwise = "" if default_mode is None else f" Default: {default_mode}."
+        return click.option(
+            "--mode",
+            metavar="MODE",
+            help=f"The precision mode, by its older or newer name.{otherwise}",
+        )(decorated)
+
+    return decorate
 
 
 def _is_switch(name: str) -> bool:

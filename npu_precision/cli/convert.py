@@ -20,7 +20,7 @@ _TEXT = (".pbtxt", ".txt")
 
 @click.command()
 @common.model_flags()
-@common.precision_flags
+@common.precision_flags()
 @click.option("-o", "--output", metavar="OUT", required=True, help="What to write.")
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @common.debug_flag
@@ -60,7 +60,7 @@ def convert(model: Model, options: PrecisionOptions, output: str, force: bool) -
         f"lowered {counts['lowered']} of {counts['float_nodes']} float nodes{raised}, "
         f"{counts['casts']} Casts",
     )
-    for warning in dict.fromkeys(warning for part in parts for warning in part.warnings):
+    for warning in dict.fromkeys(line for ledger in ledgers for line in ledger.all_warnings):
         common.say(out, f"warning: {warning}")
 
 

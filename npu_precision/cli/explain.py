@@ -22,7 +22,7 @@ _MOST_BLOCKERS = _MOST_CASTS = 10
 
 @click.command()
 @common.model_flags("signature")
-@common.precision_flags
+@common.precision_flags()
 @click.option("--node", "pattern", metavar="REGEX", help="Tell the stories of nodes so named.")
 @click.option("--diff", "other", metavar="FILE", help="Show what other options, as JSON, change.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")

@@ -11,7 +11,7 @@ import click
 import tensorflow as tf
 
 from npu_precision import _version
-from npu_precision.cli import convert, explain
+from npu_precision.cli import convert, explain, lint
 from npu_precision.cli.common import PROGRAM
 
 FAILED, INTERRUPTED = 2, 130
@@ -25,6 +25,7 @@ def group() -> None:
 
 group.add_command(convert.convert)
 group.add_command(explain.explain)
+group.add_command(lint.lint)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,0 +1,78 @@
+"""npu-precision lint: what is wrong with a mixlist."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+
+import click
+
+from npu_precision import lint as linting
+from npu_precision import outputs
+from npu_precision.cli import common
+from npu_precision.lint import Finding
+from npu_precision.model_file import load_model
+from npu_precision.options import PrecisionOptions
+
+_MODE = "allow_mix_precision"
+
+
+@click.command()
+@click.argument("mixlist")
+@click.option("--model", metavar="MODEL", help="A model that it is for: entries should match it.")
+@common.precision_flags(only=("target", "ops_info_dir"), default_mode=_MODE)
+@click.option("--fix", is_flag=True, help="Mend what can be mended, in MIXLIST itself or in OUT.")
+@click.option("-o", "--output", metavar="OUT", help="With --fix: what to write instead.")
+@click.option("--force", is_flag=True, help="With --output: replace OUT if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@common.debug_flag
+def lint(
+    mixlist: str,
+    model: str | None,
+    options: PrecisionOptions,
+    fix: bool,
+    output: str | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Tells what is wrong, odd or needless in MIXLIST, a modify_mixlist file.
+
+    What is needless depends on the target, and on whether the mode is for float16 or bfloat16. The
+    exit status is 1 if there are errors, with which the file would fail a run.
+    """
+    if (output is not None or force) and not fix:
+        raise click.UsageError("--output and --force go with --fix.")
+    text = pathlib.Path(mixlist).read_bytes()
+    options = dataclasses.replace(options, modify_mixlist=None)
+    mended: list[Finding] = []
+    if fix:
+        text, mended = linting.mend(mixlist, text, options)
+        target = mixlist if output is None else output
+        with outputs.new_file(target, force or output is None) as file:
+            file.write_bytes(text)
+    found = linting.lint(mixlist, text, options)
+    failed = any(each.severity == linting.ERROR for each in found)
+    if model is not None and not failed:
+        used = mixlist if output is None else output
+        with common.busy("deciding"):
+            found += linting.lint_for_model(used, options, load_model(model))
+        failed = any(each.severity == linting.ERROR for each in found)
+    if as_json:
+        click.echo(json.dumps({"mended": _data(mended), "findings": _data(found)}, indent=1))
+        return int(failed)
+    out = common.console()
+    for each in mended:
+        common.say(out, f"mended: {each}")
+    for each in found:
+        common.say(out, str(each))
+    if not found:
+        common.say(out, f"{mixlist}: nothing to be said")
+    return int(failed)
+
+
+def _data(findings: list[Finding]) -> list[dict[str, str]]:
+    return [
+        {name: getattr(each, name) for name in ("severity", "rule", "place", "text")}
+        for each in findings
+    ]

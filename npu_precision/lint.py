@@ -1,0 +1,172 @@
+"""What is wrong, odd or needless in a mixlist, and the same mixlist without it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+
+from npu_precision import _library
+from npu_precision.model_file import Model
+from npu_precision.options import PrecisionOptions
+
+ERROR = "error"
+
+
+@dataclasses.dataclass(frozen=True)
+class Edit:
+    """What mends a finding.
+
+    Attributes:
+        replacement: what an entry becomes; "" if it goes.
+        begin, end: the offsets of its string in the file, quotes included.
+        previous_end: the end of the entry before it in its list, or 0.
+    """
+
+    replacement: str
+    begin: int
+    end: int
+    previous_end: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing about a mixlist.
+
+    Attributes:
+        severity: "error", "warning" or "note".
+        rule: what kind of thing, a word or two such as "unknown-op".
+        place: "FILE:LINE:COLUMN", or "FILE" of more than one place.
+        text: what it is.
+        edit: what mends it, or None.
+    """
+
+    severity: str
+    rule: str
+    place: str
+    text: str
+    edit: Edit | None = None
+
+    def __str__(self) -> str:
+        """As compilers write it."""
+        return f"{self.place}: {self.severity}: {self.text} [{self.rule}]"
+
+
+def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
+    """What is to be said about a mixlist by itself, errors first.
+
+    Args:
+        file: what places call it.
+        text: its content.
+        options: the mode that it is for, and the target whose lists it edits.
+
+    Raises:
+        ValueError: the options are refused.
+    """
+    entry = options.custom_optimizer()
+    entry.parameter_map["modify_mixlist"].s = file.encode()
+    return [
+        Finding(
+            found["severity"],
+            found["rule"],
+            found["place"],
+            found["text"],
+            Edit(**{field.name: found[field.name] for field in dataclasses.fields(Edit)})
+            if found["mendable"]
+            else None,
+        )
+        for found in _library.lint_mixlist(entry, text)
+    ]
+
+
+def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[Finding]:
+    """What is to be said about a mixlist when it is used for a model.
+
+    Args:
+        file: the mixlist; it has no errors by itself.
+        options: the mode and target.
+        model: the model.
+
+    Raises:
+        ValueError: the optimizer refuses the model, whatever the mixlist.
+    """
+    try:
+        _, ledger = model.rewrite(dataclasses.replace(options, modify_mixlist=file))
+    except ValueError as error:
+        model.rewrite(options)
+        return [Finding(ERROR, "contradiction", file, str(error))]
+    found = []
+    for line in ledger.unmatched:
+        place, _, text = line.partition(": ")
+        found.append(Finding("warning", "no-match", place, text))
+    return found
+
+
+def mend(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list[Finding]]:
+    """A mixlist without what can be mended: misspelt names are replaced, needless entries go.
+
+    Comments and layout stay. Nothing is mended that would make an error of something else.
+
+    Args:
+        file: what places call it.
+        text: its content.
+        options: the mode that it is for, and the target whose lists it edits.
+
+    Returns:
+        (text, findings): the new content, and what was mended.
+    """
+    mended: list[Finding] = []
+    refused: set[Finding] = set()
+    while True:
+        found = lint(file, text, options)
+        waiting = [(each.edit, each) for each in found if each.edit and each not in refused]
+        if not waiting:
+            return text, mended
+        # Names first: what is needless depends on them. From the end, so that places stay.
+        edit, chosen = max(waiting, key=lambda item: (bool(item[0].replacement), item[0].begin))
+        candidate = _edited(text, edit)
+        if _errors(lint(file, candidate, options)) > _errors(found):
+            refused.add(chosen)
+        else:
+            text = candidate
+            mended.append(chosen)
+
+
+def _errors(found: list[Finding]) -> int:
+    return sum(each.severity == ERROR for each in found)
+
+
+# Spaces and comments.
+_BETWEEN = re.compile(rb"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+
+
+def _edited(text: bytes, edit: Edit) -> bytes:
+    begin, end = edit.begin, edit.end
+    if edit.replacement:
+        return text[:begin] + json.dumps(edit.replacement).encode() + text[end:]
+    comma = _skip(text, end)
+    if text[comma : comma + 1] == b",":
+        text = text[:comma] + text[comma + 1 :]
+    elif edit.previous_end:
+        comma = _skip(text, edit.previous_end)
+        text = text[:comma] + text[comma + 1 :]
+        begin, end = begin - 1, end - 1
+    return _without(text, begin, end)
+
+
+def _skip(text: bytes, start: int) -> int:
+    between = _BETWEEN.match(text, start)
+    assert between is not None
+    return between.end()
+
+
+def _without(text: bytes, begin: int, end: int) -> bytes:
+    """The text without a part, and without the line that it alone was on."""
+    line, line_end = text.rfind(b"\n", 0, begin) + 1, text.find(b"\n", end)
+    if line and line_end >= 0 and not (text[line:begin] + text[end:line_end]).strip():
+        return text[:line] + text[line_end + 1 :]
+    if text[end : end + 1] == b" ":
+        end += 1
+    elif text[begin - 1 : begin] == b" ":
+        begin -= 1
+    return text[:begin] + text[end:]
