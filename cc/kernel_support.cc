@@ -52,6 +52,7 @@ std::string KernelSupport::DeviceTypeOf(const tensorflow::NodeDef& node) const {
 
 bool KernelSupport::CanRun(const tensorflow::NodeDef& node,
                            const tensorflow::NodeDef& changed) const {
+  if (emulates_) return true;
   const std::string type = DeviceTypeOf(node);
   return Registered(type, changed) && !(type == tensorflow::DEVICE_CPU && FailsOnCpu(changed));
 }

@@ -12,7 +12,8 @@ namespace npu_precision {
 class KernelSupport : public DtypeSupport {
  public:
   // `has_gpu`: nodes that were not placed yet will go to the GPU where it has a kernel for them.
-  explicit KernelSupport(bool has_gpu) : has_gpu_(has_gpu) {}
+  // `emulates`: it runs what it has no kernel for, by running something else.
+  KernelSupport(bool has_gpu, bool emulates) : has_gpu_(has_gpu), emulates_(emulates) {}
 
   bool CanRun(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed) const override;
   DeviceKind KindOf(const tensorflow::NodeDef& node) const override;
@@ -20,7 +21,7 @@ class KernelSupport : public DtypeSupport {
  private:
   std::string DeviceTypeOf(const tensorflow::NodeDef& node) const;
 
-  const bool has_gpu_;
+  const bool has_gpu_, emulates_;
   mutable std::unordered_map<std::string, std::string> type_of_device_;  // by its full name
 };
 

@@ -105,7 +105,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
 
  private:
   Status Rewrite(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) {
-    const KernelSupport support(HasGpu(cluster));
+    const KernelSupport support(HasGpu(cluster), parameters_.emulate);
     const DecideContext context = ContextOf(parameters_, lists_, support, item);
     PipelineOptions options;
     options.loop_constants = parameters_.loop_constants;
@@ -113,6 +113,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     options.same_padding = parameters_.same_padding;
     options.sink_reshapes = parameters_.sink_reshapes;
     options.fold_constants = parameters_.fold_constants;
+    options.emulate = parameters_.emulate;
     options.details = !parameters_.report_dir.empty();
     std::string report;
     Ledger ledger;
@@ -131,7 +132,8 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
       TF_RETURN_IF_ERROR(WriteReport(parameters_.report_dir, ledger, &report));
     }
     Tell(ledger, report);
-    const bool lowers = ledger.lowered > 0 && context.NewDtype() == tensorflow::DT_HALF;
+    const bool lowers =
+        ledger.lowered > 0 && !options.emulate && context.NewDtype() == tensorflow::DT_HALF;
     if (lowers && !parameters_.quiet && EmulatesFloat16(*optimized, support)) {
       InformOnce(Float16Advice());
     }

@@ -131,7 +131,8 @@ const std::vector<ParameterType>& KnownParameters() {
       {"target", 's'},         {"ops_info_dir", 's'},      {"report_dir", 's'},
       {"mixlist_edits", 's'},  {"all_white", 'b'},         {"strict", 'b'},
       {"loop_constants", 'b'}, {"fold_batch_norms", 'b'},  {"same_padding", 'b'},
-      {"sink_reshapes", 'b'},  {"fold_constants", 'b'},    {"quiet", 'b'}};
+      {"sink_reshapes", 'b'},  {"fold_constants", 'b'},    {"emulate", 'b'},
+      {"quiet", 'b'}};
   return *parameters;
 }
 
@@ -173,6 +174,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->same_padding = values.Bool("same_padding", on_host);
   parameters->sink_reshapes = values.Bool("sink_reshapes", on_host);
   parameters->fold_constants = values.Bool("fold_constants", false);
+  parameters->emulate = values.Bool("emulate", false);
   parameters->quiet = values.Bool("quiet", false);
   for (const auto& entry : values.strings) parameters->given.push_back(entry);
   for (const auto& entry : values.bools) {
@@ -181,6 +183,11 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   }
   TF_RETURN_IF_ERROR(CheckTarget(parameters->target));
   TF_RETURN_IF_ERROR(CheckUsesLists(*parameters));
+  const ModeRule rule = parameters->mode.rule;
+  if (parameters->emulate && (rule == ModeRule::kForceFloat32 || rule == ModeRule::kKeepOrigin)) {
+    return InvalidArgument("emulate: got true with precision_mode ", Quoted(parameters->mode.name),
+                           ", which lowers nothing; use a mode that does, or leave emulate out");
+  }
   for (const char* name : {"loop_constants", "fold_batch_norms", "same_padding", "sink_reshapes"}) {
     if (values.Bool(name, false) && !LowersForSpeed(parameters->mode.rule)) {
       return InvalidArgument(name, ": got true with precision_mode ", Quoted(parameters->mode.name),

@@ -28,6 +28,7 @@ struct Parameters {
   bool same_padding = true;
   bool sink_reshapes = true;
   bool fold_constants = false;
+  bool emulate = false;
   bool quiet = false;              // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted
   // What was given, as text, for the ledger; sorted by name.

@@ -12,27 +12,7 @@ namespace {
 
 using Names = std::unordered_set<std::string>;
 
-// Of one tensor, every element of which is in what they yield, besides zeros; or they yield its
-// shape alone. Not those that join several tensors, which would take several Casts, nor those that
-// pick some elements, which would have more of them converted.
-bool MovesValues(const std::string& op) {
-  static const auto* names =
-      new Names{"Identity", "Snapshot", "StopGradient", "PreventGradient", "EnsureShape", "Reshape",
-                "ExpandDims", "Squeeze", "Transpose", "ConjugateTranspose", "Unpack", "Split",
-                "SplitV", "Pad", "MirrorPad", "Tile", "BroadcastTo", "Fill", "Reverse", "ReverseV2",
-                "ReverseSequence", "Roll", "SpaceToBatch", "SpaceToBatchND", "SpaceToDepth",
-                "DepthToSpace", "Diag", "MatrixDiag", "Shape", "Size", "Rank",
-                // Control flow.
-                "Enter", "Exit", "NextIteration", "Merge", "Switch",
-                // Handles.
-                "EmptyTensorList", "TensorListReserve", "TensorListFromTensor",
-                "TensorListPushBack", "TensorListSetItem", "TensorListGetItem", "TensorListPopBack",
-                "TensorListStack", "TensorArrayV3", "TensorArrayScatterV3", "TensorArrayWriteV3",
-                "TensorArrayReadV3", "TensorArrayGatherV3"};
-  return names->count(op) != 0;
-}
-
-// Of those: costs nothing, or what it does for a value of any dtype.
+// Of those that move values: costs nothing, or what it does for a value of any dtype.
 bool IsFree(const std::string& op) {
   static const auto* names =
       new Names{"Identity", "Snapshot",   "StopGradient", "PreventGradient", "EnsureShape",

@@ -68,6 +68,11 @@ void MarkInserted(tensorflow::NodeDef* node) {
   (*node->mutable_attr())[kInserted].set_b(true);
 }
 
+void ForgetMarks(tensorflow::NodeDef* node) {
+  node->mutable_attr()->erase(kDecision);
+  node->mutable_attr()->erase(kInserted);
+}
+
 // Whoever looks through one reads its first input, which a mark on any other op would not promise.
 bool IsOpOfInserted(const std::string& op) {
   return op == "Cast" || op == "Enter" || op == "Switch" || op == "Identity" || op == "NoOp";

@@ -155,4 +155,21 @@ bool IsMatrixOrConvolution(const std::string& op) {
   return names->count(op) != 0;
 }
 
+bool MovesValues(const std::string& op) {
+  static const auto* names = new std::unordered_set<std::string>{
+      "Identity", "Snapshot", "StopGradient", "PreventGradient", "EnsureShape", "Reshape",
+      "ExpandDims", "Squeeze", "Transpose", "ConjugateTranspose", "Unpack", "Split", "SplitV",
+      "Pad", "MirrorPad", "Tile", "BroadcastTo", "Fill", "Reverse", "ReverseV2", "ReverseSequence",
+      "Roll", "SpaceToBatch", "SpaceToBatchND", "SpaceToDepth", "DepthToSpace", "Diag",
+      "MatrixDiag", "Shape", "Size", "Rank",
+      // Control flow.
+      "Enter", "Exit", "NextIteration", "Merge", "Switch",
+      // Handles.
+      "EmptyTensorList", "TensorListReserve", "TensorListFromTensor", "TensorListPushBack",
+      "TensorListSetItem", "TensorListGetItem", "TensorListPopBack", "TensorListStack",
+      "TensorArrayV3", "TensorArrayScatterV3", "TensorArrayWriteV3", "TensorArrayReadV3",
+      "TensorArrayGatherV3"};
+  return names->count(op) != 0;
+}
+
 }  // namespace npu_precision

@@ -32,6 +32,10 @@ bool FeedsLoopMerge(const std::string& op);
 // Multiplies matrices or convolves: what Ascend's cube unit computes.
 bool IsMatrixOrConvolution(const std::string& op);
 
+// Yields every element of one tensor, and besides zeros nothing else; or its shape alone. Not what
+// joins several tensors, nor what picks some elements.
+bool MovesValues(const std::string& op);
+
 }  // namespace npu_precision
 
 #endif  // NPU_PRECISION_GRAPH_PASSES_OP_TRAITS_H_

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph_passes/decide_precision.h"
+#include "graph_passes/emulate.h"
 #include "graph_passes/fold_batch_norms.h"
 #include "graph_passes/fold_constants.h"
 #include "graph_passes/insert_casts.h"
@@ -112,17 +113,17 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   }
 
   // After the casts, because it replaces the Casts that follow constants.
-  if (options.fold_constants) {
+  if (options.fold_constants && !options.emulate) {
     TF_RETURN_IF_ERROR(FoldConstants(context, after, &values, out));
     TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
   }
 
-  if (options.same_padding && for_speed) {
+  if (options.same_padding && for_speed && !options.emulate) {
     WriteSamePadding(after, values, context, out, &ledger->rewrites);
   }
 
   // After the casts, because only a MatMul and a bias of one dtype can be fused.
-  if (options.sink_reshapes && for_speed) {
+  if (options.sink_reshapes && for_speed && !options.emulate) {
     std::vector<LedgerRewrite> sunk;
     SinkReshapes(after, values, context, out, &sunk);
     if (!sunk.empty()) {
@@ -131,8 +132,15 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
     }
   }
 
-  values.Restore(out);
   FillLedger(view, decisions, after, context, options.details, ledger);
+
+  // After the ledger, which says what is emulated.
+  if (options.emulate) {
+    EmulateLowTypes(after, out);
+    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
+  }
+
+  values.Restore(out);
   if (fused) ledger->warnings.push_back(kFusedBefore);
   ledger->matches_expected = IsWhatListsAreFor(before, ledger->lowered);
   if (ledger->matches_expected && !context.lists->edits().empty()) {

@@ -15,6 +15,7 @@ struct PipelineOptions {
   bool same_padding = false;
   bool sink_reshapes = false;
   bool fold_constants = false;
+  bool emulate = false;  // compute in float32, round to the low type
   bool details = false;  // fill the ledger's nodes and casts, not only its totals
 };
 

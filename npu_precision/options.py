@@ -48,6 +48,9 @@ class PrecisionOptions:
             the target "host".
         fold_constants: constants that only inserted Casts read are stored in the low type. The
             offline conversions set it unless told otherwise.
+        emulate: what is lowered is computed in float32, and its values are rounded to the low type
+            instead: shows what the mode costs in accuracy on a machine without kernels for it. In
+            the modes that lower.
         quiet: no line per optimized graph in the log; warnings stay. The offline conversions,
             which return the ledger, set it unless told otherwise.
 
@@ -58,7 +61,7 @@ class PrecisionOptions:
 
     Source: the parameters of npu_bridge's NpuOptimizer by their names, and mixlist_edits,
     all_white, target, ops_info_dir, report_dir, strict, loop_constants, fold_batch_norms,
-    same_padding, sink_reshapes, fold_constants and quiet of our own.
+    same_padding, sink_reshapes, fold_constants, emulate and quiet of our own.
     """
 
     precision_mode: str | None = None
@@ -75,6 +78,7 @@ class PrecisionOptions:
     same_padding: bool | None = None
     sink_reshapes: bool | None = None
     fold_constants: bool | None = None
+    emulate: bool | None = None
     quiet: bool | None = None
 
     def __post_init__(self) -> None:

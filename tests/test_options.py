@@ -34,6 +34,7 @@ def every_value(mixlist, tmp_path):
         "same_padding": False,
         "sink_reshapes": False,
         "fold_constants": False,
+        "emulate": False,
         "quiet": True,
     }
 

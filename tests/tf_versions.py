@@ -76,6 +76,9 @@ needs_functions_by_default = _needs(
     _tf_compat.tf1 is not tf, "runs a tf.function only after tf.enable_v2_behavior()"
 )
 needs_fast_loops = _needs(_tf_compat.tf1 is not tf, "takes minutes to train a recurrent network")
+needs_exact_float32_kernels = _needs(
+    _tf_compat.tf1 is not tf, "has float32 kernels of Expm1, Sqrt and Rsqrt that float16's disown"
+)
 needs_function_attributes = _needs(
     "experimental_attributes" in inspect.signature(tf.function).parameters,
     "has no way to say that a tf.function is not inlined",

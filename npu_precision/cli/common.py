@@ -35,6 +35,7 @@ FLAGS = {
     "fold_batch_norms": ("--fold-batch-norms", "Batch norms are folded into convolutions."),
     "same_padding": ("--same-padding", "Lowered convolutions of 1x1 say SAME for VALID."),
     "sink_reshapes": ("--sink-reshapes", "A Reshape moves behind a lowered MatMul's BiasAdd."),
+    "emulate": ("--emulate", "Compute in float32, round values to the low type."),
     "fold_constants": ("--fold-constants", "Constants are stored in the low type."),
 }
 _WIDTH_OF_FILES = 120
