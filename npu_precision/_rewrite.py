@@ -41,6 +41,8 @@ _COLOCATION = "_npu_precision_class"
 _PRESERVED = "_npu_precision_preserved"
 # On nodes with state, which need no other name once they changed: nobody runs the graph as it was.
 _NAMED = "_npu_precision_named"
+# Attributes of a function that keep TensorFlow from inlining it: it may have another for the GPU.
+_NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
 # The option that changes shapes, which _output_shapes repeats.
 _RESHAPES = "sink_reshapes"
 # More elements than TensorFlow shall not allocate for a placeholder nobody feeds.
@@ -88,7 +90,10 @@ def rewrite(
         graph_id += "_"
     with tempfile.TemporaryDirectory(prefix="npu_precision_") as folder:
         # Strict: whoever asks for a rewritten graph has no use for the one given.
-        config = _config(dataclasses.replace(options, report_dir=folder, strict=True))
+        config = _config(OPTIMIZER_NAME)
+        config.graph_options.rewrite_options.custom_optimizers.append(
+            dataclasses.replace(options, report_dir=folder, strict=True).custom_optimizer()
+        )
         try:
             result = _tf_compat.optimize_graph(config, meta_graph, graph_id)
         except Exception as error:
@@ -108,11 +113,36 @@ def changes(ledger: Ledger) -> bool:
     return any(counts) or any(part.rewrites for part in ledger)
 
 
-def _config(options: PrecisionOptions) -> config_pb2.ConfigProto:
+def inlined(graph_def: graph_pb2.GraphDef, fetch_nodes: Iterable[str]) -> graph_pb2.GraphDef:
+    """A graph with the bodies of the functions that it calls in place of the calls.
+
+    What TensorFlow cannot inline, such as the body of a While that it was told to keep, stays.
+
+    Raises:
+        ValueError: TensorFlow cannot read the graph.
+    """
+    meta_graph, _ = _meta_graph(graph_def, fetch_nodes, ())
+    for function in meta_graph.graph_def.library.function:
+        for name in _NOT_INLINED:
+            function.attr.pop(name, None)
+    config = _config("function")
+    try:
+        result = _tf_compat.optimize_graph(config, meta_graph, "graph")
+    except Exception as error:
+        raise ValueError(f"TensorFlow could not inline the graph's functions: {error}") from error
+    originals = {node.name: node for node in graph_def.node if node.op in _PLACEHOLDERS}
+    nodes = [originals.get(node.name, node) for node in result.node if node.name != _KEEPER]
+    for node in nodes:
+        for ours in (_COLOCATION, _NAMED):
+            node.attr.pop(ours, None)
+    _replace(result.node, nodes)
+    return result
+
+
+def _config(optimizer: str) -> config_pb2.ConfigProto:
     config = config_pb2.ConfigProto()
     rewrite_options = config.graph_options.rewrite_options
-    rewrite_options.optimizers.append(OPTIMIZER_NAME)
-    rewrite_options.custom_optimizers.append(options.custom_optimizer())
+    rewrite_options.optimizers.append(optimizer)
     rewrite_options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
     rewrite_options.min_graph_nodes = -1
     rewrite_options.fail_on_optimizer_errors = True

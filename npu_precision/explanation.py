@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2
+from tensorflow.core.framework import function_pb2, node_def_pb2
 
 from npu_precision import _rewrite
 from npu_precision.ledger import Ledger, LedgerCast, LedgerNode
 from npu_precision.model_file import Model
 from npu_precision.options import PrecisionOptions
+from npu_precision.reachable import called_functions, needed_nodes
 
 MAIN_GRAPH = ""
 
@@ -172,14 +173,14 @@ def explain(model: Model, options: PrecisionOptions) -> Explanation:
     """
     meta_graph, ledger = model.rewrite(options)
     before, after = model.meta_graph.graph_def, meta_graph.graph_def
-    shown = _needed(before, model.roots)
-    bodies = [_graph(shown, _needed(after, model.roots), ledger)]
+    shown = needed_nodes(before, model.roots)
+    bodies = [_graph(shown, needed_nodes(after, model.roots), ledger)]
     library = {function.signature.name: function for function in before.library.function}
     rewritten = {function.signature.name: function for function in after.library.function}
     functions = {part.graph: part for part in ledger.functions}
     bodies += [
         _function(library[name], rewritten[name], functions[name])
-        for name in _called(shown, library)
+        for name in called_functions(shown, library)
         if name in functions
     ]
     return Explanation(
@@ -188,38 +189,6 @@ def explain(model: Model, options: PrecisionOptions) -> Explanation:
         ledger.all_warnings,
         tuple((entry.place, entry.entry, entry.ops) for entry in ledger.mappings),
     )
-
-
-def _needed(graph_def: graph_pb2.GraphDef, roots: Iterable[str]) -> list[node_def_pb2.NodeDef]:
-    """The nodes that the roots need, in the graph's order; without roots, all."""
-    by_name = {node.name: node for node in graph_def.node}
-    waiting = list(roots) or list(by_name)
-    needed = set(waiting)
-    while waiting:
-        for tensor in by_name[waiting.pop()].input:
-            source = tensor.lstrip("^").partition(":")[0]
-            if source not in needed:
-                needed.add(source)
-                waiting.append(source)
-    return [node for node in graph_def.node if node.name in needed]
-
-
-def _called(
-    nodes: Iterable[node_def_pb2.NodeDef], library: Mapping[str, function_pb2.FunctionDef]
-) -> list[str]:
-    """The functions that the nodes call, each before those that it calls."""
-    called: dict[str, None] = {}
-    waiting = collections.deque([nodes])
-    while waiting:
-        for node in waiting.popleft():
-            names = [node.op]
-            for _, value in sorted(node.attr.items()):
-                names += [value.func.name, *(function.name for function in value.list.func)]
-            for name in names:
-                if name in library and name not in called:
-                    called[name] = None
-                    waiting.append(library[name].node_def)
-    return list(called)
 
 
 def _graph(

@@ -36,6 +36,16 @@ def new_file(path: str | os.PathLike[str], force: bool = False) -> Iterator[path
 
 
 @contextlib.contextmanager
+def optional_file(path: str | None, force: bool = False) -> Iterator[pathlib.Path | None]:
+    """new_file, or None where there is no path."""
+    if path is None:
+        yield None
+        return
+    with new_file(path, force) as file:
+        yield file
+
+
+@contextlib.contextmanager
 def new_folder(
     path: str | os.PathLike[str], force: bool = False, mark: tuple[str, ...] = ()
 ) -> Iterator[pathlib.Path]:

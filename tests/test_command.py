@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import npu_precision
-from npu_precision.cli import common, main
+from npu_precision.cli import flags, main
 from npu_precision.options import FIELD_NAMES
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -71,8 +71,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(run, model_files):
 
 
 def test_every_option_has_a_flag():
-    about_a_run = set(common.WITHOUT_FLAG)
-    assert {*common.FLAGS, "precision_mode", "precision_mode_v2", *about_a_run} == {*FIELD_NAMES}
+    about_a_run = set(flags.WITHOUT_FLAG)
+    assert {*flags.FLAGS, "precision_mode", "precision_mode_v2", *about_a_run} == {*FIELD_NAMES}
 
 
 @pytest.mark.parametrize(

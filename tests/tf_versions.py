@@ -79,6 +79,9 @@ needs_fast_loops = _needs(_tf_compat.tf1 is not tf, "takes minutes to train a re
 needs_exact_float32_kernels = _needs(
     _tf_compat.tf1 is not tf, "has float32 kernels of Expm1, Sqrt and Rsqrt that float16's disown"
 )
+needs_frozen_loops = _needs(
+    _tf_compat.tf1 is not tf, "makes no constants of variables that a loop reads"
+)
 needs_function_attributes = _needs(
     "experimental_attributes" in inspect.signature(tf.function).parameters,
     "has no way to say that a tf.function is not inlined",

@@ -10,7 +10,7 @@ import click
 import rich.filesize
 
 from npu_precision import model_file, outputs, saved_model
-from npu_precision.cli import common
+from npu_precision.cli import flags, printing
 from npu_precision.ledger import Ledger
 from npu_precision.model_file import Model
 from npu_precision.options import PrecisionOptions
@@ -19,11 +19,11 @@ _TEXT = (".pbtxt", ".txt")
 
 
 @click.command()
-@common.model_flags()
-@common.precision_flags()
+@flags.model_flags()
+@flags.precision_flags()
 @click.option("-o", "--output", metavar="OUT", required=True, help="What to write.")
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
-@common.debug_flag
+@flags.debug_flag
 def convert(model: Model, options: PrecisionOptions, output: str, force: bool) -> None:
     """Writes MODEL lowered to OUT, which needs nothing but TensorFlow to run.
 
@@ -37,14 +37,14 @@ def convert(model: Model, options: PrecisionOptions, output: str, force: bool) -
     if target.resolve() == source.resolve():
         raise ValueError(f"output {output!r} is the model itself, expected another name")
     before = _size(source)
-    with common.busy("converting"):
+    with printing.busy("converting"):
         if model.kind == model_file.SAVED_MODEL:
             ledgers = _convert_folder(model, source, target, options, force)
         else:
             ledgers = _convert_file(model, target, options, force)
-    out = common.console()
+    out = printing.console()
     after = _size(target)
-    common.say(
+    printing.say(
         out,
         f"{output}: {rich.filesize.decimal(before)} -> {rich.filesize.decimal(after)} "
         f"({after / before:.2f})",
@@ -55,13 +55,13 @@ def convert(model: Model, options: PrecisionOptions, output: str, force: bool) -
         for name in ("float_nodes", "lowered", "raised", "casts")
     }
     raised = f", raised {counts['raised']}" if counts["raised"] else ""
-    common.say(
+    printing.say(
         out,
         f"lowered {counts['lowered']} of {counts['float_nodes']} float nodes{raised}, "
         f"{counts['casts']} Casts",
     )
     for warning in dict.fromkeys(line for ledger in ledgers for line in ledger.all_warnings):
-        common.say(out, f"warning: {warning}")
+        printing.say(out, f"warning: {warning}")
 
 
 def _folder(source: pathlib.Path) -> pathlib.Path:

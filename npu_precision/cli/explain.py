@@ -11,7 +11,7 @@ import rich.console
 import rich.filesize
 
 from npu_precision import difference, explanation, story
-from npu_precision.cli import common
+from npu_precision.cli import flags, printing
 from npu_precision.explanation import Body, Explanation
 from npu_precision.model_file import Model
 from npu_precision.options import PrecisionOptions
@@ -21,12 +21,12 @@ _MOST_BLOCKERS = _MOST_CASTS = 10
 
 
 @click.command()
-@common.model_flags("signature")
-@common.precision_flags()
+@flags.model_flags("signature")
+@flags.precision_flags()
 @click.option("--node", "pattern", metavar="REGEX", help="Tell the stories of nodes so named.")
 @click.option("--diff", "other", metavar="FILE", help="Show what other options, as JSON, change.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-@common.debug_flag
+@flags.debug_flag
 def explain(
     model: Model, options: PrecisionOptions, pattern: str | None, other: str | None, as_json: bool
 ) -> None:
@@ -37,11 +37,11 @@ def explain(
     """
     if pattern is not None and other is not None:
         raise click.UsageError("--node and --diff: expected one of the two.")
-    others = None if other is None else common.read_options(other)
-    with common.busy("deciding"):
+    others = None if other is None else flags.read_options(other)
+    with printing.busy("deciding"):
         explained = explanation.explain(model, options)
         now = None if others is None else explanation.explain(model, others)
-    out = common.console()
+    out = printing.console()
     if now is not None:
         changed = difference.difference(explained, now)
         if as_json:
@@ -68,9 +68,9 @@ def _print_heading(out: rich.console.Console, model: Model, explained: Explanati
     functions = len(explained.bodies) - 1
     inside = f", {functions} functions" if functions else ""
     asked = f", signature {model.signature}" if model.signature else ""
-    common.say(out, f"{model.path}: {model.kind}{asked}{inside}")
-    common.say(out, _given(explained))
-    common.say(out, _totals(explained))
+    printing.say(out, f"{model.path}: {model.kind}{asked}{inside}")
+    printing.say(out, _given(explained))
+    printing.say(out, _totals(explained))
 
 
 def _given(explained: Explanation) -> str:
@@ -104,7 +104,7 @@ def _print_explanation(out: rich.console.Console, explained: Explanation) -> Non
     raises = explained.count("raised") > 0
     out.print()
     out.print(
-        common.table(
+        printing.table(
             "Float nodes by op type",
             [
                 ("op type", False),
@@ -131,9 +131,9 @@ def _print_explanation(out: rich.console.Console, explained: Explanation) -> Non
     _print_blockers(out, explained)
     for place, name, ops in explained.mappings:
         meant = ", ".join(ops) or "no op type of TensorFlow"
-        common.say(out, f"{place}: {name} stands for {meant}")
+        printing.say(out, f"{place}: {name} stands for {meant}")
     for warning in explained.warnings:
-        common.say(out, f"warning: {warning}")
+        printing.say(out, f"warning: {warning}")
 
 
 def _counted(counts: dict[str, int]) -> str:
@@ -151,7 +151,7 @@ def _print_casts(out: rich.console.Console, explained: Explanation) -> None:
     most = "" if len(casts) == len(shown) else f", the largest {len(shown)} of {len(casts)}"
     out.print()
     out.print(
-        common.table(
+        printing.table(
             f"Casts{most}",
             [
                 ("of tensor", False),
@@ -180,7 +180,7 @@ def _print_blockers(out: rich.console.Console, explained: Explanation) -> None:
         return
     out.print()
     out.print(
-        common.table(
+        printing.table(
             "Nodes that most gray nodes are kept for",
             [
                 ("node", False),
@@ -224,9 +224,9 @@ def _print_story(out: rich.console.Console, told: story.Story) -> None:
         lines.append(f"gray nodes that are kept because it is: {told.followers}")
     lines += [f"the mixlist {mixlist} {effect}" for mixlist, effect in told.advice]
     title = f"{_inside(told.body, node.name)} ({node.op}): {node.decision}{''.join(changes)}"
-    common.say(out, title, style="bold")
+    printing.say(out, title, style="bold")
     for line in lines:
-        common.say(out, f"  {line}")
+        printing.say(out, f"  {line}")
 
 
 def _because(step: story.Step) -> str:
@@ -234,14 +234,14 @@ def _because(step: story.Step) -> str:
 
 
 def _print_difference(out: rich.console.Console, changed: difference.Difference) -> None:
-    common.say(out, f"with {_given(changed.after)}")
-    common.say(out, _totals(changed.after))
+    printing.say(out, f"with {_given(changed.after)}")
+    printing.say(out, _totals(changed.after))
     out.print()
     if not changed.nodes:
-        common.say(out, "no float node changes")
+        printing.say(out, "no float node changes")
         return
     out.print(
-        common.table(
+        printing.table(
             f"{len(changed.nodes)} float nodes change",
             [("node", False), ("op type", False), ("from", False), ("to", False)],
             [

@@ -10,7 +10,7 @@ import click
 
 from npu_precision import lint as linting
 from npu_precision import outputs
-from npu_precision.cli import common
+from npu_precision.cli import flags, printing
 from npu_precision.lint import Finding
 from npu_precision.model_file import load_model
 from npu_precision.options import PrecisionOptions
@@ -21,12 +21,12 @@ _MODE = "allow_mix_precision"
 @click.command()
 @click.argument("mixlist")
 @click.option("--model", metavar="MODEL", help="A model that it is for: entries should match it.")
-@common.precision_flags(only=("target", "ops_info_dir"), default_mode=_MODE)
+@flags.precision_flags(only=("target", "ops_info_dir"), default_mode=_MODE)
 @click.option("--fix", is_flag=True, help="Mend what can be mended, in MIXLIST itself or in OUT.")
 @click.option("-o", "--output", metavar="OUT", help="With --fix: what to write instead.")
 @click.option("--force", is_flag=True, help="With --output: replace OUT if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-@common.debug_flag
+@flags.debug_flag
 def lint(
     mixlist: str,
     model: str | None,
@@ -55,19 +55,19 @@ def lint(
     failed = any(each.severity == linting.ERROR for each in found)
     if model is not None and not failed:
         used = mixlist if output is None else output
-        with common.busy("deciding"):
+        with printing.busy("deciding"):
             found += linting.lint_for_model(used, options, load_model(model))
         failed = any(each.severity == linting.ERROR for each in found)
     if as_json:
         click.echo(json.dumps({"mended": _data(mended), "findings": _data(found)}, indent=1))
         return int(failed)
-    out = common.console()
+    out = printing.console()
     for each in mended:
-        common.say(out, f"mended: {each}")
+        printing.say(out, f"mended: {each}")
     for each in found:
-        common.say(out, str(each))
+        printing.say(out, str(each))
     if not found:
-        common.say(out, f"{mixlist}: nothing to be said")
+        printing.say(out, f"{mixlist}: nothing to be said")
     return int(failed)
 
 

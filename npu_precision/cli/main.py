@@ -11,8 +11,8 @@ import click
 import tensorflow as tf
 
 from npu_precision import _version
-from npu_precision.cli import convert, explain, lint
-from npu_precision.cli.common import PROGRAM
+from npu_precision.cli import compare, convert, explain, lint
+from npu_precision.cli.printing import PROGRAM
 
 FAILED, INTERRUPTED = 2, 130
 
@@ -23,6 +23,7 @@ def group() -> None:
     """Shows what a precision mode makes of a model, and why, and helps to change it."""
 
 
+group.add_command(compare.compare)
 group.add_command(convert.convert)
 group.add_command(explain.explain)
 group.add_command(lint.lint)

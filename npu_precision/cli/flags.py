@@ -1,25 +1,19 @@
-"""What the subcommands share: their flags, and how they print."""
+"""The flags that subcommands share."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import pathlib
-import sys
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import click
-import rich.console
-import rich.status
-import rich.table
-import rich.text
 import tensorflow as tf
 
-from npu_precision import _library, model_file
+from npu_precision import _library, model_file, model_inputs
+from npu_precision.frozen import FrozenModel
 from npu_precision.options import PrecisionOptions
-
-PROGRAM = "npu-precision"
 
 # The fields of PrecisionOptions that are about a run, which there is none of here.
 WITHOUT_FLAG = ("strict", "quiet")
@@ -38,7 +32,6 @@ FLAGS = {
     "emulate": ("--emulate", "Compute in float32, round values to the low type."),
     "fold_constants": ("--fold-constants", "Constants are stored in the low type."),
 }
-_WIDTH_OF_FILES = 120
 
 
 def debug_flag(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -189,49 +182,70 @@ _MODEL_FLAGS = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+    """Where a model's inputs come from: one of file and function is given."""
+
+    file: str | None
+    function: str | None
+    batch_size: int | None
+    most: int | None
+
+    def read(self, model: FrozenModel) -> Iterable[model_inputs.Feed]:
+        """The batches; those of a function are made when they are asked for.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it is not what the model takes.
+        """
+        if self.file is not None:
+            feeds = model_inputs.from_npz(self.file, model, self.batch_size)
+            return feeds if self.most is None else feeds[: self.most]
+        assert self.function is not None
+        return model_inputs.from_function(self.function, model, self.most)
+
+
+def input_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds what says where inputs come from; the command gets it as `inputs`."""
+
+    @functools.wraps(command)
+    def with_inputs(
+        *arguments: Any,
+        inputs: str | None,
+        inputs_from: str | None,
+        batch_size: int | None,
+        batches: int | None,
+        **given: Any,
+    ) -> Any:
+        if (inputs is None) == (inputs_from is None):
+            raise click.UsageError("expected one of --inputs and --inputs-from.")
+        if batch_size is not None and inputs is None:
+            raise click.UsageError("--batch-size goes with --inputs.")
+        found = Inputs(inputs, inputs_from, batch_size, batches)
+        return command(*arguments, inputs=found, **given)
+
+    decorated: Callable[..., Any] = with_inputs
+    at_least_one = click.IntRange(min=1)
+    for option in (
+        click.option("--batches", type=at_least_one, help="Run at most this many batches."),
+        click.option(
+            "--batch-size", type=at_least_one, help="With --inputs: rows that are one batch."
+        ),
+        click.option(
+            "--inputs-from",
+            metavar="MODULE:FUNCTION",
+            help="A function that yields mappings from the names of inputs to arrays.",
+        ),
+        click.option(
+            "--inputs", metavar="FILE", help="An .npz file with an array for each input, by name."
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
 def _load_ops(library: str) -> None:
     try:
         tf.load_op_library(library)
     except (tf.errors.OpError, OSError) as error:
         raise click.BadParameter(f"{library!r} does not load: {error}.") from error
-
-
-def console() -> rich.console.Console:
-    """Prints to stdout; in a file or a pipe, tables are as wide as suits them."""
-    out = rich.console.Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
-    if not sys.stdout.isatty() and "COLUMNS" not in out._environ:
-        out.width = _WIDTH_OF_FILES
-    return out
-
-
-def busy(what: str) -> rich.status.Status:
-    """On a terminal, shows that something is being done, while it is."""
-    return rich.console.Console(stderr=True).status(f"{what} ...")
-
-
-def say(out: rich.console.Console, line: str, style: str | None = None) -> None:
-    """Prints a line as it is, however long."""
-    out.print(line, style=style, soft_wrap=True)
-
-
-def table(title: str, columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[Any]]) -> Any:
-    """A table whose cells are shown as they are, never as markup.
-
-    Args:
-        title: what it is of.
-        columns: the headings, each with whether its cells are numbers.
-        rows: the cells.
-    """
-    result = rich.table.Table(
-        title=rich.text.Text(title, style="bold"), title_justify="left", box=None, pad_edge=False
-    )
-    for heading, is_number in columns:
-        result.add_column(
-            rich.text.Text(heading),
-            justify="right" if is_number else "left",
-            overflow="fold",
-            no_wrap=is_number,
-        )
-    for row in rows:
-        result.add_row(*(rich.text.Text(str(cell)) for cell in row))
-    return result

@@ -1,0 +1,207 @@
+"""npu-precision compare: how far another precision is from float32, and where the error enters."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import math
+import pathlib
+from collections.abc import Iterable
+from typing import Any
+
+import click
+import rich.console
+import rich.progress
+
+from npu_precision import comparison, frozen, outputs, plots
+from npu_precision.cli import flags, printing
+from npu_precision.comparison import Comparison, Row
+from npu_precision.model_file import Model
+from npu_precision.options import PrecisionOptions
+from npu_precision.tensor_stats import TensorStats
+
+SCHEMA = "npu_precision.compare/1"
+# By column of the CSV file, and key of the JSON.
+_COLUMNS = (
+    "tensor",
+    "op",
+    "decision",
+    "is_output",
+    "error",
+    "entered",
+    "max_abs",
+    "max_rel",
+    "cosine",
+    "outside",
+    "bad",
+    "bad_reference",
+)
+
+
+@click.command()
+@flags.model_flags("signature")
+@flags.precision_flags()
+@flags.input_flags
+@click.option("--top", default=20, show_default=True, help="How many tensors the table has.")
+@click.option("--csv", "csv_file", metavar="FILE", help="Write all tensors to a CSV file.")
+@click.option("--plot", "plot_file", metavar="FILE", help="Draw the errors; needs matplotlib.")
+@click.option("--force", is_flag=True, help="Replace these files if they exist.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@flags.debug_flag
+def compare(
+    model: Model,
+    options: PrecisionOptions,
+    inputs: flags.Inputs,
+    top: int,
+    csv_file: str | None,
+    plot_file: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Runs MODEL in float32 and in a precision mode, on the same inputs, and compares all tensors.
+
+    Tensors are ranked by the error that enters at them: how far each is from what float32 would
+    make of the inputs that it really has. With --emulate, values are rounded as on a device that
+    has kernels of the low type, which this machine need not have.
+    """
+    if plot_file is not None:
+        plots.check(plot_file)
+    with contextlib.ExitStack() as stack:
+        csv_path = stack.enter_context(outputs.optional_file(csv_file, force))
+        plot_path = stack.enter_context(outputs.optional_file(plot_file, force))
+        compared = _run(model, options, inputs)
+        if csv_path is not None:
+            _write_csv(csv_path, compared)
+        if plot_path is not None:
+            plots.comparison(plot_path, compared)
+    if as_json:
+        click.echo(json.dumps(_data(model, options, compared), indent=1))
+        return
+    out = printing.console()
+    printing.say(out, f"{model.path}: {model.kind}, {_count(compared.batches, 'batch', 'es')}")
+    printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
+    _print(out, compared, top)
+
+
+def _run(model: Model, options: PrecisionOptions, inputs: flags.Inputs) -> Comparison:
+    with printing.busy("freezing"):
+        flat = frozen.freeze(model)
+    batches = inputs.read(flat)
+    with printing.busy("building the graph of both"):
+        comparer = comparison.Comparer(flat, options)
+    return comparer.run(printing.tracked("running", batches))
+
+
+def _count(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number} {noun}{'' if number == 1 else plural}"
+
+
+def _print(out: rich.console.Console, compared: Comparison, top: int) -> None:
+    for row in compared.outputs():
+        printing.say(
+            out,
+            f"output {row.tensor}: error {_number(row.stats.error)}, "
+            f"max abs {_number(row.stats.max_abs)}, cosine {row.stats.cosine:.7f}",
+        )
+    bad = compared.first_bad()
+    if bad is not None:
+        op = "" if bad.node is None else f" ({bad.node.op}, {bad.node.decision})"
+        printing.say(
+            out,
+            f"first NaN or infinity: {bad.tensor}{op}, {int(bad.stats.bad)} of "
+            f"{int(bad.stats.elements)} elements",
+        )
+    ranked = [row for row in compared.ranked() if row.entered and row.entered.error][:top]
+    if not ranked:
+        printing.say(out, "no error enters at any tensor")
+        return
+    out.print()
+    out.print(
+        printing.table(
+            "Where error enters",
+            [
+                ("tensor", False),
+                ("op type", False),
+                *(
+                    (heading, True)
+                    for heading in (
+                        "enters",
+                        "error",
+                        "max abs",
+                        "max rel",
+                        "1 - cosine",
+                        "outside",
+                        "NaN/Inf",
+                    )
+                ),
+            ],
+            [_cells(row) for row in ranked],
+        )
+    )
+
+
+def _cells(row: Row) -> Iterable[str]:
+    stats = row.stats
+    return (
+        row.tensor,
+        "" if row.node is None else row.node.op,
+        _number(row.entered.error if row.entered else 0.0),
+        _number(stats.error),
+        _number(stats.max_abs),
+        _number(stats.max_rel),
+        _number(max(1 - stats.cosine, 0.0)),
+        f"{stats.outside:.1%}",
+        str(int(stats.bad - stats.bad_reference)),
+    )
+
+
+def _number(value: float) -> str:
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    stats: TensorStats = row.stats
+    return {
+        "tensor": row.tensor,
+        "op": "" if row.node is None else row.node.op,
+        "decision": "" if row.node is None else row.node.decision,
+        "is_output": row.is_output,
+        "error": stats.error,
+        "entered": None if row.entered is None else row.entered.error,
+        "max_abs": stats.max_abs,
+        "max_rel": stats.max_rel,
+        "cosine": stats.cosine,
+        "outside": stats.outside,
+        "bad": int(stats.bad),
+        "bad_reference": int(stats.bad_reference),
+    }
+
+
+def _write_csv(path: pathlib.Path, compared: Comparison) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, _COLUMNS)
+        writer.writeheader()
+        for row in compared.rows:
+            writer.writerow(_fields(row))
+
+
+def _data(model: Model, options: PrecisionOptions, compared: Comparison) -> dict[str, Any]:
+    """JSON has no infinity: it is null there."""
+    bad = compared.first_bad()
+    return {
+        "schema": SCHEMA,
+        "model": model.path,
+        "options": options.to_dict(),
+        "batches": compared.batches,
+        "error": _finite(compared.error()),
+        "first_bad": None if bad is None else bad.tensor,
+        "tensors": [
+            {name: _finite(value) for name, value in _fields(row).items()} for row in compared.rows
+        ],
+        "ranked": [row.tensor for row in compared.ranked()],
+    }
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

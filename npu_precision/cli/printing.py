@@ -1,0 +1,68 @@
+"""How subcommands print: results to stdout, what is going on to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import rich.console
+import rich.progress
+import rich.table
+import rich.text
+
+PROGRAM = "npu-precision"
+_WIDTH_OF_FILES = 120
+
+
+def console() -> rich.console.Console:
+    """Prints to stdout; in a file or a pipe, tables are as wide as suits them."""
+    out = rich.console.Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
+    if not sys.stdout.isatty() and "COLUMNS" not in out._environ:
+        out.width = _WIDTH_OF_FILES
+    return out
+
+
+def busy(what: str) -> contextlib.AbstractContextManager[Any]:
+    """On a terminal, shows that something is being done, while it is."""
+    on_stderr = rich.console.Console(stderr=True)
+    if not on_stderr.is_terminal:
+        return contextlib.nullcontext()
+    return on_stderr.status(f"{what} ...")
+
+
+def tracked(what: str, steps: Iterable[Any]) -> Iterable[Any]:
+    """On a terminal, shows a progress bar while the steps are taken."""
+    on_stderr = rich.console.Console(stderr=True)
+    if not on_stderr.is_terminal:
+        return steps
+    return rich.progress.track(steps, description=what, console=on_stderr, transient=True)
+
+
+def say(out: rich.console.Console, line: str, style: str | None = None) -> None:
+    """Prints a line as it is, however long."""
+    out.print(line, style=style, soft_wrap=True)
+
+
+def table(title: str, columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[Any]]) -> Any:
+    """A table whose cells are shown as they are, never as markup.
+
+    Args:
+        title: what it is of.
+        columns: the headings, each with whether its cells are numbers.
+        rows: the cells.
+    """
+    result = rich.table.Table(
+        title=rich.text.Text(title, style="bold"), title_justify="left", box=None, pad_edge=False
+    )
+    for heading, is_number in columns:
+        result.add_column(
+            rich.text.Text(heading),
+            justify="right" if is_number else "left",
+            overflow="fold",
+            no_wrap=is_number,
+        )
+    for row in rows:
+        result.add_row(*(rich.text.Text(str(cell)) for cell in row))
+    return result

@@ -1,0 +1,269 @@
+"""A model in float32 and in another precision, run on the same inputs, tensor by tensor."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2, node_def_pb2
+
+from npu_precision import tensor_stats
+from npu_precision.frozen import FrozenModel
+from npu_precision.ledger import Ledger, LedgerNode
+from npu_precision.model_inputs import Feed
+from npu_precision.offline import rewrite_graph_def
+from npu_precision.options import PrecisionOptions
+from npu_precision.reachable import fetchable_nodes, keep_called_functions
+from npu_precision.tensor_names import flat_tensor
+from npu_precision.tensor_stats import TensorStats
+
+# Before the name of a tensor: what is fetched about the error that enters at it.
+_ENTERED = "entered "
+# Added to names that would be the same in both.
+_OTHER = "_mixed"
+# What changes more of a graph than dtypes, after which tensors have no counterparts.
+_DTYPES_ONLY: dict[str, Any] = {
+    "loop_constants": False,
+    "fold_batch_norms": False,
+    "sink_reshapes": False,
+    "fold_constants": False,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One float tensor.
+
+    Attributes:
+        tensor: its name, as "conv1:0".
+        node: what was decided about the node that makes it; None where nothing was.
+        position: its place in the order of computation, from 0.
+        stats: how far it is from float32's.
+        entered: how far it is from what float32 makes of the inputs that it really has, which is
+            the error that enters here; None where nothing is rounded.
+        is_output: whether it is one of the model's.
+    """
+
+    tensor: str
+    node: LedgerNode | None
+    position: int
+    stats: TensorStats
+    entered: TensorStats | None
+    is_output: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """All float tensors that can be compared, in the order of computation.
+
+    Attributes:
+        rows: the tensors.
+        ledger: what was decided.
+        batches: how many were run.
+    """
+
+    rows: tuple[Row, ...]
+    ledger: Ledger
+    batches: int
+
+    def ranked(self) -> list[Row]:
+        """The tensors at which error enters, those with most of it first."""
+        entering = [row for row in self.rows if row.entered is not None]
+        return sorted(entering, key=lambda row: -_error(row.entered))
+
+    def outputs(self) -> list[Row]:
+        """The model's outputs."""
+        return [row for row in self.rows if row.is_output]
+
+    def error(self) -> float:
+        """The largest error of an output; infinite where one has a NaN or an infinity too many."""
+        return max((row.stats.error for row in self.outputs()), default=0.0)
+
+    def first_bad(self) -> Row | None:
+        """The first tensor with a NaN or an infinity that float32 does not have."""
+        return next((row for row in self.rows if row.stats.bad > row.stats.bad_reference), None)
+
+
+def _error(stats: TensorStats | None) -> float:
+    return 0.0 if stats is None else stats.error
+
+
+class Comparer:
+    """Runs a model in float32 and in another precision.
+
+    Both are in one graph, with what compares them, so that no tensor has to be kept.
+
+    Args:
+        model: the model.
+        options: the precision.
+        local: whether to tell where error enters, which takes a third run of each lowered op.
+
+    Raises:
+        ValueError: the optimizer refuses options or model.
+    """
+
+    def __init__(self, model: FrozenModel, options: PrecisionOptions, local: bool = True):
+        mixed, self._ledger = rewrite_graph_def(
+            model.graph_def, list(model.outputs), options, **_DTYPES_ONLY
+        )
+        keep_called_functions(mixed, _OTHER)
+        for node in mixed.node:
+            if "frame_name" in node.attr:  # Loops are known by it, in the graph of both.
+                node.attr["frame_name"].s += _OTHER.encode()
+        self._model = model
+        self._nodes = {node.name: node for node in model.graph_def.node}
+        self._decided = {node.name: node for node in self._ledger.nodes}
+        self._low = _low_type(self._ledger)
+        self._graph = tf.Graph()
+        with self._graph.as_default():
+            self._build(mixed, local)
+
+    def run(self, batches: Iterable[Feed]) -> Comparison:
+        """Compares over all batches.
+
+        Raises:
+            ValueError: TensorFlow cannot run the model on them.
+        """
+        results: list[dict[str, np.ndarray]] = []
+        config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
+        # What is compared are the model's own ops, not what an optimizer makes of them.
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        with tf.compat.v1.Session(graph=self._graph, config=config) as session:
+            for feed in batches:
+                given = {
+                    f"{graph}/{tensor}": value
+                    for tensor, value in feed.items()
+                    for graph in ("float32", "mixed")
+                }
+                try:
+                    results.append(session.run(self._fetches, given))
+                except tf.errors.OpError as error:
+                    raise ValueError(
+                        f"TensorFlow cannot run the model on these inputs: {error.message}"
+                    ) from error
+        rows = []
+        for position, name in enumerate(self._tensors):
+            entered = None
+            if _ENTERED + name in self._fetches:
+                entered = tensor_stats.merged([each[_ENTERED + name] for each in results])
+            node = name.rpartition(":")[0]
+            rows.append(
+                Row(
+                    name,
+                    self._decided.get(node),
+                    position,
+                    tensor_stats.merged([each[name] for each in results]),
+                    entered,
+                    node in self._model.outputs,
+                )
+            )
+        return Comparison(tuple(rows), self._ledger, len(results))
+
+    def _build(self, mixed: graph_pb2.GraphDef, local: bool) -> None:
+        tf.import_graph_def(self._model.graph_def, name="float32")
+        tf.import_graph_def(mixed, name="mixed")
+        self._rewritten = {node.name for node in mixed.node}
+        self._fetches: dict[str, tf.Tensor] = {}
+        self._tensors: list[str] = []
+        reachable = fetchable_nodes(self._model.graph_def)
+        read = {
+            flat_tensor(tensor, self._nodes)[1]
+            for node in self._model.graph_def.node
+            for tensor in node.input
+            if not tensor.startswith("^")
+        }
+        for op in list(self._graph.get_operations()):
+            name = op.name[len("float32/") :]
+            if not op.name.startswith("float32/") or name not in reachable or not _computes(op):
+                continue
+            for number, tensor in enumerate(op.outputs):
+                if f"{name}:{number}" in read or name in self._model.outputs:
+                    self._compare(f"{name}:{number}", tensor)
+        if local:
+            lowered = [
+                node
+                for node in self._ledger.nodes
+                if node.decision == "lowered" and node.name in reachable
+            ]
+            self._compare_locally(lowered)
+
+    def _reference(self, tensor: str) -> tf.Tensor:
+        return self._graph.get_tensor_by_name(f"float32/{tensor}")
+
+    def _compare(self, name: str, tensor: tf.Tensor) -> None:
+        other = self._counterpart(name)
+        if tensor.dtype != tf.float32 or other is None:
+            return
+        self._tensors.append(name)
+        self._fetches[name] = tensor_stats.statistics(tensor, other, self._low)
+
+    def _counterpart(self, name: str) -> tf.Tensor | None:
+        """The tensor of this name in the other precision, as its readers have it."""
+        node, _, number = name.rpartition(":")
+        rounded = f"{node}/npu_emulated_{number}_{self._low.name}"
+        if rounded in self._rewritten:
+            return self._graph.get_tensor_by_name(f"mixed/{rounded}:0")
+        if node in self._rewritten:
+            return self._graph.get_tensor_by_name(f"mixed/{name}")
+        return None
+
+    def _compare_locally(self, lowered: list[LedgerNode]) -> None:
+        """Runs each lowered op once more, in float32, on the inputs that it really has."""
+        again = graph_pb2.GraphDef(versions=self._model.graph_def.versions)
+        inputs: dict[str, tf.Tensor] = {}
+        for entry in lowered:
+            node = self._nodes[entry.name]
+            tensors = self._real_inputs(node)
+            if tensors is None:
+                continue
+            copy = again.node.add()
+            copy.CopyFrom(node)
+            copy.attr.pop("_class", None)
+            del copy.input[:]
+            for number, tensor in enumerate(tensors):
+                key = f"{node.name}/npu_input_{number}"
+                inputs[f"{key}:0"] = tensor
+                copy.input.append(key)
+        if not again.node:
+            return
+        tf.import_graph_def(again, input_map=inputs, name="again")
+        for node in again.node:
+            op = self._graph.get_operation_by_name(f"again/{node.name}")
+            for number, tensor in enumerate(op.outputs):
+                name = f"{node.name}:{number}"
+                other = self._counterpart(name) if name in self._fetches else None
+                if other is not None:
+                    entered = tensor_stats.statistics(tensor, other, self._low)
+                    self._fetches[_ENTERED + name] = entered
+
+    def _real_inputs(self, node: node_def_pb2.NodeDef) -> list[tf.Tensor] | None:
+        """What the node reads in the other precision; None where that cannot be had."""
+        tensors = []
+        for name in node.input:
+            if name.startswith("^"):
+                continue
+            _, tensor_name = flat_tensor(name, self._nodes)
+            reference, tensor = self._reference(tensor_name), self._counterpart(tensor_name)
+            if tensor is None or reference.dtype in (tf.resource, tf.variant):
+                return None
+            tensors.append(tf.cast(tensor, reference.dtype) if _is_float(reference) else tensor)
+        return tensors
+
+
+def _is_float(tensor: tf.Tensor) -> bool:
+    return bool(tensor.dtype == tf.float32)
+
+
+def _computes(op: tf.Operation) -> bool:
+    """Whether it yields anything that was not given."""
+    return op.type not in ("Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+
+
+def _low_type(ledger: Ledger) -> tf.DType:
+    dtypes = {
+        after for node in ledger.nodes for before, after in node.dtypes.values() if before != after
+    }
+    return tf.bfloat16 if "bfloat16" in dtypes else tf.float16

@@ -1,0 +1,160 @@
+"""A model as one flat graph of constants, in which every tensor can be asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2, node_def_pb2
+
+from npu_precision import _rewrite, _tf_compat, model_file
+from npu_precision.model_file import Model
+from npu_precision.reachable import keep_called_functions
+from npu_precision.tensor_names import flat_tensor
+
+_CALLS = re.compile(r"(?:(?:Func/)?(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
+_INPUT = re.compile(r"(\^?)([^:]+)((?::\d+)?)")
+_PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """Something that a model is fed with.
+
+    Attributes:
+        tensor: its tensor, as "x:0".
+        dtype: its dtype.
+        shape: its shape.
+        required: whether it has no default.
+    """
+
+    tensor: str
+    dtype: tf.DType
+    shape: tf.TensorShape
+    required: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenModel:
+    """What a model computes, without functions and variables.
+
+    Attributes:
+        graph_def: the graph.
+        inputs: by the name that the caller has for it: the signature's, or the placeholder's.
+        outputs: the nodes that are asked for.
+    """
+
+    graph_def: graph_pb2.GraphDef
+    inputs: dict[str, Input]
+    outputs: tuple[str, ...]
+
+
+def freeze(model: Model) -> FrozenModel:
+    """The part of a model that its roots need, with the values of its variables.
+
+    Raises:
+        ValueError: it has variables and no values of them, or nothing that is asked for, or
+            TensorFlow (1.15, where a loop reads a variable) cannot do it.
+    """
+    outputs = tuple(dict.fromkeys(model.roots or _float_fetches(model)))
+    graph = tf.Graph()
+    with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
+        _load(model, session)
+        whole = graph.as_graph_def()
+        flat = _rewrite.inlined(whole, outputs)
+        util = tf.compat.v1.graph_util
+        try:
+            graph_def = util.convert_variables_to_constants(session, flat, list(outputs))
+        except tf.errors.FailedPreconditionError as error:
+            raise ValueError(
+                f"{model.path!r} has variables without values: use its checkpoint or a SavedModel"
+            ) from error
+    # Inlining leaves one for each argument and result of a call.
+    graph_def = util.remove_training_nodes(graph_def, list(outputs))
+    _name_as_in_functions(graph_def, {node.name for node in whole.node})
+    keep_called_functions(graph_def)
+    try:
+        with tf.Graph().as_default():
+            tf.import_graph_def(graph_def, name="")
+    except ValueError as error:
+        raise ValueError(
+            f"TensorFlow {tf.__version__} cannot make constants of {model.path!r}'s variables: "
+            f"{error}"
+        ) from error
+    return FrozenModel(graph_def, _inputs(model, graph_def), outputs)
+
+
+def _float_fetches(model: Model) -> list[str]:
+    """Of a model that does not say what is asked for: the nodes nobody reads that yield floats."""
+    nodes = {node.name: node for node in model.meta_graph.graph_def.node}
+    found = [name for name in model.fetches if _yields_float(nodes[name])]
+    if not found:
+        raise ValueError(f"{model.path!r} does not say what is asked for: name it with --fetch")
+    return found
+
+
+def _yields_float(node: node_def_pb2.NodeDef) -> bool:
+    definition = _tf_compat.op_definition(node.op)
+    for output in definition.output_arg if definition else ():
+        dtype = node.attr[output.type_attr].type if output.type_attr else output.type
+        if dtype == tf.float32.as_datatype_enum:
+            return True
+    return False
+
+
+def _load(model: Model, session: tf.compat.v1.Session) -> None:
+    path = pathlib.Path(model.path)
+    if model.kind == model_file.SAVED_MODEL:
+        folder = path if path.is_dir() else path.parent
+        tags = sorted(model.meta_graph.meta_info_def.tags)
+        tf.compat.v1.saved_model.load(session, tags, str(folder))
+        return
+    if model.kind == model_file.META_GRAPH:
+        saver = _tf_compat.tf1.train.import_meta_graph(model.meta_graph)
+        checkpoint = path.with_suffix("")
+        if saver is not None and tf.compat.v1.train.checkpoint_exists(str(checkpoint)):
+            saver.restore(session, str(checkpoint))
+        return
+    tf.compat.v1.import_graph_def(model.meta_graph.graph_def, name="")
+
+
+def _name_as_in_functions(graph_def: graph_pb2.GraphDef, kept: set[str]) -> None:
+    """Takes the names of calls off the names of what was inlined, where nothing else is so named.
+
+    What is left is how functions, and so the ledgers of conversions, call it.
+    """
+    taken = {node.name for node in graph_def.node}
+    renamed = {}
+    for node in graph_def.node:
+        name = _CALLS.sub("", node.name)
+        if node.name not in kept and name not in taken:
+            taken.add(name)
+            renamed[node.name] = name
+    for node in graph_def.node:
+        node.name = renamed.get(node.name, node.name)
+        node.attr.pop("_class", None)
+        for number, tensor in enumerate(node.input):
+            node.input[number] = _INPUT.sub(
+                lambda parts: parts[1] + renamed.get(parts[2], parts[2]) + parts[3], tensor
+            )
+
+
+def _inputs(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, Input]:
+    fed = {
+        node.name: Input(
+            f"{node.name}:0",
+            tf.as_dtype(node.attr["dtype"].type),
+            tf.TensorShape(node.attr["shape"].shape if "shape" in node.attr else None),
+            node.op != "PlaceholderWithDefault",
+        )
+        for node in graph_def.node
+        if node.op in _PLACEHOLDERS
+    }
+    names = {}
+    if model.signature:
+        signature = model.meta_graph.signature_def[model.signature]
+        for name, info in signature.inputs.items():
+            names[flat_tensor(info.name, {})[0]] = name
+    return {names.get(node, node): value for node, value in fed.items()}

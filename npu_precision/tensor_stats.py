@@ -1,0 +1,125 @@
+"""How far a tensor is from what it should be, computed in the graph, so that none is fetched."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import tensorflow as tf
+
+# What `statistics` yields, in order; the first three are largest values, the others sums.
+_LARGEST = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorStats:
+    """One tensor next to its reference, over all batches.
+
+    Attributes:
+        max_abs: the largest absolute error.
+        max_rel: the largest error relative to the reference's element, of those that are not 0.
+        largest: the largest absolute value of the reference.
+        squared_error, squared, squared_other, product: sums over all elements of the squared error,
+            the squared reference, the squared tensor, and their product.
+        elements: how many there are.
+        above: how many elements of the reference the low type cannot hold: they become infinite.
+        below: how many are so small that the low type holds fewer digits of them, or none.
+        bad_reference, bad: how many elements are NaN or infinite in the reference, in the tensor.
+    """
+
+    max_abs: float
+    max_rel: float
+    largest: float
+    squared_error: float
+    squared: float
+    squared_other: float
+    product: float
+    elements: float
+    above: float
+    below: float
+    bad_reference: float
+    bad: float
+
+    @property
+    def error(self) -> float:
+        """The root mean square error as a share of the reference's root mean square.
+
+        Infinite where the tensor has a NaN or an infinity that the reference has not.
+        """
+        if self.bad > self.bad_reference:
+            return math.inf
+        if self.squared == 0:
+            return math.inf if self.squared_error else 0.0
+        return math.sqrt(self.squared_error / self.squared)
+
+    @property
+    def cosine(self) -> float:
+        """Of the angle between the two, as vectors."""
+        if self.squared == 0 or self.squared_other == 0:
+            return 1.0 if self.squared == self.squared_other else 0.0
+        return self.product / math.sqrt(self.squared * self.squared_other)
+
+    @property
+    def outside(self) -> float:
+        """The share of the reference's elements that are outside the low type's range."""
+        return (self.above + self.below) / self.elements if self.elements else 0.0
+
+
+def statistics(reference: tf.Tensor, other: tf.Tensor, low: tf.DType) -> tf.Tensor:
+    """The fields of TensorStats, as a tensor of float64.
+
+    Args:
+        reference: the tensor as it should be, of any shape.
+        other: the tensor, of the same shape; it may be of the low type.
+        low: the low type.
+    """
+    a = tf.reshape(tf.cast(reference, tf.float64), [-1])
+    b = tf.reshape(tf.cast(other, tf.float64), [-1])
+    good_a, good_b = tf.math.is_finite(a), tf.math.is_finite(b)
+    good = tf.logical_and(good_a, good_b)
+    zero = tf.zeros_like(a)
+    size = tf.where(good_a, tf.abs(a), zero)
+    error = tf.where(good, tf.abs(a - b), zero)
+    both_a, both_b = tf.where(good, a, zero), tf.where(good, b, zero)
+    relative = tf.math.divide_no_nan(error, size)
+    limits = np.finfo(np.float16) if low == tf.float16 else _Bfloat16
+
+    def largest(values: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_max(tf.concat([values, [0.0]], 0))
+
+    def count(values: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(tf.cast(values, tf.float64))
+
+    return tf.stack(
+        [
+            largest(error),
+            largest(relative),
+            largest(size),
+            tf.reduce_sum(error * error),
+            tf.reduce_sum(both_a * both_a),
+            tf.reduce_sum(both_b * both_b),
+            tf.reduce_sum(both_a * both_b),
+            tf.cast(tf.size(a), tf.float64),
+            count(size > float(limits.max)),
+            count(tf.logical_and(size > 0, size < float(limits.tiny))),
+            count(tf.logical_not(good_a)),
+            count(tf.logical_not(good_b)),
+        ]
+    )
+
+
+class _Bfloat16:
+    """What numpy.finfo would say of it."""
+
+    max = 2.0**127 * (2 - 2.0**-7)
+    tiny = 2.0**-126
+
+
+def merged(batches: list[np.ndarray]) -> TensorStats:
+    """What `statistics` yielded for each batch, as one."""
+    stacked = np.stack(batches)
+    return TensorStats(
+        *(float(value) for value in stacked[:, :_LARGEST].max(axis=0)),
+        *(float(value) for value in stacked[:, _LARGEST:].sum(axis=0)),
+    )

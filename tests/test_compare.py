@@ -1,0 +1,383 @@
+"""npu-precision compare: how far another precision is from float32, and where the error enters."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from loop_text import loop
+from text_graph import read_graph
+from tf_versions import needs_frozen_loops
+
+from npu_precision import rewrite_graph_def
+from npu_precision.plots import check as check_plots
+
+tf1 = tf.compat.v1
+MIXED = ("--mode", "allow_mix_precision")
+UNIT = 2.0**-11
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    """arrays(x=...) -> the path of an .npz file."""
+
+    def write(**values):
+        path = tmp_path / "inputs.npz"
+        np.savez(str(path), **values)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def graph_file(tmp_path):
+    def write(text):
+        path = tmp_path / "graph.pb"
+        path.write_bytes(read_graph(text).SerializeToString())
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def compare(command):
+    """compare(model, inputs, ...) -> the JSON; its "tensors" by name."""
+
+    def run(model, inputs, *arguments, options=MIXED):
+        data = json.loads(
+            command("compare", model, *options, "--inputs", inputs, "--json", *arguments)
+        )
+        data["tensors"] = {row["tensor"]: row for row in data["tensors"]}
+        return data
+
+    return run
+
+
+def normal(*shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def test_the_numbers_are_those_of_the_two_graphs_run_by_themselves(
+    compare, graph_file, arrays, run_graph
+):
+    text = """
+        x = Placeholder(shape=4x8)
+        w = Const(shape=8x8)
+        product = MatMul(x, w)
+        hidden = Relu(product)
+        scale = Exp(hidden)
+        out = MatMul(scale, w)
+        """
+    x = normal(4, 8) * np.array([1e-7, 1e5, 1, 1], np.float32)[:, np.newaxis] / 4
+    data = compare(graph_file(text), arrays(x=x))
+    config = tf1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    mixed, _ = rewrite_graph_def(
+        read_graph(text), "out", precision_mode="allow_mix_precision", fold_constants=False
+    )
+    for name in ("product", "hidden", "scale", "out"):
+        row = data["tensors"][f"{name}:0"]
+        a = run_graph(read_graph(text), f"{name}:0", {"x:0": x}, config).astype(np.float64)
+        b = run_graph(mixed, f"{name}:0", {"x:0": x}, config).astype(np.float64)
+        good = np.isfinite(a) & np.isfinite(b)
+        d = abs(a - b)[good]
+        assert row["max_abs"] == d.max()
+        relative = d[a[good] != 0] / abs(a[good][a[good] != 0])
+        assert row["max_rel"] == pytest.approx(relative.max())
+        cosine = a[good] @ b[good] / np.sqrt((a[good] ** 2).sum() * (b[good] ** 2).sum())
+        assert row["cosine"] == pytest.approx(cosine)
+        size = abs(a[np.isfinite(a)])
+        outside = ((size > 65504) | ((size > 0) & (size < 2.0**-14))).sum() / a.size
+        assert row["outside"] == pytest.approx(outside)
+        assert row["bad"] == (~np.isfinite(b)).sum()
+        if row["bad"] == row["bad_reference"]:
+            error = np.sqrt((d**2).sum() / (a[good] ** 2).sum())
+            assert row["error"] == pytest.approx(error)
+    assert data["tensors"]["product:0"]["outside"] > 0
+
+
+def test_error_is_ranked_by_where_it_enters_and_not_by_where_it_is_largest(
+    compare, graph_file, arrays
+):
+    text = """
+        x = Placeholder(shape=64)
+        y = Placeholder(shape=64)
+        product = Mul(x, y)
+        out = Sub(product, x)
+        """
+    # The product is rounded; to subtract from it what is near to it is exact.
+    white = '{"white-list": {"to-add": ["Mul", "Sub"]}}'
+    x = np.full(64, 1.0, np.float32)
+    y = (1 + np.linspace(0.001, 0.01, 64)).astype(np.float32)
+    data = compare(graph_file(text), arrays(x=x, y=y), "--mixlist-edits", white)
+    product, out = (data["tensors"][f"{name}:0"] for name in ("product", "out"))
+    assert out["error"] > 20 * product["error"]
+    assert out["entered"] == 0
+    assert 0 < product["entered"] <= UNIT
+    assert data["ranked"] == ["product:0", "out:0"]
+
+
+def test_the_rounding_of_an_input_enters_at_the_op_that_reads_it(compare, graph_file, arrays):
+    text = """
+        x = Placeholder(shape=1x1)
+        y = Placeholder(shape=1x1)
+        scale = Exp(x)
+        out = MatMul(scale, y)
+        """
+    x, y = np.log(np.float32([[1 + 2**-12]])), np.float32([[1.0]])
+    data = compare(graph_file(text), arrays(x=x, y=y))
+    assert data["tensors"]["scale:0"]["entered"] is None
+    assert data["tensors"]["scale:0"]["error"] == 0
+    assert data["tensors"]["out:0"]["entered"] == pytest.approx(2**-12, rel=0.01)
+
+
+def test_the_first_infinity_is_named(compare, command, graph_file, arrays):
+    text = """
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        square = MatMul(product, product)
+        out = Tanh(square)
+        """
+    inputs = arrays(x=np.full([4, 4], 10.0, np.float32))
+    model = graph_file(text)
+    data = compare(model, inputs)
+    assert data["first_bad"] == "square:0"
+    assert data["ranked"][0] == "square:0"
+    assert data["tensors"]["square:0"]["outside"] == 1
+    assert data["tensors"]["square:0"]["error"] is None  # It is infinite.
+    printed = command("compare", model, *MIXED, "--inputs", inputs)
+    assert "first NaN or infinity: square:0 (MatMul, lowered), 16 of 16 elements" in printed
+    (line,) = (line for line in printed.splitlines() if line.startswith("square:0"))
+    assert line.split()[1:4] == ["MatMul", "inf", "inf"]
+
+
+@pytest.mark.parametrize("emulate", [(), ("--emulate",)])
+@pytest.mark.parametrize(
+    ("model", "name", "shape", "fetch"),
+    [
+        ("cnn", None, (6, 12, 12, 3), ()),
+        pytest.param("lstm", None, (6, 5, 4), (), marks=needs_frozen_loops),
+        ("frozen", "x", (4, 8), ()),
+        ("checkpoint", "x", (6, 8), ("--fetch", "logits")),
+    ],
+)
+def test_every_kind_of_model_is_compared(
+    model, name, shape, fetch, emulate, compare, model_files, arrays, command
+):
+    path = getattr(model_files, model)
+    if name is None:
+        told = command("compare", path, *MIXED, "--inputs", arrays(nothing=0), status=2)
+        name = told.rpartition("expected those of the inputs '")[2].split("'")[0]
+    data = compare(path, arrays(**{name: normal(*shape)}), *fetch, *emulate)
+    lowered = [row for row in data["tensors"].values() if row["decision"] == "lowered"]
+    assert any(row["op"] == "MatMul" and row["entered"] > 0 for row in lowered)
+    assert 0 < data["error"] < 0.2
+    (output,) = (row for row in data["tensors"].values() if row["is_output"])
+    assert output["error"] == data["error"]
+
+
+def test_batches_are_compared_as_one(compare, model_files, arrays):
+    inputs = arrays(x=normal(12, 8))
+    arguments = ("--fetch", "logits", "--emulate")
+    whole = compare(model_files.checkpoint, inputs, *arguments)
+    parts = compare(model_files.checkpoint, inputs, *arguments, "--batch-size", "5")
+    assert (whole["batches"], parts["batches"]) == (1, 3)
+    assert whole["tensors"].keys() == parts["tensors"].keys()
+    for name, row in whole["tensors"].items():
+        for field in ("max_abs", "error", "cosine", "outside"):
+            assert parts["tensors"][name][field] == pytest.approx(row[field], rel=1e-3), name
+    first = compare(model_files.checkpoint, inputs, *arguments, "--batch-size", "5", "--batches", 2)
+    assert first["batches"] == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        loop("start = MatMul(x, x)", "turn = Tanh(switch:1)"),
+        """
+        x = Placeholder(shape=4x4)
+        axes = Const[int32](value=[0, 1])
+        total = Sum(x, axes)
+        zero = Const(value=0.0)
+        yes = Greater(total, zero)
+        product = MatMul(x, x)
+        switch = Switch(product, yes)
+        one = Tanh(switch:1)
+        other = Neg(switch:0)
+        merge = Merge(other, one)
+        end = MatMul(merge, merge)
+        """,
+    ],
+    ids=["loop", "branch"],
+)
+def test_what_is_in_a_loop_or_a_branch_is_run_and_not_compared(text, compare, graph_file, arrays):
+    data = compare(graph_file(text), arrays(x=normal(4, 4) / 2))
+    assert not {"one:0", "other:0", "turn:0"} & data["tensors"].keys()
+    assert 0 < data["tensors"]["end:0"]["error"] < 0.1
+
+
+def test_all_tensors_go_to_a_csv_file_in_the_order_of_computation(
+    command, model_files, arrays, tmp_path
+):
+    file = tmp_path / "tensors.csv"
+    arguments = ("compare", model_files.frozen, *MIXED, "--inputs", arrays(x=normal(4, 8) / 4))
+    command(*arguments, "--csv", file)
+    with file.open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    names = [row["tensor"] for row in rows]
+    for first, then in (("product", "lowered"), ("scale", "both"), ("both", "after")):
+        assert names.index(f"{first}:0") < names.index(f"{then}:0")
+    assert (len(names), names[-1]) == (6, "out:0")
+    by_name = {row["tensor"]: row for row in rows}
+    assert float(by_name["product:0"]["entered"]) > 0
+    assert by_name["scale:0"]["entered"] == ""
+    assert "exists; --force replaces it" in command(*arguments, "--csv", file, status=2)
+
+
+def test_a_plot_is_a_picture(command, model_files, arrays, tmp_path):
+    try:
+        check_plots("plot.png")
+    except ValueError as error:
+        pytest.skip(str(error))
+    file = tmp_path / "plot.png"
+    arguments = ("compare", model_files.frozen, *MIXED, "--inputs", arrays(x=normal(4, 8) / 4))
+    command(*arguments, "--plot", file)
+    assert file.read_bytes().startswith(b"\x89PNG")
+    assert "draws no 'doc'" in command(*arguments, "--plot", tmp_path / "a.doc", status=2)
+
+
+def test_where_nothing_is_rounded_no_error_enters(command, graph_file, arrays):
+    text = "x = Placeholder(shape=4)\nout = Exp(x)"
+    printed = command("compare", graph_file(text), *MIXED, "--inputs", arrays(x=normal(4)))
+    assert "output out:0: error 0, max abs 0, cosine 1.0000000" in printed
+    assert "no error enters at any tensor" in printed
+
+
+FUNCTIONS = """
+import numpy as np
+
+def batches():
+    for seed in range(3):
+        yield {"x": np.random.default_rng(seed).normal(size=[4, 8]).astype(np.float32) / 4}
+
+def one():
+    return {"x": np.zeros([4, 8])}
+
+def none():
+    return []
+
+def strings():
+    return ["x"]
+
+def fails():
+    raise RuntimeError("no data here")
+
+def fails_later():
+    yield {"x": np.ones([4, 8], np.float32)}
+    raise RuntimeError("no more data")
+"""
+
+
+@pytest.fixture
+def functions(tmp_path, monkeypatch):
+    """The name of a module in the working directory."""
+    name = f"functions_{os.getpid()}_{len(str(tmp_path))}_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text(FUNCTIONS)
+    monkeypatch.chdir(tmp_path)
+    return name
+
+
+def test_inputs_may_come_from_a_function(command, model_files, functions):
+    arguments = ("compare", model_files.frozen, *MIXED, "--json", "--inputs-from")
+    assert json.loads(command(*arguments, f"{functions}:batches"))["batches"] == 3
+    some = command(*arguments, f"{functions}:batches", "--batches", "2")
+    assert json.loads(some)["batches"] == 2
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("functions", "got 'functions', expected module:function"),
+        ("no_such_module:f", "cannot be imported: ModuleNotFoundError"),
+        ("MODULE:batchs", "has no function 'batchs' (did you mean 'batches'?)"),
+        ("MODULE:one", "returned dict, expected an iterable of mappings"),
+        ("MODULE:none", "yielded nothing, expected at least one batch"),
+        ("MODULE:strings", "yielded str, expected a mapping from the names of inputs (x)"),
+        ("MODULE:fails", "raised RuntimeError: no data here"),
+        ("MODULE:fails_later", "raised RuntimeError: no more data"),
+    ],
+)
+def test_a_function_of_another_kind_is_an_error(function, message, command, model_files, functions):
+    name = function.replace("MODULE", functions)
+    text = command("compare", model_files.frozen, *MIXED, "--inputs-from", name, status=2)
+    assert message in text
+    assert text.count("\n") == 1
+
+
+X = normal(4, 8)
+BAD_INPUTS = {
+    "missing": ({}, "input 'x' is missing, got []"),
+    "misspelt": ({"X": X}, "got an array 'X', expected those of the inputs 'x'"),
+    "too many": ({"x": X, "y": X}, "got an array 'y'"),
+    "shape": ({"x": X[:, :4]}, "input 'x': got shape (4, 4), expected (4, 8)"),
+    "dtype": ({"x": X.astype(np.complex64)}, "input 'x': got complex64, expected float32"),
+    "text": ({"x": X.astype(str)}, "expected float32"),
+    "nan": ({"x": np.where(X > 1, np.nan, X)}, "that are NaN or infinite, of 32"),
+    "infinite": ({"x": np.where(X > 1, np.inf, X)}, "that are NaN or infinite, of 32"),
+    "too large": ({"x": X.astype(np.float64) * 1e300}, "that are NaN or infinite, of 32"),
+    "object": ({"x": np.array([{}, []], dtype=object)}, "is no .npz file of arrays"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_INPUTS)
+def test_inputs_that_the_model_does_not_take_are_an_error(name, command, model_files, arrays):
+    values, message = BAD_INPUTS[name]
+    text = command("compare", model_files.frozen, *MIXED, "--inputs", arrays(**values), status=2)
+    assert message in text
+    assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off", b"not a zip file", b"\x93NUMPY"])
+def test_a_file_that_is_no_npz_file_is_an_error(content, command, model_files, tmp_path):
+    (tmp_path / "inputs.npz").write_bytes(content)
+    arguments = ("compare", model_files.frozen, *MIXED, "--inputs", tmp_path / "inputs.npz")
+    text = command(*arguments, status=2)
+    assert "is no .npz file of arrays, as numpy.savez(path, name=array) writes" in text
+    assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected one of --inputs and --inputs-from"),
+        (["--inputs", "a.npz", "--inputs-from", "m:f"], "expected one of --inputs and"),
+        (["--inputs-from", "m:f", "--batch-size", "2"], "--batch-size goes with --inputs"),
+        (["--inputs", "no.npz"], "no.npz: No such file or directory"),
+        (["--inputs", "no.npz", "--batches", "0"], "Invalid value for '--batches'"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(arguments, message, command, model_files):
+    text = command("compare", model_files.frozen, *MIXED, *arguments, status=2)
+    assert message in text
+    assert text.count("\n") == 1
+
+
+def test_variables_without_values_are_an_error(command, model_files, arrays, tmp_path):
+    path = tmp_path / "alone.meta"
+    with open(model_files.checkpoint + ".meta", "rb") as file:
+        path.write_bytes(file.read())
+    arguments = ("compare", path, *MIXED, "--fetch", "logits", "--inputs", arrays(x=normal(6, 8)))
+    text = command(*arguments, status=2)
+    assert "has variables without values: use its checkpoint or a SavedModel" in text
+
+
+def test_a_model_whose_shapes_do_not_fit_the_inputs_is_an_error(command, graph_file, arrays):
+    text = "x = Placeholder()\ny = Placeholder()\nout = MatMul(x, y)"
+    inputs = arrays(x=normal(2, 3), y=normal(2, 3))
+    message = command("compare", graph_file(text), *MIXED, "--inputs", inputs, status=2)
+    assert "TensorFlow cannot run the model on these inputs" in message
+    assert message.count("\n") == 1
