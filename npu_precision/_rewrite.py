@@ -20,6 +20,7 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
 
 from npu_precision import _tf_compat
+from npu_precision.argument_shapes import write_argument_shapes
 from npu_precision.ledger import Ledger
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
@@ -154,6 +155,7 @@ def _meta_graph(
 ) -> tuple[meta_graph_pb2.MetaGraphDef, set[str]]:
     """The graph as OptimizeGraph takes it, and the names of nodes that stand for placeholders."""
     meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
+    write_argument_shapes(meta_graph.graph_def)
     meta_graph.collection_def["train_op"].node_list.value.extend([*fetch_nodes, _KEEPER])
     for number, name in enumerate(feed_nodes):
         tensor = meta_graph.signature_def["feeds"].inputs[str(number)]

@@ -81,6 +81,16 @@ class Model:
         ledger = meta_graph.rewrite(result, options, self.fetches)
         return result, ledger
 
+    def with_batch_size(self, rows: int) -> Model:
+        """The model, with so many rows where the first dimension of a placeholder is not known."""
+        meta_graph = meta_graph_pb2.MetaGraphDef()
+        meta_graph.CopyFrom(self.meta_graph)
+        for node in meta_graph.graph_def.node:
+            shape = node.attr["shape"].shape if node.op == "Placeholder" else None
+            if shape is not None and len(shape.dim) > 0 and shape.dim[0].size < 0:
+                shape.dim[0].size = rows
+        return dataclasses.replace(self, meta_graph=meta_graph)
+
 
 def load_model(
     path: str | os.PathLike[str],

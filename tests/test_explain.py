@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import tensorflow as tf
 from strict_zip import strict_zip
 from tensorflow.core.framework import graph_pb2
 from text_graph import read_graph
+from tf_versions import needs_shapes_of_arguments
 
 from npu_precision import PrecisionOptions, rewrite_graph_def
 from npu_precision.cli.explain import SCHEMA
@@ -102,6 +104,32 @@ def test_the_nodes_that_block_most_come_first_with_all_who_wait_for_them(explain
         "reason": "black_list",
         "listed_by": "built-in",
         "followers": ["both", "after"],
+    }
+
+
+@needs_shapes_of_arguments
+def test_casts_in_functions_have_sizes_where_a_batch_size_says_the_rest(explain_json, tmp_path):
+    class Model(tf.Module):
+        def __init__(self):
+            self.weights = tf.Variable(tf.ones([8, 3]))
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.float32)])
+        def serve(self, x):
+            return tf.exp(tf.matmul(x, self.weights))
+
+    model = Model()
+    tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
+
+    def sizes(*arguments):
+        casts = explain_json(tmp_path / "model", *MIXED, *arguments)["casts"]
+        return {cast["input"].rpartition("/")[2]: cast["bytes"] for cast in casts}
+
+    weights = 2 * 8 * 3
+    assert sizes() == {"ReadVariableOp:0": weights, "x:0": None, "MatMul:0": None}
+    assert sizes("--batch-size", "5") == {
+        "ReadVariableOp:0": weights,
+        "x:0": 2 * 5 * 8,
+        "MatMul:0": 4 * 5 * 3,
     }
 
 

@@ -82,6 +82,9 @@ needs_exact_float32_kernels = _needs(
 needs_frozen_loops = _needs(
     _tf_compat.tf1 is not tf, "makes no constants of variables that a loop reads"
 )
+needs_shapes_of_arguments = _needs(
+    _tf_compat.tf1 is not tf, "does not infer shapes in functions from their arguments'"
+)
 needs_function_attributes = _needs(
     "experimental_attributes" in inspect.signature(tf.function).parameters,
     "has no way to say that a tf.function is not inlined",

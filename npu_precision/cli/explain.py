@@ -25,10 +25,20 @@ _MOST_BLOCKERS = _MOST_CASTS = 10
 @flags.precision_flags()
 @click.option("--node", "pattern", metavar="REGEX", help="Tell the stories of nodes so named.")
 @click.option("--diff", "other", metavar="FILE", help="Show what other options, as JSON, change.")
+@click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    help="Rows of an input whose shape does not say: for the bytes of Casts.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
 def explain(
-    model: Model, options: PrecisionOptions, pattern: str | None, other: str | None, as_json: bool
+    model: Model,
+    options: PrecisionOptions,
+    pattern: str | None,
+    other: str | None,
+    batch_size: int | None,
+    as_json: bool,
 ) -> None:
     """Shows what a precision mode makes of MODEL, and why.
 
@@ -37,6 +47,8 @@ def explain(
     """
     if pattern is not None and other is not None:
         raise click.UsageError("--node and --diff: expected one of the two.")
+    if batch_size is not None:
+        model = model.with_batch_size(batch_size)
     others = None if other is None else flags.read_options(other)
     with printing.busy("deciding"):
         explained = explanation.explain(model, options)
