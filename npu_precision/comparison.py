@@ -44,7 +44,7 @@ class Row:
         stats: how far it is from float32's.
         entered: how far it is from what float32 makes of the inputs that it really has, which is
             the error that enters here; None where nothing is rounded.
-        is_output: whether it is one of the model's.
+        output: of an output of the model, its name; else "".
     """
 
     tensor: str
@@ -52,7 +52,7 @@ class Row:
     position: int
     stats: TensorStats
     entered: TensorStats | None
-    is_output: bool
+    output: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Comparison:
 
     def outputs(self) -> list[Row]:
         """The model's outputs."""
-        return [row for row in self.rows if row.is_output]
+        return [row for row in self.rows if row.output]
 
     def error(self) -> float:
         """The largest error of an output; infinite where one has a NaN or an infinity too many."""
@@ -114,6 +114,9 @@ class Comparer:
             if "frame_name" in node.attr:  # Loops are known by it, in the graph of both.
                 node.attr["frame_name"].s += _OTHER.encode()
         self._model = model
+        # Beside those that a signature names, a node may have outputs that nobody asks for.
+        named = {flat_tensor(name, {})[0] for name in model.output_names}
+        self._outputs = set(model.outputs) - named
         self._nodes = {node.name: node for node in model.graph_def.node}
         self._decided = {node.name: node for node in self._ledger.nodes}
         self._low = _low_type(self._ledger)
@@ -157,21 +160,22 @@ class Comparer:
                     position,
                     tensor_stats.merged([each[name] for each in results]),
                     entered,
-                    node in self._model.outputs,
+                    self._model.output_names.get(name, name if node in self._outputs else ""),
                 )
             )
         return Comparison(tuple(rows), self._ledger, len(results))
 
     def _build(self, mixed: graph_pb2.GraphDef, local: bool) -> None:
-        tf.import_graph_def(self._model.graph_def, name="float32")
+        model = self._model
+        tf.import_graph_def(model.graph_def, name="float32")
         tf.import_graph_def(mixed, name="mixed")
         self._rewritten = {node.name for node in mixed.node}
         self._fetches: dict[str, tf.Tensor] = {}
         self._tensors: list[str] = []
-        reachable = fetchable_nodes(self._model.graph_def)
+        reachable = fetchable_nodes(model.graph_def)
         read = {
             flat_tensor(tensor, self._nodes)[1]
-            for node in self._model.graph_def.node
+            for node in model.graph_def.node
             for tensor in node.input
             if not tensor.startswith("^")
         }
@@ -180,7 +184,7 @@ class Comparer:
             if not op.name.startswith("float32/") or name not in reachable or not _computes(op):
                 continue
             for number, tensor in enumerate(op.outputs):
-                if f"{name}:{number}" in read or name in self._model.outputs:
+                if f"{name}:{number}" in read or name in model.outputs:
                     self._compare(f"{name}:{number}", tensor)
         if local:
             lowered = [

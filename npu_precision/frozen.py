@@ -44,11 +44,13 @@ class FrozenModel:
         graph_def: the graph.
         inputs: by the name that the caller has for it: the signature's, or the placeholder's.
         outputs: the nodes that are asked for.
+        output_names: by tensor, what the signature calls it.
     """
 
     graph_def: graph_pb2.GraphDef
     inputs: dict[str, Input]
     outputs: tuple[str, ...]
+    output_names: dict[str, str]
 
 
 def freeze(model: Model) -> FrozenModel:
@@ -83,7 +85,7 @@ def freeze(model: Model) -> FrozenModel:
             f"TensorFlow {tf.__version__} cannot make constants of {model.path!r}'s variables: "
             f"{error}"
         ) from error
-    return FrozenModel(graph_def, _inputs(model, graph_def), outputs)
+    return FrozenModel(graph_def, _inputs(model, graph_def), outputs, _output_names(model))
 
 
 def _float_fetches(model: Model) -> list[str]:
@@ -155,6 +157,12 @@ def _inputs(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, Input]:
     names = {}
     if model.signature:
         signature = model.meta_graph.signature_def[model.signature]
-        for name, info in signature.inputs.items():
-            names[flat_tensor(info.name, {})[0]] = name
+        names = {flat_tensor(info.name, {})[0]: name for name, info in signature.inputs.items()}
     return {names.get(node, node): value for node, value in fed.items()}
+
+
+def _output_names(model: Model) -> dict[str, str]:
+    if not model.signature:
+        return {}
+    signature = model.meta_graph.signature_def[model.signature]
+    return {info.name: name for name, info in signature.outputs.items() if info.name}

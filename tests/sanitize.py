@@ -40,6 +40,8 @@ OPTIONS = {
 # Neither is C++ what they are about, nor is there any that other tests would not run.
 LEFT_OUT = [
     "test_benchmarks.py",
+    "test_cli_docs.py",
+    "test_command.py",
     "test_build.py",
     "test_demo.py",
     "test_estimator_script.py",

@@ -176,7 +176,7 @@ def test_every_kind_of_model_is_compared(
     lowered = [row for row in data["tensors"].values() if row["decision"] == "lowered"]
     assert any(row["op"] == "MatMul" and row["entered"] > 0 for row in lowered)
     assert 0 < data["error"] < 0.2
-    (output,) = (row for row in data["tensors"].values() if row["is_output"])
+    (output,) = (row for row in data["tensors"].values() if row["output"])
     assert output["error"] == data["error"]
 
 

@@ -85,6 +85,9 @@ needs_frozen_loops = _needs(
 needs_shapes_of_arguments = _needs(
     _tf_compat.tf1 is not tf, "does not infer shapes in functions from their arguments'"
 )
+needs_outputs_of_the_docs = _needs(
+    tf.__version__.startswith("2.15."), "prints other names and numbers than the documents"
+)
 needs_function_attributes = _needs(
     "experimental_attributes" in inspect.signature(tf.function).parameters,
     "has no way to say that a tf.function is not inlined",

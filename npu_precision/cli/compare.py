@@ -27,7 +27,7 @@ _COLUMNS = (
     "tensor",
     "op",
     "decision",
-    "is_output",
+    "output",
     "error",
     "entered",
     "max_abs",
@@ -101,7 +101,7 @@ def _print(out: rich.console.Console, compared: Comparison, top: int) -> None:
     for row in compared.outputs():
         printing.say(
             out,
-            f"output {row.tensor}: error {_number(row.stats.error)}, "
+            f"output {row.output}: error {_number(row.stats.error)}, "
             f"max abs {_number(row.stats.max_abs)}, cosine {row.stats.cosine:.7f}",
         )
     bad = compared.first_bad()
@@ -166,7 +166,7 @@ def _fields(row: Row) -> dict[str, Any]:
         "tensor": row.tensor,
         "op": "" if row.node is None else row.node.op,
         "decision": "" if row.node is None else row.node.decision,
-        "is_output": row.is_output,
+        "output": row.output,
         "error": stats.error,
         "entered": None if row.entered is None else row.entered.error,
         "max_abs": stats.max_abs,
