@@ -16,6 +16,7 @@ const std::string& kKeepDtype = *new std::string("_keep_dtype");
 const std::string& kLossScale = *new std::string("_npu_precision_loss_scale");
 const std::string& kPreserved = *new std::string("_npu_precision_preserved");
 const std::string& kNamed = *new std::string("_npu_precision_named");
+const std::string& kLowerIo = *new std::string("_npu_precision_lower_io");
 const std::string& kInserted = *new std::string("_npu_precision_cast");
 const std::string& kDecision = *new std::string("_npu_precision");
 
@@ -39,6 +40,8 @@ bool HasLossScaleMark(const tensorflow::NodeDef& node) { return Find(node, kLoss
 bool HasPreservedMark(const tensorflow::NodeDef& node) { return Find(node, kPreserved) != nullptr; }
 
 bool HasNameMark(const tensorflow::NodeDef& node) { return Find(node, kNamed) != nullptr; }
+
+bool HasLowerIoMark(const tensorflow::NodeDef& node) { return Find(node, kLowerIo) != nullptr; }
 
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
   std::vector<std::string> names;

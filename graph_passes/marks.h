@@ -25,6 +25,9 @@ bool HasPreservedMark(const tensorflow::NodeDef& node);
 // Set by the offline rewrite on nodes with state, whose one graph is all that is run.
 bool HasNameMark(const tensorflow::NodeDef& node);
 
+// Set by the offline rewrite on inputs and outputs that may become of the low type.
+bool HasLowerIoMark(const tensorflow::NodeDef& node);
+
 // The nodes that `node` is to be placed with: what its _class says, or the copy of _class that the
 // offline rewrite makes, because TensorFlow erases the attribute there.
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node);

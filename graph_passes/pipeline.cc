@@ -8,6 +8,7 @@
 #include "graph_passes/fold_constants.h"
 #include "graph_passes/insert_casts.h"
 #include "graph_passes/loop_constants.h"
+#include "graph_passes/lower_io.h"
 #include "graph_passes/marks.h"
 #include "graph_passes/mixlist_warnings.h"
 #include "graph_passes/plan_fused_ops.h"
@@ -130,6 +131,15 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
       TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
       ledger->rewrites.insert(ledger->rewrites.end(), sunk.begin(), sunk.end());
     }
+  }
+
+  // After whatever asks what is fetched, because what is may change its dtype here.
+  std::set<std::string> preserved = context.preserved;
+  std::vector<LedgerRewrite> lowered;
+  if (!options.emulate) LowerInputsAndOutputs(after, out, &preserved, &lowered);
+  if (!lowered.empty()) {
+    TF_RETURN_IF_ERROR(VerifyGraph(before, preserved, *out, &after));
+    ledger->rewrites.insert(ledger->rewrites.end(), lowered.begin(), lowered.end());
   }
 
   FillLedger(view, decisions, after, context, options.details, ledger);

@@ -44,6 +44,8 @@ _PRESERVED = "_npu_precision_preserved"
 _NAMED = "_npu_precision_named"
 # Attributes of a function that keep TensorFlow from inlining it: it may have another for the GPU.
 _NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
+# On placeholders and fetches that may change their dtype.
+_LOWER_IO = "_npu_precision_lower_io"
 # The option that changes shapes, which _output_shapes repeats.
 _RESHAPES = "sink_reshapes"
 # More elements than TensorFlow shall not allocate for a placeholder nobody feeds.
@@ -57,6 +59,7 @@ def rewrite(
     options: PrecisionOptions,
     name: str,
     kept_in_functions: Mapping[str, Collection[str]] | None = None,
+    keep_io_types: bool = True,
 ) -> tuple[graph_pb2.GraphDef, Ledger]:
     """What the optimizer makes of a graph and of every function in its library.
 
@@ -68,6 +71,8 @@ def rewrite(
         name: the graph's name in the ledger.
         kept_in_functions: by the name of a function, names of nodes in its body whose outputs keep
             name and dtype.
+        keep_io_types: whether placeholders and fetch_nodes keep their dtype, or become of the low
+            type where they are only cast to it or from it.
 
     Returns:
         A new GraphDef, equal to graph_def where nothing had to change, and the ledger.
@@ -80,7 +85,12 @@ def rewrite(
         options = dataclasses.replace(options, fold_constants=True)
     if options.quiet is None:
         options = dataclasses.replace(options, quiet=True)
+    fetch_nodes = list(fetch_nodes)
     meta_graph, replaced = _meta_graph(graph_def, fetch_nodes, feed_nodes)
+    if not keep_io_types:
+        for node in meta_graph.graph_def.node:
+            if node.name in fetch_nodes or node.op in _PLACEHOLDERS or node.name in replaced:
+                node.attr[_LOWER_IO].b = True
     for function in meta_graph.graph_def.library.function:
         kept = (kept_in_functions or {}).get(function.signature.name, ())
         for node in function.node_def:
@@ -299,7 +309,7 @@ def _restored_node(
         node.attr["_class"].CopyFrom(node.attr[_COLOCATION])
     elif original is not None and "_class" in node.attr:
         del node.attr["_class"]
-    for ours in (_COLOCATION, _PRESERVED, _NAMED):
+    for ours in (_COLOCATION, _PRESERVED, _NAMED, _LOWER_IO):
         if ours in node.attr:
             del node.attr[ours]
     if original is None:
@@ -307,6 +317,7 @@ def _restored_node(
     if original.op in _PLACEHOLDERS and node.name == original.name:
         restored = node_def_pb2.NodeDef()
         restored.CopyFrom(original)
+        restored.attr["dtype"].type = node.attr["dtype" if "dtype" in node.attr else "T"].type
         # It may have waited for, or been placed with, what is gone.
         restored.input[:] = node.input
         if "_class" in node.attr:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import tensorflow as tf
 from google.protobuf import message
 from tensorflow.core.framework import graph_pb2, variable_pb2
 from tensorflow.core.protobuf import control_flow_pb2, meta_graph_pb2
@@ -25,6 +26,7 @@ def rewrite(
     meta_graph: meta_graph_pb2.MetaGraphDef,
     options: PrecisionOptions,
     fetch_nodes: Iterable[str] = (),
+    keep_io_types: bool = True,
 ) -> Ledger:
     """Rewrites a MetaGraph in place.
 
@@ -32,6 +34,8 @@ def rewrite(
         meta_graph: what its signatures, collections and saver name keeps name and dtype.
         options: the precision options.
         fetch_nodes: names of more nodes whose outputs keep name and dtype.
+        keep_io_types: if False, inputs and outputs become of the low type where they are only cast
+            to it or from it; signatures say so.
 
     Raises:
         ValueError: the optimizer refuses options or graph, or TensorFlow cannot read the graph.
@@ -51,13 +55,25 @@ def rewrite(
         options,
         "_".join(meta_graph.meta_info_def.tags) or "graph",
         _captured(meta_graph),
+        keep_io_types,
     )
+    _tell_signatures(meta_graph, ledger)
     if _rewrite.changes(ledger):
         _set_apart(graph_def)
         _forget(nodes - {node.name for node in graph_def.node}, meta_graph)
     meta_graph.graph_def.CopyFrom(graph_def)
     _complete_op_list(meta_graph)
     return ledger
+
+
+def _tell_signatures(meta_graph: meta_graph_pb2.MetaGraphDef, ledger: Ledger) -> None:
+    """Writes the dtypes of inputs and outputs that changed into the signatures."""
+    changed = {entry.node: entry.after for entry in ledger.rewrites if entry.by == "keep_io_types"}
+    for signature in meta_graph.signature_def.values():
+        for info in (*signature.inputs.values(), *signature.outputs.values()):
+            dtype = changed.get(info.name.partition(":")[0])
+            if dtype is not None:
+                info.dtype = tf.as_dtype(dtype).as_datatype_enum
 
 
 def _referenced(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterator[str]:

@@ -70,15 +70,21 @@ class Model:
     signature: str
     tags: tuple[str, ...] | None
 
-    def rewrite(self, options: PrecisionOptions) -> tuple[meta_graph_pb2.MetaGraphDef, Ledger]:
+    def rewrite(
+        self, options: PrecisionOptions, keep_io_types: bool = True
+    ) -> tuple[meta_graph_pb2.MetaGraphDef, Ledger]:
         """What the optimizer makes of the MetaGraph; this one is not changed.
+
+        Args:
+            options: the precision options.
+            keep_io_types: whether inputs and outputs keep their dtype.
 
         Raises:
             ValueError: the optimizer refuses options or graph, or TensorFlow cannot read the graph.
         """
         result = meta_graph_pb2.MetaGraphDef()
         result.CopyFrom(self.meta_graph)
-        ledger = meta_graph.rewrite(result, options, self.fetches)
+        ledger = meta_graph.rewrite(result, options, self.fetches, keep_io_types)
         return result, ledger
 
     def with_batch_size(self, rows: int) -> Model:

@@ -20,6 +20,7 @@ def rewrite_graph_def(
     *,
     feeds: Any = (),
     name: str = "graph",
+    keep_io_types: bool = True,
     **fields: Any,
 ) -> tuple[graph_pb2.GraphDef, Ledger]:
     """Rewrites a graph, and the functions in its library, for a precision mode.
@@ -36,6 +37,8 @@ def rewrite_graph_def(
         options: the precision options.
         feeds: what will be fed besides placeholders, in the same forms.
         name: what the ledger calls the graph.
+        keep_io_types: if False, a placeholder that is only cast to the low type becomes of it, and
+            so does a fetch that is only cast from it; the ledger's rewrites name them.
         **fields: fields of PrecisionOptions, on top of options.
 
     Returns:
@@ -55,7 +58,9 @@ def rewrite_graph_def(
     if not fetch_nodes:
         raise ValueError("fetches: got none, expected at least one name of a tensor or an op")
     feed_nodes = [node_name(feed, nodes, graph_def, "feeds") for feed in _listed(feeds)]
-    return _rewrite.rewrite(graph_def, fetch_nodes, feed_nodes, resolved, name)
+    return _rewrite.rewrite(
+        graph_def, fetch_nodes, feed_nodes, resolved, name, keep_io_types=keep_io_types
+    )
 
 
 def _listed(values: Any) -> Iterable[Any]:

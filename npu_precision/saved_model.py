@@ -27,6 +27,7 @@ def convert_saved_model(
     options: PrecisionOptions | None = None,
     *,
     tags: Iterable[str] | None = None,
+    keep_io_types: bool = True,
     **fields: Any,
 ) -> tuple[Ledger, ...]:
     """Writes a SavedModel with its graphs and functions rewritten for a precision mode.
@@ -44,6 +45,9 @@ def convert_saved_model(
         options: the precision options.
         tags: the tags of the one MetaGraph to rewrite; the others are kept as they are. None for
             all.
+        keep_io_types: if False, inputs and outputs become of the low type where they are only cast
+            to it or from it. Of a SavedModel of TensorFlow 2 they are those of functions, which
+            keep their dtypes.
         **fields: fields of PrecisionOptions, on top of options.
 
     Returns:
@@ -65,7 +69,8 @@ def convert_saved_model(
         raise ValueError(f"dst {str(target)!r} is inside src {str(source)!r}, expected outside")
 
     ledgers = tuple(
-        meta_graph.rewrite(chosen, resolved) for chosen in _chosen(saved_model.meta_graphs, tags)
+        meta_graph.rewrite(chosen, resolved, keep_io_types=keep_io_types)
+        for chosen in _chosen(saved_model.meta_graphs, tags)
     )
 
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
+from strict_zip import strict_zip
 from tensorflow.core.framework import graph_pb2
 from text_graph import read_graph
 
@@ -155,3 +156,77 @@ def test_fetches_are_not_for_saved_models(command, model_files, tmp_path):
     arguments = ("convert", model_files.cnn, *MIXED, "-o", tmp_path / "out", "--fetch")
     name = "StatefulPartitionedCall"
     assert "--fetch is for GraphDefs" in command(*arguments, name, status=2)
+
+
+def dtypes(graph):
+    attribute = {"Placeholder": "dtype", "Cast": "DstT"}
+    return {
+        node.name: tf.as_dtype(node.attr[attribute.get(node.op, "T")].type).name
+        for node in graph.node
+        if node.op not in ("Const", "NoOp")
+    }
+
+
+def test_inputs_and_outputs_that_are_only_cast_may_become_low(command, tmp_path, run_graph):
+    source = read_graph(
+        """
+        x = Placeholder(shape=4x4)
+        y = Placeholder(shape=4x4)
+        product = MatMul(x, y)
+        kept = Exp(y)
+        out = Relu(product)
+        also_read = Neg(product)
+        end = Exp(also_read)
+        """
+    )
+    (tmp_path / "in.pb").write_bytes(source.SerializeToString())
+    arguments = ("convert", tmp_path / "in.pb", *MIXED, "-o", tmp_path / "out.pb")
+    fetches = [f"--fetch={name}" for name in ("kept", "out", "also_read", "end")]
+    text = command(*arguments, *fetches, "--no-keep-io-types")
+    assert text.splitlines()[2:] == [
+        "x: float32 -> float16",
+        "out: float32 -> float16",
+        "also_read: float32 -> float16",
+    ]
+    result = graph_pb2.GraphDef.FromString((tmp_path / "out.pb").read_bytes())
+    assert dtypes(result) == {
+        "x": "float16",
+        "y": "float32",
+        "y/npu_cast_0_float16": "float16",
+        "product": "float16",
+        "kept": "float32",
+        "out": "float16",
+        "also_read": "float16",
+        "also_read/npu_changed": "float32",
+        "end": "float32",
+    }
+    x, y = (np.random.default_rng(n).normal(size=[4, 4]).astype(np.float32) / 4 for n in (0, 1))
+    names = ["kept:0", "out:0", "also_read:0", "end:0"]
+    low = run_graph(result, names, {"x:0": x.astype(np.float16), "y:0": y})
+    float32 = run_graph(source, names, {"x:0": x, "y:0": y})
+    assert [value.dtype.name for value in low] == ["float32", "float16", "float16", "float32"]
+    for one, other in strict_zip(low, float32):
+        np.testing.assert_allclose(one, other, rtol=ROUNDED, atol=ROUNDED)
+
+
+def test_signatures_say_what_dtype_inputs_and_outputs_became(command, tmp_path):
+    folder = str(tmp_path / "model")
+    with tf.Graph().as_default(), tf1.Session() as session:
+        x = tf1.placeholder(tf.float32, [None, 4], name="x")
+        out = tf.matmul(x, tf.ones([4, 2]), name="out")
+        tf1.saved_model.simple_save(session, folder, {"x": x}, {"out": out})
+    output = tmp_path / "low"
+    command("convert", folder, *MIXED, "-o", output, "--no-keep-io-types")
+    with tf.Graph().as_default(), tf1.Session() as session:
+        meta_graph = tf1.saved_model.load(session, ["serve"], str(output))
+        signature = meta_graph.signature_def["serving_default"]
+        infos = [signature.inputs["x"], signature.outputs["out"]]
+        assert [tf.as_dtype(info.dtype) for info in infos] == [tf.float16, tf.float16]
+        got = session.run(infos[1].name, {infos[0].name: np.ones([1, 4], np.float16)})
+    assert got.dtype == np.float16
+    assert got.tolist() == [[4, 4]]
+
+
+def test_inputs_of_functions_keep_their_dtype_and_that_is_said(convert, model_files):
+    _, text = convert(model_files.cnn, "--no-keep-io-types")
+    assert "no input or output changed: they are of functions" in text

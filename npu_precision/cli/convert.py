@@ -22,14 +22,22 @@ _TEXT = (".pbtxt", ".txt")
 @flags.model_flags()
 @flags.precision_flags()
 @click.option("-o", "--output", metavar="OUT", required=True, help="What to write.")
+@click.option(
+    "--keep-io-types/--no-keep-io-types",
+    default=True,
+    show_default=True,
+    help="Whether inputs and outputs keep their dtype.",
+)
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @flags.debug_flag
-def convert(model: Model, options: PrecisionOptions, output: str, force: bool) -> None:
+def convert(
+    model: Model, options: PrecisionOptions, output: str, keep_io_types: bool, force: bool
+) -> None:
     """Writes MODEL lowered to OUT, which needs nothing but TensorFlow to run.
 
     Of a SavedModel, OUT is a folder, with its signatures, variables and assets; of a GraphDef or
-    MetaGraph, a file of the same kind, as text if it is named .pbtxt. Inputs and outputs keep name
-    and dtype.
+    MetaGraph, a file of the same kind, as text if it is named .pbtxt. Inputs and outputs keep their
+    names, and, with --keep-io-types, their dtypes.
     """
     source, target = pathlib.Path(model.path), pathlib.Path(output)
     if model.kind == model_file.SAVED_MODEL:
@@ -39,9 +47,9 @@ def convert(model: Model, options: PrecisionOptions, output: str, force: bool) -
     before = _size(source)
     with printing.busy("converting"):
         if model.kind == model_file.SAVED_MODEL:
-            ledgers = _convert_folder(model, source, target, options, force)
+            ledgers = _convert_folder(model, source, target, options, keep_io_types, force)
         else:
-            ledgers = _convert_file(model, target, options, force)
+            ledgers = _convert_file(model, target, options, keep_io_types, force)
     out = printing.console()
     after = _size(target)
     printing.say(
@@ -60,6 +68,15 @@ def convert(model: Model, options: PrecisionOptions, output: str, force: bool) -
         f"lowered {counts['lowered']} of {counts['float_nodes']} float nodes{raised}, "
         f"{counts['casts']} Casts",
     )
+    changed = [entry for part in parts for entry in part.rewrites if entry.by == "keep_io_types"]
+    for entry in changed:
+        printing.say(out, f"{entry.node}: {entry.before} -> {entry.after}")
+    if not (keep_io_types or changed):
+        printing.say(
+            out,
+            "no input or output changed: they are of functions, whose signatures stay, or float32 "
+            "is what reads or makes them",
+        )
     for warning in dict.fromkeys(line for ledger in ledgers for line in ledger.all_warnings):
         printing.say(out, f"warning: {warning}")
 
@@ -77,21 +94,32 @@ def _folder(source: pathlib.Path) -> pathlib.Path:
 
 
 def _convert_folder(
-    model: Model, source: pathlib.Path, target: pathlib.Path, options: PrecisionOptions, force: bool
+    model: Model,
+    source: pathlib.Path,
+    target: pathlib.Path,
+    options: PrecisionOptions,
+    keep_io_types: bool,
+    force: bool,
 ) -> tuple[Ledger, ...]:
     if model.fetches:
         raise click.UsageError("--fetch is for GraphDefs: a SavedModel's signatures say it.")
     if source.resolve() in target.resolve().parents:
         raise ValueError(f"output {str(target)!r} is inside the model, expected outside")
     with outputs.new_folder(target, force, saved_model.FILE_NAMES) as made:
-        return saved_model.convert_saved_model(source, made, options, tags=model.tags)
+        return saved_model.convert_saved_model(
+            source, made, options, tags=model.tags, keep_io_types=keep_io_types
+        )
 
 
 def _convert_file(
-    model: Model, target: pathlib.Path, options: PrecisionOptions, force: bool
+    model: Model,
+    target: pathlib.Path,
+    options: PrecisionOptions,
+    keep_io_types: bool,
+    force: bool,
 ) -> tuple[Ledger, ...]:
     with outputs.new_file(target, force) as file:
-        meta_graph, ledger = model.rewrite(options)
+        meta_graph, ledger = model.rewrite(options, keep_io_types)
         content: Any = meta_graph
         if model.kind == model_file.GRAPH_DEF:
             content = meta_graph.graph_def
