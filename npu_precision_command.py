@@ -33,8 +33,12 @@ def _silence() -> Iterator[None]:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     warnings.simplefilter("ignore")
-    sys.stderr.flush()
-    terminal = os.dup(2)
+    try:
+        sys.stderr.flush()
+        terminal = os.dup(2)
+    except (AttributeError, OSError):  # There is none.
+        yield
+        return
     try:
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), 2)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -16,6 +17,8 @@ namespace {
 using tensorflow::Status;
 using tensorflow::errors::InvalidArgument;
 
+constexpr char kByteOrderMark[] = "\xef\xbb\xbf";
+
 std::vector<size_t> LineStarts(const std::string& text) {
   std::vector<size_t> starts = {0};
   for (size_t i = 0; i < text.size(); ++i) {
@@ -27,6 +30,7 @@ std::vector<size_t> LineStarts(const std::string& text) {
 std::string Place(const JsonDocument& document, size_t offset) {
   const auto& starts = document.line_starts;
   const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
+  if (after - starts.begin() == 1) offset -= document.mark_size;  // people do not see the mark
   return absl::StrCat(document.file, ":", after - starts.begin(), ":", offset - after[-1] + 1);
 }
 
@@ -68,7 +72,7 @@ std::string FirstError(const std::string& errors) {
 }  // namespace
 
 std::string JsonDocument::PlaceOf(const Json::Value& value) const {
-  return Place(*this, static_cast<size_t>(value.getOffsetStart()));
+  return Place(*this, BeginOf(value));
 }
 
 Status ParseJson(const std::string& file, const std::string& text, JsonDocument* document) {
@@ -78,6 +82,7 @@ Status ParseJson(const std::string& file, const std::string& text, JsonDocument*
   document->file = file;
   document->text = text;
   document->line_starts = LineStarts(text);
+  document->mark_size = absl::StartsWith(text, kByteOrderMark) ? sizeof(kByteOrderMark) - 1 : 0;
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     return InvalidArgument(file, ": the file is empty, expected a JSON object");
   }
@@ -93,7 +98,8 @@ Status ParseJson(const std::string& file, const std::string& text, JsonDocument*
   builder["stackLimit"] = 2 * kMaxJsonDepth;
   const std::unique_ptr<Json::CharReader> reader(builder.newCharReader());
   std::string errors;
-  if (!reader->parse(text.data(), text.data() + text.size(), &document->root, &errors)) {
+  if (!reader->parse(text.data() + document->mark_size, text.data() + text.size(), &document->root,
+                     &errors)) {
     return InvalidArgument(file, ": not valid JSON. ", FirstError(errors));
   }
   if (!document->root.isObject()) {

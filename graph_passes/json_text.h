@@ -18,9 +18,14 @@ struct JsonDocument {
   std::string file;
   std::string text;
   std::vector<size_t> line_starts;  // offsets into text
+  size_t mark_size = 0;             // of the byte order mark that the text begins with
   Json::Value root;
 
-  // "FILE:LINE:COLUMN" of `value`, which must be part of `root`.
+  // Offsets into `text` of `value`, which must be part of `root`.
+  size_t BeginOf(const Json::Value& value) const { return mark_size + value.getOffsetStart(); }
+  size_t EndOf(const Json::Value& value) const { return mark_size + value.getOffsetLimit(); }
+
+  // "FILE:LINE:COLUMN" of `value`.
   std::string PlaceOf(const Json::Value& value) const;
 };
 

@@ -51,8 +51,8 @@ bool ReadEntry(const JsonDocument& document, const Json::Value& value, const IrN
     return false;
   }
   entry->text = value.asString();
-  entry->begin = static_cast<size_t>(value.getOffsetStart());
-  entry->end = static_cast<size_t>(value.getOffsetLimit());
+  entry->begin = document.BeginOf(value);
+  entry->end = document.EndOf(value);
   if (!absl::StartsWith(entry->text, kNodePrefix)) {
     entry->ops = TensorFlowOps(ir_names, entry->text);
     return true;
@@ -92,7 +92,7 @@ void ReadList(const JsonDocument& document, const Json::Value& list, ListColor c
       entry.list = color;
       entry.add = key == "to-add";
       entry.previous_end = previous_end;
-      previous_end = static_cast<size_t>(value.getOffsetLimit());
+      previous_end = document.EndOf(value);
       if (ReadEntry(document, value, ir_names, &entry, problems)) {
         entries->push_back(std::move(entry));
       }

@@ -1,9 +1,12 @@
 #include "graph_passes/mixlist_warnings.h"
 
+#include <set>
 #include <unordered_set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "graph_passes/did_you_mean.h"
 #include "graph_passes/fused_ops.h"
 #include "graph_passes/op_traits.h"
@@ -36,6 +39,33 @@ std::vector<std::string> KnownNames(const IrNames& ir_names) {
   for (const tensorflow::OpDef& op : ops) names.push_back(op.name());
   for (const auto& entry : ir_names) names.push_back(entry.first);
   return names;
+}
+
+// Letters that are taken for each other are one.
+std::string AsSeen(const std::string& name) {
+  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"1", "l"}, {"0", "o"}});
+}
+
+std::string Digits(const std::string& name) {
+  std::string digits;
+  for (const char c : name) {
+    if (absl::ascii_isdigit(static_cast<unsigned char>(c))) digits += c;
+  }
+  return digits;
+}
+
+// The one name that differs by a letter or in case, and in no number, or "".
+std::string Meant(const std::string& given, const std::vector<std::string>& names) {
+  std::set<std::string> near;
+  for (const std::string& name : names) {
+    if (AsSeen(name) == AsSeen(given)) return name;
+    size_t distance;
+    if (Nearest(given, {name}, &distance) != nullptr && distance <= 1 &&
+        Digits(name) == Digits(given)) {
+      near.insert(name);
+    }
+  }
+  return near.size() == 1 ? *near.begin() : "";
 }
 
 bool Matches(const MixlistEntry& entry, const std::unordered_set<std::string>& ops,
@@ -79,10 +109,8 @@ std::vector<EntryWarning> UnknownOpWarnings(const std::vector<MixlistEntry>& ent
       warnings.push_back({&entry, absl::StrCat(what, remedy), ""});
       continue;
     }
-    size_t distance;
-    const std::string* nearest = Nearest(entry.text, names, &distance);
-    warnings.push_back({&entry, absl::StrCat(what, DidYouMean(entry.text, names)),
-                        nearest != nullptr && distance <= 1 ? *nearest : ""});
+    warnings.push_back(
+        {&entry, absl::StrCat(what, DidYouMean(entry.text, names)), Meant(entry.text, names)});
   }
   return warnings;
 }

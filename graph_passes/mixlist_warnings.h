@@ -14,7 +14,8 @@ namespace npu_precision {
 struct EntryWarning {
   const MixlistEntry* entry;
   std::string text;
-  // Of a name that is unknown but for a letter or its case: the name that was meant.
+  // Of a name that is unknown but for a letter or its case: the name that was meant. Not where
+  // another version of the op, or of another number of dimensions, may have been meant.
   std::string meant;
 
   // "FILE:LINE:COLUMN: 'Relo' is ...".

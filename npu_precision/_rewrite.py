@@ -44,6 +44,8 @@ _PRESERVED = "_npu_precision_preserved"
 _NAMED = "_npu_precision_named"
 # Attributes of a function that keep TensorFlow from inlining it: it may have another for the GPU.
 _NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
+# On what the optimizer inserted.
+INSERTED = "_npu_precision_cast"
 # On placeholders and fetches that may change their dtype.
 _LOWER_IO = "_npu_precision_lower_io"
 # The option that changes shapes, which _output_shapes repeats.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, graph_pb2, node_def_pb2
+
+from npu_precision.reachable import function_attributes
 
 _SHAPES = "_output_shapes"
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -16,42 +17,41 @@ _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
 
 def write_argument_shapes(graph_def: graph_pb2.GraphDef) -> None:
-    """Writes to each function what all who call it agree on about its arguments' shapes.
+    """Writes to each function what all its callers in the graph agree on about its arguments.
 
     As TensorFlow does when it makes functions: of a tensor its shape, of a variable's handle the
-    shape of what is in it.
+    shape of what is in it. Of those whom a loop, a branch or a data set calls nothing is known.
     """
     library = {function.signature.name: function for function in graph_def.library.function}
-    # By function and calling node. What callers agree on only ever shrinks, so this ends.
-    calls: dict[str, dict[tuple[str, str], list[attr_value_pb2.NameAttrList | None]]] = (
-        collections.defaultdict(dict)
-    )
+    # By function, of each argument. It only ever shrinks, so this ends.
+    agreed: dict[str, list[attr_value_pb2.NameAttrList | None]] = {}
     waiting = [("", graph_def.node)]
     while waiting:
         body, nodes = waiting.pop()
         sources = {node.name: _of_source(node) for node in nodes}
         if body:
-            sources.update(_agreed(library[body], calls[body].values()))
+            arguments = library[body].signature.input_arg
+            sources.update((each.name, told) for each, told in zip(arguments, agreed[body]))
         for node in nodes:
-            name = _called_by(node, library)
-            if name is None:
-                continue
-            before = _agreed(library[name], calls[name].values()) if calls[name] else None
-            given = [sources.get(tensor.partition(":")[0]) for tensor in node.input]
-            calls[name][body, node.name] = given
-            if _agreed(library[name], calls[name].values()) != before:
-                waiting.append((name, library[name].node_def))
-    for name, given_in in calls.items():
-        agreed = _agreed(library[name], given_in.values())
-        for number, argument in enumerate(library[name].signature.input_arg):
-            told = library[name].arg_attr[number].attr
-            attributes = agreed.get(argument.name)
+            for name, is_call in _functions_of(node, library):
+                given = [sources.get(each.partition(":")[0]) for each in node.input]
+                count = len(library[name].signature.input_arg)
+                if not is_call or len(given) < count:
+                    given = [None] * count
+                before = agreed.get(name, given)
+                now = [one if one == other else None for one, other in zip(before, given)]
+                if name not in agreed or now != before:
+                    waiting.append((name, library[name].node_def))
+                agreed[name] = now
+    for name, arguments_of in agreed.items():
+        for number, attributes in enumerate(arguments_of):
+            told = library[name].arg_attr[number].attr if attributes else None
             for key, value in attributes.attr.items() if attributes else ():
                 _write(key, value, told)
 
 
 def _write(key: str, value: attr_value_pb2.AttrValue, told: Any) -> None:
-    if key in told and key == _SHAPES:
+    if key in told and key == _SHAPES and len(told[key].list.shape) > 0:
         own, given = (tf.TensorShape(each.list.shape[0]) for each in (told[key], value))
         with contextlib.suppress(ValueError):  # They contradict each other: the function's stays.
             told[key].list.shape[0].CopyFrom(own.merge_with(given).as_proto())
@@ -59,25 +59,15 @@ def _write(key: str, value: attr_value_pb2.AttrValue, told: Any) -> None:
         told[key].CopyFrom(value)
 
 
-def _called_by(
+def _functions_of(
     node: node_def_pb2.NodeDef, library: Mapping[str, function_pb2.FunctionDef]
-) -> str | None:
-    name = node.attr["f"].func.name if node.op in _CALLS else node.op
-    return name if name in library else None
-
-
-def _agreed(
-    function: function_pb2.FunctionDef, calls: Iterable[list[attr_value_pb2.NameAttrList | None]]
-) -> dict[str, attr_value_pb2.NameAttrList]:
-    """By name of an argument, what all calls say of it."""
-    calls = list(calls)
-    agreed = {}
-    for number, argument in enumerate(function.signature.input_arg):
-        given = [call[number] if number < len(call) else None for call in calls]
-        first = given[0] if given else None
-        if first is not None and all(each == first for each in given):
-            agreed[argument.name] = first
-    return agreed
+) -> Iterator[tuple[str, bool]]:
+    """The functions that a node calls, each with whether its inputs are the arguments."""
+    if node.op in library:
+        yield node.op, True
+    for function in function_attributes(node):
+        if function.name in library:
+            yield function.name, node.op in _CALLS
 
 
 def _of_source(node: node_def_pb2.NodeDef) -> attr_value_pb2.NameAttrList | None:

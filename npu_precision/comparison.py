@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
-from npu_precision import tensor_stats
+from npu_precision import _tf_compat, tensor_stats
 from npu_precision.frozen import FrozenModel
 from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.model_inputs import Feed
@@ -84,7 +85,7 @@ class Comparison:
 
     def first_bad(self) -> Row | None:
         """The first tensor with a NaN or an infinity that float32 does not have."""
-        return next((row for row in self.rows if row.stats.bad > row.stats.bad_reference), None)
+        return next((row for row in self.rows if row.stats.new_bad), None)
 
 
 def _error(stats: TensorStats | None) -> float:
@@ -134,19 +135,13 @@ class Comparer:
         config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
         # What is compared are the model's own ops, not what an optimizer makes of them.
         config.graph_options.rewrite_options.disable_meta_optimizer = True
-        with tf.compat.v1.Session(graph=self._graph, config=config) as session:
+        session = tf.compat.v1.Session(graph=self._graph, config=config)
+        try:
+            # Not in the session's context, in which whoever makes the batches could use no tensors.
             for feed in batches:
-                given = {
-                    f"{graph}/{tensor}": value
-                    for tensor, value in feed.items()
-                    for graph in ("float32", "mixed")
-                }
-                try:
-                    results.append(session.run(self._fetches, given))
-                except tf.errors.OpError as error:
-                    raise ValueError(
-                        f"TensorFlow cannot run the model on these inputs: {error.message}"
-                    ) from error
+                results.append(self._run(session, feed))
+        finally:
+            session.close()
         rows = []
         for position, name in enumerate(self._tensors):
             entered = None
@@ -165,14 +160,32 @@ class Comparer:
             )
         return Comparison(tuple(rows), self._ledger, len(results))
 
+    def _run(self, session: tf.compat.v1.Session, feed: Feed) -> dict[str, np.ndarray]:
+        given = {
+            f"{graph}/{tensor}": value
+            for tensor, value in feed.items()
+            for graph in ("float32", "mixed")
+        }
+        try:
+            return session.run(self._fetches, given)
+        except tf.errors.OpError as error:
+            raise ValueError(
+                f"TensorFlow cannot run the model on these inputs: {_first_line(error.message)}"
+            ) from error
+
     def _build(self, mixed: graph_pb2.GraphDef, local: bool) -> None:
         model = self._model
         tf.import_graph_def(model.graph_def, name="float32")
-        tf.import_graph_def(mixed, name="mixed")
+        reachable = fetchable_nodes(model.graph_def)
+        self._random = {
+            f"{node.name}:0": self._reference(f"{node.name}:0")
+            for node in model.graph_def.node
+            if node.name in reachable and _is_random(node)
+        }
+        tf.import_graph_def(mixed, input_map=self._random, name="mixed")
         self._rewritten = {node.name for node in mixed.node}
         self._fetches: dict[str, tf.Tensor] = {}
         self._tensors: list[str] = []
-        reachable = fetchable_nodes(model.graph_def)
         read = {
             flat_tensor(tensor, self._nodes)[1]
             for node in model.graph_def.node
@@ -206,6 +219,8 @@ class Comparer:
 
     def _counterpart(self, name: str) -> tf.Tensor | None:
         """The tensor of this name in the other precision, as its readers have it."""
+        if name in self._random:
+            return self._random[name]
         node, _, number = name.rpartition(":")
         rounded = f"{node}/npu_emulated_{number}_{self._low.name}"
         if rounded in self._rewritten:
@@ -255,6 +270,30 @@ class Comparer:
                 return None
             tensors.append(tf.cast(tensor, reference.dtype) if _is_float(reference) else tensor)
         return tensors
+
+
+def _is_random(node: node_def_pb2.NodeDef) -> bool:
+    """Whether it yields something else whenever it runs, so that both must have it of one."""
+    definition = _tf_compat.op_definition(node.op)
+    return (
+        definition is not None
+        and definition.is_stateful
+        and len(definition.output_arg) == 1
+        and not any(argument.type == tf.resource for argument in definition.input_arg)
+        and {"seed", "seed2"} <= {attribute.name for attribute in definition.attr}
+    )
+
+
+# What TensorFlow says around what is wrong: where in its and in our code.
+_AROUND = re.compile(
+    r"^(Graph execution error:|Detected at node|Node:|\s|\(\d+\) |\d+ root error|Original stack)"
+)
+
+
+def _first_line(message: str) -> str:
+    """What is wrong, of a message of several lines."""
+    lines = [line for line in message.splitlines() if line and not _AROUND.match(line)]
+    return lines[0] if lines else message
 
 
 def _is_float(tensor: tf.Tensor) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
 import re
 
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
 
 from npu_precision import _rewrite, _tf_compat, model_file
 from npu_precision.model_file import Model
@@ -61,9 +63,15 @@ def freeze(model: Model) -> FrozenModel:
             TensorFlow (1.15, where a loop reads a variable) cannot do it.
     """
     outputs = tuple(dict.fromkeys(model.roots or _float_fetches(model)))
+    _check(model)
     graph = tf.Graph()
     with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
-        _load(model, session)
+        try:
+            _load(model, session)
+        except tf.errors.OpError as error:
+            raise ValueError(
+                f"TensorFlow cannot read the variables of {model.path!r}: {error.message}"
+            ) from error
         whole = graph.as_graph_def()
         flat = _rewrite.inlined(whole, outputs)
         util = tf.compat.v1.graph_util
@@ -77,6 +85,12 @@ def freeze(model: Model) -> FrozenModel:
     graph_def = util.remove_training_nodes(graph_def, list(outputs))
     _name_as_in_functions(graph_def, {node.name for node in whole.node})
     keep_called_functions(graph_def)
+    for node in graph_def.node:
+        if "HashTable" in node.op:
+            raise ValueError(
+                f"{model.path!r} looks something up in a table ({node.name!r}), which is no "
+                "constant: ask for what does not need it, with --fetch"
+            )
     try:
         with tf.Graph().as_default():
             tf.import_graph_def(graph_def, name="")
@@ -99,27 +113,46 @@ def _float_fetches(model: Model) -> list[str]:
 
 def _yields_float(node: node_def_pb2.NodeDef) -> bool:
     definition = _tf_compat.op_definition(node.op)
-    for output in definition.output_arg if definition else ():
-        dtype = node.attr[output.type_attr].type if output.type_attr else output.type
+    if definition is None:
+        return False
+    for output in definition.output_arg:
+        dtype = output.type
+        for attribute in definition.attr:
+            if attribute.name == output.type_attr:
+                given = attribute.name in node.attr
+                dtype = (node.attr[attribute.name] if given else attribute.default_value).type
         if dtype == tf.float32.as_datatype_enum:
             return True
     return False
 
 
+def _check(model: Model) -> None:
+    library = model.meta_graph.graph_def.library.function
+    bodies = [model.meta_graph.graph_def.node, *(function.node_def for function in library)]
+    for node in itertools.chain.from_iterable(bodies):
+        if _rewrite.INSERTED in node.attr:
+            raise ValueError(
+                f"{model.path!r} was lowered already ({node.name!r} was inserted): compare the "
+                "model that it was made of"
+            )
+
+
 def _load(model: Model, session: tf.compat.v1.Session) -> None:
     path = pathlib.Path(model.path)
+    # TensorFlow writes attributes into what it imports.
+    meta_graph = meta_graph_pb2.MetaGraphDef.FromString(model.meta_graph.SerializeToString())
     if model.kind == model_file.SAVED_MODEL:
         folder = path if path.is_dir() else path.parent
         tags = sorted(model.meta_graph.meta_info_def.tags)
         tf.compat.v1.saved_model.load(session, tags, str(folder))
         return
     if model.kind == model_file.META_GRAPH:
-        saver = _tf_compat.tf1.train.import_meta_graph(model.meta_graph)
+        saver = _tf_compat.tf1.train.import_meta_graph(meta_graph)
         checkpoint = path.with_suffix("")
         if saver is not None and tf.compat.v1.train.checkpoint_exists(str(checkpoint)):
             saver.restore(session, str(checkpoint))
         return
-    tf.compat.v1.import_graph_def(model.meta_graph.graph_def, name="")
+    tf.compat.v1.import_graph_def(meta_graph.graph_def, name="")
 
 
 def _name_as_in_functions(graph_def: graph_pb2.GraphDef, kept: set[str]) -> None:
@@ -137,6 +170,7 @@ def _name_as_in_functions(graph_def: graph_pb2.GraphDef, kept: set[str]) -> None
     for node in graph_def.node:
         node.name = renamed.get(node.name, node.name)
         node.attr.pop("_class", None)
+        node.device = ""  # There may be no such device here.
         for number, tensor in enumerate(node.input):
             node.input[number] = _INPUT.sub(
                 lambda parts: parts[1] + renamed.get(parts[2], parts[2]) + parts[3], tensor

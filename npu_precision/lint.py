@@ -117,19 +117,37 @@ def mend(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list
     """
     mended: list[Finding] = []
     refused: set[Finding] = set()
-    while True:
+    # Names first: what is needless depends on them.
+    for replaces in (True, False):
         found = lint(file, text, options)
-        waiting = [(each.edit, each) for each in found if each.edit and each not in refused]
-        if not waiting:
-            return text, mended
-        # Names first: what is needless depends on them. From the end, so that places stay.
-        edit, chosen = max(waiting, key=lambda item: (bool(item[0].replacement), item[0].begin))
-        candidate = _edited(text, edit)
-        if _errors(lint(file, candidate, options)) > _errors(found):
-            refused.add(chosen)
-        else:
-            text = candidate
-            mended.append(chosen)
+        several = _fixable(found, replaces, refused)
+        while several:
+            candidate = text
+            for edit, _ in several:
+                candidate = _edited(candidate, edit)
+            if _errors(lint(file, candidate, options)) <= _errors(found):
+                text = candidate
+                mended += [each for _, each in several]
+            elif len(several) == 1:
+                refused.add(several[0][1])
+            else:
+                several = several[: len(several) // 2]
+                continue
+            found = lint(file, text, options)
+            several = _fixable(found, replaces, refused)
+    return text, mended
+
+
+def _fixable(
+    found: list[Finding], replaces: bool, refused: set[Finding]
+) -> list[tuple[Edit, Finding]]:
+    """From the end of the file, so that places stay when they are mended in this order."""
+    several = [
+        (each.edit, each)
+        for each in found
+        if each.edit and bool(each.edit.replacement) == replaces and each not in refused
+    ]
+    return sorted(several, key=lambda item: -item[0].begin)
 
 
 def _errors(found: list[Finding]) -> int:

@@ -59,7 +59,6 @@ class Model:
         roots: names of the nodes that those who asked are interested in, with all that they need;
             none for all nodes.
         signature: the name of the signature whose outputs the roots are, or "".
-        tags: those that were given, or None.
     """
 
     path: str
@@ -68,7 +67,6 @@ class Model:
     fetches: tuple[str, ...]
     roots: tuple[str, ...]
     signature: str
-    tags: tuple[str, ...] | None
 
     def rewrite(
         self, options: PrecisionOptions, keep_io_types: bool = True
@@ -92,9 +90,11 @@ class Model:
         meta_graph = meta_graph_pb2.MetaGraphDef()
         meta_graph.CopyFrom(self.meta_graph)
         for node in meta_graph.graph_def.node:
-            shape = node.attr["shape"].shape if node.op == "Placeholder" else None
-            if shape is not None and len(shape.dim) > 0 and shape.dim[0].size < 0:
-                shape.dim[0].size = rows
+            if node.op != "Placeholder" or "shape" not in node.attr:
+                continue
+            dimensions = node.attr["shape"].shape.dim
+            if len(dimensions) > 0 and dimensions[0].size < 0:
+                dimensions[0].size = rows
         return dataclasses.replace(self, meta_graph=meta_graph)
 
 
@@ -140,8 +140,7 @@ def load_model(
             for name in _signature_outputs(shown, graph, each)
         )
     kept = named if named or kind == SAVED_MODEL else tuple(_unread(graph.graph_def))
-    given = None if tags is None else tuple(tags)
-    return Model(shown, kind, graph, kept, roots, chosen, given)
+    return Model(shown, kind, graph, kept, roots, chosen)
 
 
 def _read(
@@ -161,7 +160,7 @@ def _read(
 def _file_of(path: pathlib.Path) -> pathlib.Path:
     """The file, or a SavedModel's folder, that a path stands for."""
     if path.is_dir():
-        latest = tf.train.get_checkpoint_state(str(path))
+        latest = _checkpoint_state(path)
         is_saved_model = any(path.joinpath(name).is_file() for name in saved_model.FILE_NAMES)
         if is_saved_model or latest is None:
             return path
@@ -181,6 +180,13 @@ def _file_of(path: pathlib.Path) -> pathlib.Path:
     raise FileNotFoundError(
         f"no file {str(path)!r}{_errors.did_you_mean(path.name, there)}; expected {_EXPECTED}"
     )
+
+
+def _checkpoint_state(folder: pathlib.Path) -> Any:
+    try:
+        return tf.train.get_checkpoint_state(str(folder))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{str(folder / 'checkpoint')!r} is no checkpoint's state") from error
 
 
 def _parsed(path: pathlib.Path, data: bytes) -> tuple[str, Any]:
@@ -214,7 +220,7 @@ def _as_text(data: bytes) -> str | None:
 
 
 def _parsed_text(path: pathlib.Path, text: str) -> tuple[str, Any]:
-    begin = re.match(r"(?:\s|#.*)*([a-z_]+)\s*[:{<]", text)
+    begin = re.match(r"(?:\s|#[^\n]*\n)*([a-z_]+)\s*[:{<]", text)
     for kind, (kind_message, fields) in _KINDS.items():
         if begin is None or begin.group(1) not in fields:
             continue
@@ -281,6 +287,10 @@ def _check_graph(path: str, graph_def: graph_pb2.GraphDef) -> None:
     if not graph_def.node:
         raise ValueError(f"the graph of {path!r} has no nodes; expected {_EXPECTED}")
     names = {node.name for node in graph_def.node}
+    if len(names) < len(graph_def.node):
+        counted = collections.Counter(node.name for node in graph_def.node)
+        twice = next(name for name, count in counted.items() if count > 1)
+        raise ValueError(f"the graph of {path!r} has several nodes {twice!r}, expected one")
     for node in graph_def.node:
         for tensor in node.input:
             source = tensor.lstrip("^").partition(":")[0]

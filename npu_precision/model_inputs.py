@@ -45,7 +45,7 @@ def from_npz(path: str, model: FrozenModel, batch_size: int | None = None) -> li
     if batch_size is None:
         return [feed]
     lengths = {name: len(value) if value.ndim else 0 for name, value in feed.items()}
-    if len(set(lengths.values())) > 1 or not all(lengths.values()):
+    if len(set(lengths.values())) != 1 or not all(lengths.values()):
         told = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise ValueError(f"{path!r} cannot be split into batches, expected as many rows: {told}")
     rows = next(iter(lengths.values()), 0)
@@ -151,6 +151,8 @@ def checked(arrays: Mapping[str, np.ndarray], model: FrozenModel, source: str) -
                 f"{', '.join(map(repr, model.inputs))}{_errors.did_you_mean(name, by_name)}"
             )
         given = by_name[name]
+        if given.tensor in feed:
+            raise ValueError(f"{source}: got {given.tensor!r} twice, by both of its names")
         feed[given.tensor] = _checked(name, array, given, source)
     for name, given in model.inputs.items():
         if given.required and given.tensor not in feed:
@@ -168,7 +170,12 @@ def _checked(name: str, array: np.ndarray, given: Any, source: str) -> np.ndarra
         raise ValueError(
             f"{source}: input {name!r}: got {array.dtype}, expected {given.dtype.name}"
         )
-    array = array.astype(wanted)
+    given_array, array = array, array.astype(wanted)
+    if array.dtype.kind in "iu" and not (array == given_array).all():
+        raise ValueError(
+            f"{source}: input {name!r}: got values of {given_array.dtype} that {given.dtype.name} "
+            "cannot hold"
+        )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         count = int(array.size - np.isfinite(array).sum())
         raise ValueError(

@@ -24,14 +24,16 @@ def new_file(path: str | os.PathLike[str], force: bool = False) -> Iterator[path
         FileExistsError: there is one, and force is not set, or a folder of this name.
         OSError: it cannot be written.
     """
-    target = pathlib.Path(path)
-    if target.is_dir():
-        raise FileExistsError(f"output {str(target)!r} is a folder, expected the name of a file")
+    target = pathlib.Path(os.path.realpath(str(path)))  # A link stays, to the file that is new.
+    if target.exists() and not target.is_file():
+        raise FileExistsError(f"output {str(path)!r} is no file, expected the name of one")
     if target.exists() and not force:
-        raise FileExistsError(f"output {str(target)!r} exists; --force replaces it")
+        raise FileExistsError(f"output {str(path)!r} exists; --force replaces it")
     with _beside(target) as folder:
         written = folder / target.name
         yield written
+        if target.exists():
+            shutil.copymode(str(target), str(written))
         os.replace(written, target)
 
 
@@ -60,7 +62,7 @@ def new_folder(
         FileExistsError: there is something of this name that may not be replaced.
         OSError: it cannot be written.
     """
-    target = pathlib.Path(path)
+    target = pathlib.Path(os.path.realpath(str(path)))
     if target.exists() and not force:
         raise FileExistsError(f"output {str(target)!r} exists; --force replaces it")
     if target.exists() and not any(target.joinpath(name).is_file() for name in mark):
@@ -71,9 +73,19 @@ def new_folder(
     with _beside(target) as folder:
         made = folder / target.name
         yield made
-        if target.exists():
-            os.rename(target, folder / "replaced")
+        _put(made, target, folder / "replaced")
+
+
+def _put(made: pathlib.Path, target: pathlib.Path, replaced: pathlib.Path) -> None:
+    if not target.exists():
         os.rename(made, target)
+        return
+    os.rename(target, replaced)
+    try:
+        os.rename(made, target)
+    except BaseException:  # An interrupt, too: what was there comes back.
+        os.rename(replaced, target)
+        raise
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from tensorflow.core.framework import attr_value_pb2, function_pb2, graph_pb2, node_def_pb2
 
@@ -30,14 +30,15 @@ def called_functions(
     waiting = collections.deque([nodes])
     while waiting:
         for node in waiting.popleft():
-            for name in [node.op, *(function.name for function in _function_attributes(node))]:
+            for name in [node.op, *(function.name for function in function_attributes(node))]:
                 if name in library and name not in called:
                     called[name] = None
                     waiting.append(library[name].node_def)
     return list(called)
 
 
-def _function_attributes(node: node_def_pb2.NodeDef) -> Iterator[attr_value_pb2.NameAttrList]:
+def function_attributes(node: node_def_pb2.NodeDef) -> Iterator[attr_value_pb2.NameAttrList]:
+    """The attributes of a node that name functions."""
     for _, value in sorted(node.attr.items()):
         if value.WhichOneof("value") == "func":
             yield value.func
@@ -53,7 +54,7 @@ def keep_called_functions(graph_def: graph_pb2.GraphDef, suffix: str = "") -> No
         for node in nodes:
             if node.op in library:
                 node.op += suffix
-            for function in _function_attributes(node):
+            for function in function_attributes(node):
                 if function.name in library:
                     function.name += suffix
     for function in kept:
@@ -71,27 +72,40 @@ def fetchable_nodes(graph_def: graph_pb2.GraphDef) -> set[str]:
     for node in graph_def.node:
         for tensor in node.input:
             readers[tensor.lstrip("^").partition(":")[0]].append(node.name)
-    # By node, in how many loops, and in how many branches, its inputs are at most.
-    inside = dict.fromkeys(ops, (0, 0))
+    loops = _depths(ops, readers, _LOOPS, ops.keys())
+    outside = {name for name in ops if loops[name] == 0}
+    branches = _depths(ops, readers, _BRANCHES, outside)
+    return {name for name in outside if branches[name] == 0}
+
+
+_LOOPS = {"Enter": 1, "RefEnter": 1, "Exit": -1, "RefExit": -1}
+_BRANCHES = {"Switch": 1, "RefSwitch": 1, "_SwitchN": 1, "Merge": -1, "RefMerge": -1}
+
+
+def _depths(
+    ops: Mapping[str, str],
+    readers: Mapping[str, list[str]],
+    steps: Mapping[str, int],
+    counted: Collection[str],
+) -> dict[str, int]:
+    """How deep inside of loops or branches what each node yields is, at most.
+
+    Args:
+        ops: the op type of each node.
+        readers: who reads each node.
+        steps: by op type, how much deeper what it yields is than what it reads.
+        counted: the nodes whose steps count.
+    """
+    read = dict.fromkeys(ops, 0)
+
+    def yielded(name: str) -> int:
+        return max(read[name] + (steps.get(ops[name], 0) if name in counted else 0), 0)
+
     waiting = collections.deque(ops)
     while waiting:
         name = waiting.popleft()
-        yielded = _outputs_inside(ops[name], *inside[name])
         for reader in readers[name]:
-            loops, branches = inside[reader]
-            if yielded[0] > loops or yielded[1] > branches:
-                inside[reader] = max(loops, yielded[0]), max(branches, yielded[1])
+            if yielded(name) > read[reader]:
+                read[reader] = yielded(name)
                 waiting.append(reader)
-    return {name for name in ops if _outputs_inside(ops[name], *inside[name]) == (0, 0)}
-
-
-def _outputs_inside(op: str, loops: int, branches: int) -> tuple[int, int]:
-    if op in ("Enter", "RefEnter"):
-        return loops + 1, branches
-    if op in ("Exit", "RefExit"):
-        return max(loops - 1, 0), branches
-    if loops == 0 and op in ("Switch", "RefSwitch", "_SwitchN"):
-        return loops, branches + 1
-    if loops == 0 and op in ("Merge", "RefMerge"):
-        return loops, max(branches - 1, 0)
-    return loops, branches
+    return {name: yielded(name) for name in ops}

@@ -8,6 +8,7 @@ import re
 
 from npu_precision.explanation import Body, Explanation
 from npu_precision.ledger import LedgerCast, LedgerNode
+from npu_precision.options import PrecisionOptions
 from npu_precision.tensor_names import flat_tensor
 
 # Each of the ledger's reasons as a sentence about {node}; {cause} and {by} are the ledger's.
@@ -117,8 +118,9 @@ def stories(explanation: Explanation, pattern: str) -> list[Story]:
         (blocker.body, blocker.node.name): len(blocker.followers)
         for blocker in explanation.blockers()
     }
+    uses_lists = _uses_lists(explanation.options)
     found = [
-        _story(body, node, followers.get((body.name, node.name), 0))
+        _story(body, node, followers.get((body.name, node.name), 0), uses_lists)
         for body, node in explanation.nodes()
         if wanted.search(node.name)
     ]
@@ -138,7 +140,15 @@ def _nothing_found(explanation: Explanation, wanted: re.Pattern[str]) -> str:
     return f"{message}; it is in those of {', '.join(others[:3])}" if others else message
 
 
-def _story(body: Body, node: LedgerNode, followers: int) -> Story:
+def _uses_lists(options: PrecisionOptions) -> bool:
+    try:
+        dataclasses.replace(options, mixlist_edits="{}")
+    except ValueError:
+        return False
+    return True
+
+
+def _story(body: Body, node: LedgerNode, followers: int, uses_lists: bool) -> Story:
     definition = body.definitions.get(node.name)
     inputs = [
         flat_tensor(name, body.definitions)
@@ -157,7 +167,7 @@ def _story(body: Body, node: LedgerNode, followers: int) -> Story:
         ),
         body.casts_at(node.name),
         followers,
-        tuple(_advice(chain)),
+        tuple(_advice(chain)) if uses_lists else (),
     )
 
 

@@ -8,8 +8,20 @@ import math
 import numpy as np
 import tensorflow as tf
 
-# What `statistics` yields, in order; the first three are largest values, the others sums.
-_LARGEST = 3
+# What `statistics` yields, in order; the first of them are largest values, the others sums.
+_LARGEST = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class _Limits:
+    """Of a low type: what is rounded to infinity, and the smallest number of all its digits."""
+
+    infinite: float
+    tiny: float
+
+
+_FLOAT16 = _Limits(infinite=65520.0, tiny=2.0**-14)
+_BFLOAT16 = _Limits(infinite=2.0**127 * (2 - 2.0**-8), tiny=2.0**-126)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,17 +32,20 @@ class TensorStats:
         max_abs: the largest absolute error.
         max_rel: the largest error relative to the reference's element, of those that are not 0.
         largest: the largest absolute value of the reference.
+        misshapen: 1 if it is of another size than its reference; what there is of both is compared.
         squared_error, squared, squared_other, product: sums over all elements of the squared error,
             the squared reference, the squared tensor, and their product.
         elements: how many there are.
-        above: how many elements of the reference the low type cannot hold: they become infinite.
+        above: how many finite elements of the reference the low type rounds to infinity.
         below: how many are so small that the low type holds fewer digits of them, or none.
         bad_reference, bad: how many elements are NaN or infinite in the reference, in the tensor.
+        new_bad: how many are in the tensor, and not in the reference.
     """
 
     max_abs: float
     max_rel: float
     largest: float
+    misshapen: float
     squared_error: float
     squared: float
     squared_other: float
@@ -40,14 +55,16 @@ class TensorStats:
     below: float
     bad_reference: float
     bad: float
+    new_bad: float
 
     @property
     def error(self) -> float:
         """The root mean square error as a share of the reference's root mean square.
 
-        Infinite where the tensor has a NaN or an infinity that the reference has not.
+        Infinite where the tensor has a NaN or an infinity that the reference has not, or is of
+        another size.
         """
-        if self.bad > self.bad_reference:
+        if self.new_bad or self.misshapen:
             return math.inf
         if self.squared == 0:
             return math.inf if self.squared_error else 0.0
@@ -71,11 +88,15 @@ def statistics(reference: tf.Tensor, other: tf.Tensor, low: tf.DType) -> tf.Tens
 
     Args:
         reference: the tensor as it should be, of any shape.
-        other: the tensor, of the same shape; it may be of the low type.
+        other: the tensor; it may be of the low type, and of another size where that depends on
+            values.
         low: the low type.
     """
     a = tf.reshape(tf.cast(reference, tf.float64), [-1])
     b = tf.reshape(tf.cast(other, tf.float64), [-1])
+    misshapen = tf.not_equal(tf.size(a), tf.size(b))
+    both = tf.minimum(tf.size(a), tf.size(b))
+    a, b = a[:both], b[:both]
     good_a, good_b = tf.math.is_finite(a), tf.math.is_finite(b)
     good = tf.logical_and(good_a, good_b)
     zero = tf.zeros_like(a)
@@ -83,7 +104,7 @@ def statistics(reference: tf.Tensor, other: tf.Tensor, low: tf.DType) -> tf.Tens
     error = tf.where(good, tf.abs(a - b), zero)
     both_a, both_b = tf.where(good, a, zero), tf.where(good, b, zero)
     relative = tf.math.divide_no_nan(error, size)
-    limits = np.finfo(np.float16) if low == tf.float16 else _Bfloat16
+    limits = _FLOAT16 if low == tf.float16 else _BFLOAT16
 
     def largest(values: tf.Tensor) -> tf.Tensor:
         return tf.reduce_max(tf.concat([values, [0.0]], 0))
@@ -96,24 +117,19 @@ def statistics(reference: tf.Tensor, other: tf.Tensor, low: tf.DType) -> tf.Tens
             largest(error),
             largest(relative),
             largest(size),
+            tf.cast(misshapen, tf.float64),
             tf.reduce_sum(error * error),
             tf.reduce_sum(both_a * both_a),
             tf.reduce_sum(both_b * both_b),
             tf.reduce_sum(both_a * both_b),
             tf.cast(tf.size(a), tf.float64),
-            count(size > float(limits.max)),
-            count(tf.logical_and(size > 0, size < float(limits.tiny))),
+            count(size >= limits.infinite),
+            count(tf.logical_and(size > 0, size < limits.tiny)),
             count(tf.logical_not(good_a)),
             count(tf.logical_not(good_b)),
+            count(tf.logical_and(good_a, tf.logical_not(good_b))),
         ]
     )
-
-
-class _Bfloat16:
-    """What numpy.finfo would say of it."""
-
-    max = 2.0**127 * (2 - 2.0**-7)
-    tiny = 2.0**-126
 
 
 def merged(batches: list[np.ndarray]) -> TensorStats:

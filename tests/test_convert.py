@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from google.protobuf import text_format
 from strict_zip import strict_zip
 from tensorflow.core.framework import graph_pb2
 from text_graph import read_graph
+
+from npu_precision import outputs
 
 tf1 = tf.compat.v1
 MIXED = ("--mode", "allow_mix_precision")
@@ -230,3 +233,40 @@ def test_signatures_say_what_dtype_inputs_and_outputs_became(command, tmp_path):
 def test_inputs_of_functions_keep_their_dtype_and_that_is_said(convert, model_files):
     _, text = convert(model_files.cnn, "--no-keep-io-types")
     assert "no input or output changed: they are of functions" in text
+
+
+def test_a_model_inside_the_output_is_not_deleted(command, model_files, tmp_path):
+    outer = tmp_path / "outer"
+    shutil.copytree(model_files.cnn, str(outer))
+    shutil.copytree(model_files.cnn, str(outer / "backup"))
+    text = command("convert", outer / "backup", *MIXED, "-o", outer, "--force", status=2)
+    assert "is inside of output" in text
+    assert (outer / "backup" / "saved_model.pb").exists()
+
+
+def test_what_was_there_comes_back_if_replacing_it_is_interrupted(tmp_path, monkeypatch):
+    target = tmp_path / "model"
+    target.mkdir()
+    (target / "saved_model.pb").write_text("old")
+    rename = os.rename
+
+    def interrupted(source, destination):
+        if pathlib.Path(destination) == target and "replaced" not in str(source):
+            raise KeyboardInterrupt
+        rename(source, destination)
+
+    def replace():
+        with outputs.new_folder(target, force=True, mark=("saved_model.pb",)) as made:
+            made.mkdir()
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    pytest.raises(KeyboardInterrupt, replace)
+    assert os.listdir(str(tmp_path)) == ["model"]
+    assert (target / "saved_model.pb").read_text() == "old"
+
+
+def test_only_files_are_replaced(command, model_files, tmp_path):
+    os.mkfifo(str(tmp_path / "pipe"))
+    arguments = ("convert", model_files.frozen, *MIXED, "-o", tmp_path / "pipe", "--force")
+    assert "is no file, expected the name of one" in command(*arguments, status=2)
+    assert not (tmp_path / "pipe").is_file()

@@ -266,3 +266,76 @@ def test_other_mistakes_are_status_2(arguments, message, command, mixlist):
     text = command("lint", *(mixed if each == "MIXLIST" else each for each in arguments), status=2)
     assert message in text
     assert text.count("\n") == 1
+
+
+ESCAPED = r'"node:\u00e9\"x"'
+
+
+@pytest.mark.parametrize(
+    ("text", "removed"),
+    [
+        # A byte order mark, which jsoncpp skips.
+        ('\ufeff{"gray-list": {"to-add": ["Relu", "Log"]}}', '"Relu", '),
+        (f'{{"gray-list": {{"to-add": ["Log", {ESCAPED}, {ESCAPED}]}}}}', f", {ESCAPED}"),
+        ('{"gray-list":\r\n {"to-add": ["Log",\r\n  "Relu",\r\n  "Exp"]}}\r\n', '  "Relu",\r\n'),
+        ('{"gray-list": {"to-add": ["Log", "node:é", "Relu"]}}', ', "Relu"'),
+    ],
+    ids=["mark", "escapes", "crlf", "unicode"],
+)
+def test_offsets_are_those_of_the_file(text, removed, command, tmp_path):
+    path = tmp_path / "m.json"
+    path.write_bytes(text.encode("utf-8"))
+    command("lint", path, "--fix")
+    assert path.read_bytes().decode("utf-8") == text.replace(removed, "", 1)
+
+
+def test_columns_do_not_count_a_byte_order_mark(command, tmp_path):
+    path = tmp_path / "m.json"
+    path.write_bytes(b'\xef\xbb\xbf{"black-list": {"to-add": ["Relo"]}}')
+    assert f"{path}:1:28: warning: 'Relo'" in command("lint", path)
+
+
+@pytest.mark.parametrize(
+    ("entry", "becomes"),
+    [
+        ("MatMu1V2", "MatMulV2"),
+        ("Loglp", "Log1p"),
+        ("relu6", "Relu6"),
+        ("Sigmoidd", "Sigmoid"),
+        # Another version, or another number of dimensions.
+        ("Relu7", "Relu7"),
+        ("FusedBatchNormV9", "FusedBatchNormV9"),
+        ("Conv4D", "Conv4D"),
+    ],
+)
+def test_only_what_can_be_nothing_else_is_taken_for_a_misspelt_name(
+    entry, becomes, command, tmp_path
+):
+    path = tmp_path / "m.json"
+    key = "white-list" if becomes == "Log1p" else "black-list"
+    path.write_text(f'{{"{key}": {{"to-add": ["{entry}"]}}}}')
+    command("lint", path, "--fix")
+    assert path.read_text() == f'{{"{key}": {{"to-add": ["{becomes}"]}}}}'
+
+
+def test_hundreds_of_entries_are_mended_at_once(command, tmp_path):
+    entries = [f'"Unknown{number}"' for number in range(200)] + ['"Relu"'] * 200
+    path = tmp_path / "m.json"
+    path.write_text(f'{{"black-list": {{"to-add": [{", ".join(entries)}]}}}}')
+    text = command("lint", path, "--fix")
+    assert text.count("mended: ") == 199
+    assert path.read_text().count("Relu") == 1
+
+
+def test_a_link_stays_and_so_do_a_file_s_rights(command, tmp_path):
+    path, link = tmp_path / "m.json", tmp_path / "link.json"
+    path.write_text('{"black-list": {"to-add": ["Relo"]}}')
+    path.chmod(0o600)
+    link.symlink_to(path)
+    command("lint", link, "--fix")
+    assert link.is_symlink()
+    assert "Relu" in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600
+    before = path.stat().st_mtime_ns
+    command("lint", path, "--fix")
+    assert path.stat().st_mtime_ns == before

@@ -8,11 +8,12 @@ import shutil
 
 import pytest
 import tensorflow as tf
+from loop_text import loop
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from text_graph import read_graph
 
-from npu_precision import model_file
+from npu_precision import frozen, model_file, reachable
 
 GRAPH = read_graph(
     """
@@ -174,3 +175,56 @@ def test_tags_are_of_saved_models_only(tmp_path):
     path = written(tmp_path, "model.pb", BINARY)
     with pytest.raises(ValueError, match="is a GraphDef; tags tell"):
         model_file.load_model(path, tags=[tf.saved_model.SERVING])
+
+
+def test_text_with_a_banner_is_read_in_a_moment(tmp_path):
+    path = written(tmp_path, "model.pbtxt", "#" * 4000 + "\nHello, world\n")
+    with pytest.raises(ValueError, match="is text, but no model's"):
+        model_file.load_model(path)
+    path = written(tmp_path, "model.pbtxt", "#" * 4000 + f"\n# A comment.\n{GRAPH}")
+    assert model_file.load_model(path).meta_graph.graph_def == GRAPH
+
+
+def test_two_nodes_of_one_name_are_an_error(tmp_path):
+    graph = read_graph("x = Placeholder(shape=4)\ny = Exp(x)")
+    graph.node.add().CopyFrom(graph.node[1])
+    path = written(tmp_path, "model.pb", graph.SerializeToString())
+    with pytest.raises(ValueError, match="has several nodes 'y', expected one"):
+        model_file.load_model(path)
+
+
+@pytest.mark.parametrize("size", [None, 10])
+def test_a_checkpoint_without_its_values_is_an_error(size, model_files, tmp_path):
+    folder = tmp_path / "training"
+    shutil.copytree(str(pathlib.Path(model_files.checkpoint).parent), str(folder))
+    data = next(folder.glob("*.data-*"))
+    content = data.read_bytes()
+    data.unlink()
+    if size is not None:
+        data.write_bytes(content[:size])
+    model = model_file.load_model(folder / "model.ckpt-1", fetches=["logits"])
+    with pytest.raises(ValueError, match="TensorFlow cannot read the variables of|without values"):
+        frozen.freeze(model)
+
+
+def test_what_is_asked_for_by_default_yields_floats_also_where_that_is_the_default(tmp_path):
+    graph = read_graph("x = Placeholder(shape=1x4x4x1)\nout = LRN(x)")
+    for name in ("T", "depth_radius", "bias", "alpha", "beta"):
+        graph.node[1].attr.pop(name, None)
+    path = written(tmp_path, "model.pb", graph.SerializeToString())
+    model = model_file.load_model(path)
+    assert frozen.freeze(model).outputs == ("out",)
+    assert model.meta_graph.graph_def == graph
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_outside_of_loops_and_branches_does_not_depend_on_the_order_of_nodes(turned):
+    graph = read_graph(loop("start = MatMul(x, x)", "turn = Tanh(switch:1)") + "after = Neg(end)")
+    expected = reachable.fetchable_nodes(graph)
+    assert {"start", "exit", "end", "after"} <= expected
+    assert not {"turn", "switch", "merge", "next", "cond"} & expected
+    if turned:
+        nodes = list(reversed(graph.node))
+        del graph.node[:]
+        graph.node.extend(nodes)
+    assert reachable.fetchable_nodes(graph) == expected

@@ -92,3 +92,9 @@ def test_every_reason_of_the_optimizer_has_a_sentence():
 def test_a_pattern_that_finds_nothing_is_an_error(pattern, message, command, model_files):
     text = command("explain", model_files.frozen, *MIXED, "--node", pattern, status=2)
     assert text == f"npu-precision: {message}\n"
+
+
+def test_in_a_mode_without_lists_no_mixlist_is_advised(tell):
+    text = "\n".join(tell("^out$", options=("--mode", "force_fp16")))
+    assert "the mode changes whatever can be changed" in text
+    assert "mixlist" not in text

@@ -36,6 +36,8 @@ _COLUMNS = (
     "outside",
     "bad",
     "bad_reference",
+    "new_bad",
+    "misshapen",
 )
 
 
@@ -43,7 +45,13 @@ _COLUMNS = (
 @flags.model_flags("signature")
 @flags.precision_flags()
 @flags.input_flags
-@click.option("--top", default=20, show_default=True, help="How many tensors the table has.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="How many tensors the table has.",
+)
 @click.option("--csv", "csv_file", metavar="FILE", help="Write all tensors to a CSV file.")
 @click.option("--plot", "plot_file", metavar="FILE", help="Draw the errors; needs matplotlib.")
 @click.option("--force", is_flag=True, help="Replace these files if they exist.")
@@ -109,7 +117,7 @@ def _print(out: rich.console.Console, compared: Comparison, top: int) -> None:
         op = "" if bad.node is None else f" ({bad.node.op}, {bad.node.decision})"
         printing.say(
             out,
-            f"first NaN or infinity: {bad.tensor}{op}, {int(bad.stats.bad)} of "
+            f"first NaN or infinity: {bad.tensor}{op}, {int(bad.stats.new_bad)} of "
             f"{int(bad.stats.elements)} elements",
         )
     ranked = [row for row in compared.ranked() if row.entered and row.entered.error][:top]
@@ -152,7 +160,7 @@ def _cells(row: Row) -> Iterable[str]:
         _number(stats.max_rel),
         _number(max(1 - stats.cosine, 0.0)),
         f"{stats.outside:.1%}",
-        str(int(stats.bad - stats.bad_reference)),
+        "shape" if stats.misshapen else str(int(stats.new_bad)),
     )
 
 
@@ -175,6 +183,8 @@ def _fields(row: Row) -> dict[str, Any]:
         "outside": stats.outside,
         "bad": int(stats.bad),
         "bad_reference": int(stats.bad_reference),
+        "new_bad": int(stats.new_bad),
+        "misshapen": bool(stats.misshapen),
     }
 
 

@@ -105,9 +105,12 @@ def _convert_folder(
         raise click.UsageError("--fetch is for GraphDefs: a SavedModel's signatures say it.")
     if source.resolve() in target.resolve().parents:
         raise ValueError(f"output {str(target)!r} is inside the model, expected outside")
+    if target.resolve() in source.resolve().parents:
+        raise ValueError(f"the model is inside of output {str(target)!r}, expected outside")
+    tags = sorted(model.meta_graph.meta_info_def.tags)
     with outputs.new_folder(target, force, saved_model.FILE_NAMES) as made:
         return saved_model.convert_saved_model(
-            source, made, options, tags=model.tags, keep_io_types=keep_io_types
+            source, made, options, tags=tags, keep_io_types=keep_io_types
         )
 
 

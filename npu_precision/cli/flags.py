@@ -134,12 +134,9 @@ def model_flags(*more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
             model: str,
             fetch: tuple[str, ...],
             tags: str | None,
-            op_library: tuple[str, ...],
             signature: str | None = None,
             **given: Any,
         ) -> Any:
-            for library in op_library:
-                _load_ops(library)
             loaded = model_file.load_model(
                 model,
                 fetches=fetch,
@@ -148,21 +145,32 @@ def model_flags(*more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
             )
             return command(*arguments, model=loaded, **given)
 
-        decorated: Callable[..., Any] = with_model
-        for name in ("op_library", *more, "tags", "fetch"):
+        decorated = op_library_flag(with_model)
+        for name in (*more, "tags", "fetch"):
             decorated = _MODEL_FLAGS[name](decorated)
         return click.argument("model")(decorated)
 
     return decorate
 
 
-_MODEL_FLAGS = {
-    "op_library": click.option(
+def op_library_flag(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --op-library, whose libraries are loaded before the command runs."""
+
+    @functools.wraps(command)
+    def with_ops(*arguments: Any, op_library: tuple[str, ...], **given: Any) -> Any:
+        for library in op_library:
+            _load_ops(library)
+        return command(*arguments, **given)
+
+    return click.option(
         "--op-library",
         multiple=True,
         metavar="FILE",
-        help="A library with ops of your own that the model uses; may be repeated.",
-    ),
+        help="A library with ops of your own; may be repeated.",
+    )(with_ops)
+
+
+_MODEL_FLAGS = {
     "signature": click.option(
         "--signature",
         metavar="NAME",

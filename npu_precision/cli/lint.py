@@ -21,6 +21,7 @@ _MODE = "allow_mix_precision"
 @click.command()
 @click.argument("mixlist")
 @click.option("--model", metavar="MODEL", help="A model that it is for: entries should match it.")
+@flags.op_library_flag
 @flags.precision_flags(only=("target", "ops_info_dir"), default_mode=_MODE)
 @click.option("--fix", is_flag=True, help="Mend what can be mended, in MIXLIST itself or in OUT.")
 @click.option("-o", "--output", metavar="OUT", help="With --fix: what to write instead.")
@@ -49,6 +50,7 @@ def lint(
     if fix:
         text, mended = linting.mend(mixlist, text, options)
         target = mixlist if output is None else output
+    if fix and (mended or output is not None):
         with outputs.new_file(target, force or output is None) as file:
             file.write_bytes(text)
     found = linting.lint(mixlist, text, options)
