@@ -184,7 +184,7 @@ class Comparer:
         }
         tf.import_graph_def(mixed, input_map=self._random, name="mixed")
         self._rewritten = {node.name for node in mixed.node}
-        self._fetches: dict[str, tf.Tensor] = {}
+        self._statistics = tensor_stats.Statistics(self._low)
         self._tensors: list[str] = []
         read = {
             flat_tensor(tensor, self._nodes)[1]
@@ -206,6 +206,7 @@ class Comparer:
                 if node.decision == "lowered" and node.name in reachable
             ]
             self._compare_locally(lowered)
+        self._fetches = self._statistics.build()
 
     def _reference(self, tensor: str) -> tf.Tensor:
         return self._graph.get_tensor_by_name(f"float32/{tensor}")
@@ -215,7 +216,7 @@ class Comparer:
         if tensor.dtype != tf.float32 or other is None:
             return
         self._tensors.append(name)
-        self._fetches[name] = tensor_stats.statistics(tensor, other, self._low)
+        self._statistics.add(name, tensor, other)
 
     def _counterpart(self, name: str) -> tf.Tensor | None:
         """The tensor of this name in the other precision, as its readers have it."""
@@ -253,10 +254,9 @@ class Comparer:
             op = self._graph.get_operation_by_name(f"again/{node.name}")
             for number, tensor in enumerate(op.outputs):
                 name = f"{node.name}:{number}"
-                other = self._counterpart(name) if name in self._fetches else None
+                other = self._counterpart(name) if name in self._statistics else None
                 if other is not None:
-                    entered = tensor_stats.statistics(tensor, other, self._low)
-                    self._fetches[_ENTERED + name] = entered
+                    self._statistics.add(_ENTERED + name, tensor, other)
 
     def _real_inputs(self, node: node_def_pb2.NodeDef) -> list[tf.Tensor] | None:
         """What the node reads in the other precision; None where that cannot be had."""
