@@ -94,6 +94,18 @@ def command(capsys):
 
 
 @pytest.fixture
+def arrays(tmp_path):
+    """arrays(x=...) -> the path of an .npz file."""
+
+    def write(**values):
+        path = tmp_path / "inputs.npz"
+        np.savez(str(path), **values)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
 def dense_graph():
     """x [4, 8] -> hidden (MatMul), bias, relu -> logits (MatMul) [4, 3] -> probabilities."""
     random = np.random.default_rng(0)
