@@ -9,12 +9,11 @@ import sys
 
 import pytest
 from strict_zip import strict_zip
-from tf_versions import needs_estimator
+from tf_versions import needs_outputs_of_the_docs
 
 from npu_precision import Ledger
 
-pytestmark = needs_estimator
-pytest.importorskip("rich")
+pytestmark = needs_outputs_of_the_docs
 
 ROOT = pathlib.Path(__file__).parents[1]
 MODES = {

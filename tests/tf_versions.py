@@ -86,7 +86,8 @@ needs_shapes_of_arguments = _needs(
     _tf_compat.tf1 is not tf, "does not infer shapes in functions from their arguments'"
 )
 needs_outputs_of_the_docs = _needs(
-    tf.__version__.startswith("2.15."), "prints other names and numbers than the documents"
+    tf.__version__.startswith("2.15."),
+    "is not that of the demo and of the outputs in docs",
 )
 needs_function_attributes = _needs(
     "experimental_attributes" in inspect.signature(tf.function).parameters,
