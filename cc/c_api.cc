@@ -61,10 +61,20 @@ LintFinding Error(const char* rule, const std::string& place, const std::string&
   return finding;
 }
 
+Json::Value EntryJson(const MixlistEntry& entry) {
+  Json::Value value(Json::objectValue);
+  value["list"] = MixlistKey(entry.list);
+  value["add"] = entry.add;
+  value["text"] = entry.text;
+  value["place"] = entry.place;
+  return value;
+}
+
 // Lints `text`, the content of the mixlist that `config` names; its mode says which lists it edits,
 // and whether any.
 tensorflow::Status LintText(tensorflow::RewriterConfig_CustomGraphOptimizer config,
-                            const std::string& text, std::vector<LintFinding>* findings) {
+                            const std::string& text, std::vector<MixlistEntry>* entries,
+                            std::vector<LintFinding>* findings) {
   const std::string file = config.parameter_map().at("modify_mixlist").s();
   config.mutable_parameter_map()->erase("modify_mixlist");
   Parameters parameters;
@@ -72,7 +82,10 @@ tensorflow::Status LintText(tensorflow::RewriterConfig_CustomGraphOptimizer conf
   OpLists target;
   TF_RETURN_IF_ERROR(LoadTargetLists(parameters, &target));
   const tensorflow::Status read = LintMixlist(file, text, BuiltInIrNames(), target, findings);
-  if (!read.ok()) {
+  if (read.ok()) {
+    std::vector<MixlistProblem> problems;  // They are among the findings.
+    TF_RETURN_IF_ERROR(ReadMixlist(file, text, BuiltInIrNames(), entries, &problems));
+  } else {
     const std::string what = StatusText(read);
     findings->push_back(
         Error("structure", file, std::string(absl::StripPrefix(what, absl::StrCat(file, ": ")))));
@@ -99,22 +112,25 @@ NPU_PRECISION_EXPORT char* NpuPrecisionCheckOptions(const char* data, size_t siz
   return status.ok() ? nullptr : npu_precision::NewString(npu_precision::StatusText(status));
 }
 
-// JSON: {"error": ...}, or {"findings": [...]} about `text`, the content of the file that the
-// parameter modify_mixlist of `data`, the bytes of a CustomGraphOptimizer, names. To be released
-// with NpuPrecisionFree.
+// JSON: {"error": ...}, or {"entries": [...], "findings": [...]} of and about `text`, the content
+// of the file that the parameter modify_mixlist of `data`, the bytes of a CustomGraphOptimizer,
+// names. To be released with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionLintMixlist(const char* data, size_t size, const char* text,
                                                    size_t text_size) {
   tensorflow::RewriterConfig_CustomGraphOptimizer config;
   Json::Value root(Json::objectValue);
+  std::vector<npu_precision::MixlistEntry> entries;
   std::vector<npu_precision::LintFinding> findings;
   if (!config.ParseFromString(std::string(data, size)) ||
       config.parameter_map().count("modify_mixlist") == 0) {
     root["error"] = "expected a serialized CustomGraphOptimizer with modify_mixlist";
   } else {
     const tensorflow::Status status =
-        npu_precision::LintText(config, std::string(text, text_size), &findings);
+        npu_precision::LintText(config, std::string(text, text_size), &entries, &findings);
     if (!status.ok()) root["error"] = npu_precision::StatusText(status);
   }
+  root["entries"] = Json::Value(Json::arrayValue);
+  for (const auto& entry : entries) root["entries"].append(npu_precision::EntryJson(entry));
   root["findings"] = Json::Value(Json::arrayValue);
   for (const auto& finding : findings) {
     root["findings"].append(npu_precision::FindingJson(finding));

@@ -107,15 +107,17 @@ def check_options(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer
 
 def lint_mixlist(
     entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer, text: bytes
-) -> list[dict[str, Any]]:
-    """All that is wrong, odd or needless in the mixlist that the parameter modify_mixlist names.
+) -> dict[str, list[dict[str, Any]]]:
+    """What the mixlist that the parameter modify_mixlist names holds, and what is wrong with it.
 
     Args:
         entry: the parameters; the file need not exist.
         text: its content.
 
     Returns:
-        Findings, errors first: "severity", "rule", "place", "text"; "mendable", and if so,
+        "entries", none where the text is no JSON object: "list", as "black-list"; "add", whether it
+        is of to-add; "text", as written; "place", as "FILE:LINE:COLUMN".
+        "findings", errors first: "severity", "rule", "place", "text"; "mendable", and if so,
         "replacement", "begin", "end" and "previous_end": offsets of the entry, and the end of the
         one before it in its list.
 
@@ -128,7 +130,7 @@ def lint_mixlist(
     result = json.loads(answer)
     if "error" in result:
         raise ValueError(result["error"])
-    return result["findings"]
+    return result
 
 
 @functools.lru_cache(maxsize=None)

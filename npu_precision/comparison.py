@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
-from npu_precision import _tf_compat, tensor_stats
+from npu_precision import tensor_stats
 from npu_precision.frozen import FrozenModel
 from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.model_inputs import Feed
+from npu_precision.model_run import random_tensors, run_as_it_is
 from npu_precision.offline import rewrite_graph_def
 from npu_precision.options import PrecisionOptions
 from npu_precision.reachable import fetchable_nodes, keep_called_functions
@@ -26,7 +25,7 @@ _ENTERED = "entered "
 # Added to names that would be the same in both.
 _OTHER = "_mixed"
 # What changes more of a graph than dtypes, after which tensors have no counterparts.
-_DTYPES_ONLY: dict[str, Any] = {
+DTYPES_ONLY: dict[str, Any] = {
     "loop_constants": False,
     "fold_batch_norms": False,
     "sink_reshapes": False,
@@ -108,7 +107,7 @@ class Comparer:
 
     def __init__(self, model: FrozenModel, options: PrecisionOptions, local: bool = True):
         mixed, self._ledger = rewrite_graph_def(
-            model.graph_def, list(model.outputs), options, **_DTYPES_ONLY
+            model.graph_def, list(model.outputs), options, **DTYPES_ONLY
         )
         keep_called_functions(mixed, _OTHER)
         for node in mixed.node:
@@ -120,7 +119,7 @@ class Comparer:
         self._outputs = set(model.outputs) - named
         self._nodes = {node.name: node for node in model.graph_def.node}
         self._decided = {node.name: node for node in self._ledger.nodes}
-        self._low = _low_type(self._ledger)
+        self._low = low_type(self._ledger)
         self._graph = tf.Graph()
         with self._graph.as_default():
             self._build(mixed, local)
@@ -131,17 +130,15 @@ class Comparer:
         Raises:
             ValueError: TensorFlow cannot run the model on them.
         """
-        results: list[dict[str, np.ndarray]] = []
-        config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
-        # What is compared are the model's own ops, not what an optimizer makes of them.
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        session = tf.compat.v1.Session(graph=self._graph, config=config)
-        try:
-            # Not in the session's context, in which whoever makes the batches could use no tensors.
-            for feed in batches:
-                results.append(self._run(session, feed))
-        finally:
-            session.close()
+        given = (
+            {
+                f"{graph}/{tensor}": value
+                for tensor, value in feed.items()
+                for graph in ("float32", "mixed")
+            }
+            for feed in batches
+        )
+        results = run_as_it_is(self._graph, self._fetches, given)
         rows = []
         for position, name in enumerate(self._tensors):
             entered = None
@@ -160,28 +157,11 @@ class Comparer:
             )
         return Comparison(tuple(rows), self._ledger, len(results))
 
-    def _run(self, session: tf.compat.v1.Session, feed: Feed) -> dict[str, np.ndarray]:
-        given = {
-            f"{graph}/{tensor}": value
-            for tensor, value in feed.items()
-            for graph in ("float32", "mixed")
-        }
-        try:
-            return session.run(self._fetches, given)
-        except tf.errors.OpError as error:
-            raise ValueError(
-                f"TensorFlow cannot run the model on these inputs: {_first_line(error.message)}"
-            ) from error
-
     def _build(self, mixed: graph_pb2.GraphDef, local: bool) -> None:
         model = self._model
         tf.import_graph_def(model.graph_def, name="float32")
         reachable = fetchable_nodes(model.graph_def)
-        self._random = {
-            f"{node.name}:0": self._reference(f"{node.name}:0")
-            for node in model.graph_def.node
-            if node.name in reachable and _is_random(node)
-        }
+        self._random = {name: self._reference(name) for name in random_tensors(model.graph_def)}
         tf.import_graph_def(mixed, input_map=self._random, name="mixed")
         self._rewritten = {node.name for node in mixed.node}
         self._statistics = tensor_stats.Statistics(self._low)
@@ -272,30 +252,6 @@ class Comparer:
         return tensors
 
 
-def _is_random(node: node_def_pb2.NodeDef) -> bool:
-    """Whether it yields something else whenever it runs, so that both must have it of one."""
-    definition = _tf_compat.op_definition(node.op)
-    return (
-        definition is not None
-        and definition.is_stateful
-        and len(definition.output_arg) == 1
-        and not any(argument.type == tf.resource for argument in definition.input_arg)
-        and {"seed", "seed2"} <= {attribute.name for attribute in definition.attr}
-    )
-
-
-# What TensorFlow says around what is wrong: where in its and in our code.
-_AROUND = re.compile(
-    r"^(Graph execution error:|Detected at node|Node:|\s|\(\d+\) |\d+ root error|Original stack)"
-)
-
-
-def _first_line(message: str) -> str:
-    """What is wrong, of a message of several lines."""
-    lines = [line for line in message.splitlines() if line and not _AROUND.match(line)]
-    return lines[0] if lines else message
-
-
 def _is_float(tensor: tf.Tensor) -> bool:
     return bool(tensor.dtype == tf.float32)
 
@@ -305,7 +261,8 @@ def _computes(op: tf.Operation) -> bool:
     return op.type not in ("Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 
 
-def _low_type(ledger: Ledger) -> tf.DType:
+def low_type(ledger: Ledger) -> tf.DType:
+    """The type that nodes were lowered to; float16 if none was."""
     dtypes = {
         after for node in ledger.nodes for before, after in node.dtypes.values() if before != after
     }

@@ -75,7 +75,7 @@ def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
             if found["mendable"]
             else None,
         )
-        for found in _library.lint_mixlist(entry, text)
+        for found in _library.lint_mixlist(entry, text)["findings"]
     ]
 
 

@@ -7,6 +7,9 @@ import math
 import pathlib
 
 from npu_precision.comparison import Comparison
+from npu_precision.tuning.objective import MaxError, Metric
+from npu_precision.tuning.trials import Trial
+from npu_precision.tuning.tuner import Tuned
 
 
 def check(path: str) -> None:
@@ -57,6 +60,51 @@ def comparison(path: pathlib.Path, compared: Comparison) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("tensor, in the order of computation")
     axes.set_ylabel("root mean square error / root mean square")
+    axes.legend()
+    figure.savefig(str(path), dpi=100)
+
+
+def curve(path: pathlib.Path, tuned: Tuned, objective: MaxError | Metric) -> None:
+    """Draws what was tried: the error, or the metric, against the share of nodes lowered.
+
+    Args:
+        path: the file to write, whose ending says what kind of picture it is.
+        tuned: what was tried.
+        objective: what was wanted.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    trials = sorted((trial for _, trial in tuned.trials), key=lambda trial: trial.share)
+    of_error = isinstance(objective, MaxError)
+
+    def value(trial: Trial) -> float:
+        return trial.error if of_error or trial.metric is None else trial.metric
+
+    for is_good, color, label in ((True, "#1f77b4", "good enough"), (False, "#d62728", "not")):
+        some = [trial for trial in trials if trial.is_good == is_good]
+        finite = [trial for trial in some if math.isfinite(value(trial))]
+        shares = [100 * trial.share for trial in finite]
+        axes.scatter(shares, [value(trial) for trial in finite], color=color, s=16, label=label)
+        for trial in some:
+            if not math.isfinite(value(trial)):
+                axes.axvline(100 * trial.share, color=color, linestyle=":", linewidth=1)
+    if isinstance(objective, MaxError):
+        axes.set_yscale("symlog", linthresh=1e-6)
+        axes.axhline(objective.limit, color="black", linestyle="--", label="--max-error")
+        axes.set_ylabel("largest error of an output (dotted: infinite)")
+    else:
+        axes.set_ylabel(f"{objective.name} (dotted: NaN or infinite)")
+    axes.scatter(
+        [100 * tuned.found.share],
+        [value(tuned.found)],
+        s=90,
+        facecolors="none",
+        edgecolors="black",
+        label="the mixlist",
+    )
+    axes.set_xlabel("float nodes that are lowered, %")
     axes.legend()
     figure.savefig(str(path), dpi=100)
 

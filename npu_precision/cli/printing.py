@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import rich.console
@@ -38,6 +38,30 @@ def tracked(what: str, steps: Iterable[Any]) -> Iterable[Any]:
     if not on_stderr.is_terminal:
         return steps
     return rich.progress.track(steps, description=what, console=on_stderr, transient=True)
+
+
+@contextlib.contextmanager
+def counted(what: str) -> Iterator[Callable[[int, int], None]]:
+    """On a terminal, shows a progress bar while steps are taken of which nobody knows how many.
+
+    What is yielded is to be called with how many were taken, and about how many are left.
+    """
+    on_stderr = rich.console.Console(stderr=True)
+    columns = (
+        rich.progress.TextColumn("{task.description}"),
+        rich.progress.BarColumn(),
+        rich.progress.MofNCompleteColumn(),
+        rich.progress.TimeRemainingColumn(),
+    )
+    with rich.progress.Progress(
+        *columns, console=on_stderr, transient=True, disable=not on_stderr.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+
+        def progress(done: int, left: int) -> None:
+            bar.update(task, completed=done, total=done + left)
+
+        yield progress
 
 
 def say(out: rich.console.Console, line: str, style: str | None = None) -> None:

@@ -1,0 +1,233 @@
+"""npu-precision tune: finds the mixlist that keeps a model accurate enough."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import rich.console
+
+from npu_precision import frozen, outputs, plots
+from npu_precision.cli import flags, printing
+from npu_precision.model_file import Model
+from npu_precision.options import PrecisionOptions
+from npu_precision.tuning import objective as objectives
+from npu_precision.tuning.objective import MaxError, Metric
+from npu_precision.tuning.state import State, fingerprint
+from npu_precision.tuning.trials import Trial, Trials
+from npu_precision.tuning.tuner import Tuned, Tuner
+
+SCHEMA = "npu_precision.tune/1"
+# What is added to the mixlist's name, for what is known before it is found.
+_STATE = ".state"
+
+
+@click.command()
+@flags.model_flags("signature")
+@flags.precision_flags(
+    only=[name for name in flags.FLAGS if name != "mixlist_edits"],
+    default_mode="allow_mix_precision",
+)
+@flags.input_flags
+@click.option("--max-error", type=float, help="The largest error that an output may have.")
+@click.option(
+    "--metric",
+    metavar="MODULE:FUNCTION",
+    help="A function of a list of (inputs, outputs), a pair for each batch, that returns a number.",
+)
+@click.option("--budget", type=float, help="How much worse than float32's the metric may be.")
+@click.option("--smaller-is-better", is_flag=True, help="The metric is like a loss.")
+@click.option(
+    "--max-runs",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="How many sets of nodes to try at most; then the best that was found is written.",
+)
+@click.option("-o", "--output", required=True, metavar="FILE", help="The mixlist to write.")
+@click.option("--plot", "plot_file", metavar="FILE", help="Draw the curve; needs matplotlib.")
+@click.option("--resume", is_flag=True, help="Go on with a search that was interrupted.")
+@click.option("--force", is_flag=True, help="Replace these files if they exist; begin anew.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@flags.debug_flag
+def tune(
+    model: Model,
+    options: PrecisionOptions,
+    inputs: flags.Inputs,
+    max_error: float | None,
+    metric: str | None,
+    budget: float | None,
+    smaller_is_better: bool,
+    max_runs: int,
+    output: str,
+    plot_file: str | None,
+    resume: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Finds a mixlist for MODEL: what to keep in float32 so that it stays accurate enough.
+
+    It is written to the file that -o names. What was tried is kept beside it, until it is found:
+    --resume goes on with that.
+    """
+    objective = _objective(max_error, metric, budget, smaller_is_better)
+    if plot_file is not None:
+        plots.check(plot_file)
+    with contextlib.ExitStack() as stack:
+        mixlist_path = stack.enter_context(outputs.new_file(output, force))
+        plot_path = stack.enter_context(outputs.optional_file(plot_file, force))
+        state_path = pathlib.Path(output + _STATE)
+        _check_state(state_path, resume, force)
+        tuned = _run(model, options, inputs, objective, max_runs, state_path, resume)
+        mixlist_path.write_text(tuned.mixlist, encoding="utf-8")
+        if plot_path is not None:
+            plots.curve(plot_path, tuned, objective)
+    if tuned.is_complete and state_path.exists():
+        state_path.unlink()
+    if as_json:
+        click.echo(json.dumps(_data(model, options, objective, tuned), indent=1))
+        return
+    out = printing.console()
+    printing.say(out, f"{model.path}: {model.kind}")
+    printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
+    _print(out, objective, tuned, output)
+
+
+def _objective(
+    max_error: float | None, metric: str | None, budget: float | None, smaller_is_better: bool
+) -> MaxError | Metric:
+    if (max_error is None) == (metric is None):
+        raise click.UsageError("expected one of --max-error and --metric.")
+    if max_error is not None:
+        if budget is not None or smaller_is_better:
+            raise click.UsageError("--budget and --smaller-is-better go with --metric.")
+        return MaxError(objectives.check(max_error, "--max-error"))
+    assert metric is not None
+    if budget is None:
+        raise click.UsageError("--metric needs --budget.")
+    return Metric(metric, objectives.check(budget, "--budget"), smaller_is_better)
+
+
+def _check_state(path: pathlib.Path, resume: bool, force: bool) -> None:
+    if resume and not path.exists():
+        raise ValueError(f"there is nothing to resume: {str(path)!r} does not exist")
+    if path.exists() and not resume:
+        if not force:
+            raise FileExistsError(
+                f"{str(path)!r} is of a search that was not finished: --resume goes on with it, "
+                "--force begins anew"
+            )
+        path.unlink()
+
+
+def _run(
+    model: Model,
+    options: PrecisionOptions,
+    inputs: flags.Inputs,
+    objective: MaxError | Metric,
+    max_runs: int,
+    state_path: pathlib.Path,
+    resume: bool,
+) -> Tuned:
+    with printing.busy("freezing"):
+        flat = frozen.freeze(model)
+    batches = list(inputs.read(flat))
+    state = State(state_path, fingerprint(flat, options, batches, str(objective)))
+    if resume:
+        state.load()
+    with printing.busy("running float32"):
+        trials = Trials(flat, batches, objective)
+    has_functions = bool(model.meta_graph.graph_def.library.function)
+    with _told_how_to_go_on(state_path), printing.counted("trying mixlists") as progress:
+        return Tuner(flat, options, trials, state, progress).run(batches, max_runs, has_functions)
+
+
+@contextlib.contextmanager
+def _told_how_to_go_on(state_path: pathlib.Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if state_path.exists():
+            click.echo(
+                f"{printing.PROGRAM}: what was tried is in {str(state_path)!r}; --resume goes on",
+                err=True,
+            )
+        raise
+
+
+def _print(
+    out: rich.console.Console, objective: MaxError | Metric, tuned: Tuned, output: str
+) -> None:
+    printing.say(out, f"wanted: {objective}")
+    printing.say(out, f"as given: {_told(tuned.start)}")
+    if not tuned.kept:
+        printing.say(out, "nothing has to be kept for it")
+    else:
+        out.print()
+        out.print(
+            printing.table(
+                f"Kept in float32: {len(tuned.kept)} of {tuned.start.lowered} lowered nodes",
+                [("node", False), ("op type", False), ("what speaks against lowering it", False)],
+                [(each.node, each.op, "; ".join(each.why)) for each in tuned.kept],
+            )
+        )
+        out.print()
+        printing.say(out, f"with the mixlist: {_told(tuned.found)}, after {len(tuned.trials)} runs")
+    if not tuned.is_complete:
+        printing.say(
+            out,
+            "--max-runs ended the search: some of these may not have to be kept; --resume --force "
+            "with more goes on",
+        )
+    entries = "entry" if len(tuned.entries) == 1 else "entries"
+    printing.say(out, f"{output}: {len(tuned.entries)} {entries} added to black-list")
+
+
+def _told(trial: Trial) -> str:
+    measured = "" if trial.metric is None else f", metric {trial.metric:g}"
+    return (
+        f"lowered {trial.lowered} of {trial.float_nodes} float nodes, error {trial.error:.1e}"
+        f"{measured}"
+    )
+
+
+def _data(
+    model: Model, options: PrecisionOptions, objective: MaxError | Metric, tuned: Tuned
+) -> dict[str, Any]:
+    """JSON has no infinity: it is null there."""
+    return {
+        "schema": SCHEMA,
+        "model": model.path,
+        "options": options.to_dict(),
+        "objective": str(objective),
+        "start": _trial(tuned.start),
+        "found": _trial(tuned.found),
+        "complete": tuned.is_complete,
+        "kept": [
+            {
+                "node": each.node,
+                "op": each.op,
+                "risk": each.risk if math.isfinite(each.risk) else None,
+                "why": each.why,
+            }
+            for each in tuned.kept
+        ],
+        "entries": tuned.entries,
+        "trials": [{"kept": kept, **_trial(trial)} for kept, trial in tuned.trials],
+    }
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "lowered": trial.lowered,
+        "float_nodes": trial.float_nodes,
+        "share": trial.share,
+        "error": trial.error if math.isfinite(trial.error) else None,
+        "metric": trial.metric,
+        "good": trial.is_good,
+    }

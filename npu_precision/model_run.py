@@ -1,0 +1,74 @@
+"""Runs a graph as it is, on batches: what is run are its own ops, not what an optimizer makes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2, node_def_pb2
+
+from npu_precision import _tf_compat
+from npu_precision.reachable import fetchable_nodes
+
+
+def run_as_it_is(
+    graph: tf.Graph, fetches: Mapping[str, Any], feeds: Iterable[Mapping[str, Any]]
+) -> list[dict[str, np.ndarray]]:
+    """Fetches the same for each feed.
+
+    Raises:
+        ValueError: TensorFlow cannot run the graph on them.
+    """
+    config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    session = tf.compat.v1.Session(graph=graph, config=config)
+    try:
+        # Not in the session's context, in which whoever makes the feeds could use no tensors.
+        return [_run(session, fetches, feed) for feed in feeds]
+    finally:
+        session.close()
+
+
+def _run(
+    session: tf.compat.v1.Session, fetches: Mapping[str, Any], feed: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    try:
+        return session.run(fetches, feed)
+    except tf.errors.OpError as error:
+        raise ValueError(
+            f"TensorFlow cannot run the model on these inputs: {_first_line(error.message)}"
+        ) from error
+
+
+# What TensorFlow says around what is wrong: where in its and in our code.
+_AROUND = re.compile(
+    r"^(Graph execution error:|Detected at node|Node:|\s|\(\d+\) |\d+ root error|Original stack)"
+)
+
+
+def _first_line(message: str) -> str:
+    """What is wrong, of a message of several lines."""
+    lines = [line for line in message.splitlines() if line and not _AROUND.match(line)]
+    return lines[0] if lines else message
+
+
+def random_tensors(graph_def: graph_pb2.GraphDef) -> list[str]:
+    """What is something else whenever it is run, so that two runs must have it of one."""
+    reachable = fetchable_nodes(graph_def)
+    return [
+        f"{node.name}:0" for node in graph_def.node if node.name in reachable and _is_random(node)
+    ]
+
+
+def _is_random(node: node_def_pb2.NodeDef) -> bool:
+    definition = _tf_compat.op_definition(node.op)
+    return (
+        definition is not None
+        and definition.is_stateful
+        and len(definition.output_arg) == 1
+        and not any(argument.type == tf.resource for argument in definition.input_arg)
+        and {"seed", "seed2"} <= {attribute.name for attribute in definition.attr}
+    )

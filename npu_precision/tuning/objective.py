@@ -1,0 +1,85 @@
+"""What a tuned model has to be: within an error, or not much worse by a measure of the user's."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+
+from npu_precision import model_inputs
+
+# By batch: the inputs and the outputs of a model, by name.
+Batches = List[Tuple[Dict[str, np.ndarray], Dict[str, np.ndarray]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class MaxError:
+    """No output is further from float32's than this.
+
+    Attributes:
+        limit: root mean square error over root mean square, as Comparison.error().
+    """
+
+    limit: float
+
+    def __str__(self) -> str:
+        return f"error at most {self.limit:g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """A measure of the outputs is not much worse than float32's.
+
+    Attributes:
+        name: "module:function"; the function takes a list with a pair of mappings for each batch,
+            its inputs and its outputs by name, and returns a number.
+        budget: how much worse it may be.
+        smaller_is_better: whether the number is like a loss, and not like an accuracy.
+    """
+
+    name: str
+    budget: float
+    smaller_is_better: bool = False
+
+    def __str__(self) -> str:
+        direction = "above" if self.smaller_is_better else "below"
+        return f"{self.name} at most {self.budget:g} {direction} float32's"
+
+    def function(self) -> Callable[[Batches], float]:
+        """What computes it.
+
+        Raises:
+            ValueError: there is no such function; when called, it fails or returns no number.
+        """
+        function = model_inputs.load_function(self.name)
+
+        def measure(batches: Batches) -> float:
+            return _number(self.name, model_inputs.called(self.name, function, batches))
+
+        return measure
+
+    def is_met(self, value: float, reference: float) -> bool:
+        """Whether a value is good enough, next to float32's; NaN is not."""
+        worse = value - reference if self.smaller_is_better else reference - value
+        return worse <= self.budget
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} returned {type(value).__name__}, expected a number") from None
+
+
+def check(value: float, what: str) -> float:
+    """A limit or budget, if it is one.
+
+    Raises:
+        ValueError: it is negative, NaN or infinite.
+    """
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{what}: got {value:g}, expected a number from 0 on")
+    return value

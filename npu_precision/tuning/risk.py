@@ -1,0 +1,170 @@
+"""Which lowered nodes put accuracy at risk, from one run: the ranges of float32, and the errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import List, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from npu_precision.comparison import Comparison, Row, low_type
+from npu_precision.frozen import FrozenModel
+
+# About how large a relative error is to be expected, and what speaks for it.
+_Risks = List[Tuple[float, str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Suspect:
+    """A lowered node.
+
+    Attributes:
+        node: its name.
+        op: its op type.
+        risk: about how large a relative error it makes; infinite if the low type cannot hold what
+            it reads or yields, or if an infinity or NaN comes into being.
+        why: what speaks against it, in words.
+    """
+
+    node: str
+    op: str
+    risk: float
+    why: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class _LowType:
+    """What counts of a low type.
+
+    Attributes:
+        unit: half the distance from 1 to the next number.
+        tiny: the smallest number of all its digits.
+        zero: the largest number that is rounded to 0.
+    """
+
+    unit: float
+    tiny: float
+    zero: float
+
+
+_FLOAT16 = _LowType(2.0**-11, 2.0**-14, 2.0**-25)
+_BFLOAT16 = _LowType(2.0**-8, 2.0**-126, 2.0**-134)
+
+
+def suspects(model: FrozenModel, compared: Comparison) -> list[Suspect]:
+    """The lowered nodes, those of most risk first, and of the same risk those that run first.
+
+    Nodes inside of loops and branches, whose values nobody sees, are last.
+
+    Args:
+        model: the model.
+        compared: a run of it, with the errors that enter.
+    """
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(model.graph_def, name="")
+    seen = _Seen(graph, compared)
+    found = {
+        node.name: seen.suspect(graph.get_operation_by_name(node.name))
+        for node in compared.ledger.nodes
+        if node.decision == "lowered"
+    }
+    for body in compared.ledger.functions:
+        for node in body.nodes:
+            if node.decision == "lowered":
+                found.setdefault(node.name, Suspect(node.name, node.op, 0.0, ("in a function",)))
+    place = {row.tensor.rpartition(":")[0]: row.position for row in compared.rows}
+    return sorted(
+        found.values(), key=lambda each: (-each.risk, place.get(each.node, len(place)), each.node)
+    )
+
+
+class _Seen:
+    """The nodes whose values were seen."""
+
+    def __init__(self, graph: tf.Graph, compared: Comparison):
+        self._low = _BFLOAT16 if low_type(compared.ledger) == tf.bfloat16 else _FLOAT16
+        self._constants = {
+            op.outputs[0].name: op.get_attr("value")
+            for op in graph.get_operations()
+            if op.type == "Const" and op.outputs[0].dtype == tf.float32
+        }
+        self._rows: dict[str, Row] = {row.tensor: row for row in compared.rows}
+
+    def suspect(self, op: tf.Operation) -> Suspect:
+        reads = [self._rows[each.name] for each in op.inputs if each.name in self._rows]
+        yields = [self._rows[each.name] for each in op.outputs if each.name in self._rows]
+        risks = [
+            *self._overflow("reads", reads),
+            *self._overflow("yields", yields),
+            *self._underflow(yields),
+            *self._epsilons(op),
+            *self._sums(op, reads, yields),
+            *_entering(yields),
+        ]
+        largest = max((risk for risk, _ in risks), default=0.0)
+        return Suspect(op.name, op.type, largest, tuple(why for _, why in risks))
+
+    def _overflow(self, verb: str, rows: list[Row]) -> _Risks:
+        largest = max((row.stats.largest for row in rows if row.stats.above), default=0.0)
+        return [(math.inf, f"{verb} values up to {largest:.1e}")] if largest else []
+
+    def _underflow(self, yields: list[Row]) -> _Risks:
+        shares = [row.stats.below / row.stats.elements for row in yields if row.stats.below]
+        below = f"of its values are below {self._low.tiny:.1e}"
+        return [(max(shares), f"{max(shares):.1%} {below}")] if shares else []
+
+    def _epsilons(self, op: tf.Operation) -> _Risks:
+        """Of what keeps a denominator, or what a logarithm is of, from being 0."""
+        values = [op.get_attr("epsilon")] if "epsilon" in op.node_def.attr else []
+        for given in op.inputs:
+            if given.name in self._constants and given.shape.num_elements() == 1:
+                values.append(abs(tf.make_ndarray(self._constants[given.name]).item()))
+        return [
+            (min(1.0, self._low.zero / value), f"reads the constant {value:.1e}")
+            for value in values
+            if 0 < value < self._low.tiny
+        ]
+
+    def _sums(self, op: tf.Operation, reads: list[Row], yields: list[Row]) -> _Risks:
+        """Of long sums, where nobody has measured what error enters."""
+        terms = _terms(op, reads, yields)
+        # So many ones add up to a number to which the low type cannot add another one.
+        if terms < 2 / self._low.unit:
+            return []
+        measured = any(row.entered is not None for row in yields)
+        return [(0.0 if measured else self._low.unit * math.sqrt(terms), f"adds {terms} terms")]
+
+
+def _entering(yields: list[Row]) -> _Risks:
+    error = max((row.entered.error for row in yields if row.entered is not None), default=0.0)
+    if error == 0:
+        return []
+    what = f"error {error:.1e}" if math.isfinite(error) else "an infinity or NaN"
+    return [(error, f"{what} enters")]
+
+
+# By op type, the attribute that says that the first matrix is transposed.
+_MATRIX_PRODUCTS = {
+    "MatMul": "transpose_a",
+    "BatchMatMul": "adj_x",
+    "BatchMatMulV2": "adj_x",
+    "BatchMatMulV3": "adj_x",
+}
+_CONVOLUTIONS = ("Conv2D", "Conv3D")
+_SUMS = ("Sum", "Mean", "Prod", "L2Loss")
+
+
+def _terms(op: tf.Operation, reads: list[Row], yields: list[Row]) -> int:
+    """How many terms are added for each element of what an op yields; 1 if that is not known."""
+    if op.type in _MATRIX_PRODUCTS:
+        shape = op.inputs[0].shape
+        column = -2 if op.get_attr(_MATRIX_PRODUCTS[op.type]) else -1
+        return (shape.as_list()[column] if shape.rank else None) or 1
+    if op.type in _CONVOLUTIONS:
+        shape = op.inputs[1].shape
+        return int(np.prod(shape.as_list()[:-1])) if shape.is_fully_defined() else 1
+    if op.type in _SUMS and reads and yields and yields[0].stats.elements:
+        return int(reads[0].stats.elements // yields[0].stats.elements)
+    return 1

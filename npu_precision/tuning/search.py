@@ -1,0 +1,119 @@
+"""The search: which of many suspects have to be kept, found by asking about few sets of them."""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Callable, Sequence
+
+Names = Sequence[str]
+
+
+class Search:
+    """Finds a small set of suspects that is good to keep.
+
+    Whether a set is good is asked of is_good. If every set is good that holds a good one, none can
+    be left out of what is found. If not, what is found is still good.
+
+    Args:
+        suspects: the names of nodes, those first that are most likely to have to be kept. To keep
+            all is good, to keep none is not.
+        is_good: whether it is enough to keep a set of them.
+        most: how many sets may be asked about; None for any number.
+
+    Attributes:
+        left: about how many sets will still be asked about.
+        is_complete: whether there were enough of them.
+    """
+
+    def __init__(
+        self,
+        suspects: Names,
+        is_good: Callable[[frozenset[str]], bool],
+        most: int | None = None,
+    ):
+        self._suspects = list(suspects)
+        self._is_good = is_good
+        self._most = most
+        self._asked = 0
+        self._kept = frozenset(suspects)
+        self.left = _questions(len(self._suspects)) + 1
+        self.is_complete = False
+
+    def run(self) -> list[str]:
+        """The set, in the order of the suspects."""
+        try:
+            self._keep_the_first()
+            self._give_back()
+            self.is_complete = True
+        except _OutOfQuestions:
+            pass
+        self.left = 0
+        return self._in_order()
+
+    def _keep_the_first(self) -> None:
+        bad, good = 0, len(self._suspects)
+        count = 1
+        while count < good:
+            if self._ask(frozenset(self._suspects[:count])):
+                good = count
+            else:
+                bad, count = count, 2 * count
+        while good - bad > 1:
+            self.left = _questions(good - bad) + 1
+            middle = (bad + good) // 2
+            if self._ask(frozenset(self._suspects[:middle])):
+                good = middle
+            else:
+                bad = middle
+
+    def _give_back(self) -> None:
+        # What is most likely to be given back is last, and so asked about first.
+        pending = split(self._in_order())
+        while pending:
+            group = pending.pop()
+            self.left = len(pending) + 1
+            if not self._ask(self._kept.difference(group)) and len(group) > 1:
+                pending += split(group)
+
+    def _ask(self, kept: frozenset[str]) -> bool:
+        if self._asked == self._most:
+            raise _OutOfQuestions
+        self._asked += 1
+        if not self._is_good(kept):
+            return False
+        self._kept = kept
+        return True
+
+    def _in_order(self) -> list[str]:
+        return [name for name in self._suspects if name in self._kept]
+
+
+class _OutOfQuestions(Exception):
+    pass
+
+
+def _questions(count: int) -> int:
+    return math.ceil(math.log2(count)) if count > 1 else 1
+
+
+def split(names: Names) -> list[list[str]]:
+    """Parts of several names: by the scope in which they first differ, else halves.
+
+    The parts are in the order of their first names.
+    """
+    if len(names) < 2:
+        return [list(names)]
+    paths = [name.split("/") for name in names]
+    shared = 0
+    while all(len(path) > shared + 1 and path[shared] == paths[0][shared] for path in paths):
+        shared += 1
+    scopes: dict[str, list[str]] = collections.OrderedDict()
+    for name, path in zip(names, paths):
+        # A node that is in none of the scopes is a part of its own.
+        scope = path[shared] + "/" if len(path) > shared + 1 else path[shared]
+        scopes.setdefault(scope, []).append(name)
+    if 1 < len(scopes) < len(names):
+        return list(scopes.values())
+    middle = len(names) // 2
+    return [list(names[:middle]), list(names[middle:])]

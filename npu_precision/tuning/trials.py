@@ -1,0 +1,163 @@
+"""What a model makes of the same batches in one precision after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Dict
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2
+
+from npu_precision import tensor_stats
+from npu_precision.comparison import DTYPES_ONLY, low_type
+from npu_precision.frozen import FrozenModel
+from npu_precision.ledger import Ledger
+from npu_precision.model_inputs import Feed
+from npu_precision.model_run import random_tensors, run_as_it_is
+from npu_precision.offline import rewrite_graph_def
+from npu_precision.options import PrecisionOptions
+from npu_precision.tuning.objective import Batches, MaxError, Metric
+
+Arrays = Dict[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One precision, and how good the model is in it.
+
+    Attributes:
+        lowered: how many float nodes are lowered.
+        float_nodes: how many there are.
+        error: the largest error of an output, as Comparison.error().
+        metric: the user's measure, or None.
+        is_good: whether that is good enough.
+    """
+
+    lowered: int
+    float_nodes: int
+    error: float
+    metric: float | None
+    is_good: bool
+
+    @property
+    def share(self) -> float:
+        """The share of the float nodes that is lowered."""
+        return self.lowered / self.float_nodes if self.float_nodes else 0.0
+
+
+class Trials:
+    """Tries precisions on a model, always with the same batches.
+
+    Float32 runs once; of it only the outputs are kept, and what random ops yielded, which every
+    trial gets too.
+
+    Args:
+        model: the model.
+        batches: what it is run with.
+        objective: what is good enough.
+
+    Raises:
+        ValueError: TensorFlow cannot run the model on the batches, or the measure fails.
+    """
+
+    def __init__(self, model: FrozenModel, batches: Sequence[Feed], objective: MaxError | Metric):
+        self._model = model
+        self._batches = batches
+        self._objective = objective
+        self._names = {given.tensor: name for name, given in model.inputs.items()}
+        self._random = random_tensors(model.graph_def)
+        self._measure = None if isinstance(objective, MaxError) else objective.function()
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(model.graph_def, name="")
+            self._outputs = _output_tensors(model, graph)
+            fetches = {tensor: tensor for tensor in [*self._outputs.values(), *self._random]}
+            self._float32 = run_as_it_is(graph, fetches, batches)
+        if not any(value.dtype == np.float32 for value in self._float32[0].values()):
+            raise ValueError(f"no output is of float32: {', '.join(self._outputs)}")
+        self.reference = self._metric(self._float32)
+
+    def run(self, options: PrecisionOptions) -> tuple[Trial, Ledger]:
+        """Tries a precision.
+
+        Raises:
+            ValueError: the optimizer refuses options or model.
+        """
+        graph_def, ledger = self.decide(options)
+        results = self._run(graph_def, low_type(ledger))
+        stats = [
+            tensor_stats.merged([result[_STATISTICS + tensor] for result in results])
+            for tensor in self._outputs.values()
+            if _STATISTICS + tensor in results[0]
+        ]
+        error = max(each.error for each in stats)
+        metric = self._metric(results)
+        if isinstance(self._objective, MaxError):
+            is_good = error <= self._objective.limit
+        else:
+            assert metric is not None
+            assert self.reference is not None
+            is_good = self._objective.is_met(metric, self.reference)
+        lowered, total = ledger.total("lowered"), ledger.total("float_nodes")
+        return Trial(lowered, total, error, metric, is_good), ledger
+
+    def decide(self, options: PrecisionOptions) -> tuple[graph_pb2.GraphDef, Ledger]:
+        """The model in a precision, and what was decided, without running it."""
+        return rewrite_graph_def(
+            self._model.graph_def, list(self._model.outputs), options, **DTYPES_ONLY
+        )
+
+    def _run(self, graph_def: graph_pb2.GraphDef, low: tf.DType) -> list[Arrays]:
+        """For each batch: the outputs if there is a measure, and the statistics of the floats."""
+        feeds = []
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(graph_def, name="")
+            statistics = tensor_stats.Statistics(low)
+            references = {}
+            for tensor in self._outputs.values():
+                if self._float32[0][tensor].dtype == np.float32:
+                    references[tensor] = tf.compat.v1.placeholder(tf.float32)
+                    output = graph.get_tensor_by_name(tensor)
+                    statistics.add(_STATISTICS + tensor, references[tensor], output)
+            fetches = dict(statistics.build())
+            if self._measure is not None:
+                fetches.update({tensor: tensor for tensor in self._outputs.values()})
+            for feed, values in zip(self._batches, self._float32):
+                given = {tensor: values[tensor] for tensor in self._random}
+                given.update({references[tensor].name: values[tensor] for tensor in references})
+                feeds.append({**feed, **given})
+            return run_as_it_is(graph, fetches, feeds)
+
+    def _metric(self, results: list[Arrays]) -> float | None:
+        if self._measure is None:
+            return None
+        batches: Batches = [
+            (
+                {self._names[tensor]: value for tensor, value in feed.items()},
+                {name: result[tensor] for name, tensor in self._outputs.items()},
+            )
+            for feed, result in zip(self._batches, results)
+        ]
+        return self._measure(batches)
+
+
+# Before the name of a tensor: what is fetched about it.
+_STATISTICS = "statistics of "
+
+
+def _output_tensors(model: FrozenModel, graph: tf.Graph) -> dict[str, str]:
+    """The tensors that are asked for, by the signature's name, or by their own."""
+    tensors = [
+        tensor.name
+        for node in model.outputs
+        for tensor in graph.get_operation_by_name(node).outputs
+    ]
+    named = {tensor: name for tensor, name in model.output_names.items() if tensor in tensors}
+    nodes = {tensor.rpartition(":")[0] for tensor in named}
+    # Beside those that a signature names, a node may have outputs that nobody asks for.
+    return {
+        named.get(tensor, tensor): tensor
+        for tensor in tensors
+        if tensor in named or tensor.rpartition(":")[0] not in nodes
+    }

@@ -1,0 +1,163 @@
+"""From a model, batches and what is good enough to a mixlist."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from npu_precision.comparison import Comparer
+from npu_precision.frozen import FrozenModel
+from npu_precision.ledger import Ledger
+from npu_precision.model_inputs import Feed
+from npu_precision.options import PrecisionOptions
+from npu_precision.tuning import mixlist, risk
+from npu_precision.tuning.mixlist import Mixlist, node_entry
+from npu_precision.tuning.risk import Suspect
+from npu_precision.tuning.search import Search
+from npu_precision.tuning.state import State
+from npu_precision.tuning.trials import Trial, Trials
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuned:
+    """What was found.
+
+    Attributes:
+        start: the model under the options as they were given.
+        found: the model with the mixlist.
+        kept: the nodes that are kept for it, those of most risk first.
+        entries: what was added to the black list for them.
+        mixlist: the whole mixlist, as JSON.
+        trials: all that were made, each with how many nodes were kept for it.
+        is_complete: whether there were runs enough to find out that none of them can be lowered.
+    """
+
+    start: Trial
+    found: Trial
+    kept: tuple[Suspect, ...]
+    entries: tuple[str, ...]
+    mixlist: str
+    trials: tuple[tuple[int, Trial], ...]
+    is_complete: bool
+
+
+class Tuner:
+    """Finds the nodes to keep.
+
+    Args:
+        model: the model.
+        options: the precision, with the user's mixlist if there is one.
+        trials: tries the model; it says what is good enough.
+        state: what is known already; kept up to date.
+        progress: is called after each trial with how many were made, and about how many are left.
+    """
+
+    def __init__(
+        self,
+        model: FrozenModel,
+        options: PrecisionOptions,
+        trials: Trials,
+        state: State,
+        progress: Callable[[int, int], None],
+    ):
+        self._model = model
+        self._options = options
+        self._mixlist = Mixlist(options)
+        self._trials = trials
+        self._state = state
+        self._progress = progress
+        self._search: Search | None = None
+
+    def run(self, batches: Sequence[Feed], most: int | None, anywhere: bool) -> Tuned:
+        """Searches.
+
+        Args:
+            batches: what the ranges and errors are measured with.
+            most: how many trials the search may make; None for any number.
+            anywhere: whether the mixlist is for a model with functions, which may be inlined.
+
+        Raises:
+            ValueError: the optimizer refuses options or model, or no mixlist is good enough.
+        """
+        start, _ = self._trials.run(self._options)
+        self._progress(1, 0)
+        if start.is_good:
+            text = self._mixlist.text([])
+            return Tuned(start, start, (), (), text, ((0, start),), True)
+        suspects = self._suspects(batches)
+        names = [each.node for each in suspects]
+        everything = self._trial(frozenset(names))
+        if not everything.is_good:
+            raise ValueError(
+                f"no mixlist is good enough: with {len(names)} nodes kept, which leaves "
+                f"{everything.lowered} lowered, the error is {everything.error:.1e}"
+                f"{_measured(everything)}"
+            )
+        self._search = Search(names, lambda kept: self._trial(kept).is_good, most)
+        found = set(self._search.run())
+        kept = tuple(each for each in suspects if each.node in found)
+        entries = self._entries(kept, suspects, anywhere)
+        last, _ = self._trials.run(self._mixlist.keeping(entries))
+        if not last.is_good:
+            raise ValueError(
+                "the same mixlist was good enough, and is not when it is tried again: results "
+                "differ from run to run"
+            )
+        return Tuned(
+            start,
+            last,
+            kept,
+            tuple(entries),
+            self._mixlist.text(entries),
+            ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items())),
+            self._search.is_complete,
+        )
+
+    def _suspects(self, batches: Sequence[Feed]) -> list[Suspect]:
+        if self._state.suspects is None:
+            compared = Comparer(self._model, self._options).run(batches)
+            given = self._mixlist.node_places
+            free = {
+                node.name
+                for ledger in compared.ledger
+                for node in ledger.nodes
+                if node.listed_by not in given
+            }
+            found = risk.suspects(self._model, compared)
+            self._state.suspects = [each for each in found if each.node in free]
+            self._state.save()
+        return self._state.suspects
+
+    def _trial(self, kept: frozenset[str]) -> Trial:
+        trials = self._state.trials
+        if kept not in trials:
+            options = self._mixlist.keeping([node_entry(name) for name in sorted(kept)])
+            trials[kept], _ = self._trials.run(options)
+            self._state.save()
+        self._progress(len(trials) + 1, 0 if self._search is None else self._search.left)
+        return trials[kept]
+
+    def _entries(
+        self, kept: Sequence[Suspect], suspects: Sequence[Suspect], anywhere: bool
+    ) -> list[str]:
+        wanted = self._lowered([node_entry(each.node) for each in kept])
+        return mixlist.shortened(
+            kept, suspects, anywhere, lambda entries: self._lowered(entries) == wanted
+        )
+
+    def _lowered(self, entries: Sequence[str]) -> set[tuple[str, str]]:
+        _, ledger = self._trials.decide(self._mixlist.keeping(entries))
+        return _lowered_nodes(ledger)
+
+
+def _measured(trial: Trial) -> str:
+    return "" if trial.metric is None else f" and the metric {trial.metric:g}"
+
+
+def _lowered_nodes(ledger: Ledger) -> set[tuple[str, str]]:
+    return {
+        (part.graph, node.name)
+        for part in ledger
+        for node in part.nodes
+        if node.decision == "lowered"
+    }
