@@ -76,7 +76,7 @@ def curve(path: pathlib.Path, tuned: Tuned, objective: MaxError | Metric) -> Non
 
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
-    trials = sorted((trial for _, trial in tuned.trials), key=lambda trial: trial.share)
+    trials = sorted((trial for _, trial in tuned.trials), key=tuned.share)
     of_error = isinstance(objective, MaxError)
 
     def value(trial: Trial) -> float:
@@ -85,11 +85,11 @@ def curve(path: pathlib.Path, tuned: Tuned, objective: MaxError | Metric) -> Non
     for is_good, color, label in ((True, "#1f77b4", "good enough"), (False, "#d62728", "not")):
         some = [trial for trial in trials if trial.is_good == is_good]
         finite = [trial for trial in some if math.isfinite(value(trial))]
-        shares = [100 * trial.share for trial in finite]
+        shares = [100 * tuned.share(trial) for trial in finite]
         axes.scatter(shares, [value(trial) for trial in finite], color=color, s=16, label=label)
         for trial in some:
             if not math.isfinite(value(trial)):
-                axes.axvline(100 * trial.share, color=color, linestyle=":", linewidth=1)
+                axes.axvline(100 * tuned.share(trial), color=color, linestyle=":", linewidth=1)
     if isinstance(objective, MaxError):
         axes.set_yscale("symlog", linthresh=1e-6)
         axes.axhline(objective.limit, color="black", linestyle="--", label="--max-error")
@@ -97,14 +97,14 @@ def curve(path: pathlib.Path, tuned: Tuned, objective: MaxError | Metric) -> Non
     else:
         axes.set_ylabel(f"{objective.name} (dotted: NaN or infinite)")
     axes.scatter(
-        [100 * tuned.found.share],
+        [100 * tuned.share(tuned.found)],
         [value(tuned.found)],
         s=90,
         facecolors="none",
         edgecolors="black",
         label="the mixlist",
     )
-    axes.set_xlabel("float nodes that are lowered, %")
+    axes.set_xlabel(f"lowered, of the {tuned.start.lowered} nodes that the mode lowers, %")
     axes.legend()
     figure.savefig(str(path), dpi=100)
 

@@ -18,6 +18,7 @@ os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
 import numpy as np
 import tensorflow as tf
 from model_files import write_all
+from text_graph import read_graph
 
 import npu_precision
 from npu_precision.cli import main as cli
@@ -100,6 +101,18 @@ def arrays(tmp_path):
     def write(**values):
         path = tmp_path / "inputs.npz"
         np.savez(str(path), **values)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def graph_file(tmp_path):
+    """graph_file(text) -> the path of a GraphDef."""
+
+    def write(text):
+        path = tmp_path / "graph.pb"
+        path.write_bytes(read_graph(text).SerializeToString())
         return str(path)
 
     return write

@@ -21,16 +21,6 @@ UNIT = 2.0**-11
 
 
 @pytest.fixture
-def graph_file(tmp_path):
-    def write(text):
-        path = tmp_path / "graph.pb"
-        path.write_bytes(read_graph(text).SerializeToString())
-        return str(path)
-
-    return write
-
-
-@pytest.fixture
 def compare(command):
     """compare(model, inputs, ...) -> the JSON; its "tensors" by name."""
 

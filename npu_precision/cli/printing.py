@@ -47,15 +47,16 @@ def counted(what: str) -> Iterator[Callable[[int, int], None]]:
     What is yielded is to be called with how many were taken, and about how many are left.
     """
     on_stderr = rich.console.Console(stderr=True)
+    if not on_stderr.is_terminal:
+        yield lambda done, left: None
+        return
     columns = (
         rich.progress.TextColumn("{task.description}"),
         rich.progress.BarColumn(),
         rich.progress.MofNCompleteColumn(),
         rich.progress.TimeRemainingColumn(),
     )
-    with rich.progress.Progress(
-        *columns, console=on_stderr, transient=True, disable=not on_stderr.is_terminal
-    ) as bar:
+    with rich.progress.Progress(*columns, console=on_stderr, transient=True) as bar:
         task = bar.add_task(what, total=None)
 
         def progress(done: int, left: int) -> None:

@@ -83,7 +83,16 @@ def tune(
         plot_path = stack.enter_context(outputs.optional_file(plot_file, force))
         state_path = pathlib.Path(output + _STATE)
         _check_state(state_path, resume, force)
-        tuned = _run(model, options, inputs, objective, max_runs, state_path, resume)
+        tuned = _run(
+            model,
+            options,
+            inputs,
+            objective,
+            max_runs,
+            state_path,
+            resume,
+            draws_curve=plot_file is not None,
+        )
         mixlist_path.write_text(tuned.mixlist, encoding="utf-8")
         if plot_path is not None:
             plots.curve(plot_path, tuned, objective)
@@ -133,6 +142,7 @@ def _run(
     max_runs: int,
     state_path: pathlib.Path,
     resume: bool,
+    draws_curve: bool,
 ) -> Tuned:
     with printing.busy("freezing"):
         flat = frozen.freeze(model)
@@ -144,7 +154,8 @@ def _run(
         trials = Trials(flat, batches, objective)
     has_functions = bool(model.meta_graph.graph_def.library.function)
     with _told_how_to_go_on(state_path), printing.counted("trying mixlists") as progress:
-        return Tuner(flat, options, trials, state, progress).run(batches, max_runs, has_functions)
+        tuner = Tuner(flat, options, trials, state, progress)
+        return tuner.run(batches, max_runs, has_functions, draws_curve)
 
 
 @contextlib.contextmanager
@@ -205,8 +216,8 @@ def _data(
         "model": model.path,
         "options": options.to_dict(),
         "objective": str(objective),
-        "start": _trial(tuned.start),
-        "found": _trial(tuned.found),
+        "start": _trial(tuned, tuned.start),
+        "found": _trial(tuned, tuned.found),
         "complete": tuned.is_complete,
         "kept": [
             {
@@ -218,15 +229,15 @@ def _data(
             for each in tuned.kept
         ],
         "entries": tuned.entries,
-        "trials": [{"kept": kept, **_trial(trial)} for kept, trial in tuned.trials],
+        "trials": [{"kept": kept, **_trial(tuned, trial)} for kept, trial in tuned.trials],
     }
 
 
-def _trial(trial: Trial) -> dict[str, Any]:
+def _trial(tuned: Tuned, trial: Trial) -> dict[str, Any]:
     return {
         "lowered": trial.lowered,
         "float_nodes": trial.float_nodes,
-        "share": trial.share,
+        "share": tuned.share(trial),
         "error": trial.error if math.isfinite(trial.error) else None,
         "metric": trial.metric,
         "good": trial.is_good,

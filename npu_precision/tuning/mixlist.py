@@ -32,7 +32,10 @@ class Mixlist:
     def __init__(self, options: PrecisionOptions):
         if options.mixlist_edits is not None:
             raise ValueError("mixlist_edits cannot be tuned: put them into the file modify_mixlist")
-        dataclasses.replace(options, mixlist_edits="{}")  # Says it if the mode has no lists.
+        try:
+            dataclasses.replace(options, mixlist_edits="{}")
+        except ValueError as error:
+            raise ValueError(f"there is no mixlist to find: {error}") from error
         self._options = options
         self._entries = []
         if options.modify_mixlist is not None:

@@ -49,6 +49,8 @@ class _LowType:
     zero: float
 
 
+# A smaller share of values that are too small is not worth a word.
+_FEW = 5e-4
 _FLOAT16 = _LowType(2.0**-11, 2.0**-14, 2.0**-25)
 _BFLOAT16 = _LowType(2.0**-8, 2.0**-126, 2.0**-134)
 
@@ -99,10 +101,11 @@ class _Seen:
             *self._overflow("reads", reads),
             *self._overflow("yields", yields),
             *self._underflow(yields),
-            *self._epsilons(op),
-            *self._sums(op, reads, yields),
+            *self._constants_read(op),
             *_entering(yields),
         ]
+        if not any(row.entered is not None for row in yields):
+            risks += self._not_measured(op, reads, yields)
         largest = max((risk for risk, _ in risks), default=0.0)
         return Suspect(op.name, op.type, largest, tuple(why for _, why in risks))
 
@@ -111,30 +114,41 @@ class _Seen:
         return [(math.inf, f"{verb} values up to {largest:.1e}")] if largest else []
 
     def _underflow(self, yields: list[Row]) -> _Risks:
-        shares = [row.stats.below / row.stats.elements for row in yields if row.stats.below]
-        below = f"of its values are below {self._low.tiny:.1e}"
-        return [(max(shares), f"{max(shares):.1%} {below}")] if shares else []
+        share = max(
+            (row.stats.below / row.stats.elements for row in yields if row.stats.below), default=0.0
+        )
+        if share < _FEW:
+            return []
+        return [(share, f"{share:.1%} of its values are below {self._low.tiny:.1e}")]
 
-    def _epsilons(self, op: tf.Operation) -> _Risks:
-        """Of what keeps a denominator, or what a logarithm is of, from being 0."""
-        values = [op.get_attr("epsilon")] if "epsilon" in op.node_def.attr else []
-        for given in op.inputs:
-            if given.name in self._constants and given.shape.num_elements() == 1:
-                values.append(abs(tf.make_ndarray(self._constants[given.name]).item()))
+    def _constants_read(self, op: tf.Operation) -> _Risks:
+        """Of what keeps a denominator, or what a logarithm is of, from being 0.
+
+        What is lost of it is little next to most values, and all of it next to 0.
+        """
+        values = [
+            abs(tf.make_ndarray(self._constants[given.name]).item())
+            for given in op.inputs
+            if given.name in self._constants and given.shape.num_elements() == 1
+        ]
+        return self._epsilon(values, "reads the constant")
+
+    def _not_measured(self, op: tf.Operation, reads: list[Row], yields: list[Row]) -> _Risks:
+        """Where nobody can tell what error enters, what it may come of."""
+        attribute = [op.get_attr("epsilon")] if "epsilon" in op.node_def.attr else []
+        risks = self._epsilon(attribute, "has the epsilon")
+        terms = _terms(op, reads, yields)
+        # So many ones add up to a number to which the low type cannot add another one.
+        if terms >= 2 / self._low.unit:
+            risks.append((self._low.unit * math.sqrt(terms), f"adds {terms} terms"))
+        return risks
+
+    def _epsilon(self, values: list[float], what: str) -> _Risks:
         return [
-            (min(1.0, self._low.zero / value), f"reads the constant {value:.1e}")
+            (min(1.0, self._low.zero / value), f"{what} {value:.1e}")
             for value in values
             if 0 < value < self._low.tiny
         ]
-
-    def _sums(self, op: tf.Operation, reads: list[Row], yields: list[Row]) -> _Risks:
-        """Of long sums, where nobody has measured what error enters."""
-        terms = _terms(op, reads, yields)
-        # So many ones add up to a number to which the low type cannot add another one.
-        if terms < 2 / self._low.unit:
-            return []
-        measured = any(row.entered is not None for row in yields)
-        return [(0.0 if measured else self._low.unit * math.sqrt(terms), f"adds {terms} terms")]
 
 
 def _entering(yields: list[Row]) -> _Risks:

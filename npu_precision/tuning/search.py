@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import math
 from collections.abc import Callable, Sequence
-
-Names = Sequence[str]
 
 
 class Search:
@@ -28,7 +27,7 @@ class Search:
 
     def __init__(
         self,
-        suspects: Names,
+        suspects: Sequence[str],
         is_good: Callable[[frozenset[str]], bool],
         most: int | None = None,
     ):
@@ -97,11 +96,8 @@ def _questions(count: int) -> int:
     return math.ceil(math.log2(count)) if count > 1 else 1
 
 
-def split(names: Names) -> list[list[str]]:
-    """Parts of several names: by the scope in which they first differ, else halves.
-
-    The parts are in the order of their first names.
-    """
+def split(names: Sequence[str]) -> list[list[str]]:
+    """Two halves of several names; a scope goes whole into one, unless all of them are in it."""
     if len(names) < 2:
         return [list(names)]
     paths = [name.split("/") for name in names]
@@ -113,7 +109,8 @@ def split(names: Names) -> list[list[str]]:
         # A node that is in none of the scopes is a part of its own.
         scope = path[shared] + "/" if len(path) > shared + 1 else path[shared]
         scopes.setdefault(scope, []).append(name)
-    if 1 < len(scopes) < len(names):
-        return list(scopes.values())
-    middle = len(names) // 2
-    return [list(names[:middle]), list(names[middle:])]
+    parts = list(scopes.values())
+    return [
+        list(itertools.chain.from_iterable(half))
+        for half in (parts[: len(parts) // 2], parts[len(parts) // 2 :])
+    ]

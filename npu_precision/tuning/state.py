@@ -49,12 +49,10 @@ class State:
                 Suspect(each["node"], each["op"], float(each["risk"]), tuple(each["why"]))
                 for each in data["suspects"]
             ]
-            trials = {
-                frozenset(suspects[number].node for number in each.pop("kept")): Trial(
-                    **{**each, "error": float(each["error"])}
-                )
-                for each in data["trials"]
-            }
+            trials = {}
+            for each in data["trials"]:
+                kept = frozenset(suspects[number].node for number in each.pop("kept"))
+                trials[kept] = Trial(**{**each, "error": float(each["error"])})
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ValueError(f"{str(self._path)!r} is no state of a search: {error!r}") from error
         changed = [name for name in self._about if about.get(name) != self._about[name]]

@@ -41,11 +41,6 @@ class Trial:
     metric: float | None
     is_good: bool
 
-    @property
-    def share(self) -> float:
-        """The share of the float nodes that is lowered."""
-        return self.lowered / self.float_nodes if self.float_nodes else 0.0
-
 
 class Trials:
     """Tries precisions on a model, always with the same batches.

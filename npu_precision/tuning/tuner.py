@@ -29,7 +29,7 @@ class Tuned:
         entries: what was added to the black list for them.
         mixlist: the whole mixlist, as JSON.
         trials: all that were made, each with how many nodes were kept for it.
-        is_complete: whether there were runs enough to find out that none of them can be lowered.
+        is_complete: whether there were trials enough to find out that none of them can be lowered.
     """
 
     start: Trial
@@ -39,6 +39,14 @@ class Tuned:
     mixlist: str
     trials: tuple[tuple[int, Trial], ...]
     is_complete: bool
+
+    def share(self, trial: Trial) -> float:
+        """How many nodes are lowered in a trial, of those that are under the options as given."""
+        return trial.lowered / self.start.lowered if self.start.lowered else 0.0
+
+
+# The steps that a curve has, between all that the mode lowers and nothing.
+_CURVE_STEPS = 8
 
 
 class Tuner:
@@ -68,13 +76,16 @@ class Tuner:
         self._progress = progress
         self._search: Search | None = None
 
-    def run(self, batches: Sequence[Feed], most: int | None, anywhere: bool) -> Tuned:
+    def run(
+        self, batches: Sequence[Feed], most: int | None, anywhere: bool, draws_curve: bool
+    ) -> Tuned:
         """Searches.
 
         Args:
             batches: what the ranges and errors are measured with.
             most: how many trials the search may make; None for any number.
             anywhere: whether the mixlist is for a model with functions, which may be inlined.
+            draws_curve: whether to try more and less than what is good enough, too.
 
         Raises:
             ValueError: the optimizer refuses options or model, or no mixlist is good enough.
@@ -96,6 +107,8 @@ class Tuner:
         self._search = Search(names, lambda kept: self._trial(kept).is_good, most)
         found = set(self._search.run())
         kept = tuple(each for each in suspects if each.node in found)
+        if draws_curve:
+            self._draw_curve(names, start.lowered)
         entries = self._entries(kept, suspects, anywhere)
         last, _ = self._trials.run(self._mixlist.keeping(entries))
         if not last.is_good:
@@ -127,6 +140,24 @@ class Tuner:
             self._state.suspects = [each for each in found if each.node in free]
             self._state.save()
         return self._state.suspects
+
+    def _draw_curve(self, names: Sequence[str], all_lowered: int) -> None:
+        """Keeps the first of the suspects, and more of them from step to step."""
+        known: dict[int, int] = {0: all_lowered, len(names): 0}
+        for step in range(1, _CURVE_STEPS):
+            wanted = all_lowered * step / _CURVE_STEPS
+            # How many to keep: more than `few`, which leaves more lowered, and at most `many`.
+            few = max(count for count in known if known[count] > wanted)
+            many = min(count for count in known if known[count] <= wanted)
+            while many - few > 1:
+                middle = (few + many) // 2
+                entries = [node_entry(name) for name in names[:middle]]
+                known[middle] = len(self._lowered(entries))
+                if known[middle] > wanted:
+                    few = middle
+                else:
+                    many = middle
+            self._trial(frozenset(names[:many]))
 
     def _trial(self, kept: frozenset[str]) -> Trial:
         trials = self._state.trials
