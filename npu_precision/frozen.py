@@ -47,12 +47,15 @@ class FrozenModel:
         inputs: by the name that the caller has for it: the signature's, or the placeholder's.
         outputs: the nodes that are asked for.
         output_names: by tensor, what the signature calls it.
+        origins: by node, its name in the graph or the function that it is from; of those only that
+            are from one.
     """
 
     graph_def: graph_pb2.GraphDef
     inputs: dict[str, Input]
     outputs: tuple[str, ...]
     output_names: dict[str, str]
+    origins: dict[str, str]
 
 
 def freeze(model: Model) -> FrozenModel:
@@ -99,7 +102,13 @@ def freeze(model: Model) -> FrozenModel:
             f"TensorFlow {tf.__version__} cannot make constants of {model.path!r}'s variables: "
             f"{error}"
         ) from error
-    return FrozenModel(graph_def, _inputs(model, graph_def), outputs, _output_names(model))
+    return FrozenModel(
+        graph_def,
+        _inputs(model, graph_def),
+        outputs,
+        _output_names(model),
+        _origins(model, graph_def),
+    )
 
 
 def _float_fetches(model: Model) -> list[str]:
@@ -175,6 +184,21 @@ def _name_as_in_functions(graph_def: graph_pb2.GraphDef, kept: set[str]) -> None
             node.input[number] = _INPUT.sub(
                 lambda parts: parts[1] + renamed.get(parts[2], parts[2]) + parts[3], tensor
             )
+
+
+def _origins(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, str]:
+    """What is inlined has the names of the calls in front."""
+    whole = model.meta_graph.graph_def
+    known = {node.name for node in whole.node}
+    known.update(node.name for function in whole.library.function for node in function.node_def)
+    origins = {}
+    for node in graph_def.node:
+        parts = node.name.split("/")
+        names = ("/".join(parts[start:]) for start in range(len(parts)))
+        origin = next((name for name in names if name in known), None)
+        if origin is not None:
+            origins[node.name] = origin
+    return origins
 
 
 def _inputs(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, Input]:

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tf_versions import needs_frozen_loops
 
 from npu_precision.plots import check as check_plots
@@ -139,6 +140,41 @@ def test_a_mixlist_for_a_saved_model_is_one_for_converting_it(
         if node["listed_by"].startswith(str(tmp_path / "mixlist.json"))
     }
     assert kept & by_mixlist == kept
+
+
+class Twice(tf.Module):
+    """A block that overflows, called twice; no call is inlined when it is saved."""
+
+    def __init__(self):
+        self.w = tf.Variable(normal(8, 8), name="w")
+
+    @tf.function
+    def block(self, x):
+        large = tf.matmul(x, 3e4 * self.w, name="large")
+        return tf.matmul(tf.tanh(large), self.w, name="small")
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.float32, name="x")])
+    def serve(self, x):
+        return {"out": tf.tanh(self.block(tf.tanh(self.block(x))))}
+
+
+def test_what_a_function_does_is_one_node_wherever_it_is_called(tune, command, arrays, tmp_path):
+    model = Twice()
+    tf.saved_model.save(model, str(tmp_path / "twice"), signatures=model.serve)
+    x = normal(16, 8)
+    options = ("--mode", "allow_mix_precision")
+    printed, mixlist = tune(
+        tmp_path / "twice", "--inputs", arrays(x=x), "--max-error", "0.01", options=options
+    )
+    assert mixlist == {"black-list": {"to-add": ["node:(.*/)?large"]}}
+    # And so for the model itself, of which no call is inlined, and whose names are shorter.
+    more = ("--mixlist", tmp_path / "mixlist.json", "-o", tmp_path / "lowered")
+    command("convert", tmp_path / "twice", *options, *more)
+    lowered = tf.compat.v2.saved_model.load(str(tmp_path / "lowered")).signatures["serving_default"]
+    with_mixlist = lowered(x=tf.constant(x))["out"]
+    reference = model.serve(tf.constant(x))["out"]
+    error = tf.norm(with_mixlist - reference) / tf.norm(reference)
+    assert float(error) == pytest.approx(printed["found"]["error"], rel=0.2)
 
 
 def test_a_model_that_is_good_enough_needs_no_mixlist(tune, command, model_files, arrays):

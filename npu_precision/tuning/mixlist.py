@@ -7,7 +7,7 @@ import dataclasses
 import json
 import pathlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from npu_precision import _library
 from npu_precision.options import PrecisionOptions
@@ -63,57 +63,57 @@ class Mixlist:
         return json.dumps(lists, indent=2) + "\n"
 
 
-def node_entry(name: str) -> str:
-    """The entry that is about one node."""
-    return _NODE + re.escape(name)
+def flat_entries(suspects: Iterable[Suspect]) -> list[str]:
+    """Entries for the frozen model, in which nodes have their own names."""
+    return [_NODE + re.escape(name) for each in suspects for name in each.flat]
 
 
-def shortened(
+def entries(
     kept: Sequence[Suspect],
     suspects: Sequence[Suspect],
-    anywhere: bool,
+    has_calls: bool,
     is_same: Callable[[list[str]], bool],
 ) -> list[str]:
-    """Few entries that keep these nodes and no others: op types and scopes where all are kept.
+    """Few entries for the model that keep these nodes: op types and scopes where all are kept.
 
     Args:
         kept: the nodes to keep.
         suspects: all nodes that could be.
-        anywhere: whether to match nodes in what is inlined too, if that makes no difference here.
-        is_same: whether entries decide as one for each node would.
+        has_calls: whether nodes may be inlined, which puts the names of calls before their own.
+        is_same: whether entries decide as flat_entries(kept) would.
     """
-    entries: list[str] = []
-    rest = {each.node: each for each in kept}
-    for whole in (_whole_op_types, _whole_scopes):
-        for entry, names in whole(list(rest.values()), suspects):
-            others = [node_entry(name) for name in rest if name not in names]
-            if is_same([*entries, entry, *others]):
-                entries.append(entry)
-                for name in names:
-                    rest.pop(name, None)
-    entries += [node_entry(name) for name in rest]
-    if anywhere:
-        wider = [entry.replace(_NODE, _NODE + _ANYWHERE, 1) for entry in entries]
-        if is_same(wider):
-            return wider
-    return entries
+    forms = [_NODE + _ANYWHERE, _NODE] if has_calls else [_NODE]
+    candidates = [_shortened(kept, suspects, form, is_same) for form in forms]
+    # Where none is the same, what is found anywhere keeps more.
+    return next((found for found in candidates if is_same(found)), candidates[0])
 
 
-def _whole_op_types(
-    kept: Sequence[Suspect], suspects: Sequence[Suspect]
-) -> list[tuple[str, set[str]]]:
-    return _wholes(kept, suspects, lambda each: [each.op])
+def _shortened(
+    kept: Sequence[Suspect],
+    suspects: Sequence[Suspect],
+    form: str,
+    is_same: Callable[[list[str]], bool],
+) -> list[str]:
+    short: list[str] = []
+    rest = {each.node: form + re.escape(each.node) for each in kept}
+    for names, entry in _wholes(kept, suspects, form):
+        others = [other for name, other in rest.items() if name not in names]
+        if names <= rest.keys() and is_same([*short, entry, *others]):
+            short.append(entry)
+            for name in names:
+                del rest[name]
+    return [*short, *rest.values()]
 
 
-def _whole_scopes(
-    kept: Sequence[Suspect], suspects: Sequence[Suspect]
-) -> list[tuple[str, set[str]]]:
-    found = _wholes(kept, suspects, lambda each: _scopes(each.node))
-    outermost: list[tuple[str, set[str]]] = []
-    for scope, names in sorted(found, key=lambda item: item[0].count("/")):
-        if not any(names <= others for _, others in outermost):
-            outermost.append((scope, names))
-    return [(f"{_NODE}{re.escape(scope)}/.*", names) for scope, names in outermost]
+def _wholes(
+    kept: Sequence[Suspect], suspects: Sequence[Suspect], form: str
+) -> Iterator[tuple[set[str], str]]:
+    """Op types, and then scopes from the outermost on, of which several are, and all are kept."""
+    for op, names in _groups_kept(kept, suspects, lambda each: [each.op]):
+        yield names, op
+    scopes = _groups_kept(kept, suspects, lambda each: _scopes(each.node))
+    for scope, names in sorted(scopes, key=lambda item: item[0].count("/")):
+        yield names, f"{form}{re.escape(scope)}/.*"
 
 
 def _scopes(name: str) -> list[str]:
@@ -121,17 +121,14 @@ def _scopes(name: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
-def _wholes(
+def _groups_kept(
     kept: Sequence[Suspect],
     suspects: Sequence[Suspect],
     groups: Callable[[Suspect], list[str]],
 ) -> list[tuple[str, set[str]]]:
-    """The groups of several nodes all of which are kept."""
     members: dict[str, set[str]] = collections.OrderedDict()
     for each in suspects:
         for group in groups(each):
             members.setdefault(group, set()).add(each.node)
     names = {each.node for each in kept}
-    return [
-        (group, nodes) for group, nodes in members.items() if 1 < len(nodes & names) == len(nodes)
-    ]
+    return [(group, nodes) for group, nodes in members.items() if len(nodes) > 1 and nodes <= names]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
 import math
 from typing import List, Tuple
 
@@ -18,11 +20,12 @@ _Risks = List[Tuple[float, str]]
 
 @dataclasses.dataclass(frozen=True)
 class Suspect:
-    """A lowered node.
+    """A lowered node of a model, or what a function makes of it wherever it is called.
 
     Attributes:
-        node: its name.
+        node: its name in the graph or function.
         op: its op type.
+        flat: its names in the frozen model.
         risk: about how large a relative error it makes; infinite if the low type cannot hold what
             it reads or yields, or if an infinity or NaN comes into being.
         why: what speaks against it, in words.
@@ -30,6 +33,7 @@ class Suspect:
 
     node: str
     op: str
+    flat: tuple[str, ...]
     risk: float
     why: tuple[str, ...]
 
@@ -58,7 +62,8 @@ _BFLOAT16 = _LowType(2.0**-8, 2.0**-126, 2.0**-134)
 def suspects(model: FrozenModel, compared: Comparison) -> list[Suspect]:
     """The lowered nodes, those of most risk first, and of the same risk those that run first.
 
-    Nodes inside of loops and branches, whose values nobody sees, are last.
+    Nodes inside of loops and branches, whose values nobody sees, are last. What is no node of the
+    model, because freezing made it, no mixlist could name: it is left out.
 
     Args:
         model: the model.
@@ -67,19 +72,30 @@ def suspects(model: FrozenModel, compared: Comparison) -> list[Suspect]:
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(model.graph_def, name="")
     seen = _Seen(graph, compared)
-    found = {
-        node.name: seen.suspect(graph.get_operation_by_name(node.name))
-        for node in compared.ledger.nodes
-        if node.decision == "lowered"
-    }
-    for body in compared.ledger.functions:
-        for node in body.nodes:
-            if node.decision == "lowered":
-                found.setdefault(node.name, Suspect(node.name, node.op, 0.0, ("in a function",)))
+    found: dict[str, list[Suspect]] = collections.OrderedDict()
+    for number, ledger in enumerate(compared.ledger):
+        for node in ledger.nodes:
+            if node.decision == "lowered" and number > 0:
+                found.setdefault(node.name, []).append(_unseen(node.name, node.op))
+            elif node.decision == "lowered" and node.name in model.origins:
+                suspect = seen.suspect(graph.get_operation_by_name(node.name))
+                found.setdefault(model.origins[node.name], []).append(suspect)
     place = {row.tensor.rpartition(":")[0]: row.position for row in compared.rows}
     return sorted(
-        found.values(), key=lambda each: (-each.risk, place.get(each.node, len(place)), each.node)
+        (_merged(name, several) for name, several in found.items()),
+        key=lambda each: (-each.risk, place.get(each.flat[0], len(place)), each.node),
     )
+
+
+def _unseen(name: str, op: str) -> Suspect:
+    return Suspect(name, op, (name,), 0.0, ("in a function, where nothing is measured",))
+
+
+def _merged(name: str, several: list[Suspect]) -> Suspect:
+    """What is of one node, as the one of most risk."""
+    riskiest = max(several, key=lambda each: each.risk)
+    flat = itertools.chain.from_iterable(each.flat for each in several)
+    return dataclasses.replace(riskiest, node=name, flat=tuple(dict.fromkeys(flat)))
 
 
 class _Seen:
@@ -107,7 +123,7 @@ class _Seen:
         if not any(row.entered is not None for row in yields):
             risks += self._not_measured(op, reads, yields)
         largest = max((risk for risk, _ in risks), default=0.0)
-        return Suspect(op.name, op.type, largest, tuple(why for _, why in risks))
+        return Suspect(op.name, op.type, (op.name,), largest, tuple(why for _, why in risks))
 
     def _overflow(self, verb: str, rows: list[Row]) -> _Risks:
         largest = max((row.stats.largest for row in rows if row.stats.above), default=0.0)

@@ -46,7 +46,13 @@ class State:
                 raise ValueError(f"got schema {data['schema']!r}, expected {SCHEMA!r}")
             about = data["about"]
             suspects = [
-                Suspect(each["node"], each["op"], float(each["risk"]), tuple(each["why"]))
+                Suspect(
+                    each["node"],
+                    each["op"],
+                    tuple(each["flat"]),
+                    float(each["risk"]),
+                    tuple(each["why"]),
+                )
                 for each in data["suspects"]
             ]
             trials = {}

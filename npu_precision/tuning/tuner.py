@@ -11,7 +11,7 @@ from npu_precision.ledger import Ledger
 from npu_precision.model_inputs import Feed
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import mixlist, risk
-from npu_precision.tuning.mixlist import Mixlist, node_entry
+from npu_precision.tuning.mixlist import Mixlist, flat_entries
 from npu_precision.tuning.risk import Suspect
 from npu_precision.tuning.search import Search
 from npu_precision.tuning.state import State
@@ -77,14 +77,14 @@ class Tuner:
         self._search: Search | None = None
 
     def run(
-        self, batches: Sequence[Feed], most: int | None, anywhere: bool, draws_curve: bool
+        self, batches: Sequence[Feed], most: int | None, has_calls: bool, draws_curve: bool
     ) -> Tuned:
         """Searches.
 
         Args:
             batches: what the ranges and errors are measured with.
             most: how many trials the search may make; None for any number.
-            anywhere: whether the mixlist is for a model with functions, which may be inlined.
+            has_calls: whether the model has functions, which may be inlined.
             draws_curve: whether to try more and less than what is good enough, too.
 
         Raises:
@@ -108,8 +108,8 @@ class Tuner:
         found = set(self._search.run())
         kept = tuple(each for each in suspects if each.node in found)
         if draws_curve:
-            self._draw_curve(names, start.lowered)
-        entries = self._entries(kept, suspects, anywhere)
+            self._draw_curve(suspects, start.lowered)
+        entries = self._entries(kept, suspects, has_calls)
         last, _ = self._trials.run(self._mixlist.keeping(entries))
         if not last.is_good:
             raise ValueError(
@@ -130,20 +130,20 @@ class Tuner:
         if self._state.suspects is None:
             compared = Comparer(self._model, self._options).run(batches)
             given = self._mixlist.node_places
-            free = {
+            fixed = {
                 node.name
                 for ledger in compared.ledger
                 for node in ledger.nodes
-                if node.listed_by not in given
+                if node.listed_by in given
             }
             found = risk.suspects(self._model, compared)
-            self._state.suspects = [each for each in found if each.node in free]
+            self._state.suspects = [each for each in found if fixed.isdisjoint(each.flat)]
             self._state.save()
         return self._state.suspects
 
-    def _draw_curve(self, names: Sequence[str], all_lowered: int) -> None:
+    def _draw_curve(self, suspects: Sequence[Suspect], all_lowered: int) -> None:
         """Keeps the first of the suspects, and more of them from step to step."""
-        known: dict[int, int] = {0: all_lowered, len(names): 0}
+        known: dict[int, int] = {0: all_lowered, len(suspects): 0}
         for step in range(1, _CURVE_STEPS):
             wanted = all_lowered * step / _CURVE_STEPS
             # How many to keep: more than `few`, which leaves more lowered, and at most `many`.
@@ -151,29 +151,28 @@ class Tuner:
             many = min(count for count in known if known[count] <= wanted)
             while many - few > 1:
                 middle = (few + many) // 2
-                entries = [node_entry(name) for name in names[:middle]]
-                known[middle] = len(self._lowered(entries))
+                known[middle] = len(self._lowered(flat_entries(suspects[:middle])))
                 if known[middle] > wanted:
                     few = middle
                 else:
                     many = middle
-            self._trial(frozenset(names[:many]))
+            self._trial(frozenset(each.node for each in suspects[:many]))
 
     def _trial(self, kept: frozenset[str]) -> Trial:
         trials = self._state.trials
         if kept not in trials:
-            options = self._mixlist.keeping([node_entry(name) for name in sorted(kept)])
-            trials[kept], _ = self._trials.run(options)
+            suspects = [each for each in self._state.suspects or () if each.node in kept]
+            trials[kept], _ = self._trials.run(self._mixlist.keeping(flat_entries(suspects)))
             self._state.save()
         self._progress(len(trials) + 1, 0 if self._search is None else self._search.left)
         return trials[kept]
 
     def _entries(
-        self, kept: Sequence[Suspect], suspects: Sequence[Suspect], anywhere: bool
+        self, kept: Sequence[Suspect], suspects: Sequence[Suspect], has_calls: bool
     ) -> list[str]:
-        wanted = self._lowered([node_entry(each.node) for each in kept])
-        return mixlist.shortened(
-            kept, suspects, anywhere, lambda entries: self._lowered(entries) == wanted
+        wanted = self._lowered(flat_entries(kept))
+        return mixlist.entries(
+            kept, suspects, has_calls, lambda entries: self._lowered(entries) == wanted
         )
 
     def _lowered(self, entries: Sequence[str]) -> set[tuple[str, str]]:
