@@ -170,8 +170,8 @@ def test_what_a_function_does_is_one_node_wherever_it_is_called(tune, command, a
     # And so for the model itself, of which no call is inlined, and whose names are shorter.
     more = ("--mixlist", tmp_path / "mixlist.json", "-o", tmp_path / "lowered")
     command("convert", tmp_path / "twice", *options, *more)
-    lowered = tf.compat.v2.saved_model.load(str(tmp_path / "lowered")).signatures["serving_default"]
-    with_mixlist = lowered(x=tf.constant(x))["out"]
+    lowered = tf.compat.v2.saved_model.load(str(tmp_path / "lowered"))
+    with_mixlist = lowered.signatures["serving_default"](x=tf.constant(x))["out"]
     reference = model.serve(tf.constant(x))["out"]
     error = tf.norm(with_mixlist - reference) / tf.norm(reference)
     assert float(error) == pytest.approx(printed["found"]["error"], rel=0.2)
