@@ -41,10 +41,17 @@ Constants::Constants(const DecideContext& context, const GraphView& view, Consta
       awaited_(AwaitedNodes(view)) {
   for (int id = 0; id < view_.size(); ++id) {
     readers_[id] = view_.fanout(id).size();
-    for (const std::string& name : ColocatedWith(view_.node(id))) {
-      colocated_.insert(view_.IndexOf(name));
-    }
+    for (int place : PlacesOf(id)) ++placed_with_[place];
   }
+}
+
+std::vector<int> Constants::PlacesOf(int id) const {
+  std::vector<int> places;
+  for (const std::string& name : ColocatedWith(view_.node(id))) {
+    const int place = view_.IndexOf(name);
+    if (place != id) places.push_back(place);
+  }
+  return places;
 }
 
 bool Constants::IsFixed(int id) const { return context_.IsFixed(view_.node(id).name()); }
@@ -71,12 +78,17 @@ const tensorflow::TensorProto* Constants::Value(const std::vector<int>& way) con
 void Constants::Release(const std::vector<int>& way) {
   const bool waits = HasControlInputs(view_, way.back());
   for (int id : way) {
-    if (--readers_[id] > 0 || colocated_.count(id) != 0) break;
+    if (--readers_[id] > 0 || IsPlaceOfOthers(id)) break;
     if (waits && awaited_[id]) break;
-    gone_.insert(id);
+    Go(id);
     if (id == way.back()) values_->Forget(view_.node(id));
     if (awaited_[id]) vain_.insert("^" + view_.node(id).name());
   }
+}
+
+void Constants::Go(int id) {
+  gone_.insert(id);
+  for (int place : PlacesOf(id)) --placed_with_[place];
 }
 
 void Constants::DropWaits(tensorflow::NodeDef* node) const {

@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -32,7 +33,7 @@ class Constants {
   // Preserved or fed: what it yields is not ours to change.
   bool IsFixed(int id) const;
   // Something waits for it or is placed with it.
-  bool IsPinned(int id) const { return awaited_[id] || colocated_.count(id) != 0; }
+  bool IsPinned(int id) const { return awaited_[id] || IsPlaceOfOthers(id); }
 
   // The nodes from the producer of a tensor back to its Const, which is last; empty where it does
   // not come from one, or where a node between is fixed or waits for something.
@@ -59,12 +60,20 @@ class Constants {
   std::vector<int> CopyKept(const tensorflow::GraphDef& graph, tensorflow::GraphDef* out) const;
 
  private:
+  bool IsPlaceOfOthers(int id) const {
+    const auto found = placed_with_.find(id);
+    return found != placed_with_.end() && found->second > 0;
+  }
+  // The other nodes that a node is placed with.
+  std::vector<int> PlacesOf(int id) const;
+  void Go(int id);
+
   const DecideContext& context_;
   const GraphView& view_;
   ConstantValues* const values_;
   std::vector<int> readers_;
   const std::vector<bool> awaited_;
-  std::unordered_set<int> colocated_;  // others are placed with them
+  std::unordered_map<int, int> placed_with_;  // by node, how many others that are not gone
   std::unordered_set<int> gone_;
   std::unordered_set<std::string> vain_;  // control inputs from what is gone
 };

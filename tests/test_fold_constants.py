@@ -303,6 +303,30 @@ def test_a_constant_that_another_node_is_placed_with_stays():
     assert ops["w"] == ops["w/npu_cast_0_float16"] == "Const"
 
 
+def test_a_frozen_variable_goes_with_the_read_that_is_placed_with_it():
+    """As TensorFlow 1 freezes variables: the Identity has the place of what it reads."""
+    graph = read_graph(
+        """
+        x = Placeholder(shape=4x4)
+        w = Const(shape=4x4)
+        w/read = Identity(w)
+        a = MatMul(x, w/read)
+        end = LogSoftmax(a)
+        """
+    )
+    graph.node[1].attr["_class"].list.s.append(b"loc:@w")
+    graph.node[2].attr["_class"].list.s.append(b"loc:@w")
+    result, _ = npu_precision.rewrite_graph_def(graph, "end", precision_mode="allow_mix_precision")
+    ops = {node.name: node.op for node in result.node}
+    assert ops.keys().isdisjoint({"w", "w/read"})
+    assert ops["w/read/npu_cast_0_float16"] == "Const"
+    # One of two that are placed with it stays.
+    graph.node[4].attr["_class"].list.s.append(b"loc:@w")
+    result, _ = npu_precision.rewrite_graph_def(graph, "end", precision_mode="allow_mix_precision")
+    assert {"w", "end"} <= {node.name for node in result.node}
+    assert "w/read" not in {node.name for node in result.node}
+
+
 def test_a_constant_whose_value_is_damaged_keeps_its_cast():
     """Bytes that do not fill the shape are TensorFlow's to complain about."""
     graph = read_graph(
