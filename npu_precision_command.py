@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
 
+# What a shell reports of a process that the signal ended.
+_INTERRUPTED, _TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+
 
 def main() -> None:
     """Runs the command with the arguments of the process, and ends it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # The shell has closed it.
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    # As after an interrupt: what is not complete goes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     try:
         with contextlib.nullcontext() if "--debug" in sys.argv else _silence():
             from npu_precision.cli import main as cli
 
         status = cli.main(sys.argv[1:])
     except KeyboardInterrupt:
-        status = 130  # What a shell reports of a process that the signal ended.
+        status = _INTERRUPTED
     sys.exit(status)
 
 

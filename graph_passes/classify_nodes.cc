@@ -33,10 +33,6 @@ bool ArgumentsAllow(const std::map<int, FloatDtypes>& restricted, const Argument
   return true;
 }
 
-bool NeverChanges(const std::string& op, const OpDef* op_def) {
-  return op_def != nullptr && !HasElementDtype(op) && IsNeverChanged(*op_def);
-}
-
 class Classifier {
  public:
   Classifier(const GraphView& view, const DecideContext& context, NodeClasses* classes)
@@ -199,6 +195,10 @@ class Classifier {
 };
 
 }  // namespace
+
+bool NeverChanges(const std::string& op, const OpDef* op_def) {
+  return op_def != nullptr && !HasElementDtype(op) && IsNeverChanged(*op_def);
+}
 
 Status ClassifyNodes(const GraphView& view, const DecideContext& context, NodeClasses* classes) {
   return Classifier(view, context, classes).Run();

@@ -39,6 +39,10 @@ const OpInfo* InfoOf(const tensorflow::NodeDef& node, const DecideContext& conte
 bool TargetAllows(const GraphView& view, const OpInfo* info, int id, int group,
                   tensorflow::DataType dtype);
 
+// Whether no list changes what an op is: it has state, or calls, or reads bits. Of its elements, a
+// handle to them says more.
+bool NeverChanges(const std::string& op, const tensorflow::OpDef* op_def);
+
 }  // namespace npu_precision
 
 #endif  // NPU_PRECISION_GRAPH_PASSES_CLASSIFY_NODES_H_

@@ -8,8 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph_passes/classify_nodes.h"
 #include "graph_passes/did_you_mean.h"
 #include "graph_passes/mixlist_warnings.h"
+#include "graph_passes/op_traits.h"
+#include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
@@ -127,6 +130,25 @@ void FindUnknown(const Entries& entries, const IrNames& ir_names,
   }
 }
 
+// It keeps its dtype on any list.
+bool IsNeverLowered(const std::string& op) {
+  if (IsNeutralSource(op)) return true;
+  const tensorflow::OpDef* op_def = nullptr;
+  return tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok() &&
+         NeverChanges(op, op_def);
+}
+
+// What makes an entry needless: {rule, text}; no text if nothing does.
+std::pair<const char*, std::string> WhyNeedless(const MixlistEntry& entry,
+                                                const Redundancy& redundancy) {
+  const bool changes = entry.node_pattern != nullptr ||
+                       !std::all_of(entry.ops.begin(), entry.ops.end(), IsNeverLowered);
+  if (!changes) {
+    return {"never-changed", "is never changed, whatever list it is on"};
+  }
+  return {"redundant", redundancy.Of(entry)};
+}
+
 }  // namespace
 
 const char* SeverityName(Severity severity) {
@@ -164,9 +186,9 @@ tensorflow::Status LintMixlist(const std::string& file, const std::string& text,
       findings->push_back(About(entry, Severity::kNote, "ascend-name",
                                 absl::StrCat("stands for ", absl::StrJoin(entry.ops, ", "))));
     }
-    const std::string needless = redundancy.Of(entry);
-    if (needless.empty() || !problems.empty()) continue;
-    LintFinding finding = About(entry, Severity::kWarning, "redundant", needless);
+    const auto needless = WhyNeedless(entry, redundancy);
+    if (needless.second.empty() || !problems.empty()) continue;
+    LintFinding finding = About(entry, Severity::kWarning, needless.first, needless.second);
     Mend(entry, "", &finding);
     findings->push_back(std::move(finding));
   }

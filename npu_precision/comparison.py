@@ -16,7 +16,7 @@ from npu_precision.model_inputs import Feed
 from npu_precision.model_run import random_tensors, run_as_it_is
 from npu_precision.offline import rewrite_graph_def
 from npu_precision.options import PrecisionOptions
-from npu_precision.reachable import fetchable_nodes, keep_called_functions
+from npu_precision.reachable import fetchable_nodes, function_attributes, keep_called_functions
 from npu_precision.tensor_names import flat_tensor
 from npu_precision.tensor_stats import TensorStats
 
@@ -63,11 +63,14 @@ class Comparison:
         rows: the tensors.
         ledger: what was decided.
         batches: how many were run.
+        unmeasured: tensors at which nobody knows what error enters, because they come out of a loop
+            or a function.
     """
 
     rows: tuple[Row, ...]
     ledger: Ledger
     batches: int
+    unmeasured: frozenset[str]
 
     def ranked(self) -> list[Row]:
         """The tensors at which error enters, those with most of it first."""
@@ -155,7 +158,15 @@ class Comparer:
                     self._model.output_names.get(name, name if node in self._outputs else ""),
                 )
             )
-        return Comparison(tuple(rows), self._ledger, len(results))
+        made = [row.stats for row in rows if row.output]
+        if not any(stats.elements or stats.misshapen for stats in made):
+            raise ValueError(
+                "nothing was compared: no output has any elements; have the inputs any rows?"
+            )
+        unmeasured = frozenset(
+            row.tensor for row in rows if row.entered is None and self._hides_rounding(row)
+        )
+        return Comparison(tuple(rows), self._ledger, len(results), unmeasured)
 
     def _build(self, mixed: graph_pb2.GraphDef, local: bool) -> None:
         model = self._model
@@ -181,12 +192,19 @@ class Comparer:
                     self._compare(f"{name}:{number}", tensor)
         if local:
             lowered = [
-                node
-                for node in self._ledger.nodes
-                if node.decision == "lowered" and node.name in reachable
+                node for node in self._ledger.nodes if _rounds(node) and node.name in reachable
             ]
             self._compare_locally(lowered)
         self._fetches = self._statistics.build()
+
+    def _hides_rounding(self, row: Row) -> bool:
+        """Whether what makes the tensor, or what it is made of, is rounded where nobody sees it."""
+        definition = self._nodes[row.tensor.rpartition(":")[0]]
+        return (
+            (row.node is not None and _rounds(row.node))
+            or definition.op in ("Exit", "RefExit")
+            or any(True for _ in function_attributes(definition))
+        )
 
     def _reference(self, tensor: str) -> tf.Tensor:
         return self._graph.get_tensor_by_name(f"float32/{tensor}")
@@ -250,6 +268,10 @@ class Comparer:
                 return None
             tensors.append(tf.cast(tensor, reference.dtype) if _is_float(reference) else tensor)
         return tensors
+
+
+def _rounds(node: LedgerNode) -> bool:
+    return node.decision == "lowered" or node.reason == "inputs_rounded"
 
 
 def _is_float(tensor: tf.Tensor) -> bool:

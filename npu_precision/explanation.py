@@ -10,7 +10,7 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 
 from npu_precision import _rewrite
 from npu_precision.ledger import Ledger, LedgerCast, LedgerNode
-from npu_precision.model_file import Model
+from npu_precision.model_file import SAVED_MODEL, Model
 from npu_precision.options import PrecisionOptions
 from npu_precision.reachable import called_functions, needed_nodes
 
@@ -178,9 +178,12 @@ def explain(model: Model, options: PrecisionOptions) -> Explanation:
     library = {function.signature.name: function for function in before.library.function}
     rewritten = {function.signature.name: function for function in after.library.function}
     functions = {part.graph: part for part in ledger.functions}
+    # Of a SavedModel without signatures, nobody says what is called.
+    is_library = model.kind == SAVED_MODEL and not model.roots
+    called = list(library) if is_library else called_functions(shown, library)
     bodies += [
         _function(library[name], rewritten[name], functions[name])
-        for name in called_functions(shown, library)
+        for name in called
         if name in functions
     ]
     return Explanation(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import pathlib
 import re
+from collections.abc import Collection
 
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
@@ -48,7 +50,7 @@ class FrozenModel:
         outputs: the nodes that are asked for.
         output_names: by tensor, what the signature calls it.
         origins: by node, its name in the graph or the function that it is from; of those only that
-            are from one.
+            are from one as they are, which a variable that became a constant is not.
     """
 
     graph_def: graph_pb2.GraphDef
@@ -65,8 +67,8 @@ def freeze(model: Model) -> FrozenModel:
         ValueError: it has variables and no values of them, or nothing that is asked for, or
             TensorFlow (1.15, where a loop reads a variable) cannot do it.
     """
-    outputs = tuple(dict.fromkeys(model.roots or _float_fetches(model)))
     _check(model)
+    outputs = tuple(dict.fromkeys(model.roots or _float_fetches(model)))
     graph = tf.Graph()
     with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
         try:
@@ -102,19 +104,27 @@ def freeze(model: Model) -> FrozenModel:
             f"TensorFlow {tf.__version__} cannot make constants of {model.path!r}'s variables: "
             f"{error}"
         ) from error
-    return FrozenModel(
-        graph_def,
-        _inputs(model, graph_def),
-        outputs,
-        _output_names(model),
-        _origins(model, graph_def),
-    )
+    ops = _ops(model)
+    origins = _origins(graph_def, ops)
+    _take_out_arguments(graph_def, {*origins, *outputs})
+    origins = {
+        node.name: origins[node.name]
+        for node in graph_def.node
+        if node.name in origins and node.op in ops[origins[node.name]]
+    }
+    inputs = _inputs(model, graph_def)
+    return FrozenModel(graph_def, inputs, outputs, _output_names(model), origins)
 
 
 def _float_fetches(model: Model) -> list[str]:
     """Of a model that does not say what is asked for: the nodes nobody reads that yield floats."""
     nodes = {node.name: node for node in model.meta_graph.graph_def.node}
     found = [name for name in model.fetches if _yields_float(nodes[name])]
+    if model.kind == model_file.SAVED_MODEL:
+        raise ValueError(
+            f"{model.path!r} has no signature, so nobody knows what to run: save it with "
+            "tf.saved_model.save(..., signatures=...)"
+        )
     if not found:
         raise ValueError(f"{model.path!r} does not say what is asked for: name it with --fetch")
     return found
@@ -136,6 +146,12 @@ def _yields_float(node: node_def_pb2.NodeDef) -> bool:
 
 
 def _check(model: Model) -> None:
+    names = model_file.signature_names(model.meta_graph)
+    if not model.signature and not model.fetches and len(names) > 1:
+        raise ValueError(
+            f"{model.path!r} has several signatures, and none is {model_file.DEFAULT_SIGNATURE!r}: "
+            f"name one with --signature: {', '.join(names)}"
+        )
     library = model.meta_graph.graph_def.library.function
     bodies = [model.meta_graph.graph_def.node, *(function.node_def for function in library)]
     for node in itertools.chain.from_iterable(bodies):
@@ -186,11 +202,18 @@ def _name_as_in_functions(graph_def: graph_pb2.GraphDef, kept: set[str]) -> None
             )
 
 
-def _origins(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, str]:
+def _ops(model: Model) -> dict[str, set[str]]:
+    """By name of a node in the graph or a function, its op types there."""
+    graph_def = model.meta_graph.graph_def
+    ops: dict[str, set[str]] = collections.defaultdict(set)
+    for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
+        for node in nodes:
+            ops[node.name].add(node.op)
+    return ops
+
+
+def _origins(graph_def: graph_pb2.GraphDef, known: Collection[str]) -> dict[str, str]:
     """What is inlined has the names of the calls in front."""
-    whole = model.meta_graph.graph_def
-    known = {node.name for node in whole.node}
-    known.update(node.name for function in whole.library.function for node in function.node_def)
     origins = {}
     for node in graph_def.node:
         parts = node.name.split("/")
@@ -199,6 +222,35 @@ def _origins(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, str]:
         if origin is not None:
             origins[node.name] = origin
     return origins
+
+
+def _take_out_arguments(graph_def: graph_pb2.GraphDef, known: set[str]) -> None:
+    """Takes out the Identity that inlining leaves for each argument and result of a call.
+
+    Nobody knows its name; and of a weight, the rounding would be found there, and not where the
+    model reads it. What it waits for are the call's other arguments.
+    """
+    sources = {
+        node.name: node.input[0]
+        for node in graph_def.node
+        if node.op == "Identity"
+        and node.name not in known
+        and known.isdisjoint(name[1:] for name in node.input[1:])
+    }
+    kept = [node for node in graph_def.node if node.name not in sources]
+    for node in kept:
+        for number, tensor in enumerate(node.input):
+            node.input[number] = _source(tensor, sources)
+    result = graph_pb2.GraphDef(node=kept, versions=graph_def.versions, library=graph_def.library)
+    graph_def.CopyFrom(result)
+
+
+def _source(tensor: str, sources: dict[str, str]) -> str:
+    waits = tensor.startswith("^")
+    name = tensor.lstrip("^")
+    while name.partition(":")[0] in sources:
+        name = sources[name.partition(":")[0]]
+    return f"^{name.partition(':')[0]}" if waits else name
 
 
 def _inputs(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, Input]:

@@ -21,7 +21,7 @@ from npu_precision.options import PrecisionOptions
 from npu_precision.tensor_names import node_name
 
 GRAPH_DEF, META_GRAPH, SAVED_MODEL = "GraphDef", "MetaGraph", "SavedModel"
-_DEFAULT_SIGNATURE = "serving_default"
+DEFAULT_SIGNATURE = "serving_default"
 _EXPECTED = (
     "a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix of a checkpoint that has one, or "
     "the folder of a SavedModel"
@@ -44,6 +44,10 @@ _OTHERS = (
     (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file itself: git lfs pull"),
 )
 _TF_LITE = b"TFL3"
+# Of a parser's error, which may hold the values of a tensor.
+_LONGEST_EXCERPT = 200
+# Signatures that TensorFlow makes for itself begin so.
+_INTERNAL = "__saved_model"
 _NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
 
 
@@ -115,7 +119,7 @@ def load_model(
         tags: of a SavedModel with several MetaGraphs, the tags of the one that is meant; if not
             given, the one for serving.
         signature: of a SavedModel, the name of the signature that is asked for; if not given,
-            "serving_default", or all where there is none of this name.
+            "serving_default", or the only one, or else all.
 
     Raises:
         OSError: the file cannot be read.
@@ -128,17 +132,18 @@ def load_model(
     _check_graph(shown, graph.graph_def)
     nodes = {node.name: node for node in graph.graph_def.node}
     named = tuple(node_name(fetch, nodes, graph.graph_def, "fetch") for fetch in fetches)
-    chosen = ""
-    roots = named
-    if signature is not None or (not named and _DEFAULT_SIGNATURE in graph.signature_def):
-        chosen = _DEFAULT_SIGNATURE if signature is None else signature
-        roots = (*named, *_signature_outputs(shown, graph, chosen))
-    elif not named:
-        roots = tuple(
-            name
-            for each in sorted(graph.signature_def)
-            for name in _signature_outputs(shown, graph, each)
-        )
+    signatures = signature_names(graph)
+    chosen = signature or ""
+    if signature is None and not named:
+        if DEFAULT_SIGNATURE in signatures:
+            chosen = DEFAULT_SIGNATURE
+        elif len(signatures) == 1:
+            chosen = signatures[0]
+    asked = [] if named else signatures
+    if signature is not None or chosen:
+        asked = [chosen]
+    outputs = (name for each in asked for name in _signature_outputs(shown, graph, each))
+    roots = (*named, *outputs)
     kept = named if named or kind == SAVED_MODEL else tuple(_unread(graph.graph_def))
     return Model(shown, kind, graph, kept, roots, chosen)
 
@@ -227,7 +232,10 @@ def _parsed_text(path: pathlib.Path, text: str) -> tuple[str, Any]:
         try:
             return kind, text_format.Parse(text, kind_message())
         except text_format.ParseError as error:
-            raise ValueError(f"{path}:{error}; expected the text form of a {kind}") from error
+            what = str(error)
+            if len(what) > _LONGEST_EXCERPT:
+                what = f"{what[:_LONGEST_EXCERPT]} ..."
+            raise ValueError(f"{path}:{what}; expected the text form of a {kind}") from error
     raise ValueError(f"{str(path)!r} is text, but no model's; expected {_EXPECTED}")
 
 
@@ -260,14 +268,21 @@ def _serving(
     raise ValueError(f"tags: got {got}, expected those of a graph in {str(path)!r}: {present}")
 
 
+def signature_names(graph: meta_graph_pb2.MetaGraphDef) -> list[str]:
+    """The signatures of a MetaGraph, without those that TensorFlow makes for itself."""
+    return sorted(name for name in graph.signature_def if not name.startswith(_INTERNAL))
+
+
 def _signature_outputs(
     path: str, graph: meta_graph_pb2.MetaGraphDef, signature: str
 ) -> tuple[str, ...]:
     if signature not in graph.signature_def:
-        present = ", ".join(map(repr, sorted(graph.signature_def))) or "it has none"
+        present = signature_names(graph)
+        if not present:
+            raise ValueError(f"signature: got {signature!r}, but {path!r} has no signatures")
         raise ValueError(
-            f"signature: got {signature!r}, expected one of {path!r}: {present}"
-            f"{_errors.did_you_mean(signature, graph.signature_def)}"
+            f"signature: got {signature!r}, expected one of {', '.join(map(repr, present))}, which "
+            f"{path!r} has{_errors.did_you_mean(signature, present)}"
         )
     outputs = graph.signature_def[signature].outputs
     return tuple(

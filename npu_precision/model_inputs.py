@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -90,7 +91,14 @@ def _checked_batches(
                 f"{name} yielded {type(batch).__name__}, expected a mapping from the names of "
                 f"inputs ({', '.join(model.inputs)}) to arrays"
             )
-        yield checked({key: np.asarray(value) for key, value in batch.items()}, model, name)
+        yield checked(
+            {
+                key: called(f"{name}: input {key!r}", np.asarray, value)
+                for key, value in batch.items()
+            },
+            model,
+            name,
+        )
         count += 1
     if count == 0:
         raise ValueError(f"{name} yielded nothing, expected at least one batch")
@@ -115,7 +123,9 @@ def load_function(name: str) -> Callable[..., Any]:
             f"{type(error).__name__}: {error}"
         ) from error
     function = getattr(module, function_name, None)
-    if not callable(function):
+    if function is not None and not callable(function):
+        raise ValueError(f"{name} is {type(function).__name__}, expected a function")
+    if function is None:
         raise ValueError(
             f"module {module_name!r} has no function {function_name!r}"
             f"{_errors.did_you_mean(function_name, dir(module))}"
@@ -124,13 +134,14 @@ def load_function(name: str) -> Callable[..., Any]:
 
 
 def called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of the user's returns.
+    """What a function of the user's returns; what it prints goes to stderr.
 
     Raises:
         ValueError: it raises anything.
     """
     try:
-        return function(*arguments)
+        with contextlib.redirect_stdout(sys.stderr):
+            return function(*arguments)
     except Exception as error:
         raise ValueError(f"{name} raised {type(error).__name__}: {error}") from error
 
@@ -156,7 +167,10 @@ def checked(arrays: Mapping[str, np.ndarray], model: FrozenModel, source: str) -
         feed[given.tensor] = _checked(name, array, given, source)
     for name, given in model.inputs.items():
         if given.required and given.tensor not in feed:
-            raise ValueError(f"{source}: input {name!r} is missing, got {sorted(arrays)}")
+            raise ValueError(
+                f"{source}: input {name!r} is missing, got {sorted(arrays)}; what is asked for "
+                "needs it: --fetch asks for less"
+            )
     return feed
 
 

@@ -7,7 +7,30 @@ import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+
+def check_apart(written: Iterable[str | None], read: Iterable[str | None]) -> None:
+    """Checks that no output takes the place of another, or of what is read.
+
+    Args:
+        written: the names of files to write; None of them that are not asked for.
+        read: the names of files and folders, likewise; of a folder, all that is in it.
+
+    Raises:
+        ValueError: one does.
+    """
+    taken = [pathlib.Path(os.path.realpath(name)) for name in read if name is not None]
+    others: list[pathlib.Path] = []
+    for name in written:
+        if name is None:
+            continue
+        path = pathlib.Path(os.path.realpath(name))
+        if any(path == each or each in path.parents for each in taken):
+            raise ValueError(f"output {name!r} is, or is in, what is read; expected another name")
+        if path in others:
+            raise ValueError(f"output {name!r} is named twice, expected a name for each output")
+        others.append(path)
 
 
 @contextlib.contextmanager
@@ -25,7 +48,8 @@ def new_file(path: str | os.PathLike[str], force: bool = False) -> Iterator[path
         OSError: it cannot be written.
     """
     target = pathlib.Path(os.path.realpath(str(path)))  # A link stays, to the file that is new.
-    if target.exists() and not target.is_file():
+    is_folders = str(path).endswith(os.sep)
+    if is_folders or str(path) == "-" or (target.exists() and not target.is_file()):
         raise FileExistsError(f"output {str(path)!r} is no file, expected the name of one")
     if target.exists() and not force:
         raise FileExistsError(f"output {str(path)!r} exists; --force replaces it")

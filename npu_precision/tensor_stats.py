@@ -30,8 +30,9 @@ class TensorStats:
     """One tensor next to its reference, over all batches.
 
     Attributes:
-        max_abs: the largest absolute error.
-        max_rel: the largest error relative to the reference's element, of those that are not 0.
+        max_abs: the largest absolute error of an element that is finite in both; NaN if none is.
+        max_rel: the largest of those errors relative to the reference's element, where that is not
+            0.
         largest: the largest absolute value of the reference.
         misshapen: 1 if it is of another size than its reference; what there is of both is compared.
         squared_error, squared, squared_other, product: sums over all elements of the squared error,
@@ -73,7 +74,9 @@ class TensorStats:
 
     @property
     def cosine(self) -> float:
-        """Of the angle between the two, as vectors."""
+        """Of the angle between the two, as vectors of what is finite in both; NaN if nothing is."""
+        if math.isnan(self.max_abs):
+            return math.nan
         if self.squared == 0 or self.squared_other == 0:
             return 1.0 if self.squared == self.squared_other else 0.0
         return self.product / math.sqrt(self.squared * self.squared_other)
@@ -189,7 +192,10 @@ class Statistics:
 def merged(batches: list[np.ndarray]) -> TensorStats:
     """What `statistics` yielded for each batch, as one."""
     stacked = np.stack(batches)
-    return TensorStats(
+    result = TensorStats(
         *(float(value) for value in stacked[:, :_LARGEST].max(axis=0)),
         *(float(value) for value in stacked[:, _LARGEST:].sum(axis=0)),
     )
+    if 0 < result.elements == result.bad_reference + result.new_bad:
+        return dataclasses.replace(result, max_abs=math.nan, max_rel=math.nan)
+    return result

@@ -22,6 +22,8 @@ from npu_precision.options import PrecisionOptions
 from npu_precision.tensor_stats import TensorStats
 
 SCHEMA = "npu_precision.compare/1"
+# How many tensors are named of those that come out of loops and functions.
+_MOST_HIDDEN = 5
 # By column of the CSV file, and key of the JSON.
 _COLUMNS = (
     "tensor",
@@ -73,6 +75,7 @@ def compare(
     make of the inputs that it really has. With --emulate, values are rounded as on a device that
     has kernels of the low type, which this machine need not have.
     """
+    outputs.check_apart((csv_file, plot_file), flags.files_read(model, options, inputs))
     if plot_file is not None:
         plots.check(plot_file)
     with contextlib.ExitStack() as stack:
@@ -110,7 +113,7 @@ def _print(out: rich.console.Console, compared: Comparison, top: int) -> None:
         printing.say(
             out,
             f"output {row.output}: error {_number(row.stats.error)}, "
-            f"max abs {_number(row.stats.max_abs)}, cosine {row.stats.cosine:.7f}",
+            f"max abs {_number(row.stats.max_abs)}, 1 - cosine {_far(row.stats)}",
         )
     bad = compared.first_bad()
     if bad is not None:
@@ -120,9 +123,20 @@ def _print(out: rich.console.Console, compared: Comparison, top: int) -> None:
             f"first NaN or infinity: {bad.tensor}{op}, {int(bad.stats.new_bad)} of "
             f"{int(bad.stats.elements)} elements",
         )
+    hidden = sorted(
+        (row for row in compared.rows if row.tensor in compared.unmeasured and row.stats.error),
+        key=lambda row: -row.stats.error,
+    )
+    if hidden:
+        first = [f"{row.tensor} {_number(row.stats.error)}" for row in hidden[:_MOST_HIDDEN]]
+        more = f" and {len(hidden) - len(first)} more" if len(hidden) > len(first) else ""
+        printing.say(
+            out,
+            f"from loops or functions, which are not looked into: error {', '.join(first)}{more}",
+        )
     ranked = [row for row in compared.ranked() if row.entered and row.entered.error][:top]
     if not ranked:
-        printing.say(out, "no error enters at any tensor")
+        printing.say(out, f"no error enters at any {'other ' if hidden else ''}tensor")
         return
     out.print()
     out.print(
@@ -158,13 +172,19 @@ def _cells(row: Row) -> Iterable[str]:
         _number(stats.error),
         _number(stats.max_abs),
         _number(stats.max_rel),
-        _number(max(1 - stats.cosine, 0.0)),
+        _far(stats),
         f"{stats.outside:.1%}",
         "shape" if stats.misshapen else str(int(stats.new_bad)),
     )
 
 
+def _far(stats: TensorStats) -> str:
+    return _number(max(1 - stats.cosine, 0.0))  # In this order, NaN stays.
+
+
 def _number(value: float) -> str:
+    if math.isnan(value):
+        return "-"
     return "0" if value == 0 else f"{value:.1e}"
 
 
@@ -197,21 +217,18 @@ def _write_csv(path: pathlib.Path, compared: Comparison) -> None:
 
 
 def _data(model: Model, options: PrecisionOptions, compared: Comparison) -> dict[str, Any]:
-    """JSON has no infinity: it is null there."""
     bad = compared.first_bad()
     return {
         "schema": SCHEMA,
         "model": model.path,
         "options": options.to_dict(),
         "batches": compared.batches,
-        "error": _finite(compared.error()),
+        "error": printing.in_json(compared.error()),
         "first_bad": None if bad is None else bad.tensor,
         "tensors": [
-            {name: _finite(value) for name, value in _fields(row).items()} for row in compared.rows
+            {name: printing.in_json(value) for name, value in _fields(row).items()}
+            for row in compared.rows
         ],
+        "unmeasured": [row.tensor for row in compared.rows if row.tensor in compared.unmeasured],
         "ranked": [row.tensor for row in compared.ranked()],
     }
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

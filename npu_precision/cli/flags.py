@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import glob
+import os
 import pathlib
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
@@ -13,6 +15,7 @@ import tensorflow as tf
 
 from npu_precision import _library, model_file, model_inputs
 from npu_precision.frozen import FrozenModel
+from npu_precision.model_file import Model
 from npu_precision.options import PrecisionOptions
 
 # The fields of PrecisionOptions that are about a run, which there is none of here.
@@ -226,7 +229,8 @@ def input_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         **given: Any,
     ) -> Any:
         if (inputs is None) == (inputs_from is None):
-            raise click.UsageError("expected one of --inputs and --inputs-from.")
+            got = "neither" if inputs is None else "both"
+            raise click.UsageError(f"got {got}, expected one of --inputs and --inputs-from.")
         if batch_size is not None and inputs is None:
             raise click.UsageError("--batch-size goes with --inputs.")
         found = Inputs(inputs, inputs_from, batch_size, batches)
@@ -250,6 +254,19 @@ def input_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         decorated = option(decorated)
     return decorated
+
+
+def files_read(model: Model, options: PrecisionOptions, inputs: Inputs) -> list[str | None]:
+    """Where all that comes from, for outputs not to take its place."""
+    beside = glob.glob(glob.escape(os.path.splitext(model.path)[0]) + ".*")
+    checkpoint = beside if model.kind == model_file.META_GRAPH else []
+    return [
+        model.path,
+        *checkpoint,
+        options.modify_mixlist,
+        options.ops_info_dir,
+        inputs.file,
+    ]
 
 
 def _load_ops(library: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -44,7 +45,9 @@ def main(arguments: Sequence[str]) -> int:
     if not debug:
         tf.get_logger().setLevel("FATAL")
     try:
-        status = group.main(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        status = group.main(
+            args=list(arguments) or ["--help"], prog_name=PROGRAM, standalone_mode=False
+        )
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except (click.Abort, KeyboardInterrupt):
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         return FAILED
     except Exception as error:
         if debug:
-            raise
+            traceback.print_exc()
         _tell(_message(error))
         return FAILED
 

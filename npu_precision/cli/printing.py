@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -68,6 +69,13 @@ def counted(what: str) -> Iterator[Callable[[int, int], None]]:
 def say(out: rich.console.Console, line: str, style: str | None = None) -> None:
     """Prints a line as it is, however long."""
     out.print(line, style=style, soft_wrap=True)
+
+
+def in_json(value: Any) -> Any:
+    """A value for JSON, which has no infinity and no NaN: as text, float() reads them."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def table(title: str, columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[Any]]) -> Any:

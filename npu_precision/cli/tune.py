@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -76,6 +75,8 @@ def tune(
     --resume goes on with that.
     """
     objective = _objective(max_error, metric, budget, smaller_is_better)
+    read = flags.files_read(model, options, inputs)
+    outputs.check_apart((output, output + _STATE, plot_file), read)
     if plot_file is not None:
         plots.check(plot_file)
     with contextlib.ExitStack() as stack:
@@ -111,7 +112,8 @@ def _objective(
     max_error: float | None, metric: str | None, budget: float | None, smaller_is_better: bool
 ) -> MaxError | Metric:
     if (max_error is None) == (metric is None):
-        raise click.UsageError("expected one of --max-error and --metric.")
+        got = "neither" if metric is None else "both"
+        raise click.UsageError(f"got {got}, expected one of --max-error and --metric.")
     if max_error is not None:
         if budget is not None or smaller_is_better:
             raise click.UsageError("--budget and --smaller-is-better go with --metric.")
@@ -210,7 +212,6 @@ def _told(trial: Trial) -> str:
 def _data(
     model: Model, options: PrecisionOptions, objective: MaxError | Metric, tuned: Tuned
 ) -> dict[str, Any]:
-    """JSON has no infinity: it is null there."""
     return {
         "schema": SCHEMA,
         "model": model.path,
@@ -223,7 +224,7 @@ def _data(
             {
                 "node": each.node,
                 "op": each.op,
-                "risk": each.risk if math.isfinite(each.risk) else None,
+                "risk": printing.in_json(each.risk),
                 "why": each.why,
             }
             for each in tuned.kept
@@ -238,7 +239,7 @@ def _trial(tuned: Tuned, trial: Trial) -> dict[str, Any]:
         "lowered": trial.lowered,
         "float_nodes": trial.float_nodes,
         "share": tuned.share(trial),
-        "error": trial.error if math.isfinite(trial.error) else None,
-        "metric": trial.metric,
+        "error": printing.in_json(trial.error),
+        "metric": printing.in_json(trial.metric),
         "good": trial.is_good,
     }
