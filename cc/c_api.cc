@@ -86,9 +86,13 @@ tensorflow::Status LintText(tensorflow::RewriterConfig_CustomGraphOptimizer conf
     std::vector<MixlistProblem> problems;  // They are among the findings.
     TF_RETURN_IF_ERROR(ReadMixlist(file, text, BuiltInIrNames(), entries, &problems));
   } else {
+    // "FILE: what" or "FILE:LINE:COLUMN: what".
     const std::string what = StatusText(read);
-    findings->push_back(
-        Error("structure", file, std::string(absl::StripPrefix(what, absl::StrCat(file, ": ")))));
+    const size_t colon =
+        what.compare(0, file.size(), file) == 0 ? what.find(": ", file.size()) : std::string::npos;
+    const bool has_place = colon != std::string::npos;
+    findings->push_back(Error("structure", has_place ? what.substr(0, colon) : file,
+                              has_place ? what.substr(colon + 2) : what));
   }
   parameters.modify_mixlist = file;
   const tensorflow::Status used = CheckUsesLists(parameters);

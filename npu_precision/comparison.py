@@ -24,6 +24,8 @@ from npu_precision.tensor_stats import TensorStats
 _ENTERED = "entered "
 # Added to names that would be the same in both.
 _OTHER = "_mixed"
+# Out of loops, and so of what is rounded there.
+_EXITS = ("Exit", "RefExit")
 # What changes more of a graph than dtypes, after which tensors have no counterparts.
 DTYPES_ONLY: dict[str, Any] = {
     "loop_constants": False,
@@ -191,10 +193,12 @@ class Comparer:
                 if f"{name}:{number}" in read or name in model.outputs:
                     self._compare(f"{name}:{number}", tensor)
         if local:
-            lowered = [
-                node for node in self._ledger.nodes if _rounds(node) and node.name in reachable
+            rounding = [
+                node
+                for node in self._ledger.nodes
+                if _rounds(node) and node.op not in _EXITS and node.name in reachable
             ]
-            self._compare_locally(lowered)
+            self._compare_locally(rounding)
         self._fetches = self._statistics.build()
 
     def _hides_rounding(self, row: Row) -> bool:
@@ -202,7 +206,7 @@ class Comparer:
         definition = self._nodes[row.tensor.rpartition(":")[0]]
         return (
             (row.node is not None and _rounds(row.node))
-            or definition.op in ("Exit", "RefExit")
+            or definition.op in _EXITS
             or any(True for _ in function_attributes(definition))
         )
 
@@ -228,11 +232,11 @@ class Comparer:
             return self._graph.get_tensor_by_name(f"mixed/{name}")
         return None
 
-    def _compare_locally(self, lowered: list[LedgerNode]) -> None:
-        """Runs each lowered op once more, in float32, on the inputs that it really has."""
+    def _compare_locally(self, rounding: list[LedgerNode]) -> None:
+        """Runs each op that rounds once more, in float32, on the inputs that it really has."""
         again = graph_pb2.GraphDef(versions=self._model.graph_def.versions)
         inputs: dict[str, tf.Tensor] = {}
-        for entry in lowered:
+        for entry in rounding:
             node = self._nodes[entry.name]
             tensors = self._real_inputs(node)
             if tensors is None:

@@ -101,8 +101,8 @@ def freeze(model: Model) -> FrozenModel:
             tf.import_graph_def(graph_def, name="")
     except ValueError as error:
         raise ValueError(
-            f"TensorFlow {tf.__version__} cannot make constants of {model.path!r}'s variables: "
-            f"{error}"
+            f"TensorFlow {tf.__version__} cannot make constants of {model.path!r}'s variables; "
+            f"what updates them cannot be asked for (--fetch asks for less): {error}"
         ) from error
     ops = _ops(model)
     origins = _origins(graph_def, ops)

@@ -126,6 +126,8 @@ def load_model(
         ValueError: no model, a damaged one, or one that this TensorFlow does not know the ops of;
             no such fetch, tags or signature.
     """
+    if not os.fspath(path):
+        raise ValueError(f"the model's name is empty; expected {_EXPECTED}")
     file = _file_of(pathlib.Path(path))
     kind, graph = _read(file, tags)
     shown = str(file)
@@ -166,9 +168,12 @@ def _file_of(path: pathlib.Path) -> pathlib.Path:
     """The file, or a SavedModel's folder, that a path stands for."""
     if path.is_dir():
         latest = _checkpoint_state(path)
-        is_saved_model = any(path.joinpath(name).is_file() for name in saved_model.FILE_NAMES)
-        if is_saved_model or latest is None:
+        if any(path.joinpath(name).is_file() for name in saved_model.FILE_NAMES):
             return path
+        if latest is None:
+            graphs = sorted(path.glob("*.meta"))
+            told = f", which it has: {graphs[-1].name!r}" if graphs else ""
+            raise FileNotFoundError(f"folder {str(path)!r} is no model; expected {_EXPECTED}{told}")
         # The state names the folder that it was written in, and this one may have been moved.
         path /= pathlib.Path(latest.model_checkpoint_path).name
     if path.is_file():

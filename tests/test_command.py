@@ -47,7 +47,7 @@ def test_an_error_is_one_line_and_status_2(run):
 
 def test_debug_shows_where_it_happened(run):
     process = run("explain", "model.pb", "--mode", "force_fp16", "--debug")
-    assert process.returncode != 0
+    assert process.returncode == 2
     assert "Traceback" in process.stderr
     assert "FileNotFoundError: no file 'model.pb'" in process.stderr
 
@@ -81,7 +81,7 @@ def test_every_option_has_a_flag():
         (["explian"], "No such command 'explian'"),
         (["explain"], "Missing argument 'MODEL'. See npu-precision explain --help."),
         (["explain", "FROZEN"], "--mode is missing, expected one of force_fp32, "),
-        (["explain", "FROZEN", "--mode", "mixed"], "precision_mode: got 'mixed', expected one of"),
+        (["explain", "FROZEN", "--mode", "mixed"], "--mode: got 'mixed', expected one of"),
         (["explain", "FROZEN", "--mode", "fp16", "--target", "gpu"], "target: got 'gpu'"),
         (["explain", "FROZEN", "--mode", "fp16", "--mixlist", "no.json"], "'no.json'"),
         (["explain", "FROZEN", "--mode", "fp16", "--fetch", "ouf"], "did you mean 'out'?"),
@@ -96,7 +96,7 @@ def test_every_option_has_a_flag():
             ["explain", "FROZEN", "--mode", "fp16", "--node", "x", "--diff", "LIST"],
             "one of the two",
         ),
-        (["explain", "FOLDER", "--mode", "fp16"], "expected a folder with saved_model.pb"),
+        (["explain", "FOLDER", "--mode", "fp16"], "is no model; expected a GraphDef"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(arguments, message, command, model_files, tmp_path):
@@ -142,3 +142,40 @@ def test_an_interrupted_command_says_so(command, model_files, monkeypatch, capsy
     monkeypatch.setattr("npu_precision.explanation.explain", interrupted)
     assert main.main(["explain", model_files.frozen, "--mode", "fp16"]) == main.INTERRUPTED
     assert capsys.readouterr().err.strip().startswith("npu-precision: interrupted")
+
+
+def test_without_arguments_it_shows_its_help(run):
+    process = run()
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout == run("--help").stdout
+    assert "\n  explain " in process.stdout
+
+
+def test_a_closed_stdout_is_no_error(run, model_files):
+    command = [sys.executable, "-m", "npu_precision_command", "explain", model_files.frozen]
+    process = subprocess.run(
+        ["bash", "-c", '"$@" >&-', "bash", *command, "--mode", "fp16"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    assert (process.returncode, process.stderr) == (0, "")
+
+
+def test_a_command_that_is_ended_leaves_nothing_behind(model_files, tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import os, signal\n"
+        "def batches():\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    yield {'x': [[0.0] * 8] * 4}\n"
+    )
+    arguments = ["compare", model_files.frozen, "--mode", "fp16", "--inputs-from", "slow:batches"]
+    process = subprocess.run(
+        [sys.executable, "-B", "-m", "npu_precision_command", *arguments, "--csv", "tensors.csv"],
+        cwd=str(tmp_path),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=120,
+    )
+    assert process.returncode == 143
+    assert [path.name for path in tmp_path.iterdir()] == ["slow.py"]

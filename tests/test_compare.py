@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -326,3 +327,82 @@ def test_a_model_whose_shapes_do_not_fit_the_inputs_is_an_error(command, graph_f
     message = command("compare", graph_file(text), *MIXED, "--inputs", inputs, status=2)
     assert "TensorFlow cannot run the model on these inputs" in message
     assert message.count("\n") == 1
+
+
+def test_where_inputs_are_rounded_error_enters(compare, graph_file, arrays):
+    text = """
+        x = Placeholder(shape=4x4)
+        y = Placeholder(shape=4x4)
+        product = MatMul(x, y)
+        out = Exp(product)
+        """
+    options = ("--mode", "cube_fp16in_fp32out")
+    data = compare(graph_file(text), arrays(x=normal(4, 4), y=normal(4, 4)), options=options)
+    assert data["ranked"] == ["product:0"]
+    product = data["tensors"]["product:0"]
+    assert 0 < product["entered"] == pytest.approx(product["error"])
+    assert product["decision"] == "kept"
+
+
+def test_what_comes_out_of_a_loop_is_named(compare, command, graph_file, arrays):
+    model = graph_file(loop("start = MatMul(x, x)", "turn = Tanh(switch:1)"))
+    inputs = arrays(x=normal(4, 4) / 2)
+    data = compare(model, inputs)
+    assert data["unmeasured"] == ["exit:0"]
+    text = command("compare", model, *MIXED, "--inputs", inputs)
+    error = data["tensors"]["exit:0"]["error"]
+    assert f"\nfrom loops or functions, which are not looked into: error exit:0 {error:.1e}" in text
+
+
+def test_where_nothing_is_finite_nothing_is_told_of_its_size(compare, command, graph_file, arrays):
+    text = "x = Placeholder(shape=4x4)\nproduct = MatMul(x, x)\nout = Tanh(product)"
+    text += "\nlog = Sub(product, product)"
+    model, inputs = graph_file(text), arrays(x=np.full([4, 4], 1e3, np.float32))
+    data = compare(model, inputs, options=("--mode", "force_fp16"))
+    row = data["tensors"]["log:0"]
+    assert (row["max_abs"], row["max_rel"], row["cosine"]) == ("NaN", "NaN", "NaN")
+    printed = command("compare", model, "--mode", "force_fp16", "--inputs", inputs)
+    assert "output log:0: error inf, max abs -, 1 - cosine -" in printed
+
+
+def test_nothing_is_not_compared(command, graph_file, arrays):
+    model = graph_file("x = Placeholder(shape=0x4)\nw = Const(shape=4x4)\nout = MatMul(x, w)")
+    inputs = arrays(x=np.zeros([0, 4], np.float32))
+    text = command("compare", model, *MIXED, "--inputs", inputs, status=2)
+    assert "nothing was compared: no output has any elements" in text
+
+
+def test_weights_are_called_as_in_the_model(compare, command, model_files, arrays):
+    told = command("compare", model_files.cnn, *MIXED, "--inputs", arrays(no=0), status=2)
+    name = told.rpartition("expected those of the inputs '")[2].split("'")[0]
+    inputs = arrays(**{name: normal(6, 12, 12, 3)})
+    data = compare(model_files.cnn, inputs, "--emulate", options=("--mode", "force_fp16"))
+    assert not any(tensor.startswith("input/") for tensor in data["tensors"])
+    weights = [row for tensor, row in data["tensors"].items() if "ReadVariableOp" in tensor]
+    assert any(row["entered"] for row in weights)
+
+
+def test_no_output_takes_the_place_of_what_is_read(command, model_files, arrays, tmp_path):
+    inputs = arrays(x=normal(4, 8))
+    before = {path: pathlib.Path(path).read_bytes() for path in (inputs, model_files.frozen)}
+    arguments = ("compare", model_files.frozen, *MIXED, "--inputs", inputs, "--force")
+    for path in before:
+        assert "is, or is in, what is read" in command(*arguments, "--csv", path, status=2)
+    checkpoint = model_files.checkpoint
+    training = ("compare", checkpoint, *MIXED, "--inputs", inputs, "--fetch", "logits", "--force")
+    text = command(*training, "--csv", checkpoint + ".index", status=2)
+    assert "is, or is in, what is read" in text
+    inside = ("compare", model_files.cnn, *MIXED, "--inputs", inputs)
+    text = command(*inside, "--csv", f"{model_files.cnn}/t.csv", status=2)
+    assert "is, or is in, what is read" in text
+    assert before == {path: pathlib.Path(path).read_bytes() for path in before}
+
+
+def test_two_outputs_have_two_names(command, model_files, arrays, tmp_path):
+    file = tmp_path / "a.png"
+    arguments = ("compare", model_files.frozen, *MIXED, "--inputs", arrays(x=normal(4, 8)))
+    text = command(*arguments, "--csv", file, "--plot", file, status=2)
+    assert "is named twice, expected a name for each output" in text
+    assert "is no file, expected the name of one" in command(*arguments, "--csv", "-", status=2)
+    folder = f"{tmp_path}/new/"
+    assert "is no file, expected the name" in command(*arguments, "--csv", folder, status=2)

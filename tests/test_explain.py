@@ -173,3 +173,13 @@ def test_node_names_are_text_and_no_markup(command, tmp_path):
     (tmp_path / "model.pb").write_bytes(graph.SerializeToString())
     text = command("explain", tmp_path / "model.pb", *MIXED, "--node", "b_")
     assert text.startswith("a.b_\\>c (Relu): kept\n")
+
+
+def test_in_a_pipe_names_are_whole(command, tmp_path, monkeypatch):
+    name = "scope/" * 40 + "product"
+    graph = read_graph(f"x = Placeholder(shape=4x4)\n{name} = MatMul(x, x)\nout = Exp({name})")
+    (tmp_path / "model.pb").write_bytes(graph.SerializeToString())
+    monkeypatch.delenv("COLUMNS", raising=False)
+    printed = command("explain", tmp_path / "model.pb", "--mode", "allow_mix_precision")
+    assert f"\n{name}:0 " in printed
+    assert not any(line.endswith(" ") for line in printed.splitlines())

@@ -30,6 +30,7 @@ def test_a_mixlist_with_nothing_wrong_has_nothing_said_of_it(lint):
 
 # What is in the mixlist, and what is said of it.
 ERRORS = {
+    "[]": ["m.json:1:1: error: got a list, expected an object [structure]"],
     '{"black-list": {"to-add": ["Relu",]}}': [
         "m.json: error: not valid JSON. Line 1, Column 35: Syntax error: value, object or array "
         "expected. [structure]"
@@ -242,6 +243,7 @@ def test_fixing_into_another_file_leaves_this_one_alone(lint, command, tmp_path)
 def test_json_has_the_findings_and_what_was_mended(command, tmp_path):
     (tmp_path / "m.json").write_text(MESSY)
     data = json.loads(command("lint", tmp_path / "m.json", "--json"))
+    assert data["schema"] == "npu_precision.lint/1"
     assert data["mended"] == []
     assert data["findings"][0] == {
         "severity": "warning",
@@ -256,7 +258,7 @@ def test_json_has_the_findings_and_what_was_mended(command, tmp_path):
     [
         (["no.json"], "no.json: No such file or directory"),
         (["MIXLIST", "--target", "gpu"], "target: got 'gpu'"),
-        (["MIXLIST", "--mode", "mixed"], "precision_mode: got 'mixed'"),
+        (["MIXLIST", "--mode", "mixed"], "--mode: got 'mixed'"),
         (["MIXLIST", "--model", "no.pb"], "no file 'no.pb'"),
         (["MIXLIST", "-o", "other.json"], "--output and --force go with --fix"),
     ],
@@ -339,3 +341,19 @@ def test_a_link_stays_and_so_do_a_file_s_rights(command, tmp_path):
     before = path.stat().st_mtime_ns
     command("lint", path, "--fix")
     assert path.stat().st_mtime_ns == before
+
+
+def test_what_is_never_changed_has_no_place_on_a_list(lint, tmp_path):
+    text = '{"white-list": {"to-add": ["Const", "RandomUniform", "While", "Identity"]}}'
+    assert lint(text) == [
+        f"m.json:1:{column}: warning: '{op}' is never changed, whatever list it is on "
+        "[never-changed]"
+        for column, op in ((28, "Const"), (37, "RandomUniform"), (54, "While"))
+    ]
+    lint(text, "--fix")
+    assert (tmp_path / "m.json").read_text() == '{"white-list": {"to-add": ["Identity"]}}'
+
+
+def test_what_cannot_be_read_is_not_copied(lint, tmp_path):
+    lint("[", "--fix", "-o", tmp_path / "other.json", status=1)
+    assert not (tmp_path / "other.json").exists()

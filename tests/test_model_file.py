@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
 import pathlib
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from loop_text import loop
@@ -159,7 +161,7 @@ def test_a_path_to_nothing_names_what_is_nearly_it(tmp_path):
 
 
 def test_a_folder_without_a_saved_model_is_no_model(tmp_path):
-    with pytest.raises(FileNotFoundError, match="expected a folder with saved_model.pb"):
+    with pytest.raises(FileNotFoundError, match="is no model; expected a GraphDef"):
         model_file.load_model(tmp_path)
 
 
@@ -228,3 +230,63 @@ def test_what_is_outside_of_loops_and_branches_does_not_depend_on_the_order_of_n
         del graph.node[:]
         graph.node.extend(nodes)
     assert reachable.fetchable_nodes(graph) == expected
+
+
+def test_what_cannot_be_parsed_is_told_in_short(tmp_path):
+    path = written(tmp_path, "model.pbtxt", b'node { name: "' + b"a" * 100_000)
+    with pytest.raises(ValueError, match="expected the text form of a GraphDef") as error:
+        model_file.load_model(path)
+    assert len(str(error.value)) < len(str(path)) + 300
+
+
+def saved(tmp_path, *signatures):
+    class Module(tf.Module):
+        @tf.function
+        def double(self, x):
+            return {"twice": tf.matmul(x + x, x)}
+
+    module = Module()
+    double = module.double.get_concrete_function(tf.TensorSpec([2, 2], tf.float32, name="x"))
+    names = dict.fromkeys(signatures, double)
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=names or None)
+    return str(tmp_path / "model")
+
+
+def test_the_only_signature_is_meant_whatever_its_name(tmp_path):
+    assert model_file.load_model(saved(tmp_path, "mine")).signature == "mine"
+
+
+def test_of_several_signatures_all_are_meant_and_one_has_to_be_named_to_run_it(
+    tmp_path, command, arrays
+):
+    path = saved(tmp_path, "one", "other")
+    model = model_file.load_model(path)
+    assert model.signature == ""
+    assert len(model.roots) == 2
+    inputs = ("--inputs", arrays(x=np.ones([2, 2], np.float32)), "--mode", "fp16")
+    text = command("compare", path, *inputs, status=2)
+    assert "none is 'serving_default': name one with --signature: one, other" in text
+    command("compare", path, *inputs, "--signature", "one")
+    text = command("compare", path, *inputs, "--signature", "on", status=2)
+    assert "got 'on', expected one of 'one', 'other', which" in text
+
+
+def test_a_saved_model_without_signatures_is_explained_and_cannot_be_run(tmp_path, command, arrays):
+    path = saved(tmp_path)
+    explained = json.loads(command("explain", path, "--mode", "fp16", "--json"))
+    assert any(node["op"] == "MatMul" for node in explained["nodes"])
+    text = command("compare", path, "--mode", "fp16", "--inputs", arrays(x=0), status=2)
+    assert "has no signature, so nobody knows what to run" in text
+    text = command("explain", path, "--mode", "fp16", "--signature", "a", status=2)
+    assert "got 'a', but " in text
+    assert "has no signatures" in text
+
+
+def test_what_a_folder_has_is_named(tmp_path, model_files):
+    with pytest.raises(FileNotFoundError, match="is no model; expected a GraphDef"):
+        model_file.load_model(tmp_path)
+    written(tmp_path, "model.meta", b"")
+    with pytest.raises(FileNotFoundError, match="which it has: 'model.meta'"):
+        model_file.load_model(tmp_path)
+    with pytest.raises(ValueError, match="the model's name is empty"):
+        model_file.load_model("")

@@ -42,6 +42,17 @@ def strings():
 def fails():
     raise RuntimeError("no data here")
 
+NOT_A_FUNCTION = 7
+
+def ragged():
+    yield {"x": [[1, 2], [3]]}
+
+def talks():
+    print("loading")
+    for batch in batches():
+        print("a batch")
+        yield batch
+
 def fails_later():
     yield {"x": np.ones([4, 8], np.float32)}
     raise RuntimeError("no more data")
@@ -73,6 +84,8 @@ def test_inputs_may_come_from_a_function(command, model_files, functions):
         ("MODULE:batchs", "has no function 'batchs' (did you mean 'batches'?)"),
         ("MODULE:one", "returned dict, expected an iterable of mappings"),
         ("MODULE:none", "yielded nothing, expected at least one batch"),
+        ("MODULE:NOT_A_FUNCTION", "is int, expected a function"),
+        ("MODULE:ragged", "input 'x'"),
         ("MODULE:strings", "yielded str, expected a mapping from the names of inputs (x)"),
         ("MODULE:fails", "raised RuntimeError: no data here"),
         ("MODULE:fails_later", "raised RuntimeError: no more data"),
@@ -116,3 +129,8 @@ def test_a_file_that_is_no_npz_file_is_an_error(content, command, model_files, t
     text = command(*arguments, status=2)
     assert "is no .npz file of arrays, as numpy.savez(path, name=array) writes" in text
     assert text.count("\n") == 1
+
+
+def test_what_a_function_prints_is_no_part_of_the_result(command, model_files, functions):
+    arguments = ("compare", model_files.frozen, *MIXED, "--inputs-from", f"{functions}:talks")
+    assert json.loads(command(*arguments, "--json"))["batches"] == 3

@@ -139,7 +139,8 @@ def _print(out: rich.console.Console, compared: Comparison, top: int) -> None:
         printing.say(out, f"no error enters at any {'other ' if hidden else ''}tensor")
         return
     out.print()
-    out.print(
+    printing.show(
+        out,
         printing.table(
             "Where error enters",
             [
@@ -159,7 +160,7 @@ def _print(out: rich.console.Console, compared: Comparison, top: int) -> None:
                 ),
             ],
             [_cells(row) for row in ranked],
-        )
+        ),
     )
 
 

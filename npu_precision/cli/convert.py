@@ -63,11 +63,14 @@ def convert(
         for name in ("float_nodes", "lowered", "raised", "casts")
     }
     raised = f", raised {counts['raised']}" if counts["raised"] else ""
+    whole = " of everything saved" if model.kind == model_file.SAVED_MODEL else ""
     printing.say(
         out,
-        f"lowered {counts['lowered']} of {counts['float_nodes']} float nodes{raised}, "
+        f"lowered {counts['lowered']} of {counts['float_nodes']} float nodes{whole}{raised}, "
         f"{counts['casts']} Casts",
     )
+    if model.kind == model_file.META_GRAPH:
+        printing.say(out, "a graph alone: the checkpoint that there is fits it, and is not copied")
     changed = [entry for part in parts for entry in part.rewrites if entry.by == "keep_io_types"]
     for entry in changed:
         printing.say(out, f"{entry.node}: {entry.before} -> {entry.after}")

@@ -115,7 +115,8 @@ def _print_explanation(out: rich.console.Console, explained: Explanation) -> Non
         return
     raises = explained.count("raised") > 0
     out.print()
-    out.print(
+    printing.show(
+        out,
         printing.table(
             "Float nodes by op type",
             [
@@ -137,7 +138,7 @@ def _print_explanation(out: rich.console.Console, explained: Explanation) -> Non
                 )
                 for row in explained.by_op()
             ],
-        )
+        ),
     )
     _print_casts(out, explained)
     _print_blockers(out, explained)
@@ -162,7 +163,8 @@ def _print_casts(out: rich.console.Console, explained: Explanation) -> None:
     shown = casts[:_MOST_CASTS]
     most = "" if len(casts) == len(shown) else f", the largest {len(shown)} of {len(casts)}"
     out.print()
-    out.print(
+    printing.show(
+        out,
         printing.table(
             f"Casts{most}",
             [
@@ -182,7 +184,7 @@ def _print_casts(out: rich.console.Console, explained: Explanation) -> None:
                 )
                 for body, cast in shown
             ],
-        )
+        ),
     )
 
 
@@ -191,7 +193,8 @@ def _print_blockers(out: rich.console.Console, explained: Explanation) -> None:
     if not blockers:
         return
     out.print()
-    out.print(
+    printing.show(
+        out,
         printing.table(
             "Nodes that most gray nodes are kept for",
             [
@@ -211,7 +214,7 @@ def _print_blockers(out: rich.console.Console, explained: Explanation) -> None:
                 )
                 for blocker in blockers
             ],
-        )
+        ),
     )
 
 
@@ -252,7 +255,8 @@ def _print_difference(out: rich.console.Console, changed: difference.Difference)
     if not changed.nodes:
         printing.say(out, "no float node changes")
         return
-    out.print(
+    printing.show(
+        out,
         printing.table(
             f"{len(changed.nodes)} float nodes change",
             [("node", False), ("op type", False), ("from", False), ("to", False)],
@@ -260,7 +264,7 @@ def _print_difference(out: rich.console.Console, changed: difference.Difference)
                 (_inside(body, before.name), before.op, _told(before), _told(after))
                 for body, before, after in changed.nodes
             ],
-        )
+        ),
     )
 
 

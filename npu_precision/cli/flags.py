@@ -13,7 +13,7 @@ from typing import Any
 import click
 import tensorflow as tf
 
-from npu_precision import _library, model_file, model_inputs
+from npu_precision import _errors, _library, model_file, model_inputs
 from npu_precision.frozen import FrozenModel
 from npu_precision.model_file import Model
 from npu_precision.options import PrecisionOptions
@@ -34,6 +34,13 @@ FLAGS = {
     "sink_reshapes": ("--sink-reshapes", "A Reshape moves behind a lowered MatMul's BiasAdd."),
     "emulate": ("--emulate", "Compute in float32, round values to the low type."),
     "fold_constants": ("--fold-constants", "Constants are stored in the low type."),
+}
+
+_METAVARS = {
+    "modify_mixlist": "FILE",
+    "mixlist_edits": "JSON",
+    "ops_info_dir": "FOLDER",
+    "report_dir": "FOLDER",
 }
 
 
@@ -73,7 +80,12 @@ def precision_flags(
             flag, text = FLAGS[name]
             if _is_switch(name):
                 flag = f"{flag}/--no-{flag[2:]}"
-            decorated = click.option(flag, name, default=None, help=text)(decorated)
+            metavar = _METAVARS.get(name)
+            if name == "target":
+                metavar = "|".join(_library.describe()["targets"])
+            decorated = click.option(flag, name, default=None, metavar=metavar, help=text)(
+                decorated
+            )
         decorated = click.option(
             "--options",
             "options_file",
@@ -104,7 +116,16 @@ def _options(
     changes = {name: value for name, value in fields.items() if value is not None}
     if mode is not None:
         names = _library.describe()
-        is_newer = mode in names["modes_v2"] and mode not in names["modes"]
+        known = [
+            *names["modes"],
+            *(name for name in names["modes_v2"] if name not in names["modes"]),
+        ]
+        if mode not in known:
+            raise ValueError(
+                f"--mode: got {mode!r}, expected one of {', '.join(known)}"
+                f"{_errors.did_you_mean(mode, known)}"
+            )
+        is_newer = mode not in names["modes"]
         changes["precision_mode"] = None if is_newer else mode
         changes["precision_mode_v2"] = mode if is_newer else None
     return dataclasses.replace(options, **changes)

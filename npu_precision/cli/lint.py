@@ -17,6 +17,8 @@ from npu_precision.options import PrecisionOptions
 
 _MODE = "allow_mix_precision"
 
+SCHEMA = "npu_precision.lint/1"
+
 
 @click.command()
 @click.argument("mixlist")
@@ -50,10 +52,12 @@ def lint(
     if fix:
         text, mended = linting.mend(mixlist, text, options)
         target = mixlist if output is None else output
-    if fix and (mended or output is not None):
+    found = linting.lint(mixlist, text, options)
+    # A copy of what is wrong is nothing that was asked for.
+    is_mendable = mended or all(each.severity != linting.ERROR for each in found)
+    if fix and is_mendable and (mended or output is not None):
         with outputs.new_file(target, force or output is None) as file:
             file.write_bytes(text)
-    found = linting.lint(mixlist, text, options)
     failed = any(each.severity == linting.ERROR for each in found)
     if model is not None and not failed:
         used = mixlist if output is None else output
@@ -61,7 +65,8 @@ def lint(
             found += linting.lint_for_model(used, options, load_model(model))
         failed = any(each.severity == linting.ERROR for each in found)
     if as_json:
-        click.echo(json.dumps({"mended": _data(mended), "findings": _data(found)}, indent=1))
+        data = {"schema": SCHEMA, "mended": _data(mended), "findings": _data(found)}
+        click.echo(json.dumps(data, indent=1))
         return int(failed)
     out = printing.console()
     for each in mended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -14,15 +14,24 @@ import rich.table
 import rich.text
 
 PROGRAM = "npu-precision"
-_WIDTH_OF_FILES = 120
+# In a file or a pipe, where names are searched for, nothing is wrapped.
+_NO_LIMIT = 1_000_000
 
 
 def console() -> rich.console.Console:
-    """Prints to stdout; in a file or a pipe, tables are as wide as suits them."""
+    """Prints to stdout."""
     out = rich.console.Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
-    if not sys.stdout.isatty() and "COLUMNS" not in out._environ:
-        out.width = _WIDTH_OF_FILES
+    if not out.is_terminal and "COLUMNS" not in os.environ:
+        out.width = _NO_LIMIT
     return out
+
+
+def show(out: rich.console.Console, renderable: Any) -> None:
+    """Prints a table, without blanks at the ends of lines."""
+    with out.capture() as captured:
+        out.print(renderable)
+    lines = captured.get().splitlines()
+    out.file.write("".join(f"{line.rstrip()}\n" for line in lines))
 
 
 def busy(what: str) -> contextlib.AbstractContextManager[Any]:

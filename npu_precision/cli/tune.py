@@ -182,12 +182,13 @@ def _print(
         printing.say(out, "nothing has to be kept for it")
     else:
         out.print()
-        out.print(
+        printing.show(
+            out,
             printing.table(
                 f"Kept in float32: {len(tuned.kept)} of {tuned.start.lowered} lowered nodes",
                 [("node", False), ("op type", False), ("what speaks against lowering it", False)],
                 [(each.node, each.op, "; ".join(each.why)) for each in tuned.kept],
-            )
+            ),
         )
         out.print()
         printing.say(out, f"with the mixlist: {_told(tuned.found)}, after {len(tuned.trials)} runs")
