@@ -1,0 +1,35 @@
+// What a search finds: a part of a name or op type, or a regular expression between slashes.
+
+import type { Report, View } from "./data";
+
+export interface Found {
+  nodes: number[];
+  /** Why the regular expression is none; "" if nothing is wrong. */
+  error: string;
+}
+
+function matcher(wanted: string): (text: string) => boolean {
+  const expression = /^\/(.+)\/([imsu]*)$/.exec(wanted);
+  if (expression !== null) {
+    const compiled = new RegExp(expression[1] ?? "", expression[2]);
+    return (text) => compiled.test(text);
+  }
+  const part = wanted.toLowerCase();
+  return (text) => text.toLowerCase().includes(part);
+}
+
+export function search(report: Report, wanted: string, view: View): Found {
+  if (wanted === "") return { nodes: [], error: "" };
+  let matches: (text: string) => boolean;
+  try {
+    matches = matcher(wanted);
+  } catch (error) {
+    return { nodes: [], error: error instanceof Error ? error.message : String(error) };
+  }
+  const nodes: number[] = [];
+  for (let node = 0; node < report.size; node++) {
+    if (!report.isIn(node, view)) continue;
+    if (matches(report.name(node)) || matches(report.op(node, view))) nodes.push(node);
+  }
+  return { nodes, error: "" };
+}
