@@ -1,7 +1,7 @@
 """Builds the page of `npu-precision report`: one file of HTML that waits for its data.
 
-setup.py imports this module, as it does cc/build_flags.py; `make lint` and the tests run it, for the
-packages that they need (`python report_page/build_page.py --development`).
+setup.py imports this module, as it does cc/build_flags.py. What `make lint` and the tests need besides
+is installed by `python report_page/build_page.py --development`.
 
 npm installs what package-lock.json says, which happens again only when that file changes, and
 esbuild puts src/ and the libraries into one script. Node.js is the one of the package
@@ -142,9 +142,8 @@ def _run(command: list[str], tools: Tools | None = None) -> str:
             command,
             cwd=str(FOLDER),
             env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
+            capture_output=True,
+            text=True,
         )
     except OSError as error:
         raise PageError(f"{command[0]} does not run ({error.strerror}): {_GET_NODE}") from error

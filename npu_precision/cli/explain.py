@@ -25,11 +25,7 @@ _MOST_BLOCKERS = _MOST_CASTS = 10
 @flags.precision_flags()
 @click.option("--node", "pattern", metavar="REGEX", help="Tell the stories of nodes so named.")
 @click.option("--diff", "other", metavar="FILE", help="Show what other options, as JSON, change.")
-@click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    help="Rows of an input whose shape does not say: for the bytes of Casts.",
-)
+@flags.batch_size_flag
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
 def explain(

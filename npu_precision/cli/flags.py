@@ -190,6 +190,15 @@ _MODEL_FLAGS = {
 }
 
 
+def batch_size_flag(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --batch-size, for commands that run nothing but tell sizes; they get `batch_size`."""
+    return click.option(
+        "--batch-size",
+        type=click.IntRange(min=1),
+        help="Rows of an input whose shape does not say: for the bytes of Casts.",
+    )(command)
+
+
 @dataclasses.dataclass(frozen=True)
 class Inputs:
     """Where a model's inputs come from: one of file and function is given."""

@@ -27,7 +27,7 @@ const LOOKS: Record<number, Look> = {
   },
   [NOT_FLOAT]: {
     style: "other",
-    letter: "·",
+    letter: "N",
     shape: "ellipse",
     meaning: "not float: nothing to decide",
   },

@@ -1,11 +1,11 @@
 // Which scopes are open. Never so many that drawing them would take long.
 
-import type { View } from "./data";
+import { KEPT, LOWERED, RAISED, type View } from "./data";
 import type { Tree } from "./tree";
 
 /** The most items that are drawn: what was opened first is closed again. */
 export const MOST_DRAWN = 800;
-const AT_FIRST = 40;
+const DECIDED = [LOWERED, KEPT, RAISED];
 
 export class Expansion {
   // In the order of opening.
@@ -78,16 +78,15 @@ export class Expansion {
     return opened;
   }
 
-  /** As at first: what fits without a click. */
+  /** As at first: the graph or function with most float nodes is open. */
   reset(view: View): void {
     this.open.clear();
     this.open.add(this.tree.root);
-    const fits = (scope: number): boolean =>
-      this.drawn(view).length + this.tree.children(scope, view).length <= AT_FIRST;
     const graphs = this.tree.children(this.tree.root, view);
-    for (const graph of graphs) if (fits(graph)) this.openOne(graph, view);
-    const first = graphs[0];
-    if (graphs.length === 1 && first !== undefined) this.openOne(first, view);
+    const floats = (graph: number): number =>
+      DECIDED.reduce((sum, at) => sum + (this.tree.scope(graph).counts[view][at] ?? 0), 0);
+    const [most] = graphs.sort((one, other) => floats(other) - floats(one));
+    if (most !== undefined) this.openOne(most, view);
     this.tell(-1);
   }
 

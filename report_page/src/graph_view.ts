@@ -11,6 +11,7 @@ import type { State } from "./state";
 import type { Tree } from "./tree";
 
 const MOST_ZOOM = 1.2;
+const LEAST_ZOOM = 0.6;
 
 export class GraphView {
   readonly cy: Core;
@@ -34,7 +35,6 @@ export class GraphView {
       boxSelectionEnabled: false,
       minZoom: 0.02,
       maxZoom: 3,
-      wheelSensitivity: 0.4,
       style: graphStyle(),
     });
     this.cy.on("tap", "node", (event) => this.tapped(Number(event.target.id())));
@@ -67,10 +67,19 @@ export class GraphView {
     });
     this.mark();
     const after = this.onScreen(changed);
-    if (!this.isFitted) this.fit();
+    if (!this.isFitted) this.begin();
     else if (before !== null && after !== null) {
       this.cy.panBy({ x: before.x - after.x, y: before.y - after.y });
     }
+  }
+
+  /** Shows all, or, where that would be too small to be read, the upper part. */
+  private begin(): void {
+    this.fit();
+    if (!this.isFitted || this.cy.zoom() >= LEAST_ZOOM) return;
+    this.cy.zoom(LEAST_ZOOM);
+    this.cy.center();
+    this.cy.pan({ x: this.cy.pan().x, y: 24 - this.cy.elements().boundingBox().y1 * LEAST_ZOOM });
   }
 
   /** Shows all. */
@@ -153,7 +162,7 @@ export class GraphView {
   ): Map<number, Size> {
     const sizes = new Map<number, Size>();
     for (const item of drawn) {
-      if (!isOpen(item)) sizes.set(item, sizeOf(lines(this.tree, item, view)));
+      if (!isOpen(item)) sizes.set(item, sizeOf(this.tree, item, view));
     }
     return sizes;
   }

@@ -26,10 +26,18 @@ export function search(report: Report, wanted: string, view: View): Found {
   } catch (error) {
     return { nodes: [], error: error instanceof Error ? error.message : String(error) };
   }
+  // What is called just so comes first.
+  const exact = wanted.toLowerCase();
   const nodes: number[] = [];
+  const others: number[] = [];
   for (let node = 0; node < report.size; node++) {
     if (!report.isIn(node, view)) continue;
-    if (matches(report.name(node)) || matches(report.op(node, view))) nodes.push(node);
+    const name = report.name(node);
+    const op = report.op(node, view);
+    if (!matches(name) && !matches(op)) continue;
+    const last = name.slice(name.lastIndexOf("/") + 1);
+    const isExact = [name, last, op].some((text) => text.toLowerCase() === exact);
+    (isExact ? nodes : others).push(node);
   }
-  return { nodes, error: "" };
+  return { nodes: nodes.concat(others), error: "" };
 }

@@ -127,24 +127,26 @@ export class Tree {
       found.set(key, made);
       return made;
     };
-    const names = (node: number): string => {
-      // A Cast stands next to what it casts, whose name its own begins with.
-      const cast = this.report.castAt.get(node);
-      const name = this.report.name(cast !== undefined && cast.of >= 0 ? cast.of : node);
-      return name;
+    // A Cast stands next to what it casts, whose name its own begins with.
+    const beside = Array.from({ length: this.report.size }, (_, node) => {
+      const of = this.report.castAt.get(node)?.of ?? -1;
+      return of >= 0 ? of : node;
+    });
+    const nodes = [...beside.keys()].sort(
+      (one, other) => (beside[one] as number) - (beside[other] as number) || one - other,
+    );
+    const placeOf = (node: number): [graph: number, name: string, around: string] => {
+      const name = this.report.name(beside[node] as number);
+      return [this.report.graph(node), name, name.slice(0, Math.max(name.lastIndexOf("/"), 0))];
     };
-    for (let node = 0; node < this.report.size; node++) {
-      const name = names(node);
-      const slash = name.lastIndexOf("/");
-      scopeOf(this.report.graph(node), slash < 0 ? "" : name.slice(0, slash));
+    for (const node of nodes) {
+      const [graph, , around] = placeOf(node);
+      scopeOf(graph, around);
     }
-    for (let node = 0; node < this.report.size; node++) {
-      const name = names(node);
-      const graph = this.report.graph(node);
-      const slash = name.lastIndexOf("/");
+    for (const node of nodes) {
+      const [graph, name, around] = placeOf(node);
       // Of a node that has the name of a scope, the place is in it.
-      const parent =
-        found.get(`${graph}/${name}`) ?? scopeOf(graph, slash < 0 ? "" : name.slice(0, slash));
+      const parent = found.get(`${graph}/${name}`) ?? scopeOf(graph, around);
       this.parents[node] = parent;
       this.scope(parent).children.push(node);
     }
