@@ -62,16 +62,20 @@ class Body:
     def deciders(self) -> dict[str, LedgerNode]:
         """By name of each node, the last of its chain, without walking every chain to its end."""
         found: dict[str, LedgerNode] = {}
+        in_circles: set[str] = set()  # Or on the way into one, whose end is where one began.
         for name in self.nodes:
-            path: dict[str, None] = {}
+            path: dict[str, LedgerNode] = {}
             node: LedgerNode | None = self.nodes[name]
-            while node is not None and node.name not in found and node.name not in path:
-                path[node.name] = None
-                last, node = node, self.followed(node)
-            if node is None or node.name in found:
-                found.update(dict.fromkeys(path, last if node is None else found[node.name]))
-            else:  # Round in a circle, whose end is where one began.
+            while node is not None and node.name not in path and node.name not in found:
+                path[node.name] = node
+                node = self.followed(node)
+            if node is None:
+                found.update(dict.fromkeys(path, list(path.values())[-1]))
+            elif node.name in path or node.name in in_circles:
+                in_circles.update(path)
                 found[name] = self.chain(name)[-1]
+            else:
+                found.update(dict.fromkeys(path, found[node.name]))
         return found
 
     def casts_at(self, name: str) -> tuple[LedgerCast, ...]:

@@ -133,7 +133,7 @@ class _Rows:
             if definition is not None:
                 op = definition.op
             else:
-                op = ends[name] if name in ends else body.nodes[name].op
+                op = body.nodes[name].op if name in body.nodes else ends[name]
             before[name] = self._add_row(graph, name, op, definition, body.nodes.get(name))
             now = name if name not in casts else name + _rewrite.RENAMED
             if definition is None or now in body.rewritten:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 
 import click
 
@@ -42,7 +43,7 @@ def report(
     if output is None and tensorboard_folder is None:
         raise click.UsageError("expected --output or --tensorboard.")
     if output is not None:
-        reports.read_page()
+        _check(output, model)
     if batch_size is not None:
         model = model.with_batch_size(batch_size)
     with contextlib.ExitStack() as stack:
@@ -64,3 +65,10 @@ def report(
         printing.say(out, f"{output}: open it in a browser")
     if tensorboard_folder is not None:
         printing.say(out, f"{tensorboard_folder}: tensorboard --logdir {tensorboard_folder}")
+
+
+def _check(output: str, model: Model) -> None:
+    """Tells early what would fail late."""
+    if os.path.realpath(output) == os.path.realpath(model.path):
+        raise ValueError(f"output {output!r} is the model itself, expected another name")
+    reports.read_page()
