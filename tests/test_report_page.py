@@ -133,6 +133,15 @@ def test_enter_goes_to_what_was_found_and_opens_what_it_is_in(show, large):
     assert box["y"] < y < box["y"] + box["height"]
 
 
+def test_the_outline_scrolls_to_what_is_looked_at(show, large):
+    page = show(large)
+    go_to(page, "layer_77/group_9/tanh_199")
+    row = page.locator(".outline .row[aria-selected=true]")
+    assert row.locator(".name").inner_text() == "tanh_199"
+    box, around = row.bounding_box(), page.locator(".outline").bounding_box()
+    assert around["y"] <= box["y"] <= around["y"] + around["height"] - box["height"]
+
+
 def test_a_click_on_a_node_shows_its_story(show, model_files):
     page = show(model_files.frozen)
     page.mouse.click(*at(page, "after"))
@@ -401,6 +410,8 @@ def test_the_table_has_a_row_for_every_float_node_and_can_be_filtered(show, mode
 def test_the_table_is_sorted_by_its_headings(show, model_files):
     page = show(model_files.frozen)
     page.keyboard.press("t")
+    page.get_by_role("columnheader", name="gray it keeps").get_by_role("button").dblclick()
+    assert (cells(page, 1)[0], cells(page, 7)[0]) == ("scale", "2")
     heading = page.get_by_role("columnheader", name="node")
     heading.get_by_role("button").click()
     names = cells(page, 1)

@@ -165,7 +165,13 @@ export class Details {
     if (lines.length === 0) return make("div");
     const items = lines.slice(0, MOST_LINES).map((line) => make("li", {}, ...this.told(line)));
     if (lines.length > MOST_LINES) {
-      items.push(make("li", { class: "hint" }, `and ${count(lines.length - MOST_LINES, "more")}`));
+      items.push(
+        make(
+          "li",
+          { class: "hint" },
+          `and ${(lines.length - MOST_LINES).toLocaleString("en")} more`,
+        ),
+      );
     }
     const tag = kind === "steps" ? "ol" : "ul";
     return make("div", {}, make("h3", {}, heading), make(tag, { class: kind }, ...items));

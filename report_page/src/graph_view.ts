@@ -74,7 +74,7 @@ export class GraphView {
   }
 
   /** Shows all, or, where that would be too small to be read, the upper part. */
-  private begin(): void {
+  begin(): void {
     this.fit();
     if (!this.isFitted || this.cy.zoom() >= LEAST_ZOOM) return;
     this.cy.zoom(LEAST_ZOOM);

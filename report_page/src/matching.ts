@@ -18,6 +18,7 @@ function matcher(wanted: string): (text: string) => boolean {
   return (text) => text.toLowerCase().includes(part);
 }
 
+/** Nodes of both views: whoever goes to one sees the view that it is in. */
 export function search(report: Report, wanted: string, view: View): Found {
   if (wanted === "") return { nodes: [], error: "" };
   let matches: (text: string) => boolean;
@@ -31,7 +32,6 @@ export function search(report: Report, wanted: string, view: View): Found {
   const nodes: number[] = [];
   const others: number[] = [];
   for (let node = 0; node < report.size; node++) {
-    if (!report.isIn(node, view)) continue;
     const name = report.name(node);
     const op = report.op(node, view);
     if (!matches(name) && !matches(op)) continue;

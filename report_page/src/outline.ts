@@ -62,8 +62,8 @@ export class Outline {
   mark(): void {
     const { selected } = this.state.shown;
     const row = this.rowOf.get(selected);
-    if (row !== undefined) this.windowed.show(row);
     this.windowed.refresh();
+    if (row !== undefined) this.windowed.show(row);
     if (row === undefined) this.element.removeAttribute("aria-activedescendant");
     else this.element.setAttribute("aria-activedescendant", `outline-${selected}`);
   }

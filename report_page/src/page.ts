@@ -160,7 +160,7 @@ export class Page {
       button("All", () => this.graph?.fit()),
       button("Close all", () => {
         this.expansion.reset(this.state.shown.view);
-        this.graph?.fit();
+        this.graph?.begin();
       }),
     );
     return make(
@@ -211,9 +211,10 @@ export class Page {
     const scopes = new Set(nodes.flatMap((node) => this.tree.pathTo(node).slice(0, -1)));
     this.state.set({ tab: "graph" });
     const opened = this.expansion.openScopes([...scopes], view);
-    this.graph?.fit();
+    this.graph?.begin();
+    this.canvas.focus({ preventScroll: true });
     const rest = scopes.size - opened;
-    const more = rest > 0 ? `; ${count(rest, "more")} would be too much to draw` : "";
+    const more = rest > 0 ? `; ${rest.toLocaleString("en")} more would be too much to draw` : "";
     this.say(`${count(opened, "scope")} open${more}.`);
   }
 

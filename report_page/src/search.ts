@@ -51,7 +51,10 @@ export class Search {
       focus: () => this.search(),
       keydown: (event) => this.pressed(event as KeyboardEvent),
     });
-    const openAll = button("Open all in the graph", () => this.actions.openAll(this.found));
+    const openAll = button("Open all in the graph", () => {
+      this.close();
+      this.actions.openAll(this.found);
+    });
     this.popup = make(
       "div",
       { class: "popup", hidden: true },
@@ -108,6 +111,9 @@ export class Search {
     const report = this.tree.report;
     const { letter, style } = look(report.decision(node));
     const inside = report.functionOf(node);
+    const { view } = this.state.shown;
+    const other = view === "before" ? "after" : "before";
+    const only = report.isIn(node, view) ? "" : `only ${other}`;
     return make(
       "div",
       {
@@ -124,6 +130,7 @@ export class Search {
       make("span", { class: "name" }, report.name(node)),
       make("span", { class: "op" }, report.op(node, this.state.shown.view)),
       make("span", { class: "op" }, inside === "" ? "" : `in ${inside}`),
+      make("span", { class: "op" }, only),
     );
   }
 

@@ -42,6 +42,12 @@ export function nodeTable(report: Report, goTo: (node: number) => void): Table {
         value: (node) => changes(report, node),
       },
       {
+        heading: "gray it keeps",
+        width: "6.5rem",
+        value: (node) => report.stored.some.followers[node] ?? 0,
+        show: (node) => report.stored.some.followers[node]?.toLocaleString("en") ?? "",
+      },
+      {
         heading: "function",
         width: "minmax(5rem, 2fr)",
         choose: true,
