@@ -1,7 +1,7 @@
 """Builds the page of `npu-precision report`: one file of HTML that waits for its data.
 
-setup.py imports this module, as it does cc/build_flags.py. What `make lint` and the tests need besides
-is installed by `python report_page/build_page.py --development`.
+setup.py imports this module, as it does cc/build_flags.py. What `make lint` and the tests need
+besides is installed by `python report_page/build_page.py --development`.
 
 npm installs what package-lock.json says, which happens again only when that file changes, and
 esbuild puts src/ and the libraries into one script. Node.js is the one of the package
@@ -48,7 +48,7 @@ def build_page(build: pathlib.Path) -> pathlib.Path:
     Raises:
         PageError: there is no Node.js, or it fails.
     """
-    folder = build / "report_page"
+    folder = build.resolve() / "report_page"  # Commands run in another folder than this.
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:  # npm does not expect another one in its folder.
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -146,7 +146,7 @@ def _run(command: list[str], tools: Tools | None = None) -> str:
             text=True,
         )
     except OSError as error:
-        raise PageError(f"{command[0]} does not run ({error.strerror}): {_GET_NODE}") from error
+        raise PageError(f"{command[0]} does not run: {_GET_NODE}") from error
     if result.returncode != 0:
         said = (result.stderr or result.stdout).strip()
         raise PageError(f"this failed in report_page/: {' '.join(command)}\n{said}")

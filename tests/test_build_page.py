@@ -6,6 +6,7 @@ import base64
 import hashlib
 import importlib.util
 import os
+import pathlib
 import re
 import sys
 
@@ -75,6 +76,12 @@ def test_only_what_changed_is_done_again(build, project):
     assert build()[1] == [BUNDLE]
     (project.folder / "package-lock.json").write_text('{"new": 1}')
     assert build()[1] == [INSTALL, BUNDLE]
+
+
+def test_the_folder_may_be_relative(builder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = builder.build_page(pathlib.Path("build"))
+    assert page.read_text() == (tmp_path / "build/report_page/report_page.html").read_text()
 
 
 def test_what_is_current_needs_no_node(build, project, monkeypatch):
