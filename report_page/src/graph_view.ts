@@ -21,6 +21,8 @@ export class GraphView {
   private sizes = new Map<number, Size>();
   private matches: ReadonlySet<number> = new Set();
   private isFitted = false;
+  /** Whether the last click but one, and the last one, opened a scope. */
+  private tapsOpened: [boolean, boolean] = [false, false];
 
   constructor(
     container: HTMLElement,
@@ -38,11 +40,15 @@ export class GraphView {
       style: graphStyle(),
     });
     this.cy.on("tap", "node", (event) => this.tapped(Number(event.target.id())));
-    this.cy.on("dbltap", "node.open", (event) => expansion.close(Number(event.target.id())));
+    this.cy.on("dbltap", "node.open", (event) => {
+      // Not by the second half of the double click that opened it.
+      if (!this.tapsOpened[0]) expansion.close(Number(event.target.id()));
+    });
   }
 
   private tapped(item: number): void {
     const opens = this.tree.isScope(item) && !this.expansion.isOpen(item);
+    this.tapsOpened = [this.tapsOpened[1], opens];
     this.state.set({ selected: item });
     if (opens) this.expansion.toggle(item, this.state.shown.view);
   }
