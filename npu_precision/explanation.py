@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
 from npu_precision import _rewrite
-from npu_precision.ledger import Ledger, LedgerCast, LedgerNode
+from npu_precision.ledger import Ledger, LedgerCast, LedgerNode, LedgerRewrite
 from npu_precision.model_file import SAVED_MODEL, Model
 from npu_precision.options import PrecisionOptions
 from npu_precision.reachable import called_functions, needed_nodes
@@ -27,6 +27,10 @@ class Body:
         nodes: what was decided about its float nodes, by name, in the graph's order.
         casts: the Casts inserted into it.
         rewritten: its nodes by name, after the rewrite.
+        rewrites: what became of it besides dtypes and Casts.
+        arguments: of a function, the names of its arguments.
+        returns: of a function, by the name of each result, the tensor that it is.
+        rewritten_returns: the same, after the rewrite.
     """
 
     name: str
@@ -34,18 +38,45 @@ class Body:
     nodes: dict[str, LedgerNode]
     casts: tuple[LedgerCast, ...]
     rewritten: dict[str, node_def_pb2.NodeDef]
+    rewrites: tuple[LedgerRewrite, ...] = ()
+    arguments: tuple[str, ...] = ()
+    returns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    rewritten_returns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def followed(self, node: LedgerNode) -> LedgerNode | None:
+        """The node that decided about a node, where it has no reason but that one's."""
+        return self.nodes.get(node.cause) if node.reason in _FOLLOWS else None
 
     def chain(self, name: str) -> list[LedgerNode]:
         """The node, the one that decided about it, and so on to the one that decided in the end.
 
         It goes on while a node only follows the one before it.
         """
-        chain = {name: self.nodes[name]}
-        node = self.nodes[name]
-        while node.reason in _FOLLOWS and node.cause in self.nodes and node.cause not in chain:
-            node = self.nodes[node.cause]
+        chain: dict[str, LedgerNode] = {}
+        node: LedgerNode | None = self.nodes[name]
+        while node is not None and node.name not in chain:
             chain[node.name] = node
+            node = self.followed(node)
         return list(chain.values())
+
+    def deciders(self) -> dict[str, LedgerNode]:
+        """By name of each node, the last of its chain, without walking every chain to its end."""
+        found: dict[str, LedgerNode] = {}
+        in_circles: set[str] = set()  # Or on the way into one, whose end is where one began.
+        for name in self.nodes:
+            path: dict[str, LedgerNode] = {}
+            node: LedgerNode | None = self.nodes[name]
+            while node is not None and node.name not in path and node.name not in found:
+                path[node.name] = node
+                node = self.followed(node)
+            if node is None:
+                found.update(dict.fromkeys(path, list(path.values())[-1]))
+            elif node.name in path or node.name in in_circles:
+                in_circles.update(path)
+                found[name] = self.chain(name)[-1]
+            else:
+                found.update(dict.fromkeys(path, found[node.name]))
+        return found
 
     def casts_at(self, name: str) -> tuple[LedgerCast, ...]:
         """The Casts that a node reads, and those that read it."""
@@ -141,6 +172,17 @@ class Explanation:
         sizes = [cast.bytes for _, cast in self.casts()]
         return sum(size or 0 for size in sizes), sizes.count(None)
 
+    def totals(self) -> dict[str, int]:
+        """What is counted of all bodies together."""
+        known, unknown = self.cast_bytes()
+        return {
+            "float_nodes": sum(1 for _ in self.nodes()),
+            **{decision: self.count(decision) for decision in ("lowered", "raised", "kept")},
+            "casts": sum(1 for _ in self.casts()),
+            "cast_bytes": known,
+            "casts_of_unknown_size": unknown,
+        }
+
     def by_op(self) -> list[OpSummary]:
         """The op types, those with most nodes first."""
         groups: dict[str, list[LedgerNode]] = collections.defaultdict(list)
@@ -154,9 +196,10 @@ class Explanation:
         blockers = []
         for body in self.bodies:
             followers: dict[str, list[str]] = collections.defaultdict(list)
+            deciders = body.deciders()
             for node in body.nodes.values():
                 if node.decision == "kept" and node.reason in _FOLLOWS:
-                    followers[body.chain(node.name)[-1].name].append(node.name)
+                    followers[deciders[node.name].name].append(node.name)
             blockers += [
                 Blocker(body.name, body.nodes[name], tuple(kept))
                 for name, kept in followers.items()
@@ -205,6 +248,7 @@ def _graph(
         {node.name: node for node in ledger.nodes if node.name in definitions},
         tuple(cast for cast in ledger.casts if cast.name in rewritten),
         rewritten,
+        tuple(entry for entry in ledger.rewrites if entry.node in definitions),
     )
 
 
@@ -217,6 +261,10 @@ def _function(
         {node.name: node for node in ledger.nodes},
         ledger.casts,
         _by_name(after.node_def),
+        ledger.rewrites,
+        tuple(argument.name for argument in before.signature.input_arg),
+        {result.name: before.ret[result.name] for result in before.signature.output_arg},
+        {result.name: after.ret[result.name] for result in before.signature.output_arg},
     )
 
 

@@ -82,6 +82,25 @@ class Neighbour:
 
 
 @dataclasses.dataclass(frozen=True)
+class Advice:
+    """An entry of a mixlist, and what it would do to a node.
+
+    Attributes:
+        key: the list that it adds to, as "gray-list".
+        node: the name of the node that it puts there.
+        effect: what that does, in words about {node}.
+    """
+
+    key: str
+    node: str
+    effect: str
+
+    def mixlist(self) -> str:
+        """The mixlist, as JSON."""
+        return json.dumps({self.key: {"to-add": [f"node:{re.escape(self.node)}"]}})
+
+
+@dataclasses.dataclass(frozen=True)
 class Story:
     """One node's story.
 
@@ -118,9 +137,9 @@ def stories(explanation: Explanation, pattern: str) -> list[Story]:
         (blocker.body, blocker.node.name): len(blocker.followers)
         for blocker in explanation.blockers()
     }
-    uses_lists = _uses_lists(explanation.options)
+    with_advice = uses_lists(explanation.options)
     found = [
-        _story(body, node, followers.get((body.name, node.name), 0), uses_lists)
+        _story(body, node, followers.get((body.name, node.name), 0), with_advice)
         for body, node in explanation.nodes()
         if wanted.search(node.name)
     ]
@@ -140,7 +159,8 @@ def _nothing_found(explanation: Explanation, wanted: re.Pattern[str]) -> str:
     return f"{message}; it is in those of {', '.join(others[:3])}" if others else message
 
 
-def _uses_lists(options: PrecisionOptions) -> bool:
+def uses_lists(options: PrecisionOptions) -> bool:
+    """Whether the mode goes by lists, which a mixlist edits."""
     try:
         dataclasses.replace(options, mixlist_edits="{}")
     except ValueError:
@@ -148,7 +168,7 @@ def _uses_lists(options: PrecisionOptions) -> bool:
     return True
 
 
-def _story(body: Body, node: LedgerNode, followers: int, uses_lists: bool) -> Story:
+def _story(body: Body, node: LedgerNode, followers: int, with_advice: bool) -> Story:
     definition = body.definitions.get(node.name)
     inputs = [
         flat_tensor(name, body.definitions)
@@ -167,7 +187,10 @@ def _story(body: Body, node: LedgerNode, followers: int, uses_lists: bool) -> St
         ),
         body.casts_at(node.name),
         followers,
-        tuple(_advice(chain)) if uses_lists else (),
+        tuple(
+            (each.mixlist(), each.effect.format(node=each.node))
+            for each in (advice(node, chain[-1]) if with_advice else ())
+        ),
     )
 
 
@@ -175,19 +198,21 @@ def _sentence(node: LedgerNode) -> str:
     return SENTENCES[node.reason].format(cause=node.cause, by=node.listed_by)
 
 
-def _advice(chain: list[LedgerNode]) -> list[tuple[str, str]]:
-    node, last = chain[0], chain[-1]
+def advice(node: LedgerNode, last: LedgerNode) -> list[Advice]:
+    """What would change a node.
+
+    Args:
+        node: the node.
+        last: the one that decided about it in the end, which may be the node itself.
+    """
     if node.list == "unlisted" and node.reason not in _ON_A_LIST:
         return []
     if node.decision == "lowered":
-        return [(_edit("black-list", node), "keeps it in float32")]
-    advice = []
-    if node.reason in _ON_A_LIST or (node is not last and last.reason in _ON_A_LIST):
-        advice.append((_edit("gray-list", last), f"lets {last.name} follow what feeds it"))
-    if node is last and node.reason in _ON_A_LIST or node.reason.startswith("gray_"):
-        advice.append((_edit("white-list", node), "lowers it"))
-    return advice
-
-
-def _edit(key: str, node: LedgerNode) -> str:
-    return json.dumps({key: {"to-add": [f"node:{re.escape(node.name)}"]}})
+        return [Advice("black-list", node.name, "keeps it in float32")]
+    found = []
+    follows = node.name != last.name
+    if node.reason in _ON_A_LIST or (follows and last.reason in _ON_A_LIST):
+        found.append(Advice("gray-list", last.name, "lets {node} follow what feeds it"))
+    if (not follows and node.reason in _ON_A_LIST) or node.reason.startswith("gray_"):
+        found.append(Advice("white-list", node.name, "lowers it"))
+    return found

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from page_project import PageProject
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -174,6 +175,7 @@ class Project:
         for name in ["setup.py", "cc/build_flags.py", "cc/embed_configs.py"]:
             shutil.copy(ROOT / name, write(folder / name))
         shutil.copy(ROOT / "cc/embedded_configs.h", folder / "cc")
+        self.page = PageProject(folder)
         write(folder / "configs/host/ops.json", "{}\n")
         write(folder / "graph_passes/one.h", "int One();\n")
         write(
@@ -192,7 +194,12 @@ class Project:
         result = subprocess.run(
             [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(paths),
+                "NPU_PRECISION_NODE": str(self.page.node),
+                **environment,
+            },
             capture_output=True,
             text=True,
         )
@@ -211,8 +218,10 @@ LINK = "linking npu_optimizer.tf-2.99.0.so"
 def test_setup_builds_only_what_changed(project):
     status, steps, complaints = project.build()
     assert (status, complaints) == (0, "")
-    assert steps == ["embedded_configs.cc", LINK, "major.cc", "one.cc"]
+    page = ["bundling report_page.html", "package-lock.json"]
+    assert steps == sorted(["embedded_configs.cc", LINK, "major.cc", "one.cc", *page])
     assert project.library.exists()
+    assert project.library.with_name("report_page.html").exists()
     assert project.build()[1] == []
 
     (project.folder / "graph_passes/one.h").write_text("int One();\n\n")
@@ -251,6 +260,15 @@ def test_setup_without_a_compiler_says_how_to_get_one(project):
     assert status == 1
     assert "no C++ compiler: no-such-compiler not found. Install it" in complaints
     assert "Traceback" not in complaints
+
+
+def test_setup_without_node_warns_and_builds_the_library(project):
+    status, _, complaints = project.build(NPU_PRECISION_NODE=str(project.folder / "no-node"))
+    assert status == 0
+    assert complaints.startswith("warning: npu-precision report will not work: ")
+    assert "no-node does not run: install Node.js 18 or newer" in complaints
+    assert project.library.exists()
+    assert not project.library.with_name("report_page.html").exists()
 
 
 # The versions of TensorFlow.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from report_files import needs_page
 from strict_zip import strict_zip
 from tf_versions import needs_outputs_of_the_docs
 
@@ -34,6 +35,7 @@ def assert_same_but_measured(printed, shown):
 
 
 @needs_outputs_of_the_docs
+@needs_page
 def test_the_commands_print_what_the_page_says(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
 

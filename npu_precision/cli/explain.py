@@ -11,7 +11,7 @@ import rich.console
 import rich.filesize
 
 from npu_precision import difference, explanation, story
-from npu_precision.cli import flags, printing
+from npu_precision.cli import flags, heading, printing
 from npu_precision.explanation import Body, Explanation
 from npu_precision.model_file import Model
 from npu_precision.options import PrecisionOptions
@@ -25,11 +25,7 @@ _MOST_BLOCKERS = _MOST_CASTS = 10
 @flags.precision_flags()
 @click.option("--node", "pattern", metavar="REGEX", help="Tell the stories of nodes so named.")
 @click.option("--diff", "other", metavar="FILE", help="Show what other options, as JSON, change.")
-@click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    help="Rows of an input whose shape does not say: for the bytes of Casts.",
-)
+@flags.batch_size_flag
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
 def explain(
@@ -59,7 +55,7 @@ def explain(
         if as_json:
             _print_json(_difference_json(model, changed))
         else:
-            _print_heading(out, model, changed.before)
+            heading.show(out, model, changed.before)
             _print_difference(out, changed)
     elif pattern is not None:
         found = story.stories(explained, pattern)
@@ -72,42 +68,8 @@ def explain(
     elif as_json:
         _print_json(_explanation_json(model, explained))
     else:
-        _print_heading(out, model, explained)
+        heading.show(out, model, explained)
         _print_explanation(out, explained)
-
-
-def _print_heading(out: rich.console.Console, model: Model, explained: Explanation) -> None:
-    functions = len(explained.bodies) - 1
-    inside = f", {functions} functions" if functions else ""
-    asked = f", signature {model.signature}" if model.signature else ""
-    printing.say(out, f"{model.path}: {model.kind}{asked}{inside}")
-    printing.say(out, _given(explained))
-    printing.say(out, _totals(explained))
-
-
-def _given(explained: Explanation) -> str:
-    given = explained.options.to_dict()
-    return ", ".join(f"{name} {value}" for name, value in given.items()) or "default options"
-
-
-def _totals(explained: Explanation) -> str:
-    total = sum(1 for _ in explained.nodes())
-    if total == 0:
-        return "no node has a dtype that this mode is about"
-    raised = explained.count("raised")
-    casts = sum(1 for _ in explained.casts())
-    return (
-        f"lowered {explained.count('lowered')} of {total} float nodes"
-        f"{f', raised {raised}' if raised else ''}, {casts} Casts{_size(explained)}"
-    )
-
-
-def _size(explained: Explanation) -> str:
-    known, unknown = explained.cast_bytes()
-    if not known:
-        return ", whose sizes the graph does not tell" if unknown else ""
-    more = f" and {unknown} whose sizes the graph does not tell" if unknown else ""
-    return f" of {rich.filesize.decimal(known)}{more}"
 
 
 def _print_explanation(out: rich.console.Console, explained: Explanation) -> None:
@@ -249,8 +211,8 @@ def _because(step: story.Step) -> str:
 
 
 def _print_difference(out: rich.console.Console, changed: difference.Difference) -> None:
-    printing.say(out, f"with {_given(changed.after)}")
-    printing.say(out, _totals(changed.after))
+    printing.say(out, f"with {heading.given(changed.after)}")
+    printing.say(out, heading.totals(changed.after))
     out.print()
     if not changed.nodes:
         printing.say(out, "no float node changes")
@@ -277,20 +239,13 @@ def _print_json(data: dict[str, Any]) -> None:
 
 
 def _heading_json(model: Model, explained: Explanation) -> dict[str, Any]:
-    known, unknown = explained.cast_bytes()
     return {
         "schema": SCHEMA,
         "model": model.path,
         "kind": model.kind,
         "signature": model.signature,
         "options": explained.options.to_dict(),
-        "totals": {
-            "float_nodes": sum(1 for _ in explained.nodes()),
-            **{name: explained.count(name) for name in ("lowered", "raised", "kept")},
-            "casts": sum(1 for _ in explained.casts()),
-            "cast_bytes": known,
-            "casts_of_unknown_size": unknown,
-        },
+        "totals": explained.totals(),
     }
 
 

@@ -214,6 +214,15 @@ _MODEL_FLAGS = {
 }
 
 
+def batch_size_flag(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --batch-size, for commands that run nothing but tell sizes; they get `batch_size`."""
+    return click.option(
+        "--batch-size",
+        type=click.IntRange(min=1),
+        help="Rows of an input whose shape does not say: for the bytes of Casts.",
+    )(command)
+
+
 @dataclasses.dataclass(frozen=True)
 class Inputs:
     """Where a model's inputs come from: one of file and function is given."""
@@ -277,7 +286,9 @@ def input_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def files_read(model: Model, options: PrecisionOptions, inputs: Inputs) -> list[str | None]:
+def files_read(
+    model: Model, options: PrecisionOptions, inputs: Inputs | None = None
+) -> list[str | None]:
     """Where all that comes from, for outputs not to take its place."""
     beside = glob.glob(glob.escape(os.path.splitext(model.path)[0]) + ".*")
     checkpoint = beside if model.kind == model_file.META_GRAPH else []
@@ -286,7 +297,7 @@ def files_read(model: Model, options: PrecisionOptions, inputs: Inputs) -> list[
         *checkpoint,
         options.modify_mixlist,
         options.ops_info_dir,
-        inputs.file,
+        None if inputs is None else inputs.file,
     ]
 
 

@@ -12,7 +12,7 @@ import click
 import tensorflow as tf
 
 from npu_precision import _version
-from npu_precision.cli import compare, convert, explain, lint, tune
+from npu_precision.cli import compare, convert, explain, lint, report, tune
 from npu_precision.cli.printing import PROGRAM
 
 FAILED, INTERRUPTED = 2, 130
@@ -28,6 +28,7 @@ group.add_command(compare.compare)
 group.add_command(convert.convert)
 group.add_command(explain.explain)
 group.add_command(lint.lint)
+group.add_command(report.report)
 group.add_command(tune.tune)
 
 

@@ -1,0 +1,47 @@
+"""The lines that what is told of a model begins with."""
+
+from __future__ import annotations
+
+import rich.console
+import rich.filesize
+
+from npu_precision.cli import printing
+from npu_precision.explanation import Explanation
+from npu_precision.model_file import Model
+
+
+def show(out: rich.console.Console, model: Model, explained: Explanation) -> None:
+    """Prints what model it is about, the options, and what became of it in numbers."""
+    functions = len(explained.bodies) - 1
+    inside = f", {functions} functions" if functions else ""
+    asked = f", signature {model.signature}" if model.signature else ""
+    printing.say(out, f"{model.path}: {model.kind}{asked}{inside}")
+    printing.say(out, given(explained))
+    printing.say(out, totals(explained))
+
+
+def given(explained: Explanation) -> str:
+    """The options, as they were given."""
+    options = explained.options.to_dict()
+    return ", ".join(f"{name} {value}" for name, value in options.items()) or "default options"
+
+
+def totals(explained: Explanation) -> str:
+    """How many nodes were lowered, and how many Casts that takes."""
+    total = sum(1 for _ in explained.nodes())
+    if total == 0:
+        return "no node has a dtype that this mode is about"
+    raised = explained.count("raised")
+    casts = sum(1 for _ in explained.casts())
+    return (
+        f"lowered {explained.count('lowered')} of {total} float nodes"
+        f"{f', raised {raised}' if raised else ''}, {casts} Casts{_size(explained)}"
+    )
+
+
+def _size(explained: Explanation) -> str:
+    known, unknown = explained.cast_bytes()
+    if not known:
+        return ", whose sizes the graph does not tell" if unknown else ""
+    more = f" and {unknown} whose sizes the graph does not tell" if unknown else ""
+    return f" of {rich.filesize.decimal(known)}{more}"

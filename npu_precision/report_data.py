@@ -1,0 +1,319 @@
+"""What the page of a report shows, as data: columns of numbers, and each text once.
+
+The page has no decision and no sentence of its own: they come from the explanation and from story.
+20,000 nodes are a few megabytes, because a node is a row of numbers and names its causes and inputs
+by their rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from google.protobuf import message
+from tensorflow.core.framework import node_def_pb2, types_pb2
+
+from npu_precision import _rewrite, _version, explanation, story
+from npu_precision.explanation import Body, Explanation
+from npu_precision.ledger import LedgerNode
+from npu_precision.model_file import Model
+from npu_precision.reachable import function_attributes
+from npu_precision.tensor_names import flat_tensor
+
+SCHEMA = "npu_precision.report/1"
+# The page knows these by their place.
+DECISIONS = ("not float", "lowered", "kept", "raised", "cast", "added")
+BEFORE, AFTER = 1, 2
+_NOT_FLOAT, _CAST, _ADDED = map(DECISIONS.index, ("not float", "cast", "added"))
+_CONTROL = -1
+_NONE = -1
+
+
+def report_data(
+    model: Model, explained: Explanation, curve: Iterable[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """The data of a page.
+
+    Args:
+        model: what the explanation is about.
+        explained: the explanation.
+        curve: how error grows with what is lowered; see report.write_report.
+    """
+    rows = _Rows(explained)
+    for number, body in enumerate(explained.bodies):
+        rows.add(number, body)
+    return {
+        "schema": SCHEMA,
+        "version": _version.__version__,
+        "model": model.path,
+        "kind": model.kind,
+        "signature": model.signature,
+        "options": explained.options.to_dict(),
+        "totals": explained.totals(),
+        "warnings": list(explained.warnings),
+        "mappings": [
+            {"place": place, "entry": entry, "ops": list(ops)}
+            for place, entry, ops in explained.mappings
+        ],
+        "by_op": [dataclasses.asdict(row) for row in explained.by_op()],
+        "graphs": [body.name for body in explained.bodies],
+        "decisions": list(DECISIONS),
+        "sentences": {
+            reason: story.SENTENCES[reason]
+            for reason in sorted({node.reason for _, node in explained.nodes()})
+        },
+        "curve": [_finite(point) for point in curve],
+        **rows.data(),
+    }
+
+
+class _Rows:
+    """The nodes of all bodies, before and after the rewrite, with the Casts among them."""
+
+    def __init__(self, explained: Explanation) -> None:
+        self._graphs = {body.name: number for number, body in enumerate(explained.bodies)}
+        self._with_advice = story.uses_lists(explained.options)
+        self._followers = {
+            (self._graphs[blocker.body], blocker.node.name): len(blocker.followers)
+            for blocker in explained.blockers()
+        }
+        self._strings = _Numbered()
+        self._dtypes = _Numbered()
+        self._columns: dict[str, list[Any]] = {
+            name: []
+            for name in (
+                "name graph views op decision list listed_by reason cause follows dtypes device "
+                "inputs"
+            ).split()
+        }
+        self._casts: list[dict[str, Any]] = []
+        # What few nodes have, by their rows.
+        self._some: dict[str, dict[int, Any]] = {
+            name: {}
+            for name in (
+                "advice calls cause_elsewhere escaped followers inputs_after op_after rewrites"
+            ).split()
+        }
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "strings": list(self._strings),
+            "dtypes": [list(map(list, each)) for each in self._dtypes],
+            "nodes": self._columns,
+            "some": self._some,
+            "casts": self._casts,
+        }
+
+    def add(self, graph: int, body: Body) -> None:
+        """Adds the nodes of a body, then what is between them."""
+        before, after = self._add_nodes(graph, body)
+        self._connect(body, before, after)
+        deciders = body.deciders()
+        for name, node in body.nodes.items():
+            self._add_story(body, before, node, deciders[name])
+        for cast in body.casts:
+            self._add_cast(body, cast, before, after)
+        for entry in body.rewrites:
+            if entry.node in before:
+                line = f"{entry.by}: {entry.before} -> {entry.after}"
+                self._some["rewrites"].setdefault(before[entry.node], []).append(line)
+
+    def _add_nodes(self, graph: int, body: Body) -> tuple[dict[str, int], dict[str, int]]:
+        """Adds rows; returns them by the names that they have before and after."""
+        casts = {cast.name for cast in body.casts}
+        before: dict[str, int] = {}
+        after: dict[str, int] = {}
+        results = map(_result_name, body.returns)
+        ends = {**dict.fromkeys(body.arguments, "_Arg"), **dict.fromkeys(results, "_Retval")}
+        for name in dict.fromkeys([*body.arguments, *body.definitions, *ends, *body.nodes]):
+            definition = body.definitions.get(name)
+            if definition is not None:
+                op = definition.op
+            else:
+                op = body.nodes[name].op if name in body.nodes else ends[name]
+            before[name] = self._add_row(graph, name, op, definition, body.nodes.get(name))
+            now = name if name not in casts else name + _rewrite.RENAMED
+            if definition is None or now in body.rewritten:
+                after[now] = before[name]
+                self._columns["views"][before[name]] = BEFORE | AFTER
+        for name, definition in body.rewritten.items():
+            if name in after:
+                continue
+            after[name] = row = self._add_row(graph, name, definition.op, definition, None)
+            self._columns["views"][row] = AFTER
+            self._columns["decision"][row] = _CAST if name in casts else _ADDED
+        self._add_calls(body, before)
+        return before, after
+
+    def _add_row(
+        self,
+        graph: int,
+        name: str,
+        op: str,
+        definition: node_def_pb2.NodeDef | None,
+        node: LedgerNode | None,
+    ) -> int:
+        # The ledger's dtypes are those of both; TensorFlow's say the rest, which nobody changes.
+        dtypes = _stated_dtypes(definition) if node is None else node.dtypes
+        row: dict[str, Any] = {
+            "name": name,
+            "graph": graph,
+            "views": BEFORE,
+            "op": self._strings.number(op),
+            "decision": _NOT_FLOAT if node is None else DECISIONS.index(node.decision),
+            "list": _NONE if node is None else self._strings.number(node.list),
+            "listed_by": _NONE if node is None else self._strings.number(node.listed_by),
+            "reason": _NONE if node is None else self._strings.number(node.reason),
+            "cause": _NONE,
+            "follows": _NONE,
+            "dtypes": self._dtypes.number(
+                tuple((key, *pair) for key, pair in sorted(dtypes.items()))
+            ),
+            "device": self._strings.number(definition.device if definition is not None else ""),
+            "inputs": [],
+        }
+        for column, value in row.items():
+            self._columns[column].append(value)
+        return len(self._columns["name"]) - 1
+
+    def _add_calls(self, body: Body, rows: Mapping[str, int]) -> None:
+        for name, definition in body.definitions.items():
+            called = [definition.op, *(each.name for each in function_attributes(definition))]
+            graphs = [self._graphs[each] for each in dict.fromkeys(called) if each in self._graphs]
+            if graphs:
+                self._some["calls"][rows[name]] = graphs
+
+    def _connect(self, body: Body, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        inputs = self._columns["inputs"]
+        for name, definition in body.definitions.items():
+            inputs[before[name]] = _inputs(definition.input, body.definitions, before)
+        for name, tensor in body.returns.items():
+            inputs[before[_result_name(name)]] = _inputs([tensor], body.definitions, before)
+        for name, definition in body.rewritten.items():
+            self._connect_after(after[name], _inputs(definition.input, body.rewritten, after))
+            if self._strings[self._columns["op"][after[name]]] != definition.op:
+                self._some["op_after"][after[name]] = self._strings.number(definition.op)
+        for name, tensor in body.rewritten_returns.items():
+            row = before[_result_name(name)]
+            self._connect_after(row, _inputs([tensor], body.rewritten, after))
+
+    def _connect_after(self, row: int, inputs: list[int]) -> None:
+        if self._columns["views"][row] == AFTER:
+            self._columns["inputs"][row] = inputs
+        elif inputs != self._columns["inputs"][row]:
+            self._some["inputs_after"][row] = inputs
+
+    def _add_story(
+        self, body: Body, rows: Mapping[str, int], node: LedgerNode, decider: LedgerNode
+    ) -> None:
+        row = rows[node.name]
+        if node.cause in rows:
+            self._columns["cause"][row] = rows[node.cause]
+        elif node.cause:
+            self._some["cause_elsewhere"][row] = node.cause
+        followed = body.followed(node)
+        if followed is not None:
+            self._columns["follows"][row] = rows[followed.name]
+        key = (self._columns["graph"][row], node.name)
+        if key in self._followers:
+            self._some["followers"][row] = self._followers[key]
+        if re.escape(node.name) != node.name:
+            self._some["escaped"][row] = re.escape(node.name)
+        if not self._with_advice:
+            return
+        found = story.advice(node, decider)
+        if found:
+            self._some["advice"][row] = [
+                [self._strings.number(each.key), rows[each.node], self._strings.number(each.effect)]
+                for each in found
+            ]
+
+    def _add_cast(
+        self, body: Body, cast: Any, before: Mapping[str, int], after: Mapping[str, int]
+    ) -> None:
+        if cast.name not in after:
+            return
+        tensor = explanation.cast_tensor(cast)
+        source, _, port = tensor.rpartition(":")
+        self._casts.append(
+            {
+                "node": after[cast.name],
+                "of": before.get(source, after.get(source, _NONE)),
+                "port": int(port),
+                "tensor": tensor,
+                "from": cast.from_dtype,
+                "to": cast.to_dtype,
+                "bytes": cast.bytes,
+                "read_by": cast.consumers,
+            }
+        )
+
+
+class _Numbered:
+    """Values with numbers, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._values: list[Any] = []
+
+    def number(self, value: Any) -> int:
+        if value not in self._numbers:
+            self._numbers[value] = len(self._values)
+            self._values.append(value)
+        return self._numbers[value]
+
+    def __getitem__(self, number: int) -> Any:
+        return self._values[number]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+
+def _result_name(name: str) -> str:
+    """The node that the ledger has for a result of a function."""
+    return f"{name}_RetVal"
+
+
+def _inputs(
+    tensors: Sequence[str],
+    definitions: dict[str, node_def_pb2.NodeDef],
+    rows: Mapping[str, int],
+) -> list[int]:
+    """Row and output of what is read, one after the other; the output is -1 of a control input."""
+    found: list[int] = []
+    for tensor in tensors:
+        if tensor.startswith("^"):
+            if tensor[1:] in rows:
+                found += [rows[tensor[1:]], _CONTROL]
+            continue
+        source, flat = flat_tensor(tensor, definitions)
+        if source in rows:
+            found += [rows[source], int(flat.rpartition(":")[2])]
+    return found
+
+
+def _stated_dtypes(definition: message.Message | None) -> dict[str, list[str]]:
+    """The dtypes that a node's attributes say, as before and after."""
+    found = {}
+    for name, value in definition.attr.items() if definition is not None else ():
+        kind = value.WhichOneof("value")
+        if kind == "type":
+            found[name] = [_dtype_name(value.type)] * 2
+        elif kind == "list":
+            for place, number in enumerate(value.list.type):
+                found[f"{name}[{place}]"] = [_dtype_name(number)] * 2
+    return {name: pair for name, pair in found.items() if not name.startswith("_")}
+
+
+def _finite(point: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity, and a page has no place for it on an axis."""
+    error = point["error"]
+    return {**point, "error": error if error is not None and math.isfinite(error) else None}
+
+
+def _dtype_name(number: int) -> str:
+    name = types_pb2.DataType.Name(number)[len("DT_") :].lower()
+    return {"float": "float32", "half": "float16", "double": "float64"}.get(name, name)

@@ -1,0 +1,220 @@
+// The panel about what is looked at: a node's story, or what is in a scope.
+
+import { type Report, KEPT } from "./data";
+import { look, ORDER } from "./decisions";
+import { button, count, make, size } from "./dom";
+import type { Expansion } from "./expansion";
+import type { State } from "./state";
+import { advice, castsAt, fedBy, steps, type Telling } from "./story";
+import type { Tree } from "./tree";
+
+const MOST_LINES = 50;
+
+export class Details {
+  readonly element = make("section", {
+    class: "details",
+    "aria-label": "Details",
+    tabindex: -1,
+  });
+
+  constructor(
+    private readonly tree: Tree,
+    private readonly state: State,
+    private readonly expansion: Expansion,
+    private readonly goTo: (node: number) => void,
+    private readonly say: (text: string) => void,
+  ) {}
+
+  refresh(): void {
+    const { selected } = this.state.shown;
+    this.element.scrollTop = 0;
+    if (selected < 0) {
+      this.element.replaceChildren(
+        make("p", { class: "hint" }, "Click a node for its story, or a scope to open it."),
+      );
+    } else if (this.tree.isScope(selected)) this.element.replaceChildren(...this.scope(selected));
+    else this.element.replaceChildren(...this.node(selected));
+  }
+
+  private node(node: number): HTMLElement[] {
+    const report = this.tree.report;
+    const { style, letter } = look(report.decision(node));
+    const op = report.op(node, "before");
+    const now = report.op(node, "after");
+    const found = [
+      make(
+        "h2",
+        {},
+        make("span", { class: `badge ${style}`, "aria-hidden": "true" }, letter),
+        make("span", { class: "name" }, report.name(node)),
+      ),
+      make(
+        "p",
+        { class: "verdict" },
+        `${op}${now === op ? "" : `, then ${now}`}: ${report.decisionName(node)}`,
+      ),
+      this.facts(report, node),
+    ];
+    const cast = report.castAt.get(node);
+    if (cast !== undefined) found.push(this.list("Cast", [this.castLine(node)]));
+    if (report.isFloat(node)) found.push(this.list("Why", steps(report, node), "steps"));
+    const rewrites = report.stored.some.rewrites[node] ?? [];
+    found.push(
+      this.list(
+        "Rewritten",
+        rewrites.map((line) => [line]),
+      ),
+    );
+    found.push(this.advice(node));
+    if (cast === undefined) {
+      found.push(
+        this.list(
+          "Casts",
+          castsAt(report, node).map((at) => this.castLine(at)),
+        ),
+      );
+    }
+    found.push(this.list("Fed by", fedBy(report, node)));
+    const view = report.isIn(node, "before") ? "before" : "after";
+    const readers = report
+      .readersOf(node, view)
+      .map((at): Telling => [
+        { node: at, text: report.name(at) },
+        ` (${report.op(at, view)}), ${report.decisionName(at)}`,
+      ]);
+    found.push(this.list("Read by", readers));
+    found.push(this.calls(node));
+    return found.filter((part) => part.childElementCount > 0 || part.textContent !== "");
+  }
+
+  private facts(report: Report, node: number): HTMLElement {
+    const facts: [string, string][] = [];
+    if (report.functionOf(node) !== "") facts.push(["function", report.functionOf(node)]);
+    for (const [attribute, before, after] of report.dtypes(node)) {
+      facts.push([attribute, before === after ? before : `${before} → ${after}`]);
+    }
+    if (report.isFloat(node)) {
+      facts.push(["list", `${report.list(node)} (${report.listedBy(node)})`]);
+      facts.push(["reason", report.reason(node)]);
+    }
+    if (report.device(node) !== "") facts.push(["device", report.device(node)]);
+    const followers = report.stored.some.followers[node];
+    if (followers !== undefined) {
+      facts.push(["kept because it is", `${count(followers, "gray node")}`]);
+    }
+    const terms = facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
+    return make("dl", {}, ...terms);
+  }
+
+  private castLine(node: number): Telling {
+    const cast = this.tree.report.castAt.get(node);
+    if (cast === undefined) return [];
+    const bytes = cast.bytes === null ? "" : `, ${size(cast.bytes)}`;
+    const readers = `, read by ${cast.read_by}`;
+    const from = cast.of < 0 ? cast.tensor : { node: cast.of, text: cast.tensor };
+    const link = { node, text: "Cast" };
+    return [link, " of ", from, ` from ${cast.from} to ${cast.to}${bytes}${readers}`];
+  }
+
+  private advice(node: number): HTMLElement {
+    const entries = advice(this.tree.report, node);
+    if (entries.length === 0) return make("div");
+    const items = entries.map(({ mixlist, effect }) => {
+      const code = make("code", {}, mixlist);
+      const copy = button("Copy", () => this.copy(code), { "aria-label": `Copy ${mixlist}` });
+      return make("li", {}, `This mixlist ${effect}:`, make("pre", {}, code), copy);
+    });
+    return make(
+      "div",
+      {},
+      make("h3", {}, "To change it"),
+      make("ul", { class: "advice" }, ...items),
+    );
+  }
+
+  private copy(code: HTMLElement): void {
+    const selection = getSelection();
+    selection?.selectAllChildren(code);
+    const failed = (): void => this.say("The browser does not copy; the text is selected.");
+    if (navigator.clipboard === undefined) {
+      failed();
+      return;
+    }
+    navigator.clipboard
+      .writeText(code.textContent ?? "")
+      .then(() => this.say("Copied."))
+      .catch(failed);
+  }
+
+  private calls(node: number): HTMLElement {
+    const report = this.tree.report;
+    const graphs = report.stored.some.calls[node] ?? [];
+    const items = graphs.map((graph) => {
+      const scope = this.tree.scope(this.tree.root).children;
+      const item = scope.find((at) => this.tree.fullName(at) === report.stored.graphs[graph]);
+      const open = (): void => {
+        if (item !== undefined) this.goTo(item);
+      };
+      return make("li", {}, button(report.stored.graphs[graph] ?? "", open, { class: "link" }));
+    });
+    if (items.length === 0) return make("div");
+    return make("div", {}, make("h3", {}, "Calls"), make("ul", {}, ...items));
+  }
+
+  private list(heading: string, lines: Telling[], kind = ""): HTMLElement {
+    if (lines.length === 0) return make("div");
+    const items = lines.slice(0, MOST_LINES).map((line) => make("li", {}, ...this.told(line)));
+    if (lines.length > MOST_LINES) {
+      items.push(
+        make(
+          "li",
+          { class: "hint" },
+          `and ${(lines.length - MOST_LINES).toLocaleString("en")} more`,
+        ),
+      );
+    }
+    const tag = kind === "steps" ? "ol" : "ul";
+    return make("div", {}, make("h3", {}, heading), make(tag, { class: kind }, ...items));
+  }
+
+  private told(line: Telling): (Node | string)[] {
+    return line.map((part) =>
+      typeof part === "string"
+        ? part
+        : button(part.text, () => this.goTo(part.node), { class: "link" }),
+    );
+  }
+
+  private scope(item: number): HTMLElement[] {
+    const { view } = this.state.shown;
+    const scope = this.tree.scope(item);
+    const counts = scope.counts[view];
+    const isOpen = this.expansion.isOpen(item);
+    const terms = ORDER.filter((decision) => counts[decision]).flatMap((decision) => {
+      const { style, letter } = look(decision);
+      const name = this.tree.report.stored.decisions[decision] ?? "";
+      return [
+        make("dt", {}, make("span", { class: `badge ${style}` }, letter), ` ${name}`),
+        make("dd", {}, (counts[decision] ?? 0).toLocaleString("en")),
+      ];
+    });
+    const reasons = new Map<string, number>();
+    for (const node of this.tree.nodesIn(item)) {
+      if (this.tree.report.decision(node) !== KEPT) continue;
+      const reason = this.tree.report.reason(node);
+      reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+    }
+    const kept = [...reasons].sort((one, other) => other[1] - one[1]);
+    const toggle = (): void => this.expansion.toggle(item, view);
+    return [
+      make("h2", {}, make("span", { class: "name" }, scope.path || scope.label)),
+      make("p", { class: "verdict" }, count(this.tree.total(item, view), "node")),
+      button(isOpen ? "Close" : "Open", toggle),
+      make("dl", {}, ...terms),
+      this.list(
+        "Why kept",
+        kept.map(([reason, number]) => [`${reason}: ${number.toLocaleString("en")}`]),
+      ),
+    ];
+  }
+}

@@ -1,0 +1,6 @@
+// Puts the page together.
+
+import { readReport } from "./data";
+import { Page } from "./page";
+
+new Page(readReport()).start();
