@@ -35,9 +35,9 @@ def write_report(
         path: the file, which is replaced.
         model: the model.
         explained: what was decided about it.
-        curve: how error grows with what is lowered; a point is {"share": of the float nodes that
-            are lowered, from 0 to 1, "error": a number, or None where there is none, "label": what
-            it is, "chosen": whether it is the one that was chosen}.
+        curve: how error grows with what is lowered; a point is {"share": of the nodes that the mode
+            lowers, from 0 to 1, "error": a number, or None where it is infinite, "label": what it
+            is, "chosen": whether it is the one that was chosen}.
 
     Raises:
         OSError: it cannot be written.

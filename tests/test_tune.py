@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from report_files import data_in, needs_page
 from tf_versions import needs_frozen_loops
 
 from npu_precision.plots import check as check_plots
@@ -448,3 +449,20 @@ def test_edits_that_are_in_no_file_are_refused(overflow, command, tmp_path):
     arguments = (*overflow, "--max-error", "1", "--options", options, "-o", tmp_path / "m.json")
     text = command("tune", *arguments, status=2)
     assert "mixlist_edits cannot be tuned: put them into the file modify_mixlist" in text
+
+
+@needs_page
+def test_the_curve_is_in_the_report_of_the_model_with_the_mixlist(overflow, command, tmp_path):
+    arguments = ("tune", *overflow, *EMULATED, "--max-error", "0.01", "-o", tmp_path / "m.json")
+    command(*arguments, "--report", tmp_path / "report.html")
+    data = data_in((tmp_path / "report.html").read_text())
+    curve = sorted(data["curve"], key=lambda point: point["share"])
+    assert (curve[0]["share"], curve[0]["error"]) == (0, 0)
+    assert (curve[-1]["share"], curve[-1]["error"]) == (1, None)  # It is infinite.
+    (chosen,) = (point for point in curve if point["chosen"])
+    assert chosen["label"] == "1 kept"
+    assert 0 < chosen["error"] < 0.01
+    assert "node:large/product" in str(data["options"])
+    assert "emulate" not in str(data["options"])
+    text = command(*arguments, "--report", tmp_path / "m.json", "--force", status=2)
+    assert "is named twice" in text

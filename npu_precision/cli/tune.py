@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
+import math
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +13,8 @@ from typing import Any
 import click
 import rich.console
 
-from npu_precision import frozen, outputs, plots
+from npu_precision import explanation, frozen, outputs, plots
+from npu_precision import report as reports
 from npu_precision.cli import flags, printing
 from npu_precision.model_file import Model
 from npu_precision.options import PrecisionOptions
@@ -50,6 +53,12 @@ _STATE = ".state"
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="The mixlist to write.")
 @click.option("--plot", "plot_file", metavar="FILE", help="Draw the curve; needs matplotlib.")
+@click.option(
+    "--report",
+    "report_file",
+    metavar="FILE",
+    help="Write a report (see npu-precision report --help) of what was found, with the curve.",
+)
 @click.option("--resume", is_flag=True, help="Go on with a search that was interrupted.")
 @click.option("--force", is_flag=True, help="Replace these files if they exist; begin anew.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
@@ -65,6 +74,7 @@ def tune(
     max_runs: int,
     output: str,
     plot_file: str | None,
+    report_file: str | None,
     resume: bool,
     force: bool,
     as_json: bool,
@@ -76,12 +86,15 @@ def tune(
     """
     objective = _objective(max_error, metric, budget, smaller_is_better)
     read = flags.files_read(model, options, inputs)
-    outputs.check_apart((output, output + _STATE, plot_file), read)
+    outputs.check_apart((output, output + _STATE, plot_file, report_file), read)
     if plot_file is not None:
         plots.check(plot_file)
+    if report_file is not None:
+        reports.read_page()  # Tells early what would fail late.
     with contextlib.ExitStack() as stack:
         mixlist_path = stack.enter_context(outputs.new_file(output, force))
         plot_path = stack.enter_context(outputs.optional_file(plot_file, force))
+        report_path = stack.enter_context(outputs.optional_file(report_file, force))
         state_path = pathlib.Path(output + _STATE)
         _check_state(state_path, resume, force)
         tuned = _run(
@@ -92,11 +105,16 @@ def tune(
             max_runs,
             state_path,
             resume,
-            draws_curve=plot_file is not None,
+            draws_curve=plot_file is not None or report_file is not None,
         )
         mixlist_path.write_text(tuned.mixlist, encoding="utf-8")
         if plot_path is not None:
             plots.curve(plot_path, tuned, objective)
+        if report_path is not None:
+            # What the model will be, and not how it was measured.
+            used = dataclasses.replace(tuned.options, emulate=None)
+            explained = explanation.explain(model, used)
+            reports.write_report(report_path, model, explained, _curve(tuned))
     if tuned.is_complete and state_path.exists():
         state_path.unlink()
     if as_json:
@@ -106,6 +124,23 @@ def tune(
     printing.say(out, f"{model.path}: {model.kind}")
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
     _print(out, objective, tuned, output)
+
+
+def _curve(tuned: Tuned) -> list[dict[str, Any]]:
+    """The trials, as reports have them; of several of one share, the one of least error."""
+    best: dict[float, tuple[int, Trial]] = {}
+    for kept, trial in sorted(tuned.trials, key=lambda item: -item[1].error):
+        best[tuned.share(trial)] = (kept, trial)
+    best[tuned.share(tuned.found)] = (len(tuned.kept), tuned.found)
+    return [
+        {
+            "share": share,
+            "error": trial.error if math.isfinite(trial.error) else None,
+            "label": f"{kept} kept",
+            "chosen": trial is tuned.found,
+        }
+        for share, (kept, trial) in best.items()
+    ]
 
 
 def _objective(

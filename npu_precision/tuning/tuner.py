@@ -28,6 +28,7 @@ class Tuned:
         kept: the nodes that are kept for it, those of most risk first.
         entries: what was added to the black list for them.
         mixlist: the whole mixlist, as JSON.
+        options: the options with it.
         trials: all that were made, each with how many nodes were kept for it.
         is_complete: whether there were trials enough to find out that none of them can be lowered.
     """
@@ -37,6 +38,7 @@ class Tuned:
     kept: tuple[Suspect, ...]
     entries: tuple[str, ...]
     mixlist: str
+    options: PrecisionOptions
     trials: tuple[tuple[int, Trial], ...]
     is_complete: bool
 
@@ -94,7 +96,7 @@ class Tuner:
         self._progress(1, 0)
         if start.is_good:
             text = self._mixlist.text([])
-            return Tuned(start, start, (), (), text, ((0, start),), True)
+            return Tuned(start, start, (), (), text, self._options, ((0, start),), True)
         suspects = self._suspects(batches)
         names = [each.node for each in suspects]
         everything = self._trial(frozenset(names))
@@ -110,7 +112,8 @@ class Tuner:
         if draws_curve:
             self._draw_curve(suspects, start.lowered)
         entries = self._entries(kept, suspects, has_calls)
-        last, _ = self._trials.run(self._mixlist.keeping(entries))
+        options = self._mixlist.keeping(entries)
+        last, _ = self._trials.run(options)
         if not last.is_good:
             raise ValueError(
                 "the same mixlist was good enough, and is not when it is tried again: results "
@@ -122,6 +125,7 @@ class Tuner:
             kept,
             tuple(entries),
             self._mixlist.text(entries),
+            options,
             ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items())),
             self._search.is_complete,
         )

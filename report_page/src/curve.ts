@@ -15,7 +15,7 @@ function percent(share: number): string {
 }
 
 function number(error: number | null): string {
-  if (error === null) return "none";
+  if (error === null) return "infinite";
   return error === 0 ? "0" : error.toExponential(1);
 }
 
@@ -35,7 +35,7 @@ export function curve(points: readonly CurvePoint[]): HTMLElement {
   return make(
     "div",
     { class: "curve" },
-    make("h2", {}, "Error against the share of float nodes that is lowered"),
+    make("h2", {}, "Error against the share that is lowered of what the mode lowers"),
     picture(sorted),
     make("table", {}, make("thead", {}, make("tr", {}, ...headings)), make("tbody", {}, ...rows)),
   );
@@ -67,7 +67,7 @@ function picture(points: readonly CurvePoint[]): SVGElement {
     svg.append(makeSvg("text", attributes, `${100 * share}%`));
   }
   svg.append(
-    makeSvg("text", { x: x(0.5), y: HEIGHT - 6, "text-anchor": "middle" }, "float nodes lowered"),
+    makeSvg("text", { x: x(0.5), y: HEIGHT - 6, "text-anchor": "middle" }, "lowered, of the nodes that the mode lowers"),
   );
   const drawn = points.flatMap((point) =>
     point.error !== null && point.error > 0
