@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from browser import browser
 from compiled import compile_program
 
 # TensorFlow's start-up chatter would bury what a failing test prints.
@@ -18,9 +19,11 @@ os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
 import numpy as np
 import tensorflow as tf
 from model_files import write_all
+from report_files import explained
 from text_graph import read_graph
 
 import npu_precision
+from npu_precision import report
 from npu_precision.cli import main as cli
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -215,3 +218,35 @@ def pipeline_driver(tmp_path_factory):
     binary = tmp_path_factory.mktemp("driver") / "pipeline_driver"
     compile_program("pipeline_driver.cc", binary)
     return binary
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser; not for longer, because its driver keeps an event loop running in this thread."""
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def show(chromium, tmp_path):
+    """show(path of a model) -> its report in a page; at the end, nothing may have gone wrong."""
+    pages, complaints = [], []
+
+    def start(model, curve=(), **context):
+        file = tmp_path / f"report{len(pages)}.html"
+        report.write_report(file, *explained(model), curve)
+        page = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})
+        page = page.new_page()
+        pages.append(page)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: complaints.append(request.url))
+        page.goto(file.as_uri())
+        complaints.remove(file.as_uri())
+        page.wait_for_selector(".outline .row")
+        return page
+
+    yield start
+    assert complaints == []
+    for page in pages:
+        page.context.close()

@@ -1,49 +1,17 @@
-"""The page of npu-precision report, in a browser."""
+"""The page of npu-precision report in a browser: the graph, the search, the stories."""
 
 from __future__ import annotations
 
-import re
-
 import pytest
-from browser import browser, needs_browser
+from browser import needs_browser
 from report_files import explained, needs_page, write_graph
 
-from npu_precision import report, story
+from npu_precision import story
+from report_page import at, drawn, go_to, search, selected
 
 pytestmark = [needs_browser, needs_page]
 
 LAYERS, STEPS = 100, 200
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser() as started:
-        yield started
-
-
-@pytest.fixture
-def show(chromium, tmp_path):
-    """show(path of a model) -> its report in a page; at the end, nothing may have gone wrong."""
-    pages, complaints = [], []
-
-    def start(model, curve=(), **context):
-        file = tmp_path / f"report{len(pages)}.html"
-        report.write_report(file, *explained(model), curve)
-        page = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})
-        page = page.new_page()
-        pages.append(page)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: complaints.append(request.url))
-        page.goto(file.as_uri())
-        complaints.remove(file.as_uri())
-        page.wait_for_selector(".outline .row")
-        return page
-
-    yield start
-    assert complaints == []
-    for page in pages:
-        page.context.close()
 
 
 @pytest.fixture(scope="module")
@@ -56,47 +24,6 @@ def large(tmp_path_factory):
             name = f"layer_{layer}/group_{step // 20}/{op.lower()}_{step}"
             nodes.append((name, op, [nodes[-1][0]] * (2 if op == "MatMul" else 1)))
     return write_graph(tmp_path_factory.mktemp("large"), nodes)
-
-
-def search(page, text):
-    page.locator("#search").fill(text)
-    return page.locator(".found .count").inner_text()
-
-
-def go_to(page, name):
-    """Looks at the node of this very name."""
-    search(page, f"/^{re.escape(name)}$/")
-    page.locator("#search").press("Enter")
-    page.wait_for_function(
-        "name => document.querySelector('.details h2 .name')?.textContent === name", arg=name
-    )
-
-
-def drawn(page, selector="node"):
-    """What is drawn: the text of each node, or the ids of lines."""
-    return page.evaluate(
-        """selector => document.querySelector('#canvas')._cyreg.cy.elements(selector)
-        .map(each => each.isNode() ? each.data('label') : each.id())""",
-        selector,
-    )
-
-
-def at(page, label):
-    """Where a drawn node is on the screen, by a part of its text."""
-    return page.evaluate(
-        """label => {
-          const cy = document.querySelector('#canvas')._cyreg.cy;
-          const box = document.querySelector('#canvas').getBoundingClientRect();
-          const node = cy.nodes().filter(each => each.data('label').includes(label))[0];
-          const {x, y} = node.renderedPosition();
-          return [box.x + x, box.y + y];
-        }""",
-        label,
-    )
-
-
-def selected(page):
-    return page.locator(".details h2 .name").inner_text()
 
 
 @pytest.mark.parametrize("model", ["cnn", "lstm", "checkpoint", "frozen"])
@@ -289,229 +216,11 @@ def test_control_inputs_are_drawn_when_asked_for(show, model_files):
     assert drawn(page, "edge.control") == []
 
 
-# Without a mouse.
-
-
-def test_the_keys_of_the_graph_walk_along_its_lines(show, model_files):
-    page = show(model_files.frozen)
-    go_to(page, "both")
-    assert page.evaluate("document.activeElement.id") == "canvas"
-    page.keyboard.press("ArrowDown")
-    assert selected(page) == "after"
-    page.keyboard.press("ArrowUp")
-    assert selected(page) == "both"
-    page.keyboard.press("Backspace")
-    assert selected(page) == "graph"
-    shown = len(drawn(page))
-    page.keyboard.press("Enter")
-    assert len(drawn(page)) == 1 < shown
-    page.keyboard.press("Enter")
-    assert len(drawn(page)) == shown
-
-
-def test_left_and_right_go_to_the_neighbours_in_the_scope(show, model_files):
-    page = show(model_files.frozen)
-    left, right = sorted(["product", "scale"], key=lambda name: at(page, f"  {name}\n")[0])
-    for begin, key, sign in ((left, "ArrowRight", 1), (right, "ArrowLeft", -1)):
-        go_to(page, begin)
-        page.keyboard.press(key)
-        assert selected(page) != begin
-        place = page.evaluate("""() => {
-          const cy = document.querySelector('#canvas')._cyreg.cy;
-          return cy.nodes('.selected').position().x;
-        }""")
-        before = page.evaluate(
-            """begin => {
-              const cy = document.querySelector('#canvas')._cyreg.cy;
-              return cy.nodes().filter(e => e.data('label').includes(begin))[0].position().x;
-            }""",
-            f"  {begin}\n",
-        )
-        assert sign * (place - before) > 0
-
-
-def test_what_is_looked_at_is_told_to_those_who_listen(show, model_files):
-    page = show(model_files.frozen)
-    go_to(page, "scale")
-    live = page.locator(".live[aria-live=polite]")
-    assert live.inner_text() == "scale, Exp, kept"
-    page.keyboard.press("Backspace")
-    assert live.inner_text() == f"scope graph, open, {len(drawn(page)) - 1} nodes"
-
-
-def test_the_outline_is_a_tree_that_keys_walk_through(show, model_files):
-    page = show(model_files.checkpoint)
-    page.keyboard.press("o")
-    tree = page.get_by_role("tree")
-    assert page.evaluate("document.activeElement.getAttribute('role')") == "tree"
-    page.keyboard.press("Home")
-    row = page.locator(".outline .row[aria-selected=true]")
-    assert (row.get_attribute("aria-level"), row.get_attribute("aria-expanded")) == ("1", "true")
-    assert tree.get_attribute("aria-activedescendant") == row.get_attribute("id")
-    page.keyboard.press("ArrowLeft")
-    assert row.get_attribute("aria-expanded") == "false"
-    assert page.locator(".outline .row").count() == 1
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    assert (row.get_attribute("aria-level"), row.get_attribute("aria-posinset")) == ("2", "1")
-    page.keyboard.press("End")
-    assert row.get_attribute("aria-posinset") == row.get_attribute("aria-setsize")
-    page.keyboard.press("ArrowLeft")
-    assert row.get_attribute("aria-level") == "1"
-
-
-def test_everything_can_be_reached_with_tab(show, model_files):
-    page = show(model_files.frozen)
-    reached = set()
-    for _ in range(24):
-        page.keyboard.press("Tab")
-        reached.add(
-            page.evaluate(
-                "(e => e.id || e.getAttribute('role') || e.textContent)(document.activeElement)"
-            )
-        )
-    assert {"search", "tab-graph", "Before", "After", "tree", "canvas", "All"} <= reached
-
-
-def test_help_lists_the_keys_and_closes(show, model_files):
-    page = show(model_files.frozen)
-    page.keyboard.press("?")
-    popup = page.get_by_role("dialog")
-    assert "search; Enter goes to the node" in popup.inner_text()
-    popup.get_by_text("Licences of what this page is made of").click()
-    assert "cytoscape" in popup.locator("pre").inner_text()
-    page.keyboard.press("Escape")
-    assert not popup.is_visible()
-
-
-def test_slash_searches_and_escape_ends_it(show, model_files):
-    page = show(model_files.frozen)
-    page.keyboard.press("/")
-    page.keyboard.type("e")
-    options = page.get_by_role("option")
-    first, second = options.nth(0), options.nth(1)
-    assert first.get_attribute("aria-selected") == "true"
-    page.keyboard.press("ArrowDown")
-    assert second.get_attribute("aria-selected") == "true"
-    page.keyboard.press("Escape")
-    assert page.locator("#search").input_value() == ""
-    assert not page.locator(".popup").is_visible()
-
-
-# The tables.
-
-
-def cells(page, column):
-    return page.locator(f".table:visible .body .row > :nth-child({column})").all_inner_texts()
-
-
-def test_the_table_has_a_row_for_every_float_node_and_can_be_filtered(show, model_files):
-    page = show(model_files.frozen)
-    _, found = explained(model_files.frozen)
-    page.keyboard.press("t")
-    assert sorted(cells(page, 1)) == sorted(node.name for _, node in found.nodes())
-    page.get_by_label("Filter by op type").select_option("=MatMul")
-    assert sorted(cells(page, 1)) == ["out", "product"]
-    page.get_by_label("Filter by op type").select_option("*")
-    page.get_by_label("Filter by decision").select_option("=kept")
-    page.get_by_label("Filter by list").select_option("=gray")
-    assert sorted(cells(page, 1)) == ["after", "both"]
-    page.get_by_label("Filter Nodes by text").fill("AFT")
-    assert cells(page, 1) == ["after"]
-    total = found.totals()["float_nodes"]
-    assert page.locator(".table:visible .count").inner_text() == f"1 of {total} rows"
-
-
-def test_the_table_is_sorted_by_its_headings(show, model_files):
-    page = show(model_files.frozen)
-    page.keyboard.press("t")
-    page.get_by_role("columnheader", name="gray it keeps").get_by_role("button").dblclick()
-    assert (cells(page, 1)[0], cells(page, 7)[0]) == ("scale", "2")
-    heading = page.get_by_role("columnheader", name="node")
-    heading.get_by_role("button").click()
-    names = cells(page, 1)
-    assert names == sorted(names)
-    assert heading.get_attribute("aria-sort") == "ascending"
-    heading.get_by_role("button").click()
-    assert cells(page, 1) == names[::-1]
-    assert heading.get_attribute("aria-sort") == "descending"
-
-
-def test_a_row_leads_to_the_graph(show, model_files):
-    page = show(model_files.frozen)
-    page.keyboard.press("t")
-    page.locator(".table:visible .body").focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    name = page.locator(".table:visible .active > :first-child").inner_text()
-    page.keyboard.press("Enter")
-    assert selected(page) == name
-    assert page.locator("#canvas").is_visible()
-
-
-def test_casts_have_a_table_with_the_largest_first(show, model_files):
-    page = show(model_files.frozen)
-    page.get_by_role("tab", name="Casts").click()
-    assert cells(page, 1)[0] == "product:0"
-    assert cells(page, 4) == ["128 bytes", "64 bytes", "64 bytes", "64 bytes"]
-
-
-def test_op_types_have_a_table(show, model_files):
-    page = show(model_files.frozen)
-    page.get_by_role("tab", name="Op types").click()
-    assert cells(page, 1)[0] == "MatMul"
-    assert "gray_follows_kept" in cells(page, 7)
-
-
-# The rest.
-
-
-def test_dark_follows_the_system_and_the_switch(show, model_files):
-    background = "getComputedStyle(document.body).backgroundColor"
-    page = show(model_files.frozen, color_scheme="dark")
-    dark = page.evaluate(background)
-    page.get_by_role("button", name="Theme: system").click()
-    light = page.evaluate(background)
-    assert (dark, light) == ("rgb(20, 23, 27)", "rgb(255, 255, 255)")
-    page.get_by_role("button", name="Theme: light").click()
-    assert page.evaluate(background) == dark
-    ink = "document.querySelector('#canvas')._cyreg.cy.nodes()[0].style('color')"
-    assert page.evaluate(ink) == "rgb(232,234,237)"
-
-
-def test_a_narrow_window_needs_no_scrolling_sideways(show, model_files):
-    page = show(model_files.lstm, viewport={"width": 700, "height": 800})
-    for tab in ("Graph", "Nodes", "Casts"):
-        page.get_by_role("tab", name=tab).click()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 700
-
-
-def test_advice_is_copied(show, model_files):
-    page = show(model_files.frozen, permissions=["clipboard-read", "clipboard-write"])
-    go_to(page, "scale")
-    mixlist = page.locator(".advice code").first.inner_text()
-    page.get_by_role("button", name=re.compile("^Copy ")).first.click()
-    page.locator(".live", has_text="Copied.").wait_for(state="attached")
-    assert page.evaluate("navigator.clipboard.readText()") == mixlist
-
-
-def test_a_curve_is_a_picture_and_a_table(show, model_files):
-    points = [
-        {"share": 0.0, "error": 0.0, "label": "none", "chosen": False},
-        {"share": 0.5, "error": 1e-4, "label": "half", "chosen": True},
-        {"share": 0.75, "error": 1e-2, "label": "more", "chosen": False},
-        {"share": 1.0, "error": None, "label": "all", "chosen": False},
-    ]
-    page = show(model_files.frozen, points)
-    page.get_by_role("tab", name="Curve").click()
-    assert page.locator(".curve tbody tr").count() == 4
-    assert page.locator(".curve tr.chosen td").first.inner_text() == "half"
-    dots = page.locator(".curve circle")
-    assert dots.count() == 2
-    heights = [float(dots.nth(number).get_attribute("cy")) for number in range(2)]
-    assert heights[0] > heights[1]
-
-
-def test_without_a_curve_there_is_no_tab_of_it(show, model_files):
-    page = show(model_files.frozen)
-    assert page.get_by_role("tab").all_inner_texts() == ["Graph", "Nodes", "Casts", "Op types"]
+def test_names_in_advice_are_regular_expressions_of_themselves(show, tmp_path):
+    path = write_graph(tmp_path, [("x", "Placeholder", []), ("a.b-c", "Exp", ["x"])])
+    page = show(path)
+    go_to(page, "a.b-c")
+    (told,) = story.stories(explained(path)[1], "a.b-c")
+    (shown,) = page.locator(".advice code").all_inner_texts()[:1]
+    assert shown == told.advice[0][0]
+    assert r"node:a\\.b" in shown
