@@ -19,6 +19,7 @@ os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
 import numpy as np
 import tensorflow as tf
 from model_files import write_all
+from overflowing import EMULATED, OVERFLOW, normal
 from report_files import explained
 from text_graph import read_graph
 
@@ -119,6 +120,24 @@ def graph_file(tmp_path):
         return str(path)
 
     return write
+
+
+@pytest.fixture
+def overflow(graph_file, arrays):
+    """The arguments of a command: a model that overflows in one op, and its inputs."""
+    return (graph_file(OVERFLOW), "--inputs", arrays(x=normal(8, 8), factor=6e4 * normal(8, 8)))
+
+
+@pytest.fixture
+def tune(command, tmp_path):
+    """tune(model, "--inputs", ...) -> (the JSON that is printed, the mixlist that is written)."""
+
+    def run(*arguments, options=EMULATED):
+        file = tmp_path / "mixlist.json"
+        printed = json.loads(command("tune", *arguments, *options, "-o", file, "--json"))
+        return printed, json.loads(file.read_text())
+
+    return run
 
 
 @pytest.fixture

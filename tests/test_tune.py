@@ -8,48 +8,11 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from overflowing import EMULATED, OVERFLOW, normal
 from report_files import data_in, needs_page
 from tf_versions import needs_frozen_loops
 
 from npu_precision.plots import check as check_plots
-from npu_precision.tuning.trials import Trials
-
-EMULATED = ("--mode", "allow_mix_precision", "--emulate")
-# In float16 only large/product overflows; Tanh brings it back to 1.
-OVERFLOW = """
-    x = Placeholder(shape=8x8)
-    factor = Placeholder(shape=8x8)
-    w = Const(shape=8x8)
-    small/product = MatMul(x, w)
-    small/hidden = Relu(small/product)
-    large/product = MatMul(small/hidden, factor)
-    large/bounded = Tanh(large/product)
-    end/product = MatMul(large/bounded, w)
-    end/hidden = Relu(end/product)
-    out = MatMul(end/hidden, w)
-    """
-
-
-def normal(*shape):
-    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
-
-
-@pytest.fixture
-def overflow(graph_file, arrays):
-    """The arguments of a command: a model that overflows in one op, and its inputs."""
-    return (graph_file(OVERFLOW), "--inputs", arrays(x=normal(8, 8), factor=6e4 * normal(8, 8)))
-
-
-@pytest.fixture
-def tune(command, tmp_path):
-    """tune(model, "--inputs", ...) -> (the JSON that is printed, the mixlist that is written)."""
-
-    def run(*arguments, options=EMULATED):
-        file = tmp_path / "mixlist.json"
-        printed = json.loads(command("tune", *arguments, *options, "-o", file, "--json"))
-        return printed, json.loads(file.read_text())
-
-    return run
 
 
 @pytest.fixture
@@ -317,72 +280,6 @@ def test_what_is_random_is_the_same_in_all_trials(graph_file, arrays, tune):
     printed, _ = tune(graph_file(text), "--inputs", arrays(x=normal(4, 4)), "--max-error", "0")
     assert 0 < printed["start"]["error"] < 1e-2
     assert printed["found"]["error"] == 0
-
-
-def test_a_search_that_was_interrupted_goes_on(overflow, command, tune, tmp_path, monkeypatch):
-    arguments = ("tune", *overflow, *EMULATED, "--max-error", "1e-4", "-o", tmp_path / "m.json")
-    whole, _ = tune(*overflow, "--max-error", "1e-4")
-    state = tmp_path / "m.json.state"
-    made = []
-    run = Trials.run
-
-    def interrupted(trials, options):
-        made.append(options)
-        if len(made) == 5:
-            raise KeyboardInterrupt
-        return run(trials, options)
-
-    monkeypatch.setattr(Trials, "run", interrupted)
-    command(*arguments, status=130)
-    assert state.exists()
-    assert not (tmp_path / "m.json").exists()
-    assert "--resume goes on with it, --force begins anew" in command(*arguments, status=2)
-    found = json.loads(command(*arguments, "--resume", "--json"))
-    assert found == whole
-    # As given, those that were not made, and the mixlist as it is written.
-    assert len(made) - 5 == 1 + len(whole["trials"]) - 4 + 1
-    assert not state.exists()
-
-
-def test_force_begins_anew(overflow, command, tmp_path):
-    state = tmp_path / "m.json.state"
-    state.write_text("nonsense")
-    arguments = ("tune", *overflow, *EMULATED, "--max-error", "0.01", "-o", tmp_path / "m.json")
-    command(*arguments, "--force")
-    assert not state.exists()
-
-
-def test_max_runs_ends_a_search_with_what_was_found_so_far(overflow, tune, command, tmp_path):
-    printed, mixlist = tune(*overflow, "--max-error", "1e-6", "--max-runs", "1")
-    assert not printed["complete"]
-    assert printed["found"]["error"] <= 1e-6
-    assert (tmp_path / "mixlist.json.state").exists()
-    arguments = (*overflow, *EMULATED, "--max-error", "1e-6", "-o", tmp_path / "mixlist.json")
-    text = command("tune", *arguments, "--resume", "--force", "--max-runs", "2")
-    assert "--max-runs ended the search: some of these may not have to be kept" in text
-    command("tune", *arguments, "--resume", "--force")
-    assert not (tmp_path / "mixlist.json.state").exists()
-    assert len(json.loads((tmp_path / "mixlist.json").read_text())["black-list"]) <= len(mixlist)
-
-
-def test_a_state_of_something_else_is_refused(overflow, command, tmp_path, arrays, graph_file):
-    output = ("-o", tmp_path / "m.json")
-    model, *inputs = overflow
-    command("tune", *overflow, *EMULATED, "--max-error", "1e-6", "--max-runs", "1", *output)
-    again = ("--resume", "--force", *output)
-    told = command("tune", *overflow, *EMULATED, "--max-error", "1e-5", *again, status=2)
-    assert "is about other objective: without --resume, --force begins anew" in told
-    same = ("--max-error", "1e-6", *again)
-    told = command("tune", model, *inputs, *EMULATED[:2], *same, status=2)
-    assert "is about other options" in told
-    others = ("--inputs", arrays(x=normal(8, 8), factor=normal(8, 8)))
-    assert "is about other inputs" in command("tune", model, *others, *EMULATED, *same, status=2)
-    other = graph_file(OVERFLOW.replace("Relu", "Elu"))
-    others = ("--inputs", arrays(x=normal(8, 8), factor=6e4 * normal(8, 8)))
-    assert "is about other model" in command("tune", other, *others, *EMULATED, *same, status=2)
-    (tmp_path / "m.json.state").write_text("{")
-    told = command("tune", *overflow, *EMULATED, *same, status=2)
-    assert "is no state of a search" in told
 
 
 def test_the_curve_is_a_picture(overflow, command, tmp_path):
