@@ -43,7 +43,7 @@ _COLUMNS = (
 )
 
 
-@click.command()
+@click.command(short_help="Compares a mode with float32, tensor by tensor.")
 @flags.model_flags("signature")
 @flags.precision_flags()
 @flags.input_flags

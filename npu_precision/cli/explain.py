@@ -20,7 +20,7 @@ SCHEMA = "npu_precision.explain/1"
 _MOST_BLOCKERS = _MOST_CASTS = 10
 
 
-@click.command()
+@click.command(short_help="Shows what is lowered and kept, and why.")
 @flags.model_flags("signature")
 @flags.precision_flags()
 @click.option("--node", "pattern", metavar="REGEX", help="Tell the stories of nodes so named.")

@@ -13,7 +13,7 @@ from npu_precision.model_file import Model
 from npu_precision.options import PrecisionOptions
 
 
-@click.command()
+@click.command(short_help="Writes a page: the graph, and every reason.")
 @flags.model_flags("signature")
 @flags.precision_flags()
 @click.option("-o", "--output", metavar="FILE", help="The page to write, as report.html.")

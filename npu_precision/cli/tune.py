@@ -29,7 +29,7 @@ SCHEMA = "npu_precision.tune/1"
 _STATE = ".state"
 
 
-@click.command()
+@click.command(short_help="Finds the mixlist that keeps a model accurate.")
 @flags.model_flags("signature")
 @flags.precision_flags(
     only=[name for name in flags.FLAGS if name != "mixlist_edits"],
