@@ -76,10 +76,11 @@ def test_dark_follows_the_system_and_the_switch(show, model_files):
     dark = page.evaluate(background)
     page.get_by_role("button", name="Theme: system").click()
     light = page.evaluate(background)
+    ink = "document.querySelector('#canvas')._cyreg.cy.nodes()[0].style('color')"
+    assert page.evaluate(ink) == "rgb(22,25,29)"
     assert (dark, light) == ("rgb(20, 23, 27)", "rgb(255, 255, 255)")
     page.get_by_role("button", name="Theme: light").click()
     assert page.evaluate(background) == dark
-    ink = "document.querySelector('#canvas')._cyreg.cy.nodes()[0].style('color')"
     assert page.evaluate(ink) == "rgb(232,234,237)"
 
 
