@@ -25,6 +25,9 @@ FLAGS = (
     "--disable-component-update --disable-sync"
 ).split()
 
+# Milliseconds; a machine that does much else may take long.
+PATIENCE = 120_000
+
 needs_browser = pytest.mark.skipif(
     importlib.util.find_spec("playwright") is None or not PACKAGE.is_dir(),
     reason="the browser is only in the default environment, after `make page-packages`",
@@ -61,6 +64,8 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=executable(), args=FLAGS)
+        started = playwright.chromium.launch(
+            executable_path=executable(), args=FLAGS, timeout=PATIENCE
+        )
         yield started
         started.close()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from browser import browser
+from browser import PATIENCE, browser
 from compiled import compile_program
 
 # TensorFlow's start-up chatter would bury what a failing test prints.
@@ -254,8 +254,9 @@ def show(chromium, tmp_path):
     def start(model, curve=(), **context):
         file = tmp_path / f"report{len(pages)}.html"
         report.write_report(file, *explained(model), curve)
-        page = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})
-        page = page.new_page()
+        size = {"width": 1280, "height": 800}
+        page = chromium.new_context(**{"viewport": size, **context}).new_page()
+        page.set_default_timeout(PATIENCE)
         pages.append(page)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))

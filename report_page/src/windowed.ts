@@ -30,7 +30,8 @@ export class Windowed {
     this.inner = make("div", { class: "windowed", role: "presentation" });
     element.append(this.inner);
     element.addEventListener("scroll", () => this.update(false));
-    new ResizeObserver(() => this.update(false)).observe(element);
+    // Later, because what is made in between might change sizes that are being told of.
+    new ResizeObserver(() => requestAnimationFrame(() => this.update(false))).observe(element);
   }
 
   /** Makes the rows in sight anew. */
