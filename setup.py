@@ -187,6 +187,9 @@ class BuildLibrary(build_ext):
             # A wheel holds one library; one for another TensorFlow may be left from before.
             shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
+        old_page = folder / build_page.NAME
+        if len(made) == 1 and old_page.exists():  # It may not know this package's data.
+            old_page.unlink()
         for file in made:
             partial = folder / (file.name + ".partial")
             shutil.copy2(file, partial)

@@ -24,6 +24,7 @@ from npu_precision.tensor_stats import TensorStats
 _ENTERED = "entered "
 # Added to names that would be the same in both.
 _OTHER = "_mixed"
+EMPTY = "nothing was compared: no output has any elements; have the inputs any rows?"
 # Out of loops, and so of what is rounded there.
 _EXITS = ("Exit", "RefExit")
 # What changes more of a graph than dtypes, after which tensors have no counterparts.
@@ -120,7 +121,11 @@ class Comparer:
                 node.attr["frame_name"].s += _OTHER.encode()
         self._model = model
         # Beside those that a signature names, a node may have outputs that nobody asks for.
-        named = {flat_tensor(name, {})[0] for name in model.output_names}
+        named = {flat_tensor(tensor, {})[0] for tensor in model.output_names.values()}
+        self._output_names: dict[str, str] = {}
+        for name, tensor in model.output_names.items():
+            others = self._output_names.get(tensor)
+            self._output_names[tensor] = name if others is None else f"{others}, {name}"
         self._outputs = set(model.outputs) - named
         self._nodes = {node.name: node for node in model.graph_def.node}
         self._decided = {node.name: node for node in self._ledger.nodes}
@@ -157,14 +162,12 @@ class Comparer:
                     position,
                     tensor_stats.merged([each[name] for each in results]),
                     entered,
-                    self._model.output_names.get(name, name if node in self._outputs else ""),
+                    self._output_names.get(name, name if node in self._outputs else ""),
                 )
             )
-        made = [row.stats for row in rows if row.output]
-        if not any(stats.elements or stats.misshapen for stats in made):
-            raise ValueError(
-                "nothing was compared: no output has any elements; have the inputs any rows?"
-            )
+        made = [row.stats for row in rows if row.output] or [row.stats for row in rows]
+        if made and not any(stats.elements or stats.misshapen for stats in made):
+            raise ValueError(EMPTY)
         unmeasured = frozenset(
             row.tensor for row in rows if row.entered is None and self._hides_rounding(row)
         )

@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 import pathlib
 import re
-from collections.abc import Collection
 
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
@@ -20,6 +19,8 @@ from npu_precision.tensor_names import flat_tensor
 
 _CALLS = re.compile(r"(?:(?:Func/)?(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
 _INPUT = re.compile(r"(\^?)([^:]+)((?::\d+)?)")
+# As keep_dtype_scope marks nodes.
+_KEEP_DTYPE = "_keep_dtype"
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 
 
@@ -48,7 +49,7 @@ class FrozenModel:
         graph_def: the graph.
         inputs: by the name that the caller has for it: the signature's, or the placeholder's.
         outputs: the nodes that are asked for.
-        output_names: by tensor, what the signature calls it.
+        output_names: by what the signature calls it, the tensor.
         origins: by node, its name in the graph or the function that it is from; of those only that
             are from one as they are, which a variable that became a constant is not.
     """
@@ -87,7 +88,9 @@ def freeze(model: Model) -> FrozenModel:
                 f"{model.path!r} has variables without values: use its checkpoint or a SavedModel"
             ) from error
     # Inlining leaves one for each argument and result of a call.
+    library = graph_def.library
     graph_def = util.remove_training_nodes(graph_def, list(outputs))
+    graph_def.library.CopyFrom(library)
     _name_as_in_functions(graph_def, {node.name for node in whole.node})
     keep_called_functions(graph_def)
     for node in graph_def.node:
@@ -104,14 +107,10 @@ def freeze(model: Model) -> FrozenModel:
             f"TensorFlow {tf.__version__} cannot make constants of {model.path!r}'s variables; "
             f"what updates them cannot be asked for (--fetch asks for less): {error}"
         ) from error
-    ops = _ops(model)
-    origins = _origins(graph_def, ops)
-    _take_out_arguments(graph_def, {*origins, *outputs})
-    origins = {
-        node.name: origins[node.name]
-        for node in graph_def.node
-        if node.name in origins and node.op in ops[origins[node.name]]
-    }
+    origins = _origins(model, graph_def)
+    _take_out_copies(graph_def, {*origins, *outputs})
+    _keep_results(graph_def, set(outputs) - set(origins))
+    origins = {node.name: origins[node.name] for node in graph_def.node if node.name in origins}
     inputs = _inputs(model, graph_def)
     return FrozenModel(graph_def, inputs, outputs, _output_names(model), origins)
 
@@ -157,8 +156,8 @@ def _check(model: Model) -> None:
     for node in itertools.chain.from_iterable(bodies):
         if _rewrite.INSERTED in node.attr:
             raise ValueError(
-                f"{model.path!r} was lowered already ({node.name!r} was inserted): compare the "
-                "model that it was made of"
+                f"{model.path!r} was lowered already ({node.name!r} was inserted): use the model "
+                "that it was made of"
             )
 
 
@@ -202,40 +201,43 @@ def _name_as_in_functions(graph_def: graph_pb2.GraphDef, kept: set[str]) -> None
             )
 
 
-def _ops(model: Model) -> dict[str, set[str]]:
-    """By name of a node in the graph or a function, its op types there."""
-    graph_def = model.meta_graph.graph_def
+def _origins(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, str]:
+    """What is inlined has the names of the calls in front."""
+    whole = model.meta_graph.graph_def
     ops: dict[str, set[str]] = collections.defaultdict(set)
-    for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
+    for nodes in (whole.node, *(function.node_def for function in whole.library.function)):
         for node in nodes:
             ops[node.name].add(node.op)
-    return ops
-
-
-def _origins(graph_def: graph_pb2.GraphDef, known: Collection[str]) -> dict[str, str]:
-    """What is inlined has the names of the calls in front."""
     origins = {}
     for node in graph_def.node:
         parts = node.name.split("/")
         names = ("/".join(parts[start:]) for start in range(len(parts)))
-        origin = next((name for name in names if name in known), None)
-        if origin is not None:
+        origin = next((name for name in names if name in ops), None)
+        if origin is not None and node.op in ops[origin]:
             origins[node.name] = origin
     return origins
 
 
-def _take_out_arguments(graph_def: graph_pb2.GraphDef, known: set[str]) -> None:
-    """Takes out the Identity that inlining leaves for each argument and result of a call.
+def _take_out_copies(graph_def: graph_pb2.GraphDef, known: set[str]) -> None:
+    """Takes out the Identity nodes that inlining leaves for arguments, and freezing for variables.
 
-    Nobody knows its name; and of a weight, the rounding would be found there, and not where the
-    model reads it. What it waits for are the call's other arguments.
+    They are no nodes of the model, in which a variable that is read is never lowered, and nothing
+    is rounded at a call. What they wait for are the call's other arguments. One that others wait
+    for may be where a branch is taken, unless it is of a constant.
     """
-    sources = {
+    copies = {
         node.name: node.input[0]
         for node in graph_def.node
         if node.op == "Identity"
         and node.name not in known
         and known.isdisjoint(name[1:] for name in node.input[1:])
+    }
+    constants = {node.name for node in graph_def.node if node.op == "Const"}
+    awaited = {name[1:] for node in graph_def.node for name in node.input if name[0] == "^"}
+    sources = {
+        name: source
+        for name, source in copies.items()
+        if name not in awaited or _source(source, copies) in constants
     }
     kept = [node for node in graph_def.node if node.name not in sources]
     for node in kept:
@@ -243,6 +245,13 @@ def _take_out_arguments(graph_def: graph_pb2.GraphDef, known: set[str]) -> None:
             node.input[number] = _source(tensor, sources)
     result = graph_pb2.GraphDef(node=kept, versions=graph_def.versions, library=graph_def.library)
     graph_def.CopyFrom(result)
+
+
+def _keep_results(graph_def: graph_pb2.GraphDef, results: set[str]) -> None:
+    """What calls yield stays float32, as it does where they are called."""
+    for node in graph_def.node:
+        if node.name in results:
+            node.attr[_KEEP_DTYPE].i = 1
 
 
 def _source(tensor: str, sources: dict[str, str]) -> str:
@@ -275,4 +284,4 @@ def _output_names(model: Model) -> dict[str, str]:
     if not model.signature:
         return {}
     signature = model.meta_graph.signature_def[model.signature]
-    return {info.name: name for name, info in signature.outputs.items() if info.name}
+    return {name: info.name for name, info in sorted(signature.outputs.items()) if info.name}

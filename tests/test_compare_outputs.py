@@ -52,14 +52,14 @@ def test_no_output_takes_the_place_of_what_is_read(command, model_files, arrays,
     before = {path: pathlib.Path(path).read_bytes() for path in (inputs, model_files.frozen)}
     arguments = ("compare", model_files.frozen, *MIXED, "--inputs", inputs, "--force")
     for path in before:
-        assert "is, or is in, what is read" in command(*arguments, "--csv", path, status=2)
+        assert "is, is in, or holds what is read" in command(*arguments, "--csv", path, status=2)
     checkpoint = model_files.checkpoint
     training = ("compare", checkpoint, *MIXED, "--inputs", inputs, "--fetch", "logits", "--force")
     text = command(*training, "--csv", checkpoint + ".index", status=2)
-    assert "is, or is in, what is read" in text
+    assert "is, is in, or holds what is read" in text
     inside = ("compare", model_files.cnn, *MIXED, "--inputs", inputs)
     text = command(*inside, "--csv", f"{model_files.cnn}/t.csv", status=2)
-    assert "is, or is in, what is read" in text
+    assert "is, is in, or holds what is read" in text
     assert before == {path: pathlib.Path(path).read_bytes() for path in before}
 
 
@@ -67,7 +67,7 @@ def test_two_outputs_have_two_names(command, model_files, arrays, tmp_path):
     file = tmp_path / "a.png"
     arguments = ("compare", model_files.frozen, *MIXED, "--inputs", arrays(x=normal(4, 8)))
     text = command(*arguments, "--csv", file, "--plot", file, status=2)
-    assert "is named twice, expected a name for each output" in text
+    assert "is, is in, or holds another output; expected names apart" in text
     assert "is no file, expected the name of one" in command(*arguments, "--csv", "-", status=2)
     folder = f"{tmp_path}/new/"
     assert "is no file, expected the name" in command(*arguments, "--csv", folder, status=2)

@@ -223,8 +223,8 @@ def test_the_page_holds_the_licences_of_what_is_bundled():
 def test_the_curve_is_handed_on_without_infinities(tmp_path, model_files):
     model, found = explained(model_files.frozen)
     points = [
-        {"share": 0.0, "error": 0.0, "label": "none", "chosen": False},
-        {"share": 1.0, "error": float("inf"), "label": "all", "chosen": True},
+        {"share": 0.0, "error": 0.0, "label": "none", "good": True, "chosen": False},
+        {"share": 1.0, "error": float("inf"), "label": "all", "good": False, "chosen": True},
     ]
     report.write_report(tmp_path / "r.html", model, found, points)
     curve = data_in((tmp_path / "r.html").read_text(encoding="utf-8"))["curve"]
@@ -257,9 +257,11 @@ def test_a_failure_leaves_nothing_behind(command, model_files, tmp_path, monkeyp
 def test_the_model_itself_is_not_written_over(command, model_files):
     before = pathlib.Path(model_files.frozen).read_bytes()
     arguments = ("report", model_files.frozen, *MODE, "--force")
-    assert "is, or is in, what is read" in command(*arguments, "-o", model_files.frozen, status=2)
+    assert "is, is in, or holds what is read" in command(
+        *arguments, "-o", model_files.frozen, status=2
+    )
     folder = ("report", model_files.cnn, *MODE, "--force", "--tensorboard", model_files.cnn)
-    assert "--force would delete something else" in command(*folder, status=2)
+    assert "is, is in, or holds what is read" in command(*folder, status=2)
     assert pathlib.Path(model_files.frozen).read_bytes() == before
 
 

@@ -102,19 +102,31 @@ def test_advice_is_copied(show, model_files):
 
 def test_a_curve_is_a_picture_and_a_table(show, model_files):
     points = [
-        {"share": 0.0, "error": 0.0, "label": "none", "chosen": False},
-        {"share": 0.5, "error": 1e-4, "label": "half", "chosen": True},
-        {"share": 0.75, "error": 1e-2, "label": "more", "chosen": False},
-        {"share": 1.0, "error": None, "label": "all", "chosen": False},
+        {"share": 0.0, "error": 0.0, "label": "none", "good": True, "chosen": False},
+        {"share": 0.5, "error": 1e-4, "label": "half", "good": True, "chosen": True},
+        {"share": 0.75, "error": 1e-2, "label": "more", "good": False, "chosen": False},
+        {"share": 1.0, "error": None, "label": "all", "good": False, "chosen": False},
     ]
     page = show(model_files.frozen, points)
     page.get_by_role("tab", name="Curve").click()
     assert page.locator(".curve tbody tr").count() == 4
     assert page.locator(".curve tr.chosen td").first.inner_text() == "half"
     dots = page.locator(".curve circle")
-    assert dots.count() == 2
-    heights = [float(dots.nth(number).get_attribute("cy")) for number in range(2)]
-    assert heights[0] > heights[1]
+    kinds = [dots.nth(number).get_attribute("class") for number in range(dots.count())]
+    assert kinds == ["chosen", "bad", "bad"]
+    heights = [float(dots.nth(number).get_attribute("cy")) for number in range(3)]
+    assert heights == sorted(heights, reverse=True)
+    assert page.locator(".curve text", has_text="infinite").count() == 1
+    ends = page.locator(".curve tbody td:last-child").all_inner_texts()
+    assert ends == ["good enough", "chosen", "not good enough", "not good enough"]
+
+
+def test_errors_that_are_all_zero_are_a_table_only(show, model_files):
+    point = {"share": 0.0, "error": 0.0, "label": "none", "good": True, "chosen": True}
+    page = show(model_files.frozen, [point])
+    page.get_by_role("tab", name="Curve").click()
+    assert page.locator(".curve tbody tr").count() == 1
+    assert page.locator(".curve svg").count() == 0
 
 
 def test_without_a_curve_there_is_no_tab_of_it(show, model_files):

@@ -48,11 +48,16 @@ def test_max_runs_ends_a_search_with_what_was_found_so_far(overflow, tune, comma
     assert printed["found"]["error"] <= 1e-6
     assert (tmp_path / "mixlist.json.state").exists()
     arguments = (*overflow, *EMULATED, "--max-error", "1e-6", "-o", tmp_path / "mixlist.json")
-    text = command("tune", *arguments, "--resume", "--force", "--max-runs", "2")
-    assert "--max-runs ended the search: some of these may not have to be kept" in text
-    command("tune", *arguments, "--resume", "--force")
+    text = command("tune", *arguments, "--resume", "--max-runs", "2")
+    assert (
+        "--max-runs ended the search: some of these may not have to be kept; --resume with" in text
+    )
+    whole = json.loads(command("tune", *arguments, "--resume", "--json"))
+    assert whole["complete"]
     assert not (tmp_path / "mixlist.json.state").exists()
-    assert len(json.loads((tmp_path / "mixlist.json").read_text())["black-list"]) <= len(mixlist)
+    found = json.loads((tmp_path / "mixlist.json").read_text())
+    assert len(whole["kept"]) < len(printed["kept"])
+    assert found != mixlist
 
 
 def test_a_state_of_something_else_is_refused(overflow, command, tmp_path, arrays, graph_file):

@@ -44,6 +44,7 @@ def convert(
         source = _folder(source)
     if target.resolve() == source.resolve():
         raise ValueError(f"output {output!r} is the model itself, expected another name")
+    outputs.check_apart([output], flags.option_files(options))
     before = _size(source)
     with printing.busy("converting"):
         if model.kind == model_file.SAVED_MODEL:

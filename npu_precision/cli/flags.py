@@ -295,9 +295,19 @@ def files_read(
     return [
         model.path,
         *checkpoint,
+        *option_files(options),
+        None if inputs is None else inputs.file,
+    ]
+
+
+def option_files(options: PrecisionOptions) -> list[str | None]:
+    """Where what was decided comes from, of the command that runs."""
+    given = click.get_current_context().params
+    return [
         options.modify_mixlist,
         options.ops_info_dir,
-        None if inputs is None else inputs.file,
+        given.get("options_file"),
+        *given.get("op_library", ()),
     ]
 
 

@@ -49,7 +49,7 @@ _STATE = ".state"
     type=click.IntRange(min=1),
     default=200,
     show_default=True,
-    help="How many sets of nodes to try at most; then the best that was found is written.",
+    help="How many sets of nodes the search tries; then the best that was found is written.",
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="The mixlist to write.")
 @click.option("--plot", "plot_file", metavar="FILE", help="Draw the curve; needs matplotlib.")
@@ -60,7 +60,11 @@ _STATE = ".state"
     help="Write a report (see npu-precision report --help) of what was found, with the curve.",
 )
 @click.option("--resume", is_flag=True, help="Go on with a search that was interrupted.")
-@click.option("--force", is_flag=True, help="Replace these files if they exist; begin anew.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace these files if they exist; without --resume, begin anew.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
 def tune(
@@ -92,28 +96,27 @@ def tune(
     if report_file is not None:
         reports.read_page()  # Tells early what would fail late.
     with contextlib.ExitStack() as stack:
-        mixlist_path = stack.enter_context(outputs.new_file(output, force))
         plot_path = stack.enter_context(outputs.optional_file(plot_file, force))
         report_path = stack.enter_context(outputs.optional_file(report_file, force))
-        state_path = pathlib.Path(output + _STATE)
-        _check_state(state_path, resume, force)
-        tuned = _run(
-            model,
-            options,
-            inputs,
-            objective,
-            max_runs,
-            state_path,
-            resume,
-            draws_curve=plot_file is not None or report_file is not None,
-        )
-        mixlist_path.write_text(tuned.mixlist, encoding="utf-8")
+        # What an unfinished search has written is replaced by what it comes to.
+        with outputs.new_file(output, force or resume) as mixlist_path:
+            state_path = pathlib.Path(output + _STATE)
+            _check_state(state_path, resume, force)
+            tuned = _run(
+                model,
+                options,
+                inputs,
+                objective,
+                max_runs,
+                state_path,
+                resume,
+                draws_curve=plot_file is not None or report_file is not None,
+            )
+            mixlist_path.write_text(tuned.mixlist, encoding="utf-8")
         if plot_path is not None:
             plots.curve(plot_path, tuned, objective)
         if report_path is not None:
-            # What the model will be, and not how it was measured.
-            used = dataclasses.replace(tuned.options, emulate=None)
-            explained = explanation.explain(model, used)
+            explained = explanation.explain(model, _used(tuned, output))
             reports.write_report(report_path, model, explained, _curve(tuned))
     if tuned.is_complete and state_path.exists():
         state_path.unlink()
@@ -124,6 +127,13 @@ def tune(
     printing.say(out, f"{model.path}: {model.kind}")
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
     _print(out, objective, tuned, output)
+
+
+def _used(tuned: Tuned, output: str) -> PrecisionOptions:
+    """What the mixlist is for, once it is in a file; how it was measured is no part of it."""
+    return dataclasses.replace(
+        tuned.options, mixlist_edits=None, modify_mixlist=output, emulate=None
+    )
 
 
 def _curve(tuned: Tuned) -> list[dict[str, Any]]:
@@ -137,6 +147,7 @@ def _curve(tuned: Tuned) -> list[dict[str, Any]]:
             "share": share,
             "error": trial.error if math.isfinite(trial.error) else None,
             "label": f"{kept} kept",
+            "good": trial.is_good,
             "chosen": trial is tuned.found,
         }
         for share, (kept, trial) in best.items()
@@ -162,13 +173,11 @@ def _objective(
 def _check_state(path: pathlib.Path, resume: bool, force: bool) -> None:
     if resume and not path.exists():
         raise ValueError(f"there is nothing to resume: {str(path)!r} does not exist")
-    if path.exists() and not resume:
-        if not force:
-            raise FileExistsError(
-                f"{str(path)!r} is of a search that was not finished: --resume goes on with it, "
-                "--force begins anew"
-            )
-        path.unlink()
+    if path.exists() and not resume and not force:
+        raise FileExistsError(
+            f"{str(path)!r} is of a search that was not finished: --resume goes on with it, "
+            "--force begins anew"
+        )
 
 
 def _run(
@@ -192,14 +201,19 @@ def _run(
     has_functions = bool(model.meta_graph.graph_def.library.function)
     with _told_how_to_go_on(state_path), printing.counted("trying mixlists") as progress:
         tuner = Tuner(flat, options, trials, state, progress)
-        return tuner.run(batches, max_runs, has_functions, draws_curve)
+        try:
+            return tuner.run(batches, max_runs, has_functions, draws_curve)
+        except ValueError:  # There is nothing to go on with.
+            if state_path.exists():
+                state_path.unlink()
+            raise
 
 
 @contextlib.contextmanager
 def _told_how_to_go_on(state_path: pathlib.Path) -> Iterator[None]:
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         if state_path.exists():
             click.echo(
                 f"{printing.PROGRAM}: what was tried is in {str(state_path)!r}; --resume goes on",
@@ -212,37 +226,44 @@ def _print(
     out: rich.console.Console, objective: MaxError | Metric, tuned: Tuned, output: str
 ) -> None:
     printing.say(out, f"wanted: {objective}")
+    if tuned.reference is not None:
+        printing.say(out, f"float32: metric {tuned.reference:g}")
     printing.say(out, f"as given: {_told(tuned.start)}")
     if not tuned.kept:
         printing.say(out, "nothing has to be kept for it")
     else:
+        own = sum(len(each.flat) for each in tuned.kept)
+        behind = max(tuned.start.lowered - tuned.found.lowered - own, 0)
         out.print()
         printing.show(
             out,
             printing.table(
-                f"Kept in float32: {len(tuned.kept)} of {tuned.start.lowered} lowered nodes",
+                f"Kept in float32: {own} of {tuned.start.lowered} lowered nodes"
+                f"{f', and {behind} gray ones that follow them' if behind else ''}",
                 [("node", False), ("op type", False), ("what speaks against lowering it", False)],
                 [(each.node, each.op, "; ".join(each.why)) for each in tuned.kept],
             ),
         )
         out.print()
-        printing.say(out, f"with the mixlist: {_told(tuned.found)}, after {len(tuned.trials)} runs")
+        printing.say(
+            out, f"with the mixlist: {_told(tuned.found)}, after {len(tuned.trials)} trials"
+        )
     if not tuned.is_complete:
         printing.say(
             out,
-            "--max-runs ended the search: some of these may not have to be kept; --resume --force "
-            "with more goes on",
+            "--max-runs ended the search: some of these may not have to be kept; --resume with "
+            "more goes on",
         )
     entries = "entry" if len(tuned.entries) == 1 else "entries"
+    used = ", ".join(f"{name} {value}" for name, value in _used(tuned, output).to_dict().items())
     printing.say(out, f"{output}: {len(tuned.entries)} {entries} added to black-list")
+    printing.say(out, f"to be used with {used}")
 
 
 def _told(trial: Trial) -> str:
     measured = "" if trial.metric is None else f", metric {trial.metric:g}"
-    return (
-        f"lowered {trial.lowered} of {trial.float_nodes} float nodes, error {trial.error:.1e}"
-        f"{measured}"
-    )
+    error = "" if math.isnan(trial.error) else f", error {trial.error:.1e}"
+    return f"lowered {trial.lowered} of {trial.float_nodes} float nodes{error}{measured}"
 
 
 def _data(
@@ -253,6 +274,7 @@ def _data(
         "model": model.path,
         "options": options.to_dict(),
         "objective": str(objective),
+        "reference": {"metric": tuned.reference},
         "start": _trial(tuned, tuned.start),
         "found": _trial(tuned, tuned.found),
         "complete": tuned.is_complete,

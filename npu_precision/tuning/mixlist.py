@@ -7,10 +7,11 @@ import dataclasses
 import json
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from npu_precision import _library
 from npu_precision.options import PrecisionOptions
+from npu_precision.story import uses_lists
 from npu_precision.tuning.risk import Suspect
 
 _NODE = "node:"
@@ -32,10 +33,12 @@ class Mixlist:
     def __init__(self, options: PrecisionOptions):
         if options.mixlist_edits is not None:
             raise ValueError("mixlist_edits cannot be tuned: put them into the file modify_mixlist")
-        try:
-            dataclasses.replace(options, mixlist_edits="{}")
-        except ValueError as error:
-            raise ValueError(f"there is no mixlist to find: {error}") from error
+        if not uses_lists(options):
+            mode = options.precision_mode or options.precision_mode_v2
+            raise ValueError(
+                f"got mode {mode!r}, which does not use the lists that a mixlist edits; use one of "
+                "the mixed modes, such as allow_mix_precision, perhaps with all_white"
+            )
         self._options = options
         self._entries = []
         if options.modify_mixlist is not None:
@@ -74,7 +77,9 @@ def entries(
     has_calls: bool,
     is_same: Callable[[list[str]], bool],
 ) -> list[str]:
-    """Few entries for the model that keep these nodes: op types and scopes where all are kept.
+    """Few entries for the model that keep these nodes: scopes where all are kept.
+
+    Op types are none of them: a model may have more graphs than the one that is looked at.
 
     Args:
         kept: the nodes to keep.
@@ -96,7 +101,8 @@ def _shortened(
 ) -> list[str]:
     short: list[str] = []
     rest = {each.node: form + re.escape(each.node) for each in kept}
-    for names, entry in _wholes(kept, suspects, form):
+    for scope, names in _scopes_kept(kept, suspects):
+        entry = f"{form}{re.escape(scope)}/.*"
         others = [other for name, other in rest.items() if name not in names]
         if names <= rest.keys() and is_same([*short, entry, *others]):
             short.append(entry)
@@ -105,30 +111,17 @@ def _shortened(
     return [*short, *rest.values()]
 
 
-def _wholes(
-    kept: Sequence[Suspect], suspects: Sequence[Suspect], form: str
-) -> Iterator[tuple[set[str], str]]:
-    """Op types, and then scopes from the outermost on, of which several are, and all are kept."""
-    for op, names in _groups_kept(kept, suspects, lambda each: [each.op]):
-        yield names, op
-    scopes = _groups_kept(kept, suspects, lambda each: _scopes(each.node))
-    for scope, names in sorted(scopes, key=lambda item: item[0].count("/")):
-        yield names, f"{form}{re.escape(scope)}/.*"
-
-
-def _scopes(name: str) -> list[str]:
-    parts = name.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
-
-
-def _groups_kept(
-    kept: Sequence[Suspect],
-    suspects: Sequence[Suspect],
-    groups: Callable[[Suspect], list[str]],
+def _scopes_kept(
+    kept: Sequence[Suspect], suspects: Sequence[Suspect]
 ) -> list[tuple[str, set[str]]]:
+    """The scopes of several suspects all of which are kept, from the outermost on."""
     members: dict[str, set[str]] = collections.OrderedDict()
     for each in suspects:
-        for group in groups(each):
-            members.setdefault(group, set()).add(each.node)
+        parts = each.node.split("/")
+        for count in range(1, len(parts)):
+            members.setdefault("/".join(parts[:count]), set()).add(each.node)
     names = {each.node for each in kept}
-    return [(group, nodes) for group, nodes in members.items() if len(nodes) > 1 and nodes <= names]
+    whole = [
+        (scope, nodes) for scope, nodes in members.items() if len(nodes) > 1 and nodes <= names
+    ]
+    return sorted(whole, key=lambda item: item[0].count("/"))

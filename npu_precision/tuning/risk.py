@@ -122,6 +122,8 @@ class _Seen:
         ]
         if not any(row.entered is not None for row in yields):
             risks += self._not_measured(op, reads, yields)
+        if not yields:
+            risks.append((0.0, "inside of a loop or branch, where nothing is measured"))
         largest = max((risk for risk, _ in risks), default=0.0)
         return Suspect(op.name, op.type, (op.name,), largest, tuple(why for _, why in risks))
 

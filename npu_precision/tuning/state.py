@@ -6,9 +6,12 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from npu_precision import outputs
+import numpy as np
+import tensorflow as tf
+
+from npu_precision import _version, outputs
 from npu_precision.frozen import FrozenModel
 from npu_precision.model_inputs import Feed
 from npu_precision.options import PrecisionOptions
@@ -44,7 +47,7 @@ class State:
             data = json.loads(self._path.read_text(encoding="utf-8"))
             if data["schema"] != SCHEMA:
                 raise ValueError(f"got schema {data['schema']!r}, expected {SCHEMA!r}")
-            about = data["about"]
+            about = dict(data["about"])
             suspects = [
                 Suspect(
                     each["node"],
@@ -59,7 +62,7 @@ class State:
             for each in data["trials"]:
                 kept = frozenset(suspects[number].node for number in each.pop("kept"))
                 trials[kept] = Trial(**{**each, "error": float(each["error"])})
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise ValueError(f"{str(self._path)!r} is no state of a search: {error!r}") from error
         changed = [name for name in self._about if about.get(name) != self._about[name]]
         if changed:
@@ -98,20 +101,30 @@ def fingerprint(
     model: FrozenModel, options: PrecisionOptions, batches: Sequence[Feed], objective: str
 ) -> dict[str, str]:
     """What results depend on, by what a user calls it."""
-    nodes = hashlib.sha256()
-    for data in sorted(node.SerializeToString(deterministic=True) for node in model.graph_def.node):
-        nodes.update(data)
-    values = hashlib.sha256()
-    for feed in batches:
-        for name in sorted(feed):
-            values.update(f"{name} {feed[name].dtype} {feed[name].shape}".encode())
-            values.update(feed[name].tobytes())
-    mixlist = ""
-    if options.modify_mixlist is not None:
-        mixlist = pathlib.Path(options.modify_mixlist).read_text(encoding="utf-8")
+    graph_def = model.graph_def
+    parts = [*graph_def.node, *graph_def.library.function]
+    files = [] if options.modify_mixlist is None else [pathlib.Path(options.modify_mixlist)]
+    if options.ops_info_dir is not None:
+        files += sorted(pathlib.Path(options.ops_info_dir).glob("*.json"))
     return {
-        "model": nodes.hexdigest(),
-        "options": options.to_json() + mixlist,
-        "inputs": values.hexdigest(),
+        "model": _digest(sorted(part.SerializeToString(deterministic=True) for part in parts)),
+        "options": options.to_json() + _digest(file.read_bytes() for file in files),
+        "inputs": _digest(
+            part for feed in batches for name in sorted(feed) for part in _content(name, feed[name])
+        ),
         "objective": objective,
+        "versions": f"npu_precision {_version.__version__}, TensorFlow {tf.__version__}",
     }
+
+
+def _content(name: str, array: np.ndarray) -> Iterator[bytes]:
+    yield f"{name} {array.dtype} {array.shape}".encode()
+    # What text is at is another place in every process.
+    yield repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(f"{len(part)} ".encode() + part)
+    return found.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Dict
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 from npu_precision import tensor_stats
-from npu_precision.comparison import DTYPES_ONLY, low_type
+from npu_precision.comparison import DTYPES_ONLY, EMPTY, low_type
 from npu_precision.frozen import FrozenModel
 from npu_precision.ledger import Ledger
 from npu_precision.model_inputs import Feed
@@ -30,7 +31,7 @@ class Trial:
     Attributes:
         lowered: how many float nodes are lowered.
         float_nodes: how many there are.
-        error: the largest error of an output, as Comparison.error().
+        error: the largest error of an output, as Comparison.error(); NaN if none is of float32.
         metric: the user's measure, or None.
         is_good: whether that is good enough.
     """
@@ -69,9 +70,20 @@ class Trials:
             self._outputs = _output_tensors(model, graph)
             fetches = {tensor: tensor for tensor in [*self._outputs.values(), *self._random]}
             self._float32 = run_as_it_is(graph, fetches, batches)
-        if not any(value.dtype == np.float32 for value in self._float32[0].values()):
-            raise ValueError(f"no output is of float32: {', '.join(self._outputs)}")
+        self._check()
         self.reference = self._metric(self._float32)
+        if self.reference is not None and not math.isfinite(self.reference):
+            raise ValueError(f"{objective} cannot be told: with float32 it is {self.reference:g}")
+
+    def _check(self) -> None:
+        made = [[values[tensor] for tensor in self._outputs.values()] for values in self._float32]
+        is_float = any(output.dtype == np.float32 for output in made[0])
+        if isinstance(self._objective, MaxError) and not is_float:
+            raise ValueError(
+                f"no output is of float32: {', '.join(self._outputs)}; --metric can measure others"
+            )
+        if not any(output.size for outputs in made for output in outputs):
+            raise ValueError(EMPTY)
 
     def run(self, options: PrecisionOptions) -> tuple[Trial, Ledger]:
         """Tries a precision.
@@ -86,7 +98,7 @@ class Trials:
             for tensor in self._outputs.values()
             if _STATISTICS + tensor in results[0]
         ]
-        error = max(each.error for each in stats)
+        error = max((each.error for each in stats), default=math.nan)
         metric = self._metric(results)
         if isinstance(self._objective, MaxError):
             is_good = error <= self._objective.limit
@@ -148,11 +160,8 @@ def _output_tensors(model: FrozenModel, graph: tf.Graph) -> dict[str, str]:
         for node in model.outputs
         for tensor in graph.get_operation_by_name(node).outputs
     ]
-    named = {tensor: name for tensor, name in model.output_names.items() if tensor in tensors}
-    nodes = {tensor.rpartition(":")[0] for tensor in named}
+    named = {name: tensor for name, tensor in model.output_names.items() if tensor in tensors}
     # Beside those that a signature names, a node may have outputs that nobody asks for.
-    return {
-        named.get(tensor, tensor): tensor
-        for tensor in tensors
-        if tensor in named or tensor.rpartition(":")[0] not in nodes
-    }
+    nodes = {tensor.rpartition(":")[0] for tensor in named.values()}
+    others = {tensor: tensor for tensor in tensors if tensor.rpartition(":")[0] not in nodes}
+    return {**named, **others}

@@ -23,6 +23,7 @@ class Tuned:
     """What was found.
 
     Attributes:
+        reference: the user's measure of float32, or None.
         start: the model under the options as they were given.
         found: the model with the mixlist.
         kept: the nodes that are kept for it, those of most risk first.
@@ -33,6 +34,7 @@ class Tuned:
         is_complete: whether there were trials enough to find out that none of them can be lowered.
     """
 
+    reference: float | None
     start: Trial
     found: Trial
     kept: tuple[Suspect, ...]
@@ -96,15 +98,19 @@ class Tuner:
         self._progress(1, 0)
         if start.is_good:
             text = self._mixlist.text([])
-            return Tuned(start, start, (), (), text, self._options, ((0, start),), True)
+            tried = ((0, start),)
+            return Tuned(
+                self._trials.reference, start, start, (), (), text, self._options, tried, True
+            )
         suspects = self._suspects(batches)
         names = [each.node for each in suspects]
         everything = self._trial(frozenset(names))
         if not everything.is_good:
+            left = sorted(self._lowered(flat_entries(suspects)))
             raise ValueError(
-                f"no mixlist is good enough: with {len(names)} nodes kept, which leaves "
-                f"{everything.lowered} lowered, the error is {everything.error:.1e}"
-                f"{_measured(everything)}"
+                f"no mixlist is good enough: with all {len(names)} nodes kept that one may be "
+                f"about, {len(left)} are lowered{_named(left)}; the error is "
+                f"{everything.error:.1e}{_measured(everything)}"
             )
         self._search = Search(names, lambda kept: self._trial(kept).is_good, most)
         found = set(self._search.run())
@@ -116,10 +122,12 @@ class Tuner:
         last, _ = self._trials.run(options)
         if not last.is_good:
             raise ValueError(
-                "the same mixlist was good enough, and is not when it is tried again: results "
-                "differ from run to run"
+                f"{', '.join(entries)}: with these entries the error is {last.error:.1e}"
+                f"{_measured(last)}, and was less when they were tried first: results differ from "
+                "run to run, or nodes have names that no entry tells apart"
             )
         return Tuned(
+            self._trials.reference,
             start,
             last,
             kept,
@@ -175,13 +183,24 @@ class Tuner:
         self, kept: Sequence[Suspect], suspects: Sequence[Suspect], has_calls: bool
     ) -> list[str]:
         wanted = self._lowered(flat_entries(kept))
-        return mixlist.entries(
-            kept, suspects, has_calls, lambda entries: self._lowered(entries) == wanted
-        )
+
+        def is_same(entries: list[str]) -> bool:
+            try:
+                return self._lowered(entries) == wanted
+            except ValueError:  # The user's own mixlist says otherwise.
+                return False
+
+        return mixlist.entries(kept, suspects, has_calls, is_same)
 
     def _lowered(self, entries: Sequence[str]) -> set[tuple[str, str]]:
         _, ledger = self._trials.decide(self._mixlist.keeping(entries))
         return _lowered_nodes(ledger)
+
+
+def _named(nodes: Sequence[tuple[str, str]]) -> str:
+    if not nodes:
+        return ""
+    return f" ({', '.join(name for _, name in nodes[:3])}{', ...' if len(nodes) > 3 else ''})"
 
 
 def _measured(trial: Trial) -> str:

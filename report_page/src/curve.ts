@@ -7,7 +7,7 @@ const WIDTH = 640;
 const HEIGHT = 300;
 const LEFT = 70;
 const RIGHT = 20;
-const TOP = 16;
+const TOP = 32;
 const BOTTOM = 44;
 
 function percent(share: number): string {
@@ -28,7 +28,7 @@ export function curve(points: readonly CurvePoint[]): HTMLElement {
       make("td", {}, point.label),
       make("td", { class: "number" }, percent(point.share)),
       make("td", { class: "number" }, number(point.error)),
-      make("td", {}, point.chosen ? "chosen" : ""),
+      make("td", {}, point.chosen ? "chosen" : point.good ? "good enough" : "not good enough"),
     ),
   );
   const headings = ["", "lowered", "error", ""].map((text) => make("th", { scope: "col" }, text));
@@ -36,7 +36,7 @@ export function curve(points: readonly CurvePoint[]): HTMLElement {
     "div",
     { class: "curve" },
     make("h2", {}, "Error against the share that is lowered of what the mode lowers"),
-    picture(sorted),
+    sorted.some(({ error }) => error !== null && error > 0) ? picture(sorted) : make("div"),
     make("table", {}, make("thead", {}, make("tr", {}, ...headings)), make("tbody", {}, ...rows)),
   );
 }
@@ -67,20 +67,24 @@ function picture(points: readonly CurvePoint[]): SVGElement {
     svg.append(makeSvg("text", attributes, `${100 * share}%`));
   }
   svg.append(
-    makeSvg("text", { x: x(0.5), y: HEIGHT - 6, "text-anchor": "middle" }, "lowered, of the nodes that the mode lowers"),
+    makeSvg(
+      "text",
+      { x: x(0.5), y: HEIGHT - 6, "text-anchor": "middle" },
+      "lowered, of the nodes that the mode lowers",
+    ),
   );
-  const drawn = points.flatMap((point) =>
-    point.error !== null && point.error > 0
-      ? [{ ...point, at: `${x(point.share)},${y(point.error)}`, height: y(point.error) }]
-      : [],
-  );
-  svg.append(makeSvg("polyline", { points: drawn.map(({ at }) => at).join(" ") }));
-  for (const { share, error, label, chosen, height } of drawn) {
+  for (const { share, error, label, good, chosen } of points) {
+    if (error === 0) continue;
     const what = `${label}: ${percent(share)}, ${number(error)}`;
+    // What is infinite stands above all that is not.
+    const height = error === null ? TOP / 2 : y(error);
     const dot = makeSvg("circle", { cx: x(share), cy: height, r: chosen ? 7 : 4 });
-    if (chosen) dot.setAttribute("class", "chosen");
+    dot.setAttribute("class", chosen ? "chosen" : good ? "good" : "bad");
     dot.append(makeSvg("title", {}, what));
     svg.append(dot);
+  }
+  if (points.some(({ error }) => error === null)) {
+    svg.append(makeSvg("text", { x: LEFT - 8, y: TOP / 2 + 4, "text-anchor": "end" }, "infinite"));
   }
   return svg;
 }

@@ -42,6 +42,7 @@ export interface CurvePoint {
   share: number;
   error: number | null;
   label: string;
+  good: boolean;
   chosen: boolean;
 }
 

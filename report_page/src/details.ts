@@ -150,8 +150,7 @@ export class Details {
     const report = this.tree.report;
     const graphs = report.stored.some.calls[node] ?? [];
     const items = graphs.map((graph) => {
-      const scope = this.tree.scope(this.tree.root).children;
-      const item = scope.find((at) => this.tree.fullName(at) === report.stored.graphs[graph]);
+      const item = this.tree.graphs[graph];
       const open = (): void => {
         if (item !== undefined) this.goTo(item);
       };

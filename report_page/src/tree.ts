@@ -26,16 +26,18 @@ export class Tree {
   readonly root: number;
   /** The nodes, as the tree has them from top to bottom. */
   readonly order: number[] = [];
+  /** The scopes of graphs, by the graphs' numbers. */
+  readonly graphs: readonly number[];
   private readonly parents: number[];
   private readonly scopes: Scope[] = [];
 
   constructor(readonly report: Report) {
     this.parents = new Array<number>(report.size).fill(-1);
     this.root = this.addScope(-1, "root", "", "");
-    const graphs = report.stored.graphs.map((name) =>
+    this.graphs = report.stored.graphs.map((name) =>
       this.addScope(this.root, "graph", name === "" ? "graph" : name, name),
     );
-    this.addNodes(graphs);
+    this.addNodes(this.graphs);
     this.split(this.root);
     this.number(this.root);
   }
@@ -114,7 +116,7 @@ export class Tree {
     return item;
   }
 
-  private addNodes(graphs: number[]): void {
+  private addNodes(graphs: readonly number[]): void {
     const found = new Map<string, number>();
     const scopeOf = (graph: number, path: string): number => {
       if (path === "") return graphs[graph] ?? this.root;
