@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from text_graph import read_graph
 
-from npu_precision import _tf_compat
+from npu_precision import _tf_compat, frozen, model_file
 
 tf1 = tf.compat.v1
 
@@ -59,6 +59,12 @@ def write_all(folder: pathlib.Path) -> ModelFiles:
         frozen=str(folder / "frozen.pb"),
         frozen_text=str(folder / "frozen.pbtxt"),
     )
+
+
+def input_name(path):
+    """What a model calls its only input: Keras counts them."""
+    (name,) = frozen.freeze(model_file.load_model(path)).inputs
+    return name
 
 
 def _saved(model, folder):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from loop_text import loop
+from model_files import input_name
 from text_graph import read_graph
 from tf_versions import needs_frozen_loops
 
@@ -141,12 +142,10 @@ def test_the_first_infinity_is_named(compare, command, graph_file, arrays):
     ],
 )
 def test_every_kind_of_model_is_compared(
-    model, name, shape, fetch, emulate, compare, model_files, arrays, command
+    model, name, shape, fetch, emulate, compare, model_files, arrays
 ):
     path = getattr(model_files, model)
-    if name is None:
-        told = command("compare", path, *MIXED, "--inputs", arrays(nothing=0), status=2)
-        name = told.rpartition("expected those of the inputs '")[2].split("'")[0]
+    name = name or input_name(path)
     data = compare(path, arrays(**{name: normal(*shape)}), *fetch, *emulate)
     lowered = [row for row in data["tensors"].values() if row["decision"] == "lowered"]
     assert any(row["op"] == "MatMul" and row["entered"] > 0 for row in lowered)
@@ -339,10 +338,8 @@ def test_nothing_is_not_compared(command, graph_file, arrays):
     assert "nothing was compared: no output has any elements" in text
 
 
-def test_the_rounding_of_a_weight_enters_where_it_is_read(compare, command, model_files, arrays):
-    told = command("compare", model_files.cnn, *MIXED, "--inputs", arrays(no=0), status=2)
-    name = told.rpartition("expected those of the inputs '")[2].split("'")[0]
-    inputs = arrays(**{name: normal(6, 12, 12, 3)})
+def test_the_rounding_of_a_weight_enters_where_it_is_read(compare, model_files, arrays):
+    inputs = arrays(**{input_name(model_files.cnn): normal(6, 12, 12, 3)})
     data = compare(model_files.cnn, inputs, "--emulate", options=("--mode", "force_fp16"))
     tensors = data["tensors"].items()
     assert not any("input/" in name or "ReadVariableOp" in name for name, _ in tensors)

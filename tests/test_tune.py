@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from model_files import input_name
 from overflowing import EMULATED, OVERFLOW, normal
 from report_files import data_in, needs_page
 from tf_versions import needs_frozen_loops
@@ -69,12 +70,10 @@ def test_what_reads_values_that_are_too_large_is_kept_too(graph_file, arrays, tu
     ],
 )
 def test_every_kind_of_model_is_tuned(
-    model, name, shape, fetch, prefix, tune, error_of, model_files, arrays, command
+    model, name, shape, fetch, prefix, tune, error_of, model_files, arrays
 ):
     path = getattr(model_files, model)
-    if name is None:
-        told = command("compare", path, *EMULATED, "--inputs", arrays(nothing=0), status=2)
-        name = told.rpartition("expected those of the inputs '")[2].split("'")[0]
+    name = name or input_name(path)
     arguments = (path, "--inputs", arrays(**{name: normal(*shape)}), *fetch)
     limit = error_of(None, *arguments) / 2
     assert limit > 0
@@ -90,9 +89,7 @@ def test_every_kind_of_model_is_tuned(
 def test_a_mixlist_for_a_saved_model_is_one_for_converting_it(
     tune, model_files, arrays, command, tmp_path
 ):
-    told = command("compare", model_files.cnn, *EMULATED, "--inputs", arrays(nothing=0), status=2)
-    name = told.rpartition("expected those of the inputs '")[2].split("'")[0]
-    inputs = ("--inputs", arrays(**{name: normal(6, 12, 12, 3)}))
+    inputs = ("--inputs", arrays(**{input_name(model_files.cnn): normal(6, 12, 12, 3)}))
     printed, _ = tune(model_files.cnn, *inputs, "--max-error", "0")
     kept = {each["node"] for each in printed["kept"]}
     arguments = (*EMULATED[:2], "--mixlist", tmp_path / "mixlist.json", "--json")
