@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from tf_versions import needs_frozen_loops
 
+import npu_precision
 from npu_precision import frozen, model_file
 
 tf1 = tf.compat.v1
@@ -115,3 +116,14 @@ def test_of_a_call_only_the_model_s_own_nodes_are_left(saved):
     assert len(products) == 2
     assert [model.origins[name] for name in products] == ["product", "product"]
     assert not any("input/_" in node.name for node in model.graph_def.node if node.op == "Identity")
+
+
+def test_what_a_call_yields_is_not_lowered_a_second_time(saved):
+    _, path = saved(lambda x: {"out": tf.tanh(x)}, VECTOR)
+    model = frozen.freeze(model_file.load_model(path))
+    _, ledger = npu_precision.rewrite_graph_def(
+        model.graph_def, list(model.outputs), precision_mode="allow_mix_precision", all_white=True
+    )
+    (result,) = (node for node in ledger.nodes if node.name in model.outputs)
+    assert (result.decision, result.reason) == ("kept", "keep_dtype_scope")
+    assert any(node.op == "Tanh" and node.decision == "lowered" for node in ledger.nodes)
