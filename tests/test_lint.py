@@ -116,12 +116,20 @@ def test_under_a_mode_that_uses_no_lists_it_is_inert(lint):
     assert line.endswith("[inert-option]")
 
 
-def test_with_a_model_entries_that_match_nothing_anywhere_are_told(lint, model_files):
-    text = '{"black-list": {"to-add": ["Relu", "Tanh", "node:.*MatMul.*", "node:conv.*"]}}'
-    assert [line.split()[2] for line in lint(text, "--model", model_files.lstm)] == [
-        "'Relu'",
-        "'node:conv.*'",
-    ]
+@pytest.mark.parametrize(
+    ("model", "unmatched"),
+    [
+        ("cnn", ["'Tanh'", "'node:no_such.*'"]),
+        ("lstm", ["'Relu'", "'node:no_such.*'"]),
+        ("checkpoint", ["'Tanh'", "'node:no_such.*'"]),
+    ],
+)
+def test_with_a_model_entries_that_match_nothing_anywhere_are_told(
+    model, unmatched, lint, model_files
+):
+    text = '{"black-list": {"to-add": ["Relu", "Tanh", "node:.*MatMul.*", "node:no_such.*"]}}'
+    lines = lint(text, "--model", getattr(model_files, model))
+    assert [line.split()[2] for line in lines] == unmatched
 
 
 def test_patterns_that_contradict_each_other_about_a_node_are_told(lint, model_files):
