@@ -100,18 +100,18 @@ def _error(stats: TensorStats | None) -> float:
 class Comparer:
     """Runs a model in float32 and in another precision.
 
-    Both are in one graph, with what compares them, so that no tensor has to be kept.
+    Both are in one graph, with what compares them, so that no tensor has to be kept. Each op that
+    rounds is in it a third time, to tell where error enters.
 
     Args:
         model: the model.
         options: the precision.
-        local: whether to tell where error enters, which takes a third run of each lowered op.
 
     Raises:
         ValueError: the optimizer refuses options or model.
     """
 
-    def __init__(self, model: FrozenModel, options: PrecisionOptions, local: bool = True):
+    def __init__(self, model: FrozenModel, options: PrecisionOptions):
         mixed, self._ledger = rewrite_graph_def(
             model.graph_def, list(model.outputs), options, **DTYPES_ONLY
         )
@@ -120,19 +120,17 @@ class Comparer:
             if "frame_name" in node.attr:  # Loops are known by it, in the graph of both.
                 node.attr["frame_name"].s += _OTHER.encode()
         self._model = model
-        # Beside those that a signature names, a node may have outputs that nobody asks for.
-        named = {flat_tensor(tensor, {})[0] for tensor in model.output_names.values()}
         self._output_names: dict[str, str] = {}
         for name, tensor in model.output_names.items():
             others = self._output_names.get(tensor)
             self._output_names[tensor] = name if others is None else f"{others}, {name}"
-        self._outputs = set(model.outputs) - named
+        self._outputs = model.unnamed_outputs
         self._nodes = {node.name: node for node in model.graph_def.node}
         self._decided = {node.name: node for node in self._ledger.nodes}
         self._low = low_type(self._ledger)
         self._graph = tf.Graph()
         with self._graph.as_default():
-            self._build(mixed, local)
+            self._build(mixed)
 
     def run(self, batches: Iterable[Feed]) -> Comparison:
         """Compares over all batches.
@@ -173,7 +171,7 @@ class Comparer:
         )
         return Comparison(tuple(rows), self._ledger, len(results), unmeasured)
 
-    def _build(self, mixed: graph_pb2.GraphDef, local: bool) -> None:
+    def _build(self, mixed: graph_pb2.GraphDef) -> None:
         model = self._model
         tf.import_graph_def(model.graph_def, name="float32")
         reachable = fetchable_nodes(model.graph_def)
@@ -195,13 +193,12 @@ class Comparer:
             for number, tensor in enumerate(op.outputs):
                 if f"{name}:{number}" in read or name in model.outputs:
                     self._compare(f"{name}:{number}", tensor)
-        if local:
-            rounding = [
-                node
-                for node in self._ledger.nodes
-                if _rounds(node) and node.op not in _EXITS and node.name in reachable
-            ]
-            self._compare_locally(rounding)
+        rounding = [
+            node
+            for node in self._ledger.nodes
+            if _rounds(node) and node.op not in _EXITS and node.name in reachable
+        ]
+        self._compare_locally(rounding)
         self._fetches = self._statistics.build()
 
     def _hides_rounding(self, row: Row) -> bool:

@@ -15,12 +15,11 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from npu_precision import _rewrite, _tf_compat, model_file
 from npu_precision.model_file import Model
 from npu_precision.reachable import keep_called_functions
+from npu_precision.scope import KEEP_DTYPE
 from npu_precision.tensor_names import flat_tensor
 
 _CALLS = re.compile(r"(?:(?:Func/)?(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
 _INPUT = re.compile(r"(\^?)([^:]+)((?::\d+)?)")
-# As keep_dtype_scope marks nodes.
-_KEEP_DTYPE = "_keep_dtype"
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 
 
@@ -59,6 +58,15 @@ class FrozenModel:
     outputs: tuple[str, ...]
     output_names: dict[str, str]
     origins: dict[str, str]
+
+    @property
+    def unnamed_outputs(self) -> set[str]:
+        """The nodes all of whose outputs are asked for.
+
+        Beside those that a signature names, a node may have outputs that nobody asks for.
+        """
+        named = {flat_tensor(tensor, {})[0] for tensor in self.output_names.values()}
+        return set(self.outputs) - named
 
 
 def freeze(model: Model) -> FrozenModel:
@@ -251,7 +259,7 @@ def _keep_results(graph_def: graph_pb2.GraphDef, results: set[str]) -> None:
     """What calls yield stays float32, as it does where they are called."""
     for node in graph_def.node:
         if node.name in results:
-            node.attr[_KEEP_DTYPE].i = 1
+            node.attr[KEEP_DTYPE].i = 1
 
 
 def _source(tensor: str, sources: dict[str, str]) -> str:

@@ -14,15 +14,29 @@ _LARGEST = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class _Limits:
-    """Of a low type: what is rounded to infinity, and the smallest number of all its digits."""
+class LowType:
+    """What a low type can hold.
+
+    Attributes:
+        infinite: the smallest number that is rounded to infinity.
+        unit: half the distance from 1 to the next number.
+        tiny: the smallest number of all its digits.
+        zero: the largest number that is rounded to 0.
+    """
 
     infinite: float
+    unit: float
     tiny: float
+    zero: float
 
 
-_FLOAT16 = _Limits(infinite=65520.0, tiny=2.0**-14)
-_BFLOAT16 = _Limits(infinite=2.0**127 * (2 - 2.0**-8), tiny=2.0**-126)
+_FLOAT16 = LowType(65520.0, 2.0**-11, 2.0**-14, 2.0**-25)
+_BFLOAT16 = LowType(2.0**127 * (2 - 2.0**-8), 2.0**-8, 2.0**-126, 2.0**-134)
+
+
+def low_type_of(dtype: tf.DType) -> LowType:
+    """What float16 or bfloat16 can hold."""
+    return _BFLOAT16 if dtype == tf.bfloat16 else _FLOAT16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +122,7 @@ def statistics(reference: tf.Tensor, other: tf.Tensor, low: tf.DType) -> tf.Tens
     error = tf.where(good, tf.abs(a - b), zero)
     both_a, both_b = tf.where(good, a, zero), tf.where(good, b, zero)
     relative = tf.math.divide_no_nan(error, size)
-    limits = _FLOAT16 if low == tf.float16 else _BFLOAT16
+    limits = low_type_of(low)
 
     def largest(values: tf.Tensor) -> tf.Tensor:
         return tf.reduce_max(tf.concat([values, [0.0]], 0))

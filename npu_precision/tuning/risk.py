@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from npu_precision.comparison import Comparison, Row, low_type
 from npu_precision.frozen import FrozenModel
+from npu_precision.tensor_stats import low_type_of
 
 # About how large a relative error is to be expected, and what speaks for it.
 _Risks = List[Tuple[float, str]]
@@ -38,25 +39,8 @@ class Suspect:
     why: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class _LowType:
-    """What counts of a low type.
-
-    Attributes:
-        unit: half the distance from 1 to the next number.
-        tiny: the smallest number of all its digits.
-        zero: the largest number that is rounded to 0.
-    """
-
-    unit: float
-    tiny: float
-    zero: float
-
-
 # A smaller share of values that are too small is not worth a word.
 _FEW = 5e-4
-_FLOAT16 = _LowType(2.0**-11, 2.0**-14, 2.0**-25)
-_BFLOAT16 = _LowType(2.0**-8, 2.0**-126, 2.0**-134)
 
 
 def suspects(model: FrozenModel, compared: Comparison) -> list[Suspect]:
@@ -102,7 +86,7 @@ class _Seen:
     """The nodes whose values were seen."""
 
     def __init__(self, graph: tf.Graph, compared: Comparison):
-        self._low = _BFLOAT16 if low_type(compared.ledger) == tf.bfloat16 else _FLOAT16
+        self._low = low_type_of(low_type(compared.ledger))
         self._constants = {
             op.outputs[0].name: op.get_attr("value")
             for op in graph.get_operations()
