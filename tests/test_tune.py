@@ -301,7 +301,7 @@ def test_what_is_printed(overflow, command, tmp_path):
     text = command(*arguments)
     assert "\nwanted: error at most 0.01\n" in text
     assert re.search(r"\nas given: lowered 7 of \d+ float nodes, error inf\n", text)
-    assert "\nKept in float32: 1 of 7 lowered nodes, and 1 gray ones that follow them" in text
+    assert "\nKept in float32: 1 of 7 lowered nodes, and 1 that follow them" in text
     assert re.search(r"\nlarge/product +MatMul +yields values up to", text)
     assert text.endswith(
         f"{output}: 1 entry added to black-list\n"

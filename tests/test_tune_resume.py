@@ -78,3 +78,22 @@ def test_a_state_of_something_else_is_refused(overflow, command, tmp_path, array
     (tmp_path / "m.json.state").write_text("{")
     told = command("tune", *overflow, *EMULATED, *same, status=2)
     assert "is no state of a search" in told
+
+
+def test_a_measure_that_fails_late_loses_nothing(graph_file, command, tmp_path, monkeypatch):
+    (tmp_path / "late_metric.py").write_text(
+        "import numpy as np\n"
+        "calls = []\n"
+        "def batches():\n"
+        f"    yield {{'x': {normal(8, 8).tolist()}, 'factor': {(6e4 * normal(8, 8)).tolist()}}}\n"
+        "def finite(batches):\n"
+        "    calls.append(batches)\n"
+        "    if len(calls) == 4:\n"
+        "        raise RuntimeError('no disk')\n"
+        "    return np.isfinite(batches[0][1]['out:0']).mean()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    arguments = ("tune", graph_file(OVERFLOW), "--inputs-from", "late_metric:batches", *EMULATED)
+    measure = ("--metric", "late_metric:finite", "--budget", "0", "-o", "m.json")
+    assert "raised RuntimeError: no disk" in command(*arguments, *measure, status=2)
+    assert "found" in json.loads(command(*arguments, *measure, "--resume", "--json"))

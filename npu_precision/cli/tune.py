@@ -22,7 +22,7 @@ from npu_precision.tuning import objective as objectives
 from npu_precision.tuning.objective import MaxError, Metric
 from npu_precision.tuning.state import State, fingerprint
 from npu_precision.tuning.trials import Trial, Trials
-from npu_precision.tuning.tuner import Tuned, Tuner
+from npu_precision.tuning.tuner import NothingFoundError, Tuned, Tuner
 
 SCHEMA = "npu_precision.tune/1"
 # What is added to the mixlist's name, for what is known before it is found.
@@ -203,7 +203,7 @@ def _run(
         tuner = Tuner(flat, options, trials, state, progress)
         try:
             return tuner.run(batches, max_runs, has_functions, draws_curve)
-        except ValueError:  # There is nothing to go on with.
+        except NothingFoundError:  # There is nothing to go on with.
             if state_path.exists():
                 state_path.unlink()
             raise
@@ -239,7 +239,7 @@ def _print(
             out,
             printing.table(
                 f"Kept in float32: {own} of {tuned.start.lowered} lowered nodes"
-                f"{f', and {behind} gray ones that follow them' if behind else ''}",
+                f"{f', and {behind} that follow them' if behind else ''}",
                 [("node", False), ("op type", False), ("what speaks against lowering it", False)],
                 [(each.node, each.op, "; ".join(each.why)) for each in tuned.kept],
             ),

@@ -25,11 +25,11 @@ class State:
     """The suspects, and a trial for each set of them that was kept.
 
     Args:
-        path: the file; None to keep everything in memory only.
+        path: the file.
         about: what it is about, as fingerprint() says it.
     """
 
-    def __init__(self, path: pathlib.Path | None, about: dict[str, str]):
+    def __init__(self, path: pathlib.Path, about: dict[str, str]):
         self._path = path
         self._about = about
         self.suspects: list[Suspect] | None = None
@@ -42,7 +42,6 @@ class State:
             OSError: it cannot be read.
             ValueError: it is no such file, or about something else.
         """
-        assert self._path is not None
         try:
             data = json.loads(self._path.read_text(encoding="utf-8"))
             if data["schema"] != SCHEMA:
@@ -74,8 +73,7 @@ class State:
 
     def save(self) -> None:
         """Writes the file."""
-        if self._path is None or self.suspects is None:
-            return
+        assert self.suspects is not None
         number = {each.node: place for place, each in enumerate(self.suspects)}
         data = {
             "schema": SCHEMA,

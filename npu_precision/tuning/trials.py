@@ -85,7 +85,7 @@ class Trials:
         if not any(output.size for outputs in made for output in outputs):
             raise ValueError(EMPTY)
 
-    def run(self, options: PrecisionOptions) -> tuple[Trial, Ledger]:
+    def run(self, options: PrecisionOptions) -> Trial:
         """Tries a precision.
 
         Raises:
@@ -107,7 +107,7 @@ class Trials:
             assert self.reference is not None
             is_good = self._objective.is_met(metric, self.reference)
         lowered, total = ledger.total("lowered"), ledger.total("float_nodes")
-        return Trial(lowered, total, error, metric, is_good), ledger
+        return Trial(lowered, total, error, metric, is_good)
 
     def decide(self, options: PrecisionOptions) -> tuple[graph_pb2.GraphDef, Ledger]:
         """The model in a precision, and what was decided, without running it."""
@@ -161,7 +161,6 @@ def _output_tensors(model: FrozenModel, graph: tf.Graph) -> dict[str, str]:
         for tensor in graph.get_operation_by_name(node).outputs
     ]
     named = {name: tensor for name, tensor in model.output_names.items() if tensor in tensors}
-    # Beside those that a signature names, a node may have outputs that nobody asks for.
-    nodes = {tensor.rpartition(":")[0] for tensor in named.values()}
-    others = {tensor: tensor for tensor in tensors if tensor.rpartition(":")[0] not in nodes}
+    whole = model.unnamed_outputs
+    others = {tensor: tensor for tensor in tensors if tensor.rpartition(":")[0] in whole}
     return {**named, **others}

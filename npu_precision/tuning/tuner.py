@@ -18,6 +18,10 @@ from npu_precision.tuning.state import State
 from npu_precision.tuning.trials import Trial, Trials
 
 
+class NothingFoundError(ValueError):
+    """A search has ended, with nothing that is good enough."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Tuned:
     """What was found.
@@ -92,9 +96,10 @@ class Tuner:
             draws_curve: whether to try more and less than what is good enough, too.
 
         Raises:
-            ValueError: the optimizer refuses options or model, or no mixlist is good enough.
+            NothingFoundError: no mixlist is good enough.
+            ValueError: the optimizer refuses options or model, or the measure fails.
         """
-        start, _ = self._trials.run(self._options)
+        start = self._trials.run(self._options)
         self._progress(1, 0)
         if start.is_good:
             text = self._mixlist.text([])
@@ -107,7 +112,7 @@ class Tuner:
         everything = self._trial(frozenset(names))
         if not everything.is_good:
             left = sorted(self._lowered(flat_entries(suspects)))
-            raise ValueError(
+            raise NothingFoundError(
                 f"no mixlist is good enough: with all {len(names)} nodes kept that one may be "
                 f"about, {len(left)} are lowered{_named(left)}; the error is "
                 f"{everything.error:.1e}{_measured(everything)}"
@@ -119,9 +124,9 @@ class Tuner:
             self._draw_curve(suspects, start.lowered)
         entries = self._entries(kept, suspects, has_calls)
         options = self._mixlist.keeping(entries)
-        last, _ = self._trials.run(options)
+        last = self._trials.run(options)
         if not last.is_good:
-            raise ValueError(
+            raise NothingFoundError(
                 f"{', '.join(entries)}: with these entries the error is {last.error:.1e}"
                 f"{_measured(last)}, and was less when they were tried first: results differ from "
                 "run to run, or nodes have names that no entry tells apart"
@@ -174,7 +179,7 @@ class Tuner:
         trials = self._state.trials
         if kept not in trials:
             suspects = [each for each in self._state.suspects or () if each.node in kept]
-            trials[kept], _ = self._trials.run(self._mixlist.keeping(flat_entries(suspects)))
+            trials[kept] = self._trials.run(self._mixlist.keeping(flat_entries(suspects)))
             self._state.save()
         self._progress(len(trials) + 1, 0 if self._search is None else self._search.left)
         return trials[kept]
