@@ -1,6 +1,6 @@
 """Builds the shared library; everything else about the package is in pyproject.toml.
 
-`python setup.py build_ext --inplace` compiles graph_passes/*.cc and cc/*.cc, in parallel and only
+`python setup.py build_ext --inplace` compiles graph_passes/**/*.cc and cc/*.cc, in parallel and only
 what changed, against the TensorFlow that this Python imports, and puts
 npu_precision/_lib/npu_optimizer.tf-<TensorFlow's version>.so in place. Objects are kept in
 build/tf-<version>/, so libraries for several TensorFlows live side by side.
@@ -49,7 +49,7 @@ def sources() -> list[pathlib.Path]:
     return sorted(
         path.relative_to(ROOT)
         for folder in ("graph_passes", "cc")
-        for path in (ROOT / folder).glob("*.cc")
+        for path in (ROOT / folder).rglob("*.cc")
     )
 
 
@@ -117,8 +117,8 @@ def included_files(depfile: pathlib.Path) -> list[pathlib.Path]:
 
 def compile_source(source: pathlib.Path, folder: pathlib.Path, compiler: list[str]) -> pathlib.Path:
     """Compiles one source, unless its object is current; returns the object."""
-    output = folder / source.parent.name / source.with_suffix(".o").name
-    output.parent.mkdir(exist_ok=True)
+    output = folder / source.with_suffix(".o")
+    output.parent.mkdir(parents=True, exist_ok=True)
     depfile = output.with_suffix(".d")
     command = [*compiler, "-MMD", "-MF", str(depfile), "-c", str(source)]
     files = included_files(depfile)

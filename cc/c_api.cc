@@ -9,8 +9,8 @@
 #include "cc/parameters.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
-#include "graph_passes/decision.h"
-#include "graph_passes/lint_mixlist.h"
+#include "graph_passes/decide/decision.h"
+#include "graph_passes/lists/lint_mixlist.h"
 #include "include/json/json.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 

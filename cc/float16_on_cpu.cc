@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/tf_compat.h"
-#include "graph_passes/decision.h"
-#include "graph_passes/marks.h"
-#include "graph_passes/op_traits.h"
+#include "graph_passes/decide/decision.h"
+#include "graph_passes/graph/marks.h"
+#include "graph_passes/graph/op_traits.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {

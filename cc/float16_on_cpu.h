@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "graph_passes/dtype_support.h"
+#include "graph_passes/decide/dtype_support.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace npu_precision {

@@ -5,7 +5,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "graph_passes/dtype_support.h"
+#include "graph_passes/decide/dtype_support.h"
 
 namespace npu_precision {
 

@@ -12,7 +12,7 @@
 #include "cc/report.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
-#include "graph_passes/marks.h"
+#include "graph_passes/graph/marks.h"
 #include "graph_passes/pipeline.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"

@@ -6,7 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "cc/inert_parameters.h"
 #include "cc/targets.h"
-#include "graph_passes/did_you_mean.h"
+#include "graph_passes/graph/quoted.h"
+#include "graph_passes/lists/did_you_mean.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/lib/core/errors.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cc/targets.h"
-#include "graph_passes/precision_mode.h"
+#include "graph_passes/decide/precision_mode.h"
 #include "tensorflow/core/lib/core/status.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 

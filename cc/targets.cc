@@ -11,9 +11,10 @@
 #include "cc/files.h"
 #include "cc/parameters.h"
 #include "cc/tf_compat.h"
-#include "graph_passes/did_you_mean.h"
-#include "graph_passes/json_text.h"
-#include "graph_passes/mixlist_warnings.h"
+#include "graph_passes/graph/quoted.h"
+#include "graph_passes/lists/did_you_mean.h"
+#include "graph_passes/lists/json_text.h"
+#include "graph_passes/lists/mixlist_warnings.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace npu_precision {

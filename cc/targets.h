@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "graph_passes/ir_names.h"
-#include "graph_passes/op_lists.h"
+#include "graph_passes/lists/ir_names.h"
+#include "graph_passes/lists/op_lists.h"
 #include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {

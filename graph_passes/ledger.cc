@@ -4,9 +4,9 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "graph_passes/dtype_names.h"
-#include "graph_passes/marks.h"
-#include "graph_passes/op_set.h"
+#include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/marks.h"
+#include "graph_passes/graph/op_set.h"
 #include "include/json/json.h"
 
 namespace npu_precision {
@@ -87,7 +87,7 @@ Json::Value CastJson(const LedgerCast& cast) {
   return json;
 }
 
-Json::Value RewriteJson(const LedgerRewrite& rewrite) {
+Json::Value RewriteJson(const RewriteEntry& rewrite) {
   Json::Value json(Json::objectValue);
   json["by"] = rewrite.by;
   json["node"] = rewrite.node;
@@ -181,8 +181,7 @@ std::string LedgerJson(const Ledger& ledger) {
   root["casts"] = Json::Value(Json::arrayValue);
   for (const LedgerCast& cast : ledger.cast_list) root["casts"].append(CastJson(cast));
   root["rewrites"] = Json::Value(Json::arrayValue);
-  for (const LedgerRewrite& rewrite : ledger.rewrites)
-    root["rewrites"].append(RewriteJson(rewrite));
+  for (const RewriteEntry& rewrite : ledger.rewrites) root["rewrites"].append(RewriteJson(rewrite));
   root["mappings"] = Json::Value(Json::arrayValue);
   for (const LedgerMapping& mapping : ledger.mappings)
     root["mappings"].append(MappingJson(mapping));
@@ -205,7 +204,7 @@ std::string LedgerSummary(const Ledger& ledger) {
       absl::StrCat(raising ? "raised " : "lowered ", raising ? ledger.raised : ledger.lowered,
                    " of ", ledger.float_nodes, " float nodes, ", ledger.casts, " casts");
   std::map<std::string, int> rewrites;
-  for (const LedgerRewrite& rewrite : ledger.rewrites) ++rewrites[rewrite.by];
+  for (const RewriteEntry& rewrite : ledger.rewrites) ++rewrites[rewrite.by];
   for (const auto& entry : rewrites) {
     absl::StrAppend(&summary, ", ", entry.second, " by ", entry.first);
   }

@@ -8,9 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "graph_passes/decide_context.h"
-#include "graph_passes/decision.h"
-#include "graph_passes/graph_view.h"
+#include "graph_passes/decide/decide_context.h"
+#include "graph_passes/decide/decision.h"
+#include "graph_passes/graph/graph_view.h"
+#include "graph_passes/rewrite/rewrite_entry.h"
 
 namespace npu_precision {
 
@@ -44,13 +45,6 @@ struct LedgerMapping {
   std::vector<std::string> ops;
 };
 
-// A change to a node that is about more than its dtype.
-struct LedgerRewrite {
-  std::string by;  // the option that asks for it, "fold_batch_norms"
-  std::string node;
-  std::string before, after;  // "FusedBatchNormV3", "BiasAdd"
-};
-
 struct Ledger {
   std::string graph;
   std::vector<std::pair<std::string, std::string>> options;
@@ -60,7 +54,7 @@ struct Ledger {
   std::map<std::string, int> by_list, by_reason;
   std::vector<LedgerNode> nodes;      // empty unless details were asked for
   std::vector<LedgerCast> cast_list;  // empty unless details were asked for
-  std::vector<LedgerRewrite> rewrites;
+  std::vector<RewriteEntry> rewrites;
   std::vector<LedgerMapping> mappings;
   std::vector<std::string> warnings;
   // Of the warnings, those about entries that match no node; none are expected to where the graph

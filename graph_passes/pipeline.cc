@@ -2,19 +2,19 @@
 
 #include <algorithm>
 
-#include "graph_passes/decide_precision.h"
-#include "graph_passes/emulate.h"
-#include "graph_passes/fold_batch_norms.h"
-#include "graph_passes/fold_constants.h"
-#include "graph_passes/insert_casts.h"
-#include "graph_passes/loop_constants.h"
-#include "graph_passes/lower_io.h"
-#include "graph_passes/marks.h"
-#include "graph_passes/mixlist_warnings.h"
-#include "graph_passes/plan_fused_ops.h"
-#include "graph_passes/same_padding.h"
-#include "graph_passes/sink_reshapes.h"
-#include "graph_passes/verify_graph.h"
+#include "graph_passes/decide/decide_precision.h"
+#include "graph_passes/decide/plan_fused_ops.h"
+#include "graph_passes/graph/marks.h"
+#include "graph_passes/lists/mixlist_warnings.h"
+#include "graph_passes/rewrite/emulate.h"
+#include "graph_passes/rewrite/fold_batch_norms.h"
+#include "graph_passes/rewrite/fold_constants.h"
+#include "graph_passes/rewrite/insert_casts.h"
+#include "graph_passes/rewrite/loop_constants.h"
+#include "graph_passes/rewrite/lower_io_types.h"
+#include "graph_passes/rewrite/same_padding.h"
+#include "graph_passes/rewrite/sink_reshapes.h"
+#include "graph_passes/rewrite/verify_graph.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
@@ -77,7 +77,7 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
 
   GraphDef without_norms;
   GraphView without_norms_view;
-  std::vector<LedgerRewrite> folded;
+  std::vector<RewriteEntry> folded;
   if (options.fold_batch_norms && for_speed) {
     TF_RETURN_IF_ERROR(
         FoldBatchNorms(with_norms_view, with_norms, context, &values, &without_norms, &folded));
@@ -125,7 +125,7 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
 
   // After the casts, because only a MatMul and a bias of one dtype can be fused.
   if (options.sink_reshapes && for_speed && !options.emulate) {
-    std::vector<LedgerRewrite> sunk;
+    std::vector<RewriteEntry> sunk;
     SinkReshapes(after, values, context, out, &sunk);
     if (!sunk.empty()) {
       TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
@@ -135,8 +135,8 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
 
   // After whatever asks what is fetched, because what is may change its dtype here.
   std::set<std::string> preserved = context.preserved;
-  std::vector<LedgerRewrite> lowered;
-  if (!options.emulate) LowerInputsAndOutputs(after, out, &preserved, &lowered);
+  std::vector<RewriteEntry> lowered;
+  if (!options.emulate) LowerIoTypes(after, out, &preserved, &lowered);
   if (!lowered.empty()) {
     TF_RETURN_IF_ERROR(VerifyGraph(before, preserved, *out, &after));
     ledger->rewrites.insert(ledger->rewrites.end(), lowered.begin(), lowered.end());

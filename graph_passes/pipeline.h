@@ -2,7 +2,7 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_PIPELINE_H_
 #define NPU_PRECISION_GRAPH_PASSES_PIPELINE_H_
 
-#include "graph_passes/decide_context.h"
+#include "graph_passes/decide/decide_context.h"
 #include "graph_passes/ledger.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/lib/core/status.h"

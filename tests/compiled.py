@@ -52,7 +52,9 @@ def _flags():
 def _objects(flags, folder):
     """The objects of a folder; the sources where another build system made the library."""
     build = ROOT / os.environ.get("NPU_PRECISION_BUILD", "build") / f"tf-{flags.version}"
-    return sorted((build / folder).glob("*.o")) or sorted((ROOT / folder).glob("*.cc"))
+    sources = sorted((ROOT / folder).rglob("*.cc"))
+    objects = [build / source.relative_to(ROOT).with_suffix(".o") for source in sources]
+    return objects if all(file.exists() for file in objects) else sources
 
 
 def _compile(flags, files, link, output):

@@ -1,5 +1,5 @@
-// Stands in for graph_passes/verify_graph.cc: whatever was rewritten, it is found to be wrong.
-#include "graph_passes/verify_graph.h"
+// Stands in for graph_passes/rewrite/verify_graph.cc: whatever was rewritten, it is found to be wrong.
+#include "graph_passes/rewrite/verify_graph.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {

@@ -18,7 +18,7 @@
 
 #include "absl/strings/str_split.h"
 #include "cc/tf_compat.h"
-#include "graph_passes/node_types.h"
+#include "graph_passes/graph/node_types.h"
 #include "graph_passes/pipeline.h"
 #include "tensorflow/core/framework/op.h"
 

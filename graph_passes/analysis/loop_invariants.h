@@ -1,0 +1,40 @@
+// Tensors that are the same in every iteration of a TensorFlow 1 loop.
+//
+// A constant Enter hands a tensor of the enclosing frame to every iteration. So does, in effect, a
+// loop variable that the body passes on as it is, which is how a lowered functional While carries
+// its captures: Enter -> Merge -> Switch -> Identity -> NextIteration -> the same Merge.
+#ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_LOOP_INVARIANTS_H_
+#define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_LOOP_INVARIANTS_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph_passes/graph/graph_view.h"
+
+namespace npu_precision {
+
+class LoopInvariants {
+ public:
+  // Both must outlive this object. Nodes in `fed` yield what the caller feeds, not what they say.
+  LoopInvariants(const GraphView& view, const std::set<std::string>& fed);
+
+  // The Enter whose input the tensor equals in every iteration; -1 where it varies, or is in no
+  // loop. A read of a reference variable varies where something writes the variable.
+  int EnterOf(const OutputPort& tensor) const {
+    return enters_.empty() ? -1 : enters_[tensor.node];
+  }
+
+ private:
+  std::vector<int> Origins() const;
+  int EnterOfOrigin(const std::vector<int>& origins, int origin) const;
+  void KeepSteady(const std::vector<int>& origins);
+
+  const GraphView& view_;
+  const std::set<std::string>& fed_;
+  std::vector<int> enters_;  // by node id, -1 where there is none; empty where no node has one
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_ANALYSIS_LOOP_INVARIANTS_H_

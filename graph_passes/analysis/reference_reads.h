@@ -1,0 +1,69 @@
+// Reads of TensorFlow 1's reference variables.
+//
+// Identity, Enter, Switch and their like do not copy what a reference points to: behind them, a
+// tensor is the variable as it is when the reader runs, and what the reader waits for may write it.
+// So none of them is lowered, which would make it a copy, and a Cast behind them waits as its
+// reader does.
+#ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_REFERENCE_READS_H_
+#define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_REFERENCE_READS_H_
+
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph_passes/graph/graph_view.h"
+
+namespace npu_precision {
+
+// Whose memory the outputs of a node are.
+enum class Memory : char {
+  kItsOwn,
+  kOfReference,
+  kOfReferenceOutsideLoop,  // of a loop that the node is in
+};
+
+bool YieldsReference(const GraphView& view, int id);
+
+// By node id: from those marked in `memory`, marks what hands their memory on. Nodes in `fed` do
+// not: they yield what the caller feeds. Nor does a loop variable, which begins as a copy.
+void FollowMemory(const GraphView& view, const std::set<std::string>& fed,
+                  std::vector<Memory>* memory);
+
+struct ReferenceRead {
+  OutputPort tensor = {-1, 0};  // what a Cast may read in the place of the Identity nodes behind it
+  std::set<std::string> waits;  // control inputs: what those wait for
+  bool in_loop = false;         // and the reference is outside
+};
+
+// A node waits for this many others one by one; for more, through one that waits for all of them,
+// so that the edges do not outgrow the graph.
+constexpr int kMostWaits = 8;
+
+class ReferenceReads {
+ public:
+  // `view` must outlive this object. `fed` as above.
+  ReferenceReads(const GraphView& view, const std::set<std::string>& fed);
+
+  // Whether the node is no reference, but hands one's memory on.
+  bool HandsOn(int id) const {
+    return memory_[id] != Memory::kItsOwn && !YieldsReference(view_, id);
+  }
+
+  // Whether `tensor` is a reference, or its memory handed on; if so, fills `read`.
+  bool Find(OutputPort tensor, ReferenceRead* read);
+
+ private:
+  void AddNode(int id, ReferenceRead* read) const;
+
+  const GraphView& view_;
+  std::vector<Memory> memory_;                    // by node id
+  std::unordered_map<int, ReferenceRead> reads_;  // by node id, of what hands on in its own frame
+};
+
+// Adds the control inputs of `node`. False where it has none.
+bool AddWaits(const tensorflow::NodeDef& node, std::set<std::string>* waits);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_ANALYSIS_REFERENCE_READS_H_

@@ -1,0 +1,215 @@
+#include "graph_passes/decide/classify_nodes.h"
+
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "graph_passes/analysis/reference_reads.h"
+#include "graph_passes/graph/fused_ops.h"
+#include "graph_passes/graph/marks.h"
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::NodeDef;
+using tensorflow::OpDef;
+using tensorflow::Status;
+
+// An argument is bound to one attribute with all its ports.
+template <typename Arguments>
+bool ArgumentsAllow(const std::map<int, FloatDtypes>& restricted, const Arguments& arguments,
+                    const std::string& attr, DataType dtype) {
+  for (const auto& entry : restricted) {
+    if (entry.first >= arguments.size()) continue;
+    const OpDef::ArgDef& argument = arguments.Get(entry.first);
+    const bool bound = argument.type_attr() == attr || argument.type_list_attr() == attr;
+    if (bound && !entry.second.Allows(dtype)) return false;
+  }
+  return true;
+}
+
+class Classifier {
+ public:
+  Classifier(const GraphView& view, const DecideContext& context, NodeClasses* classes)
+      : view_(view),
+        context_(context),
+        references_(view, context.fed),
+        neutral_(view, IsNeutralSource),
+        has_element_dtype_(view, HasElementDtype),
+        never_changed_(view, NeverChanges),
+        classes_(classes) {}
+
+  Status Run() {
+    classes_->nodes.assign(view_.size(), NodeClass());
+    classes_->can_change.assign(view_.num_groups(), false);
+    classes_->handles = FindHandles(view_, context_.preserved, context_.fed);
+    for (const Handle& handle : classes_->handles) {
+      if (handle.leaves_graph) leaving_.insert(handle.groups.begin(), handle.groups.end());
+    }
+    for (int id = 0; id < view_.size(); ++id) TF_RETURN_IF_ERROR(Classify(id));
+    return Status();
+  }
+
+ private:
+  Status Classify(int id) {
+    NodeClass& node = classes_->nodes[id];
+    const NodeDef& def = view_.node(id);
+    if (view_.op_def(id) == nullptr || view_.IsTransparent(id)) return Status();
+    // A Cast that waits is not looked through, but what it does is decided as well.
+    if (IsInsertedCast(def) && view_.outputs(id)[0].dtype == context_.NewDtype()) return Status();
+    for (const Port& port : view_.inputs(id)) node.is_float |= context_.Changes(port.dtype);
+    for (const Port& port : view_.outputs(id)) node.is_float |= context_.Changes(port.dtype);
+    if (has_element_dtype_.Has(id)) {
+      for (const TypeGroup& group : view_.groups(id))
+        node.is_float |= context_.Changes(group.dtype);
+    }
+    if (!node.is_float) return Status();
+    TF_RETURN_IF_ERROR(LookUp(id, &node));
+    node.is_neutral = neutral_.Has(id) || context_.fed.count(def.name()) != 0;
+    node.fixed = FixedReason(id);
+    if (node.fixed == Reason::kNone) node.fixed = FindChangeableGroups(id);
+    return Status();
+  }
+
+  Status LookUp(int id, NodeClass* node) {
+    const NodeDef& def = view_.node(id);
+    const DeviceKind kind = context_.support->KindOf(def);
+    // What a fused op stands for is in its attributes, and a name may be in the mixlist.
+    if (StandsForSeveral(def) || context_.lists->HasNodePatterns()) {
+      node->info = context_.lists->Info(OpsOf(def).front(), kind);
+      return context_.lists->OfNode(NameInMixlist(def.name()), OpsOf(def), kind, &node->listing);
+    }
+    const auto key = std::make_pair(view_.op(id), kind);
+    const auto known = of_op_.find(key);
+    if (known != of_op_.end()) {
+      node->info = known->second.info;
+      node->listing = known->second.listing;
+      return Status();
+    }
+    node->info = InfoOf(def, context_);
+    node->listing = context_.lists->OfOp(OpsOf(def).front(), kind);
+    of_op_[key] = *node;
+    return Status();
+  }
+
+  Reason FixedReason(int id) const {
+    const NodeDef& def = view_.node(id);
+    if (neutral_.Has(id)) return Reason::kNeutralSource;
+    if (context_.fed.count(def.name()) != 0) return Reason::kFed;
+    if (view_.calls_function(id)) return Reason::kNeverChanged;
+    if (never_changed_.Has(id)) return Reason::kNeverChanged;
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      if (leaving_.count(view_.first_group(id) + g) != 0) return Reason::kHandleLeavesGraph;
+    }
+    if (HasOpaqueNeighbour(id)) return Reason::kUnknownNeighbour;
+    if (HasKeepDtypeMark(def)) return Reason::kKeepDtypeScope;
+    if (context_.preserved.count(def.name()) != 0 && !CastCanTakeName(id)) {
+      return Reason::kPreservedOutputs;
+    }
+    return references_.HandsOn(id) ? Reason::kNeutralSource : Reason::kNone;
+  }
+
+  // A changed node needs a name of its own where its outputs show the change, or it has state.
+  bool CastCanTakeName(int id) const {
+    const Span<Port> outputs = view_.outputs(id);
+    if (outputs.size() == 1 && outputs[0].group != kFixedDtype) return true;
+    return outputs.size() <= 1 && !view_.op_def(id)->is_stateful();
+  }
+
+  // What an op that TensorFlow does not know takes and yields cannot be told.
+  bool HasOpaqueNeighbour(int id) const {
+    for (const OutputPort& producer : view_.fanin(id)) {
+      if (view_.op_def(producer.node) == nullptr) return true;
+    }
+    for (const InputPort& consumer : view_.fanout(id)) {
+      if (view_.op_def(consumer.node) == nullptr) return true;
+    }
+    return false;
+  }
+
+  // Marks the groups that the OpDef, the target and the device's kernels allow to change: all that
+  // may, where one kernel takes them all, else each attribute's that can change besides those
+  // before. Kernels do not tell the elements of a list apart. Returns why there is none, or kNone.
+  Reason FindChangeableGroups(int id) {
+    Reason reason = Reason::kFixedDtype;
+    std::vector<int> allowed, changeable;
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      const TypeGroup& group = view_.groups(id)[g];
+      if (!context_.Changes(group.dtype)) continue;
+      if (!TargetAllows(view_, classes_->nodes[id].info, id, g, context_.NewDtype())) {
+        reason = Reason::kTargetUnsupported;
+        continue;
+      }
+      reason = Reason::kNoKernel;
+      if (OpDefAllows(*view_.op_def(id), group, context_.NewDtype())) allowed.push_back(g);
+    }
+    if (!allowed.empty() && HasKernel(id, allowed)) changeable = allowed;
+    for (size_t i = 0; changeable.size() < allowed.size() && i < allowed.size();) {
+      const size_t before = changeable.size();
+      const short attr = view_.groups(id)[allowed[i]].attr;
+      for (; i < allowed.size() && view_.groups(id)[allowed[i]].attr == attr; ++i) {
+        changeable.push_back(allowed[i]);
+      }
+      if (!HasKernel(id, changeable)) changeable.resize(before);
+    }
+    for (int g : changeable) classes_->can_change[view_.first_group(id) + g] = true;
+    return changeable.empty() ? reason : Reason::kNone;
+  }
+
+  bool HasKernel(int id, const std::vector<int>& changed) {
+    const NodeDef& def = view_.node(id);
+    // The answer is shared by nodes that agree on whatever it can depend on.
+    std::string key = absl::StrCat(def.op(), "|", def.device());
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      absl::StrAppend(&key, "|", static_cast<int>(view_.groups(id)[g].dtype));
+    }
+    for (int g : changed) absl::StrAppend(&key, "!", g);
+    for (const char* name : {"_kernel", "data_format", "dilations"}) {
+      const auto attr = def.attr().find(name);
+      if (attr == def.attr().end()) continue;
+      absl::StrAppend(&key, "|", attr->second.s());
+      for (const auto i : attr->second.list().i()) absl::StrAppend(&key, ",", i);
+    }
+    const auto known = has_kernel_.find(key);
+    if (known != has_kernel_.end()) return known->second;
+    NodeDef trial = def;
+    for (int g : changed) {
+      SetGroupDtype(*view_.op_def(id), view_.groups(id)[g], context_.NewDtype(), &trial);
+    }
+    return has_kernel_[key] = context_.support->CanRun(def, trial);
+  }
+
+  const GraphView& view_;
+  const DecideContext& context_;
+  const ReferenceReads references_;
+  const OpSet neutral_, has_element_dtype_, never_changed_;
+  NodeClasses* classes_;
+  std::map<std::pair<int, DeviceKind>, NodeClass> of_op_;  // by the view's number of the op
+  std::unordered_set<int> leaving_;  // group numbers of handles that leave the graph
+  std::unordered_map<std::string, bool> has_kernel_;
+};
+
+}  // namespace
+
+Status ClassifyNodes(const GraphView& view, const DecideContext& context, NodeClasses* classes) {
+  return Classifier(view, context, classes).Run();
+}
+
+const OpInfo* InfoOf(const NodeDef& node, const DecideContext& context) {
+  return context.lists->Info(OpsOf(node).front(), context.support->KindOf(node));
+}
+
+bool TargetAllows(const GraphView& view, const OpInfo* info, int id, int group, DataType dtype) {
+  if (info == nullptr || (info->inputs.empty() && info->outputs.empty())) return true;
+  const OpDef& op_def = *view.op_def(id);
+  const std::string& attr = op_def.attr(view.groups(id)[group].attr).name();
+  return ArgumentsAllow(info->inputs, op_def.input_arg(), attr, dtype) &&
+         ArgumentsAllow(info->outputs, op_def.output_arg(), attr, dtype);
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,75 @@
+// What is decided about each node, and why: plain data that the rewrite, the ledger and the log
+// read.
+#ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_DECISION_H_
+#define NPU_PRECISION_GRAPH_PASSES_DECIDE_DECISION_H_
+
+#include <string>
+#include <vector>
+
+#include "graph_passes/graph/graph_view.h"
+#include "graph_passes/lists/op_lists.h"
+#include "tensorflow/core/framework/types.pb.h"
+
+namespace npu_precision {
+
+enum class Verdict : unsigned char {
+  kNotFloat,  // no port of a dtype the mode is about
+  kKept,
+  kLowered,
+  kRaised,
+};
+
+enum class Reason : unsigned char {
+  kNone,
+  kWhiteList,
+  kBlackList,
+  kUnlisted,
+  kGrayFollowsLowered,
+  kGrayFollowsKept,
+  kGrayFollowsConsumers,
+  kGrayNoVotes,
+  kNeutralSource,
+  kNeverChanged,
+  kUpdatesVariable,
+  kSumsIterations,
+  kHandleLeavesGraph,
+  kKeepDtypeScope,
+  kUnknownNeighbour,
+  kFed,
+  kPreservedOutputs,
+  kFixedDtype,
+  kNoKernel,
+  kTargetUnsupported,
+  kSharesDtype,
+  kForced,
+  kTargetLacksFloat32,
+  kTargetHasFloat32,
+  kOriginKept,
+  kInputsRounded,
+  kNotMatrixOrConvolution,
+};
+
+const char* VerdictName(Verdict verdict);
+const char* ReasonName(Reason reason);
+std::vector<std::string> ReasonNames();
+// kNone for a name that is none of them.
+Reason ReasonFromName(const std::string& name);
+
+struct Decision {
+  Verdict verdict = Verdict::kNotFloat;
+  Reason reason = Reason::kNone;
+  Listing listing;
+  int cause = -1;  // node id, or -1
+};
+
+struct Decisions {
+  std::vector<Decision> nodes;                     // by node id
+  std::vector<tensorflow::DataType> group_dtypes;  // by the view's group numbers
+  std::vector<InputPort> rounded_inputs;           // cube mode: inputs to round to the low type
+
+  bool ChangesAnything(const GraphView& view) const;
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_DECIDE_DECISION_H_

@@ -1,0 +1,116 @@
+#include "graph_passes/decide/explain_gray.h"
+
+#include <algorithm>
+
+#include "graph_passes/graph/op_traits.h"
+
+namespace npu_precision {
+
+bool LowersByItself(Reason reason) {
+  return reason == Reason::kWhiteList || reason == Reason::kForced ||
+         reason == Reason::kTargetLacksFloat32 || reason == Reason::kGrayFollowsConsumers;
+}
+
+GrayExplainer::GrayExplainer(const GraphView& view, const DecideContext& context,
+                             const NodeClasses& classes, const std::vector<int>& leader,
+                             const std::vector<GroupState>& groups, const Decisions& wishes)
+    : view_(view), context_(context), classes_(classes), leader_(leader), groups_(groups) {
+  FindDecidersOfHandles(wishes);
+}
+
+void GrayExplainer::Explain(int id, bool changes, Decision* decision) const {
+  const bool was_decided = decision->reason != Reason::kNone;
+  if (was_decided || !ByPredecessors(id, changes, decision)) ByItsClass(id, decision);
+}
+
+// Names the first predecessor whose vote decided a gray node. False where none voted though its
+// state is decided: then its class decided.
+bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) const {
+  const Vote wanted = changes ? Vote::kLowered : Vote::kKept;
+  Vote heard = Vote::kUnknown;
+  for (int k = 0; k < view_.inputs(id).size(); ++k) {
+    const int group = view_.inputs(id)[k].group;
+    if (group == kFixedDtype || !context_.Changes(view_.inputs(id)[k].dtype)) continue;
+    // The statistics of a batch norm have a say only in their own dtype.
+    const bool can_change = classes_.can_change[view_.first_group(id) + group];
+    if (!can_change && classes_.nodes[id].fixed == Reason::kNone) continue;
+    int voter;
+    const Vote vote = VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter);
+    heard = std::max(heard, vote);
+    if (vote != wanted) continue;
+    decision->cause = voter;
+    decision->reason = changes ? Reason::kGrayFollowsLowered : Reason::kGrayFollowsKept;
+    return true;
+  }
+  if (heard == Vote::kLowered) {
+    decision->reason = classes_.nodes[id].fixed;
+    return decision->reason != Reason::kNone;
+  }
+  bool unknown = !changes;
+  for (int g = 0; g < view_.groups(id).size(); ++g) {
+    const int group = view_.first_group(id) + g;
+    if (!classes_.can_change[group] && classes_.nodes[id].fixed == Reason::kNone) continue;
+    unknown &= groups_[leader_[group]].vote == Vote::kUnknown;
+  }
+  if (unknown) decision->reason = Reason::kGrayNoVotes;
+  return unknown;
+}
+
+// The node follows another of its class: the first one whose own reason agrees.
+void GrayExplainer::ByItsClass(int id, Decision* decision) const {
+  decision->reason = Reason::kSharesDtype;
+  for (int g = 0; g < view_.groups(id).size(); ++g) {
+    const int leader = leader_[view_.first_group(id) + g];
+    const auto decider = decider_of_handle_.find(leader);
+    if (decider != decider_of_handle_.end()) {
+      if (decider->second == id) {
+        decision->reason = classes_.nodes[id].fixed;
+      } else {
+        decision->cause = decider->second;
+      }
+      return;
+    }
+    for (const InputPort& consumer : view_.fanout(id)) {
+      if (!IsMerge(view_.node(consumer.node).op())) continue;
+      const int group = view_.inputs(consumer.node)[consumer.index].group;
+      if (group != kFixedDtype && leader_[view_.first_group(consumer.node) + group] == leader) {
+        decision->cause = consumer.node;
+        return;
+      }
+    }
+    for (const OutputPort& producer : view_.fanin(id)) {
+      if (!FeedsLoopMerge(view_.node(producer.node).op())) continue;
+      decision->cause = producer.node;
+      return;
+    }
+  }
+}
+
+// Of the ops on one handle, the first that a list, a predecessor or a missing kernel told what all
+// of them do.
+void GrayExplainer::FindDecidersOfHandles(const Decisions& wishes) {
+  for (const Handle& handle : classes_.handles) {
+    for (int group : handle.groups) {
+      const int id = view_.node_of_group(group);
+      if (!Decides(id, group, wishes.nodes[id].reason)) continue;
+      decider_of_handle_.emplace(leader_[group], id);
+      break;
+    }
+  }
+}
+
+bool GrayExplainer::Decides(int id, int group, Reason wish) const {
+  const Vote vote = groups_[leader_[group]].vote;
+  if (vote == Vote::kKept && !classes_.can_change[group]) return true;
+  if (wish != Reason::kNone) return LowersByItself(wish) == (vote == Vote::kLowered);
+  for (int k = 0; k < view_.inputs(id).size(); ++k) {
+    int voter;
+    if (view_.inputs(id)[k].group != kFixedDtype && context_.Changes(view_.inputs(id)[k].dtype) &&
+        VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter) == vote) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,47 @@
+// Why a node that its list alone does not decide was lowered or kept: the reason and the node that
+// caused it, for the ledger.
+#ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_EXPLAIN_GRAY_H_
+#define NPU_PRECISION_GRAPH_PASSES_DECIDE_EXPLAIN_GRAY_H_
+
+#include <unordered_map>
+#include <vector>
+
+#include "graph_passes/decide/classify_nodes.h"
+#include "graph_passes/decide/decide_context.h"
+#include "graph_passes/decide/decision.h"
+#include "graph_passes/decide/resolve_gray.h"
+#include "graph_passes/graph/graph_view.h"
+
+namespace npu_precision {
+
+// Whether the reason is one that lowers (or raises) a node whatever its predecessors do.
+bool LowersByItself(Reason reason);
+
+class GrayExplainer {
+ public:
+  // `groups` are the states after gray was resolved, `wishes` what was decided before. All must
+  // outlive this object, except `wishes`.
+  GrayExplainer(const GraphView& view, const DecideContext& context, const NodeClasses& classes,
+                const std::vector<int>& leader, const std::vector<GroupState>& groups,
+                const Decisions& wishes);
+
+  // Sets reason and cause of node `id`, which changes or does not.
+  void Explain(int id, bool changes, Decision* decision) const;
+
+ private:
+  bool ByPredecessors(int id, bool changes, Decision* decision) const;
+  void ByItsClass(int id, Decision* decision) const;
+  void FindDecidersOfHandles(const Decisions& wishes);
+  bool Decides(int id, int group, Reason wish) const;
+
+  const GraphView& view_;
+  const DecideContext& context_;
+  const NodeClasses& classes_;
+  const std::vector<int>& leader_;
+  const std::vector<GroupState>& groups_;
+  std::unordered_map<int, int> decider_of_handle_;  // node id, by the leader of the handle's class
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_DECIDE_EXPLAIN_GRAY_H_

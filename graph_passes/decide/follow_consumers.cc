@@ -1,0 +1,242 @@
+#include "graph_passes/decide/follow_consumers.h"
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
+
+namespace npu_precision {
+namespace {
+
+using Names = std::unordered_set<std::string>;
+
+// Of those that move values: costs nothing, or what it does for a value of any dtype.
+bool IsFree(const std::string& op) {
+  static const auto* names =
+      new Names{"Identity", "Snapshot",   "StopGradient", "PreventGradient", "EnsureShape",
+                "Reshape",  "ExpandDims", "Squeeze",      "Shape",           "Size",
+                "Rank",     "Exit",       "Merge",        "Switch"};
+  return names->count(op) != 0;
+}
+
+// Runs more often than what reads its value, in each iteration or for a branch that is not taken:
+// the Cast must be before a producer that follows as well.
+bool NeedsProducer(const std::string& op) {
+  static const auto* names = new Names{"NextIteration", "Switch", "TensorListPushBack",
+                                       "TensorListSetItem", "TensorArrayWriteV3"};
+  return names->count(op) != 0;
+}
+
+class Follower {
+ public:
+  Follower(const GraphView& view, const DecideContext& context, const std::vector<Handle>& handles,
+           const std::vector<int>& leader, const std::vector<GroupState>& groups)
+      : view_(view),
+        context_(context),
+        handles_(handles),
+        leader_(leader),
+        groups_(groups),
+        moves_values_(view, MovesValues),
+        is_free_(view, IsFree),
+        needs_producer_(view, NeedsProducer),
+        switches_(view, "Switch"),
+        loop_conds_(view, "LoopCond"),
+        may_follow_(view.num_groups()),
+        reader_(view.num_groups(), kNoReader) {}
+
+  std::vector<FollowsConsumer> Run() {
+    if (!FindCandidates()) return {};
+    for (int group : candidates_) {
+      if (Objects(group)) Drop(group);
+    }
+    while (!dropped_.empty()) {
+      const int leader = dropped_.back();
+      dropped_.pop_back();
+      SpreadObjection(leader);
+    }
+    std::vector<FollowsConsumer> followers;
+    for (int group : candidates_) {
+      const int reader = LoweredReader(group);
+      if (Follows(group) && reader != kNoReader) AddRegion(leader_[group], reader, &followers);
+    }
+    return followers;
+  }
+
+ private:
+  static constexpr int kNoReader = -1, kNoGroup = -1;
+
+  bool Follows(int group) const { return may_follow_[leader_[group]]; }
+
+  // That an input is bound to, or kNoGroup.
+  int GroupOf(const InputPort& use) const {
+    const int group = view_.inputs(use.node)[use.index].group;
+    return group == kFixedDtype ? kNoGroup : view_.first_group(use.node) + group;
+  }
+  // That yields a tensor, or kNoGroup.
+  int GroupOf(const OutputPort& tensor) const {
+    if (view_.op_def(tensor.node) == nullptr) return kNoGroup;
+    const int group = view_.outputs(tensor.node)[tensor.port].group;
+    return group == kFixedDtype ? kNoGroup : view_.first_group(tensor.node) + group;
+  }
+
+  bool FindCandidates() {
+    for (int g = 0; g < view_.num_groups(); ++g) {
+      const GroupState& state = groups_[leader_[g]];
+      if (state.kind != GroupState::kFollows || state.vote != Vote::kUnknown) continue;
+      candidates_.push_back(g);
+      members_[leader_[g]].push_back(g);
+      may_follow_[leader_[g]] = true;
+    }
+    for (int group : candidates_) {
+      const int id = view_.node_of_group(group);
+      const TypeGroup& type = view_.groups(id)[group - view_.first_group(id)];
+      const bool moves = moves_values_.Has(id) && context_.Changes(type.dtype) &&
+                         context_.preserved.count(view_.node(id).name()) == 0;
+      if (!moves) may_follow_[leader_[group]] = false;
+    }
+    for (const Handle& handle : handles_) {
+      for (int group : handle.groups) {
+        if (handle.adds) may_follow_[leader_[group]] = false;
+      }
+    }
+    return !candidates_.empty();
+  }
+
+  // Whether something reads the group in the dtype it has, or its node needs a producer that
+  // follows and has none.
+  bool Objects(int group) const {
+    bool objects = false;
+    VisitReaders(group, [&](const InputPort& use) { objects |= !IsLowered(use) && !Follows(use); });
+    const int id = view_.node_of_group(group);
+    if (objects || !needs_producer_.Has(id)) return objects;
+    // One that no loop goes on by chooses a branch.
+    if (switches_.Has(id) && !loop_conds_.Has(view_.fanin(id)[1].node)) return true;
+    VisitProducers(group, [&](int from) { objects |= from == kNoGroup || !Follows(from); });
+    return objects;
+  }
+
+  bool Follows(const InputPort& use) const {
+    if (view_.op_def(use.node) == nullptr || view_.IsTransparent(use.node)) return false;
+    const int group = GroupOf(use);
+    return group != kNoGroup && Follows(group);
+  }
+
+  bool IsLowered(const InputPort& use) const {
+    if (view_.op_def(use.node) == nullptr) return false;
+    if (view_.IsTransparent(use.node)) {
+      return view_.outputs(use.node)[0].dtype == context_.NewDtype();
+    }
+    const int group = GroupOf(use);
+    return group != kNoGroup && groups_[leader_[group]].vote == Vote::kLowered;
+  }
+
+  template <typename Visit>
+  void VisitReaders(int group, const Visit& visit) const {
+    const int id = view_.node_of_group(group);
+    view_.VisitOutputs(group, [&](int port) {
+      for (const InputPort& use : view_.fanout({id, port})) visit(use);
+    });
+  }
+
+  void Drop(int group) {
+    const int leader = leader_[group];
+    if (!may_follow_[leader]) return;
+    may_follow_[leader] = false;
+    dropped_.push_back(leader);
+  }
+
+  // To what has it for a reader, and to what needs it for a producer.
+  void SpreadObjection(int leader) {
+    for (int group : members_.at(leader)) {
+      VisitProducers(group, [&](int from) {
+        if (from != kNoGroup) Drop(from);
+      });
+      VisitReaders(group, [&](const InputPort& use) {
+        if (Follows(use) && needs_producer_.Has(use.node)) Drop(GroupOf(use));
+      });
+    }
+  }
+
+  template <typename Visit>
+  void VisitProducers(int group, const Visit& visit) const {
+    const int id = view_.node_of_group(group);
+    view_.VisitInputs(group, [&](int k) { visit(GroupOf(view_.fanin(id)[k])); });
+  }
+
+  int LoweredReader(int group) const {
+    int reader = kNoReader;
+    VisitReaders(group, [&](const InputPort& use) {
+      if (reader == kNoReader && IsLowered(use)) reader = use.node;
+    });
+    return reader;
+  }
+
+  // One that is lowered by itself, if there is one, else one that follows.
+  int OwnReader(int group) const {
+    int reader = LoweredReader(group);
+    VisitReaders(group, [&](const InputPort& use) {
+      if (reader == kNoReader) reader = use.node;
+    });
+    return reader;
+  }
+
+  // All that follows with the class of `first`, which `reader` reads: what feeds it, and whatever
+  // else reads that, for no reader of a lowered group may stay.
+  void AddRegion(int first, int reader, std::vector<FollowsConsumer>* followers) {
+    std::vector<int> region;
+    Reach(first, reader, &region);
+    bool gains = false;
+    for (size_t i = 0; i < region.size(); ++i) {
+      for (int group : members_.at(region[i])) {
+        const int id = view_.node_of_group(group);
+        gains |= !is_free_.Has(id);
+        VisitProducers(group, [&](int from) {
+          if (from != kNoGroup) Reach(leader_[from], id, &region);
+        });
+        VisitReaders(group, [&](const InputPort& use) {
+          if (Follows(use)) Reach(leader_[GroupOf(use)], reader_[region[i]], &region);
+        });
+      }
+    }
+    if (!gains) return;
+    for (int leader : region) {
+      for (int group : members_.at(leader)) {
+        const int own = OwnReader(group);
+        followers->push_back({group, own == kNoReader ? reader_[leader] : own});
+      }
+    }
+  }
+
+  void Reach(int leader, int reader, std::vector<int>* region) {
+    if (!may_follow_[leader] || reader_[leader] != kNoReader) return;
+    reader_[leader] = reader;
+    region->push_back(leader);
+  }
+
+  const GraphView& view_;
+  const DecideContext& context_;
+  const std::vector<Handle>& handles_;
+  const std::vector<int>& leader_;
+  const std::vector<GroupState>& groups_;
+  const OpSet moves_values_, is_free_, needs_producer_, switches_, loop_conds_;
+  std::vector<int> candidates_;                        // gray groups without a vote
+  std::unordered_map<int, std::vector<int>> members_;  // of candidates, by leader
+  std::vector<bool> may_follow_;                       // by leader
+  std::vector<int> reader_;                            // by leader, of what is in a region
+  std::vector<int> dropped_;                           // leaders to spread from
+};
+
+constexpr int Follower::kNoReader, Follower::kNoGroup;
+
+}  // namespace
+
+std::vector<FollowsConsumer> FollowConsumers(const GraphView& view, const DecideContext& context,
+                                             const std::vector<Handle>& handles,
+                                             const std::vector<int>& leader,
+                                             const std::vector<GroupState>& groups) {
+  return Follower(view, context, handles, leader, groups).Run();
+}
+
+}  // namespace npu_precision

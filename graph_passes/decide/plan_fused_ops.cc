@@ -1,0 +1,154 @@
+#include "graph_passes/decide/plan_fused_ops.h"
+
+#include <unordered_map>
+
+#include "graph_passes/decide/decide_precision.h"
+#include "graph_passes/graph/fused_ops.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+using tensorflow::Status;
+
+enum class Form { kParts, kWholeChanged, kWholeKept };
+
+bool Changed(const Decision& decision) {
+  return decision.verdict == Verdict::kLowered || decision.verdict == Verdict::kRaised;
+}
+
+// Whether the mode changes `group` along with its fused node. The second type of a fused batch norm
+// is that of its statistics, which stay float32.
+bool ChangesWhole(const GraphView& view, const DecideContext& context, int id,
+                  const TypeGroup& group) {
+  return context.Changes(group.dtype) && view.op_def(id)->attr(group.attr).name() != "U";
+}
+
+// Whether there is a kernel for the fused node as a whole in the new dtype.
+bool HasChangedKernel(const GraphView& view, const DecideContext& context, int id) {
+  NodeDef node = view.node(id);
+  for (const TypeGroup& group : view.groups(id)) {
+    if (!ChangesWhole(view, context, id, group)) continue;
+    if (!OpDefAllows(*view.op_def(id), group, context.NewDtype())) return false;
+    SetGroupDtype(*view.op_def(id), group, context.NewDtype(), &node);
+  }
+  return context.support->CanRun(view.node(id), node);
+}
+
+// A fused batch norm of a contraction computes its statistics in the contraction's dtype, which
+// would lower what must stay float32.
+bool LowersStatistics(const NodeDef& node) {
+  if (node.op() == "_FusedBatchNormEx") return false;
+  for (const std::string& op : OpsOf(node)) {
+    if (op == "FusedBatchNormV3") return true;
+  }
+  return false;
+}
+
+class Planner {
+ public:
+  Planner(const GraphDef& graph, const DecideContext& context) : graph_(graph), context_(context) {}
+
+  Status Run(GraphDef* planned, GraphView* view, Decisions* decisions) {
+    TF_RETURN_IF_ERROR(GraphView::Build(graph_, &original_));
+    std::vector<Expansion> expansions;
+    ExpandFusedOps(
+        graph_, [this](const NodeDef& node) { return MaySplit(node); }, &expanded_, &expansions);
+    TF_RETURN_IF_ERROR(GraphView::Build(expanded_, &parts_));
+    TF_RETURN_IF_ERROR(DecidePrecision(parts_, context_, &of_parts_));
+    for (const Expansion& expansion : expansions) forms_[expansion.fused] = FormOf(expansion);
+    for (const Expansion& expansion : expansions) {
+      for (const std::string& part : expansion.parts) fused_of_[part] = expansion.fused;
+      root_[expansion.fused] = parts_.IndexOf(expansion.parts.front());
+    }
+    std::vector<Expansion> split;
+    ExpandFusedOps(
+        graph_,
+        [this](const NodeDef& node) {
+          const auto form = forms_.find(node.name());
+          return form != forms_.end() && form->second == Form::kParts;
+        },
+        planned, &split);
+    TF_RETURN_IF_ERROR(GraphView::Build(*planned, view));
+    Carry(*view, decisions);
+    return Status();
+  }
+
+ private:
+  // A preserved node of several outputs cannot hand them over to its parts.
+  bool MaySplit(const NodeDef& node) const {
+    return context_.fed.count(node.name()) == 0 &&
+           (node.op() != "_FusedBatchNormEx" || context_.preserved.count(node.name()) == 0);
+  }
+
+  Form FormOf(const Expansion& expansion) const {
+    size_t changed = 0;
+    for (const std::string& part : expansion.parts) {
+      changed += Changed(of_parts_.nodes[parts_.IndexOf(part)]);
+    }
+    if (changed == 0) return Form::kWholeKept;
+    const int id = original_.IndexOf(expansion.fused);
+    const bool whole = changed == expansion.parts.size() && !LowersStatistics(original_.node(id)) &&
+                       HasChangedKernel(original_, context_, id);
+    return whole ? Form::kWholeChanged : Form::kParts;
+  }
+
+  void Carry(const GraphView& view, Decisions* decisions) const {
+    decisions->nodes.resize(view.size());
+    for (int id = 0; id < view.size(); ++id) {
+      const auto form = forms_.find(view.node(id).name());
+      const bool whole = form != forms_.end() && form->second != Form::kParts;
+      const int from =
+          whole ? root_.at(view.node(id).name()) : parts_.IndexOf(view.node(id).name());
+      decisions->nodes[id] = of_parts_.nodes[from];
+      decisions->nodes[id].cause = Cause(view, of_parts_.nodes[from].cause);
+      for (int g = 0; g < view.groups(id).size(); ++g) {
+        tensorflow::DataType dtype = view.groups(id)[g].dtype;
+        if (!whole) {
+          dtype = of_parts_.group_dtypes[parts_.first_group(from) + g];
+        } else if (form->second == Form::kWholeChanged &&
+                   ChangesWhole(view, context_, id, view.groups(id)[g])) {
+          dtype = context_.NewDtype();
+        }
+        decisions->group_dtypes.push_back(dtype);
+      }
+    }
+  }
+
+  // The cause's node in `view`: a part that stayed in its fused node goes by the latter.
+  int Cause(const GraphView& view, int cause) const {
+    if (cause < 0) return -1;
+    const std::string& name = parts_.node(cause).name();
+    const int id = view.IndexOf(name);
+    if (id >= 0) return id;
+    const auto fused = fused_of_.find(name);
+    return fused == fused_of_.end() ? -1 : view.IndexOf(fused->second);
+  }
+
+  const GraphDef& graph_;
+  const DecideContext& context_;
+  GraphDef expanded_;
+  GraphView original_, parts_;
+  Decisions of_parts_;
+  std::unordered_map<std::string, Form> forms_;            // by fused name
+  std::unordered_map<std::string, std::string> fused_of_;  // by part name
+  std::unordered_map<std::string, int> root_;              // by fused name, id in parts_
+};
+
+}  // namespace
+
+bool HasFusedOps(const GraphDef& graph) {
+  for (const NodeDef& node : graph.node()) {
+    if (StandsForSeveral(node)) return true;
+  }
+  return false;
+}
+
+Status PlanFusedOps(const GraphDef& graph, const DecideContext& context, GraphDef* planned,
+                    GraphView* view, Decisions* decisions) {
+  return Planner(graph, context).Run(planned, view, decisions);
+}
+
+}  // namespace npu_precision

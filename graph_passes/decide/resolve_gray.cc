@@ -1,0 +1,166 @@
+#include "graph_passes/decide/resolve_gray.h"
+
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
+#include "graph_passes/graph/union_find.h"
+
+namespace npu_precision {
+namespace {
+
+OutputPort ThroughInserted(const GraphView& view, OutputPort port) {
+  // The bound ends the walk on a damaged graph whose Casts form a cycle.
+  for (int hops = 0; hops < view.size() && view.IsTransparent(port.node); ++hops) {
+    port = view.fanin(port.node)[0];
+  }
+  return port;
+}
+
+// The members of each class with more than one, by leader.
+std::unordered_map<int, std::vector<int>> SharedClasses(const std::vector<int>& leader) {
+  std::unordered_map<int, std::vector<int>> members;
+  for (int g = 0; g < static_cast<int>(leader.size()); ++g) {
+    if (leader[g] != g) members[leader[g]].push_back(g);
+  }
+  for (auto& entry : members) entry.second.push_back(entry.first);
+  return members;
+}
+
+void JoinPlainAttributes(const GraphView& view, const std::vector<bool>& can_change, int id,
+                         UnionFind* classes) {
+  int first = -1;
+  for (int g = 0; g < view.groups(id).size(); ++g) {
+    const int group = view.first_group(id) + g;
+    if (view.groups(id)[g].element >= 0 || !can_change[group]) continue;
+    if (first >= 0) classes->Join(first, group);
+    first = group;
+  }
+}
+
+void JoinLoop(const GraphView& view, int merge, UnionFind* classes) {
+  for (int k = 0; k < view.inputs(merge).size(); ++k) {
+    const OutputPort producer = view.fanin(merge)[k];
+    if (view.op_def(producer.node) == nullptr) continue;
+    if (!FeedsLoopMerge(view.node(producer.node).op())) continue;
+    const Port& output = view.outputs(producer.node)[producer.port];
+    const Port& input = view.inputs(merge)[k];
+    if (output.group == kFixedDtype || input.group == kFixedDtype) continue;
+    classes->Join(view.first_group(producer.node) + output.group,
+                  view.first_group(merge) + input.group);
+  }
+}
+
+class Resolver {
+ public:
+  Resolver(const GraphView& view, const std::vector<int>& leader, tensorflow::DataType low_type,
+           std::vector<GroupState>* groups)
+      : view_(view),
+        leader_(leader),
+        low_type_(low_type),
+        groups_(*groups),
+        classes_(SharedClasses(leader)) {}
+
+  // Votes only rise, so each class is told of twice at most, whatever the order of the nodes.
+  void Run() {
+    for (int id = 0; id < view_.size(); ++id) {
+      for (int k = 0; k < view_.inputs(id).size(); ++k) Hear(id, k);
+    }
+    while (!risen_.empty()) {
+      const int leader = risen_.front();
+      risen_.pop_front();
+      const auto shared = classes_.find(leader);
+      if (shared == classes_.end()) {
+        Tell(leader);
+      } else {
+        for (int member : shared->second) Tell(member);
+      }
+    }
+    for (int g = 0; g < view_.num_groups(); ++g) groups_[g] = groups_[leader_[g]];
+  }
+
+ private:
+  // Adds the vote of what input `index` of a node reads to the group that the input is bound to.
+  void Hear(int id, int index) {
+    const Port& port = view_.inputs(id)[index];
+    if (port.group == kFixedDtype) return;
+    const int leader = leader_[view_.first_group(id) + port.group];
+    GroupState& state = groups_[leader];
+    if (state.kind == GroupState::kDecided) return;
+    int voter;
+    Vote vote = VoteOn(view_, leader_, groups_, low_type_, id, index, &voter);
+    if (state.kind == GroupState::kFollowsOrKeeps && vote == Vote::kLowered) vote = Vote::kKept;
+    if (vote <= state.vote) return;
+    state.vote = vote;
+    risen_.push_back(leader);
+  }
+
+  // Consumers look through Casts of ours, so those behind such Casts hear the vote too.
+  void Tell(int group) {
+    const int id = view_.node_of_group(group);
+    std::vector<int> casts;
+    view_.VisitOutputs(group, [&](int port) { Tell(view_.fanout({id, port}), &casts); });
+    // The bound ends the walk on a damaged graph whose Casts form a cycle.
+    for (size_t i = 0; i < casts.size() && static_cast<int>(i) < view_.size(); ++i) {
+      Tell(view_.fanout(casts[i]), &casts);
+    }
+  }
+
+  void Tell(Span<InputPort> consumers, std::vector<int>* casts) {
+    for (const InputPort& consumer : consumers) {
+      if (view_.op_def(consumer.node) == nullptr) continue;
+      if (view_.IsTransparent(consumer.node)) {
+        casts->push_back(consumer.node);
+      } else {
+        Hear(consumer.node, consumer.index);
+      }
+    }
+  }
+
+  const GraphView& view_;
+  const std::vector<int>& leader_;
+  const tensorflow::DataType low_type_;
+  std::vector<GroupState>& groups_;
+  const std::unordered_map<int, std::vector<int>> classes_;
+  std::deque<int> risen_;  // leaders whose vote the consumers have not heard yet
+};
+
+}  // namespace
+
+void ResolveGray(const GraphView& view, const std::vector<int>& leader,
+                 tensorflow::DataType low_type, std::vector<GroupState>* groups) {
+  Resolver(view, leader, low_type, groups).Run();
+}
+
+Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
+            const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id, int index,
+            int* voter) {
+  const OutputPort direct = view.fanin(id)[index];
+  const OutputPort port = ThroughInserted(view, direct);
+  *voter = port.node;
+  if (view.op_def(port.node) == nullptr) return Vote::kKept;
+  if (port.node != direct.node && view.dtype(port) == low_type) return Vote::kLowered;
+  const Port& output = view.outputs(port.node)[port.port];
+  if (output.group != kFixedDtype) {
+    return groups[leader[view.first_group(port.node) + output.group]].vote;
+  }
+  return Vote::kKept;
+}
+
+std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change,
+                              const std::vector<Handle>& handles) {
+  UnionFind classes(view.num_groups());
+  const OpSet merges(view, IsMerge);
+  for (int id = 0; id < view.size(); ++id) {
+    JoinPlainAttributes(view, can_change, id, &classes);
+    if (view.op_def(id) != nullptr && merges.Has(id)) JoinLoop(view, id, &classes);
+  }
+  for (const Handle& handle : handles) {
+    for (int group : handle.groups) classes.Join(handle.groups.front(), group);
+  }
+  return classes.Leaders();
+}
+
+}  // namespace npu_precision

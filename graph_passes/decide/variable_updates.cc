@@ -1,0 +1,189 @@
+#include "graph_passes/decide/variable_updates.h"
+
+#include <map>
+#include <unordered_set>
+
+#include "graph_passes/analysis/handles.h"
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
+
+namespace npu_precision {
+namespace {
+
+using Groups = std::vector<bool>;
+
+class Updates {
+ public:
+  Updates(const GraphView& view, const std::set<std::string>& preserved,
+          const std::vector<GroupState>& states)
+      : view_(view), preserved_(preserved), states_(states) {}
+
+  std::vector<int> Run() {
+    std::vector<int> last;
+    const OpSet reads(view_, ReadsVariable), writes(view_, WritesVariable);
+    if (writes.IsEmpty()) return {};
+    for (int id = 0; id < view_.size(); ++id) {
+      if (reads.Has(id)) AddRead(id);
+      if (writes.Has(id)) AddWrite(id, &last);
+    }
+    Groups updates = NeverLoweredAfter(Reached(last));
+    for (const auto& variable : variables_) KeepBetween(variable.second, &updates);
+    std::vector<int> found;
+    for (int g = 0; g < view_.num_groups(); ++g) {
+      if (updates[g]) found.push_back(g);
+    }
+    return found;
+  }
+
+ private:
+  bool IsGray(int group) const { return states_[group].kind != GroupState::kDecided; }
+
+  // The number of the group that a port is bound to, or -1.
+  int InputGroup(const InputPort& input) const {
+    if (view_.op_def(input.node) == nullptr) return -1;
+    const int group = view_.inputs(input.node)[input.index].group;
+    return group == kFixedDtype ? -1 : view_.first_group(input.node) + group;
+  }
+
+  int OutputGroup(const OutputPort& output) const {
+    if (view_.op_def(output.node) == nullptr) return -1;
+    const int group = view_.outputs(output.node)[output.port].group;
+    return group == kFixedDtype ? -1 : view_.first_group(output.node) + group;
+  }
+
+  // The groups that read a variable and those whose values are written to it.
+  struct Uses {
+    std::vector<int> first, last;
+  };
+
+  // The node that yields the variable, or its handle, that node `id` reads or writes.
+  int VariableOf(int id) const {
+    if (view_.fanin(id).size() == 0) return id;
+    id = view_.fanin(id)[0].node;
+    // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
+    for (int hops = 0;
+         hops < view_.size() && view_.fanin(id).size() > 0 && HandsVariableOn(view_.node(id).op());
+         ++hops) {
+      id = view_.fanin(id)[0].node;
+    }
+    return id;
+  }
+
+  static bool HandsVariableOn(const std::string& op) {
+    return op == "Identity" || op == "Enter" || op == "Switch" || op == "RefIdentity" ||
+           op == "RefEnter" || op == "RefSwitch";
+  }
+
+  void AddRead(int id) {
+    Uses& uses = variables_[VariableOf(id)];
+    for (const InputPort& use : view_.fanout(id)) uses.first.push_back(InputGroup(use));
+  }
+
+  void AddWrite(int id, std::vector<int>* last) {
+    Uses& uses = variables_[VariableOf(id)];
+    for (const OutputPort& value : view_.fanin(id)) {
+      uses.last.push_back(OutputGroup(value));
+      last->push_back(uses.last.back());
+    }
+  }
+
+  // The gray groups from which paths of gray groups lead to `last`.
+  Groups Reached(std::vector<int> last) const {
+    Groups reached(view_.num_groups(), false);
+    while (!last.empty()) {
+      const int group = last.back();
+      last.pop_back();
+      if (group < 0 || !IsGray(group) || reached[group]) continue;
+      reached[group] = true;
+      PushProducers(group, &last);
+    }
+    return reached;
+  }
+
+  // Adds the gray groups on paths of gray groups from the reads of one variable to its writes.
+  void KeepBetween(const Uses& uses, Groups* updates) const {
+    if (uses.first.empty() || uses.last.empty()) return;
+    std::unordered_set<int> before_write, between;
+    std::vector<int> groups = uses.last;
+    while (!groups.empty()) {
+      const int group = groups.back();
+      groups.pop_back();
+      if (group < 0 || !IsGray(group) || !before_write.insert(group).second) continue;
+      PushProducers(group, &groups);
+    }
+    groups = uses.first;
+    while (!groups.empty()) {
+      const int group = groups.back();
+      groups.pop_back();
+      if (before_write.count(group) == 0 || !between.insert(group).second) continue;
+      (*updates)[group] = true;
+      PushConsumers(group, &groups);
+    }
+  }
+
+  void PushConsumers(int group, std::vector<int>* groups) const {
+    const int id = view_.node_of_group(group);
+    view_.VisitOutputs(group, [&](int port) {
+      for (const InputPort& use : view_.fanout({id, port})) groups->push_back(InputGroup(use));
+    });
+  }
+
+  void PushProducers(int group, std::vector<int>* groups) const {
+    const int id = view_.node_of_group(group);
+    view_.VisitInputs(group, [&](int k) { groups->push_back(OutputGroup(view_.fanin(id)[k])); });
+  }
+
+  // Of `groups`, those that no path of gray groups leads from to one that may be lowered.
+  Groups NeverLoweredAfter(Groups groups) const {
+    std::vector<int> out;
+    for (int g = 0; g < view_.num_groups(); ++g) {
+      if (groups[g] && MayBeLoweredAfter(g, groups)) out.push_back(g);
+    }
+    while (!out.empty()) {
+      const int group = out.back();
+      out.pop_back();
+      if (group < 0 || !groups[group]) continue;
+      groups[group] = false;
+      PushProducers(group, &out);
+    }
+    return groups;
+  }
+
+  bool MayBeLoweredAfter(int group, const Groups& updates) const {
+    std::vector<int> consumers;
+    PushConsumers(group, &consumers);
+    for (int consumer : consumers) {
+      if (consumer < 0) continue;
+      const GroupState& state = states_[consumer];
+      const bool lowered = state.kind == GroupState::kDecided && state.vote == Vote::kLowered;
+      const bool follows = state.kind == GroupState::kFollows && !updates[consumer];
+      if (lowered || (follows && HandsOn(consumer))) return true;
+    }
+    return false;
+  }
+
+  // A test for infinity, say, does not: it may be made in float32 as well. Nor does what nobody
+  // reads, such as the argument of the branch that makes no step.
+  bool HandsOn(int group) const {
+    const int id = view_.node_of_group(group);
+    const bool is_fetched = preserved_.count(view_.node(id).name()) != 0;
+    bool hands_on = HasElementDtype(view_.node(id).op());
+    view_.VisitOutputs(
+        group, [&](int port) { hands_on |= is_fetched || view_.fanout({id, port}).size() > 0; });
+    return hands_on;
+  }
+
+  const GraphView& view_;
+  const std::set<std::string>& preserved_;
+  const std::vector<GroupState>& states_;
+  std::map<int, Uses> variables_;  // by the node that VariableOf finds
+};
+
+}  // namespace
+
+std::vector<int> VariableUpdates(const GraphView& view, const std::set<std::string>& preserved,
+                                 const std::vector<GroupState>& groups) {
+  return Updates(view, preserved, groups).Run();
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,51 @@
+#include "graph_passes/graph/drop_unused.h"
+
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "graph_passes/graph/marks.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+
+std::string NodeNameOf(const std::string& input) {
+  return input.substr(0, input.find(':')).substr(input[0] == '^' ? 1 : 0);
+}
+
+}  // namespace
+
+void DropUnused(const std::set<std::string>& preserved, GraphDef* graph) {
+  std::unordered_map<std::string, int> uses;
+  std::unordered_map<std::string, const NodeDef*> droppable;
+  for (const NodeDef& node : graph->node()) {
+    if (IsInserted(node) && preserved.count(node.name()) == 0) droppable[node.name()] = &node;
+    for (const std::string& input : node.input()) ++uses[NodeNameOf(input)];
+  }
+  std::unordered_set<std::string> unused;
+  for (const auto& entry : droppable) {
+    // Dropping one may leave those that it reads without a consumer.
+    std::vector<std::string> candidates = {entry.first};
+    while (!candidates.empty()) {
+      const auto node = droppable.find(candidates.back());
+      candidates.pop_back();
+      if (node == droppable.end() || uses[node->first] > 0) continue;
+      if (!unused.insert(node->first).second) continue;
+      for (const std::string& input : node->second->input()) {
+        --uses[NodeNameOf(input)];
+        candidates.push_back(NodeNameOf(input));
+      }
+    }
+  }
+  if (unused.empty()) return;
+  GraphDef kept;
+  for (NodeDef& node : *graph->mutable_node()) {
+    if (unused.count(node.name()) == 0) kept.add_node()->Swap(&node);
+  }
+  graph->mutable_node()->Swap(kept.mutable_node());
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,20 @@
+// Dtypes by the names people and npu_bridge use: float32 and float16, not "float" and "half".
+#ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_DTYPE_NAMES_H_
+#define NPU_PRECISION_GRAPH_PASSES_GRAPH_DTYPE_NAMES_H_
+
+#include <string>
+
+#include "tensorflow/core/framework/types.h"
+
+namespace npu_precision {
+
+inline std::string DtypeName(tensorflow::DataType dtype) {
+  if (dtype == tensorflow::DT_FLOAT) return "float32";
+  if (dtype == tensorflow::DT_DOUBLE) return "float64";
+  if (dtype == tensorflow::DT_HALF) return "float16";
+  return tensorflow::DataTypeString(dtype);
+}
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_GRAPH_DTYPE_NAMES_H_

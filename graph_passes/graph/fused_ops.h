@@ -1,0 +1,38 @@
+// The ops that Grappler's remapper fuses, seen as the ops they fuse.
+#ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_FUSED_OPS_H_
+#define NPU_PRECISION_GRAPH_PASSES_GRAPH_FUSED_OPS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace npu_precision {
+
+// The op types a node stands for: {"Conv2D", "BiasAdd", "Relu"} for a _FusedConv2D, the op itself
+// for any other.
+std::vector<std::string> OpsOf(const tensorflow::NodeDef& node);
+
+// Whether there are more than one of them.
+bool StandsForSeveral(const tensorflow::NodeDef& node);
+
+struct Expansion {
+  std::string fused;               // the fused node's name, which the last part takes
+  std::vector<std::string> parts;  // names, in order of computation
+};
+
+// Copies `graph`, but for large values of constants, with every fused node that can be written as
+// its parts, and for which `wanted` holds, so written. Before: relu = _FusedConv2D(x, w, b). After:
+// relu/npu_part_0 = Conv2D(x, w), relu/npu_part_1 = BiasAdd(relu/npu_part_0, b), relu =
+// Relu(relu/npu_part_1). Refused: fused ops with no op type of their own (exact Gelu), int8 forms.
+void ExpandFusedOps(const tensorflow::GraphDef& graph,
+                    const std::function<bool(const tensorflow::NodeDef&)>& wanted,
+                    tensorflow::GraphDef* expanded, std::vector<Expansion>* expansions);
+
+// The name that mixlist patterns see: a part goes by its fused node's name.
+std::string NameInMixlist(const std::string& name);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_GRAPH_FUSED_OPS_H_

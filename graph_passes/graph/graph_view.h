@@ -1,0 +1,153 @@
+// A read-only index over a GraphDef: dense node ids, ports with their dtypes, fan-in and fan-out.
+#ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_GRAPH_VIEW_H_
+#define NPU_PRECISION_GRAPH_PASSES_GRAPH_GRAPH_VIEW_H_
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "graph_passes/graph/node_types.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/framework/op_def.pb.h"
+#include "tensorflow/core/lib/core/status.h"
+#include "tensorflow/core/lib/gtl/flatmap.h"
+
+namespace npu_precision {
+
+// A run of consecutive elements of an array.
+template <typename T>
+class Span {
+ public:
+  Span(const T* begin, const T* end) : begin_(begin), end_(end) {}
+  const T* begin() const { return begin_; }
+  const T* end() const { return end_; }
+  int size() const { return static_cast<int>(end_ - begin_); }
+  const T& operator[](int i) const { return begin_[i]; }
+
+ private:
+  const T* begin_;
+  const T* end_;
+};
+
+struct OutputPort {
+  int node;
+  int port;
+};
+
+struct InputPort {
+  int node;
+  int index;
+};
+
+class GraphView {
+ public:
+  // Indexes `graph`, which must outlive the view. FailedPrecondition: a duplicate name, an input
+  // that does not exist, a node whose attributes do not fit its OpDef. Nodes of ops TensorFlow does
+  // not know are kept as opaque: no ports, no groups.
+  static tensorflow::Status Build(const tensorflow::GraphDef& graph, GraphView* view);
+
+  int size() const { return static_cast<int>(op_of_node_.size()); }
+  const tensorflow::NodeDef& node(int id) const { return graph_->node(id); }
+  int IndexOf(absl::string_view name) const;  // -1 when absent
+
+  // The ops that nodes have are numbered as well: see op_set.h.
+  int op(int id) const { return op_of_node_[id]; }
+  int num_ops() const { return static_cast<int>(ops_.size()); }
+  struct Op {
+    std::string name;
+    const tensorflow::OpDef* op_def;  // nullptr when opaque
+    bool is_function;                 // of the graph's library, which the node calls by its name
+  };
+  const Op& op_numbered(int op) const { return ops_[op]; }
+  const tensorflow::OpDef* op_def(int id) const { return ops_[op_of_node_[id]].op_def; }
+  bool calls_function(int id) const { return ops_[op_of_node_[id]].is_function; }
+
+  // What marks.h says of the node.
+  bool IsInserted(int id) const { return inserted_[id] != Inserted::kNo; }
+  bool IsTransparent(int id) const { return inserted_[id] >= Inserted::kTransparent; }
+  bool IsTransparentCast(int id) const { return inserted_[id] == Inserted::kTransparentCast; }
+
+  // The producers of the data inputs, in order.
+  Span<OutputPort> fanin(int id) const { return Slice(fanin_, fanin_begin_, id); }
+  // The consumers of all outputs: by output, then in the order of the nodes.
+  Span<InputPort> fanout(int id) const { return Slice(fanout_, fanout_begin_, id); }
+  Span<InputPort> fanout(const OutputPort& tensor) const;
+
+  Span<TypeGroup> groups(int id) const { return Slice(groups_, groups_begin_, id); }
+  Span<Port> inputs(int id) const { return Slice(inputs_, inputs_begin_, id); }
+  Span<Port> outputs(int id) const { return Slice(outputs_, outputs_begin_, id); }
+  // Calls visit(k) for each input or output k of its node that is bound to a group.
+  template <typename Visit>
+  void VisitInputs(int group, const Visit& visit) const {
+    const int id = node_of_group(group);
+    VisitPorts(inputs(id), group - first_group(id), visit);
+  }
+  template <typename Visit>
+  void VisitOutputs(int group, const Visit& visit) const {
+    const int id = node_of_group(group);
+    VisitPorts(outputs(id), group - first_group(id), visit);
+  }
+
+  // Groups of all nodes are numbered in one sequence; this is the number of the first of `id`.
+  int first_group(int id) const { return groups_begin_[id]; }
+  int num_groups() const { return static_cast<int>(groups_.size()); }
+  int node_of_group(int group) const { return node_of_group_[group]; }
+
+  // Of the tensor `port`; DT_INVALID where the producer is opaque.
+  tensorflow::DataType dtype(const OutputPort& port) const;
+
+ private:
+  template <typename T>
+  static Span<T> Slice(const std::vector<T>& all, const std::vector<int>& begin, int id) {
+    return Span<T>(all.data() + begin[id], all.data() + begin[id + 1]);
+  }
+  template <typename Visit>
+  static void VisitPorts(Span<Port> ports, int group, const Visit& visit);
+  struct Hasher {
+    size_t operator()(absl::string_view text) const;
+  };
+  enum class Inserted : char { kNo, kYes, kTransparent, kTransparentCast };
+
+  tensorflow::Status IndexNames();
+  void NumberOps();
+  tensorflow::Status DescribeNodes();
+  tensorflow::Status ConnectInputs();
+  void ConnectOutputs();
+
+  const tensorflow::GraphDef* graph_ = nullptr;
+  tensorflow::gtl::FlatMap<absl::string_view, int, Hasher> ids_;
+  std::vector<Op> ops_;
+  std::vector<int> op_of_node_;
+  std::vector<Inserted> inserted_;
+  std::vector<OutputPort> fanin_;
+  std::vector<InputPort> fanout_;
+  std::vector<TypeGroup> groups_;
+  std::vector<int> node_of_group_;
+  std::vector<Port> inputs_;
+  std::vector<Port> outputs_;
+  std::vector<int> fanin_begin_, fanout_begin_, groups_begin_, inputs_begin_, outputs_begin_;
+};
+
+// The ports of one argument are bound to one group or, one by one, to consecutive groups. A node
+// has few arguments, and may have thousands of ports.
+template <typename Visit>
+void GraphView::VisitPorts(Span<Port> ports, int group, const Visit& visit) {
+  const auto before = [](short argument, const Port& port) { return argument < port.argument; };
+  for (int begin = 0, end; begin < ports.size(); begin = end) {
+    const Port* const next =
+        std::upper_bound(ports.begin() + begin, ports.end(), ports[begin].argument, before);
+    end = static_cast<int>(next - ports.begin());
+    const int first = ports[begin].group;
+    if (first == kFixedDtype) continue;
+    if (end - begin > 1 && ports[begin + 1].group != first) {
+      if (group >= first && group - first < end - begin) visit(begin + group - first);
+    } else if (group == first) {
+      for (int k = begin; k < end; ++k) visit(k);
+    }
+  }
+}
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_GRAPH_GRAPH_VIEW_H_

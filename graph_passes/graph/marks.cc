@@ -1,0 +1,128 @@
+#include "graph_passes/graph/marks.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+
+namespace npu_precision {
+namespace {
+
+// Strings, lest every look-up makes one.
+const std::string& kKeepDtype = *new std::string("_keep_dtype");
+const std::string& kLossScale = *new std::string("_npu_precision_loss_scale");
+const std::string& kPreserved = *new std::string("_npu_precision_preserved");
+const std::string& kNamed = *new std::string("_npu_precision_named");
+const std::string& kLowerIo = *new std::string("_npu_precision_lower_io");
+const std::string& kInserted = *new std::string("_npu_precision_cast");
+const std::string& kDecision = *new std::string("_npu_precision");
+
+constexpr const char* kColocations[] = {"_class", "_npu_precision_class"};
+constexpr char kPlace[] = "loc:@";
+
+const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const std::string& name) {
+  const auto found = node.attr().find(name);
+  return found == node.attr().end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+bool HasKeepDtypeMark(const tensorflow::NodeDef& node) {
+  const tensorflow::AttrValue* value = Find(node, kKeepDtype);
+  return value != nullptr && (value->i() != 0 || value->b());
+}
+
+bool HasLossScaleMark(const tensorflow::NodeDef& node) { return Find(node, kLossScale) != nullptr; }
+
+bool HasPreservedMark(const tensorflow::NodeDef& node) { return Find(node, kPreserved) != nullptr; }
+
+bool HasNameMark(const tensorflow::NodeDef& node) { return Find(node, kNamed) != nullptr; }
+
+bool HasLowerIoMark(const tensorflow::NodeDef& node) { return Find(node, kLowerIo) != nullptr; }
+
+std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
+  std::vector<std::string> names;
+  for (const char* attr : kColocations) {
+    const tensorflow::AttrValue* value = Find(node, attr);
+    if (value == nullptr) continue;
+    for (const std::string& place : value->list().s()) {
+      names.emplace_back(absl::StripPrefix(place, kPlace));
+    }
+  }
+  return names;
+}
+
+void ColocateWithMoved(const std::unordered_map<std::string, std::string>& moved,
+                       tensorflow::NodeDef* node) {
+  for (const char* attr : kColocations) {
+    if (Find(*node, attr) == nullptr) continue;
+    for (std::string& place : *(*node->mutable_attr())[attr].mutable_list()->mutable_s()) {
+      const auto found = moved.find(std::string(absl::StripPrefix(place, kPlace)));
+      if (found != moved.end()) place = absl::StrCat(kPlace, found->second);
+    }
+  }
+}
+
+void MarkInserted(tensorflow::NodeDef* node) {
+  node->mutable_attr()->erase(kDecision);  // a copy's original may have one
+  (*node->mutable_attr())[kInserted].set_b(true);
+}
+
+void ForgetMarks(tensorflow::NodeDef* node) {
+  node->mutable_attr()->erase(kDecision);
+  node->mutable_attr()->erase(kInserted);
+}
+
+// Whoever looks through one reads its first input, which a mark on any other op would not promise.
+bool IsOpOfInserted(const std::string& op) {
+  return op == "Cast" || op == "Enter" || op == "Switch" || op == "Identity" || op == "NoOp";
+}
+
+bool IsInserted(const tensorflow::NodeDef& node) {
+  return IsOpOfInserted(node.op()) && Find(node, kInserted) != nullptr;
+}
+
+bool IsInsertedCast(const tensorflow::NodeDef& node) {
+  return node.op() == "Cast" && IsInserted(node);
+}
+
+bool IsTransparent(const tensorflow::NodeDef& node) {
+  if (!IsInserted(node) || node.op() == "NoOp") return false;
+  return node.op() != "Cast" || node.input_size() == 1;
+}
+
+void UnmarkInserted(const std::set<std::string>& fed, tensorflow::GraphDef* graph) {
+  for (tensorflow::NodeDef& node : *graph->mutable_node()) {
+    if (fed.count(node.name()) != 0) node.mutable_attr()->erase(kInserted);
+  }
+}
+
+void MarkDecision(const DecisionMark& mark, tensorflow::NodeDef* node) {
+  DecisionMark earlier;
+  ReadDecisionMark(*node, &earlier);
+  std::map<std::string, std::string> before = mark.before;
+  before.insert(earlier.before.begin(), earlier.before.end());
+  (*node->mutable_attr())[kDecision].set_s(
+      absl::StrJoin({mark.decision, mark.list, mark.reason,
+                     absl::StrJoin(before, ",", absl::PairFormatter("=")), mark.cause},
+                    " "));
+}
+
+bool ReadDecisionMark(const tensorflow::NodeDef& node, DecisionMark* mark) {
+  const tensorflow::AttrValue* value = Find(node, kDecision);
+  if (value == nullptr) return false;
+  const std::vector<std::string> words = absl::StrSplit(value->s(), absl::MaxSplits(' ', 4));
+  if (words.size() != 5) return false;
+  *mark = {words[0], words[1], words[2], {}, words[4]};
+  for (absl::string_view entry : absl::StrSplit(words[3], ',', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> group =
+        absl::StrSplit(entry, absl::MaxSplits('=', 1));
+    mark->before.insert(group);
+  }
+  return true;
+}
+
+}  // namespace npu_precision

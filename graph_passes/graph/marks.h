@@ -1,0 +1,70 @@
+// The underscore attributes that let decisions travel with the graph.
+#ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_MARKS_H_
+#define NPU_PRECISION_GRAPH_PASSES_GRAPH_MARKS_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+
+namespace npu_precision {
+
+// Set by keep_dtype_scope(): the node keeps its dtype.
+bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
+
+// Set on the product of a loss and its scale, and on what yields the scale for it alone.
+bool HasLossScaleMark(const tensorflow::NodeDef& node);
+
+// Set by the offline rewrite on nodes of function bodies that yield their dtype under their name.
+bool HasPreservedMark(const tensorflow::NodeDef& node);
+
+// Set by the offline rewrite on nodes with state, whose one graph is all that is run.
+bool HasNameMark(const tensorflow::NodeDef& node);
+
+// Set by the offline rewrite on inputs and outputs that may become of the low type.
+bool HasLowerIoMark(const tensorflow::NodeDef& node);
+
+// The nodes that `node` is to be placed with: what its _class says, or the copy of _class that the
+// offline rewrite makes, because TensorFlow erases the attribute there.
+std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node);
+// Writes new names, by their old ones, there.
+void ColocateWithMoved(const std::unordered_map<std::string, std::string>& moved,
+                       tensorflow::NodeDef* node);
+
+// On Casts that this optimizer inserted, on what carries their results into a loop (Enter, Switch,
+// Identity), and on what several of them wait for (NoOp).
+void MarkInserted(tensorflow::NodeDef* node);
+bool IsOpOfInserted(const std::string& op);
+bool IsInserted(const tensorflow::NodeDef& node);
+bool IsInsertedCast(const tensorflow::NodeDef& node);
+
+// Whether decisions and consumers look through an inserted node to what it reads, so that a second
+// run decides what the first one did. Not through a Cast that waits for something: who reads past
+// it would not wait.
+bool IsTransparent(const tensorflow::NodeDef& node);
+
+// Takes the mark off what the caller feeds, which is not to be looked through.
+void UnmarkInserted(const std::set<std::string>& fed, tensorflow::GraphDef* graph);
+
+// On nodes that it changed: "DECISION LIST REASON BEFORE CAUSE", in the ledger's words. BEFORE is
+// what the type groups were that changed: "T=float32,DstT=float32", "" when none did.
+struct DecisionMark {
+  std::string decision;
+  std::string list;
+  std::string reason;
+  std::map<std::string, std::string> before;
+  std::string cause;
+};
+// Takes off what says that a node was inserted or changed.
+void ForgetMarks(tensorflow::NodeDef* node);
+// What `before` an earlier mark has of other groups is kept.
+void MarkDecision(const DecisionMark& mark, tensorflow::NodeDef* node);
+bool ReadDecisionMark(const tensorflow::NodeDef& node, DecisionMark* mark);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_GRAPH_MARKS_H_

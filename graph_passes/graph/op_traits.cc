@@ -1,0 +1,215 @@
+#include "graph_passes/graph/op_traits.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "absl/strings/match.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace npu_precision {
+namespace {
+
+using Names = std::unordered_set<std::string>;
+
+bool HoldsState(const tensorflow::OpDef::ArgDef& argument) {
+  return argument.is_ref() || argument.type() == tensorflow::DT_RESOURCE ||
+         argument.type() == tensorflow::DT_VARIANT;
+}
+
+}  // namespace
+
+bool IsNeutralSource(const std::string& op) {
+  static const auto* names = new Names{"Const",
+                                       "HostConst",
+                                       "Placeholder",
+                                       "PlaceholderV2",
+                                       "PlaceholderWithDefault",
+                                       "_Arg",
+                                       "_DeviceArg",
+                                       "Variable",
+                                       "VariableV2",
+                                       "TemporaryVariable",
+                                       "ReadVariableOp",
+                                       "ResourceGather",
+                                       "ResourceGatherNd",
+                                       "IteratorGetNext",
+                                       "IteratorGetNextSync",
+                                       "OneShotIterator",
+                                       "MakeIterator",
+                                       "QueueDequeue",
+                                       "QueueDequeueV2",
+                                       "QueueDequeueMany",
+                                       "QueueDequeueManyV2",
+                                       "QueueDequeueUpTo",
+                                       "QueueDequeueUpToV2",
+                                       "ParseExample",
+                                       "ParseExampleV2",
+                                       "ParseSingleExample",
+                                       "ParseSequenceExample",
+                                       "ParseSequenceExampleV2",
+                                       "DecodeRaw",
+                                       "ImmutableConst"};
+  return names->count(op) != 0;
+}
+
+bool IsNeverChanged(const tensorflow::OpDef& op_def) {
+  static const auto* names = new Names{
+      // Identity in content, but part of the function's or the device's contract.
+      "_Retval", "_DeviceRetval", "_Send", "_Recv", "_HostSend", "_HostRecv",
+      // A random number generator without state still draws other numbers in another dtype.
+      "StatelessRandomUniform", "StatelessRandomUniformV2", "StatelessRandomNormal",
+      "StatelessRandomNormalV2", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2",
+      "StatelessRandomGammaV2", "StatelessRandomGammaV3", "StatelessRandomPoisson",
+      "StatelessRandomBinomial", "StatelessParameterizedTruncatedNormal",
+      // Python expects what it was traced with; bits mean something else in another dtype.
+      "PyFuncStateless", "Bitcast",
+      // What is written is what was computed.
+      "Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice", "ScalarSummary",
+      "HistogramSummary", "ImageSummary", "AudioSummary", "AudioSummaryV2", "TensorSummary",
+      "TensorSummaryV2", "MergeSummary"};
+  if (op_def.is_stateful() || IsNeutralSource(op_def.name())) return true;
+  if (names->count(op_def.name()) != 0) return true;
+  for (const auto& attr : op_def.attr()) {
+    if (attr.type() == "func" || attr.type() == "list(func)") return true;
+  }
+  for (const auto& argument : op_def.input_arg()) {
+    if (HoldsState(argument)) return true;
+  }
+  for (const auto& argument : op_def.output_arg()) {
+    if (HoldsState(argument)) return true;
+  }
+  return false;
+}
+
+const std::string* ElementDtypeAttribute(const std::string& op) {
+  static const auto* attributes = new std::unordered_map<std::string, std::string>{
+      {"EmptyTensorList", "element_dtype"},
+      {"TensorListConcat", "element_dtype"},
+      {"TensorListConcatLists", "element_dtype"},
+      {"TensorListConcatV2", "element_dtype"},
+      {"TensorListFromTensor", "element_dtype"},
+      {"TensorListGather", "element_dtype"},
+      {"TensorListGetItem", "element_dtype"},
+      {"TensorListPopBack", "element_dtype"},
+      {"TensorListPushBack", "element_dtype"},
+      {"TensorListPushBackBatch", "element_dtype"},
+      {"TensorListReserve", "element_dtype"},
+      {"TensorListScatter", "element_dtype"},
+      {"TensorListScatterIntoExistingList", "element_dtype"},
+      {"TensorListScatterV2", "element_dtype"},
+      {"TensorListSetItem", "element_dtype"},
+      {"TensorListSplit", "element_dtype"},
+      {"TensorListStack", "element_dtype"},
+      {"TensorArrayV3", "dtype"},
+      {"TensorArrayConcatV3", "dtype"},
+      {"TensorArrayGatherV3", "dtype"},
+      {"TensorArrayReadV3", "dtype"},
+      {"TensorArrayScatterV3", "T"},
+      {"TensorArraySplitV3", "T"},
+      {"TensorArrayWriteV3", "T"},
+      {"StackV2", "elem_type"},
+      {"StackPopV2", "elem_type"},
+      {"StackPushV2", "T"}};
+  const auto found = attributes->find(op);
+  return found == attributes->end() ? nullptr : &found->second;
+}
+
+bool HasElementDtype(const std::string& op) { return ElementDtypeAttribute(op) != nullptr; }
+
+bool NeverChanges(const std::string& op, const tensorflow::OpDef* op_def) {
+  return op_def != nullptr && !HasElementDtype(op) && IsNeverChanged(*op_def);
+}
+
+bool ReadsVariable(const std::string& op) {
+  return op == "ReadVariableOp" || op == "VariableV2" || op == "Variable";
+}
+
+bool WritesVariable(const std::string& op) {
+  static const auto* others = new Names{"ScatterAdd",
+                                        "ScatterDiv",
+                                        "ScatterMax",
+                                        "ScatterMin",
+                                        "ScatterMul",
+                                        "ScatterSub",
+                                        "ScatterUpdate",
+                                        "ScatterNdAdd",
+                                        "ScatterNdMax",
+                                        "ScatterNdMin",
+                                        "ScatterNdSub",
+                                        "ScatterNdUpdate",
+                                        "StridedSliceAssign",
+                                        "ResourceStridedSliceAssign",
+                                        "AccumulatorApplyGradient",
+                                        "ResourceAccumulatorApplyGradient",
+                                        "SparseAccumulatorApplyGradient"};
+  for (const char* prefix : {"Assign", "Apply", "SparseApply", "ResourceApply",
+                             "ResourceSparseApply", "ResourceScatter"}) {
+    if (absl::StartsWith(op, prefix)) return true;
+  }
+  return others->count(op) != 0;
+}
+
+bool HandsMemoryOn(const std::string& op) {
+  static const auto* names = new Names{"Identity",
+                                       "Enter",
+                                       "Switch",
+                                       "Merge",
+                                       "StopGradient",
+                                       "PreventGradient",
+                                       "PlaceholderWithDefault",
+                                       "Reshape",
+                                       "ExpandDims",
+                                       "Squeeze",
+                                       "EnsureShape",
+                                       "CheckNumerics",
+                                       "RefIdentity",
+                                       "RefEnter",
+                                       "RefSwitch"};
+  return names->count(op) != 0;
+}
+
+bool IsMerge(const std::string& op) { return op == "Merge"; }
+
+bool FeedsLoopMerge(const std::string& op) { return op == "Enter" || op == "NextIteration"; }
+
+bool IsMatrixOrConvolution(const std::string& op) {
+  static const auto* names = new Names{"MatMul",
+                                       "BatchMatMul",
+                                       "BatchMatMulV2",
+                                       "BatchMatMulV3",
+                                       "Einsum",
+                                       "Conv",
+                                       "Conv2D",
+                                       "Conv2DBackpropFilter",
+                                       "Conv2DBackpropFilterV2",
+                                       "Conv2DBackpropInput",
+                                       "Conv2DBackpropInputV2",
+                                       "Conv3D",
+                                       "Conv3DBackpropFilter",
+                                       "Conv3DBackpropFilterV2",
+                                       "Conv3DBackpropInput",
+                                       "Conv3DBackpropInputV2",
+                                       "DepthwiseConv2dNative",
+                                       "DepthwiseConv2dNativeBackpropFilter",
+                                       "DepthwiseConv2dNativeBackpropInput"};
+  return names->count(op) != 0;
+}
+
+bool MovesValues(const std::string& op) {
+  static const auto* names = new std::unordered_set<std::string>{
+      "Identity", "Snapshot", "StopGradient", "PreventGradient", "EnsureShape", "Reshape",
+      "ExpandDims", "Squeeze", "Transpose", "ConjugateTranspose", "Unpack", "Split", "SplitV",
+      "Pad", "MirrorPad", "Tile", "BroadcastTo", "Fill", "Reverse", "ReverseV2", "ReverseSequence",
+      "Roll", "SpaceToBatch", "SpaceToBatchND", "SpaceToDepth", "DepthToSpace", "Diag",
+      "MatrixDiag", "Shape", "Size", "Rank",
+      // Control flow.
+      "Enter", "Exit", "NextIteration", "Merge", "Switch",
+      // Handles.
+      "EmptyTensorList", "TensorListReserve", "TensorListFromTensor", "TensorListPushBack",
+      "TensorListSetItem", "TensorListGetItem", "TensorListPopBack", "TensorListStack",
+      "TensorArrayV3", "TensorArrayScatterV3", "TensorArrayWriteV3", "TensorArrayReadV3",
+      "TensorArrayGatherV3"};
+  return names->count(op) != 0;
+}
+
+}  // namespace npu_precision

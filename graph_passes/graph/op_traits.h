@@ -1,0 +1,50 @@
+// Facts about TensorFlow's ops that no list changes.
+#ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_OP_TRAITS_H_
+#define NPU_PRECISION_GRAPH_PASSES_GRAPH_OP_TRAITS_H_
+
+#include <string>
+
+#include "tensorflow/core/framework/op_def.pb.h"
+
+namespace npu_precision {
+
+// Has no precision opinion: constants, placeholders and arguments, variable reads, iterators.
+bool IsNeutralSource(const std::string& op);
+
+// Its dtype is never changed, whatever the lists say: neutral sources; ops with state (variables
+// and what reads or writes them, random numbers, queues); ops on references, resources or
+// variants; ops that call functions, whose signatures stay; ops that read bits rather than values;
+// save, restore and summaries.
+bool IsNeverChanged(const tensorflow::OpDef& op_def);
+
+// The attribute for the dtype of the elements of an op that creates, reads or writes a TensorArray,
+// a TensorList or a Stack; nullptr for any other op.
+const std::string* ElementDtypeAttribute(const std::string& op);
+bool HasElementDtype(const std::string& op);
+
+// Whether no list changes what an op is: as IsNeverChanged, but an op on a handle is known by the
+// dtype of the elements.
+bool NeverChanges(const std::string& op, const tensorflow::OpDef* op_def);
+
+// Yields a variable's value as it is; changes it. Of the latter, what is accumulated is a value
+// too.
+bool ReadsVariable(const std::string& op);
+bool WritesVariable(const std::string& op);
+
+// Yields the memory of its first input, of any of them in a Merge's case, and never a copy.
+bool HandsMemoryOn(const std::string& op);
+
+// Merge and the Enter or NextIteration that feed it are one value of one dtype.
+bool IsMerge(const std::string& op);
+bool FeedsLoopMerge(const std::string& op);
+
+// Multiplies matrices or convolves: what Ascend's cube unit computes.
+bool IsMatrixOrConvolution(const std::string& op);
+
+// Yields every element of one tensor, and besides zeros nothing else; or its shape alone. Not what
+// joins several tensors, nor what picks some elements.
+bool MovesValues(const std::string& op);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_GRAPH_OP_TRAITS_H_

@@ -1,0 +1,23 @@
+// Ascend's IR names and the TensorFlow op types they stand for.
+#ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_IR_NAMES_H_
+#define NPU_PRECISION_GRAPH_PASSES_LISTS_IR_NAMES_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+using IrNames = std::map<std::string, std::vector<std::string>>;
+
+// Reads {"MatMulV2": ["MatMul"], ...}. An empty list is an Ascend op TensorFlow has no op type for.
+tensorflow::Status ParseIrNames(const std::string& file, const std::string& text, IrNames* names);
+
+// The TensorFlow op types of `name`: what the map says, else `name` itself.
+std::vector<std::string> TensorFlowOps(const IrNames& names, const std::string& name);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_LISTS_IR_NAMES_H_

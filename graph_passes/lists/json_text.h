@@ -1,0 +1,42 @@
+// Strict reading of the JSON files users write: comments allowed, everything else by the letter.
+#ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_JSON_TEXT_H_
+#define NPU_PRECISION_GRAPH_PASSES_LISTS_JSON_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "include/json/json.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+constexpr size_t kMaxJsonBytes = size_t{16} << 20;
+constexpr int kMaxJsonDepth = 64;
+
+// A parsed file that still knows where each value stood.
+struct JsonDocument {
+  std::string file;
+  std::string text;
+  std::vector<size_t> line_starts;  // offsets into text
+  size_t mark_size = 0;             // of the byte order mark that the text begins with
+  Json::Value root;
+
+  // Offsets into `text` of `value`, which must be part of `root`.
+  size_t BeginOf(const Json::Value& value) const { return mark_size + value.getOffsetStart(); }
+  size_t EndOf(const Json::Value& value) const { return mark_size + value.getOffsetLimit(); }
+
+  // "FILE:LINE:COLUMN" of `value`.
+  std::string PlaceOf(const Json::Value& value) const;
+};
+
+// Parses `text`, which was read from `file`. The root must be an object. Errors name file, line
+// and column: empty, larger than kMaxJsonBytes, deeper than kMaxJsonDepth, not JSON, a key twice.
+tensorflow::Status ParseJson(const std::string& file, const std::string& text,
+                             JsonDocument* document);
+
+// "an object", "a string", ... for messages.
+std::string JsonTypeName(const Json::Value& value);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_LISTS_JSON_TEXT_H_

@@ -1,0 +1,37 @@
+// Everything that is wrong, odd or needless in a mixlist, for its author; nothing is applied.
+#ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_MIXLIST_H_
+#define NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_MIXLIST_H_
+
+#include <string>
+#include <vector>
+
+#include "graph_passes/lists/mixlist.h"
+#include "graph_passes/lists/op_lists.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+enum class Severity : unsigned char { kError, kWarning, kNote };
+
+struct LintFinding {
+  Severity severity;
+  const char* rule;  // "unknown-op"
+  std::string place;
+  std::string text;
+  // What mends it, if anything does: the entry at these offsets of the file goes, or becomes
+  // `replacement`.
+  bool mendable = false;
+  std::string replacement;
+  size_t begin = 0, end = 0, previous_end = 0;
+};
+
+const char* SeverityName(Severity severity);
+
+// `target` are the lists that the mixlist edits, unedited. An error: the text is no JSON object.
+tensorflow::Status LintMixlist(const std::string& file, const std::string& text,
+                               const IrNames& ir_names, const OpLists& target,
+                               std::vector<LintFinding>* findings);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_MIXLIST_H_

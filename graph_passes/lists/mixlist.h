@@ -1,0 +1,54 @@
+// The user's modify_mixlist: edits to the white, black and gray lists.
+#ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_MIXLIST_H_
+#define NPU_PRECISION_GRAPH_PASSES_LISTS_MIXLIST_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph_passes/lists/ir_names.h"
+#include "graph_passes/lists/list_color.h"
+#include "re2/re2.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+// One entry of one to-add or to-remove.
+struct MixlistEntry {
+  ListColor list;
+  bool add;
+  std::string text;   // as written
+  std::string place;  // "FILE:LINE:COLUMN"
+  // Offsets of its string in the file, quotes included, and the end of the one before it in its
+  // list, or 0.
+  size_t begin = 0, end = 0, previous_end = 0;
+  // Exactly one of the two is set: the op types it names, or the pattern of node:<RE2>.
+  std::vector<std::string> ops;
+  std::shared_ptr<const RE2> node_pattern;
+  bool for_any_graph = false;  // not written for this one, so it need not match a node of it
+};
+
+// What is wrong with a mixlist, and where: "FILE:LINE:COLUMN", or "FILE" for more than one place.
+struct MixlistProblem {
+  std::string place;
+  std::string text;
+};
+
+// "white-list", "black-list", "gray-list".
+std::string MixlistKey(ListColor color);
+
+// Reads {"black-list": {"to-add": [...], "to-remove": [...]}, "white-list": ..., "gray-list": ...}
+// into its entries, behind those that `entries` has. `problems` gets all that is wrong with it: an
+// unknown key, a wrong type, a bad pattern; or else contradictions among the entries: an op added
+// to two lists, or added to and removed from one. An error: it is no JSON object.
+tensorflow::Status ReadMixlist(const std::string& file, const std::string& text,
+                               const IrNames& ir_names, std::vector<MixlistEntry>* entries,
+                               std::vector<MixlistProblem>* problems);
+
+// The same; the first problem is an error.
+tensorflow::Status ParseMixlist(const std::string& file, const std::string& text,
+                                const IrNames& ir_names, std::vector<MixlistEntry>* entries);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_LISTS_MIXLIST_H_

@@ -1,0 +1,143 @@
+#include "graph_passes/lists/mixlist_warnings.h"
+
+#include <set>
+#include <unordered_set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "graph_passes/graph/fused_ops.h"
+#include "graph_passes/graph/op_traits.h"
+#include "graph_passes/graph/quoted.h"
+#include "graph_passes/lists/did_you_mean.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace npu_precision {
+namespace {
+
+bool IsRegistered(const std::string& op) {
+  const tensorflow::OpDef* op_def = nullptr;
+  return tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok();
+}
+
+bool NamesAnOp(const MixlistEntry& entry) {
+  if (entry.node_pattern != nullptr) return true;
+  for (const std::string& op : entry.ops) {
+    if (IsRegistered(op)) return true;
+  }
+  return false;
+}
+
+bool LooksLikeNodeName(const std::string& text) {
+  return absl::StrContains(text, "/") || absl::StrContains(text, ":");
+}
+
+std::vector<std::string> KnownNames(const IrNames& ir_names) {
+  std::vector<tensorflow::OpDef> ops;
+  tensorflow::OpRegistry::Global()->GetRegisteredOps(&ops);
+  std::vector<std::string> names;
+  for (const tensorflow::OpDef& op : ops) names.push_back(op.name());
+  for (const auto& entry : ir_names) names.push_back(entry.first);
+  return names;
+}
+
+// Letters that are taken for each other are one.
+std::string AsSeen(const std::string& name) {
+  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"1", "l"}, {"0", "o"}});
+}
+
+std::string Digits(const std::string& name) {
+  std::string digits;
+  for (const char c : name) {
+    if (absl::ascii_isdigit(static_cast<unsigned char>(c))) digits += c;
+  }
+  return digits;
+}
+
+// The one name that differs by a letter or in case, and in no number, or "".
+std::string Meant(const std::string& given, const std::vector<std::string>& names) {
+  std::set<std::string> near;
+  for (const std::string& name : names) {
+    if (AsSeen(name) == AsSeen(given)) return name;
+    size_t distance;
+    if (Nearest(given, {name}, &distance) != nullptr && distance <= 1 &&
+        Digits(name) == Digits(given)) {
+      near.insert(name);
+    }
+  }
+  return near.size() == 1 ? *near.begin() : "";
+}
+
+bool Matches(const MixlistEntry& entry, const std::unordered_set<std::string>& ops,
+             const GraphView& view) {
+  if (entry.node_pattern == nullptr) {
+    for (const std::string& op : entry.ops) {
+      if (ops.count(op) != 0) return true;
+    }
+    return false;
+  }
+  for (int id = 0; id < view.size(); ++id) {
+    if (RE2::FullMatch(NameInMixlist(view.node(id).name()), *entry.node_pattern)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string EntryWarning::Line() const {
+  return absl::StrCat(entry->place, ": ", Quoted(entry->text), " ", text);
+}
+
+std::vector<EntryWarning> UnknownOpWarnings(const std::vector<MixlistEntry>& entries,
+                                            const IrNames& ir_names) {
+  std::vector<EntryWarning> warnings;
+  std::vector<std::string> names;
+  for (const MixlistEntry& entry : entries) {
+    if (NamesAnOp(entry)) continue;
+    if (ir_names.count(entry.text) != 0) {
+      warnings.push_back(
+          {&entry,
+           "is an Ascend op that no op type of this TensorFlow corresponds to, so it "
+           "has no effect",
+           ""});
+      continue;
+    }
+    if (names.empty()) names = KnownNames(ir_names);
+    const std::string what = "is not an op type of TensorFlow or Ascend";
+    if (LooksLikeNodeName(entry.text)) {
+      const char* remedy = "; entries for nodes are \"node:<regular expression>\"";
+      warnings.push_back({&entry, absl::StrCat(what, remedy), ""});
+      continue;
+    }
+    warnings.push_back(
+        {&entry, absl::StrCat(what, DidYouMean(entry.text, names)), Meant(entry.text, names)});
+  }
+  return warnings;
+}
+
+bool IsWhatListsAreFor(const GraphView& view, int lowered) {
+  if (lowered > 0) return true;
+  for (int id = 0; id < view.size(); ++id) {
+    for (const std::string& op : OpsOf(view.node(id))) {
+      if (IsMatrixOrConvolution(op)) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<EntryWarning> UnmatchedWarnings(const OpLists& lists, const GraphView& view) {
+  std::unordered_set<std::string> ops;
+  for (int id = 0; id < view.size(); ++id) {
+    for (const std::string& op : OpsOf(view.node(id))) ops.insert(op);
+  }
+  std::vector<EntryWarning> warnings;
+  for (const MixlistEntry& entry : lists.edits()) {
+    if (!NamesAnOp(entry) || entry.for_any_graph) continue;  // the former are warned about already
+    if (!Matches(entry, ops, view))
+      warnings.push_back({&entry, "matches no node of the graph", ""});
+  }
+  return warnings;
+}
+
+}  // namespace npu_precision

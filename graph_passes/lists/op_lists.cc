@@ -1,0 +1,149 @@
+#include "graph_passes/lists/op_lists.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "graph_passes/graph/quoted.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::Status;
+
+const std::string& BuiltIn() {
+  static const auto* text = new std::string("built-in");
+  return *text;
+}
+
+const std::string& NoFile() {
+  static const auto* text = new std::string("no file");
+  return *text;
+}
+
+const std::string& AllWhite() {
+  static const auto* text = new std::string("all_white");
+  return *text;
+}
+
+}  // namespace
+
+void OpLists::AddOpsInfo(DeviceKind kind, OpsInfo ops, bool built_in) {
+  sources_[static_cast<int>(kind)].push_back({std::move(ops), built_in});
+}
+
+const OpInfo* OpLists::Find(const std::string& op, DeviceKind kind, bool* built_in) const {
+  for (DeviceKind where : {kind, DeviceKind::kOther}) {
+    const auto sources = sources_.find(static_cast<int>(where));
+    if (sources == sources_.end()) continue;
+    for (auto source = sources->second.rbegin(); source != sources->second.rend(); ++source) {
+      const auto found = source->ops.find(op);
+      if (found == source->ops.end()) continue;
+      *built_in = source->built_in;
+      return &found->second;
+    }
+  }
+  return nullptr;
+}
+
+const OpInfo* OpLists::Info(const std::string& op, DeviceKind kind) const {
+  bool built_in;
+  return Find(op, kind, &built_in);
+}
+
+void OpLists::Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* warnings) {
+  edits_ = std::move(entries);
+  std::set<std::string> added;
+  for (size_t i = 0; i < edits_.size(); ++i) {
+    if (edits_[i].node_pattern != nullptr) node_edits_.push_back(i);
+    if (!edits_[i].add) continue;
+    for (const std::string& op : edits_[i].ops) {
+      edit_of_op_.emplace(op, i);
+      added.insert(op);
+    }
+  }
+  for (size_t i = 0; i < edits_.size(); ++i) {
+    const MixlistEntry& entry = edits_[i];
+    if (entry.add || entry.node_pattern != nullptr) continue;
+    for (const std::string& op : entry.ops) {
+      if (added.count(op) != 0) continue;
+      bool was_on_list = false;
+      for (DeviceKind kind : {DeviceKind::kOther, DeviceKind::kCpu, DeviceKind::kGpu}) {
+        was_on_list |= OfOp(op, kind).color == entry.list;
+      }
+      if (was_on_list) {
+        edit_of_op_.emplace(op, i);
+      } else {
+        warnings->push_back(absl::StrCat(entry.place, ": ", Quoted(op), " is not on the ",
+                                         ListColorName(entry.list),
+                                         " list, so removing it changes nothing"));
+      }
+    }
+  }
+}
+
+Listing OpLists::OfOp(const std::string& op, DeviceKind kind) const {
+  const auto edit = edit_of_op_.find(op);
+  const Listing listing = OfOpInLists(op, kind);
+  const bool is_edited =
+      edit != edit_of_op_.end() && listing.listed_by == &edits_[edit->second].place;
+  return is_edited ? listing : Whitened(listing);
+}
+
+Listing OpLists::OfOpInLists(const std::string& op, DeviceKind kind) const {
+  Listing listing;
+  bool built_in;
+  const OpInfo* info = Find(op, kind, &built_in);
+  listing.listed_by = info == nullptr ? &NoFile() : built_in ? &BuiltIn() : &info->place;
+  if (info != nullptr) listing.color = info->color;
+  const auto edit = edit_of_op_.find(op);
+  if (edit == edit_of_op_.end()) return listing;
+  const MixlistEntry& entry = edits_[edit->second];
+  if (!entry.add && entry.list != listing.color) return listing;
+  listing.color = entry.add ? entry.list : ListColor::kGray;
+  listing.listed_by = &entry.place;
+  return listing;
+}
+
+Listing OpLists::Whitened(const Listing& listing) const {
+  const bool changes = listing.color == ListColor::kGray || listing.color == ListColor::kBlack;
+  if (!all_white_ || !changes) return listing;
+  return {ListColor::kWhite, &AllWhite(), true};
+}
+
+Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& ops,
+                       DeviceKind kind, Listing* listing) const {
+  *listing = OfOp(ops.front(), kind);
+  for (const std::string& op : ops) {
+    const Listing part = OfOp(op, kind);
+    if (part.color != ListColor::kBlack) continue;
+    *listing = part;
+    break;
+  }
+  const ListColor by_op = listing->white_by_default
+                              ? OfOpInLists(ops.front(), kind).color  // what an entry names
+                              : listing->color;
+  const MixlistEntry* decided = nullptr;
+  for (size_t i : node_edits_) {
+    const MixlistEntry& entry = edits_[i];
+    if (!RE2::FullMatch(name, *entry.node_pattern)) continue;
+    if (!entry.add) {
+      if (decided == nullptr && by_op == entry.list) {
+        *listing = {ListColor::kGray, &entry.place, false};
+      }
+      continue;
+    }
+    if (decided != nullptr && decided->list != entry.list) {
+      return tensorflow::errors::InvalidArgument(
+          "node ", Quoted(name), " matches ", Quoted(decided->text), " (added to ",
+          ListColorName(decided->list), "-list at ", decided->place, ") and ", Quoted(entry.text),
+          " (added to ", ListColorName(entry.list), "-list at ", entry.place,
+          "); it can be on one list only");
+    }
+    decided = &entry;
+    *listing = {entry.list, &entry.place, false};
+  }
+  return Status();
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,75 @@
+// Which list each node is on: the target's built-in lists, then the user's edits.
+#ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_OP_LISTS_H_
+#define NPU_PRECISION_GRAPH_PASSES_LISTS_OP_LISTS_H_
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph_passes/lists/mixlist.h"
+#include "graph_passes/lists/ops_info.h"
+
+namespace npu_precision {
+
+// The device types the host's lists tell apart; every other device uses the common lists.
+enum class DeviceKind : unsigned char { kOther, kCpu, kGpu };
+
+struct Listing {
+  ListColor color = ListColor::kUnlisted;
+  // The ledger's word for who decided: "built-in", the place of an ops-info or mixlist entry, or
+  // "no file".
+  const std::string* listed_by = nullptr;
+  // White only because every op is, unless the user says otherwise.
+  bool white_by_default = false;
+};
+
+class OpLists {
+ public:
+  // Later calls replace the entries of earlier ones, op by op. kOther sets the common lists.
+  void AddOpsInfo(DeviceKind kind, OpsInfo ops, bool built_in);
+
+  // Applies the edits. What has no effect (an op removed from a list it is not on) is told in
+  // `warnings`.
+  void Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* warnings);
+
+  // From now on, ops that the target has on its gray or black list are white where no edit says
+  // otherwise.
+  void WhitenAll() { all_white_ = true; }
+  bool all_white() const { return all_white_; }
+
+  // The list by op type, and what it would be but for WhitenAll().
+  Listing OfOp(const std::string& op, DeviceKind kind) const;
+  Listing OfOpInLists(const std::string& op, DeviceKind kind) const;
+
+  // The list of one node: a node:<RE2> entry beats the op type. `ops` are the op types the node
+  // stands for (several for a fused op): black if any is black, else the list of the first one.
+  // An error where patterns contradict each other about this node.
+  tensorflow::Status OfNode(const std::string& name, const std::vector<std::string>& ops,
+                            DeviceKind kind, Listing* listing) const;
+
+  // Whether the list of a node may depend on its name.
+  bool HasNodePatterns() const { return !node_edits_.empty(); }
+
+  // Entry of the target's ops-info, or nullptr.
+  const OpInfo* Info(const std::string& op, DeviceKind kind) const;
+
+  const std::vector<MixlistEntry>& edits() const { return edits_; }
+
+ private:
+  struct Source {
+    OpsInfo ops;
+    bool built_in;
+  };
+  const OpInfo* Find(const std::string& op, DeviceKind kind, bool* built_in) const;
+  Listing Whitened(const Listing& listing) const;
+
+  std::unordered_map<int, std::vector<Source>> sources_;  // by DeviceKind, later wins
+  std::vector<MixlistEntry> edits_;
+  std::unordered_map<std::string, size_t> edit_of_op_;  // index into edits_ of the deciding entry
+  std::vector<size_t> node_edits_;                      // indices of node:<RE2> entries
+  bool all_white_ = false;
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_LISTS_OP_LISTS_H_

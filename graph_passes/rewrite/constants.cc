@@ -1,0 +1,129 @@
+#include "graph_passes/rewrite/constants.h"
+
+#include <algorithm>
+#include <string>
+
+#include "graph_passes/graph/control_inputs.h"
+#include "graph_passes/graph/marks.h"
+
+namespace npu_precision {
+namespace {
+
+// A frozen variable is an Identity of a constant, and lowered a Cast of that.
+constexpr int kMostCopies = 8;
+
+}  // namespace
+
+const tensorflow::TensorShapeProto* ShapeOfConstant(const GraphView& view,
+                                                    const ConstantValues& values,
+                                                    const std::set<std::string>& fed,
+                                                    OutputPort tensor) {
+  for (int step = 0; step < kMostCopies; ++step) {
+    const tensorflow::NodeDef& node = view.node(tensor.node);
+    if (fed.count(node.name()) != 0) return nullptr;
+    if (node.op() == "Const") {
+      const tensorflow::AttrValue* value = values.Find(node);
+      return value == nullptr ? nullptr : &value->tensor().tensor_shape();
+    }
+    if ((node.op() != "Identity" && node.op() != "Cast") || view.fanin(tensor.node).size() == 0) {
+      return nullptr;
+    }
+    tensor = view.fanin(tensor.node)[0];
+  }
+  return nullptr;
+}
+
+Constants::Constants(const DecideContext& context, const GraphView& view, ConstantValues* values)
+    : context_(context),
+      view_(view),
+      values_(values),
+      readers_(view.size(), 0),
+      awaited_(AwaitedNodes(view)) {
+  for (int id = 0; id < view_.size(); ++id) {
+    readers_[id] = view_.fanout(id).size();
+    for (int place : PlacesOf(id)) ++placed_with_[place];
+  }
+}
+
+std::vector<int> Constants::PlacesOf(int id) const {
+  std::vector<int> places;
+  for (const std::string& name : ColocatedWith(view_.node(id))) {
+    const int place = view_.IndexOf(name);
+    if (place != id) places.push_back(place);
+  }
+  return places;
+}
+
+bool Constants::IsFixed(int id) const { return context_.IsFixed(view_.node(id).name()); }
+
+std::vector<int> Constants::WayBack(const OutputPort& tensor) const {
+  std::vector<int> way;
+  int id = tensor.node;
+  // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
+  while (static_cast<int>(way.size()) < view_.size() && !IsFixed(id) &&
+         !HasControlInputs(view_, id) && view_.node(id).op() == "Identity") {
+    way.push_back(id);
+    id = view_.fanin(id)[0].node;
+  }
+  if (IsFixed(id) || view_.node(id).op() != "Const") return {};
+  way.push_back(id);
+  return way;
+}
+
+const tensorflow::TensorProto* Constants::Value(const std::vector<int>& way) const {
+  const tensorflow::AttrValue* value = values_->Find(view_.node(way.back()));
+  return value == nullptr ? nullptr : &value->tensor();
+}
+
+void Constants::Release(const std::vector<int>& way) {
+  const bool waits = HasControlInputs(view_, way.back());
+  for (int id : way) {
+    if (--readers_[id] > 0 || IsPlaceOfOthers(id)) break;
+    if (waits && awaited_[id]) break;
+    Go(id);
+    if (id == way.back()) values_->Forget(view_.node(id));
+    if (awaited_[id]) vain_.insert("^" + view_.node(id).name());
+  }
+}
+
+void Constants::Go(int id) {
+  gone_.insert(id);
+  for (int place : PlacesOf(id)) --placed_with_[place];
+}
+
+void Constants::DropWaits(tensorflow::NodeDef* node) const {
+  if (vain_.empty()) return;
+  auto* inputs = node->mutable_input();
+  inputs->erase(
+      std::remove_if(inputs->begin(), inputs->end(),
+                     [this](const std::string& input) { return vain_.count(input) != 0; }),
+      inputs->end());
+}
+
+void Constants::DropGone(tensorflow::GraphDef* graph) const {
+  if (gone_.empty()) return;
+  tensorflow::GraphDef kept;
+  for (int id = 0; id < graph->node_size(); ++id) {
+    if (gone_.count(id) != 0) continue;
+    tensorflow::NodeDef* node = kept.add_node();
+    node->Swap(graph->mutable_node(id));
+    DropWaits(node);
+  }
+  graph->mutable_node()->Swap(kept.mutable_node());
+}
+
+std::vector<int> Constants::CopyKept(const tensorflow::GraphDef& graph,
+                                     tensorflow::GraphDef* out) const {
+  CopyAllButNodes(graph, out);
+  std::vector<int> places(view_.size(), -1);
+  for (int id = 0; id < view_.size(); ++id) {
+    if (gone_.count(id) != 0) continue;
+    places[id] = out->node_size();
+    tensorflow::NodeDef* node = out->add_node();
+    CopyWithoutValue(graph.node(id), node);
+    DropWaits(node);
+  }
+  return places;
+}
+
+}  // namespace npu_precision

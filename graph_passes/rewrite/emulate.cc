@@ -1,0 +1,109 @@
+#include "graph_passes/rewrite/emulate.h"
+
+#include <map>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/marks.h"
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::NodeDef;
+
+class Emulator {
+ public:
+  Emulator(const GraphView& view, tensorflow::GraphDef* graph)
+      : view_(view), graph_(*graph), moves_values_(view, MovesValues), raised_(view.num_groups()) {}
+
+  void Run() {
+    for (int id = 0; id < view_.size(); ++id) Raise(id);
+    for (int id = 0; id < view_.size(); ++id) {
+      for (int k = 0; k < view_.fanin(id).size(); ++k) Connect(id, k);
+    }
+    for (NodeDef& node : *graph_.mutable_node()) ForgetMarks(&node);
+  }
+
+ private:
+  // Back to float32, but for Casts between the two, which are where values are rounded.
+  void Raise(int id) {
+    const NodeDef& node = view_.node(id);
+    DecisionMark mark;
+    const bool carries = view_.IsInserted(id) && node.op() != "Cast";
+    if (!carries && !ReadDecisionMark(node, &mark)) return;
+    for (int g = 0; g < view_.groups(id).size(); ++g) {
+      const TypeGroup& group = view_.groups(id)[g];
+      const bool lowered = carries || mark.before.count(GroupName(*view_.op_def(id), group)) != 0;
+      if (!lowered || !IsLowType(group.dtype)) continue;
+      SetGroupDtype(*view_.op_def(id), group, tensorflow::DT_FLOAT, graph_.mutable_node(id));
+      raised_[view_.first_group(id) + g] = true;
+    }
+  }
+
+  bool IsRaised(int id, const Port& port) const {
+    return port.group != kFixedDtype && raised_[view_.first_group(id) + port.group];
+  }
+
+  void Connect(int id, int k) {
+    if (view_.op_def(id) == nullptr) return;
+    const OutputPort from = view_.fanin(id)[k];
+    const DataType low = view_.inputs(id)[k].dtype;
+    if (view_.op_def(from.node) == nullptr || !IsLowType(low) || view_.dtype(from) != low) return;
+    const bool wants_float32 = IsRaised(id, view_.inputs(id)[k]);
+    std::string name = InputName(from);
+    if (IsRaised(from.node, view_.outputs(from.node)[from.port])) {
+      // What moves values that were rounded yields such.
+      if (wants_float32 && moves_values_.Has(from.node)) return;
+      name = Cast(from, name, tensorflow::DT_FLOAT, low);
+    }
+    if (wants_float32) name = Cast(from, name, low, tensorflow::DT_FLOAT);
+    graph_.mutable_node(id)->set_input(k, name);
+  }
+
+  std::string InputName(const OutputPort& port) const {
+    const std::string& name = view_.node(port.node).name();
+    return port.port == 0 ? name : absl::StrCat(name, ":", port.port);
+  }
+
+  // The name of a Cast, of which there is one for each tensor and dtype.
+  const std::string& Cast(const OutputPort& from, const std::string& input, DataType source,
+                          DataType wanted) {
+    std::string& name = casts_[{{from.node, from.port}, wanted}];
+    if (!name.empty()) return name;
+    const NodeDef& producer = view_.node(from.node);
+    name = absl::StrCat(producer.name(), "/npu_emulated_", from.port, "_", DtypeName(wanted));
+    while (view_.IndexOf(name) >= 0) name += "_";
+    NodeDef* cast = graph_.add_node();
+    cast->set_name(name);
+    cast->set_op("Cast");
+    cast->add_input(input);
+    cast->set_device(producer.device());
+    (*cast->mutable_attr())["SrcT"].set_type(source);
+    (*cast->mutable_attr())["DstT"].set_type(wanted);
+    (*cast->mutable_attr())["Truncate"].set_b(false);
+    return name;
+  }
+
+  const GraphView& view_;
+  tensorflow::GraphDef& graph_;
+  const OpSet moves_values_;
+  std::vector<bool> raised_;  // by group
+  std::map<std::pair<std::pair<int, int>, DataType>, std::string> casts_;
+};
+
+}  // namespace
+
+void EmulateLowTypes(const GraphView& view, tensorflow::GraphDef* graph) {
+  Emulator(view, graph).Run();
+}
+
+}  // namespace npu_precision

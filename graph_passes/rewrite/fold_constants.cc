@@ -1,0 +1,88 @@
+#include "graph_passes/rewrite/fold_constants.h"
+
+#include <cstring>
+#include <vector>
+
+#include "graph_passes/graph/control_inputs.h"
+#include "graph_passes/graph/float_values.h"
+#include "graph_passes/graph/graph_view.h"
+#include "graph_passes/rewrite/constants.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/tensor.pb.h"
+#include "tensorflow/core/framework/tensor_util.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+using tensorflow::Status;
+using tensorflow::TensorProto;
+
+template <typename To>
+void Round(const FloatValues& from, char* to) {
+  for (int64_t i = 0; i < from.size(); ++i, to += sizeof(To)) {
+    const To rounded = static_cast<To>(from[i]);
+    std::memcpy(to, &rounded, sizeof(rounded));
+  }
+}
+
+// True and `to` filled for float32 to either low type.
+bool RoundTo(DataType low, const TensorProto& from, TensorProto* to) {
+  if (low != tensorflow::DT_HALF && low != tensorflow::DT_BFLOAT16) return false;
+  FloatValues values;
+  if (!values.Read(from)) return false;
+  to->set_dtype(low);
+  *to->mutable_tensor_shape() = from.tensor_shape();
+  std::string* content = to->mutable_tensor_content();
+  content->resize(values.size() * tensorflow::DataTypeSize(low));
+  if (low == tensorflow::DT_HALF) {
+    Round<Eigen::half>(values, &(*content)[0]);
+  } else {
+    Round<tensorflow::bfloat16>(values, &(*content)[0]);
+  }
+  // A value repeated a million times was perhaps written once, and must not grow.
+  tensorflow::tensor::CompressTensorProtoInPlace(to);
+  return true;
+}
+
+// Where the Cast follows a constant whose place it can take.
+void Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph) {
+  if (constants->IsFixed(cast) || HasControlInputs(view, cast)) return;
+  const std::vector<int> way = constants->WayBack(view.fanin(cast)[0]);
+  const TensorProto* value = way.empty() ? nullptr : constants->Value(way);
+  if (value == nullptr) return;
+  const DataType low = view.outputs(cast)[0].dtype;
+  NodeDef folded;
+  if (!RoundTo(low, *value, (*folded.mutable_attr())["value"].mutable_tensor())) return;
+  const NodeDef& constant = view.node(way.back());
+  folded.set_name(view.node(cast).name());
+  folded.set_op("Const");
+  folded.set_device(constant.device());
+  for (const std::string& input : constant.input()) folded.add_input(input);
+  (*folded.mutable_attr())["dtype"].set_type(low);
+  graph->mutable_node(cast)->Swap(&folded);
+  constants->Release(way);
+}
+
+}  // namespace
+
+Status FoldConstants(const DecideContext& context, const GraphView& first, ConstantValues* values,
+                     GraphDef* graph) {
+  // A node that no longer waits for anything may be looked through.
+  GraphView next;
+  for (const GraphView* view = &first;; view = &next) {
+    Constants constants(context, *view, values);
+    for (int id = 0; id < view->size(); ++id) {
+      if (view->IsTransparentCast(id)) Fold(*view, id, &constants, graph);
+    }
+    constants.DropGone(graph);
+    if (!constants.EndsWaits()) return Status();
+    TF_RETURN_IF_ERROR(GraphView::Build(*graph, &next));
+  }
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,24 @@
+// Stores constants in the low type: Const(float32) -> our Cast becomes Const(low).
+//
+// Looks through Identity nodes (frozen variables are Const -> Identity). The float32 constant, and
+// the Identity nodes between, go when nothing else reads them. One that another node is placed with
+// stays if that does, and so does one with a control dependency, if it is itself under one: else
+// there is nothing to wait for. Refused: a preserved or fed constant keeps its Cast.
+#ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_FOLD_CONSTANTS_H_
+#define NPU_PRECISION_GRAPH_PASSES_REWRITE_FOLD_CONSTANTS_H_
+
+#include "graph_passes/decide/decide_context.h"
+#include "graph_passes/graph/constant_values.h"
+#include "graph_passes/graph/graph_view.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+// `view` is of `graph`, and fits it no longer afterwards.
+tensorflow::Status FoldConstants(const DecideContext& context, const GraphView& view,
+                                 ConstantValues* values, tensorflow::GraphDef* graph);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_REWRITE_FOLD_CONSTANTS_H_

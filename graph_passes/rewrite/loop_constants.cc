@@ -1,0 +1,260 @@
+#include "graph_passes/rewrite/loop_constants.h"
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph_passes/analysis/loop_invariants.h"
+#include "graph_passes/analysis/loop_pivots.h"
+#include "graph_passes/graph/constant_values.h"
+#include "graph_passes/graph/control_inputs.h"
+#include "graph_passes/graph/marks.h"
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+
+constexpr int kNone = LoopPivots::kNone;
+constexpr char kOption[] = "loop_constants";
+
+// A loop variable.
+struct Variable {
+  int merge, enter, next;
+  int loop;  // the LoopCond
+};
+
+// What runs, or is dead, when not all of its inputs are, or is of another iteration.
+bool BoundsBody(const std::string& op) {
+  static const auto* names =
+      new std::unordered_set<std::string>{"Merge",    "Enter",    "Exit",    "NextIteration",
+                                          "RefMerge", "RefEnter", "RefExit", "RefNextIteration"};
+  return names->count(op) != 0;
+}
+
+class Hoister {
+ public:
+  Hoister(const GraphView& view, const DecideContext& context)
+      : view_(view),
+        context_(context),
+        pivots_(view),
+        awaited_(AwaitedNodes(view)),
+        merges_(view, IsMerge),
+        identities_(view, "Identity"),
+        enters_(view, "Enter"),
+        next_iterations_(view, "NextIteration"),
+        bounds_body_(view, BoundsBody) {}
+
+  void Run(const GraphDef& graph, GraphDef* out, std::vector<RewriteEntry>* rewrites) {
+    FindConstants();
+    MarkBodies();
+    FindSuperfluousWaits();
+    if (constants_.empty() && waits_.empty()) return;
+    CopyWithoutValues(graph, out);
+    for (const Variable& constant : constants_) Hoist(constant, out, rewrites);
+    for (const auto& waits : waits_) DropWaits(waits.first, waits.second, out, rewrites);
+    for (NodeDef& node : *out->mutable_node()) ColocateWithMoved(moved_, &node);
+    Remove(out);
+  }
+
+ private:
+  bool IsFixed(int id) const { return context_.IsFixed(view_.node(id).name()); }
+
+  bool WaitsForPivotsAlone(int id) const {
+    bool pivots_alone = true;
+    VisitControlInputs(view_, id, [&](int, int on) { pivots_alone &= pivots_.IsPivot(on); });
+    return pivots_alone;
+  }
+
+  void FindConstants() {
+    const LoopInvariants invariants(view_, context_.fed);
+    std::unordered_set<int> loops;  // that something begins the next iteration of besides
+    std::vector<Variable> found;
+    for (int id = 0; id < view_.size(); ++id) {
+      if (view_.op_def(id) == nullptr || !merges_.Has(id)) continue;
+      Variable variable = {id, kNone, kNone, kNone};
+      if (!IsOfLoop(&variable)) continue;
+      if (invariants.EnterOf({id, 0}) == variable.enter && MayGo(&variable)) {
+        found.push_back(variable);
+      } else {
+        loops.insert(pivots_.DecidedBy(id));
+      }
+    }
+    is_constant_.assign(view_.size(), false);
+    for (const Variable& variable : found) {
+      if (loops.count(variable.loop) == 0) continue;
+      constants_.push_back(variable);
+      is_constant_[variable.merge] = true;
+    }
+  }
+
+  bool IsOfLoop(Variable* variable) const {
+    const auto inputs = view_.fanin(variable->merge);
+    if (inputs.size() != 2) return false;
+    for (const OutputPort& input : inputs) {
+      if (view_.op_def(input.node) == nullptr) return false;
+      if (enters_.Has(input.node)) variable->enter = input.node;
+      if (next_iterations_.Has(input.node)) variable->next = input.node;
+    }
+    return variable->enter != kNone && variable->next != kNone;
+  }
+
+  bool MayGo(Variable* variable) const {
+    for (int id : {variable->merge, variable->enter, variable->next}) {
+      if (IsFixed(id) || awaited_[id]) return false;
+    }
+    if (HasControlInputs(view_, variable->merge) || !WaitsForPivotsAlone(variable->next)) {
+      return false;
+    }
+    if (view_.fanout(variable->enter).size() != 1 || view_.fanout(variable->next).size() != 1) {
+      return false;
+    }
+    // Its second output says which of its inputs came.
+    if (view_.fanout({variable->merge, 1}).size() != 0) return false;
+    return IsHandedOnAtOnce(variable);
+  }
+
+  // Whether each iteration gets it from the one before through its Switch, and nothing on the way
+  // waits for what may have an effect.
+  bool IsHandedOnAtOnce(Variable* variable) const {
+    OutputPort from = view_.fanin(variable->next)[0];
+    // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
+    for (int hops = 0; hops < view_.size() && identities_.Has(from.node); ++hops) {
+      if (IsFixed(from.node) || !WaitsForPivotsAlone(from.node)) return false;
+      from = view_.fanin(from.node)[0];
+    }
+    variable->loop = pivots_.LoopOf(from.node);
+    return from.port == 1 && variable->loop != kNone && !HasControlInputs(view_, from.node) &&
+           view_.fanin(from.node)[0].node == variable->merge;
+  }
+
+  // Notes of each node whether it is dead when a loop is over, and of which: it reads, through any
+  // number of nodes, what the loop's Switch of a variable that stays yields for the body.
+  void MarkBodies() {
+    body_of_.assign(view_.size(), kNone);
+    std::vector<int> marked;
+    const auto mark_readers = [&](Span<InputPort> uses, int loop) {
+      for (const InputPort& use : uses) {
+        const int id = use.node;
+        const bool marked_already = body_of_[id] != kNone;
+        if (marked_already || view_.op_def(id) == nullptr || bounds_body_.Has(id)) continue;
+        body_of_[id] = loop;
+        marked.push_back(id);
+      }
+    };
+    for (int id = 0; id < view_.size(); ++id) {
+      const int loop = pivots_.LoopOf(id);
+      if (loop == kNone) continue;
+      const int variable = view_.fanin(id)[0].node;
+      if (merges_.Has(variable) && !is_constant_[variable])
+        mark_readers(view_.fanout({id, 1}), loop);
+    }
+    for (size_t i = 0; i < marked.size(); ++i) {
+      mark_readers(view_.fanout(marked[i]), body_of_[marked[i]]);
+    }
+  }
+
+  // None of an Identity, which TensorFlow fuses with nothing, and which would be a pivot then.
+  void FindSuperfluousWaits() {
+    for (int id = 0; id < view_.size(); ++id) {
+      if (body_of_[id] == kNone || identities_.Has(id) || IsFixed(id)) continue;
+      std::vector<int> superfluous;
+      VisitControlInputs(view_, id, [&](int k, int on) {
+        if (pivots_.IsPivot(on) && pivots_.LoopOf(view_.fanin(on)[0].node) == body_of_[id]) {
+          superfluous.push_back(k);
+        }
+      });
+      if (!superfluous.empty()) waits_.emplace_back(id, std::move(superfluous));
+    }
+  }
+
+  void Hoist(const Variable& constant, GraphDef* out, std::vector<RewriteEntry>* rewrites) {
+    const std::string& enter = view_.node(constant.enter).name();
+    (*out->mutable_node(constant.enter)->mutable_attr())["is_constant"].set_b(true);
+    for (int id : {constant.merge, constant.next}) {
+      removed_.insert(id);
+      moved_[view_.node(id).name()] = enter;
+    }
+    for (const InputPort& use : view_.fanout(constant.merge)) {
+      out->mutable_node(use.node)->set_input(use.index, enter);
+      const int loop = pivots_.LoopOf(use.node);
+      if (loop != kNone && use.index == 0 && !HasControlInputs(view_, use.node)) {
+        Bypass({use.node, 1}, loop, enter, out);
+      }
+    }
+    rewrites->push_back(
+        {kOption, enter, absl::StrCat("variable ", view_.node(constant.merge).name()), "constant"});
+  }
+
+  // Lets readers of a constant, through Identity too, that another input keeps from running when
+  // the loop is over read the Enter instead.
+  void Bypass(const OutputPort& start, int loop, const std::string& enter, GraphDef* out) {
+    std::vector<OutputPort> tensors = {start};
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      for (const InputPort& use : view_.fanout(tensors[i])) {
+        if (view_.op_def(use.node) == nullptr) continue;
+        if (body_of_[use.node] == loop) {
+          out->mutable_node(use.node)->set_input(use.index, enter);
+        } else if (identities_.Has(use.node) && !HasControlInputs(view_, use.node) &&
+                   !IsFixed(use.node)) {
+          tensors.push_back({use.node, 0});
+        }
+      }
+    }
+  }
+
+  void DropWaits(int id, const std::vector<int>& waits, GraphDef* out,
+                 std::vector<RewriteEntry>* rewrites) const {
+    auto* inputs = out->mutable_node(id)->mutable_input();
+    std::vector<std::string> names;
+    int kept = waits.front();
+    for (int k = kept; k < inputs->size(); ++k) {
+      if (names.size() < waits.size() && waits[names.size()] == k) {
+        names.push_back(inputs->Get(k));
+      } else {
+        inputs->SwapElements(kept++, k);
+      }
+    }
+    inputs->DeleteSubrange(kept, inputs->size() - kept);
+    rewrites->push_back({kOption, view_.node(id).name(), absl::StrJoin(names, " "), ""});
+  }
+
+  void Remove(GraphDef* out) const {
+    int kept = 0;
+    for (int id = 0; id < view_.size(); ++id) {
+      if (removed_.count(id) != 0) continue;
+      out->mutable_node()->SwapElements(kept++, id);
+    }
+    out->mutable_node()->DeleteSubrange(kept, out->node_size() - kept);
+  }
+
+  const GraphView& view_;
+  const DecideContext& context_;
+  const LoopPivots pivots_;
+  const std::vector<bool> awaited_;
+  const OpSet merges_, identities_, enters_, next_iterations_, bounds_body_;
+  std::vector<Variable> constants_;  // that each iteration hands on as they are
+  std::vector<bool> is_constant_;    // by node id, of their Merges
+  std::vector<int> body_of_;         // by node id, the LoopCond of the loop, or kNone
+  std::vector<std::pair<int, std::vector<int>>> waits_;  // of nodes, superfluous control inputs
+  std::unordered_set<int> removed_;
+  std::unordered_map<std::string, std::string> moved_;  // what is placed with a removed node
+};
+
+}  // namespace
+
+void HoistLoopConstants(const GraphView& view, const GraphDef& graph, const DecideContext& context,
+                        GraphDef* out, std::vector<RewriteEntry>* rewrites) {
+  if (OpSet(view, "LoopCond").IsEmpty()) return;
+  Hoister(view, context).Run(graph, out, rewrites);
+}
+
+}  // namespace npu_precision

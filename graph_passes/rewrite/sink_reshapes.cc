@@ -1,0 +1,187 @@
+#include "graph_passes/rewrite/sink_reshapes.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+
+#include "graph_passes/graph/control_inputs.h"
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/rewrite/constants.h"
+#include "tensorflow/core/framework/tensor_shape.pb.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+using tensorflow::TensorShapeProto;
+
+// An activation written out has fewer nodes.
+constexpr size_t kMostBehind = 16;
+
+bool ActsOnEachElement(const std::string& op) {
+  static const auto* names = new std::unordered_set<std::string>{
+      "Abs",       "Add",     "AddV2", "Elu",     "Erf",      "Erfc", "Exp",    "Identity",
+      "LeakyRelu", "Maximum", "Mul",   "Minimum", "Neg",      "Pow",  "Relu",   "RealDiv",
+      "Relu6",     "Rsqrt",   "Selu",  "Sigmoid", "Softplus", "Sqrt", "Square", "SquaredDifference",
+      "Sub",       "Tanh"};
+  return names->count(op) != 0;
+}
+
+// An attribute of type bool that is set.
+bool Has(const NodeDef& node, const char* name) {
+  const auto found = node.attr().find(name);
+  return found != node.attr().end() && found->second.b();
+}
+
+bool ChannelsFirst(const NodeDef& node) {
+  const auto found = node.attr().find("data_format");
+  return found != node.attr().end() && found->second.s() == "NCHW";
+}
+
+class Sinker {
+ public:
+  Sinker(const GraphView& view, const ConstantValues& values, const DecideContext& context,
+         GraphDef* graph, std::vector<RewriteEntry>* sunk)
+      : view_(view),
+        values_(values),
+        context_(context),
+        mat_muls_(view, "MatMul"),
+        reshapes_(view, "Reshape"),
+        bias_adds_(view, "BiasAdd"),
+        of_elements_(view, ActsOnEachElement),
+        graph_(*graph),
+        sunk_(*sunk) {}
+
+  void Run() {
+    if (mat_muls_.IsEmpty() || reshapes_.IsEmpty() || bias_adds_.IsEmpty()) return;
+    awaited_ = AwaitedNodes(view_);
+    for (int id = 0; id < view_.size(); ++id) {
+      if (bias_adds_.Has(id)) SinkBefore(id);
+    }
+  }
+
+ private:
+  void SinkBefore(int bias_add) {
+    if (!MayChangeShape(bias_add)) return;
+    const int reshape = view_.fanin(bias_add)[0].node;
+    if (!reshapes_.Has(reshape) || !MayChangeShape(reshape) || view_.fanout(reshape).size() != 1) {
+      return;
+    }
+    // What waits for it may be what the nodes that it would sink below wait for.
+    if (awaited_[reshape]) return;
+    const int mat_mul = view_.fanin(reshape)[0].node;
+    if (!mat_muls_.Has(mat_mul) || view_.fanout(mat_mul).size() != 1) return;
+    if (!AreAlike(mat_mul, reshape) || !AreAlike(mat_mul, bias_add)) return;
+    if (AreAsWide(mat_mul, bias_add)) Sink(mat_mul, reshape, bias_add);
+  }
+
+  bool MayChangeShape(int id) const {
+    return view_.op_def(id) != nullptr && view_.outputs(id).size() == 1 &&
+           IsLowType(view_.outputs(id)[0].dtype) && !HasControlInputs(view_, id) &&
+           !context_.IsFixed(view_.node(id).name());
+  }
+
+  bool AreAlike(int a, int b) const {
+    return view_.outputs(a)[0].dtype == view_.outputs(b)[0].dtype &&
+           view_.node(a).device() == view_.node(b).device();
+  }
+
+  // A graph that runs has a Reshape, then, whose last dimension is this as well.
+  bool AreAsWide(int mat_mul, int bias_add) const {
+    const TensorShapeProto* weights = ShapeOf(view_.fanin(mat_mul)[1]);
+    const TensorShapeProto* bias = ShapeOf(view_.fanin(bias_add)[1]);
+    if (weights == nullptr || weights->dim_size() != 2 || bias == nullptr ||
+        bias->dim_size() != 1) {
+      return false;
+    }
+    const int width = Has(view_.node(mat_mul), "transpose_b") ? 0 : 1;
+    return weights->dim(width).size() == bias->dim(0).size() &&
+           !ChannelsFirst(view_.node(bias_add));
+  }
+
+  void Sink(int mat_mul, int reshape, int bias_add) {
+    const std::vector<int> above = Above(bias_add);
+    const int last = above.back();
+    const std::string& name = view_.node(reshape).name();
+    for (const InputPort& use : view_.fanout(last)) {
+      graph_.mutable_node(use.node)->set_input(use.index, name);
+    }
+    graph_.mutable_node(bias_add)->set_input(0, view_.node(mat_mul).name());
+    graph_.mutable_node(reshape)->set_input(0, view_.node(last).name());
+    for (int id : above) graph_.mutable_node(id)->mutable_attr()->erase("_output_shapes");
+    graph_.mutable_node(reshape)->mutable_attr()->erase("_output_shapes");
+    sunk_.push_back({"sink_reshapes", name, view_.node(mat_mul).name(), view_.node(last).name()});
+  }
+
+  // The BiasAdd and what the Reshape sinks below besides: nodes that only the last of them leads
+  // out of.
+  std::vector<int> Above(int bias_add) const {
+    std::vector<int> above = {bias_add};
+    size_t settled = 1;
+    for (int next = Next(above); next >= 0 && above.size() < kMostBehind; next = Next(above)) {
+      above.push_back(next);
+      if (OnlyLastLeadsOut(above)) settled = above.size();
+    }
+    above.resize(settled);
+    return above;
+  }
+
+  // A reader of `above` that reads nothing else but single numbers, or -1.
+  int Next(const std::vector<int>& above) const {
+    for (int id : above) {
+      for (const InputPort& use : view_.fanout(id)) {
+        if (!Contains(above, use.node) && MayFollow(above, use.node)) return use.node;
+      }
+    }
+    return -1;
+  }
+
+  bool MayFollow(const std::vector<int>& above, int id) const {
+    if (!of_elements_.Has(id) || !MayChangeShape(id) || !AreAlike(id, above[0])) return false;
+    // Nobody reads it: whether it came to be above would depend on the order of the nodes.
+    if (view_.fanout(id).size() == 0) return false;
+    const Span<OutputPort> inputs = view_.fanin(id);
+    return std::all_of(inputs.begin(), inputs.end(), [&](const OutputPort& input) {
+      return Contains(above, input.node) || IsNumber(input);
+    });
+  }
+
+  const TensorShapeProto* ShapeOf(const OutputPort& tensor) const {
+    return ShapeOfConstant(view_, values_, context_.fed, tensor);
+  }
+
+  bool IsNumber(const OutputPort& tensor) const {
+    const TensorShapeProto* shape = ShapeOf(tensor);
+    return shape != nullptr && !shape->unknown_rank() && shape->dim_size() == 0;
+  }
+
+  bool OnlyLastLeadsOut(const std::vector<int>& above) const {
+    return std::all_of(above.begin(), above.end() - 1, [&](int id) {
+      const Span<InputPort> uses = view_.fanout(id);
+      return std::all_of(uses.begin(), uses.end(),
+                         [&](const InputPort& use) { return Contains(above, use.node); });
+    });
+  }
+
+  static bool Contains(const std::vector<int>& ids, int id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  }
+
+  const GraphView& view_;
+  const ConstantValues& values_;
+  const DecideContext& context_;
+  const OpSet mat_muls_, reshapes_, bias_adds_, of_elements_;
+  std::vector<bool> awaited_;
+  GraphDef& graph_;
+  std::vector<RewriteEntry>& sunk_;
+};
+
+}  // namespace
+
+void SinkReshapes(const GraphView& view, const ConstantValues& values, const DecideContext& context,
+                  GraphDef* graph, std::vector<RewriteEntry>* sunk) {
+  Sinker(view, values, context, graph, sunk).Run();
+}
+
+}  // namespace npu_precision
