@@ -2,7 +2,8 @@
 
 A session makes an environment from requirements/*.lock, builds the library for its TensorFlow (they
 live side by side in npu_precision/_lib/) and runs the tests. Which tests a version cannot run, and
-why, the tests themselves say: tests/tf_versions.py. A Python that is not found skips its session.
+why, the tests themselves say: tests/support/tf_versions.py. A Python that is not found skips its
+session.
 """
 
 from __future__ import annotations

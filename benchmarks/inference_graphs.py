@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-import keras_models
 import numpy as np
 import tensorflow as tf
+from support import keras_models
 
 _BUILDERS = {
     "resnet50": lambda: keras_models.application("ResNet50", 224),

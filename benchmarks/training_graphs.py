@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import warnings
 
-import keras_models
 import numpy as np
 import tensorflow as tf
+from support import keras_models
 
 tf1 = tf.compat.v1
 CLASSES = 10

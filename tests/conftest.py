@@ -1,4 +1,4 @@
-"""What several test files use."""
+"""What tests of several rooms use; what one room uses is in its own conftest.py."""
 
 import json
 import os
@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from browser import PATIENCE, browser
-from compiled import compile_program
+from support import ROOT
+from support.compiled import compile_program
 
 # TensorFlow's start-up chatter would bury what a failing test prints.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -16,18 +16,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # on as many as its first session had.
 os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
 
-import numpy as np
 import tensorflow as tf
-from model_files import write_all
-from overflowing import EMULATED, OVERFLOW, normal
-from report_files import explained
-from text_graph import read_graph
+from support.model_files import write_all
 
 import npu_precision
-from npu_precision import report
-from npu_precision.cli import main as cli
 
-ROOT = pathlib.Path(__file__).parents[1]
 tf1 = tf.compat.v1
 
 # TensorFlow 1.15 has eager execution, and control flow by functions, where it is asked for. The
@@ -81,81 +74,6 @@ def run_python(tmp_path):
 def model_files(tmp_path_factory):
     """Models in files that no test changes: model_files.cnn, .frozen, ..."""
     return write_all(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture
-def command(capsys):
-    """Runs npu-precision in this process: command("explain", ...) -> what it prints.
-
-    command(..., status=2) returns the error that it ends with instead.
-    """
-
-    def run(*arguments, status=0):
-        assert cli.main([str(argument) for argument in arguments]) == status
-        printed = capsys.readouterr()
-        return printed.err if status == 2 else printed.out
-
-    return run
-
-
-@pytest.fixture
-def arrays(tmp_path):
-    """arrays(x=...) -> the path of an .npz file."""
-
-    def write(**values):
-        path = tmp_path / "inputs.npz"
-        np.savez(str(path), **values)
-        return str(path)
-
-    return write
-
-
-@pytest.fixture
-def graph_file(tmp_path):
-    """graph_file(text) -> the path of a GraphDef."""
-
-    def write(text):
-        path = tmp_path / "graph.pb"
-        path.write_bytes(read_graph(text).SerializeToString())
-        return str(path)
-
-    return write
-
-
-@pytest.fixture
-def overflow(graph_file, arrays):
-    """The arguments of a command: a model that overflows in one op, and its inputs."""
-    return (graph_file(OVERFLOW), "--inputs", arrays(x=normal(8, 8), factor=6e4 * normal(8, 8)))
-
-
-@pytest.fixture
-def tune(command, tmp_path):
-    """tune(model, "--inputs", ...) -> (the JSON that is printed, the mixlist that is written)."""
-
-    def run(*arguments, options=EMULATED):
-        file = tmp_path / "mixlist.json"
-        printed = json.loads(command("tune", *arguments, *options, "-o", file, "--json"))
-        return printed, json.loads(file.read_text())
-
-    return run
-
-
-@pytest.fixture
-def dense_graph():
-    """x [4, 8] -> hidden (MatMul), bias, relu -> logits (MatMul) [4, 3] -> probabilities."""
-    random = np.random.default_rng(0)
-
-    def weights(name, *shape):
-        return tf.constant(random.normal(size=shape).astype(np.float32), name=name)
-
-    with tf.Graph().as_default() as graph:
-        x = tf1.placeholder(tf.float32, [4, 8], name="x")
-        hidden = tf.matmul(x, weights("w1", 8, 16), name="hidden")
-        biased = tf.nn.bias_add(hidden, weights("b1", 16), name="bias")
-        relu = tf.nn.relu(biased, name="relu")
-        logits = tf.matmul(relu, weights("w2", 16, 3), name="logits")
-        tf.nn.softmax(logits, name="probabilities")
-    return graph.as_graph_def()
 
 
 @pytest.fixture
@@ -237,36 +155,3 @@ def pipeline_driver(tmp_path_factory):
     binary = tmp_path_factory.mktemp("driver") / "pipeline_driver"
     compile_program("pipeline_driver.cc", binary)
     return binary
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    """A browser; not for longer, because its driver keeps an event loop running in this thread."""
-    with browser() as started:
-        yield started
-
-
-@pytest.fixture
-def show(chromium, tmp_path):
-    """show(path of a model) -> its report in a page; at the end, nothing may have gone wrong."""
-    pages, complaints = [], []
-
-    def start(model, curve=(), **context):
-        file = tmp_path / f"report{len(pages)}.html"
-        report.write_report(file, *explained(model), curve)
-        size = {"width": 1280, "height": 800}
-        page = chromium.new_context(**{"viewport": size, **context}).new_page()
-        page.set_default_timeout(PATIENCE)
-        pages.append(page)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: complaints.append(request.url))
-        page.goto(file.as_uri())
-        complaints.remove(file.as_uri())
-        page.wait_for_selector(".outline .row")
-        return page
-
-    yield start
-    assert complaints == []
-    for page in pages:
-        page.context.close()

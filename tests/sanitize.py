@@ -37,26 +37,18 @@ OPTIONS = {
     "ASAN_OPTIONS": f"detect_leaks=0:abort_on_error=1:log_path={REPORTS / 'report'}",
     "UBSAN_OPTIONS": "print_stacktrace=1:abort_on_error=1",  # Next to ASan it has no log_path.
 }
-# Neither is C++ what they are about, nor is there any that other tests would not run.
+# Rooms and files: neither is C++ what they are about, nor is there any that other tests would not
+# run.
 LEFT_OUT = [
-    "test_benchmarks.py",
-    "test_cli_docs.py",
-    "test_command.py",
-    "test_build.py",
-    "test_demo.py",
-    "test_estimator_script.py",
-    "test_examples.py",
-    "test_keras_fit.py",
-    "test_keras_frozen.py",
-    "test_keras_saved_model.py",
-    "test_keras_sessions.py",
-    "test_library.py",
-    "test_loss_scaled_training.py",
-    "test_numerics_inference.py",
-    "test_numerics_training.py",
-    "test_random_graph_checks.py",
-    "test_random_graphs.py",
-    "test_random_sessions.py",
+    "models",
+    "project",
+    "cli/test_cli_docs.py",
+    "cli/test_command.py",
+    "loss_scaling/test_loss_scaled_training.py",
+    "random/test_random_graph_checks.py",
+    "random/test_random_graphs.py",
+    "random/test_random_sessions.py",
+    "sessions/test_estimator_script.py",
 ]
 
 

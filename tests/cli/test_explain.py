@@ -1,0 +1,185 @@
+"""npu-precision explain: what becomes of a model, and why, from the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tensorflow as tf
+from support.strict_zip import strict_zip
+from support.text_graph import read_graph
+from support.tf_versions import needs_shapes_of_arguments
+from tensorflow.core.framework import graph_pb2
+
+from npu_precision import PrecisionOptions, rewrite_graph_def
+from npu_precision.cli.explain import SCHEMA
+
+MIXED = ("--mode", "allow_mix_precision")
+
+
+@pytest.fixture
+def explain_json(command):
+    def explain(*arguments):
+        data = json.loads(command("explain", *arguments, "--json"))
+        assert data["schema"] == SCHEMA
+        return data
+
+    return explain
+
+
+def test_a_table_by_op_type_then_casts_then_who_is_in_the_way(command, model_files, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    text = command("explain", model_files.frozen, *MIXED)
+    assert [line.rstrip() for line in text.splitlines()] == [
+        f"{model_files.frozen}: GraphDef",
+        "precision_mode allow_mix_precision",
+        "lowered 3 of 8 float nodes, 4 Casts of 320 bytes",
+        "",
+        "Float nodes by op type",
+        "op type      nodes  list      lowered  kept  why kept",
+        "MatMul           2  white           2     0",
+        "AddV2            1  gray            0     1  gray_follows_kept",
+        "Const            1  unlisted        0     1  neutral_source",
+        "Exp              1  black           0     1  black_list",
+        "Placeholder      1  unlisted        0     1  neutral_source",
+        "Relu             1  gray            1     0",
+        "Tanh             1  gray            0     1  gray_follows_kept",
+        "",
+        "Casts",
+        "of tensor  from     to       bytes  read by",
+        "product:0  float16  float32    128        1",
+        "out:0      float16  float32     64        0",
+        "x:0        float32  float16     64        1",
+        "after:0    float32  float16     64        1",
+        "",
+        "Nodes that most gray nodes are kept for",
+        "node   op type  gray nodes  why it is kept  listed by",
+        "scale  Exp               2  black_list      built-in",
+    ]
+
+
+@pytest.mark.parametrize("model", ["cnn", "lstm", "checkpoint", "frozen", "frozen_text"])
+@pytest.mark.parametrize("mode", ["allow_mix_precision", "force_fp16", "force_fp32"])
+def test_every_kind_of_model_in_every_kind_of_mode(model, mode, explain_json, model_files):
+    totals = explain_json(getattr(model_files, model), "--mode", mode)["totals"]
+    assert totals["lowered"] + totals["raised"] + totals["kept"] == totals["float_nodes"]
+    assert (totals["lowered"] > 0) == (totals["float_nodes"] > 0) == (mode != "force_fp32")
+
+
+def test_it_is_what_the_optimizer_decides(explain_json, model_files):
+    with open(model_files.frozen, "rb") as file:
+        graph_def = graph_pb2.GraphDef.FromString(file.read())
+    options = PrecisionOptions(precision_mode="allow_mix_precision")
+    _, ledger = rewrite_graph_def(graph_def, "out", options)
+    data = explain_json(model_files.frozen, *MIXED)
+    for node, entry in strict_zip(data["nodes"], ledger.to_dict()["nodes"]):
+        assert {**entry, "function": ""} == node
+    assert [cast["name"] for cast in data["casts"]] == [cast.name for cast in ledger.casts]
+    assert data["totals"]["cast_bytes"] == ledger.totals["cast_bytes"]
+
+
+def test_of_a_saved_model_only_what_the_signature_calls_is_counted(explain_json, model_files):
+    data = explain_json(model_files.cnn, *MIXED)
+    assert data["signature"] == "serving_default"
+    counts = {row["op"]: row["nodes"] for row in data["by_op"]}
+    assert counts["Conv2D"] == counts["MatMul"] == counts["Softmax"] == 1
+    assert not {"SaveV2", "RestoreV2"} & counts.keys()
+
+
+def test_a_fetch_narrows_it_to_what_the_fetch_needs(explain_json, model_files):
+    everything = explain_json(model_files.checkpoint, *MIXED)
+    logits = explain_json(model_files.checkpoint, *MIXED, "--fetch", "logits:0")
+    names = {node["name"] for node in logits["nodes"]}
+    assert {"x", "product", "hidden", "scale", "logits"} <= names
+    assert not {"loss", "Momentum"} & names
+    assert names < {node["name"] for node in everything["nodes"]}
+
+
+def test_the_nodes_that_block_most_come_first_with_all_who_wait_for_them(explain_json, model_files):
+    (blocker,) = explain_json(model_files.frozen, *MIXED)["blockers"]
+    assert blocker == {
+        "function": "",
+        "node": "scale",
+        "op": "Exp",
+        "reason": "black_list",
+        "listed_by": "built-in",
+        "followers": ["both", "after"],
+    }
+
+
+@needs_shapes_of_arguments
+def test_casts_in_functions_have_sizes_where_a_batch_size_says_the_rest(explain_json, tmp_path):
+    class Model(tf.Module):
+        def __init__(self):
+            self.weights = tf.Variable(tf.ones([8, 3]))
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.float32)])
+        def serve(self, x):
+            return tf.exp(tf.matmul(x, self.weights))
+
+    model = Model()
+    tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
+
+    def sizes(*arguments):
+        casts = explain_json(tmp_path / "model", *MIXED, *arguments)["casts"]
+        return {cast["input"].rpartition("/")[2]: cast["bytes"] for cast in casts}
+
+    weights = 2 * 8 * 3
+    assert sizes() == {"ReadVariableOp:0": weights, "x:0": None, "MatMul:0": None}
+    assert sizes("--batch-size", "5") == {
+        "ReadVariableOp:0": weights,
+        "x:0": 2 * 5 * 8,
+        "MatMul:0": 4 * 5 * 3,
+    }
+
+
+def test_a_mixlist_is_told_of_with_its_warnings_and_names(command, model_files, mixlist):
+    file = mixlist(black=["ReduceSumD", "SoftmaxV3"], white=["Exp"])
+    text = command("explain", model_files.frozen, *MIXED, "--mixlist", file)
+    assert "ReduceSumD stands for Sum" in text
+    assert "'SoftmaxV3' is not an op type of TensorFlow or Ascend" in text
+    assert "lowered 6 of 8" in text
+
+
+def test_a_difference_lists_the_nodes_that_change(command, explain_json, model_files, tmp_path):
+    other = tmp_path / "other.json"
+    other.write_text(
+        PrecisionOptions(
+            precision_mode="allow_mix_precision",
+            mixlist_edits='{"black-list": {"to-add": ["node:lowered"]}}',
+        ).to_json()
+    )
+    arguments = (model_files.frozen, *MIXED, "--diff", str(other))
+    data = explain_json(*arguments)
+    (change,) = data["changes"]
+    assert change["before"]["name"] == "lowered"
+    assert (change["before"]["decision"], change["after"]["decision"]) == ("lowered", "kept")
+    assert data["totals"]["lowered"] == data["other"]["totals"]["lowered"] + 1
+    text = command("explain", *arguments)
+    assert "1 float nodes change" in text
+    assert "lowered: gray_follows_lowered (product)" in text
+    assert "kept: black_list" in text
+
+
+def test_no_difference_is_said_to_be_none(command, model_files, tmp_path):
+    other = tmp_path / "other.json"
+    other.write_text('{"precision_mode_v2": "mixed_float16"}')
+    text = command("explain", model_files.frozen, *MIXED, "--diff", other)
+    assert "no float node changes" in text
+
+
+def test_node_names_are_text_and_no_markup(command, tmp_path):
+    graph = read_graph("x = Placeholder(shape=4)\na.b_\\>c = Relu(x)")
+    (tmp_path / "model.pb").write_bytes(graph.SerializeToString())
+    text = command("explain", tmp_path / "model.pb", *MIXED, "--node", "b_")
+    assert text.startswith("a.b_\\>c (Relu): kept\n")
+
+
+def test_in_a_pipe_names_are_whole(command, tmp_path, monkeypatch):
+    name = "scope/" * 40 + "product"
+    graph = read_graph(f"x = Placeholder(shape=4x4)\n{name} = MatMul(x, x)\nout = Exp({name})")
+    (tmp_path / "model.pb").write_bytes(graph.SerializeToString())
+    monkeypatch.delenv("COLUMNS", raising=False)
+    printed = command("explain", tmp_path / "model.pb", "--mode", "allow_mix_precision")
+    assert f"\n{name}:0 " in printed
+    assert not any(line.endswith(" ") for line in printed.splitlines())

@@ -1,0 +1,367 @@
+"""npu-precision lint: what is wrong, odd or needless in a mixlist, and its mending."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from support.text_graph import read_graph
+
+import npu_precision
+
+
+@pytest.fixture
+def lint(command, tmp_path):
+    """lint(text, ...) -> the lines about "m.json", without the name of its folder."""
+
+    def run(text, *arguments, status=0):
+        (tmp_path / "m.json").write_text(text)
+        printed = command("lint", tmp_path / "m.json", *arguments, status=status)
+        return printed.replace(f"{tmp_path}{os.sep}", "").splitlines()
+
+    return run
+
+
+def test_a_mixlist_with_nothing_wrong_has_nothing_said_of_it(lint):
+    text = '// Ours.\n{"black-list": {"to-add": ["Relu", "node:conv1/.*"]}}'
+    assert lint(text) == ["m.json: nothing to be said"]
+
+
+# What is in the mixlist, and what is said of it.
+ERRORS = {
+    "[]": ["m.json:1:1: error: got a list, expected an object [structure]"],
+    '{"black-list": {"to-add": ["Relu",]}}': [
+        "m.json: error: not valid JSON. Line 1, Column 35: Syntax error: value, object or array "
+        "expected. [structure]"
+    ],
+    "": ["m.json: error: the file is empty, expected a JSON object [structure]"],
+    '{"blacklist": {}, "white-list": {"add": []}, "gray-list": {"to-add": "Relu"}}': [
+        "m.json:1:15: error: got key 'blacklist', expected one of white-list, black-list, "
+        "gray-list; did you mean 'black-list'? [structure]",
+        "m.json:1:41: error: got key 'add', expected one of to-add, to-remove [structure]",
+        "m.json:1:70: error: to-add of gray-list: got the string 'Relu', expected a list of "
+        "strings [structure]",
+    ],
+    '{"black-list": {"to-add": ["node:conv[", 7]}}': [
+        "m.json:1:28: error: 'conv[' is not a regular expression in RE2's syntax: missing ]: [ "
+        "[structure]",
+        'm.json:1:42: error: got a number, expected an op type or "node:<regular expression>" '
+        "[structure]",
+    ],
+    '{"black-list": {"to-add": ["Relu", "Tanh"]}, "white-list": {"to-add": ["Relu", "Tanh"]}}': [
+        "m.json: error: 'Relu' is added to black-list at m.json:1:28 and added to white-list at "
+        "m.json:1:72; it can be on one list only [contradiction]",
+        "m.json: error: 'Tanh' is added to black-list at m.json:1:36 and added to white-list at "
+        "m.json:1:80; it can be on one list only [contradiction]",
+    ],
+}
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_all_errors_are_told_and_the_status_is_1(text, lint):
+    assert lint(text, status=1) == ERRORS[text]
+
+
+WARNINGS = {
+    '{"black-list": {"to-add": ["Relo", "conv1/.*"]}}': [
+        "m.json:1:28: warning: 'Relo' is not an op type of TensorFlow or Ascend; did you mean "
+        "'Relu'? [unknown-op]",
+        "m.json:1:36: warning: 'conv1/.*' is not an op type of TensorFlow or Ascend; entries for "
+        'nodes are "node:<regular expression>" [unknown-op]',
+    ],
+    '{"black-list": {"to-add": ["DynamicRNN", "RealDiv", "SoftmaxV2"]}}': [
+        "m.json:1:28: warning: 'DynamicRNN' is an Ascend op that no op type of this TensorFlow "
+        "corresponds to, so it has no effect [no-counterpart]",
+        "m.json:1:53: note: 'SoftmaxV2' stands for Softmax [ascend-name]",
+    ],
+    '{"black-list": {"to-add": ["Relu", "Relu", "Exp"]}}': [
+        "m.json:1:36: warning: 'Relu' is added to black-list at m.json:1:28 already [redundant]",
+        "m.json:1:44: warning: 'Exp' is on the target's black-list already [redundant]",
+    ],
+    '{"black-list": {"to-remove": ["Relu", "Exp"]}, "gray-list": {"to-add": ["Exp"]}}': [
+        "m.json:1:31: warning: 'Relu' is not on the target's black-list, so removing it changes "
+        "nothing [redundant]",
+        "m.json:1:39: warning: 'Exp' is added to gray-list at m.json:1:73, which takes it off "
+        "black-list [redundant]",
+    ],
+    '{"black-list": {"to-add": ["MatMul", "MatMulV2"]}}': [
+        "m.json:1:38: warning: 'MatMulV2' is added to black-list at m.json:1:28 already "
+        "[redundant]",
+        "m.json:1:38: note: 'MatMulV2' stands for MatMul [ascend-name]",
+    ],
+    '{"white-list": {"to-add": ["node:a", "node:a"]}}': [
+        "m.json:1:38: warning: 'node:a' is added to white-list at m.json:1:28 already [redundant]"
+    ],
+}
+
+
+@pytest.mark.parametrize("text", WARNINGS)
+def test_what_is_odd_or_needless_is_told_and_is_no_error(text, lint):
+    assert lint(text) == WARNINGS[text]
+
+
+def test_what_is_needless_depends_on_the_target(lint):
+    text = '{"gray-list": {"to-add": ["Softmax"]}}'
+    assert lint(text) == ["m.json: nothing to be said"]
+    assert lint(text, "--target", "ascend910") == [
+        "m.json:1:27: warning: 'Softmax' is on the target's gray-list already [redundant]"
+    ]
+
+
+def test_under_a_mode_that_uses_no_lists_it_is_inert(lint):
+    (line,) = lint('{"black-list": {"to-add": ["Relu"]}}', "--mode", "force_fp16", status=1)
+    assert line.startswith("m.json: error: modify_mixlist: got ")
+    assert "which does not use the lists" in line
+    assert line.endswith("[inert-option]")
+
+
+@pytest.mark.parametrize(
+    ("model", "unmatched"),
+    [
+        ("cnn", ["'Tanh'", "'node:no_such.*'"]),
+        ("lstm", ["'Relu'", "'node:no_such.*'"]),
+        ("checkpoint", ["'Tanh'", "'node:no_such.*'"]),
+    ],
+)
+def test_with_a_model_entries_that_match_nothing_anywhere_are_told(
+    model, unmatched, lint, model_files
+):
+    text = '{"black-list": {"to-add": ["Relu", "Tanh", "node:.*MatMul.*", "node:no_such.*"]}}'
+    lines = lint(text, "--model", getattr(model_files, model))
+    assert [line.split()[2] for line in lines] == unmatched
+
+
+def test_patterns_that_contradict_each_other_about_a_node_are_told(lint, model_files):
+    text = '{"black-list": {"to-add": ["node:out"]}, "white-list": {"to-add": ["node:o.*"]}}'
+    (line,) = lint(text, "--model", model_files.frozen, status=1)
+    assert "node 'out' matches 'node:out'" in line
+    assert line.endswith("[contradiction]")
+
+
+MESSY = """\
+// Ours.
+{
+  "black-list": {
+    "to-add": ["Relo", "Relu6", "Relu6"],
+    // Since the loss went up.
+    "to-remove": ["Sum", "Exp", /* not this */ "Loglp"]
+  },
+  "white-list": {"to-add": [
+    "MatMul",
+    "ReduceSumD"  // tried in May
+  ]}
+}
+"""
+
+TIDY = """\
+// Ours.
+{
+  "black-list": {
+    "to-add": ["Relu", "Relu6"],
+    // Since the loss went up.
+    "to-remove": ["Exp", /* not this */ "Log1p"]
+  },
+  "white-list": {"to-add": [
+    "ReduceSumD"  // tried in May
+  ]}
+}
+"""
+
+
+def test_fixing_keeps_comments_and_layout(lint, tmp_path):
+    lines = lint(MESSY, "--fix")
+    assert (tmp_path / "m.json").read_text() == TIDY
+    assert [line.split(": ")[0] for line in lines] == ["mended"] * 5 + ["m.json:9:5"]
+    assert lint(TIDY, "--fix") == lines[-1:]
+    assert (tmp_path / "m.json").read_text() == TIDY
+
+
+@pytest.mark.parametrize(
+    ("text", "fixed"),
+    [
+        ('{"gray-list": {"to-add": ["Relu"]}}', '{"gray-list": {"to-add": []}}'),
+        ('{"gray-list": {"to-add": [ "Relu" ]}}', '{"gray-list": {"to-add": [ ]}}'),
+        ('{"gray-list":{"to-add":["Relu","Exp"]}}', '{"gray-list":{"to-add":["Exp"]}}'),
+        ('{"gray-list":{"to-add":["Exp","Relu"]}}', '{"gray-list":{"to-add":["Exp"]}}'),
+        (
+            '{"gray-list": {"to-add": ["Exp" /* , */ , "Relu"]}}',
+            '{"gray-list": {"to-add": ["Exp" /* , */ ]}}',
+        ),
+        (
+            '{"gray-list": {"to-add": ["Relu", "Tanh", "Neg"]}}',
+            '{"gray-list": {"to-add": []}}',
+        ),
+        (
+            '{"gray-list": {"to-add": ["Exp", "Relu" // a, b\n, "Log"]}}',
+            '{"gray-list": {"to-add": ["Exp", // a, b\n "Log"]}}',
+        ),
+    ],
+)
+def test_an_entry_goes_with_its_comma(text, fixed, lint, tmp_path):
+    lint(text, "--fix")
+    assert (tmp_path / "m.json").read_text() == fixed
+    npu_precision.PrecisionOptions(
+        precision_mode="allow_mix_precision", modify_mixlist=str(tmp_path / "m.json")
+    )
+
+
+def test_nothing_is_mended_into_a_mistake(lint, tmp_path):
+    text = '{"black-list": {"to-add": ["Relo"]}, "white-list": {"to-add": ["Relu"]}}'
+    (line,) = lint(text, "--fix")
+    assert "'Relo' is not an op type" in line
+    assert (tmp_path / "m.json").read_text() == text
+
+
+def test_a_mended_mixlist_decides_as_the_one_before_but_for_misspelt_names(lint, tmp_path):
+    graph = read_graph(
+        """
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        e = Exp(product)
+        s = Relu6(e)
+        end = MatMul(s, s)
+        """
+    )
+
+    def decisions():
+        _, ledger = npu_precision.rewrite_graph_def(
+            graph,
+            "end",
+            precision_mode="allow_mix_precision",
+            modify_mixlist=str(tmp_path / "m.json"),
+        )
+        return [(node.name, node.decision, node.list) for node in ledger.nodes]
+
+    (tmp_path / "m.json").write_text(MESSY)
+    before = decisions()
+    lint(MESSY, "--fix")
+    assert decisions() == before
+
+
+def test_fixing_into_another_file_leaves_this_one_alone(lint, command, tmp_path):
+    other = tmp_path / "other.json"
+    lint(MESSY, "--fix", "-o", other)
+    assert (tmp_path / "m.json").read_text() == MESSY
+    assert other.read_text() == TIDY
+    arguments = ("lint", tmp_path / "m.json", "--fix", "-o", other)
+    assert "exists; --force replaces it" in command(*arguments, status=2)
+
+
+def test_json_has_the_findings_and_what_was_mended(command, tmp_path):
+    (tmp_path / "m.json").write_text(MESSY)
+    data = json.loads(command("lint", tmp_path / "m.json", "--json"))
+    assert data["schema"] == "npu_precision.lint/1"
+    assert data["mended"] == []
+    assert data["findings"][0] == {
+        "severity": "warning",
+        "rule": "unknown-op",
+        "place": f"{tmp_path / 'm.json'}:4:16",
+        "text": "'Relo' is not an op type of TensorFlow or Ascend; did you mean 'Relu'?",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no.json"], "no.json: No such file or directory"),
+        (["MIXLIST", "--target", "gpu"], "target: got 'gpu'"),
+        (["MIXLIST", "--mode", "mixed"], "--mode: got 'mixed'"),
+        (["MIXLIST", "--model", "no.pb"], "no file 'no.pb'"),
+        (["MIXLIST", "-o", "other.json"], "--output and --force go with --fix"),
+    ],
+)
+def test_other_mistakes_are_status_2(arguments, message, command, mixlist):
+    mixed = mixlist(black=["Relu"])
+    text = command("lint", *(mixed if each == "MIXLIST" else each for each in arguments), status=2)
+    assert message in text
+    assert text.count("\n") == 1
+
+
+ESCAPED = r'"node:\u00e9\"x"'
+
+
+@pytest.mark.parametrize(
+    ("text", "removed"),
+    [
+        # A byte order mark, which jsoncpp skips.
+        ('\ufeff{"gray-list": {"to-add": ["Relu", "Log"]}}', '"Relu", '),
+        (f'{{"gray-list": {{"to-add": ["Log", {ESCAPED}, {ESCAPED}]}}}}', f", {ESCAPED}"),
+        ('{"gray-list":\r\n {"to-add": ["Log",\r\n  "Relu",\r\n  "Exp"]}}\r\n', '  "Relu",\r\n'),
+        ('{"gray-list": {"to-add": ["Log", "node:é", "Relu"]}}', ', "Relu"'),
+    ],
+    ids=["mark", "escapes", "crlf", "unicode"],
+)
+def test_offsets_are_those_of_the_file(text, removed, command, tmp_path):
+    path = tmp_path / "m.json"
+    path.write_bytes(text.encode("utf-8"))
+    command("lint", path, "--fix")
+    assert path.read_bytes().decode("utf-8") == text.replace(removed, "", 1)
+
+
+def test_columns_do_not_count_a_byte_order_mark(command, tmp_path):
+    path = tmp_path / "m.json"
+    path.write_bytes(b'\xef\xbb\xbf{"black-list": {"to-add": ["Relo"]}}')
+    assert f"{path}:1:28: warning: 'Relo'" in command("lint", path)
+
+
+@pytest.mark.parametrize(
+    ("entry", "becomes"),
+    [
+        ("MatMu1V2", "MatMulV2"),
+        ("Loglp", "Log1p"),
+        ("relu6", "Relu6"),
+        ("Sigmoidd", "Sigmoid"),
+        # Another version, or another number of dimensions.
+        ("Relu7", "Relu7"),
+        ("FusedBatchNormV9", "FusedBatchNormV9"),
+        ("Conv4D", "Conv4D"),
+    ],
+)
+def test_only_what_can_be_nothing_else_is_taken_for_a_misspelt_name(
+    entry, becomes, command, tmp_path
+):
+    path = tmp_path / "m.json"
+    key = "white-list" if becomes == "Log1p" else "black-list"
+    path.write_text(f'{{"{key}": {{"to-add": ["{entry}"]}}}}')
+    command("lint", path, "--fix")
+    assert path.read_text() == f'{{"{key}": {{"to-add": ["{becomes}"]}}}}'
+
+
+def test_hundreds_of_entries_are_mended_at_once(command, tmp_path):
+    entries = [f'"Unknown{number}"' for number in range(200)] + ['"Relu"'] * 200
+    path = tmp_path / "m.json"
+    path.write_text(f'{{"black-list": {{"to-add": [{", ".join(entries)}]}}}}')
+    text = command("lint", path, "--fix")
+    assert text.count("mended: ") == 199
+    assert path.read_text().count("Relu") == 1
+
+
+def test_a_link_stays_and_so_do_a_file_s_rights(command, tmp_path):
+    path, link = tmp_path / "m.json", tmp_path / "link.json"
+    path.write_text('{"black-list": {"to-add": ["Relo"]}}')
+    path.chmod(0o600)
+    link.symlink_to(path)
+    command("lint", link, "--fix")
+    assert link.is_symlink()
+    assert "Relu" in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600
+    before = path.stat().st_mtime_ns
+    command("lint", path, "--fix")
+    assert path.stat().st_mtime_ns == before
+
+
+def test_what_is_never_changed_has_no_place_on_a_list(lint, tmp_path):
+    text = '{"white-list": {"to-add": ["Const", "RandomUniform", "While", "Identity"]}}'
+    assert lint(text) == [
+        f"m.json:1:{column}: warning: '{op}' is never changed, whatever list it is on "
+        "[never-changed]"
+        for column, op in ((28, "Const"), (37, "RandomUniform"), (54, "While"))
+    ]
+    lint(text, "--fix")
+    assert (tmp_path / "m.json").read_text() == '{"white-list": {"to-add": ["Identity"]}}'
+
+
+def test_what_cannot_be_read_is_not_copied(lint, tmp_path):
+    lint("[", "--fix", "-o", tmp_path / "other.json", status=1)
+    assert not (tmp_path / "other.json").exists()

@@ -1,0 +1,77 @@
+"""A loop variable that each iteration only adds to is a sum, and sums keep float32."""
+
+from __future__ import annotations
+
+import pytest
+from support.check_rewrite import check_rewrite
+from support.loop_text import sum_loop
+
+
+def decisions(body, **options):
+    """What became of the nodes that decide about the variable, by name."""
+    result = check_rewrite(sum_loop(body), None, **options)
+    return {name: result.reasons[name] for name in ("merge", "turn", "exit")}
+
+
+def test_a_sum_over_the_iterations_keeps_float32():
+    """It is how the gradient of a weight that a loop uses is computed."""
+    result = check_rewrite(
+        sum_loop("turn = AddV2(switch:1, term)"),
+        """
+        enter = Enter[float32](start)
+        merge = Merge[float32](enter, next)
+        switch = Switch[float32](merge, cond)
+        x_enter = Enter[float16](x/npu_cast_0_float16)
+        term = MatMul[float16](x_enter, x_enter)
+        turn = AddV2[float32](switch:1, term/npu_cast_0_float32)
+        next = NextIteration[float32](turn)
+        exit = Exit[float32](switch)
+        """,
+    )
+    assert result.reasons["merge"] == ("kept", "sums_iterations", "")
+    assert result.reasons["enter"] == ("kept", "shares_dtype", "merge")
+    assert result.reasons["turn"] == ("kept", "gray_follows_kept", "switch")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "turn = Add(term, switch:1)",
+        "turn = AddN(term, switch:1, term)",
+        "turn = Sub(switch:1, term)",
+        "value = Identity(switch:1) \n sum = AddV2(value, term) \n turn = Identity(sum)",
+    ],
+)
+def test_whatever_the_addition_looks_like(body):
+    assert decisions(body)["merge"] == ("kept", "sums_iterations", "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # A residual stream: the next term depends on it.
+        "more = MatMul(switch:1, term) \n turn = AddV2(switch:1, more)",
+        "double = AddV2(switch:1, switch:1) \n turn = AddV2(double, term)",
+        "turn = Sub(term, switch:1)",
+        "turn = Maximum(switch:1, term)",
+        "other = AddV2(switch:1, term) \n turn = Maximum(other, term)",
+    ],
+)
+def test_any_other_variable_follows_its_predecessors(body):
+    assert decisions(body)["merge"][:2] == ("lowered", "gray_follows_lowered")
+
+
+def test_the_users_word_on_the_addition_or_the_variable_counts_for_more(mixlist):
+    body = "turn = AddV2(switch:1, term)"
+    for entry in ("AddV2", "node:merge"):
+        found = decisions(body, modify_mixlist=mixlist(white=[entry]))
+        assert found["merge"][0] == "lowered"
+        assert found["turn"][0] == "lowered"
+
+
+def test_force_modes_know_no_gray():
+    assert decisions("turn = AddV2(switch:1, term)", mode="force_fp16")["merge"] == (
+        "lowered",
+        "forced",
+        "",
+    )

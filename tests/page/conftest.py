@@ -1,0 +1,42 @@
+"""The page of a report, open in a browser."""
+
+from __future__ import annotations
+
+import pytest
+from support.browser import PATIENCE, browser
+from support.report_files import explained
+
+from npu_precision import report
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser; not for longer, because its driver keeps an event loop running in this thread."""
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def show(chromium, tmp_path):
+    """show(path of a model) -> its report in a page; at the end, nothing may have gone wrong."""
+    pages, complaints = [], []
+
+    def start(model, curve=(), **context):
+        file = tmp_path / f"report{len(pages)}.html"
+        report.write_report(file, *explained(model), curve)
+        size = {"width": 1280, "height": 800}
+        page = chromium.new_context(**{"viewport": size, **context}).new_page()
+        page.set_default_timeout(PATIENCE)
+        pages.append(page)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: complaints.append(request.url))
+        page.goto(file.as_uri())
+        complaints.remove(file.as_uri())
+        page.wait_for_selector(".outline .row")
+        return page
+
+    yield start
+    assert complaints == []
+    for page in pages:
+        page.context.close()

@@ -1,0 +1,226 @@
+"""The page of npu-precision report in a browser: the graph, the search, the stories."""
+
+from __future__ import annotations
+
+import pytest
+from support.browser import needs_browser
+from support.report_files import explained, needs_page, write_graph
+from support.report_page import at, drawn, go_to, search, selected
+
+from npu_precision import story
+
+pytestmark = [needs_browser, needs_page]
+
+LAYERS, STEPS = 100, 200
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A model of 20,000 nodes: one hundred layers of two hundred steps."""
+    nodes = [("x", "Placeholder", [])]
+    for layer in range(LAYERS):
+        for step in range(STEPS):
+            op = ("MatMul", "Relu", "Exp", "Tanh")[step % 4]
+            name = f"layer_{layer}/group_{step // 20}/{op.lower()}_{step}"
+            nodes.append((name, op, [nodes[-1][0]] * (2 if op == "MatMul" else 1)))
+    return write_graph(tmp_path_factory.mktemp("large"), nodes)
+
+
+@pytest.mark.parametrize("model", ["cnn", "lstm", "checkpoint", "frozen"])
+def test_it_opens_without_complaints_and_says_what_explain_says(show, model_files, model):
+    path = getattr(model_files, model)
+    page = show(path)
+    _, found = explained(path)
+    totals = found.totals()
+    text = page.locator(".totals").inner_text()
+    assert text.startswith(f"lowered {totals['lowered']} of {totals['float_nodes']} float nodes")
+    assert f"{totals['casts']} Casts" in text
+    assert page.title().endswith("precision report")
+    assert len(drawn(page)) > 3
+
+
+def test_a_search_finds_parts_of_names_op_types_and_regular_expressions(show, model_files):
+    page = show(model_files.frozen)
+    assert search(page, "scal") == "1 node found"
+    assert search(page, "MATMUL") == "2 nodes found"
+    assert search(page, "/^(x|w)$/") == "2 nodes found"
+    assert "Invalid regular expression" in search(page, "/(/")
+    assert search(page, "nothing") == "0 nodes found"
+
+
+def test_enter_goes_to_what_was_found_and_opens_what_it_is_in(show, large):
+    page = show(large)
+    name = "layer_50/group_3/relu_61"
+    assert not any("relu_61" in label for label in drawn(page))
+    go_to(page, name)
+    assert any("relu_61" in label for label in drawn(page))
+    x, y = at(page, "relu_61")
+    box = page.locator("#canvas").bounding_box()
+    assert box["x"] < x < box["x"] + box["width"]
+    assert box["y"] < y < box["y"] + box["height"]
+
+
+def test_the_outline_scrolls_to_what_is_looked_at(show, large):
+    page = show(large)
+    go_to(page, "layer_77/group_9/tanh_199")
+    row = page.locator(".outline .row[aria-selected=true]")
+    assert row.locator(".name").inner_text() == "tanh_199"
+    box, around = row.bounding_box(), page.locator(".outline").bounding_box()
+    assert around["y"] <= box["y"] <= around["y"] + around["height"] - box["height"]
+
+
+def test_a_click_on_a_node_shows_its_story(show, model_files):
+    page = show(model_files.frozen)
+    page.mouse.click(*at(page, "after"))
+    assert selected(page) == "after"
+    (told,) = story.stories(explained(model_files.frozen)[1], "^after$")
+    steps = page.locator(".details ol.steps li").all_inner_texts()
+    first, *others = told.steps
+    assert steps == [
+        first.why,
+        *(f"because {each.node} ({each.op}), {each.decision}: {each.why}" for each in others),
+    ]
+    assert page.locator(".advice code").all_inner_texts() == [mix for mix, _ in told.advice]
+    for _, effect in told.advice:
+        assert f"This mixlist {effect}:" in page.locator(".advice").inner_text()
+
+
+def test_every_node_s_story_is_that_of_explain(show, model_files):
+    page = show(model_files.checkpoint)
+    for told in story.stories(explained(model_files.checkpoint)[1], "")[::7]:
+        go_to(page, told.node.name)
+        shown = page.locator(".details ol.steps li").all_inner_texts()
+        assert [line.rpartition(": ")[2] for line in shown] == [
+            step.why.rpartition(": ")[2] for step in told.steps
+        ]
+        assert page.locator(".advice code").all_inner_texts() == [mix for mix, _ in told.advice]
+
+
+def test_causes_and_neighbours_are_links(show, model_files):
+    page = show(model_files.frozen)
+    go_to(page, "after")
+    page.locator(".details ol.steps button", has_text="scale").first.click()
+    assert selected(page) == "scale"
+    page.locator(".details li", has_text="AddV2").locator("button").click()
+    assert selected(page) == "both"
+
+
+def test_after_has_casts_and_new_dtypes_that_before_has_not(show, model_files):
+    page = show(model_files.frozen)
+    casts = explained(model_files.frozen)[1].totals()["casts"]
+    assert len(drawn(page, "node.d4")) == casts
+    assert any("Relu: float16" in label for label in drawn(page))
+    page.get_by_role("button", name="Before").click()
+    assert drawn(page, "node.d4") == []
+    assert any("Relu: float32" in label for label in drawn(page))
+    assert not any("float16" in label for label in drawn(page))
+    page.keyboard.press("b")
+    assert len(drawn(page, "node.d4")) == casts
+
+
+def test_a_click_opens_a_scope_and_what_is_in_it_is_drawn(show, large):
+    page = show(large)
+    closed = len(drawn(page))
+    page.mouse.click(*at(page, "layer_0"))
+    assert len(drawn(page)) == closed + STEPS // 20
+    assert any("group_9" in label for label in drawn(page))
+    page.get_by_role("button", name="Close all").click()
+    assert len(drawn(page)) == closed
+
+
+def test_a_double_click_closes_an_open_scope_but_not_one_that_it_opens(show, large):
+    page = show(large)
+    closed = len(drawn(page))
+    page.mouse.dblclick(*at(page, "layer_0"))
+    assert len(drawn(page)) > closed
+    x, _ = at(page, "layer_0")
+    top = page.evaluate("""() => {
+      const cy = document.querySelector('#canvas')._cyreg.cy;
+      const scope = cy.nodes('.open').filter(each => each.data('label') === '▾ layer_0')[0];
+      return scope.renderedBoundingBox().y1 + document.querySelector('#canvas').offsetTop;
+    }""")
+    page.mouse.dblclick(x, top + 8)
+    assert len(drawn(page)) == closed
+
+
+def test_20_000_nodes_never_draw_more_than_a_thousand(show, large):
+    page = show(large)
+    assert "20,001 float nodes" in page.locator(".totals").inner_text()
+    assert search(page, "matmul") == "5,000 nodes found"
+    assert page.locator(".results .row").count() < 60
+    page.get_by_role("button", name="Open all in the graph").click()
+    assert 400 < len(drawn(page)) <= 1000
+    assert len(drawn(page, "edge")) < 3000
+    assert "would be too much to draw" in page.locator(".live").inner_text()
+    assert page.locator(".outline .row").count() < 100
+    page.keyboard.press("t")
+    assert page.locator(".table:visible .body .row").count() < 100
+
+
+def test_a_scope_with_very_many_nodes_shows_them_in_parts(show, tmp_path):
+    count = 20000
+    chain = [(f"n{i}", "Relu", [f"n{i - 1}" if i else "x"]) for i in range(count)]
+    page = show(write_graph(tmp_path, [("x", "Placeholder", []), *chain]))
+    assert len(drawn(page)) < 20
+    go_to(page, "n12345")
+    assert 100 < len(drawn(page)) < 400
+    assert any("n12345\n" in label for label in drawn(page))
+
+
+NAMES = [
+    "<script>",
+    "<script>alert(1)</script>",
+    "<img/src=x/onerror=alert(1)>",
+    "</script>",
+    "{{x}}",
+    "__proto__",
+    "constructor",
+]
+
+
+def test_names_are_text_and_never_markup(show, tmp_path):
+    nodes = [("x", "Placeholder", []), *((name, "Relu", ["x"]) for name in NAMES)]
+    page = show(write_graph(tmp_path, nodes))
+    scripts = page.evaluate("document.scripts.length")
+    for name in NAMES:
+        go_to(page, name)
+        page.locator(".details", has_text="Read by" if name == "x" else "Fed by").wait_for()
+    assert any("<script>" in label for label in drawn(page))
+    page.keyboard.press("t")
+    for name in NAMES:
+        assert page.locator(".table:visible .body").get_by_text(name, exact=True).count() >= 1
+    assert page.locator("img").count() == 0
+    assert page.evaluate("document.scripts.length") == scripts
+
+
+def test_calls_lead_to_the_functions(show, model_files):
+    page = show(model_files.lstm)
+    _, found = explained(model_files.lstm)
+    (call,) = [name for name, node in found.bodies[0].definitions.items() if "Call" in node.op]
+    go_to(page, call)
+    page.locator(".details h3", has_text="Calls").locator("xpath=..").locator("button").click()
+    assert selected(page) == found.bodies[1].name
+    assert page.locator(".outline .row[aria-selected=true]").inner_text().startswith("▸")
+    page.get_by_role("button", name="Open", exact=True).click()
+    assert (
+        page.locator(".outline .row[aria-selected=true]").get_attribute("aria-expanded") == "true"
+    )
+
+
+def test_control_inputs_are_drawn_when_asked_for(show, model_files):
+    page = show(model_files.checkpoint)
+    assert drawn(page, "edge.control") == []
+    page.get_by_label("control inputs").check()
+    assert len(drawn(page, "edge.control")) > 0
+    page.keyboard.press("c")
+    assert drawn(page, "edge.control") == []
+
+
+def test_names_in_advice_are_regular_expressions_of_themselves(show, tmp_path):
+    path = write_graph(tmp_path, [("x", "Placeholder", []), ("a.b-c", "Exp", ["x"])])
+    page = show(path)
+    go_to(page, "a.b-c")
+    (told,) = story.stories(explained(path)[1], "a.b-c")
+    (shown,) = page.locator(".advice code").all_inner_texts()[:1]
+    assert shown == told.advice[0][0]
+    assert r"node:a\\.b" in shown

@@ -1,0 +1,133 @@
+"""The page of npu-precision report in a browser: its tables, its curve, and how it looks."""
+
+from __future__ import annotations
+
+import re
+
+from support.browser import needs_browser
+from support.report_files import explained, needs_page
+from support.report_page import cells, go_to, selected
+
+pytestmark = [needs_browser, needs_page]
+
+
+def test_the_table_has_a_row_for_every_float_node_and_can_be_filtered(show, model_files):
+    page = show(model_files.frozen)
+    _, found = explained(model_files.frozen)
+    page.keyboard.press("t")
+    assert sorted(cells(page, 1)) == sorted(node.name for _, node in found.nodes())
+    page.get_by_label("Filter by op type").select_option("=MatMul")
+    assert sorted(cells(page, 1)) == ["out", "product"]
+    page.get_by_label("Filter by op type").select_option("*")
+    page.get_by_label("Filter by decision").select_option("=kept")
+    page.get_by_label("Filter by list").select_option("=gray")
+    assert sorted(cells(page, 1)) == ["after", "both"]
+    page.get_by_label("Filter Nodes by text").fill("AFT")
+    assert cells(page, 1) == ["after"]
+    total = found.totals()["float_nodes"]
+    assert page.locator(".table:visible .count").inner_text() == f"1 of {total} rows"
+
+
+def test_the_table_is_sorted_by_its_headings(show, model_files):
+    page = show(model_files.frozen)
+    page.keyboard.press("t")
+    page.get_by_role("columnheader", name="gray it keeps").get_by_role("button").dblclick()
+    assert (cells(page, 1)[0], cells(page, 7)[0]) == ("scale", "2")
+    heading = page.get_by_role("columnheader", name="node")
+    heading.get_by_role("button").click()
+    names = cells(page, 1)
+    assert names == sorted(names)
+    assert heading.get_attribute("aria-sort") == "ascending"
+    heading.get_by_role("button").click()
+    assert cells(page, 1) == names[::-1]
+    assert heading.get_attribute("aria-sort") == "descending"
+
+
+def test_a_row_leads_to_the_graph(show, model_files):
+    page = show(model_files.frozen)
+    page.keyboard.press("t")
+    page.locator(".table:visible .body").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    name = page.locator(".table:visible .active > :first-child").inner_text()
+    page.keyboard.press("Enter")
+    assert selected(page) == name
+    assert page.locator("#canvas").is_visible()
+
+
+def test_casts_have_a_table_with_the_largest_first(show, model_files):
+    page = show(model_files.frozen)
+    page.get_by_role("tab", name="Casts").click()
+    assert cells(page, 1)[0] == "product:0"
+    assert cells(page, 4) == ["128 bytes", "64 bytes", "64 bytes", "64 bytes"]
+
+
+def test_op_types_have_a_table(show, model_files):
+    page = show(model_files.frozen)
+    page.get_by_role("tab", name="Op types").click()
+    assert cells(page, 1)[0] == "MatMul"
+    assert "gray_follows_kept" in cells(page, 7)
+
+
+def test_dark_follows_the_system_and_the_switch(show, model_files):
+    background = "getComputedStyle(document.body).backgroundColor"
+    page = show(model_files.frozen, color_scheme="dark")
+    dark = page.evaluate(background)
+    page.get_by_role("button", name="Theme: system").click()
+    light = page.evaluate(background)
+    ink = "document.querySelector('#canvas')._cyreg.cy.nodes()[0].style('color')"
+    assert page.evaluate(ink) == "rgb(22,25,29)"
+    assert (dark, light) == ("rgb(20, 23, 27)", "rgb(255, 255, 255)")
+    page.get_by_role("button", name="Theme: light").click()
+    assert page.evaluate(background) == dark
+    assert page.evaluate(ink) == "rgb(232,234,237)"
+
+
+def test_a_narrow_window_needs_no_scrolling_sideways(show, model_files):
+    page = show(model_files.lstm, viewport={"width": 700, "height": 800})
+    for tab in ("Graph", "Nodes", "Casts"):
+        page.get_by_role("tab", name=tab).click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 700
+
+
+def test_advice_is_copied(show, model_files):
+    page = show(model_files.frozen, permissions=["clipboard-read", "clipboard-write"])
+    go_to(page, "scale")
+    mixlist = page.locator(".advice code").first.inner_text()
+    page.get_by_role("button", name=re.compile("^Copy ")).first.click()
+    page.locator(".live", has_text="Copied.").wait_for(state="attached")
+    assert page.evaluate("navigator.clipboard.readText()") == mixlist
+
+
+def test_a_curve_is_a_picture_and_a_table(show, model_files):
+    points = [
+        {"share": 0.0, "error": 0.0, "label": "none", "good": True, "chosen": False},
+        {"share": 0.5, "error": 1e-4, "label": "half", "good": True, "chosen": True},
+        {"share": 0.75, "error": 1e-2, "label": "more", "good": False, "chosen": False},
+        {"share": 1.0, "error": None, "label": "all", "good": False, "chosen": False},
+    ]
+    page = show(model_files.frozen, points)
+    page.get_by_role("tab", name="Curve").click()
+    assert page.locator(".curve tbody tr").count() == 4
+    assert page.locator(".curve tr.chosen td").first.inner_text() == "half"
+    dots = page.locator(".curve circle")
+    kinds = [dots.nth(number).get_attribute("class") for number in range(dots.count())]
+    assert kinds == ["chosen", "bad", "bad"]
+    heights = [float(dots.nth(number).get_attribute("cy")) for number in range(3)]
+    assert heights == sorted(heights, reverse=True)
+    assert page.locator(".curve text", has_text="infinite").count() == 1
+    ends = page.locator(".curve tbody td:last-child").all_inner_texts()
+    assert ends == ["good enough", "chosen", "not good enough", "not good enough"]
+
+
+def test_errors_that_are_all_zero_are_a_table_only(show, model_files):
+    point = {"share": 0.0, "error": 0.0, "label": "none", "good": True, "chosen": True}
+    page = show(model_files.frozen, [point])
+    page.get_by_role("tab", name="Curve").click()
+    assert page.locator(".curve tbody tr").count() == 1
+    assert page.locator(".curve svg").count() == 0
+
+
+def test_without_a_curve_there_is_no_tab_of_it(show, model_files):
+    page = show(model_files.frozen)
+    assert page.get_by_role("tab").all_inner_texts() == ["Graph", "Nodes", "Casts", "Op types"]

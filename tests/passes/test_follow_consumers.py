@@ -1,0 +1,385 @@
+"""Gray that only moves values and hears no vote follows what reads it, where that saves something.
+
+The Cast is before it then, not behind it: the same values, bit for bit, from fewer bytes, and once
+rather than in each iteration.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.check_rewrite import UNCHANGED, check_rewrite
+from support.loop_text import counter
+
+LOWERED = ("lowered", "gray_follows_consumers")
+KEPT = ("kept", "gray_no_votes")
+
+
+def test_what_a_product_reads_is_cast_before_it_is_transposed():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x8)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        flat = Reshape(turned, order_shape)
+        order_shape = Const[int32](value=[8, 4])
+        product = MatMul(x, flat)
+        end = LogSoftmax(product)
+        """,
+        """
+        turned = Transpose[float16](x/npu_cast_0_float16, order)
+        flat = Reshape[float16](turned, order_shape)
+        product = MatMul[float16](x/npu_cast_0_float16, flat)
+        end = LogSoftmax[float32](product/npu_cast_0_float32)
+        """,
+    )
+    assert result.reasons["turned"] == (*LOWERED, "flat")
+    assert result.reasons["flat"] == (*LOWERED, "product")
+
+
+def test_the_parts_of_a_split_are_cast_at_once():
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x8)
+        axis = Const[int32](value=1)
+        parts = Split(axis, x, num_split=2)
+        first = MatMul(parts, parts:1)
+        second = MatMul(parts:1, parts:1)
+        end = AddN(first, second)
+        """,
+        """
+        parts = Split[float16](axis, x/npu_cast_0_float16)
+        first = MatMul[float16](parts, parts:1)
+        second = MatMul[float16](parts:1, parts:1)
+        end/npu_changed = AddN[float16](first, second)
+        end = Cast[float16,float32](end/npu_changed)
+        """,
+    )
+
+
+def test_the_cause_is_what_reads_the_node_itself():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        back = Transpose(turned, order)
+        again = Transpose(turned, order)
+        first = MatMul(back, back)
+        second = MatMul(again, again)
+        end = AddN(first, second)
+        """,
+        None,
+    )
+    causes = {name: result.reasons[name] for name in ("turned", "back", "again")}
+    assert causes["back"] == (*LOWERED, "first")
+    assert causes["again"] == (*LOWERED, "second")
+    assert causes["turned"] in ((*LOWERED, "back"), (*LOWERED, "again"))
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        "Exp(turned)",  # black
+        "Relu(turned)",  # gray that hears no vote, and computes
+        "Slice(turned, order, order)",  # moves some of the values only: casting those is cheaper
+        "Cast[float32,int32](turned)",
+    ],
+)
+def test_a_reader_that_stays_keeps_it(reader):
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        product = MatMul(turned, turned)
+        other = {reader}
+        """,
+        None,
+        ["product", "other"],
+    )
+    assert result.reasons["turned"] == (*KEPT, "")
+
+
+def test_a_fetched_node_stays():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        product = MatMul(turned, turned)
+        """,
+        None,
+        ["turned", "product"],
+    )
+    assert result.reasons["turned"] == (*KEPT, "")
+
+
+def test_only_what_nothing_else_reads_follows():
+    """Of a chain, the part below the last reader that stays."""
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        black = Exp(turned)
+        back = Transpose(turned, order)
+        product = MatMul(back, back)
+        """,
+        """
+        turned = Transpose[float32](x, order)
+        black = Exp[float32](turned)
+        back = Transpose[float16](turned/npu_cast_0_float16, order)
+        product/npu_changed = MatMul[float16](back, back)
+        product = Cast[float16,float32](product/npu_changed)
+        """,
+        ["black", "product"],
+    )
+    assert result.reasons["turned"] == (*KEPT, "")
+    assert result.reasons["back"] == (*LOWERED, "product")
+
+
+def test_its_shape_may_be_read_too():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        product = MatMul(turned, turned)
+        shape = Shape(turned)
+        end = Reshape(product, shape)
+        """,
+        """
+        turned = Transpose[float16](x/npu_cast_0_float16, order)
+        product = MatMul[float16](turned, turned)
+        shape = Shape[float16](turned)
+        end/npu_changed = Reshape[float16](product, shape)
+        end = Cast[float16,float32](end/npu_changed)
+        """,
+    )
+    assert result.reasons["shape"] == (*LOWERED, "product")
+
+
+@pytest.mark.parametrize(
+    "mover",
+    [
+        "Identity(x)",
+        "Reshape(x, order)",  # copies nothing: one Cast less is not saved, nor a byte
+        "ConcatV2(x, x, zero)",  # would need a Cast for each of what it joins
+        "Relu(x)",
+    ],
+)
+def test_where_nothing_is_gained_it_stays(mover):
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        order = Const[int32](value=[4, -1])
+        zero = Const[int32](value=0)
+        moved = {mover}
+        product = MatMul(moved, moved, transpose_b=True)
+        """,
+        None,
+        ["product"],
+    )
+    assert result.reasons["moved"] == (*KEPT, "")
+
+
+def test_without_a_lowered_reader_nothing_happens():
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        dead = Transpose(turned, order)
+        product = Exp(x)
+        """,
+        UNCHANGED,
+        ["product"],
+    )
+
+
+def test_a_variable_that_a_loop_hands_on_is_lowered_as_a_whole():
+    """A lowered functional While carries its captures like this."""
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        w = Placeholder(shape=4x4)
+        {counter(3)}
+        enter = Enter(x, frame_name=loop)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
+        w_enter = Enter(w, frame_name=loop)
+        w_merge = Merge(w_enter, w_next)
+        w_switch = Switch(w_merge, cond)
+        weight = Identity(w_switch:1)
+        w_next = NextIteration(weight)
+        w_exit = Exit(w_switch)
+        product = MatMul(switch:1, weight)
+        turn = Tanh(product)
+        next = NextIteration(turn)
+        exit = Exit(switch)
+        end = LogSoftmax(exit)
+        """,
+        """
+        enter = Enter[float16](x/npu_cast_0_float16)
+        merge = Merge[float16](enter, next)
+        switch = Switch[float16](merge, cond)
+        w_enter = Enter[float16](w/npu_cast_0_float16)
+        w_merge = Merge[float16](w_enter, w_next)
+        w_switch = Switch[float16](w_merge, cond)
+        weight = Identity[float16](w_switch:1)
+        w_next = NextIteration[float16](weight)
+        w_exit = Exit[float16](w_switch)
+        product = MatMul[float16](switch:1, weight)
+        turn = Tanh[float16](product)
+        next = NextIteration[float16](turn)
+        exit = Exit[float16](switch)
+        end = LogSoftmax[float32](exit/npu_cast_0_float32)
+        """,
+    )
+    assert result.reasons["weight"] == (*LOWERED, "product")
+    assert result.reasons["w_merge"][:2] == LOWERED
+
+
+def test_a_variable_that_an_iteration_makes_anew_is_cast_where_it_is_read():
+    """Lowered as a whole, it would be cast in each iteration, but is read behind the loop only."""
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        rows = Placeholder(shape=3x4x4)
+        {counter(3)}
+        rows_enter = Enter(rows, frame_name=loop, is_constant=True)
+        axis_enter = Enter(zero, frame_name=loop, is_constant=True)
+        enter = Enter(x, frame_name=loop)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
+        turn = GatherV2(rows_enter, i_switch:1, axis_enter)
+        next = NextIteration(turn)
+        exit = Exit(switch)
+        end = MatMul(exit, x)
+        """,
+        None,
+        ["end"],
+    )
+    assert result.reasons["merge"] == (*KEPT, "")
+    assert result.reasons["exit"] == (*KEPT, "")
+
+
+def test_what_one_branch_of_a_cond_reads_is_cast_in_that_branch():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        taken = Const[bool](value=True)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        fork = Switch(turned, taken)
+        product = MatMul(fork:1, fork:1)
+        other = Exp(fork)
+        either = Merge(other, product)
+        """,
+        None,
+        ["either"],
+    )
+    assert result.reasons["fork"] == (*KEPT, "")
+    assert result.reasons["turned"] == (*KEPT, "")
+
+
+def test_an_array_that_a_loop_reads_is_cast_before_it_is_filled():
+    check_rewrite(
+        f"""
+        x = Placeholder(shape=3x4x4)
+        y = Placeholder(shape=4x4)
+        size = Const[int32](value=3)
+        steps = Const[int32](value=[0, 1, 2])
+        inputs = TensorArrayV3(size)
+        fill = TensorArrayScatterV3(inputs, steps, x, inputs:1)
+        {counter(3)}
+        inputs_enter = Enter(inputs, frame_name=loop, is_constant=True)
+        fill_enter = Enter(fill, frame_name=loop, is_constant=True)
+        enter = Enter(y, frame_name=loop)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
+        row = TensorArrayReadV3(inputs_enter, i_switch:1, fill_enter)
+        product = MatMul(row, switch:1)
+        turn = Tanh(product)
+        next = NextIteration(turn)
+        exit = Exit(switch)
+        end = LogSoftmax(exit)
+        """,
+        """
+        inputs = TensorArrayV3[float16](size)
+        fill = TensorArrayScatterV3[float16](inputs, steps, x/npu_cast_0_float16, inputs:1)
+        fill_enter = Enter[float32](fill)
+        enter = Enter[float16](y/npu_cast_0_float16)
+        merge = Merge[float16](enter, next)
+        switch = Switch[float16](merge, cond)
+        row = TensorArrayReadV3[float16](inputs_enter, i_switch:1, fill_enter)
+        product = MatMul[float16](row, switch:1)
+        turn = Tanh[float16](product)
+        next = NextIteration[float16](turn)
+        exit = Exit[float16](switch)
+        end = LogSoftmax[float32](exit/npu_cast_0_float32)
+        """,
+    )
+
+
+def test_a_list_that_is_added_to_another_stays():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=3x4x4)
+        y = Placeholder(shape=3x4x4)
+        shape = Const[int32](value=[4, 4])
+        zero = Const[int32](value=0)
+        first = TensorListFromTensor[float32,int32](x, shape)
+        second = TensorListFromTensor[float32,int32](y, shape)
+        sum = AddN[variant](first, second)
+        item = TensorListGetItem(sum, zero, shape)
+        product = MatMul(item, item)
+        """,
+        None,
+    )
+    assert {result.reasons[name][:2] for name in ("first", "second", "item")} == {KEPT}
+
+
+def test_an_array_that_gradients_are_added_up_in_stays():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=1x4x4)
+        y = Placeholder(shape=1x4x4)
+        size = Const[int32](value=1)
+        zero = Const[int32](value=0)
+        indices = Const[int32](value=[0])
+        array = TensorArrayV3(size)
+        fill = TensorArrayScatterV3(array, indices, x, array:1)
+        row = TensorArrayReadV3(array, zero, fill)
+        forward = MatMul(row, row)
+        gradient = TensorArrayGradV3(array, fill, source=g)
+        once = TensorArrayScatterV3(gradient, indices, x, gradient:1)
+        twice = TensorArrayScatterV3(gradient, indices, y, once)
+        sum = TensorArrayReadV3(gradient, zero, twice)
+        product = MatMul(sum, sum)
+        """,
+        None,
+        ["forward", "product"],
+    )
+    assert {result.reasons[name][:2] for name in ("array", "fill", "twice", "sum")} == {KEPT}
+
+
+@pytest.mark.parametrize("options", [{"target": "ascend910"}, {"ops_info_dir": True}])
+def test_a_target_that_is_emulated_does_not_do_so(options, tmp_path):
+    if options.get("ops_info_dir"):
+        (tmp_path / "ops.json").write_text(
+            '{"MatMul": {"precision_reduce": {"flag": "true"}}, "Transpose": {}}'
+        )
+        options = {"ops_info_dir": tmp_path}
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        product = MatMul(turned, turned)
+        """,
+        None,
+        ["product"],
+        **options,
+    )
+    assert result.reasons["turned"] == (*KEPT, "")

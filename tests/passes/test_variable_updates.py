@@ -1,0 +1,185 @@
+"""Master weights are float32 for their bits too: what makes their next values is not lowered."""
+
+from __future__ import annotations
+
+import pytest
+from support.check_rewrite import check_rewrite
+
+VARIABLE = """
+    x = Placeholder(shape=4x4)
+    v = VarHandleOp(shape=4x4, shared_name=v)
+    initial = Const(shape=4x4)
+    init = AssignVariableOp(v, initial)
+    read = ReadVariableOp(v)
+    gradient = MatMul(x, x)
+    """
+
+
+def rewrite(body, expected=None, fetches=None, **options):
+    fetches = ["write", "init", *(fetches or [])]
+    return check_rewrite(VARIABLE + body, expected, fetches, run=False, **options)
+
+
+def test_a_step_written_by_hand_is_taken_in_float32():
+    """The gradient is cast before it is scaled: in float16 its square could be zero."""
+    result = rewrite(
+        """
+        rate = Const(value=0.001)
+        scaled = Mul(gradient, rate)
+        next = Sub(read, scaled)
+        write = AssignVariableOp(v, next)
+        """,
+        """
+        v = VarHandleOp[float32]()
+        init = AssignVariableOp[float32](v, initial)
+        read = ReadVariableOp[float32](v)
+        gradient = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        scaled = Mul[float32](gradient/npu_cast_0_float32, rate)
+        next = Sub[float32](read, scaled)
+        write = AssignVariableOp[float32](v, next)
+        """,
+    )
+    assert result.reasons["scaled"] == ("kept", "updates_variable", "")
+    assert result.reasons["next"] == ("kept", "updates_variable", "")
+
+
+def test_a_gradient_is_unscaled_before_an_optimizer_gets_it():
+    result = rewrite(
+        """
+        scale = Const(value=0.0078125)
+        rate = Const(value=0.001)
+        unscaled = Mul(gradient, scale)
+        finite = IsFinite(unscaled)
+        norm = L2Loss(unscaled)
+        write = ResourceApplyGradientDescent(v, rate, unscaled)
+        """,
+        fetches=["finite", "norm"],
+    )
+    assert result.reasons["gradient"] == ("lowered", "white_list", "")
+    assert result.reasons["unscaled"] == ("kept", "updates_variable", "")
+
+
+def test_what_the_model_also_uses_follows_its_predecessors():
+    """A gray op between two layers whose output is remembered as well."""
+    result = rewrite(
+        """
+        state = Relu(gradient)
+        write = AssignVariableOp(v, state)
+        logits = MatMul(state, x)
+        """,
+        fetches=["logits"],
+    )
+    assert result.reasons["state"] == ("lowered", "gray_follows_lowered", "gradient")
+
+
+def test_a_next_value_that_the_model_also_uses_is_still_exact():
+    """On the way from the variable's read to its write nothing is rounded."""
+    result = rewrite(
+        """
+        next = Sub(read, gradient)
+        same = Identity(next)
+        write = AssignVariableOp(v, same)
+        logits = MatMul(next, x)
+        """,
+        fetches=["logits"],
+    )
+    assert result.reasons["next"] == ("kept", "updates_variable", "")
+    assert result.reasons["same"] == ("kept", "updates_variable", "")
+    assert result.reasons["logits"] == ("lowered", "white_list", "")
+
+
+def test_a_white_op_ends_what_belongs_to_the_update():
+    result = rewrite(
+        """
+        hidden = Relu(gradient)
+        product = MatMul(hidden, read)
+        write = AssignVariableOp(v, product)
+        """
+    )
+    assert result.reasons["hidden"] == ("lowered", "gray_follows_lowered", "gradient")
+
+
+def test_batch_norm_is_lowered_though_its_statistics_are_remembered():
+    """The statistics have a type attribute of their own, which stays float32 anyway."""
+    result = check_rewrite(
+        """
+        image = Placeholder(shape=2x4x4x3)
+        filter = Const(shape=1x1x3x3)
+        v = VarHandleOp(shape=3, shared_name=v)
+        mean = Const(shape=3)
+        gamma_v = VarHandleOp(shape=3, shared_name=gamma)
+        gamma = ReadVariableOp(gamma_v)
+        empty = Const(shape=0)
+        conv = Conv2D(image, filter, strides=[1, 1, 1, 1], padding=SAME)
+        bn = FusedBatchNormV3(conv, gamma, mean, empty, empty)
+        moving = ReadVariableOp(v)
+        change = Sub(moving, bn:1)
+        write = AssignSubVariableOp(v, change)
+        out = Conv2D(bn, filter, strides=[1, 1, 1, 1], padding=SAME)
+        """,
+        None,
+        ["write", "out"],
+        run=False,
+    )
+    assert result.reasons["bn"] == ("lowered", "gray_follows_lowered", "conv")
+    assert result.reasons["change"][0] == "kept"
+
+
+def test_references_count_as_variables():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        v = VariableV2(shape=4x4)
+        read = Identity(v)
+        gradient = MatMul(x, x)
+        next = Sub(read, gradient)
+        write = Assign(v, next)
+        """,
+        None,
+        run=False,
+    )
+    assert result.reasons["next"] == ("kept", "updates_variable", "")
+
+
+def test_the_users_word_counts_for_more(mixlist):
+    body = """
+        next = Sub(read, gradient)
+        write = AssignVariableOp(v, next)
+        """
+    result = rewrite(body, modify_mixlist=mixlist(white=["node:next"]))
+    assert result.reasons["next"][:2] == ("lowered", "white_list")
+
+
+@pytest.mark.parametrize("mode", ["allow_mix_precision", "allow_mix_precision_bf16"])
+def test_an_update_through_both_branches_of_a_cond(mode):
+    """A loss-scaled step is skipped, as a whole, when a gradient is not finite."""
+    result = rewrite(
+        """
+        fine = Placeholder[bool](shape=scalar)
+        scale = Const(value=0.0078125)
+        unscaled = Mul(gradient, scale)
+        branch = Switch(unscaled, fine)
+        handle = Switch[resource](v, fine)
+        write = AssignSubVariableOp(handle:1, branch:1)
+        """,
+        mode=mode,
+    )
+    assert result.reasons["unscaled"] == ("kept", "updates_variable", "")
+    assert result.reasons["branch"] == ("kept", "updates_variable", "")
+
+
+def test_a_path_from_another_variable_keeps_nothing():
+    """A bias that is read on the way to a remembered state does not make the layer an update."""
+    result = rewrite(
+        """
+        bias_handle = VarHandleOp(shape=4, shared_name=bias)
+        bias = ReadVariableOp(bias_handle)
+        biased = BiasAdd(gradient, bias)
+        state = Relu(biased)
+        write = AssignVariableOp(v, state)
+        logits = MatMul(state, x)
+        """,
+        fetches=["logits"],
+    )
+    assert result.reasons["biased"] == ("lowered", "gray_follows_lowered", "gradient")
+    assert result.reasons["state"] == ("lowered", "gray_follows_lowered", "biased")

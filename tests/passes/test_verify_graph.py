@@ -1,0 +1,111 @@
+"""Whatever is fetched keeps its name and dtype, in every mode, and the graph stays a graph."""
+
+import itertools
+
+import pytest
+import tensorflow as tf
+from support.check_rewrite import check_rewrite
+from support.node_dtypes import output_dtypes
+from support.text_graph import read_graph
+
+import npu_precision
+
+GRAPH = """
+    x = Placeholder(shape=4x4)
+    h = Placeholder[float16](shape=4x4)
+    axis = Const[int32](value=0)
+    w = Const(shape=4x4)
+    read = Identity(w)
+    a = MatMul(x, read)
+    b = Relu(a)
+    c = Cast[float16,float32](h)
+    d = AddV2(b, c)
+    e = Split(axis, d, num_split=2)
+    f = Exp(e:1)
+    g = ArgMax(d, axis)
+    i = Cast[float32,float16](d)
+    j = NoOp(^f)
+    """
+NAMES = [node.name for node in read_graph(GRAPH).node]
+MODES = npu_precision._library.describe()["modes"]
+
+
+def check_fetches(mode, fetches):
+    before = read_graph(GRAPH)
+    after, _ = npu_precision.rewrite_graph_def(before, fetches, precision_mode=mode)
+    with tf.Graph().as_default():
+        # Fails where the two ends of an edge disagree, or an input does not exist.
+        tf.import_graph_def(after, name="")
+    nodes = {node.name: node for node in after.node}
+    for node in before.node:
+        if node.name in fetches:
+            assert output_dtypes(nodes[node.name]) == output_dtypes(node), node.name
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_any_single_fetch_keeps_name_and_dtypes(mode):
+    for name in NAMES:
+        check_fetches(mode, [name])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_any_two_fetches_keep_name_and_dtypes(mode):
+    for pair in itertools.combinations(["a", "b", "d", "e", "f", "i", "j"], 2):
+        check_fetches(mode, pair)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_all_nodes_fetched_at_once_keep_name_and_dtypes(mode):
+    check_rewrite(GRAPH, None, NAMES, mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_any_node_that_is_fed_keeps_name_and_dtypes(mode):
+    before = read_graph(GRAPH)
+    for name in NAMES:
+        after, _ = npu_precision.rewrite_graph_def(before, "f", precision_mode=mode, feeds=[name])
+        with tf.Graph().as_default():
+            tf.import_graph_def(after, name="")
+        nodes = {node.name: node for node in [*before.node, *after.node]}
+        assert nodes[name].op == {node.name: node.op for node in before.node}[name]
+        assert output_dtypes(nodes[name]) == [
+            dtype for node in before.node if node.name == name for dtype in output_dtypes(node)
+        ]
+
+
+def test_ops_on_one_handle_that_disagreed_before_are_tensorflows_to_report():
+    """Strict would make a failure of ours of it."""
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        row = Const[int32](value=[4])
+        list = TensorListFromTensor(x, row)
+        other = TensorListStack[float64](list, row)
+        white = MatMul(x, x)
+        end = Exp(white)
+        """,
+        """
+        list = TensorListFromTensor[float32,int32](x, row)
+        other = TensorListStack[float64](list, row)
+        white = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        end = Exp[float32](white/npu_cast_0_float32)
+        """,
+        strict=True,
+        run=False,
+    )
+
+
+def test_a_next_iteration_that_no_merge_reads_is_tensorflows():
+    """Its own optimizers leave one of a loop that never runs; what else there is, is lowered."""
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        next = NextIteration(x)
+        read = Exp(next)
+        product = MatMul(x, x)
+        """,
+        None,
+        ["product"],
+        run=False,
+    )
+    assert result.reasons["product"][0] == "lowered"

@@ -1,0 +1,99 @@
+"""Many reads of a reference that wait for many others: their edges do not outgrow the graph."""
+
+from __future__ import annotations
+
+from support.check_rewrite import check_rewrite
+from support.loop_text import loop
+
+READS = 20
+
+
+def rewrite(text):
+    """The rewritten graph, which several runs have to find no different from the text's."""
+    for _ in range(5):  # A Cast that does not wait is too early only now and then.
+        rewritten = check_rewrite(text, None, init=["assign"]).graph
+    return rewritten
+
+
+def lines(text):
+    """The text once for each read; {n} is its number."""
+    return "\n".join(text.format(n=n) for n in range(READS))
+
+
+def names(prefix, separator=", "):
+    return separator.join(f"{prefix}{n}" for n in range(READS))
+
+
+def control_inputs(graph):
+    return {
+        node.name: [name for name in node.input if name.startswith("^")]
+        for node in graph.node
+        if any(name.startswith("^") for name in node.input)
+    }
+
+
+def test_casts_for_one_reader_in_a_loop_wait_for_one_node_that_waits_for_all_it_reads():
+    rewritten = rewrite(
+        loop(
+            f"""start = Identity(x)
+            value = Const(shape=4x4)
+            v = VariableV2(shape=4x4)
+            assign = Assign(v, value)
+            v_enter = RefEnter(v, frame_name=loop, is_constant=True)
+            {lines("read_{n} = Identity(v)")}
+            {lines("enter_{n} = Enter(read_{n}, frame_name=loop, is_constant=True)")}""",
+            f"""product = MatMul(switch:1, switch:1)
+            sum = AddN(product, {names("enter_")})
+            turn = Softmax(sum)
+            update = AssignSub(v_enter, turn)""",
+            after=["update"],
+        )
+    )
+    (added,) = (node for node in rewritten.node if node.name == "sum")
+    casts = [name for name in added.input if "/npu_cast_ref_" in name]
+    assert len(casts) == READS
+    waits = control_inputs(rewritten)
+    assert {tuple(waits[cast]) for cast in casts} == {("^sum/npu_wait",)}
+    assert sorted(waits["sum/npu_wait"]) == sorted(
+        ["^product", *(f"^enter_{n}" for n in range(READS))]
+    )
+
+
+def test_casts_for_one_reader_wait_for_one_node_that_waits_as_the_reader_does():
+    rewritten = rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        value = Const(shape=4x4)
+        v = VariableV2(shape=4x4)
+        assign = Assign(v, value)
+        {lines("update_{n} = AssignAdd(v, x, use_locking=True)")}
+        {lines("read_{n} = Identity(v)")}
+        product = MatMul(x, x)
+        sum = AddN(product, {names("read_")}, {names("^update_")})
+        end = Softmax(sum)
+        """
+    )
+    waits = control_inputs(rewritten)
+    casts = [name for name in waits if "/npu_cast_ref_" in name]
+    assert len(casts) == READS
+    assert {tuple(waits[cast]) for cast in casts} == {("^sum/npu_wait",)}
+
+
+def test_casts_of_one_read_wait_for_it_where_it_waits_for_many():
+    rewritten = rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        value = Const(shape=4x4)
+        v = VariableV2(shape=4x4)
+        assign = Assign(v, value)
+        {lines("update_{n} = AssignAdd(v, x, use_locking=True)")}
+        read = Identity(v, {names("^update_")})
+        first = Identity(x)
+        {lines("product_{n} = MatMul(x, read, ^first)")}
+        end = AddN({names("product_")})
+        """
+    )
+    waits = control_inputs(rewritten)
+    casts = [name for name in waits if "/npu_cast_ref_" in name]
+    assert len(casts) == READS
+    assert {tuple(waits[cast]) for cast in casts} == {("^first", "^read")}

@@ -1,0 +1,273 @@
+"""The documentation is true: its code runs, prints what it says, and lists what there is."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from support import ROOT
+from support.strict_zip import strict_zip
+from support.tf_versions import (
+    needs_estimator,
+    needs_functions_by_default,
+    needs_keras_2,
+    needs_kernels,
+)
+
+from npu_precision import PrecisionOptions, _library
+
+# By page, the examples that it shows.
+EXAMPLES = {
+    "README.md": ["sess_run_script.py", "estimator_script.py", "modern.py"],
+    "docs/loss-scaling.md": [
+        "loss_scale_npu_bridge.py",
+        "loss_scale_grad_scaler.py",
+        "loss_scale_amp.py",
+        "flight_recorder.py",
+    ],
+}
+# What its blocks are is known to test_cli_docs.py.
+COMMAND_PAGE = "docs/cli.md"
+PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+
+
+def blocks(page, language):
+    """The code blocks of a page, and of each the ```text block right after it, or None."""
+    found = BLOCK.findall((ROOT / page).read_text())
+    following = [*found[1:], ("", None)][: len(found)]
+    return [
+        (code, text if kind == "text" else None)
+        for (block, code), (kind, text) in strict_zip(found, following)
+        if block == language
+    ]
+
+
+def example(name):
+    """An example as a reader would paste it: without what it says to the linter."""
+    lines = (ROOT / "examples" / name).read_text().splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("# ruff:"))
+
+
+@pytest.fixture
+def run_code(tmp_path):
+    """Runs code in an empty folder, but for the examples' mixlist; returns what it prints."""
+
+    def run(code):
+        shutil.copy(ROOT / "examples" / "mixlist.json", tmp_path)
+        process = subprocess.run(
+            [sys.executable, "-B", "-c", code],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert process.returncode == 0, process.stderr[-4000:]
+        return process.stdout
+
+    return run
+
+
+@needs_keras_2
+def test_the_session_script_learns(run_code):
+    printed = run_code(example("sess_run_script.py"))
+    assert 0 < float(printed[len("loss ") :]) < 2.3  # ln(10): a guess
+
+
+@needs_estimator
+def test_the_estimator_script_trains_evaluates_predicts_and_exports(run_code):
+    printed = run_code(example("estimator_script.py"))
+    values = re.fullmatch(r"accuracy (.*)\nfirst digit (\d)\nexported to (.*)\n", printed)
+    assert float(values[1]) > 0.5
+    assert (pathlib.Path(values[3]) / "saved_model.pb").is_file()
+
+
+@needs_functions_by_default
+def test_the_script_of_today_enables_casts_and_converts(run_code, tmp_path):
+    printed = run_code(example("modern.py"))
+    assert "logits MatMul lowered white_list" in printed
+    assert list((tmp_path / "ledgers").glob("*.json"))
+    assert (tmp_path / "model_bf16" / "saved_model.pb").is_file()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "loss_scale_npu_bridge.py",
+        pytest.param("loss_scale_grad_scaler.py", marks=needs_functions_by_default),
+    ],
+)
+def test_a_script_with_loss_scaling_skips_steps_and_learns(run_code, name):
+    printed = run_code(example(name))
+    values = re.fullmatch(
+        r"made (\d+) of 200 steps\nlast: loss (.*), scale (\d+), made (True|False)\n", printed
+    )
+    assert 100 < int(values[1]) < 200
+    assert float(values[2]) < 1
+    assert 2**10 <= int(values[3]) < 2**24
+
+
+@needs_functions_by_default
+def test_the_script_with_amp_learns_at_o2(run_code):
+    printed = run_code(example("loss_scale_amp.py"))
+    assert "all_white           : True" in printed
+    values = re.search(r"made (\d+) of 200 steps\nlast: loss (.*), scale (\d+)\n", printed)
+    assert int(values[1]) > 190
+    assert float(values[2]) < 1
+    assert 2**12 <= int(values[3]) <= 2**16
+
+
+@needs_functions_by_default
+def test_the_script_with_a_flight_recorder_prints_what_the_page_says(run_code):
+    (said,) = [text for code, text in blocks("docs/loss-scaling.md", "python") if text]
+    assert run_code(example("flight_recorder.py")) == said
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_a_page_shows_the_examples_as_they_are(page):
+    shown = [code for code, _ in blocks(page, "python")]
+    assert shown == [example(name) for name in EXAMPLES[page]]
+
+
+def test_the_readme_shows_the_mixlist_as_it_is():
+    mixlists = [code for code, _ in blocks("README.md", "json")]
+    assert mixlists == [(ROOT / "examples" / "mixlist.json").read_text()]
+
+
+# What a page's code needs beyond what every TensorFlow has.
+PAGE_NEEDS = {
+    "docs/modes.md": [needs_kernels("bfloat16", "Conv2D")],
+    "docs/options.md": [needs_functions_by_default],
+}
+
+
+@pytest.mark.parametrize(
+    ("page", "number"),
+    [
+        pytest.param(page, number, marks=PAGE_NEEDS.get(page, ()))
+        for page in PAGES
+        if page not in EXAMPLES and page != COMMAND_PAGE
+        for number in range(len(blocks(page, "python")))
+    ],
+)
+def test_code_in_the_docs_prints_what_they_say(run_code, page, number):
+    code, expected = blocks(page, "python")[number]
+    assert run_code(code) == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "number"),
+    [
+        (page, number)
+        for page in PAGES
+        if page != COMMAND_PAGE
+        for number in range(len(blocks(page, "json")))
+    ],
+)
+def test_json_in_the_documentation_is_accepted(tmp_path, page, number):
+    text, _ = blocks(page, "json")[number]
+    file = tmp_path / "lists.json"
+    file.write_text(text)
+    if "-list" in text:
+        PrecisionOptions(precision_mode="allow_mix_precision", modify_mixlist=file)
+    else:
+        PrecisionOptions(precision_mode="allow_mix_precision", ops_info_dir=tmp_path)
+
+
+def table_columns(page, heading):
+    """The cells of the table whose first heading this is, column by column, without marks."""
+    lines = iter((ROOT / page).read_text().splitlines())
+    start = next(line for line in lines if line.startswith(f"| {heading} |"))
+    next(lines)
+    rows = [start]
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        rows.append(line)
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[1:]]
+    return list(strict_zip(*cells))
+
+
+def names(cells):
+    """What is between backquotes at the start of each cell, cells without left out."""
+    matches = (re.match(r"`([\w\[\].]+)`", cell) for cell in cells)
+    return [match[1] for match in matches if match]
+
+
+def test_the_readme_lists_every_mode():
+    modes, modes_v2, _ = table_columns("README.md", "`precision_mode`")
+    assert names(modes) == _library.describe()["modes"]
+    assert sorted(names(modes_v2)) == sorted(_library.describe()["modes_v2"])
+
+
+def test_the_modes_page_names_every_mode():
+    text = (ROOT / "docs" / "modes.md").read_text()
+    for mode in (*_library.describe()["modes"], *_library.describe()["modes_v2"]):
+        assert f"`{mode}`" in text
+
+
+def test_the_documentation_names_every_target():
+    text = (ROOT / "docs" / "modes.md").read_text()
+    for target in _library.describe()["targets"]:
+        assert f"- `{target}`" in text
+
+
+def test_the_ledger_page_explains_every_reason():
+    source = (ROOT / "graph_passes" / "decide" / "decision.cc").read_text()
+    reasons = re.findall(r'\{Reason::k\w+, "(\w+)"\}', source)
+    explained, _ = table_columns("docs/ledger.md", "word")
+    assert names(explained) == reasons
+
+
+def test_the_ledger_page_lists_every_field(run_code):
+    code = """
+import tensorflow as tf, npu_precision
+with tf.Graph().as_default() as graph:
+    x = tf.compat.v1.placeholder(tf.float32, [4, 8], name="x")
+    tf.matmul(x, tf.ones([8, 3]), name="logits")
+    image = tf.reshape(x, [4, 2, 2, 2])
+    tf.nn.conv2d(image, tf.ones([1, 1, 2, 3]), [1, 1, 1, 1], "VALID", name="filtered")
+_, ledger = npu_precision.rewrite_graph_def(
+    graph.as_graph_def(), ["logits", "filtered"], precision_mode="allow_mix_precision"
+)
+def fields(data, prefix=""):
+    for name, value in data.items():
+        if prefix + name in ("options", "nodes[].dtypes", "totals.by_list", "totals.by_reason"):
+            value = None
+        if isinstance(value, dict):
+            fields(value, f"{prefix}{name}.")
+        else:
+            print(prefix + name)
+        if isinstance(value, list) and value:
+            fields(value[0], f"{prefix}{name}[].")
+fields(ledger.data)
+"""
+    written = set(run_code(code).split())
+    described = set()
+    fields, _ = table_columns("docs/ledger.md", "field")
+    for cell in fields:
+        first, *others = re.findall(r"`([\w\[\].]+)`", cell)
+        prefix = first.rpartition(".")[0]
+        described.add(first)
+        described.update(
+            f"{prefix}.{name}" if prefix and "." not in name else name for name in others
+        )
+    assert described == written
+
+
+def test_the_readme_begins_with_the_two_commands_and_is_short():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    commands = [line.split()[:2] for line in lines[:5] if line.startswith("    ")]
+    assert commands == [["make", "demo"], ["make", "test"]]
+    assert len(lines) <= 200
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text()):
+        if not target.startswith("https://"):
+            assert ((ROOT / page).parent / target).exists(), target

@@ -1,0 +1,159 @@
+"""Random graphs under every mode: the result runs, keeps its contract and agrees with float32.
+
+How closely it has to agree is worked out for each tensor by error_bounds.py; that the checks would
+notice a wrong rewrite is shown by wrong rewrites.
+"""
+
+import dataclasses
+import json
+import random
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.check_ledger import check_nodes, check_totals
+from support.check_rewrite import to_bytes
+from support.error_bounds import ErrorBounds
+from support.random_graphs import random_graph
+from support.rewritten_graph import RewrittenGraph, type_attributes
+from support.tf_versions import SHARE_OF_EXAMPLES
+
+import npu_precision
+
+SIZES = 5, 195  # a graph may have a few nodes more
+SHARE_OF_CONTROL_FLOW = 0.15
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Options, how many graphs to try under them, and whether each graph gets a mixlist."""
+
+    graphs: int
+    mode: str
+    target: str = "host"
+    mixlist: bool = False
+
+    def __str__(self):
+        return "-".join([self.mode, self.target, *["mixlist"] * self.mixlist])
+
+    def options(self, **fields):
+        name = "precision_mode_v2" if self.mode in V2_MODES else "precision_mode"
+        return npu_precision.PrecisionOptions(
+            **{name: self.mode}, target=self.target, strict=True, **fields
+        )
+
+
+V2_MODES = ["fp16", "origin", "mixed_float16", "mixed_bfloat16"]
+
+CASES = [
+    Case(400, "allow_mix_precision"),
+    Case(400, "allow_mix_precision", mixlist=True),
+    Case(300, "allow_mix_precision_bf16"),
+    Case(300, "allow_mix_precision_bf16", mixlist=True),
+    Case(150, "allow_mix_precision_fp16"),
+    Case(400, "force_fp16"),
+    Case(200, "cube_fp16in_fp32out"),
+    Case(150, "force_fp32"),
+    Case(50, "must_keep_origin_dtype"),
+    Case(50, "allow_fp32_to_fp16"),
+    Case(50, "allow_fp32_to_bf16"),
+    *(Case(50, mode) for mode in V2_MODES),
+    Case(200, "allow_mix_precision", "ascend910"),
+    Case(100, "allow_mix_precision", "ascend910", mixlist=True),
+    Case(150, "allow_fp32_to_fp16", "ascend910"),
+    Case(100, "force_fp16", "ascend910"),
+    Case(50, "force_fp32", "ascend910"),
+    Case(50, "cube_fp16in_fp32out", "ascend910"),
+    Case(50, "allow_mix_precision_bf16", "ascend910"),
+]
+
+
+# Names of Ascend for op types of the graphs, which a mixlist may use instead.
+ASCEND_NAMES = {"MatMul": "MatMulV2", "Softmax": "SoftmaxV2", "Sum": "ReduceSumD"}
+
+
+def random_mixlist(graph, chooser):
+    """A mixlist without contradictions, of op types and node names of the graph and beyond."""
+    # As names of Ascend, Add and Select mean AddV2 and SelectV2 too.
+    ops = sorted({node.op for node in graph.graph_def.node} - {"Add", "Select"})
+    ops += ["NoSuchOp"] * (chooser.random() < 0.1)
+    chooser.shuffle(ops)
+    ops = [ASCEND_NAMES.get(op, op) if chooser.random() < 0.5 else op for op in ops]
+    names = [node.name for node in graph.graph_def.node if not node.name.startswith("tower_1/")]
+    chooser.shuffle(names)
+    white, black, gray = ([ops.pop() for _ in range(min(len(ops), 5))] for _ in range(3))
+    return {
+        "white-list": {
+            "to-add": [*white, *(f"node:{name}" for name in names[:2])],
+            "to-remove": ops[:2],
+        },
+        "black-list": {
+            "to-add": [*black, "node:tower_1/block/.*_[1-4].*", *(f"node:{n}" for n in names[2:4])]
+        },
+        "gray-list": {"to-add": gray},
+    }
+
+
+def check_contract(graph, result, ledger, cube):
+    """Structure, Casts and marks, and what the ledger says of them; returns the RewrittenGraph."""
+    rewritten = RewrittenGraph(graph.graph_def, result)
+    assert not rewritten.violations(graph.fetches, cube)
+    ledgers = {"": ledger, **{told.graph: told for told in ledger.functions}}
+    untouched = True
+    for function, part in rewritten.functions.items():
+        changed = {
+            name
+            for name, node in part.counterparts.items()
+            if type_attributes(node) != type_attributes(part.originals[name])
+        }
+        nodes = ledgers[function].nodes
+        assert changed == {node.name for node in nodes if node.decision in ("lowered", "raised")}
+        for name in changed:
+            assert "_keep_dtype" not in part.originals[name].attr
+        untouched &= not changed and not ledgers[function].casts
+    if untouched:
+        assert to_bytes(result) == to_bytes(graph.graph_def)
+    return rewritten
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rewritten_graphs_keep_their_contract(case, tmp_path):
+    @settings(
+        max_examples=int(case.graphs * SHARE_OF_EXAMPLES),
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(seed=st.integers(0, 2**31), size=st.integers(*SIZES))
+    def check(seed, size):
+        # Else every case would get the same graphs.
+        seed ^= zlib.crc32(str(case).encode())
+        chooser = random.Random(seed)
+        graph = random_graph(seed, size, control_flow=chooser.random() < SHARE_OF_CONTROL_FLOW)
+        fields = {"fold_constants": chooser.choice([False, True])}
+        if case.mixlist:
+            fields["modify_mixlist"] = tmp_path / "mixlist.json"
+            fields["modify_mixlist"].write_text(json.dumps(random_mixlist(graph, chooser)))
+            fields["all_white"] = chooser.choice([False, True])
+        options = case.options(**fields)
+
+        result, ledger = graph.rewrite(options)
+        rewritten = check_contract(graph, result, ledger, cube=case.mode.startswith("cube"))
+        assert to_bytes(graph.rewrite(options)[0]) == to_bytes(result)
+        again, ledger_again = graph.rewrite(options, result)
+        assert to_bytes(again) == to_bytes(result)
+        if not options.fold_constants:
+            for told in (ledger, ledger_again):
+                check_totals(told, result)
+                check_nodes(told, graph.graph_def, result)
+
+        values, rewritten_values = graph.run(), graph.run(result)
+        for fetch in graph.fetches:
+            assert np.asarray(rewritten_values[fetch]).dtype == np.asarray(values[fetch]).dtype
+            assert np.shape(rewritten_values[fetch]) == np.shape(values[fetch])
+        assert not list(ErrorBounds(graph, values, rewritten).violations(rewritten_values))
+
+    check()

@@ -1,0 +1,79 @@
+"""check_ledger: that a ledger adds up, and that it tells what happened to a graph."""
+
+import collections
+import re
+
+from support.node_dtypes import attributes, dtype_name, type_attributes
+from support.text_graph import tensor_name
+
+# What only the optimizer writes.
+MARK = "_npu_precision"
+CAST_MARK = "_npu_precision_cast"
+_RENAMED = re.compile(r"/npu_changed(_\d+)?$")
+_REASONS_WITH_A_CAUSE = {
+    "gray_follows_lowered",
+    "gray_follows_kept",
+    "gray_follows_consumers",
+    "shares_dtype",
+}
+
+
+def check_totals(ledger, after):
+    """Asserts that the totals are those of the ledger's nodes and of the graph's Casts."""
+    totals = ledger.totals
+    assert totals["nodes"] == len(after.node)
+    assert totals["float_nodes"] == len(ledger.nodes)
+    decisions = collections.Counter(node.decision for node in ledger.nodes)
+    assert {name: totals[name] for name in ("lowered", "raised", "kept")} == {
+        name: decisions[name] for name in ("lowered", "raised", "kept")
+    }
+    assert totals["by_list"] == collections.Counter(node.list for node in ledger.nodes)
+    assert totals["by_reason"] == collections.Counter(node.reason for node in ledger.nodes)
+
+    readers = collections.Counter(name for node in after.node for name in node.input)
+    casts = {node.name: node for node in after.node if node.op == "Cast" and CAST_MARK in node.attr}
+    assert totals["casts"] == len(casts) == len(ledger.casts)
+    for entry in ledger.casts:
+        cast = casts[entry.name]
+        assert entry.from_dtype == dtype_name(cast.attr["SrcT"].type)
+        assert entry.to_dtype == dtype_name(cast.attr["DstT"].type)
+        assert entry.input == "{}:{}".format(*tensor_name(cast.input[0]))
+        assert entry.consumers == readers[entry.name]
+    sizes = [entry.bytes for entry in ledger.casts]
+    assert totals["cast_bytes"] == (None if None in sizes else sum(sizes))
+
+
+def check_nodes(ledger, before, after):
+    """Asserts that each node's dtypes are those in the graphs, and its decision what follows."""
+    nodes = {node.name: node for node in after.node}
+    originals = {node.name: node for node in before.node}
+    for entry in ledger.nodes:
+        now = behind_its_name(entry.name, nodes, originals)
+        original = originals.get(entry.name) or originals[_RENAMED.sub("", entry.name)]
+        dtypes = entry.dtypes
+        if (entry.op, original.op) == ("Placeholder", "_Arg"):
+            # TensorFlow 1.15 shows its optimizers the arguments of a function as placeholders.
+            dtypes = {"T": dtypes["dtype"]}
+        assert {name: was for name, (was, _) in dtypes.items()} == _dtypes(original), entry
+        assert {name: is_now for name, (_, is_now) in dtypes.items()} == _dtypes(now), entry
+        changed = _dtypes(original) != _dtypes(now)
+        assert changed == (entry.decision in ("lowered", "raised")), entry
+        assert MARK in now.attr or not changed, f"{entry} is not marked"
+        assert (entry.reason in _REASONS_WITH_A_CAUSE) == bool(entry.cause), entry
+        assert not entry.cause or entry.cause in nodes, entry
+
+
+def behind_its_name(name, nodes, originals):
+    """The node that had a name before a Cast took it."""
+    took_it = CAST_MARK in nodes[name].attr and CAST_MARK not in originals[name].attr
+    return nodes[nodes[name].input[0]] if took_it else nodes[name]
+
+
+def _dtypes(node):
+    """The dtypes of a node by the ledger's names of type attributes: "T", "T[0]"."""
+    lists = {a.name for a in attributes(node) if a.type == "list(type)"}
+    return {
+        f"{name}[{index}]" if name in lists else name: dtype_name(dtype)
+        for name, dtypes in type_attributes(node).items()
+        for index, dtype in enumerate(dtypes)
+    }

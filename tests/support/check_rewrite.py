@@ -1,0 +1,217 @@
+"""check_rewrite: what must hold of every rewrite, whatever the test is about."""
+
+import dataclasses
+import difflib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2
+
+import npu_precision
+from support.check_ledger import CAST_MARK, MARK, behind_its_name, check_nodes, check_totals
+from support.node_dtypes import type_attributes
+from support.strict_zip import strict_zip
+from support.text_functions import (
+    function_bodies,
+    read_graph_with_functions,
+    without_inferred_types,
+    write_graph_with_functions,
+)
+from support.text_graph import random_values, text_lines
+
+UNCHANGED = "unchanged"
+BEYOND_DTYPES = (
+    "loop_constants",
+    "fold_batch_norms",
+    "same_padding",
+    "sink_reshapes",
+    "fold_constants",
+)
+
+# How far a fetched value may be off, as a fraction of the largest magnitude in its tensor. The
+# graphs of the tests round a handful of times, each time by at most 2^-11 or 2^-8.
+TOLERANCE = {"float16": 1e-2, "bfloat16": 5e-2}
+
+tf1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class Rewritten:
+    """What check_rewrite found in order, for what a test wants to add."""
+
+    graph: graph_pb2.GraphDef
+    ledger: npu_precision.Ledger
+    text: str
+
+    @property
+    def reasons(self):
+        """By node name, (decision, reason, cause), without the sources."""
+        return {
+            node.name: (node.decision, node.reason, node.cause)
+            for node in self.ledger.nodes
+            if node.reason != "neutral_source"
+        }
+
+
+def check_rewrite(
+    graph, expected, fetches=None, *, mode="allow_mix_precision", run=True, init=(), **options
+):
+    """Rewrites a graph and compares the result with `expected`.
+
+    Checks besides: the same input gives the same bytes; the order of the nodes does not matter; a
+    second application changes nothing; nothing changed but dtypes, Casts and names that Casts took;
+    the ledger tells what happened; both graphs, run, give the same values and dtypes.
+
+    Args:
+        graph: a text (see text_graph.py, text_functions.py) or a GraphDef.
+        expected: the text of the rewritten graph; UNCHANGED, to the byte; or None, where the test
+            looks at the result itself.
+        fetches: names of nodes; the last of the graph if not given.
+        mode: the precision_mode.
+        run: whether this machine can run the graph.
+        init: names of ops to run first.
+        **options: other fields of PrecisionOptions.
+    """
+    __tracebackhide__ = True
+    before = read_graph_with_functions(graph) if isinstance(graph, str) else graph
+    fetches = [before.node[-1].name] if fetches is None else list(fetches)
+    dtypes_only = dict.fromkeys(BEYOND_DTYPES, False)
+    options = {"precision_mode": mode, **dtypes_only, **options}
+
+    def rewrite(graph_def):
+        rewritten, ledger = npu_precision.rewrite_graph_def(graph_def, fetches, **options)
+        return without_inferred_types(rewritten), ledger
+
+    def written(graph_def):
+        return write_graph_with_functions(graph_def, before)
+
+    after, ledger = rewrite(before)
+    text = written(after)
+    if expected == UNCHANGED:
+        assert_same_text(text, written(before), "the rewritten graph")
+        assert to_bytes(after) == to_bytes(before)
+    elif expected is not None:
+        assert_same_text(text, expected, "the rewritten graph")
+
+    assert to_bytes(rewrite(before)[0]) == to_bytes(after), "same input, other bytes"
+    again, again_ledger = rewrite(after)
+    assert_same_text(written(again), text, "after a second application")
+    assert to_bytes(again) == to_bytes(after), "a second application changes something"
+    turned, _ = rewrite(_reversed(before))
+    assert_same_text(written(turned), text, "with the nodes in reverse order")
+
+    _check_signatures(before, after)
+    for graph_before, graph_after, told in _graphs(before, after, ledger, again_ledger):
+        for graph_ledger in told:
+            check_totals(graph_ledger, graph_after)
+        # Folding takes nodes out; the parts of a fused op are no nodes of the original.
+        changed = options["fold_constants"] or ledger.rewrites
+        if not (changed or "/npu_part_" in text):
+            _check_only_dtypes_changed(graph_before, graph_after)
+            for graph_ledger in told:
+                check_nodes(graph_ledger, graph_before, graph_after)
+    if run:
+        low = "bfloat16" if "bf" in (mode or options.get("precision_mode_v2") or "") else "float16"
+        _check_values(before, after, fetches, init, TOLERANCE[low])
+    return Rewritten(after, ledger, text)
+
+
+def assert_same_text(got, expected, what):
+    """Fails with the lines that differ, if any do."""
+    got, expected = text_lines(got), text_lines(expected)
+    if got != expected:
+        pytest.fail("\n".join([f"{what}:", *difflib.ndiff(expected, got)]), pytrace=False)
+
+
+def to_bytes(graph):
+    """The bytes of a proto, equal for equal protos."""
+    return graph.SerializeToString(deterministic=True)
+
+
+def _reversed(graph):
+    turned = graph_pb2.GraphDef()
+    turned.CopyFrom(graph)
+    del turned.node[:]
+    turned.node.extend(reversed(graph.node))
+    for function in turned.library.function:
+        nodes = list(reversed(function.node_def))
+        del function.node_def[:]
+        function.node_def.extend(nodes)
+    return turned
+
+
+def _check_signatures(before, after):
+    signatures = [function.signature for function in after.library.function]
+    assert signatures == [function.signature for function in before.library.function]
+
+
+def _graphs(before, after, *ledgers):
+    """The graph itself and the body of each function: before, after, and their ledgers."""
+    yield before, after, ledgers
+    bodies, bodies_after = function_bodies(before), function_bodies(after)
+    by_name = [{function.graph: function for function in ledger.functions} for ledger in ledgers]
+    for name, body in bodies.items():
+        yield body, bodies_after[name], [functions[name] for functions in by_name]
+
+
+def _check_only_dtypes_changed(before, after):
+    """Nodes keep op, device, control inputs and attributes, and only Casts came.
+
+    What carries a Cast's result into a loop, or waits for much that a Cast waits for, may come too.
+    """
+    nodes = {node.name: node for node in after.node}
+    originals = {node.name: node for node in before.node}
+    came = set(nodes)
+    for old in before.node:
+        if CAST_MARK in old.attr and old.name not in nodes:
+            continue  # a Cast of an earlier run that is no longer needed
+        new = behind_its_name(old.name, nodes, originals)
+        came.remove(new.name)
+        assert (new.op, new.device) == (old.op, old.device)
+        assert _controls(new) == _controls(old)
+        assert len(new.input) == len(old.input)
+        for name in {*old.attr, *new.attr} - {*type_attributes(old), MARK}:
+            assert name in new.attr, f"{old.name} lost {name}"
+            assert name in old.attr, f"{old.name} got {name}"
+            assert new.attr[name] == old.attr[name], f"{name} of {old.name}"
+        if new != old and list(new.input) == list(old.input):
+            assert new.attr[MARK].s, f"{old.name} changed without a word"
+    assert all(CAST_MARK in nodes[name].attr for name in came)
+    assert {nodes[name].op for name in came} <= {"Cast", "Enter", "Switch", "Identity", "NoOp"}
+
+
+def _controls(node):
+    return [name for name in node.input if name.startswith("^")]
+
+
+def _check_values(before, after, fetches, init, tolerance):
+    for want, got in strict_zip(run(before, fetches, init), run(after, fetches, init)):
+        if want is None:  # an op without outputs
+            continue
+        assert got.dtype == want.dtype
+        assert got.shape == want.shape
+        error = np.abs(got.astype(np.float64) - want.astype(np.float64)).max(initial=0)
+        assert error <= tolerance * np.abs(want.astype(np.float64)).max(initial=0)
+
+
+def run(graph_def, fetches, init=()):
+    """The values of the nodes' first outputs, as TensorFlow alone computes them, on two CPUs."""
+    config = tf1.ConfigProto(device_count={"CPU": 2, "GPU": 0})
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = -1
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(graph_def, name="")
+        feeds = {
+            node.name + ":0": random_values(
+                node.name,
+                [dim.size for dim in node.attr["shape"].shape.dim],
+                tf.as_dtype(node.attr["dtype"].type),
+            )
+            for node in graph_def.node
+            if node.op == "Placeholder"
+        }
+        operations = [graph.get_operation_by_name(name) for name in fetches]
+        with tf1.Session(graph=graph, config=config) as session:
+            session.run([graph.get_operation_by_name(name) for name in init])
+            return session.run([op.outputs[0] if op.outputs else op for op in operations], feeds)

@@ -1,0 +1,60 @@
+"""What a session runs, and how often: Grappler's result, node by node, with a count for each."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+
+import tensorflow as tf
+
+from support.node_dtypes import any_float, dtype_name
+from support.text_graph import tensor_name
+
+tf1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class Executions:
+    """One step of a session.
+
+    Attributes:
+        values: what was fetched.
+        nodes: the nodes of the graphs that ran, by name.
+        counts: how often each of them ran.
+    """
+
+    values: object
+    nodes: dict
+    counts: collections.Counter
+
+    def of(self, *ops):
+        """By (op, dtype), how often nodes of these ops ran."""
+        found = collections.Counter()
+        for name, node in self.nodes.items():
+            if node.op in ops and self.counts[name]:
+                found[node.op, dtype_name(node.attr["T"].type)] += self.counts[name]
+        return dict(found)
+
+    def casts_by_op(self):
+        """By the op whose result is cast, how often Casts of floats ran."""
+        found = collections.Counter()
+        for name, node in self.nodes.items():
+            if node.op == "Cast" and any_float([node.attr["SrcT"].type]):
+                found[self.nodes[tensor_name(node.input[0])[0]].op] += self.counts[name]
+        return {op: count for op, count in found.items() if count}
+
+
+def run_counted(session, fetches, feed_dict=None):
+    """Executions of one session.run."""
+    options = tf1.RunOptions(output_partition_graphs=True, trace_level=tf1.RunOptions.FULL_TRACE)
+    metadata = tf1.RunMetadata()
+    values = session.run(fetches, feed_dict, options=options, run_metadata=metadata)
+    return Executions(
+        values,
+        {node.name: node for graph in metadata.partition_graphs for node in graph.node},
+        collections.Counter(
+            stats.node_name
+            for device in metadata.step_stats.dev_stats
+            for stats in device.node_stats
+        ),
+    )

@@ -1,0 +1,29 @@
+"""What the makers of all kinds of ops share."""
+
+from support.graph_builder import UnfitError
+
+
+def registrar(makers):
+    """A decorator that enters a maker into a table by its name."""
+
+    def register(function):
+        makers[function.__name__] = function
+        return function
+
+    return register
+
+
+def fit(condition):
+    """Gives up on an op for whose operands the condition does not hold."""
+    if not condition:
+        raise UnfitError
+
+
+def around_zero(bound):
+    """The interval of what is no larger than a bound."""
+    return -bound, bound
+
+
+def hull(*tensors):
+    """The interval of all tensors' values."""
+    return min(tensor.low for tensor in tensors), max(tensor.high for tensor in tensors)
