@@ -24,8 +24,8 @@ from report_files import explained
 from text_graph import read_graph
 
 import npu_precision
-from npu_precision import report
 from npu_precision.cli import main as cli
+from npu_precision.explain import report
 
 ROOT = pathlib.Path(__file__).parents[1]
 tf1 = tf.compat.v1

@@ -9,7 +9,9 @@ import numpy as np
 import tensorflow as tf
 from text_graph import read_graph
 
-from npu_precision import _tf_compat, frozen, model_file
+from npu_precision import _tf_compat
+from npu_precision.accuracy import frozen
+from npu_precision.offline import model_file
 
 tf1 = tf.compat.v1
 

@@ -288,7 +288,7 @@ def test_only_the_compat_files_ask_for_the_version_of_tensorflow(folder):
     asking = {
         path.name
         for pattern, question in VERSION_QUESTIONS.items()
-        for path in (ROOT / folder).glob(pattern)
+        for path in (ROOT / folder).rglob(pattern)
         if re.search(question, path.read_text())
     }
     allowed = {"npu_precision": {"_tf_compat.py"}, "cc": {"tf_compat.h"}}

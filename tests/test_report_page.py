@@ -6,7 +6,7 @@ import pytest
 from browser import needs_browser
 from report_files import explained, needs_page, write_graph
 
-from npu_precision import story
+from npu_precision.explain import story
 from report_page import at, drawn, go_to, search, selected
 
 pytestmark = [needs_browser, needs_page]

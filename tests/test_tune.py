@@ -13,7 +13,7 @@ from overflowing import EMULATED, OVERFLOW, normal
 from report_files import data_in, needs_page
 from tf_versions import needs_frozen_loops
 
-from npu_precision.plots import check as check_plots
+from npu_precision.cli.plots import check as check_plots
 
 
 @pytest.fixture

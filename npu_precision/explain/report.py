@@ -11,11 +11,11 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from npu_precision.explanation import Explanation
-from npu_precision.model_file import Model
-from npu_precision.report_data import report_data
+from npu_precision.explain.explanation import Explanation
+from npu_precision.explain.report_data import report_data
+from npu_precision.offline.model_file import Model
 
-PAGE = pathlib.Path(__file__).resolve().parent / "_lib" / "report_page.html"
+PAGE = pathlib.Path(__file__).resolve().parents[1] / "_lib" / "report_page.html"
 # The element that holds the data, as report_page/src/page.html has it.
 _OPENING = '<script type="application/json" id="report-data">'
 _EMPTY = f"{_OPENING}</script>"

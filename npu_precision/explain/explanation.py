@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
-from npu_precision import _rewrite
 from npu_precision.ledger import Ledger, LedgerCast, LedgerNode, LedgerRewrite
-from npu_precision.model_file import SAVED_MODEL, Model
+from npu_precision.offline import run_optimizer
+from npu_precision.offline.model_file import SAVED_MODEL, Model
+from npu_precision.offline.reachable import called_functions, needed_nodes
 from npu_precision.options import PrecisionOptions
-from npu_precision.reachable import called_functions, needed_nodes
 
 MAIN_GRAPH = ""
 
@@ -80,7 +80,7 @@ class Body:
 
     def casts_at(self, name: str) -> tuple[LedgerCast, ...]:
         """The Casts that a node reads, and those that read it."""
-        now = self.rewritten.get(name + _rewrite.RENAMED, self.rewritten.get(name))
+        now = self.rewritten.get(name + run_optimizer.RENAMED, self.rewritten.get(name))
         read = {tensor.partition(":")[0] for tensor in (now.input if now is not None else ())}
         return tuple(
             cast
@@ -95,8 +95,8 @@ def cast_tensor(cast: LedgerCast) -> str:
     A node that is fetched leaves its name to the Cast behind it.
     """
     node, _, number = cast.input.rpartition(":")
-    if node.endswith(_rewrite.RENAMED):
-        node = node[: -len(_rewrite.RENAMED)]
+    if node.endswith(run_optimizer.RENAMED):
+        node = node[: -len(run_optimizer.RENAMED)]
     return f"{node}:{number}"
 
 

@@ -3,7 +3,8 @@
 import logging
 from typing import Any
 
-from npu_precision import _tf_compat, run_config
+from npu_precision import _tf_compat
+from npu_precision.npu_bridge import run_config
 
 _LOGGER = logging.getLogger("npu_precision")
 _Estimator: Any = _tf_compat.estimator_class("Estimator")

@@ -8,10 +8,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from npu_precision import scope as npu_scope
-from npu_precision import util
 from npu_precision._tf_compat import tf1 as tf
-from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
-from npu_precision.hooks import npu_callbacks_append, npu_hooks_append
 from npu_precision.loss_scaling.managers import (
     ExponentialUpdateLossScaleManager,
     FixedLossScaleManager,
@@ -24,13 +21,16 @@ from npu_precision.loss_scaling.npu_optimizer import (
     npu_keras_optimizer,
     npu_tf_optimizer,
 )
-from npu_precision.run_config import (
+from npu_precision.npu_bridge import util
+from npu_precision.npu_bridge.estimator import NPUEstimator, NPUEstimatorSpec
+from npu_precision.npu_bridge.hooks import npu_callbacks_append, npu_hooks_append
+from npu_precision.npu_bridge.run_config import (
     DumpConfig,
     NPURunConfig,
     ProfilingConfig,
     npu_run_config_init,
 )
-from npu_precision.session import (
+from npu_precision.session.sessions import (
     close_session,
     init_resource,
     npu_config_proto,

@@ -15,10 +15,11 @@ from google.protobuf import message, text_format
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
-from npu_precision import _errors, _tf_compat, meta_graph, saved_model
+from npu_precision import _errors, _tf_compat
 from npu_precision.ledger import Ledger
+from npu_precision.offline import meta_graph, saved_model
+from npu_precision.offline.tensor_names import node_name
 from npu_precision.options import PrecisionOptions
-from npu_precision.tensor_names import node_name
 
 GRAPH_DEF, META_GRAPH, SAVED_MODEL = "GraphDef", "MetaGraph", "SavedModel"
 DEFAULT_SIGNATURE = "serving_default"

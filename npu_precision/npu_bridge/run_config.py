@@ -6,8 +6,9 @@ import dataclasses
 import inspect
 from typing import Any
 
-from npu_precision import _errors, _library, _tf_compat, session
+from npu_precision import _errors, _library, _tf_compat
 from npu_precision.options import FIELD_NAMES, PrecisionOptions, attr_value
+from npu_precision.session import sessions
 
 _RunConfig: Any = _tf_compat.estimator_class("RunConfig")
 
@@ -103,7 +104,7 @@ class NPURunConfig(_RunConfig):
         # First without ours: the base class writes its own where a cluster is described and no
         # session_config is given.
         super().__init__(**arguments)
-        self._session_config = session.config_with_parameters(
+        self._session_config = sessions.config_with_parameters(
             self.session_config, self._npu_parameters
         )
 
@@ -115,7 +116,7 @@ class NPURunConfig(_RunConfig):
                 the options.
         """
         if kwargs.get("session_config") is not None:
-            kwargs["session_config"] = session.config_with_parameters(
+            kwargs["session_config"] = sessions.config_with_parameters(
                 kwargs["session_config"], self._npu_parameters
             )
         return super().replace(**kwargs)
@@ -164,7 +165,7 @@ def npu_run_config_init(
             f"run_config: got {_errors.got(run_config)}, expected tf.estimator.RunConfig"
         )
     return run_config.replace(
-        session_config=session.npu_config_proto(run_config.session_config, options, **fields)
+        session_config=sessions.npu_config_proto(run_config.session_config, options, **fields)
     )
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
-from npu_precision import _rewrite
-from npu_precision.explanation import MAIN_GRAPH, Body, Explanation
-from npu_precision.model_file import Model
-from npu_precision.reachable import called_functions
+from npu_precision.explain.explanation import MAIN_GRAPH, Body, Explanation
+from npu_precision.offline import run_optimizer
+from npu_precision.offline.model_file import Model
+from npu_precision.offline.reachable import called_functions
 
 # TensorBoard reads each file that has the first part in its name.
 EVENTS = "events.out.tfevents.npu_precision"
@@ -69,8 +69,8 @@ def _write_devices(nodes: Iterable[node_def_pb2.NodeDef], body: Body) -> None:
 def _kind(name: str, body: Body, casts: set[str]) -> str:
     if name in casts:
         return _CAST
-    if name not in body.definitions and name.endswith(_rewrite.RENAMED):
-        name = name[: -len(_rewrite.RENAMED)]
+    if name not in body.definitions and name.endswith(run_optimizer.RENAMED):
+        name = name[: -len(run_optimizer.RENAMED)]
     if name in body.nodes:
         return body.nodes[name].decision.upper()
     return _NOT_FLOAT if name in body.definitions else _ADDED

@@ -1,0 +1,1 @@
+"""The models of users, read from files and rewritten without a session."""
