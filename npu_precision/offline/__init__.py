@@ -1,1 +1,8 @@
-"""The models of users, read from files and rewritten without a session."""
+"""Models that are rewritten without a session: from a GraphDef, a MetaGraphDef or a file.
+
+`npu_precision.offline` is also the public path of rewrite_graph_def.
+"""
+
+from npu_precision.offline.graph_def import rewrite_graph_def
+
+__all__ = ["rewrite_graph_def"]

@@ -1,0 +1,7 @@
+"""What TF1 scripts take from npu_bridge, by its names: `from npu_precision.npu_init import *`.
+
+Public path; the code is in npu_bridge/npu_init.py.
+"""
+
+from npu_precision.npu_bridge.npu_init import *  # noqa: F403
+from npu_precision.npu_bridge.npu_init import __all__ as __all__
