@@ -7,8 +7,6 @@ names "NpuOptimizer" among rewrite_options.custom_optimizers then runs it.
 from npu_precision import amp
 from npu_precision._version import __version__
 from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
-from npu_precision.functions import active_options, autocast, disable, enable
-from npu_precision.hooks import npu_callbacks_append, npu_hooks_append
 from npu_precision.ledger import Ledger, LedgerCast, LedgerNode
 from npu_precision.loss_scaling.flight_recorder import FlightRecorder
 from npu_precision.loss_scaling.grad_scaler import GradScaler
@@ -25,8 +23,10 @@ from npu_precision.loss_scaling.npu_optimizer import (
     npu_tf_optimizer,
 )
 from npu_precision.loss_scaling.strategies import DynamicLossScale, FixedLossScale, NoLossScale
-from npu_precision.npu_bridge_alias import install_as_npu_bridge
+from npu_precision.npu_bridge.alias import install_as_npu_bridge
+from npu_precision.npu_bridge.hooks import npu_callbacks_append, npu_hooks_append
 from npu_precision.offline import rewrite_graph_def
+from npu_precision.offline.saved_model import convert_saved_model
 from npu_precision.options import PrecisionOptions
 from npu_precision.run_config import (
     DumpConfig,
@@ -34,7 +34,6 @@ from npu_precision.run_config import (
     ProfilingConfig,
     npu_run_config_init,
 )
-from npu_precision.saved_model import convert_saved_model
 from npu_precision.scope import keep_dtype_scope
 from npu_precision.session import (
     close_session,
@@ -44,6 +43,7 @@ from npu_precision.session import (
     set_keras_session_npu_config,
     shutdown_resource,
 )
+from npu_precision.session.functions import active_options, autocast, disable, enable
 from npu_precision.util import keep_tensors_dtypes
 
 __all__ = [

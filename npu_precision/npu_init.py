@@ -1,70 +1,7 @@
 """What TF1 scripts take from npu_bridge, by its names: `from npu_precision.npu_init import *`.
 
-Beware, as with npu_bridge's own: the star brings `tf`, here tensorflow.compat.v1 (with TensorFlow
-1.15, tensorflow itself).
+Public path; the code is in npu_bridge/npu_init.py.
 """
 
-from tensorflow.core.protobuf import config_pb2
-from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
-
-from npu_precision import scope as npu_scope
-from npu_precision import util
-from npu_precision._tf_compat import tf1 as tf
-from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
-from npu_precision.hooks import npu_callbacks_append, npu_hooks_append
-from npu_precision.loss_scaling.managers import (
-    ExponentialUpdateLossScaleManager,
-    FixedLossScaleManager,
-)
-from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer
-from npu_precision.loss_scaling.npu_optimizer import (
-    NPUDistributedOptimizer,
-    NPUOptimizer,
-    npu_distributed_optimizer_wrapper,
-    npu_keras_optimizer,
-    npu_tf_optimizer,
-)
-from npu_precision.run_config import (
-    DumpConfig,
-    NPURunConfig,
-    ProfilingConfig,
-    npu_run_config_init,
-)
-from npu_precision.session import (
-    close_session,
-    init_resource,
-    npu_config_proto,
-    npu_graph_options,
-    set_keras_session_npu_config,
-    shutdown_resource,
-)
-
-__all__ = [
-    "DumpConfig",
-    "ExponentialUpdateLossScaleManager",
-    "FixedLossScaleManager",
-    "NPUDistributedOptimizer",
-    "NPUEstimator",
-    "NPUEstimatorSpec",
-    "NPULossScaleOptimizer",
-    "NPUOptimizer",
-    "NPURunConfig",
-    "ProfilingConfig",
-    "RewriterConfig",
-    "close_session",
-    "config_pb2",
-    "init_resource",
-    "npu_callbacks_append",
-    "npu_config_proto",
-    "npu_distributed_optimizer_wrapper",
-    "npu_graph_options",
-    "npu_hooks_append",
-    "npu_keras_optimizer",
-    "npu_run_config_init",
-    "npu_scope",
-    "npu_tf_optimizer",
-    "set_keras_session_npu_config",
-    "shutdown_resource",
-    "tf",
-    "util",
-]
+from npu_precision.npu_bridge.npu_init import *  # noqa: F403
+from npu_precision.npu_bridge.npu_init import __all__ as __all__

@@ -1,32 +1,8 @@
-"""npu_bridge's npu_ops: the two ops by which scripts begin and end their use of an NPU."""
+"""Public path of npu_bridge's npu_ops; the code is in npu_bridge/npu_ops.py."""
 
-from __future__ import annotations
+from npu_precision.npu_bridge import npu_ops as _npu_ops
+from npu_precision.npu_bridge.npu_ops import initialize_system, shutdown_system
 
-from typing import Any
-
-import tensorflow as tf
-
-
-def initialize_system(name: str | None = None) -> tf.Operation:
-    """An op that does nothing: on one host there is nothing to initialise.
-
-    Source: npu_bridge's npu_ops.initialize_system.
-    """
-    return tf.compat.v1.no_op(name=name)
-
-
-def shutdown_system(name: str | None = None) -> tf.Operation:
-    """An op that does nothing; see initialize_system.
-
-    Source: npu_bridge's npu_ops.shutdown_system.
-    """
-    return tf.compat.v1.no_op(name=name)
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise AttributeError(
-        f"npu_ops.{name} is an op of the NPU, which npu_precision does not have: use TensorFlow's "
-        "own in its place"
-    )
+__all__ = ["initialize_system", "shutdown_system"]
+# Explains, for every other op, why it is not here.
+__getattr__ = _npu_ops.__getattr__

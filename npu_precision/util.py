@@ -1,32 +1,5 @@
-"""npu_bridge's util: marking the ops of a graph that was imported rather than built."""
+"""Public path of npu_bridge's util; the code is in npu_bridge/util.py."""
 
-from __future__ import annotations
+from npu_precision.npu_bridge.util import keep_tensors_dtypes
 
-from collections.abc import Sequence
-
-import tensorflow as tf
-
-from npu_precision import _errors, scope
-
-
-def keep_tensors_dtypes(graph: tf.Graph, input_tensors: Sequence[str]) -> None:
-    """The ops that make these tensors keep their dtype, whatever the precision mode.
-
-    Args:
-        graph: the graph, of which no session has been run yet.
-        input_tensors: list or tuple of tensor names, such as "dense/MatMul:0".
-
-    Raises:
-        ValueError: a wrong type of argument, or a name that is not of the form "op:index".
-        KeyError: the graph has no such tensor.
-
-    Source: npu_bridge's util.keep_tensors_dtypes(graph, input_tensors).
-    """
-    if not isinstance(graph, tf.Graph):
-        raise ValueError(f"graph: got {_errors.got(graph)}, expected tf.Graph")
-    if not isinstance(input_tensors, (list, tuple)):
-        raise ValueError(
-            f"input_tensors: got {_errors.got(input_tensors)}, expected a list or tuple of names"
-        )
-    for tensor in [graph.get_tensor_by_name(name) for name in input_tensors]:
-        scope.keep_dtype(tensor.op)
+__all__ = ["keep_tensors_dtypes"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import _errors, _tf_compat, functions, rewriter_config
+from npu_precision import _errors, _tf_compat
 from npu_precision.amp import keras_optimizer, opt_levels, registered
 from npu_precision.amp.keras_optimizer import KerasLosses
 from npu_precision.amp.opt_levels import Properties
@@ -19,7 +19,8 @@ from npu_precision.amp.session_optimizer import SessionOptimizer
 from npu_precision.loss_scaling.strategies import LossScaleState
 from npu_precision.loss_scaling.variables import LossScaleVariables
 from npu_precision.options import PrecisionOptions
-from npu_precision.session import npu_config_proto
+from npu_precision.session import functions, rewriter_config
+from npu_precision.session.sessions import npu_config_proto
 
 _LOGGER = logging.getLogger("npu_precision")
 

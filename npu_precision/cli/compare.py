@@ -14,12 +14,13 @@ import click
 import rich.console
 import rich.progress
 
-from npu_precision import comparison, frozen, outputs, plots
-from npu_precision.cli import flags, printing
-from npu_precision.comparison import Comparison, Row
-from npu_precision.model_file import Model
+from npu_precision import outputs
+from npu_precision.accuracy import comparison, frozen
+from npu_precision.accuracy.comparison import Comparison, Row
+from npu_precision.accuracy.tensor_stats import TensorStats
+from npu_precision.cli import flags, plots, printing
+from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
-from npu_precision.tensor_stats import TensorStats
 
 SCHEMA = "npu_precision.compare/1"
 # How many tensors are named of those that come out of loops and functions.

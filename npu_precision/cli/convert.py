@@ -9,10 +9,11 @@ from typing import Any
 import click
 import rich.filesize
 
-from npu_precision import model_file, outputs, saved_model
+from npu_precision import outputs
 from npu_precision.cli import flags, printing
 from npu_precision.ledger import Ledger
-from npu_precision.model_file import Model
+from npu_precision.offline import model_file, saved_model
+from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
 _TEXT = (".pbtxt", ".txt")

@@ -10,10 +10,10 @@ import click
 import rich.console
 import rich.filesize
 
-from npu_precision import difference, explanation, story
 from npu_precision.cli import flags, heading, printing
-from npu_precision.explanation import Body, Explanation
-from npu_precision.model_file import Model
+from npu_precision.explain import difference, explanation, story
+from npu_precision.explain.explanation import Body, Explanation
+from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
 SCHEMA = "npu_precision.explain/1"

@@ -13,9 +13,11 @@ from typing import Any
 import click
 import tensorflow as tf
 
-from npu_precision import _errors, _library, model_file, model_inputs
-from npu_precision.frozen import FrozenModel
-from npu_precision.model_file import Model
+from npu_precision import _errors, _library
+from npu_precision.accuracy import model_inputs
+from npu_precision.accuracy.frozen import FrozenModel
+from npu_precision.offline import model_file
+from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
 # The fields of PrecisionOptions that are about a run, which there is none of here.

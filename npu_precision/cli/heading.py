@@ -6,8 +6,8 @@ import rich.console
 import rich.filesize
 
 from npu_precision.cli import printing
-from npu_precision.explanation import Explanation
-from npu_precision.model_file import Model
+from npu_precision.explain.explanation import Explanation
+from npu_precision.offline.model_file import Model
 
 
 def show(out: rich.console.Console, model: Model, explained: Explanation) -> None:

@@ -8,11 +8,11 @@ import pathlib
 
 import click
 
-from npu_precision import lint as linting
 from npu_precision import outputs
 from npu_precision.cli import flags, printing
-from npu_precision.lint import Finding
-from npu_precision.model_file import load_model
+from npu_precision.explain import lint as linting
+from npu_precision.explain.lint import Finding
+from npu_precision.offline.model_file import load_model
 from npu_precision.options import PrecisionOptions
 
 _MODE = "allow_mix_precision"

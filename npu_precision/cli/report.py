@@ -6,10 +6,11 @@ import contextlib
 
 import click
 
-from npu_precision import explanation, outputs, tensorboard
-from npu_precision import report as reports
+from npu_precision import outputs
 from npu_precision.cli import flags, heading, printing
-from npu_precision.model_file import Model
+from npu_precision.explain import explanation, tensorboard
+from npu_precision.explain import report as reports
+from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
 

@@ -13,10 +13,12 @@ from typing import Any
 import click
 import rich.console
 
-from npu_precision import explanation, frozen, outputs, plots
-from npu_precision import report as reports
-from npu_precision.cli import flags, printing
-from npu_precision.model_file import Model
+from npu_precision import outputs
+from npu_precision.accuracy import frozen
+from npu_precision.cli import flags, plots, printing
+from npu_precision.explain import explanation
+from npu_precision.explain import report as reports
+from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import objective as objectives
 from npu_precision.tuning.objective import MaxError, Metric

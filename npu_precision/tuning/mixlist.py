@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from npu_precision import _library
+from npu_precision.explain.story import uses_lists
 from npu_precision.options import PrecisionOptions
-from npu_precision.story import uses_lists
 from npu_precision.tuning.risk import Suspect
 
 _NODE = "node:"

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
-from npu_precision import model_inputs
+from npu_precision.accuracy import model_inputs
 
 # By batch: the inputs and the outputs of a model, by name.
 Batches = List[Tuple[Dict[str, np.ndarray], Dict[str, np.ndarray]]]

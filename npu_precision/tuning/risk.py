@@ -11,9 +11,9 @@ from typing import List, Tuple
 import numpy as np
 import tensorflow as tf
 
-from npu_precision.comparison import Comparison, Row, low_type
-from npu_precision.frozen import FrozenModel
-from npu_precision.tensor_stats import low_type_of
+from npu_precision.accuracy.comparison import Comparison, Row, low_type
+from npu_precision.accuracy.frozen import FrozenModel
+from npu_precision.accuracy.tensor_stats import low_type_of
 
 # About how large a relative error is to be expected, and what speaks for it.
 _Risks = List[Tuple[float, str]]

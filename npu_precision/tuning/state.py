@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from npu_precision import _version, outputs
-from npu_precision.frozen import FrozenModel
-from npu_precision.model_inputs import Feed
+from npu_precision.accuracy.frozen import FrozenModel
+from npu_precision.accuracy.model_inputs import Feed
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning.risk import Suspect
 from npu_precision.tuning.trials import Trial

@@ -11,13 +11,13 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
-from npu_precision import tensor_stats
-from npu_precision.comparison import DTYPES_ONLY, EMPTY, low_type
-from npu_precision.frozen import FrozenModel
+from npu_precision.accuracy import tensor_stats
+from npu_precision.accuracy.comparison import DTYPES_ONLY, EMPTY, low_type
+from npu_precision.accuracy.frozen import FrozenModel
+from npu_precision.accuracy.model_inputs import Feed
+from npu_precision.accuracy.model_run import random_tensors, run_as_it_is
 from npu_precision.ledger import Ledger
-from npu_precision.model_inputs import Feed
-from npu_precision.model_run import random_tensors, run_as_it_is
-from npu_precision.offline import rewrite_graph_def
+from npu_precision.offline.graph_def import rewrite_graph_def
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning.objective import Batches, MaxError, Metric
 

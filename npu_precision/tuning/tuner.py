@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from npu_precision.comparison import Comparer
-from npu_precision.frozen import FrozenModel
+from npu_precision.accuracy.comparison import Comparer
+from npu_precision.accuracy.frozen import FrozenModel
+from npu_precision.accuracy.model_inputs import Feed
 from npu_precision.ledger import Ledger
-from npu_precision.model_inputs import Feed
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import mixlist, risk
 from npu_precision.tuning.mixlist import Mixlist, flat_entries

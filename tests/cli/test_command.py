@@ -125,7 +125,7 @@ def test_an_error_of_our_own_says_so(command, model_files, monkeypatch):
     def fails(*arguments):
         raise KeyError("surprise")
 
-    monkeypatch.setattr("npu_precision.explanation.explain", fails)
+    monkeypatch.setattr("npu_precision.explain.explanation.explain", fails)
     text = command("explain", model_files.frozen, "--mode", "fp16", status=2)
     assert text == (
         "npu-precision: internal error: KeyError: 'surprise'. It is not your fault; --debug shows "
@@ -137,7 +137,7 @@ def test_an_interrupted_command_says_so(command, model_files, monkeypatch, capsy
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("npu_precision.explanation.explain", interrupted)
+    monkeypatch.setattr("npu_precision.explain.explanation.explain", interrupted)
     assert main.main(["explain", model_files.frozen, "--mode", "fp16"]) == main.INTERRUPTED
     assert capsys.readouterr().err.strip().startswith("npu-precision: interrupted")
 

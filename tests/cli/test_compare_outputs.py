@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from npu_precision.plots import check as check_plots
+from npu_precision.cli.plots import check as check_plots
 
 MIXED = ("--mode", "allow_mix_precision")
 

@@ -8,7 +8,8 @@ import tensorflow as tf
 from support.tf_versions import needs_frozen_loops
 
 import npu_precision
-from npu_precision import frozen, model_file
+from npu_precision.accuracy import frozen
+from npu_precision.offline import model_file
 
 tf1 = tf.compat.v1
 

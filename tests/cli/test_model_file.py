@@ -15,7 +15,8 @@ from support.text_graph import read_graph
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
-from npu_precision import frozen, model_file, reachable
+from npu_precision.accuracy import frozen
+from npu_precision.offline import model_file, reachable
 
 GRAPH = read_graph(
     """

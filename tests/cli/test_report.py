@@ -12,9 +12,9 @@ from support.report_files import MIXED, data_in, explained, needs_page, write_gr
 from support.strict_zip import strict_zip
 from tensorflow.core.framework import graph_pb2
 
-from npu_precision import explanation, report, report_data, story, tensorboard
-from npu_precision._rewrite import RENAMED
-from npu_precision.report_data import AFTER, BEFORE, DECISIONS
+from npu_precision.explain import explanation, report, report_data, story, tensorboard
+from npu_precision.explain.report_data import AFTER, BEFORE, DECISIONS
+from npu_precision.offline.run_optimizer import RENAMED
 
 MODE = ("--mode", "allow_mix_precision")
 MODELS = ["cnn", "lstm", "checkpoint", "frozen"]
@@ -247,7 +247,7 @@ def test_a_failure_leaves_nothing_behind(command, model_files, tmp_path, monkeyp
     def fails(*arguments):
         raise ValueError("too bad")
 
-    monkeypatch.setattr("npu_precision.tensorboard.write_graph", fails)
+    monkeypatch.setattr("npu_precision.explain.tensorboard.write_graph", fails)
     outputs = ("-o", tmp_path / "r.html", "--tensorboard", tmp_path / "logs")
     assert command("report", model_files.frozen, *MODE, *outputs, status=2).endswith("too bad\n")
     assert list(tmp_path.iterdir()) == []

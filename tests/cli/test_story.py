@@ -7,7 +7,8 @@ import json
 import pytest
 from support.model_files import ModelFiles
 
-from npu_precision import _library, story
+from npu_precision import _library
+from npu_precision.explain import story
 
 MIXED = ("--mode", "allow_mix_precision")
 

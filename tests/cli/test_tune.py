@@ -13,7 +13,7 @@ from support.overflowing import EMULATED, OVERFLOW, normal
 from support.report_files import data_in, needs_page
 from support.tf_versions import needs_frozen_loops
 
-from npu_precision.plots import check as check_plots
+from npu_precision.cli.plots import check as check_plots
 
 
 @pytest.fixture

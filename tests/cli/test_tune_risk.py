@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from support.loop_text import counter
 
-from npu_precision import PrecisionOptions, frozen, model_file
-from npu_precision.comparison import Comparer
+from npu_precision import PrecisionOptions
+from npu_precision.accuracy import frozen
+from npu_precision.accuracy.comparison import Comparer
+from npu_precision.offline import model_file
 from npu_precision.tuning import risk
 
 

@@ -6,7 +6,7 @@ import pytest
 from support.browser import PATIENCE, browser
 from support.report_files import explained
 
-from npu_precision import report
+from npu_precision.explain import report
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from support.browser import needs_browser
 from support.report_files import explained, needs_page, write_graph
 from support.report_page import at, drawn, go_to, search, selected
 
-from npu_precision import story
+from npu_precision.explain import story
 
 pytestmark = [needs_browser, needs_page]
 

@@ -22,7 +22,7 @@ def package_without_library(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "module", ["npu_precision", "npu_precision.npu_init", "npu_precision.hooks"]
+    "module", ["npu_precision", "npu_precision.npu_init", "npu_precision.npu_bridge.hooks"]
 )
 def test_importing_any_module_loads_the_optimizer(run_python, module):
     process = run_python(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
-from npu_precision.argument_shapes import write_argument_shapes
+from npu_precision.offline.argument_shapes import write_argument_shapes
 
 FLOAT = tf.float32.as_datatype_enum
 

@@ -8,7 +8,9 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from npu_precision import _tf_compat, frozen, model_file
+from npu_precision import _tf_compat
+from npu_precision.accuracy import frozen
+from npu_precision.offline import model_file
 from support.text_graph import read_graph
 
 tf1 = tf.compat.v1

@@ -8,7 +8,9 @@ import re
 import pytest
 from tensorflow.core.framework import graph_pb2, types_pb2
 
-from npu_precision import PrecisionOptions, explanation, model_file, report
+from npu_precision import PrecisionOptions
+from npu_precision.explain import explanation, report
+from npu_precision.offline import model_file
 
 MIXED = PrecisionOptions(precision_mode="allow_mix_precision")
 needs_page = pytest.mark.skipif(

@@ -14,7 +14,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
-from npu_precision import _tf_compat, estimator
+from npu_precision import _tf_compat
+from npu_precision.npu_bridge import estimator
 
 
 def _needs(has, lacks):

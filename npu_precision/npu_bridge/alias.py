@@ -7,15 +7,15 @@ import types
 _NAME = "npu_bridge"
 # Where scripts import from, and the module of ours that has those names.
 _ALIASES = {
-    "npu_init": "npu_init",
-    "estimator.npu_ops": "npu_ops",
-    "estimator.npu.npu_config": "run_config",
-    "estimator.npu.npu_estimator": "estimator",
+    "npu_init": "npu_bridge.npu_init",
+    "estimator.npu_ops": "npu_bridge.npu_ops",
+    "estimator.npu.npu_config": "npu_bridge.run_config",
+    "estimator.npu.npu_estimator": "npu_bridge.estimator",
     "estimator.npu.npu_loss_scale_manager": "loss_scaling.managers",
     "estimator.npu.npu_loss_scale_optimizer": "loss_scaling.npu_loss_scale_optimizer",
     "estimator.npu.npu_optimizer": "loss_scaling.npu_optimizer",
     "estimator.npu.npu_scope": "scope",
-    "estimator.npu.util": "util",
+    "estimator.npu.util": "npu_bridge.util",
 }
 _PACKAGES = (_NAME, f"{_NAME}.estimator", f"{_NAME}.estimator.npu")
 _OURS = "_installed_by_npu_precision"

@@ -6,10 +6,10 @@ import dataclasses
 import json
 import re
 
-from npu_precision.explanation import Body, Explanation
+from npu_precision.explain.explanation import Body, Explanation
 from npu_precision.ledger import LedgerCast, LedgerNode
+from npu_precision.offline.tensor_names import flat_tensor
 from npu_precision.options import PrecisionOptions
-from npu_precision.tensor_names import flat_tensor
 
 # Each of the ledger's reasons as a sentence about {node}; {cause} and {by} are the ledger's.
 SENTENCES = {

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from npu_precision import _tf_compat
-from npu_precision.reachable import fetchable_nodes
+from npu_precision.offline.reachable import fetchable_nodes
 
 
 def run_as_it_is(

@@ -9,16 +9,20 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
-from npu_precision import tensor_stats
-from npu_precision.frozen import FrozenModel
+from npu_precision.accuracy import tensor_stats
+from npu_precision.accuracy.frozen import FrozenModel
+from npu_precision.accuracy.model_inputs import Feed
+from npu_precision.accuracy.model_run import random_tensors, run_as_it_is
+from npu_precision.accuracy.tensor_stats import TensorStats
 from npu_precision.ledger import Ledger, LedgerNode
-from npu_precision.model_inputs import Feed
-from npu_precision.model_run import random_tensors, run_as_it_is
-from npu_precision.offline import rewrite_graph_def
+from npu_precision.offline.graph_def import rewrite_graph_def
+from npu_precision.offline.reachable import (
+    fetchable_nodes,
+    function_attributes,
+    keep_called_functions,
+)
+from npu_precision.offline.tensor_names import flat_tensor
 from npu_precision.options import PrecisionOptions
-from npu_precision.reachable import fetchable_nodes, function_attributes, keep_called_functions
-from npu_precision.tensor_names import flat_tensor
-from npu_precision.tensor_stats import TensorStats
 
 # Before the name of a tensor: what is fetched about the error that enters at it.
 _ENTERED = "entered "

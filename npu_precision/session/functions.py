@@ -12,8 +12,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
-from npu_precision import _tf_compat, rewriter_config
+from npu_precision import _tf_compat
 from npu_precision.options import PrecisionOptions, resolve
+from npu_precision.session import rewriter_config
 
 # Of the whole process; None when disabled.
 _enabled: PrecisionOptions | None = None

@@ -13,7 +13,7 @@ from typing import Any, Dict
 import numpy as np
 
 from npu_precision import _errors
-from npu_precision.frozen import FrozenModel
+from npu_precision.accuracy.frozen import FrozenModel
 
 Feed = Dict[str, np.ndarray]
 

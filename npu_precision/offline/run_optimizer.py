@@ -20,8 +20,8 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
 
 from npu_precision import _tf_compat
-from npu_precision.argument_shapes import write_argument_shapes
 from npu_precision.ledger import Ledger
+from npu_precision.offline.argument_shapes import write_argument_shapes
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
 _ERROR_OP = "NpuPrecisionError"

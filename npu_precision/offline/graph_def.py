@@ -7,10 +7,11 @@ from typing import Any
 
 from tensorflow.core.framework import graph_pb2
 
-from npu_precision import _errors, _rewrite
+from npu_precision import _errors
 from npu_precision.ledger import Ledger
+from npu_precision.offline import run_optimizer
+from npu_precision.offline.tensor_names import node_name
 from npu_precision.options import PrecisionOptions, resolve
-from npu_precision.tensor_names import node_name
 
 
 def rewrite_graph_def(
@@ -58,7 +59,7 @@ def rewrite_graph_def(
     if not fetch_nodes:
         raise ValueError("fetches: got none, expected at least one name of a tensor or an op")
     feed_nodes = [node_name(feed, nodes, graph_def, "feeds") for feed in _listed(feeds)]
-    return _rewrite.rewrite(
+    return run_optimizer.rewrite(
         graph_def, fetch_nodes, feed_nodes, resolved, name, keep_io_types=keep_io_types
     )
 

@@ -11,8 +11,9 @@ from google.protobuf import message
 from tensorflow.core.framework import graph_pb2, variable_pb2
 from tensorflow.core.protobuf import control_flow_pb2, meta_graph_pb2
 
-from npu_precision import _rewrite, _tf_compat
+from npu_precision import _tf_compat
 from npu_precision.ledger import Ledger
+from npu_precision.offline import run_optimizer
 from npu_precision.options import PrecisionOptions
 
 # By collection, the contexts of TF1's control flow in it.
@@ -48,7 +49,7 @@ def rewrite(
         for info in signature.inputs.values()
         for name in tensor_names(info)
     ]
-    graph_def, ledger = _rewrite.rewrite(
+    graph_def, ledger = run_optimizer.rewrite(
         meta_graph.graph_def,
         sorted(kept.union(fetch_nodes)),
         sorted(set(fed) & nodes),
@@ -58,7 +59,7 @@ def rewrite(
         keep_io_types,
     )
     _tell_signatures(meta_graph, ledger)
-    if _rewrite.changes(ledger):
+    if run_optimizer.changes(ledger):
         _set_apart(graph_def)
         _forget(nodes - {node.name for node in graph_def.node}, meta_graph)
     meta_graph.graph_def.CopyFrom(graph_def)

@@ -12,8 +12,8 @@ from typing import Any
 from google.protobuf import message, text_format
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
-from npu_precision import meta_graph
 from npu_precision.ledger import Ledger
+from npu_precision.offline import meta_graph
 from npu_precision.options import PrecisionOptions, resolve
 
 FILE_NAMES = _BINARY, _TEXT = "saved_model.pb", "saved_model.pbtxt"

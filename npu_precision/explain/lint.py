@@ -7,7 +7,7 @@ import json
 import re
 
 from npu_precision import _library
-from npu_precision.model_file import Model
+from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
 ERROR = "error"

@@ -9,8 +9,9 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.core.protobuf import config_pb2
 
-from npu_precision import _errors, _tf_compat, functions, rewriter_config
+from npu_precision import _errors, _tf_compat
 from npu_precision.options import PrecisionOptions, parameters
+from npu_precision.session import functions, rewriter_config
 
 
 def npu_config_proto(

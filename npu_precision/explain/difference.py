@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from npu_precision.explanation import Explanation
+from npu_precision.explain.explanation import Explanation
 from npu_precision.ledger import LedgerNode
 
 

@@ -6,7 +6,7 @@ import importlib.util
 import math
 import pathlib
 
-from npu_precision.comparison import Comparison
+from npu_precision.accuracy.comparison import Comparison
 from npu_precision.tuning.objective import MaxError, Metric
 from npu_precision.tuning.trials import Trial
 from npu_precision.tuning.tuner import Tuned

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, graph_pb2, node_def_pb2
 
-from npu_precision.reachable import function_attributes
+from npu_precision.offline.reachable import function_attributes
 
 _SHAPES = "_output_shapes"
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")

@@ -12,11 +12,12 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from npu_precision import _rewrite, _tf_compat, model_file
-from npu_precision.model_file import Model
-from npu_precision.reachable import keep_called_functions
+from npu_precision import _tf_compat
+from npu_precision.offline import model_file, run_optimizer
+from npu_precision.offline.model_file import Model
+from npu_precision.offline.reachable import keep_called_functions
+from npu_precision.offline.tensor_names import flat_tensor
 from npu_precision.scope import KEEP_DTYPE
-from npu_precision.tensor_names import flat_tensor
 
 _CALLS = re.compile(r"(?:(?:Func/)?(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
 _INPUT = re.compile(r"(\^?)([^:]+)((?::\d+)?)")
@@ -87,7 +88,7 @@ def freeze(model: Model) -> FrozenModel:
                 f"TensorFlow cannot read the variables of {model.path!r}: {error.message}"
             ) from error
         whole = graph.as_graph_def()
-        flat = _rewrite.inlined(whole, outputs)
+        flat = run_optimizer.inlined(whole, outputs)
         util = tf.compat.v1.graph_util
         try:
             graph_def = util.convert_variables_to_constants(session, flat, list(outputs))
@@ -162,7 +163,7 @@ def _check(model: Model) -> None:
     library = model.meta_graph.graph_def.library.function
     bodies = [model.meta_graph.graph_def.node, *(function.node_def for function in library)]
     for node in itertools.chain.from_iterable(bodies):
-        if _rewrite.INSERTED in node.attr:
+        if run_optimizer.INSERTED in node.attr:
             raise ValueError(
                 f"{model.path!r} was lowered already ({node.name!r} was inserted): use the model "
                 "that it was made of"

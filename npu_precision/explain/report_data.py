@@ -16,12 +16,14 @@ from typing import Any
 from google.protobuf import message
 from tensorflow.core.framework import node_def_pb2, types_pb2
 
-from npu_precision import _rewrite, _version, explanation, story
-from npu_precision.explanation import Body, Explanation
+from npu_precision import _version
+from npu_precision.explain import explanation, story
+from npu_precision.explain.explanation import Body, Explanation
 from npu_precision.ledger import LedgerNode
-from npu_precision.model_file import Model
-from npu_precision.reachable import function_attributes
-from npu_precision.tensor_names import flat_tensor
+from npu_precision.offline import run_optimizer
+from npu_precision.offline.model_file import Model
+from npu_precision.offline.reachable import function_attributes
+from npu_precision.offline.tensor_names import flat_tensor
 
 SCHEMA = "npu_precision.report/1"
 # The page knows these by their place.
@@ -135,7 +137,7 @@ class _Rows:
             else:
                 op = body.nodes[name].op if name in body.nodes else ends[name]
             before[name] = self._add_row(graph, name, op, definition, body.nodes.get(name))
-            now = name if name not in casts else name + _rewrite.RENAMED
+            now = name if name not in casts else name + run_optimizer.RENAMED
             if definition is None or now in body.rewritten:
                 after[now] = before[name]
                 self._columns["views"][before[name]] = BEFORE | AFTER

@@ -1,0 +1,289 @@
+"""What was decided about a model, summed up: by op type, by Cast, by who is in the way."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+
+from tensorflow.core.framework import function_pb2, node_def_pb2
+
+from npu_precision.ledger import Ledger, LedgerCast, LedgerNode, LedgerRewrite
+from npu_precision.offline import run_optimizer
+from npu_precision.offline.model_file import SAVED_MODEL, Model
+from npu_precision.offline.reachable import called_functions, needed_nodes
+from npu_precision.options import PrecisionOptions
+
+MAIN_GRAPH = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """The graph, or the body of a function, as far as it is shown.
+
+    Attributes:
+        name: the function's name; MAIN_GRAPH for the graph itself.
+        definitions: its nodes by name, before the rewrite; of a function, not its arguments.
+        nodes: what was decided about its float nodes, by name, in the graph's order.
+        casts: the Casts inserted into it.
+        rewritten: its nodes by name, after the rewrite.
+        rewrites: what became of it besides dtypes and Casts.
+        arguments: of a function, the names of its arguments.
+        returns: of a function, by the name of each result, the tensor that it is.
+        rewritten_returns: the same, after the rewrite.
+    """
+
+    name: str
+    definitions: dict[str, node_def_pb2.NodeDef]
+    nodes: dict[str, LedgerNode]
+    casts: tuple[LedgerCast, ...]
+    rewritten: dict[str, node_def_pb2.NodeDef]
+    rewrites: tuple[LedgerRewrite, ...] = ()
+    arguments: tuple[str, ...] = ()
+    returns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    rewritten_returns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def followed(self, node: LedgerNode) -> LedgerNode | None:
+        """The node that decided about a node, where it has no reason but that one's."""
+        return self.nodes.get(node.cause) if node.reason in _FOLLOWS else None
+
+    def chain(self, name: str) -> list[LedgerNode]:
+        """The node, the one that decided about it, and so on to the one that decided in the end.
+
+        It goes on while a node only follows the one before it.
+        """
+        chain: dict[str, LedgerNode] = {}
+        node: LedgerNode | None = self.nodes[name]
+        while node is not None and node.name not in chain:
+            chain[node.name] = node
+            node = self.followed(node)
+        return list(chain.values())
+
+    def deciders(self) -> dict[str, LedgerNode]:
+        """By name of each node, the last of its chain, without walking every chain to its end."""
+        found: dict[str, LedgerNode] = {}
+        in_circles: set[str] = set()  # Or on the way into one, whose end is where one began.
+        for name in self.nodes:
+            path: dict[str, LedgerNode] = {}
+            node: LedgerNode | None = self.nodes[name]
+            while node is not None and node.name not in path and node.name not in found:
+                path[node.name] = node
+                node = self.followed(node)
+            if node is None:
+                found.update(dict.fromkeys(path, list(path.values())[-1]))
+            elif node.name in path or node.name in in_circles:
+                in_circles.update(path)
+                found[name] = self.chain(name)[-1]
+            else:
+                found.update(dict.fromkeys(path, found[node.name]))
+        return found
+
+    def casts_at(self, name: str) -> tuple[LedgerCast, ...]:
+        """The Casts that a node reads, and those that read it."""
+        now = self.rewritten.get(name + run_optimizer.RENAMED, self.rewritten.get(name))
+        read = {tensor.partition(":")[0] for tensor in (now.input if now is not None else ())}
+        return tuple(
+            cast
+            for cast in self.casts
+            if cast.name in read or cast_tensor(cast).rpartition(":")[0] == name
+        )
+
+
+def cast_tensor(cast: LedgerCast) -> str:
+    """The tensor that a Cast reads, by the name that it has in the model.
+
+    A node that is fetched leaves its name to the Cast behind it.
+    """
+    node, _, number = cast.input.rpartition(":")
+    if node.endswith(run_optimizer.RENAMED):
+        node = node[: -len(run_optimizer.RENAMED)]
+    return f"{node}:{number}"
+
+
+# The reasons of nodes that have no reason but another's.
+_FOLLOWS = ("gray_follows_kept", "gray_follows_lowered", "gray_follows_consumers", "shares_dtype")
+
+
+@dataclasses.dataclass(frozen=True)
+class OpSummary:
+    """All float nodes of one op type.
+
+    Attributes:
+        op: the op type.
+        nodes, lowered, raised, kept: how many there are, and of which decision.
+        lists: how many are on each list.
+        reasons: of those that were kept, how many have each reason.
+    """
+
+    op: str
+    nodes: int
+    lowered: int
+    raised: int
+    kept: int
+    lists: dict[str, int]
+    reasons: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocker:
+    """A node that others are kept for.
+
+    Attributes:
+        body: the function it is in; MAIN_GRAPH for none.
+        node: the node.
+        followers: names of the gray nodes that are kept because this one is, in a row of causes.
+    """
+
+    body: str
+    node: LedgerNode
+    followers: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """What became of a model under some options, and why.
+
+    Attributes:
+        options: the options, as they were given to the optimizer.
+        bodies: the graph and the functions it calls; only what the model's roots need.
+        warnings: what was odd about the options.
+        mappings: what Ascend's names in the mixlist stand for: (place, name, op types).
+    """
+
+    options: PrecisionOptions
+    bodies: tuple[Body, ...]
+    warnings: tuple[str, ...]
+    mappings: tuple[tuple[str, str, tuple[str, ...]], ...]
+
+    def nodes(self) -> Iterator[tuple[Body, LedgerNode]]:
+        """The float nodes, each with where it is."""
+        return ((body, node) for body in self.bodies for node in body.nodes.values())
+
+    def casts(self) -> Iterator[tuple[Body, LedgerCast]]:
+        """The inserted Casts, each with where it is."""
+        return ((body, cast) for body in self.bodies for cast in body.casts)
+
+    def count(self, decision: str) -> int:
+        """How many float nodes were "lowered", "raised" or "kept"."""
+        return sum(node.decision == decision for _, node in self.nodes())
+
+    def cast_bytes(self) -> tuple[int, int]:
+        """The bytes of all Casts whose shape is known, and how many there are of the others."""
+        sizes = [cast.bytes for _, cast in self.casts()]
+        return sum(size or 0 for size in sizes), sizes.count(None)
+
+    def totals(self) -> dict[str, int]:
+        """What is counted of all bodies together."""
+        known, unknown = self.cast_bytes()
+        return {
+            "float_nodes": sum(1 for _ in self.nodes()),
+            **{decision: self.count(decision) for decision in ("lowered", "raised", "kept")},
+            "casts": sum(1 for _ in self.casts()),
+            "cast_bytes": known,
+            "casts_of_unknown_size": unknown,
+        }
+
+    def by_op(self) -> list[OpSummary]:
+        """The op types, those with most nodes first."""
+        groups: dict[str, list[LedgerNode]] = collections.defaultdict(list)
+        for _, node in self.nodes():
+            groups[node.op].append(node)
+        summaries = [_summary(op, nodes) for op, nodes in groups.items()]
+        return sorted(summaries, key=lambda summary: (-summary.nodes, summary.op))
+
+    def blockers(self) -> list[Blocker]:
+        """The nodes that gray ones are kept for, those with most of them first."""
+        blockers = []
+        for body in self.bodies:
+            followers: dict[str, list[str]] = collections.defaultdict(list)
+            deciders = body.deciders()
+            for node in body.nodes.values():
+                if node.decision == "kept" and node.reason in _FOLLOWS:
+                    followers[deciders[node.name].name].append(node.name)
+            blockers += [
+                Blocker(body.name, body.nodes[name], tuple(kept))
+                for name, kept in followers.items()
+                if body.nodes[name].decision == "kept"
+            ]
+        return sorted(blockers, key=lambda blocker: -len(blocker.followers))
+
+
+def explain(model: Model, options: PrecisionOptions) -> Explanation:
+    """Has the optimizer decide about a model.
+
+    Raises:
+        ValueError: the optimizer refuses options or model.
+    """
+    meta_graph, ledger = model.rewrite(options)
+    before, after = model.meta_graph.graph_def, meta_graph.graph_def
+    shown = needed_nodes(before, model.roots)
+    bodies = [_graph(shown, needed_nodes(after, model.roots), ledger)]
+    library = {function.signature.name: function for function in before.library.function}
+    rewritten = {function.signature.name: function for function in after.library.function}
+    functions = {part.graph: part for part in ledger.functions}
+    # Of a SavedModel without signatures, nobody says what is called.
+    is_library = model.kind == SAVED_MODEL and not model.roots
+    called = list(library) if is_library else called_functions(shown, library)
+    bodies += [
+        _function(library[name], rewritten[name], functions[name])
+        for name in called
+        if name in functions
+    ]
+    return Explanation(
+        options,
+        tuple(bodies),
+        ledger.all_warnings,
+        tuple((entry.place, entry.entry, entry.ops) for entry in ledger.mappings),
+    )
+
+
+def _graph(
+    before: Iterable[node_def_pb2.NodeDef], after: Iterable[node_def_pb2.NodeDef], ledger: Ledger
+) -> Body:
+    """What is shown of the graph itself."""
+    definitions, rewritten = _by_name(before), _by_name(after)
+    return Body(
+        MAIN_GRAPH,
+        definitions,
+        {node.name: node for node in ledger.nodes if node.name in definitions},
+        tuple(cast for cast in ledger.casts if cast.name in rewritten),
+        rewritten,
+        tuple(entry for entry in ledger.rewrites if entry.node in definitions),
+    )
+
+
+def _function(
+    before: function_pb2.FunctionDef, after: function_pb2.FunctionDef, ledger: Ledger
+) -> Body:
+    return Body(
+        before.signature.name,
+        _by_name(before.node_def),
+        {node.name: node for node in ledger.nodes},
+        ledger.casts,
+        _by_name(after.node_def),
+        ledger.rewrites,
+        tuple(argument.name for argument in before.signature.input_arg),
+        {result.name: before.ret[result.name] for result in before.signature.output_arg},
+        {result.name: after.ret[result.name] for result in before.signature.output_arg},
+    )
+
+
+def _by_name(nodes: Iterable[node_def_pb2.NodeDef]) -> dict[str, node_def_pb2.NodeDef]:
+    return {node.name: node for node in nodes}
+
+
+def _summary(op: str, nodes: list[LedgerNode]) -> OpSummary:
+    decisions = collections.Counter(node.decision for node in nodes)
+    return OpSummary(
+        op=op,
+        nodes=len(nodes),
+        lowered=decisions["lowered"],
+        raised=decisions["raised"],
+        kept=decisions["kept"],
+        lists=dict(collections.Counter(node.list for node in nodes)),
+        reasons=dict(
+            collections.Counter(
+                node.reason for node in nodes if node.decision == "kept"
+            ).most_common()
+        ),
+    )

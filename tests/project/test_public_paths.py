@@ -1,0 +1,72 @@
+"""The import paths that users type, whichever room the code is in."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import pickle
+import re
+
+import pytest
+from tf_versions import needs_estimator
+
+import npu_precision
+
+ROOT = next(path for path in pathlib.Path(__file__).parents if (path / "setup.py").exists())
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+# By public path, where the code is.
+PATHS = {
+    "estimator": "npu_bridge.estimator",
+    "explanation": "explain.explanation",
+    "model_file": "offline.model_file",
+    "npu_init": "npu_bridge.npu_init",
+    "npu_ops": "npu_bridge.npu_ops",
+    "offline": "offline.graph_def",
+    "report": "explain.report",
+    "run_config": "npu_bridge.run_config",
+    "session": "session.sessions",
+    "tensorboard": "explain.tensorboard",
+    "util": "npu_bridge.util",
+}
+
+
+def documented_names():
+    """What documents call npu_precision.x.y, but for names of schemas and of files."""
+    dotted = re.compile(r"\bnpu_precision((?:\.[A-Za-z_]\w*)+)(?![\w/])")
+    names = set()
+    for document in DOCUMENTS:
+        names |= set(dotted.findall(document.read_text(encoding="utf-8")))
+    return sorted(name[1:] for name in names)
+
+
+def test_documents_name_public_paths():
+    assert {"npu_init", "report.write_report", "tensorboard.write_graph"} <= set(documented_names())
+
+
+@pytest.mark.parametrize("name", documented_names())
+def test_what_documents_name_is_there(name):
+    found = npu_precision
+    for part in name.split("."):
+        if not hasattr(found, part):
+            importlib.import_module(f"{found.__name__}.{part}")
+        found = getattr(found, part)
+
+
+@pytest.mark.parametrize("path", sorted(PATHS))
+def test_a_public_path_gives_the_very_objects_of_the_room(path):
+    public = importlib.import_module(f"npu_precision.{path}")
+    room = importlib.import_module(f"npu_precision.{PATHS[path]}")
+    assert public.__all__
+    for name in public.__all__:
+        assert getattr(public, name) is getattr(room, name)
+
+
+def test_what_the_package_itself_needs_is_an_attribute_of_it(run_python):
+    paths = "estimator offline run_config session util"
+    script = f"import npu_precision\nfor path in '{paths}'.split(): getattr(npu_precision, path)\n"
+    run_python(script)
+
+
+@needs_estimator
+def test_pickles_made_before_the_rooms_are_read():
+    assert pickle.loads(b"cnpu_precision.run_config\nNPURunConfig\n.") is npu_precision.NPURunConfig
