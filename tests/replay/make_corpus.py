@@ -1,0 +1,154 @@
+"""Fills a corpus: graphs of the benchmarks and of tests, and random ones, in every mode.
+
+    python make_corpus.py CORPUS GRAPHS RECORDED... [--quick]
+
+GRAPHS is the folder that keeps the frozen graphs of the benchmarks, which take a minute or two to
+make; RECORDED are folders of record_rewrites.py. It runs on the working tree's package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS.parent), str(TESTS.parent / "benchmarks")]
+
+# The one place that says where the tests and benchmarks keep what this needs.
+import inference_graphs  # noqa: E402
+import training_graphs  # noqa: E402
+from random_graphs import random_graph  # noqa: E402
+
+import npu_precision  # noqa: E402
+from npu_precision import _library  # noqa: E402
+from replay.corpus import CPU, GPU, Case, Corpus  # noqa: E402
+from replay.record_rewrites import rewriting_input  # noqa: E402
+
+Options = "dict[str, str | bool]"
+RANDOM_GRAPHS = 500
+RANDOM_SIZES = range(5, 200)
+MODES_PER_RANDOM_GRAPH = 4
+# Larger graphs of tests are rewritten as the test did, and not in every mode besides.
+LARGEST = 1 << 20
+
+
+def variants() -> list[tuple[Options, tuple[str, ...]]]:
+    """Every mode on every target, with what goes with it, and some devices."""
+    described = _library.describe()
+    found: list[tuple[Options, tuple[str, ...]]] = []
+    for mode in described["modes"]:
+        lowers = mode not in ("force_fp32", "must_keep_origin_dtype")
+        for target in described["targets"]:
+            options = {"precision_mode": mode, "target": target}
+            found += [(options, (CPU,)), ({**options, "fold_constants": True}, (CPU, GPU))]
+            if lowers:
+                found.append(({**options, "emulate": True}, (CPU,)))
+            if "mix" in mode:
+                found.append(({**options, "all_white": True, "fold_constants": True}, (CPU,)))
+    found += [({"precision_mode_v2": mode}, (CPU,)) for mode in described["modes_v2"]]
+    return found
+
+
+def add_in_every_mode(corpus: Corpus, name: str, digest: str) -> None:
+    """Adds a case per variant."""
+    for options, devices in variants():
+        corpus.add_case(Case(name, digest, "graph", options, devices))
+
+
+def add_graph(corpus: Corpus, graph_def: Any, fetches: Any, **rewriting: Any) -> str:
+    """Adds what the package hands to TensorFlow for this graph; returns the digest."""
+    return corpus.add_graph(
+        rewriting_input(
+            lambda: npu_precision.rewrite_graph_def(graph_def, fetches, **rewriting)
+        )
+    )
+
+
+def add_recorded(corpus: Corpus, folder: pathlib.Path) -> None:
+    """Adds what tests rewrote: the very rewrites, and each of their graphs in every mode."""
+    recorded = Corpus(folder)
+    names: dict[str, str] = {}
+    for case in recorded.cases():
+        meta_graph = recorded.graph_path(case.graph).read_bytes()
+        corpus.add_graph(meta_graph)
+        corpus.add_case(case)
+        if len(meta_graph) <= LARGEST:
+            names.setdefault(case.graph, case.name)
+    for digest, name in names.items():
+        add_in_every_mode(corpus, name, digest)
+
+
+def add_benchmarks(corpus: Corpus, frozen_graphs: pathlib.Path) -> None:
+    """Adds the graphs that `make bench` measures."""
+    for name in training_graphs.NAMES:
+        training = training_graphs.training_graph(name)
+        fetches = [training.step, training.loss, training.init]
+        digest = add_graph(corpus, training.graph.as_graph_def(), fetches)
+        add_in_every_mode(corpus, f"training {name}", digest)
+    for name in inference_graphs.NAMES:
+        frozen = inference_graphs.frozen_graph(name, frozen_graphs)
+        digest = add_graph(corpus, frozen.graph_def(), frozen.fetch)
+        add_in_every_mode(corpus, f"inference {name}", digest)
+
+
+def add_random(corpus: Corpus) -> None:
+    """Adds random graphs with control flow, each in some modes, so that all have their turn."""
+    turns = _turns()
+    for seed in range(RANDOM_GRAPHS):
+        chooser = random.Random(seed)
+        graph = random_graph(seed, chooser.choice(RANDOM_SIZES), control_flow=True)
+        digest = add_graph(
+            corpus,
+            graph.graph_def,
+            graph.fetches,
+            feeds=graph.fed_inside,
+            keep_io_types=chooser.random() < 0.8,
+        )
+        for _ in range(MODES_PER_RANDOM_GRAPH):
+            options, devices = next(turns)
+            if "mix" in options.get("precision_mode", "") and chooser.random() < 0.5:
+                options = {**options, "mixlist_edits": _edits(graph.graph_def, chooser)}
+            corpus.add_case(Case(f"random {seed}", digest, "graph", options, devices))
+
+
+def _turns() -> Iterator[tuple[Options, tuple[str, ...]]]:
+    while True:
+        yield from variants()
+
+
+def _edits(graph_def: Any, chooser: random.Random) -> str:
+    """A mixlist of op types and names of the graph."""
+    ops = sorted({node.op for node in graph_def.node})
+    names = [node.name for node in graph_def.node]
+    chooser.shuffle(ops)
+    return json.dumps(
+        {
+            "white-list": {"to-add": [*ops[:3], f"node:{chooser.choice(names)}"]},
+            "black-list": {"to-add": [*ops[3:6], f"node:{chooser.choice(names)}_.*"]},
+            "gray-list": {"to-add": ops[6:9]},
+        }
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("corpus", type=pathlib.Path)
+    parser.add_argument("graphs", type=pathlib.Path)
+    parser.add_argument("recorded", type=pathlib.Path, nargs="*")
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    corpus = Corpus(arguments.corpus)
+    for folder in arguments.recorded:
+        add_recorded(corpus, folder)
+    add_random(corpus)
+    if not arguments.quick:
+        add_benchmarks(corpus, arguments.graphs)
+
+
+if __name__ == "__main__":
+    main()
