@@ -1,7 +1,7 @@
 """Builds the shared library; everything else about the package is in pyproject.toml.
 
-`python setup.py build_ext --inplace` compiles graph_passes/**/*.cc and cc/*.cc, in parallel and only
-what changed, against the TensorFlow that this Python imports, and puts
+`python setup.py build_ext --inplace` compiles the .cc files of graph_passes/ and cc/, in parallel and
+only what changed, against the TensorFlow that this Python imports, and puts
 npu_precision/_lib/npu_optimizer.tf-<TensorFlow's version>.so in place. Objects are kept in
 build/tf-<version>/, so libraries for several TensorFlows live side by side.
 

@@ -8,7 +8,7 @@ import pickle
 import re
 
 import pytest
-from tf_versions import needs_estimator
+from support.tf_versions import needs_estimator
 
 import npu_precision
 

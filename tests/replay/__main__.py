@@ -152,7 +152,9 @@ def rewrite(
     running: dict[tuple[str, int], tuple[subprocess.Popen[str], pathlib.Path]] = {}
     try:
         for side, share, _ in waiting:
-            running[side, share] = start(script, libraries[side], corpus, folder, side, share, share)
+            running[side, share] = start(
+                script, libraries[side], corpus, folder, side, share, share
+            )
         while running:
             for (side, share), (process, errors) in list(running.items()):
                 if process.poll() is None:

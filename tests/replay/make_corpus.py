@@ -63,9 +63,7 @@ def add_in_every_mode(corpus: Corpus, name: str, digest: str) -> None:
 def add_graph(corpus: Corpus, graph_def: Any, fetches: Any, **rewriting: Any) -> str:
     """Adds what the package hands to TensorFlow for this graph; returns the digest."""
     return corpus.add_graph(
-        rewriting_input(
-            lambda: npu_precision.rewrite_graph_def(graph_def, fetches, **rewriting)
-        )
+        rewriting_input(lambda: npu_precision.rewrite_graph_def(graph_def, fetches, **rewriting))
     )
 
 

@@ -82,7 +82,12 @@ class RecordRewrites:
         tf_optimizer.OptimizeGraph = self._optimize_graph
 
     def _optimize_graph(
-        self, config: Any, meta_graph: Any, verbose: bool = True, graph_id: bytes = b"", **kwargs: Any
+        self,
+        config: Any,
+        meta_graph: Any,
+        verbose: bool = True,
+        graph_id: bytes = b"",
+        **kwargs: Any,
     ) -> Any:
         options = options_of(config)
         if options is not None:

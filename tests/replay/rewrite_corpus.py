@@ -141,8 +141,7 @@ class Rewriter:
         except Exception as error:  # Whatever TensorFlow raises: it is what a caller would get.
             result["error"] = f"{type(error).__name__}: {error}"
         result["ledgers"] = {
-            file.name: packed(file.read_bytes())
-            for file in sorted(pathlib.Path(LEDGERS).glob("*"))
+            file.name: packed(file.read_bytes()) for file in sorted(pathlib.Path(LEDGERS).glob("*"))
         }
         return result
 
