@@ -25,25 +25,25 @@ def _tensorflow() -> tf1.ConfigProto:
     return config
 
 
+def dtypes_only() -> dict[str, bool]:
+    """The options that leave everything but dtypes as it is."""
+    from npu_precision import _library
+
+    return dict.fromkeys(_library.passes_beyond_dtypes(), False)
+
+
 def _ours(precision_mode: str = "allow_mix_precision_bf16", **options: object) -> tf1.ConfigProto:
     import npu_precision  # not installed where other environments take part
 
     return npu_precision.npu_config_proto(precision_mode=precision_mode, quiet=True, **options)
 
 
-# The options that change more than dtypes.
-BEYOND_DTYPES = (
-    "loop_constants",
-    "fold_batch_norms",
-    "same_padding",
-    "sink_reshapes",
-)
 _CONFIGS = {
     BASELINE: _float32,
     TENSORFLOW: _tensorflow,
     OURS: _ours,
     # The dtypes alone: what folding and padding are worth is the difference.
-    "npu, dtypes": lambda: _ours(**dict.fromkeys(BEYOND_DTYPES, False)),
+    "npu, dtypes": lambda: _ours(**dtypes_only()),
 }
 NAMES = tuple(_CONFIGS)
 _MODE = "npu, "

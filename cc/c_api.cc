@@ -11,6 +11,7 @@
 #include "cc/tf_compat.h"
 #include "graph_passes/decide/decision.h"
 #include "graph_passes/lists/lint_mixlist.h"
+#include "graph_passes/pass_table.h"
 #include "include/json/json.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 
@@ -142,7 +143,7 @@ NPU_PRECISION_EXPORT char* NpuPrecisionLintMixlist(const char* data, size_t size
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// JSON: the modes, targets, parameters, reasons and Ascend's names for ops there are. To be
+// JSON: the modes, targets, parameters, passes, reasons and Ascend's names for ops there are. To be
 // released with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   Json::Value root(Json::objectValue);
@@ -156,6 +157,14 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   root["parameters"] = Json::Value(Json::objectValue);
   for (const auto& parameter : npu_precision::KnownParameters()) {
     root["parameters"][parameter.name] = std::string(1, parameter.type);
+  }
+  root["passes"] = Json::Value(Json::arrayValue);
+  for (const auto& pass : npu_precision::Passes()) {
+    Json::Value row(Json::objectValue);
+    row["name"] = pass.name;
+    row["because"] = pass.because;
+    row["option"] = npu_precision::SwitchName(pass.option);
+    root["passes"].append(row);
   }
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }

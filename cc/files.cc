@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/tf_compat.h"
@@ -21,6 +22,19 @@ namespace {
 using tensorflow::Env;
 using tensorflow::Status;
 using tensorflow::errors::InvalidArgument;
+
+constexpr size_t kLongestStem = 100;
+
+std::string Numbered(const std::string& folder, const std::string& stem, int number) {
+  return tensorflow::io::JoinPath(folder,
+                                  absl::StrCat(stem, "-", absl::Dec(number, absl::kZeroPad4)));
+}
+
+Status CannotWriteInto(const std::string& parameter, const std::string& folder,
+                       const Status& status) {
+  return InvalidArgument(parameter, ": cannot write into folder ", Quoted(folder), ": ",
+                         StatusText(status));
+}
 
 }  // namespace
 
@@ -70,6 +84,38 @@ Status ListJsonFiles(const std::string& parameter, const std::string& path,
                          " has no .json file; expected ops-info JSON files");
 }
 
+std::string FileStem(const std::string& graph) {
+  std::string stem;
+  for (const char c : graph) {
+    stem.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
+  }
+  if (stem.empty()) return "graph";
+  return stem.substr(0, kLongestStem);
+}
+
+Status MakeNewFolder(const std::string& parameter, const std::string& folder,
+                     const std::string& stem, std::string* path) {
+  Env* env = Env::Default();
+  Status status = env->RecursivelyCreateDir(folder);
+  for (int i = 1; status.ok(); ++i) {
+    *path = Numbered(folder, stem, i);
+    const Status made = env->CreateDir(*path);
+    if (made.ok()) return made;
+    if (!tensorflow::errors::IsAlreadyExists(made)) status = made;
+  }
+  return CannotWriteInto(parameter, folder, status);
+}
+
+Status WriteFile(const std::string& parameter, const std::string& folder, const std::string& name,
+                 const std::string& content) {
+  Env* env = Env::Default();
+  const std::string path = tensorflow::io::JoinPath(folder, name);
+  const std::string temporary = absl::StrCat(path, ".partial");
+  Status status = tensorflow::WriteStringToFile(env, temporary, content);
+  if (status.ok()) status = env->RenameFile(temporary, path);
+  return status.ok() ? status : CannotWriteInto(parameter, folder, status);
+}
+
 Status WriteNewJson(const std::string& parameter, const std::string& folder,
                     const std::string& stem, const std::string& content, std::string* path) {
   Env* env = Env::Default();
@@ -77,14 +123,10 @@ Status WriteNewJson(const std::string& parameter, const std::string& folder,
   const std::string temporary =
       tensorflow::io::JoinPath(folder, absl::StrCat(".", stem, ".", getpid(), ".partial"));
   if (status.ok()) status = tensorflow::WriteStringToFile(env, temporary, content);
-  if (!status.ok()) {
-    return InvalidArgument(parameter, ": cannot write into folder ", Quoted(folder), ": ",
-                           StatusText(status));
-  }
+  if (!status.ok()) return CannotWriteInto(parameter, folder, status);
   int error = EEXIST;
   for (int i = 1; error == EEXIST; ++i) {
-    *path = tensorflow::io::JoinPath(
-        folder, absl::StrCat(stem, "-", absl::Dec(i, absl::kZeroPad4), ".json"));
+    *path = absl::StrCat(Numbered(folder, stem, i), ".json");
     // Unlike a rename, a link never replaces a file that another process has just written.
     error = link(temporary.c_str(), path->c_str()) == 0 ? 0 : errno;
   }

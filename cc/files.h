@@ -18,6 +18,18 @@ tensorflow::Status ReadFile(const std::string& parameter, const std::string& pat
 tensorflow::Status ListJsonFiles(const std::string& parameter, const std::string& path,
                                  std::vector<std::string>* files);
 
+// The name of a graph as that of a file: letters and digits stay, and of long names the beginning.
+std::string FileStem(const std::string& graph);
+
+// Makes the first of FOLDER/STEM-0001, -0002 ... that does not exist, and FOLDER if there is none;
+// `path` gets its name.
+tensorflow::Status MakeNewFolder(const std::string& parameter, const std::string& folder,
+                                 const std::string& stem, std::string* path);
+
+// Writes FOLDER/NAME, whole or not at all; the folder is there, and nobody else writes the file.
+tensorflow::Status WriteFile(const std::string& parameter, const std::string& folder,
+                             const std::string& name, const std::string& content);
+
 // Writes `content`, whole or not at all, to the first of FOLDER/STEM-0001.json, -0002 ... that does
 // not exist, also when other processes write there; `path` gets its name. Makes the folder if there
 // is none.

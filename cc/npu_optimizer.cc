@@ -9,6 +9,7 @@
 #include "cc/kernel_support.h"
 #include "cc/log_once.h"
 #include "cc/parameters.h"
+#include "cc/pass_dump.h"
 #include "cc/report.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
@@ -105,16 +106,15 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
 
  private:
   Status Rewrite(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) {
-    const KernelSupport support(HasGpu(cluster), parameters_.emulate);
+    const bool emulates = parameters_.passes.count("emulate") != 0;
+    const KernelSupport support(HasGpu(cluster), emulates);
     const DecideContext context = ContextOf(parameters_, lists_, support, item);
     PipelineOptions options;
-    options.loop_constants = parameters_.loop_constants;
-    options.fold_batch_norms = parameters_.fold_batch_norms;
-    options.same_padding = parameters_.same_padding;
-    options.sink_reshapes = parameters_.sink_reshapes;
-    options.fold_constants = parameters_.fold_constants;
-    options.emulate = parameters_.emulate;
+    options.passes = parameters_.passes;
     options.details = !parameters_.report_dir.empty();
+    options.check_changed = parameters_.strict;
+    PassDump dump(parameters_.dump_passes_dir, item.id);
+    if (!parameters_.dump_passes_dir.empty()) options.observer = &dump;
     std::string report;
     Ledger ledger;
     ledger.graph = item.id;
@@ -133,7 +133,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     }
     Tell(ledger, report);
     const bool lowers =
-        ledger.lowered > 0 && !options.emulate && context.NewDtype() == tensorflow::DT_HALF;
+        ledger.lowered > 0 && !emulates && context.NewDtype() == tensorflow::DT_HALF;
     if (lowers && !parameters_.quiet && EmulatesFloat16(*optimized, support)) {
       InformOnce(Float16Advice());
     }

@@ -8,6 +8,7 @@
 #include "cc/targets.h"
 #include "graph_passes/graph/quoted.h"
 #include "graph_passes/lists/did_you_mean.h"
+#include "graph_passes/pass_table.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -124,16 +125,65 @@ Status ChooseMode(const Values& values, PrecisionMode* mode) {
   return Status();
 }
 
+std::set<std::string> ChoosePasses(const Values& values, bool on_host) {
+  const std::set<std::string> defaults = DefaultPasses(on_host);
+  std::set<std::string> chosen;
+  for (const Pass& pass : Passes()) {
+    if (pass.option == Switch::kNone) continue;
+    if (values.Bool(pass.name, defaults.count(pass.name) != 0)) chosen.insert(pass.name);
+  }
+  return chosen;
+}
+
+Status CheckPassesFitMode(const Values& values, const Parameters& parameters) {
+  const ModeRule rule = parameters.mode.rule;
+  if (values.Bool("emulate", false) &&
+      (rule == ModeRule::kForceFloat32 || rule == ModeRule::kKeepOrigin)) {
+    return InvalidArgument("emulate: got true with precision_mode ", Quoted(parameters.mode.name),
+                           ", which lowers nothing; use a mode that does, or leave emulate out");
+  }
+  for (const Pass& pass : Passes()) {
+    if (pass.option != Switch::kForSpeed || !values.Bool(pass.name, false)) continue;
+    if (LowersForSpeed(rule)) continue;
+    return InvalidArgument(pass.name, ": got true with precision_mode ",
+                           Quoted(parameters.mode.name),
+                           ", which changes at most dtypes; use a mixed mode or force_fp16, or "
+                           "leave ",
+                           pass.name, " out");
+  }
+  return Status();
+}
+
+std::vector<ParameterType> AllParameters() {
+  std::vector<ParameterType> parameters = {{"precision_mode", 's'},
+                                           {"precision_mode_v2", 's'},
+                                           {"modify_mixlist", 's'},
+                                           {"target", 's'},
+                                           {"ops_info_dir", 's'},
+                                           {"report_dir", 's'},
+                                           {"dump_passes_dir", 's'},
+                                           {"mixlist_edits", 's'},
+                                           {"all_white", 'b'},
+                                           {"strict", 'b'},
+                                           {"quiet", 'b'}};
+  for (const Pass& pass : Passes()) {
+    if (pass.option != Switch::kNone) parameters.push_back({pass.name, 'b'});
+  }
+  return parameters;
+}
+
 }  // namespace
 
+std::set<std::string> DefaultPasses(bool on_host) {
+  std::set<std::string> names;
+  for (const Pass& pass : Passes()) {
+    if (pass.option == Switch::kForSpeed && on_host) names.insert(pass.name);
+  }
+  return names;
+}
+
 const std::vector<ParameterType>& KnownParameters() {
-  static const auto* parameters = new std::vector<ParameterType>{
-      {"precision_mode", 's'}, {"precision_mode_v2", 's'}, {"modify_mixlist", 's'},
-      {"target", 's'},         {"ops_info_dir", 's'},      {"report_dir", 's'},
-      {"mixlist_edits", 's'},  {"all_white", 'b'},         {"strict", 'b'},
-      {"loop_constants", 'b'}, {"fold_batch_norms", 'b'},  {"same_padding", 'b'},
-      {"sink_reshapes", 'b'},  {"fold_constants", 'b'},    {"emulate", 'b'},
-      {"quiet", 'b'}};
+  static const auto* parameters = new std::vector<ParameterType>(AllParameters());
   return *parameters;
 }
 
@@ -169,13 +219,8 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->target = values.String("target", parameters->target);
   parameters->ops_info_dir = values.String("ops_info_dir", "");
   parameters->report_dir = values.String("report_dir", "");
-  const bool on_host = parameters->target == kHostTarget;
-  parameters->loop_constants = values.Bool("loop_constants", on_host);
-  parameters->fold_batch_norms = values.Bool("fold_batch_norms", on_host);
-  parameters->same_padding = values.Bool("same_padding", on_host);
-  parameters->sink_reshapes = values.Bool("sink_reshapes", on_host);
-  parameters->fold_constants = values.Bool("fold_constants", false);
-  parameters->emulate = values.Bool("emulate", false);
+  parameters->dump_passes_dir = values.String("dump_passes_dir", "");
+  parameters->passes = ChoosePasses(values, parameters->target == kHostTarget);
   parameters->quiet = values.Bool("quiet", false);
   for (const auto& entry : values.strings) parameters->given.push_back(entry);
   for (const auto& entry : values.bools) {
@@ -184,20 +229,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   }
   TF_RETURN_IF_ERROR(CheckTarget(parameters->target));
   TF_RETURN_IF_ERROR(CheckUsesLists(*parameters));
-  const ModeRule rule = parameters->mode.rule;
-  if (parameters->emulate && (rule == ModeRule::kForceFloat32 || rule == ModeRule::kKeepOrigin)) {
-    return InvalidArgument("emulate: got true with precision_mode ", Quoted(parameters->mode.name),
-                           ", which lowers nothing; use a mode that does, or leave emulate out");
-  }
-  for (const char* name : {"loop_constants", "fold_batch_norms", "same_padding", "sink_reshapes"}) {
-    if (values.Bool(name, false) && !LowersForSpeed(parameters->mode.rule)) {
-      return InvalidArgument(name, ": got true with precision_mode ", Quoted(parameters->mode.name),
-                             ", which changes at most dtypes; use a mixed mode or force_fp16, "
-                             "or leave ",
-                             name, " out");
-    }
-  }
-  return Status();
+  return CheckPassesFitMode(values, *parameters);
 }
 
 }  // namespace npu_precision

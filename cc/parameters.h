@@ -2,6 +2,7 @@
 #ifndef NPU_PRECISION_CC_PARAMETERS_H_
 #define NPU_PRECISION_CC_PARAMETERS_H_
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,10 @@
 
 namespace npu_precision {
 
+// The passes with an option that are on where nobody says otherwise. What is for speed is on for
+// the host alone: another target is emulated, and so are its graphs.
+std::set<std::string> DefaultPasses(bool on_host);
+
 struct Parameters {
   PrecisionMode mode = DefaultPrecisionMode();
   std::string modify_mixlist;  // path, "" when not given
@@ -22,14 +27,9 @@ struct Parameters {
   std::string ops_info_dir;
   std::string report_dir;
   bool strict = false;
-  // On for the host: where another target is emulated, so are its graphs.
-  bool loop_constants = true;
-  bool fold_batch_norms = true;
-  bool same_padding = true;
-  bool sink_reshapes = true;
-  bool fold_constants = false;
-  bool emulate = false;
-  bool quiet = false;              // no line per graph in the log
+  std::string dump_passes_dir;
+  std::set<std::string> passes = DefaultPasses(true);  // those with an option that are on
+  bool quiet = false;                                  // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted
   // What was given, as text, for the ledger; sorted by name.
   std::vector<std::pair<std::string, std::string>> given;

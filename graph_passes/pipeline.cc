@@ -1,21 +1,11 @@
 #include "graph_passes/pipeline.h"
 
-#include <algorithm>
-
-#include "graph_passes/decide/decide_precision.h"
-#include "graph_passes/decide/plan_fused_ops.h"
-#include "graph_passes/graph/marks.h"
+#include "graph_passes/graph/graph_text.h"
 #include "graph_passes/lists/mixlist_warnings.h"
-#include "graph_passes/rewrite/emulate.h"
-#include "graph_passes/rewrite/fold_batch_norms.h"
-#include "graph_passes/rewrite/fold_constants.h"
-#include "graph_passes/rewrite/insert_casts.h"
-#include "graph_passes/rewrite/loop_constants.h"
-#include "graph_passes/rewrite/lower_io_types.h"
-#include "graph_passes/rewrite/same_padding.h"
-#include "graph_passes/rewrite/sink_reshapes.h"
+#include "graph_passes/pass_table.h"
 #include "graph_passes/rewrite/verify_graph.h"
 #include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/lib/strings/proto_serialization.h"
 
 namespace npu_precision {
 namespace {
@@ -29,137 +19,85 @@ constexpr char kFusedBefore[] =
     "only, and marks of keep_dtype_scope() are lost. Let npu_config_proto(), NPURunConfig or "
     "enable() place NpuOptimizer before the remapper, or set remapping OFF";
 
-// Cube mode rounds the inputs of a fused op as it stands, and a mode that keeps every dtype has
-// nothing to split.
-bool SplitsFusedOps(ModeRule rule) {
-  return rule != ModeRule::kKeepOrigin && rule != ModeRule::kCube;
-}
+class Driver {
+ public:
+  Driver(const PipelineOptions& options, PassState* state) : options_(options), state_(*state) {}
 
-bool FeedsInserted(const GraphView& view, const std::set<std::string>& fed) {
-  return std::any_of(fed.begin(), fed.end(), [&view](const std::string& name) {
-    const int id = view.IndexOf(name);
-    return id >= 0 && view.IsInserted(id);
-  });
+  Status Run() {
+    TF_RETURN_IF_ERROR(Show(0, "given"));
+    for (const Pass& pass : Passes()) {
+      ++number_;
+      const bool is_on = pass.option == Switch::kNone || options_.passes.count(pass.name) != 0;
+      if (is_on && pass.when(state_)) TF_RETURN_IF_ERROR(RunPass(pass));
+    }
+    return Status();
+  }
+
+  bool changed_anything() const { return changed_anything_; }
+
+ private:
+  Status RunPass(const Pass& pass) {
+    if (pass.in_place) TF_RETURN_IF_ERROR(state_.Own());
+    const tensorflow::uint64 before = Fingerprint();
+    bool changed = false;
+    TF_RETURN_IF_ERROR(pass.run(&state_, &changed));
+    state_.TakeNewGraph(changed);
+    if ((Fingerprint() != before) != (changed && options_.check_changed)) {
+      return tensorflow::errors::Internal("pass ", pass.name, " says that it ",
+                                          changed ? "changed" : "did not change",
+                                          " the graph, which is not so");
+    }
+    if (!changed) return Status();
+    changed_anything_ = true;
+    TF_RETURN_IF_ERROR(
+        VerifyGraph(state_.given(), state_.preserved, state_.graph(), state_.mutable_view()));
+    return Show(number_, pass.name);
+  }
+
+  // Equal for equal graphs; 0 where nobody compares.
+  tensorflow::uint64 Fingerprint() const {
+    return options_.check_changed ? tensorflow::DeterministicProtoHash64(state_.graph()) : 0;
+  }
+
+  Status Show(int number, const char* pass) const {
+    if (options_.observer == nullptr) return Status();
+    return options_.observer->Show(number, pass, GraphText(state_.graph()));
+  }
+
+  const PipelineOptions& options_;
+  PassState& state_;
+  int number_ = 0;  // of the row
+  bool changed_anything_ = false;
+};
+
+void AddWarnings(const PassState& state, Ledger* ledger) {
+  if (state.decided.found_fused_ops) ledger->warnings.push_back(kFusedBefore);
+  ledger->matches_expected = IsWhatListsAreFor(state.given(), ledger->lowered);
+  if (ledger->matches_expected && !state.context.lists->edits().empty()) {
+    for (const EntryWarning& warning : UnmatchedWarnings(*state.context.lists, state.given())) {
+      ledger->unmatched.push_back(warning.Line());
+    }
+  }
+  ledger->warnings.insert(ledger->warnings.end(), ledger->unmatched.begin(),
+                          ledger->unmatched.end());
 }
 
 }  // namespace
 
 Status RunPipeline(const GraphDef& given, const DecideContext& context,
                    const PipelineOptions& options, GraphDef* out, Ledger* ledger) {
-  GraphView before;
-  TF_RETURN_IF_ERROR(GraphView::Build(given, &before));
-
-  // First, because every later pass looks through nodes that carry the mark.
-  GraphDef unmarked;
-  const bool unmarks = FeedsInserted(before, context.fed);
-  if (unmarks) {
-    unmarked = given;
-    UnmarkInserted(context.fed, &unmarked);
-    TF_RETURN_IF_ERROR(GraphView::Build(unmarked, &before));
-  }
-  const GraphDef& source = unmarks ? unmarked : given;
-  ConstantValues values;
-  values.Add(source);
-
-  // Before deciding, so that what comes of them is decided about as if it had been written so.
-  const bool for_speed = LowersForSpeed(context.mode.rule);
-  GraphDef hoisted;
-  GraphView hoisted_view;
-  if (options.loop_constants && for_speed) {
-    HoistLoopConstants(before, source, context, &hoisted, &ledger->rewrites);
-  }
-  const bool hoists = !ledger->rewrites.empty();
-  if (hoists) {
-    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, hoisted, &hoisted_view));
-  }
-  const GraphDef& with_norms = hoists ? hoisted : source;
-  const GraphView& with_norms_view = hoists ? hoisted_view : before;
-
-  GraphDef without_norms;
-  GraphView without_norms_view;
-  std::vector<RewriteEntry> folded;
-  if (options.fold_batch_norms && for_speed) {
-    TF_RETURN_IF_ERROR(
-        FoldBatchNorms(with_norms_view, with_norms, context, &values, &without_norms, &folded));
-  }
-  if (!folded.empty()) {
-    values.AddOwn(&without_norms);
-    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, without_norms, &without_norms_view));
-    ledger->rewrites.insert(ledger->rewrites.end(), folded.begin(), folded.end());
-  }
-  const GraphDef& graph = folded.empty() ? with_norms : without_norms;
-  const GraphView& graph_view = folded.empty() ? with_norms_view : without_norms_view;
-
-  // Fused ops are planned with the decisions, not after them, because a gray neighbour must hear
-  // the same votes whether or not the remapper ran.
-  const bool fused = SplitsFusedOps(context.mode.rule) && HasFusedOps(graph);
-  GraphDef planned;
-  GraphView planned_view;
-  Decisions decisions;
-  if (fused) {
-    TF_RETURN_IF_ERROR(PlanFusedOps(graph, context, &planned, &planned_view, &decisions));
+  PassState state(context, options.passes.count("emulate") != 0);
+  state.ledger = ledger;
+  state.details = options.details;
+  TF_RETURN_IF_ERROR(state.Start(given));
+  Driver driver(options, &state);
+  TF_RETURN_IF_ERROR(driver.Run());
+  if (driver.changed_anything()) {
+    state.HandOver(out);
   } else {
-    TF_RETURN_IF_ERROR(DecidePrecision(graph_view, context, &decisions));
+    *out = given;
   }
-  const GraphDef& decided = fused ? planned : graph;
-  const GraphView& view = fused ? planned_view : graph_view;
-
-  GraphView after;
-  if (decisions.ChangesAnything(view)) {
-    InsertCasts(decided, view, decisions, context, out);
-    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
-  } else {
-    CopyWithoutValues(ledger->rewrites.empty() ? given : graph, out);
-    TF_RETURN_IF_ERROR(GraphView::Build(*out, &after));
-  }
-
-  // After the casts, because it replaces the Casts that follow constants.
-  if (options.fold_constants && !options.emulate) {
-    TF_RETURN_IF_ERROR(FoldConstants(context, after, &values, out));
-    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
-  }
-
-  if (options.same_padding && for_speed && !options.emulate) {
-    WriteSamePadding(after, values, context, out, &ledger->rewrites);
-  }
-
-  // After the casts, because only a MatMul and a bias of one dtype can be fused.
-  if (options.sink_reshapes && for_speed && !options.emulate) {
-    std::vector<RewriteEntry> sunk;
-    SinkReshapes(after, values, context, out, &sunk);
-    if (!sunk.empty()) {
-      TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
-      ledger->rewrites.insert(ledger->rewrites.end(), sunk.begin(), sunk.end());
-    }
-  }
-
-  // After whatever asks what is fetched, because what is may change its dtype here.
-  std::set<std::string> preserved = context.preserved;
-  std::vector<RewriteEntry> lowered;
-  if (!options.emulate) LowerIoTypes(after, out, &preserved, &lowered);
-  if (!lowered.empty()) {
-    TF_RETURN_IF_ERROR(VerifyGraph(before, preserved, *out, &after));
-    ledger->rewrites.insert(ledger->rewrites.end(), lowered.begin(), lowered.end());
-  }
-
-  FillLedger(view, decisions, after, context, options.details, ledger);
-
-  // After the ledger, which says what is emulated.
-  if (options.emulate) {
-    EmulateLowTypes(after, out);
-    TF_RETURN_IF_ERROR(VerifyGraph(before, context.preserved, *out, &after));
-  }
-
-  values.Restore(out);
-  if (fused) ledger->warnings.push_back(kFusedBefore);
-  ledger->matches_expected = IsWhatListsAreFor(before, ledger->lowered);
-  if (ledger->matches_expected && !context.lists->edits().empty()) {
-    for (const EntryWarning& warning : UnmatchedWarnings(*context.lists, before)) {
-      ledger->unmatched.push_back(warning.Line());
-    }
-  }
-  ledger->warnings.insert(ledger->warnings.end(), ledger->unmatched.begin(),
-                          ledger->unmatched.end());
+  AddWarnings(state, ledger);
   return Status();
 }
 

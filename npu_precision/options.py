@@ -15,7 +15,7 @@ from npu_precision import _errors, _library
 
 OPTIMIZER_NAME = "NpuOptimizer"
 
-_PATH_FIELDS = ("modify_mixlist", "ops_info_dir", "report_dir")
+_PATH_FIELDS = ("modify_mixlist", "ops_info_dir", "report_dir", "dump_passes_dir")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +36,8 @@ class PrecisionOptions:
         target: whose abilities and lists decide: "host" (default) or "ascend910".
         ops_info_dir: folder of ops-info JSON files that replaces the target's own.
         report_dir: folder that gets one ledger (JSON) per optimized graph.
+        dump_passes_dir: folder that gets one folder per optimized graph, with the graph as text
+            after each pass that changed it.
         strict: an internal failure fails the run instead of leaving the graph as it was.
         loop_constants: what a loop hands on unchanged from iteration to iteration, such as a
             weight, is read from outside the loop; on by default for the target "host".
@@ -60,7 +62,7 @@ class PrecisionOptions:
         ValueError: a wrong type, or anything the optimizer would fail the run for, with its text.
 
     Source: the parameters of npu_bridge's NpuOptimizer by their names, and mixlist_edits,
-    all_white, target, ops_info_dir, report_dir, strict, loop_constants, fold_batch_norms,
+    all_white, target, ops_info_dir, report_dir, dump_passes_dir, strict, loop_constants, fold_batch_norms,
     same_padding, sink_reshapes, fold_constants, emulate and quiet of our own.
     """
 
@@ -72,6 +74,7 @@ class PrecisionOptions:
     target: str | None = None
     ops_info_dir: str | None = None
     report_dir: str | None = None
+    dump_passes_dir: str | None = None
     strict: bool | None = None
     loop_constants: bool | None = None
     fold_batch_norms: bool | None = None

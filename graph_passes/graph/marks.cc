@@ -71,9 +71,9 @@ void MarkInserted(tensorflow::NodeDef* node) {
   (*node->mutable_attr())[kInserted].set_b(true);
 }
 
-void ForgetMarks(tensorflow::NodeDef* node) {
-  node->mutable_attr()->erase(kDecision);
-  node->mutable_attr()->erase(kInserted);
+bool ForgetMarks(tensorflow::NodeDef* node) {
+  const size_t had_decision = node->mutable_attr()->erase(kDecision);
+  return node->mutable_attr()->erase(kInserted) + had_decision > 0;
 }
 
 // Whoever looks through one reads its first input, which a mark on any other op would not promise.

@@ -59,8 +59,8 @@ struct DecisionMark {
   std::map<std::string, std::string> before;
   std::string cause;
 };
-// Takes off what says that a node was inserted or changed.
-void ForgetMarks(tensorflow::NodeDef* node);
+// Takes off what says that a node was inserted or changed. False where nothing said so.
+bool ForgetMarks(tensorflow::NodeDef* node);
 // What `before` an earlier mark has of other groups is kept.
 void MarkDecision(const DecisionMark& mark, tensorflow::NodeDef* node);
 bool ReadDecisionMark(const tensorflow::NodeDef& node, DecisionMark* mark);

@@ -25,12 +25,14 @@ class Emulator {
   Emulator(const GraphView& view, tensorflow::GraphDef* graph)
       : view_(view), graph_(*graph), moves_values_(view, MovesValues), raised_(view.num_groups()) {}
 
-  void Run() {
+  // Whether anything changed.
+  bool Run() {
     for (int id = 0; id < view_.size(); ++id) Raise(id);
     for (int id = 0; id < view_.size(); ++id) {
       for (int k = 0; k < view_.fanin(id).size(); ++k) Connect(id, k);
     }
-    for (NodeDef& node : *graph_.mutable_node()) ForgetMarks(&node);
+    for (NodeDef& node : *graph_.mutable_node()) changed_ |= ForgetMarks(&node);
+    return changed_;
   }
 
  private:
@@ -46,6 +48,7 @@ class Emulator {
       if (!lowered || !IsLowType(group.dtype)) continue;
       SetGroupDtype(*view_.op_def(id), group, tensorflow::DT_FLOAT, graph_.mutable_node(id));
       raised_[view_.first_group(id) + g] = true;
+      changed_ = true;
     }
   }
 
@@ -66,7 +69,9 @@ class Emulator {
       name = Cast(from, name, tensorflow::DT_FLOAT, low);
     }
     if (wants_float32) name = Cast(from, name, low, tensorflow::DT_FLOAT);
+    if (name == view_.node(id).input(k)) return;
     graph_.mutable_node(id)->set_input(k, name);
+    changed_ = true;
   }
 
   std::string InputName(const OutputPort& port) const {
@@ -96,14 +101,16 @@ class Emulator {
   const GraphView& view_;
   tensorflow::GraphDef& graph_;
   const OpSet moves_values_;
+  bool changed_ = false;
   std::vector<bool> raised_;  // by group
   std::map<std::pair<std::pair<int, int>, DataType>, std::string> casts_;
 };
 
 }  // namespace
 
-void EmulateLowTypes(const GraphView& view, tensorflow::GraphDef* graph) {
-  Emulator(view, graph).Run();
+tensorflow::Status EmulateLowTypes(PassState* state, bool* changed) {
+  *changed = Emulator(state->view(), state->Editable()).Run();
+  return tensorflow::Status();
 }
 
 }  // namespace npu_precision

@@ -10,14 +10,13 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_EMULATE_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_EMULATE_H_
 
-#include "graph_passes/graph/graph_view.h"
-#include "tensorflow/core/framework/graph.pb.h"
+#include "graph_passes/rewrite/pass_state.h"
+#include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {
 
-// `view` is of `graph`, which InsertCasts made. The result has no marks: to a later run it is a
-// graph of float32.
-void EmulateLowTypes(const GraphView& view, tensorflow::GraphDef* graph);
+// The result has no marks: to a later run it is a graph of float32.
+tensorflow::Status EmulateLowTypes(PassState* state, bool* changed);
 
 }  // namespace npu_precision
 

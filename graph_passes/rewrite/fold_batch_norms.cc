@@ -83,7 +83,7 @@ class BatchNormFolder {
   BatchNormFolder(const GraphView& view, const DecideContext& context, ConstantValues* values)
       : view_(view), context_(context), constants_(context, view, values) {}
 
-  Status Run(const GraphDef& graph, GraphDef* out, std::vector<RewriteEntry>* rewrites) {
+  Status Run(PassState* state, bool* changed) {
     std::vector<Fold> folds;
     for (int id = 0; id < view_.size(); ++id) {
       Site site;
@@ -92,16 +92,19 @@ class BatchNormFolder {
       Fold fold;
       if (found && Compute(site, &fold)) folds.push_back(std::move(fold));
     }
+    *changed = !folds.empty();
     if (folds.empty()) return Status();
     for (const Fold& fold : folds) Release(fold);
-    const std::vector<int> places = constants_.CopyKept(graph, out);
+    GraphDef* out = state->NewGraph();
+    const std::vector<int> places = constants_.CopyKept(state->graph(), out);
     for (Fold& fold : folds) {
       Apply(&fold, places, out);
       const NodeDef& norm = view_.node(fold.site.norm);
       const std::string& into = view_.node(fold.site.convolution).name();
-      rewrites->push_back(
+      state->rewrites.push_back(
           {"fold_batch_norms", norm.name(), norm.op(), absl::StrCat("BiasAdd of ", into)});
     }
+    state->values.AddOwn(out);
     return Status();
   }
 
@@ -287,10 +290,10 @@ class BatchNormFolder {
 
 }  // namespace
 
-Status FoldBatchNorms(const GraphView& view, const GraphDef& graph, const DecideContext& context,
-                      ConstantValues* values, GraphDef* out, std::vector<RewriteEntry>* rewrites) {
-  if (OpSet(view, IsBatchNorm).IsEmpty()) return Status();
-  return BatchNormFolder(view, context, values).Run(graph, out, rewrites);
+Status FoldBatchNorms(PassState* state, bool* changed) {
+  *changed = false;
+  if (OpSet(state->view(), IsBatchNorm).IsEmpty()) return Status();
+  return BatchNormFolder(state->view(), state->context, &state->values).Run(state, changed);
 }
 
 }  // namespace npu_precision

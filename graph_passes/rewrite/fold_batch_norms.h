@@ -15,22 +15,12 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_FOLD_BATCH_NORMS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_FOLD_BATCH_NORMS_H_
 
-#include <vector>
-
-#include "graph_passes/decide/decide_context.h"
-#include "graph_passes/graph/constant_values.h"
-#include "graph_passes/graph/graph_view.h"
-#include "graph_passes/rewrite/rewrite_entry.h"
-#include "tensorflow/core/framework/graph.pb.h"
+#include "graph_passes/rewrite/pass_state.h"
 #include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {
 
-// `view` is of `graph`. Nothing is added to `folded`, and `out` is untouched, where there is
-// nothing to fold.
-tensorflow::Status FoldBatchNorms(const GraphView& view, const tensorflow::GraphDef& graph,
-                                  const DecideContext& context, ConstantValues* values,
-                                  tensorflow::GraphDef* out, std::vector<RewriteEntry>* rewrites);
+tensorflow::Status FoldBatchNorms(PassState* state, bool* changed);
 
 }  // namespace npu_precision
 

@@ -50,14 +50,14 @@ bool RoundTo(DataType low, const TensorProto& from, TensorProto* to) {
 }
 
 // Where the Cast follows a constant whose place it can take.
-void Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph) {
-  if (constants->IsFixed(cast) || HasControlInputs(view, cast)) return;
+bool Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph) {
+  if (constants->IsFixed(cast) || HasControlInputs(view, cast)) return false;
   const std::vector<int> way = constants->WayBack(view.fanin(cast)[0]);
   const TensorProto* value = way.empty() ? nullptr : constants->Value(way);
-  if (value == nullptr) return;
+  if (value == nullptr) return false;
   const DataType low = view.outputs(cast)[0].dtype;
   NodeDef folded;
-  if (!RoundTo(low, *value, (*folded.mutable_attr())["value"].mutable_tensor())) return;
+  if (!RoundTo(low, *value, (*folded.mutable_attr())["value"].mutable_tensor())) return false;
   const NodeDef& constant = view.node(way.back());
   folded.set_name(view.node(cast).name());
   folded.set_op("Const");
@@ -66,18 +66,20 @@ void Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph
   (*folded.mutable_attr())["dtype"].set_type(low);
   graph->mutable_node(cast)->Swap(&folded);
   constants->Release(way);
+  return true;
 }
 
 }  // namespace
 
-Status FoldConstants(const DecideContext& context, const GraphView& first, ConstantValues* values,
-                     GraphDef* graph) {
-  // A node that no longer waits for anything may be looked through.
+Status FoldConstants(PassState* state, bool* changed) {
+  GraphDef* graph = state->Editable();
+  *changed = false;
+  // A node whose last control dependency is gone may be looked through in another round.
   GraphView next;
-  for (const GraphView* view = &first;; view = &next) {
-    Constants constants(context, *view, values);
+  for (const GraphView* view = &state->view();; view = &next) {
+    Constants constants(state->context, *view, &state->values);
     for (int id = 0; id < view->size(); ++id) {
-      if (view->IsTransparentCast(id)) Fold(*view, id, &constants, graph);
+      if (view->IsTransparentCast(id)) *changed |= Fold(*view, id, &constants, graph);
     }
     constants.DropGone(graph);
     if (!constants.EndsWaits()) return Status();

@@ -7,17 +7,12 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_FOLD_CONSTANTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_FOLD_CONSTANTS_H_
 
-#include "graph_passes/decide/decide_context.h"
-#include "graph_passes/graph/constant_values.h"
-#include "graph_passes/graph/graph_view.h"
-#include "tensorflow/core/framework/graph.pb.h"
+#include "graph_passes/rewrite/pass_state.h"
 #include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {
 
-// `view` is of `graph`, and fits it no longer afterwards.
-tensorflow::Status FoldConstants(const DecideContext& context, const GraphView& view,
-                                 ConstantValues* values, tensorflow::GraphDef* graph);
+tensorflow::Status FoldConstants(PassState* state, bool* changed);
 
 }  // namespace npu_precision
 

@@ -414,9 +414,14 @@ class Rewriter {
 
 }  // namespace
 
-void InsertCasts(const GraphDef& graph, const GraphView& view, const Decisions& decisions,
-                 const DecideContext& context, GraphDef* out) {
-  Rewriter(graph, view, decisions, context, out).Run();
+tensorflow::Status InsertCasts(PassState* state, bool* changed) {
+  const Decided& decided = state->decided;
+  *changed = decided.decisions.ChangesAnything(*decided.view);
+  if (*changed) {
+    Rewriter(*decided.graph, *decided.view, decided.decisions, state->context, state->NewGraph())
+        .Run();
+  }
+  return tensorflow::Status();
 }
 
 std::string Renamed(const std::string& name) { return absl::StrCat(name, "/npu_changed"); }

@@ -10,16 +10,14 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_
 
-#include "graph_passes/decide/decide_context.h"
-#include "graph_passes/decide/decision.h"
-#include "graph_passes/graph/graph_view.h"
+#include <string>
+
+#include "graph_passes/rewrite/pass_state.h"
+#include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {
 
-// `view` indexes `graph`; `out` gets the rewritten copy, without the large values of constants.
-void InsertCasts(const tensorflow::GraphDef& graph, const GraphView& view,
-                 const Decisions& decisions, const DecideContext& context,
-                 tensorflow::GraphDef* out);
+tensorflow::Status InsertCasts(PassState* state, bool* changed);
 
 // The name of a node that cannot have its own once its dtype changed: of a preserved one, a Cast
 // has that; of one with state, whoever runs the graph unchanged.

@@ -53,12 +53,15 @@ class Hoister {
         next_iterations_(view, "NextIteration"),
         bounds_body_(view, BoundsBody) {}
 
-  void Run(const GraphDef& graph, GraphDef* out, std::vector<RewriteEntry>* rewrites) {
+  void Run(PassState* state, bool* changed) {
     FindConstants();
     MarkBodies();
     FindSuperfluousWaits();
-    if (constants_.empty() && waits_.empty()) return;
-    CopyWithoutValues(graph, out);
+    *changed = !constants_.empty() || !waits_.empty();
+    if (!*changed) return;
+    GraphDef* out = state->NewGraph();
+    std::vector<RewriteEntry>* rewrites = &state->rewrites;
+    CopyWithoutValues(state->graph(), out);
     for (const Variable& constant : constants_) Hoist(constant, out, rewrites);
     for (const auto& waits : waits_) DropWaits(waits.first, waits.second, out, rewrites);
     for (NodeDef& node : *out->mutable_node()) ColocateWithMoved(moved_, &node);
@@ -251,10 +254,11 @@ class Hoister {
 
 }  // namespace
 
-void HoistLoopConstants(const GraphView& view, const GraphDef& graph, const DecideContext& context,
-                        GraphDef* out, std::vector<RewriteEntry>* rewrites) {
-  if (OpSet(view, "LoopCond").IsEmpty()) return;
-  Hoister(view, context).Run(graph, out, rewrites);
+tensorflow::Status HoistLoopConstants(PassState* state, bool* changed) {
+  *changed = false;
+  if (OpSet(state->view(), "LoopCond").IsEmpty()) return tensorflow::Status();
+  Hoister(state->view(), state->context).Run(state, changed);
+  return tensorflow::Status();
 }
 
 }  // namespace npu_precision

@@ -14,19 +14,12 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_LOOP_CONSTANTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_LOOP_CONSTANTS_H_
 
-#include <vector>
-
-#include "graph_passes/decide/decide_context.h"
-#include "graph_passes/graph/graph_view.h"
-#include "graph_passes/rewrite/rewrite_entry.h"
-#include "tensorflow/core/framework/graph.pb.h"
+#include "graph_passes/rewrite/pass_state.h"
+#include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {
 
-// Where nothing is added to `rewrites`, `out` is untouched. It lacks the large values of constants.
-void HoistLoopConstants(const GraphView& view, const tensorflow::GraphDef& graph,
-                        const DecideContext& context, tensorflow::GraphDef* out,
-                        std::vector<RewriteEntry>* rewrites);
+tensorflow::Status HoistLoopConstants(PassState* state, bool* changed);
 
 }  // namespace npu_precision
 

@@ -68,8 +68,11 @@ void Rename(const std::unordered_map<std::string, std::string>& names,
 
 }  // namespace
 
-void LowerIoTypes(const GraphView& view, tensorflow::GraphDef* graph,
-                  std::set<std::string>* preserved, std::vector<RewriteEntry>* lowered) {
+tensorflow::Status LowerIoTypes(PassState* state, bool* changed) {
+  *changed = false;
+  const GraphView& view = state->view();
+  tensorflow::GraphDef* graph = state->Editable();
+  std::set<std::string>* preserved = &state->preserved;
   std::unordered_map<std::string, std::string> names;
   for (int id = 0; id < view.size(); ++id) {
     const NodeDef& node = view.node(id);
@@ -81,7 +84,8 @@ void LowerIoTypes(const GraphView& view, tensorflow::GraphDef* graph,
       preserved->erase(node.name());
       SetGroupDtype(*view.op_def(id), view.groups(id)[0], low, graph->mutable_node(id));
       for (const InputPort& reader : view.fanout(id)) ReadPast(view, id, reader.node, low, graph);
-      lowered->push_back({kBy, node.name(), DtypeName(dtype), DtypeName(low)});
+      state->rewrites.push_back({kBy, node.name(), DtypeName(dtype), DtypeName(low)});
+      *changed = true;
       continue;
     }
     const int cast = IsLowType(dtype) ? CastWithItsName(view, id, *preserved) : -1;
@@ -90,11 +94,14 @@ void LowerIoTypes(const GraphView& view, tensorflow::GraphDef* graph,
     names[node.name()] = name;
     names[name] = node.name();
     preserved->erase(name);
-    lowered->push_back({kBy, name, DtypeName(view.outputs(cast)[0].dtype), DtypeName(dtype)});
+    state->rewrites.push_back(
+        {kBy, name, DtypeName(view.outputs(cast)[0].dtype), DtypeName(dtype)});
+    *changed = true;
   }
-  if (lowered->empty()) return;
+  if (!*changed) return tensorflow::Status();
   Rename(names, graph);
   DropUnused(*preserved, graph);
+  return tensorflow::Status();
 }
 
 }  // namespace npu_precision

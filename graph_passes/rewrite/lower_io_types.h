@@ -9,20 +9,13 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_LOWER_IO_TYPES_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_LOWER_IO_TYPES_H_
 
-#include <set>
-#include <string>
-#include <vector>
-
-#include "graph_passes/graph/graph_view.h"
-#include "graph_passes/rewrite/rewrite_entry.h"
-#include "tensorflow/core/framework/graph.pb.h"
+#include "graph_passes/rewrite/pass_state.h"
+#include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {
 
-// `view` is of `graph`, which InsertCasts made. Takes outputs that changed out of `preserved`.
-// Where nothing is added to `lowered`, `graph` is untouched.
-void LowerIoTypes(const GraphView& view, tensorflow::GraphDef* graph,
-                  std::set<std::string>* preserved, std::vector<RewriteEntry>* lowered);
+// Takes outputs that changed out of `state->preserved`.
+tensorflow::Status LowerIoTypes(PassState* state, bool* changed);
 
 }  // namespace npu_precision
 

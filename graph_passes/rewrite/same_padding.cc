@@ -11,8 +11,6 @@
 namespace npu_precision {
 namespace {
 
-using tensorflow::GraphDef;
-
 bool IsConvolution(const std::string& op) {
   return op == "Conv2D" || op == "DepthwiseConv2dNative";
 }
@@ -30,17 +28,20 @@ bool IsOneByOne(const tensorflow::TensorShapeProto* kernel) {
 
 }  // namespace
 
-void WriteSamePadding(const GraphView& view, const ConstantValues& values,
-                      const DecideContext& context, GraphDef* graph,
-                      std::vector<RewriteEntry>* rewrites) {
+tensorflow::Status WriteSamePadding(PassState* state, bool* changed) {
+  *changed = false;
+  const GraphView& view = state->view();
   const OpSet convolutions(view, IsConvolution);
-  if (convolutions.IsEmpty()) return;
+  if (convolutions.IsEmpty()) return tensorflow::Status();
   for (int id = 0; id < view.size(); ++id) {
     if (!convolutions.Has(id) || !IsLowValid(view, id)) continue;
-    if (!IsOneByOne(ShapeOfConstant(view, values, context.fed, view.fanin(id)[1]))) continue;
-    (*graph->mutable_node(id)->mutable_attr())["padding"].set_s("SAME");
-    rewrites->push_back({"same_padding", view.node(id).name(), "VALID", "SAME"});
+    const OutputPort kernel = view.fanin(id)[1];
+    if (!IsOneByOne(ShapeOfConstant(view, state->values, state->context.fed, kernel))) continue;
+    (*state->Editable()->mutable_node(id)->mutable_attr())["padding"].set_s("SAME");
+    state->rewrites.push_back({"same_padding", view.node(id).name(), "VALID", "SAME"});
+    *changed = true;
   }
+  return tensorflow::Status();
 }
 
 }  // namespace npu_precision

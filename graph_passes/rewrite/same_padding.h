@@ -7,21 +7,13 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_SAME_PADDING_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_SAME_PADDING_H_
 
-#include <vector>
-
-#include "graph_passes/decide/decide_context.h"
-#include "graph_passes/graph/constant_values.h"
-#include "graph_passes/graph/graph_view.h"
-#include "graph_passes/rewrite/rewrite_entry.h"
-#include "tensorflow/core/framework/graph.pb.h"
+#include "graph_passes/rewrite/pass_state.h"
+#include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {
 
-// Of the convolutions of a low type, whose kernels are constants. `view` is of `graph`; `values`
-// has those that it lacks.
-void WriteSamePadding(const GraphView& view, const ConstantValues& values,
-                      const DecideContext& context, tensorflow::GraphDef* graph,
-                      std::vector<RewriteEntry>* rewrites);
+// Of the convolutions of a low type whose kernels are constants.
+tensorflow::Status WriteSamePadding(PassState* state, bool* changed);
 
 }  // namespace npu_precision
 

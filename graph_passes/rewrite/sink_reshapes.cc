@@ -41,17 +41,16 @@ bool ChannelsFirst(const NodeDef& node) {
 
 class Sinker {
  public:
-  Sinker(const GraphView& view, const ConstantValues& values, const DecideContext& context,
-         GraphDef* graph, std::vector<RewriteEntry>* sunk)
-      : view_(view),
-        values_(values),
-        context_(context),
-        mat_muls_(view, "MatMul"),
-        reshapes_(view, "Reshape"),
-        bias_adds_(view, "BiasAdd"),
-        of_elements_(view, ActsOnEachElement),
-        graph_(*graph),
-        sunk_(*sunk) {}
+  explicit Sinker(PassState* state)
+      : view_(state->view()),
+        values_(state->values),
+        context_(state->context),
+        mat_muls_(view_, "MatMul"),
+        reshapes_(view_, "Reshape"),
+        bias_adds_(view_, "BiasAdd"),
+        of_elements_(view_, ActsOnEachElement),
+        graph_(*state->Editable()),
+        sunk_(state->rewrites) {}
 
   void Run() {
     if (mat_muls_.IsEmpty() || reshapes_.IsEmpty() || bias_adds_.IsEmpty()) return;
@@ -179,9 +178,11 @@ class Sinker {
 
 }  // namespace
 
-void SinkReshapes(const GraphView& view, const ConstantValues& values, const DecideContext& context,
-                  GraphDef* graph, std::vector<RewriteEntry>* sunk) {
-  Sinker(view, values, context, graph, sunk).Run();
+tensorflow::Status SinkReshapes(PassState* state, bool* changed) {
+  const size_t rewrites = state->rewrites.size();
+  Sinker(state).Run();
+  *changed = state->rewrites.size() != rewrites;
+  return tensorflow::Status();
 }
 
 }  // namespace npu_precision

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
+from npu_precision import _library
 from npu_precision.accuracy import tensor_stats
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.model_inputs import Feed
@@ -31,13 +32,8 @@ _OTHER = "_mixed"
 EMPTY = "nothing was compared: no output has any elements; have the inputs any rows?"
 # Out of loops, and so of what is rounded there.
 _EXITS = ("Exit", "RefExit")
-# What changes more of a graph than dtypes, after which tensors have no counterparts.
-DTYPES_ONLY: dict[str, Any] = {
-    "loop_constants": False,
-    "fold_batch_norms": False,
-    "sink_reshapes": False,
-    "fold_constants": False,
-}
+# After what changes more of a graph than dtypes, tensors have no counterparts.
+DTYPES_ONLY: dict[str, Any] = dict.fromkeys(_library.passes_beyond_dtypes(), False)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,6 +30,7 @@ FLAGS = {
     "target": ("--target", "Whose lists and abilities decide."),
     "ops_info_dir": ("--ops-info-dir", "A folder of ops-info files instead of the target's lists."),
     "report_dir": ("--report-dir", "A folder that gets the ledger (JSON) too."),
+    "dump_passes_dir": ("--dump-passes", "A folder that gets the graph as text after each pass."),
     "loop_constants": ("--loop-constants", "Loops read from outside what they only hand on."),
     "fold_batch_norms": ("--fold-batch-norms", "Batch norms are folded into convolutions."),
     "same_padding": ("--same-padding", "Lowered convolutions of 1x1 say SAME for VALID."),
@@ -43,6 +44,7 @@ _METAVARS = {
     "mixlist_edits": "JSON",
     "ops_info_dir": "FOLDER",
     "report_dir": "FOLDER",
+    "dump_passes_dir": "FOLDER",
 }
 
 

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 from tensorflow.core.framework import attr_value_pb2
 
-from npu_precision import PrecisionOptions
+from npu_precision import PrecisionOptions, _library
 from npu_precision.options import resolve
 
 FIELDS = [field.name for field in dataclasses.fields(PrecisionOptions)]
@@ -28,13 +28,9 @@ def every_value(mixlist, tmp_path):
         "target": "host",
         "ops_info_dir": str(ops_info),
         "report_dir": str(tmp_path / "reports"),
+        "dump_passes_dir": str(tmp_path / "dumps"),
         "strict": True,
-        "loop_constants": False,
-        "fold_batch_norms": False,
-        "same_padding": False,
-        "sink_reshapes": False,
-        "fold_constants": False,
-        "emulate": False,
+        **{row["name"]: False for row in _library.describe()["passes"] if row["option"]},
         "quiet": True,
     }
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 import npu_precision
+from npu_precision import _library
 from support.check_ledger import CAST_MARK, MARK, behind_its_name, check_nodes, check_totals
 from support.node_dtypes import type_attributes
 from support.strict_zip import strict_zip
@@ -21,13 +22,7 @@ from support.text_functions import (
 from support.text_graph import random_values, text_lines
 
 UNCHANGED = "unchanged"
-BEYOND_DTYPES = (
-    "loop_constants",
-    "fold_batch_norms",
-    "same_padding",
-    "sink_reshapes",
-    "fold_constants",
-)
+BEYOND_DTYPES = tuple(_library.passes_beyond_dtypes())
 
 # How far a fetched value may be off, as a fraction of the largest magnitude in its tensor. The
 # graphs of the tests round a handful of times, each time by at most 2^-11 or 2^-8.
@@ -77,7 +72,7 @@ def check_rewrite(
     before = read_graph_with_functions(graph) if isinstance(graph, str) else graph
     fetches = [before.node[-1].name] if fetches is None else list(fetches)
     dtypes_only = dict.fromkeys(BEYOND_DTYPES, False)
-    options = {"precision_mode": mode, **dtypes_only, **options}
+    options = {"precision_mode": mode, "strict": True, **dtypes_only, **options}
 
     def rewrite(graph_def):
         rewritten, ledger = npu_precision.rewrite_graph_def(graph_def, fetches, **options)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 import npu_precision
+from npu_precision import _library
 from support.function_bodies import add_functions
 from support.graph_builder import Builder, Tensor, UnfitError
 from support.random_ops import COMMON, CONTROL_FLOW, MAKERS
@@ -47,13 +48,8 @@ class RandomGraph:
     def rewrite(self, options, graph_def=None):
         """(GraphDef, Ledger) of this graph, or of one for it, with nothing changed but dtypes."""
         graph_def = self.graph_def if graph_def is None else graph_def
-        options = dataclasses.replace(
-            options,
-            loop_constants=False,
-            fold_batch_norms=False,
-            same_padding=False,
-            sink_reshapes=False,
-        )
+        kept = dict.fromkeys(set(_library.passes_beyond_dtypes()) - {"fold_constants"}, False)
+        options = dataclasses.replace(options, **kept)
         return npu_precision.rewrite_graph_def(
             graph_def, self.fetches, options, feeds=self.fed_inside
         )

@@ -1,0 +1,105 @@
+#include "graph_passes/pass_table.h"
+
+#include "graph_passes/decide/decide_precision.h"
+#include "graph_passes/decide/plan_fused_ops.h"
+#include "graph_passes/ledger.h"
+#include "graph_passes/rewrite/emulate.h"
+#include "graph_passes/rewrite/fold_batch_norms.h"
+#include "graph_passes/rewrite/fold_constants.h"
+#include "graph_passes/rewrite/insert_casts.h"
+#include "graph_passes/rewrite/loop_constants.h"
+#include "graph_passes/rewrite/lower_io_types.h"
+#include "graph_passes/rewrite/same_padding.h"
+#include "graph_passes/rewrite/sink_reshapes.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::Status;
+
+bool Always(const PassState&) { return true; }
+
+bool LowersForSpeed(const PassState& state) { return LowersForSpeed(state.context.mode.rule); }
+
+// What is emulated runs in float32: nothing would become faster.
+bool LowersForSpeedHere(const PassState& state) { return LowersForSpeed(state) && !state.emulates; }
+
+bool Emulates(const PassState& state) { return state.emulates; }
+
+bool KeepsLowTypes(const PassState& state) { return !state.emulates; }
+
+// Cube mode rounds the inputs of a fused op as it stands, and a mode that keeps every dtype has
+// nothing to split.
+bool SplitsFusedOps(ModeRule rule) {
+  return rule != ModeRule::kKeepOrigin && rule != ModeRule::kCube;
+}
+
+Status Decide(PassState* state, bool* changed) {
+  *changed = false;
+  Decided& decided = state->decided;
+  decided.found_fused_ops = SplitsFusedOps(state->context.mode.rule) && HasFusedOps(state->graph());
+  if (decided.found_fused_ops) {
+    decided.graph = &state->planned;
+    decided.view = &state->planned_view;
+    return PlanFusedOps(state->graph(), state->context, &state->planned, &state->planned_view,
+                        &decided.decisions);
+  }
+  decided.graph = &state->graph();
+  decided.view = &state->view();
+  return DecidePrecision(state->view(), state->context, &decided.decisions);
+}
+
+Status WriteLedger(PassState* state, bool* changed) {
+  *changed = false;
+  state->ledger->rewrites = state->rewrites;
+  FillLedger(*state->decided.view, state->decided.decisions, state->view(), state->context,
+             state->details, state->ledger);
+  return Status();
+}
+
+}  // namespace
+
+const std::vector<Pass>& Passes() {
+  static const auto* passes = new std::vector<Pass>{
+      {"loop_constants", "before deciding: what comes of it is decided about as if written so",
+       Switch::kForSpeed, false, LowersForSpeed, HoistLoopConstants},
+      {"fold_batch_norms",
+       "before deciding, in float32: weights are rounded once, after they were scaled",
+       Switch::kForSpeed, false, LowersForSpeed, FoldBatchNorms},
+      {"decide",
+       "after all that changes which ops there are; fused ops are planned with the "
+       "decisions, because a gray neighbor has the same votes whether or not the remapper ran",
+       Switch::kNone, false, Always, Decide},
+      {"insert_casts", "after the decisions, which it carries out", Switch::kNone, false, Always,
+       InsertCasts},
+      {"fold_constants", "after the casts: it replaces the Casts that follow constants",
+       Switch::kForSize, true, KeepsLowTypes, FoldConstants},
+      {"same_padding", "after the casts: only convolutions of a low type gain by it",
+       Switch::kForSpeed, true, LowersForSpeedHere, WriteSamePadding},
+      {"sink_reshapes", "after the casts: only a MatMul and a bias of one dtype can be fused",
+       Switch::kForSpeed, true, LowersForSpeedHere, SinkReshapes},
+      {"lower_io_types", "after whatever asks what is fetched, because that changes its dtype here",
+       Switch::kNone, true, KeepsLowTypes, LowerIoTypes},
+      {"ledger", "before emulate, which undoes what it is about", Switch::kNone, false, Always,
+       WriteLedger},
+      {"emulate", "last: it undoes the dtypes that the others rely on", Switch::kEmulation, true,
+       Emulates, EmulateLowTypes},
+  };
+  return *passes;
+}
+
+std::string SwitchName(Switch option) {
+  switch (option) {
+    case Switch::kNone:
+      return "";
+    case Switch::kForSpeed:
+      return "speed";
+    case Switch::kForSize:
+      return "size";
+    case Switch::kEmulation:
+      return "emulation";
+  }
+  return "";
+}
+
+}  // namespace npu_precision

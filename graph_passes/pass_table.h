@@ -1,0 +1,40 @@
+// The passes as a table, in the order in which they run. To add a pass is to add a row, and its
+// files in rewrite/: its switch has the name of the row in C++, Python and the command.
+#ifndef NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
+#define NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "graph_passes/rewrite/pass_state.h"
+
+namespace npu_precision {
+
+// What the option of a pass, which has the pass's name, is for.
+enum class Switch {
+  kNone,       // there is none: the pass always runs
+  kForSpeed,   // on for the host; only in modes that lower for speed
+  kForSize,    // off, but for offline conversions
+  kEmulation,  // off; changes no more than dtypes
+};
+
+struct Pass {
+  const char* name;
+  const char* because;  // why it stands where it stands
+  Switch option;
+  bool in_place;  // edits nodes of the graph, rather than to write a new one
+  // Whether it has anything to do in this mode; the option is the driver's to check.
+  bool (*when)(const PassState& state);
+  // Sets `changed` to whether the graph is another one now. An error is ours, not the user's, but
+  // for decide's.
+  tensorflow::Status (*run)(PassState* state, bool* changed);
+};
+
+const std::vector<Pass>& Passes();
+
+// "", "speed", "size" or "emulation".
+std::string SwitchName(Switch option);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_

@@ -1,0 +1,70 @@
+#include "graph_passes/rewrite/pass_state.h"
+
+#include <algorithm>
+
+#include "graph_passes/graph/marks.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::Status;
+
+bool FeedsInserted(const GraphView& view, const std::set<std::string>& fed) {
+  return std::any_of(fed.begin(), fed.end(), [&view](const std::string& name) {
+    const int id = view.IndexOf(name);
+    return id >= 0 && view.IsInserted(id);
+  });
+}
+
+}  // namespace
+
+Status PassState::Start(const GraphDef& given) {
+  current_ = Add();
+  current_->graph = &given;
+  TF_RETURN_IF_ERROR(GraphView::Build(given, &current_->view));
+  values.Add(given);
+  if (!FeedsInserted(current_->view, context.fed)) return Status();
+  CopyWithoutValues(given, &current_->own);
+  UnmarkInserted(context.fed, &current_->own);
+  current_->graph = &current_->own;
+  return GraphView::Build(current_->own, &current_->view);
+}
+
+PassState::Snapshot* PassState::Add() {
+  snapshots_.emplace_back();
+  return &snapshots_.back();
+}
+
+GraphDef* PassState::NewGraph() {
+  next_ = Add();
+  next_->graph = &next_->own;
+  return &next_->own;
+}
+
+void PassState::TakeNewGraph(bool changed) {
+  if (next_ == nullptr) return;
+  if (changed) {
+    current_ = next_;
+  } else {
+    snapshots_.pop_back();
+  }
+  next_ = nullptr;
+}
+
+void PassState::HandOver(GraphDef* out) {
+  out->Swap(&current_->own);
+  values.Restore(out);
+}
+
+Status PassState::Own() {
+  // What was decided about is indexed by the graph that it was decided about: that stays as it is.
+  if (current_->graph == &current_->own && current_->graph != decided.graph) return Status();
+  const GraphDef& from = graph();
+  CopyWithoutValues(from, NewGraph());
+  TakeNewGraph(true);
+  return GraphView::Build(current_->own, &current_->view);
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,88 @@
+// What a pass of the pipeline gets: the graph as the passes before it left it, what was decided
+// about it, and where to put what it makes.
+#ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_PASS_STATE_H_
+#define NPU_PRECISION_GRAPH_PASSES_REWRITE_PASS_STATE_H_
+
+#include <list>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph_passes/decide/decide_context.h"
+#include "graph_passes/decide/decision.h"
+#include "graph_passes/graph/constant_values.h"
+#include "graph_passes/graph/graph_view.h"
+#include "graph_passes/rewrite/rewrite_entry.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+struct Ledger;  // ledger.h, which knows all rooms
+
+// The decisions, and the graph that they are about: its fused ops may be split.
+struct Decided {
+  const tensorflow::GraphDef* graph = nullptr;
+  const GraphView* view = nullptr;
+  Decisions decisions;
+  bool found_fused_ops = false;
+};
+
+class PassState {
+ public:
+  // `context` must outlive this object. `emulates`: the last pass undoes the dtypes and rounds.
+  PassState(const DecideContext& context, bool emulates)
+      : context(context), emulates(emulates), preserved(context.preserved) {}
+
+  // Begins with `given`, which must outlive this object. A node that the caller feeds is no longer
+  // marked as inserted: passes look through nodes with that mark.
+  tensorflow::Status Start(const tensorflow::GraphDef& given);
+
+  // The graph as it is now, without the large values that `values` holds, and its index.
+  const tensorflow::GraphDef& graph() const { return *current_->graph; }
+  const GraphView& view() const { return current_->view; }
+  // The index of the graph as it was given.
+  const GraphView& given() const { return snapshots_.front().view; }
+
+  // For a pass that writes the whole graph anew: an empty one. It takes the place of graph() after
+  // the pass, if that reports a change.
+  tensorflow::GraphDef* NewGraph();
+  // For a pass that changes nodes in place: graph(), once Own() was called. view() sees the changed
+  // nodes, but keeps the edges, names and dtypes from before the pass.
+  tensorflow::GraphDef* Editable() { return &current_->own; }
+
+  // For the driver: makes graph() a copy that may be edited; makes the new graph, if there is one,
+  // the current one, or forgets it; writes the graph with all values, which is then gone from here.
+  tensorflow::Status Own();
+  void TakeNewGraph(bool changed);
+  void HandOver(tensorflow::GraphDef* out);
+  GraphView* mutable_view() { return &current_->view; }
+
+  const DecideContext& context;
+  const bool emulates;
+  ConstantValues values;
+  std::set<std::string> preserved;  // a pass that changes what a node yields takes it out
+  Decided decided;
+  // For decide: the graph with fused ops split, and its index. No pass is handed these.
+  tensorflow::GraphDef planned;
+  GraphView planned_view;
+  std::vector<RewriteEntry> rewrites;  // what passes changed beyond dtypes
+  Ledger* ledger = nullptr;            // for the pass that fills it
+  bool details = false;                // whether it lists every node and Cast
+
+ private:
+  struct Snapshot {
+    const tensorflow::GraphDef* graph = nullptr;  // &own, or the caller's
+    tensorflow::GraphDef own;
+    GraphView view;
+  };
+  Snapshot* Add();
+
+  std::list<Snapshot> snapshots_;  // earlier ones stay: decisions, views and values refer to them
+  Snapshot* current_ = nullptr;
+  Snapshot* next_ = nullptr;
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_REWRITE_PASS_STATE_H_
