@@ -1,6 +1,6 @@
 """Fills a corpus: graphs of the benchmarks and of tests, and random ones, in every mode.
 
-    python make_corpus.py CORPUS GRAPHS RECORDED... [--quick]
+    python -m replay.make_corpus CORPUS GRAPHS RECORDED... [--quick]
 
 GRAPHS is the folder that keeps the frozen graphs of the benchmarks, which take a minute or two to
 make; RECORDED are folders of record_rewrites.py. It runs on the working tree's package.
@@ -12,24 +12,20 @@ import argparse
 import json
 import pathlib
 import random
-import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Dict, Tuple, Union
 
-TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS.parent), str(TESTS.parent / "benchmarks")]
+import inference_graphs
+import training_graphs
+from random_graphs import random_graph
 
-# The one place that says where the tests and benchmarks keep what this needs.
-import inference_graphs  # noqa: E402
-import training_graphs  # noqa: E402
-from random_graphs import random_graph  # noqa: E402
+import npu_precision
+from npu_precision import _library
+from replay.corpus import CPU, GPU, Case, Corpus
+from replay.record_rewrites import rewriting_input
 
-import npu_precision  # noqa: E402
-from npu_precision import _library  # noqa: E402
-from replay.corpus import CPU, GPU, Case, Corpus  # noqa: E402
-from replay.record_rewrites import rewriting_input  # noqa: E402
-
-Options = "dict[str, str | bool]"
+Options = Dict[str, Union[str, bool]]
+Variant = Tuple[Options, Tuple[str, ...]]  # with the devices
 RANDOM_GRAPHS = 500
 RANDOM_SIZES = range(5, 200)
 MODES_PER_RANDOM_GRAPH = 4
@@ -37,26 +33,36 @@ MODES_PER_RANDOM_GRAPH = 4
 LARGEST = 1 << 20
 
 
-def variants() -> list[tuple[Options, tuple[str, ...]]]:
-    """Every mode on every target, with what goes with it, and some devices."""
+def variants() -> list[Variant]:
+    """Every mode on every target, plain, with each option that goes with it, and with a GPU."""
     described = _library.describe()
-    found: list[tuple[Options, tuple[str, ...]]] = []
-    for mode in described["modes"]:
-        lowers = mode not in ("force_fp32", "must_keep_origin_dtype")
-        for target in described["targets"]:
-            options = {"precision_mode": mode, "target": target}
-            found += [(options, (CPU,)), ({**options, "fold_constants": True}, (CPU, GPU))]
-            if lowers:
-                found.append(({**options, "emulate": True}, (CPU,)))
-            if "mix" in mode:
-                found.append(({**options, "all_white": True, "fold_constants": True}, (CPU,)))
-    found += [({"precision_mode_v2": mode}, (CPU,)) for mode in described["modes_v2"]]
+    modes = [(mode, target) for mode in described["modes"] for target in described["targets"]]
+    return [variant for mode in modes for variant in _of_mode(*mode)] + [
+        ({"precision_mode_v2": mode, "strict": True}, (CPU,)) for mode in described["modes_v2"]
+    ]
+
+
+def _of_mode(mode: str, target: str) -> list[Variant]:
+    plain: Options = {"precision_mode": mode, "target": target, "strict": True}
+    folding: Options = {**plain, "fold_constants": True}
+    found: list[Variant] = [(plain, (CPU,)), (folding, (CPU,)), (folding, (CPU, GPU))]
+    if mode not in ("force_fp32", "must_keep_origin_dtype"):
+        found.append(({**plain, "emulate": True}, (CPU,)))
+    if "mix" in mode:
+        found.append(({**folding, "all_white": True}, (CPU,)))
     return found
 
 
-def add_in_every_mode(corpus: Corpus, name: str, digest: str) -> None:
-    """Adds a case per variant."""
-    for options, devices in variants():
+def add_in_every_mode(corpus: Corpus, name: str, digest: str, turn: int | None = None) -> None:
+    """Adds a case per variant; with a turn, of each mode and target that one whose turn it is."""
+    found = variants()
+    if turn is not None:
+        groups: dict[tuple[object, object], list[Variant]] = {}
+        for variant in found:
+            mode = variant[0].get("precision_mode", variant[0].get("precision_mode_v2"))
+            groups.setdefault((mode, variant[0].get("target")), []).append(variant)
+        found = [group[turn % len(group)] for group in groups.values()]
+    for options, devices in found:
         corpus.add_case(Case(name, digest, "graph", options, devices))
 
 
@@ -70,6 +76,7 @@ def add_graph(corpus: Corpus, graph_def: Any, fetches: Any, **rewriting: Any) ->
 def add_recorded(corpus: Corpus, folder: pathlib.Path) -> None:
     """Adds what tests rewrote: the very rewrites, and each of their graphs in every mode."""
     recorded = Corpus(folder)
+    corpus.add_files(recorded)
     names: dict[str, str] = {}
     for case in recorded.cases():
         meta_graph = recorded.graph_path(case.graph).read_bytes()
@@ -77,8 +84,8 @@ def add_recorded(corpus: Corpus, folder: pathlib.Path) -> None:
         corpus.add_case(case)
         if len(meta_graph) <= LARGEST:
             names.setdefault(case.graph, case.name)
-    for digest, name in names.items():
-        add_in_every_mode(corpus, name, digest)
+    for number, (digest, name) in enumerate(names.items()):
+        add_in_every_mode(corpus, name, digest, number)
 
 
 def add_benchmarks(corpus: Corpus, frozen_graphs: pathlib.Path) -> None:
@@ -109,12 +116,12 @@ def add_random(corpus: Corpus) -> None:
         )
         for _ in range(MODES_PER_RANDOM_GRAPH):
             options, devices = next(turns)
-            if "mix" in options.get("precision_mode", "") and chooser.random() < 0.5:
+            if "mix" in str(options.get("precision_mode")) and chooser.random() < 0.5:
                 options = {**options, "mixlist_edits": _edits(graph.graph_def, chooser)}
             corpus.add_case(Case(f"random {seed}", digest, "graph", options, devices))
 
 
-def _turns() -> Iterator[tuple[Options, tuple[str, ...]]]:
+def _turns() -> Iterator[Variant]:
     while True:
         yield from variants()
 
