@@ -13,19 +13,17 @@ import json
 import pathlib
 import random
 from collections.abc import Iterator
-from typing import Any, Dict, Tuple, Union
+from typing import Any
 
 import inference_graphs
 import training_graphs
 from random_graphs import random_graph
 
 import npu_precision
-from npu_precision import _library
-from replay.corpus import CPU, GPU, Case, Corpus
+from replay.corpus import Case, Corpus
 from replay.record_rewrites import rewriting_input
+from replay.variants import Variant, variants, variants_of_turn
 
-Options = Dict[str, Union[str, bool]]
-Variant = Tuple[Options, Tuple[str, ...]]  # with the devices
 RANDOM_GRAPHS = 500
 RANDOM_SIZES = range(5, 200)
 MODES_PER_RANDOM_GRAPH = 4
@@ -33,36 +31,9 @@ MODES_PER_RANDOM_GRAPH = 4
 LARGEST = 1 << 20
 
 
-def variants() -> list[Variant]:
-    """Every mode on every target, plain, with each option that goes with it, and with a GPU."""
-    described = _library.describe()
-    modes = [(mode, target) for mode in described["modes"] for target in described["targets"]]
-    return [variant for mode in modes for variant in _of_mode(*mode)] + [
-        ({"precision_mode_v2": mode, "strict": True}, (CPU,)) for mode in described["modes_v2"]
-    ]
-
-
-def _of_mode(mode: str, target: str) -> list[Variant]:
-    plain: Options = {"precision_mode": mode, "target": target, "strict": True}
-    folding: Options = {**plain, "fold_constants": True}
-    found: list[Variant] = [(plain, (CPU,)), (folding, (CPU,)), (folding, (CPU, GPU))]
-    if mode not in ("force_fp32", "must_keep_origin_dtype"):
-        found.append(({**plain, "emulate": True}, (CPU,)))
-    if "mix" in mode:
-        found.append(({**folding, "all_white": True}, (CPU,)))
-    return found
-
-
 def add_in_every_mode(corpus: Corpus, name: str, digest: str, turn: int | None = None) -> None:
-    """Adds a case per variant; with a turn, of each mode and target that one whose turn it is."""
-    found = variants()
-    if turn is not None:
-        groups: dict[tuple[object, object], list[Variant]] = {}
-        for variant in found:
-            mode = variant[0].get("precision_mode", variant[0].get("precision_mode_v2"))
-            groups.setdefault((mode, variant[0].get("target")), []).append(variant)
-        found = [group[turn % len(group)] for group in groups.values()]
-    for options, devices in found:
+    """Adds a case per variant; with a turn, of each mode and target the one whose turn it is."""
+    for options, devices in variants() if turn is None else variants_of_turn(turn):
         corpus.add_case(Case(name, digest, "graph", options, devices))
 
 
