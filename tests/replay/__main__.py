@@ -1,12 +1,13 @@
 """Shows whether the working tree rewrites graphs as a commit does, byte for byte.
 
-    make replay REF=commit [REPLAY_FLAGS="--quick --keep-build DIR"]
+    make replay REF=commit [REPLAY_FLAGS="--quick --keep DIR"]
 
 builds the optimizer of the commit and that of the working tree, makes a corpus with the working
 tree's code, has each library rewrite it in processes of its own, and compares GraphDefs and
 ledgers. The status is 0 where all are the same, 1 where any differ, 2 where there is no answer.
 Nothing is kept but the working tree's own objects and the frozen graphs of the benchmarks, both
-under build/.
+under build/. --keep keeps the commit's library, the corpus, and what the one made of the other, for
+runs with the same commit: they then do the working tree's part alone, and on the same graphs.
 """
 
 from __future__ import annotations
@@ -15,18 +16,21 @@ import argparse
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
 
 from replay import record_rewrites
-from replay.builds import ROOT, build, build_commit, commit_of
+from replay.builds import ROOT, build, build_commit, commit_of, library_in
 from replay.compare import report
 from replay.corpus import Corpus
 from replay.processes import ReplayError, end_of, run
-from replay.rewrite_sides import TESTS, Side, rewrite_sides
+from replay.rewrite_sides import TESTS, Side, rewrite_sides, shares
 
 FROZEN_GRAPHS = ROOT / "build" / "benchmarks" / "graphs"
 
@@ -38,10 +42,10 @@ def main() -> int:
         "--quick", action="store_true", help="leave out the graphs of the benchmarks"
     )
     parser.add_argument(
-        "--keep-build",
+        "--keep",
         type=pathlib.Path,
         metavar="DIR",
-        help="keep the library of the commit there, for the next run",
+        help="keep there what a run with the same commit can use again",
     )
     parser.add_argument(
         "--reference-option",
@@ -70,26 +74,47 @@ def main() -> int:
 def replay(arguments: argparse.Namespace, added: dict[str, bool], folder: pathlib.Path) -> int:
     """Does it all in a folder; returns the status."""
     commit = commit_of(arguments.reference)
-    for name in ("reference", "tree"):
-        (folder / name).mkdir()
+    home = (arguments.keep or folder).resolve() / f"{commit[:12]}-tf-{tf.__version__}"
     with timed("building the working tree"):
         tree = Side("the working tree", build(ROOT, folder / "tree"), folder / "tree")
-    with timed(f"building {arguments.reference} ({commit[:12]})"):
-        library = build_commit(commit, folder / "reference", arguments.keep_build)
-    reference = Side(arguments.reference, library, folder / "reference", added)
-    corpus = Corpus(folder / "corpus")
-    environment = {
-        "PYTHONPATH": os.pathsep.join(map(str, [ROOT, TESTS, ROOT / "benchmarks"])),
-        "NPU_PRECISION_LIBRARY": str(tree.library),
-    }
-    with timed("recording what tests rewrite"):
-        record_tests(folder / "recorded", environment, folder / "tests.log")
-    with timed("making the corpus"):
-        make_corpus(corpus, folder / "recorded", arguments.quick, environment, folder / "log")
+    built = unless_kept(
+        home / "library",
+        f"building {arguments.reference} ({commit[:12]})",
+        lambda new: build_commit(commit, new),
+    )
+    kind = "-quick" if arguments.quick else ""
+    corpus = Corpus(
+        unless_kept(
+            home / f"corpus{kind}",
+            "making the corpus",
+            lambda new: make_corpus(new, tree.library, arguments.quick, folder),
+        )
+    )
     cases = list(corpus.cases())
-    with timed(f"rewriting {len(cases)} times on each side"):
-        rewrite_sides(corpus.folder, [reference, tree])
+    kind += "".join(f"-{name}-{value}" for name, value in sorted(added.items()))
+    results = home / f"results{kind}-{shares()}"
+    reference = Side(arguments.reference, library_in(built), results, added)
+    complete = results / "complete"
+    with timed(f"rewriting {len(cases)} times"):
+        rewrite_sides(corpus.folder, [tree] if complete.exists() else [reference, tree])
+    complete.touch()
     return report(cases, reference, tree)
+
+
+def unless_kept(
+    folder: pathlib.Path, what: str, make: Callable[[pathlib.Path], object]
+) -> pathlib.Path:
+    """The folder, as an earlier run has left it, or filled now."""
+    if folder.exists():
+        print(f"{what}: kept", flush=True)
+        return folder
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(str(partial), ignore_errors=True)
+    partial.mkdir(parents=True)
+    with timed(what):
+        make(partial)
+    partial.rename(folder)
+    return folder
 
 
 @contextlib.contextmanager
@@ -99,6 +124,26 @@ def timed(what: str) -> Iterator[None]:
     start = time.monotonic()
     yield
     print(f"{time.monotonic() - start:.0f} s", flush=True)
+
+
+def make_corpus(
+    corpus: pathlib.Path, library: pathlib.Path, quick: bool, folder: pathlib.Path
+) -> None:
+    """Records what tests rewrite, and fills the corpus with it and the other graphs.
+
+    Raises:
+        ReplayError: the working tree's code fails at it.
+    """
+    environment = {
+        "PYTHONPATH": os.pathsep.join(map(str, [ROOT, TESTS, ROOT / "benchmarks"])),
+        "NPU_PRECISION_LIBRARY": str(library),
+    }
+    recorded, log = folder / "recorded", folder / "corpus.log"
+    record_tests(recorded, environment, log)
+    command = [sys.executable, "-m", "replay.make_corpus", str(corpus), str(FROZEN_GRAPHS)]
+    command += [*map(str, sorted(recorded.iterdir())), *["--quick"] * quick]
+    if run(command, log, ROOT, environment) != 0:
+        raise ReplayError(f"the corpus cannot be made:\n{end_of(log)}")
 
 
 def record_tests(folder: pathlib.Path, environment: dict[str, str], log: pathlib.Path) -> None:
@@ -126,24 +171,6 @@ def files_of_text_graphs() -> list[pathlib.Path]:
         for path, text in texts.items()
         if "check_rewrite(" in text and "hypothesis" not in text
     ]
-
-
-def make_corpus(
-    corpus: Corpus,
-    recorded: pathlib.Path,
-    quick: bool,
-    environment: dict[str, str],
-    log: pathlib.Path,
-) -> None:
-    """Fills the corpus.
-
-    Raises:
-        ReplayError: the working tree's code fails at it.
-    """
-    command = [sys.executable, "-m", "replay.make_corpus", str(corpus.folder), str(FROZEN_GRAPHS)]
-    command += [*map(str, sorted(recorded.iterdir())), *["--quick"] * quick]
-    if run(command, log, ROOT, environment) != 0:
-        raise ReplayError(f"the corpus cannot be made:\n{end_of(log)}")
 
 
 if __name__ == "__main__":

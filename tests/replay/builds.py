@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pathlib
 import shutil
 import subprocess
@@ -57,6 +56,7 @@ def build(sources: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     Raises:
         ReplayError: setup.py failed.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     log = folder / "build.log"
     environment = {
         "NPU_PRECISION_BUILD": "build",
@@ -64,23 +64,17 @@ def build(sources: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
         "NPU_PRECISION_NODE": str(folder / "no_node"),
     }
     command = [sys.executable, "setup.py", "--quiet", "build_ext", "--build-lib", str(folder)]
-    status = run(command, log, sources, environment)
-    libraries = sorted(folder.glob("**/npu_optimizer.tf-*.so"))
-    if status != 0 or not libraries:
+    if run(command, log, sources, environment) != 0:
         raise ReplayError(f"{sources} does not build:\n{end_of(log)}")
-    return libraries[0]
+    return library_in(folder)
 
 
-def build_commit(commit: str, folder: pathlib.Path, keep: pathlib.Path | None) -> pathlib.Path:
-    """Builds the library of a commit in a folder, unless an earlier run has kept it."""
-    kept = keep / f"{commit}-tf-{tf.__version__}.so" if keep else None
-    if kept and kept.exists():
-        return kept
+def library_in(folder: pathlib.Path) -> pathlib.Path:
+    """The library that setup.py put somewhere in a folder."""
+    return next(folder.glob(f"**/npu_optimizer.tf-{tf.__version__}.so"))
+
+
+def build_commit(commit: str, folder: pathlib.Path) -> pathlib.Path:
+    """Builds the library of a commit into a folder."""
     with checked_out(commit, folder / "sources") as sources:
-        library = build(sources, folder)
-    if not kept:
-        return library
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(str(library), f"{kept}.partial")
-    os.replace(f"{kept}.partial", str(kept))
-    return kept
+        return build(sources, folder)

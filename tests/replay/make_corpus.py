@@ -32,7 +32,7 @@ LARGEST = 1 << 20
 
 
 def add_in_every_mode(corpus: Corpus, name: str, digest: str, turn: int | None = None) -> None:
-    """Adds a case per variant; with a turn, of each mode and target the one whose turn it is."""
+    """Adds a case per variant, or, with a turn, per mode."""
     for options, devices in variants() if turn is None else variants_of_turn(turn):
         corpus.add_case(Case(name, digest, "graph", options, devices))
 

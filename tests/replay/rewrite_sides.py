@@ -40,24 +40,24 @@ class Side:
 
 
 def shares() -> int:
-    """In how many parts each side does the cases: a process per core, over both sides."""
-    return max(1, (os.cpu_count() or 1) // len("ab"))
+    """In how many parts each side does the cases: one for each core."""
+    return os.cpu_count() or 1
 
 
 def rewrite_sides(corpus_folder: pathlib.Path, sides: list[Side]) -> None:
-    """Writes the results of each side.
+    """Writes the results of each side, with one process per core at a time.
 
     Raises:
         ReplayError: a process fails as a whole, rather than at some cases.
     """
+    waiting = [(side, share) for share in range(shares()) for side in sides]
+    running: list[_Share] = []
     with contextlib.ExitStack() as stack:
-        runs = [
-            stack.enter_context(contextlib.closing(_Share(corpus_folder, side, share)))
-            for share in range(shares())
-            for side in sides
-        ]
-        while runs:
-            runs = [run for run in runs if not run.is_done()]
+        while waiting or running:
+            while waiting and len(running) < shares():
+                share = _Share(corpus_folder, *waiting.pop(0))
+                running.append(stack.enter_context(contextlib.closing(share)))
+            running = [share for share in running if not share.is_done()]
             time.sleep(0.1)
 
 
@@ -74,7 +74,8 @@ class _Share:
         self._log = side.folder / f"{share}.log"
         self._crashes = 0
         self._stack = contextlib.ExitStack()
-        side.results(share).touch()
+        side.folder.mkdir(parents=True, exist_ok=True)
+        side.results(share).write_text("")
         self._start()
 
     def _start(self) -> None:

@@ -32,9 +32,9 @@ def _of_mode(mode: str, target: str) -> list[Variant]:
 
 
 def variants_of_turn(turn: int) -> list[Variant]:
-    """Of each mode and target the variant whose turn it is."""
-    groups: dict[tuple[object, ...], list[Variant]] = {}
+    """Every mode once, on the target and with the options whose turn it is."""
+    groups: dict[object, list[Variant]] = {}
     for variant in variants():
-        key = tuple(map(variant[0].get, ("precision_mode", "precision_mode_v2", "target")))
-        groups.setdefault(key, []).append(variant)
-    return [group[turn % len(group)] for group in groups.values()]
+        if "precision_mode" in variant[0]:  # The others are names for the same.
+            groups.setdefault(variant[0]["precision_mode"], []).append(variant)
+    return [group[(turn + number) % len(group)] for number, group in enumerate(groups.values())]
