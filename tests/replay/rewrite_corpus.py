@@ -1,10 +1,11 @@
 """Rewrites a corpus with one library, in a process that knows of nothing else of its commit.
 
-    python rewrite_corpus.py LIBRARY CORPUS RESULTS FIRST STEP
+    python -m replay.rewrite_corpus LIBRARY CORPUS RESULTS FIRST STEP OPTIONS
 
 rewrites every STEP-th case, beginning with number FIRST, and appends a line of JSON for each to the
-file RESULTS. The library is all that differs between the sides: this script, TensorFlow and the
-corpus are the same, and paths are relative to a folder that has the same names in it.
+file RESULTS. OPTIONS is a JSON object of parameters to set in every case besides. The library is
+all that differs between the sides: this script, TensorFlow and the corpus are the same, and paths
+are relative to a folder that has the same names in it.
 
 A parameter that the library does not know is left out. Tensors of more than a few bytes are kept as
 their digest: that tells whether they are equal, and the weights of BERT need not be kept twice.
@@ -24,20 +25,17 @@ import tempfile
 import zlib
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
-import tensorflow as tf  # noqa: E402
-from tensorflow.core.framework import attr_value_pb2, graph_pb2  # noqa: E402
-from tensorflow.core.protobuf import (  # noqa: E402
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2, graph_pb2
+from tensorflow.core.protobuf import (
     config_pb2,
     device_properties_pb2,
     meta_graph_pb2,
     rewriter_config_pb2,
 )
-from tensorflow.python.grappler import cluster, tf_optimizer  # noqa: E402
+from tensorflow.python.grappler import cluster, tf_optimizer
 
-from replay.corpus import FILES, Case, Corpus  # noqa: E402
+from replay.corpus import FILES, Case, Corpus
 
 LEDGERS = "ledgers"
 LONG_TENSOR = 256
@@ -115,20 +113,27 @@ def compact(graph_def: graph_pb2.GraphDef) -> bytes:
 class Rewriter:
     """Rewrites case after case; the working directory is its own."""
 
-    def __init__(self, corpus: Corpus, known: set[str]) -> None:
+    def __init__(self, corpus: Corpus, known: set[str], added: dict[str, Any]) -> None:
         self._corpus = corpus
         self._known = known
+        self._added = added
         self._digest = ""
         self._meta_graph = b""
         self._clusters: dict[tuple[str, ...], cluster.Cluster] = {}
 
     def result(self, case: Case) -> dict[str, Any]:
-        """What becomes of the graph: "graph" or "error"; "ledgers" by file name; "unknown"."""
+        """What becomes of the graph.
+
+        Returns:
+            "graph" or "error"; "ledgers" by file name; "left_out" and "added", names of options.
+        """
         options = {name: value for name, value in case.options.items() if name in self._known}
+        left_out = case.options.keys() - options.keys()
+        options.update(self._added)
         if case.devices not in self._clusters:
             self._clusters[case.devices] = cluster_of(case.devices)
         shutil.rmtree(LEDGERS, ignore_errors=True)
-        result: dict[str, Any] = {"unknown": sorted(case.options.keys() - options.keys())}
+        result: dict[str, Any] = {"left_out": sorted(left_out), "added": sorted(self._added)}
         try:
             graph_def = tf_optimizer.OptimizeGraph(
                 config_of(options),
@@ -160,14 +165,14 @@ def unpacked(text: str) -> bytes:
     return zlib.decompress(base64.b64decode(text))
 
 
-def main(library: str, corpus_folder: str, results: str, first: str, step: str) -> None:
+def main(library: str, corpus_folder: str, results: str, first: str, step: str, added: str) -> None:
     account = load(library)
     known = {*account["parameters"], *account["inert_parameters"]}
     corpus = Corpus(pathlib.Path(corpus_folder))
     with open(results, "a") as file, tempfile.TemporaryDirectory() as folder:
         os.symlink(corpus.folder / FILES, pathlib.Path(folder, FILES))
         os.chdir(folder)
-        rewriter = Rewriter(corpus, known)
+        rewriter = Rewriter(corpus, known, json.loads(added))
         for case in list(corpus.cases())[int(first) :: int(step)]:
             file.write(json.dumps(rewriter.result(case)) + "\n")
             file.flush()

@@ -1,0 +1,40 @@
+"""What each graph of a corpus is rewritten with: every mode, with the options that go with it."""
+
+from __future__ import annotations
+
+from typing import Dict, Tuple, Union
+
+from npu_precision import _library
+from replay.corpus import CPU, GPU
+
+Options = Dict[str, Union[str, bool]]
+Variant = Tuple[Options, Tuple[str, ...]]  # with the devices
+
+
+def variants() -> list[Variant]:
+    """Every mode on every target, plain, with each option that goes with it, and with a GPU."""
+    described = _library.describe()
+    modes = [(mode, target) for mode in described["modes"] for target in described["targets"]]
+    return [variant for mode in modes for variant in _of_mode(*mode)] + [
+        ({"precision_mode_v2": mode, "strict": True}, (CPU,)) for mode in described["modes_v2"]
+    ]
+
+
+def _of_mode(mode: str, target: str) -> list[Variant]:
+    plain: Options = {"precision_mode": mode, "target": target, "strict": True}
+    folding: Options = {**plain, "fold_constants": True}
+    found: list[Variant] = [(plain, (CPU,)), (folding, (CPU,)), (folding, (CPU, GPU))]
+    if mode not in ("force_fp32", "must_keep_origin_dtype"):
+        found.append(({**plain, "emulate": True}, (CPU,)))
+    if "mix" in mode:
+        found.append(({**folding, "all_white": True}, (CPU,)))
+    return found
+
+
+def variants_of_turn(turn: int) -> list[Variant]:
+    """Every mode once, on the target and with the options whose turn it is."""
+    groups: dict[object, list[Variant]] = {}
+    for variant in variants():
+        if "precision_mode" in variant[0]:  # The others are names for the same.
+            groups.setdefault(variant[0]["precision_mode"], []).append(variant)
+    return [group[(turn + number) % len(group)] for number, group in enumerate(groups.values())]
