@@ -48,29 +48,24 @@ class KerasLosses(tf.Module):
                 self._round_of(loss_id)
             self.skipped_steps = tf.Variable(0, False, dtype=tf.int64, name="skipped_steps")
 
-    @property
-    def num_losses(self) -> int:
-        """The number of losses."""
-        return len(self.scales)
-
     def scaled(self, loss: Any, loss_id: int) -> tf.Tensor:
         """Multiplies the loss by its scale."""
         scale, round_ = self.scales[loss_id].scale(), self._round_of(loss_id)
-        round_.enter("scale_loss")
+        round_.enter(Stage.SCALED)
         round_.scale.assign(scale)
         return gradients.scaled(loss, scale)
 
     def unscaled(self, grads: Sequence[Any], loss_id: int) -> list[Any]:
         """Divides the gradients by the scale that their loss was multiplied by."""
         round_ = self._round_of(loss_id)
-        number = loss_id if self.num_losses > 1 else None
+        number = loss_id if len(self.scales) > 1 else None
         with scope.keep_dtype_scope():
             used = round_.scale.read_value()
         given, grads = grads, observed(grads, used, self.optimizer(), number)
-        in_order = round_.in_order("unscale_gradients")
-        with tf.control_dependencies(in_order), scope.keep_dtype_scope():
+        may_unscale = round_.may_enter(Stage.UNSCALED)
+        with tf.control_dependencies(may_unscale), scope.keep_dtype_scope():
             result, finite = gradients.unscaled_and_checked(grads, used, self._combine_grad)
-            round_.enter("unscale_gradients", finite)
+            round_.enter(Stage.UNSCALED, finite)
         round_.given.remember(given)
         return result
 
@@ -80,13 +75,13 @@ class KerasLosses(tf.Module):
         """Applies the gradients if all are finite; adjusts the scales. Returns whether it did."""
         refuse_replicas("amp")
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
-        rounds = [self._round_of(loss_id) for loss_id in range(self.num_losses)]
+        rounds = [self._round_of(loss_id) for loss_id in range(len(self.scales))]
         scaled = tf.stack([round_.is_in(Stage.SCALED) for round_ in rounds])
-        is_unscaled = self._rounds.has_checks()
+        is_unscaled = self._rounds.has_checks.read_value()
         if any(round_.was_given(grads) for round_ in rounds):
             raise ValueError(call_order.SCALED_AFTER_UNSCALING.format(call="unscale_gradients"))
         count = tf.reduce_sum(tf.cast(scaled, tf.int32))
-        in_order = check(
+        may_step = check(
             tf.equal(count, tf.where(is_unscaled, 0, 1)),
             call_order.AMP_KERAS_STEP.format(subject=type(optimizer).__name__),
         )
@@ -94,10 +89,10 @@ class KerasLosses(tf.Module):
             used = tf.stack([round_.scale.read_value() for round_ in rounds])
             used = tf.reduce_max(tf.where(scaled, used, tf.zeros_like(used)))
         grads = observed(grads, used, optimizer, None, variables, is_unscaled)
-        with tf.control_dependencies([in_order]), scope.keep_dtype_scope():
+        with tf.control_dependencies([may_step]), scope.keep_dtype_scope():
             divisor = tf.where(is_unscaled, 1.0, used)
             grads, finite = gradients.unscaled_and_checked(grads, divisor, self._combine_grad)
-            finite = tf.logical_and(finite, self._rounds.all_finite())
+            finite = tf.logical_and(finite, self._rounds.all_finite)
         pairs = list(zip(grads, variables))
         made = step_if(
             finite if self.scales[0].strategy.checks_overflow else None,
@@ -117,7 +112,7 @@ class KerasLosses(tf.Module):
     def _adjust(self, scale: LossScaleVariables, round_: Round, all_finite: tf.Tensor) -> None:
         """Adjusts the scale of a loss that took part in the step."""
         # With one loss, an overflow that came after unscaling is its own too.
-        is_all = tf.constant(True) if self.num_losses == 1 else round_.is_in(Stage.SCALED)
+        is_all = tf.constant(True) if len(self.scales) == 1 else round_.is_in(Stage.SCALED)
         finite = tf.where(is_all, all_finite, round_.was_finite())
 
         def adjust() -> tf.Tensor:
@@ -201,15 +196,11 @@ def _methods_of_keras_2(cls: Any) -> dict[str, Any]:
     return {name: compute_gradients, "apply_gradients": apply_gradients}
 
 
-def is_keras(optimizer: Any) -> bool:
-    """Whether it has the attributes of a Keras optimizer."""
-    return hasattr(optimizer, "apply_gradients") and hasattr(optimizer, "iterations")
-
-
 def check_kind(optimizer: Any) -> None:
     """Raises ValueError unless it is a TF1 or Keras optimizer that does not scale the loss yet."""
     is_tf1 = isinstance(optimizer, _tf_compat.tf1.train.Optimizer)
-    if not is_tf1 and not is_keras(optimizer):
+    is_keras = hasattr(optimizer, "apply_gradients") and hasattr(optimizer, "iterations")
+    if not is_tf1 and not is_keras:
         raise ValueError(
             f"optimizer: got {_errors.got(optimizer)}, expected an optimizer of Keras or a "
             "tf.compat.v1.train.Optimizer, or a list of them"

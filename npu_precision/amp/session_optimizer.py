@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from npu_precision import scope
 from npu_precision.loss_scaling import call_order, gradients
-from npu_precision.loss_scaling.call_order import BuiltCalls
+from npu_precision.loss_scaling.call_order import Stage
 from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.variables import LossScaleVariables
@@ -41,11 +41,6 @@ class SessionOptimizer(NPULossScaleOptimizer):
         super().__init__(opt, self._losses)
 
     @property
-    def num_losses(self) -> int:
-        """The number of losses."""
-        return len(self.scales)
-
-    @property
     def scales(self) -> list[LossScaleVariables]:
         """The scale of each loss."""
         return self._losses.scales
@@ -55,7 +50,7 @@ class SessionOptimizer(NPULossScaleOptimizer):
         self._losses.current = loss_id
         result = super()._scale_loss(loss)
         setattr(result, _PRODUCT, (self.scales, loss_id))
-        self._losses.here().calls.enter("scale_loss", loss_id)
+        self._losses.here().stages[loss_id] = Stage.SCALED
         return result
 
     def unscaled(self, grads: Sequence[Any], loss_id: int) -> list[Any]:
@@ -71,7 +66,9 @@ class SessionOptimizer(NPULossScaleOptimizer):
         Raises:
             ValueError: as there, or the gradients of a loss are still scaled.
         """
-        self._losses.here().calls.check("apply_gradients")
+        stages = self._losses.here().stages
+        call_order.check_losses(call_order.AMP_SESSION_STEP, stages)
+        stages.clear()
         pairs = list(grads_and_vars)
         self._losses.of_step = [grad for grad, _ in pairs]
         return super().apply_gradients(pairs, global_step, name)
@@ -83,17 +80,18 @@ class SessionOptimizer(NPULossScaleOptimizer):
         if scales is not None and scales != self.scales:
             raise ValueError("loss: it was scaled for an optimizer of another initialize()")
         if scales is None:
-            self._losses.here().calls.check("compute_gradients")
+            stages = self._losses.here().stages
+            call_order.check_losses(call_order.AMP_SESSION_PLAIN_LOSS, stages)
         self._losses.current = loss_id
         return super()._scale_loss(loss) if scales is None else loss
 
     def _unscale_grads(self, grads: Any) -> list[Any]:
         scale, loss_id = self._loss_scale(), self._losses.current
-        grads = observed(grads, scale, self._optimizer, loss_id if self.num_losses > 1 else None)
+        grads = observed(grads, scale, self._optimizer, loss_id if len(self.scales) > 1 else None)
         with scope.keep_dtype_scope():
             unscaled, finite = gradients.unscaled_and_checked(grads, scale, self._combine_grad)
         here = self._losses.here()
-        here.calls.enter("unscale_gradients", loss_id)
+        here.stages[loss_id] = Stage.UNSCALED
         here.checked.append(_Checked(loss_id, finite, unscaled))
         if self._combine_grad:
             self._loss_scale.remember(unscaled, finite)
@@ -109,10 +107,10 @@ class _Checked(NamedTuple):
 
 
 class _Graph:
-    """The order of calls in one graph, and the gradients that no step there has taken yet."""
+    """The stage of each loss in one graph, and the gradients that no step there has taken yet."""
 
     def __init__(self) -> None:
-        self.calls = BuiltCalls(call_order.AMP_SESSION)
+        self.stages: dict[int, Stage] = {}
         self.checked: list[_Checked] = []
 
 

@@ -26,10 +26,6 @@ def step_if(
         apply: a function that makes the step.
         skipped_steps: a counter of the steps that are not made.
     """
-    if finite is None:
-        apply()
-        return tf.constant(True)
-    _tf_compat.build_optimizer(optimizer, variables)
 
     def make() -> tf.Tensor:
         apply()
@@ -39,6 +35,9 @@ def step_if(
         skipped_steps.assign_add(1)
         return tf.constant(False)
 
+    if finite is None:
+        return make()
+    _tf_compat.build_optimizer(optimizer, variables)
     return tf.cond(finite, make, skip)
 
 

@@ -123,9 +123,10 @@ class GradScaler(tf.Module):
             return grads
         round_ = self._round_of(optimizer)
         given, grads = grads, observed(grads, self._state.scale(), optimizer)
-        with tf.control_dependencies(round_.in_order("unscale_")), scope.keep_dtype_scope():
+        may_unscale = round_.may_enter(Stage.UNSCALED)
+        with tf.control_dependencies(may_unscale), scope.keep_dtype_scope():
             unscaled, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
-            round_.enter("unscale_", finite)
+            round_.enter(Stage.UNSCALED, finite)
         round_.given.remember(given)
         return unscaled
 
@@ -159,10 +160,10 @@ class GradScaler(tf.Module):
             raise ValueError(call_order.SCALED_AFTER_UNSCALING.format(call="unscale_"))
         is_unscaled = round_.is_in(Stage.UNSCALED)
         grads = observed(grads, self._state.scale(), optimizer, None, variables, is_unscaled)
-        with tf.control_dependencies(round_.in_order("step")), scope.keep_dtype_scope():
+        with tf.control_dependencies(round_.may_enter(Stage.STEPPED)), scope.keep_dtype_scope():
             # Checks again: the script may have made them infinite after unscale_().
             grads, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
-            finite = round_.enter("step", finite)
+            finite = round_.enter(Stage.STEPPED, finite)
         return step_if(
             finite if self._state.strategy.checks_overflow else None,
             optimizer,
@@ -187,12 +188,13 @@ class GradScaler(tf.Module):
             self._state.set_scale("new_scale", new_scale)
             self._rounds.begin()
             return
-        with tf.control_dependencies(self._rounds.in_order("update")):
-            tf.cond(self._rounds.has_checks(), self._adjust, lambda: tf.constant(False))
+        with tf.control_dependencies(self._rounds.may_end()):
+            has_checks = self._rounds.has_checks.read_value()
+            tf.cond(has_checks, self._adjust, lambda: tf.constant(False))
         self._rounds.begin()
 
     def _adjust(self) -> tf.Tensor:
-        self._state.update(self._rounds.all_finite())
+        self._state.update(self._rounds.all_finite.read_value())
         return tf.constant(True)
 
     def _round_of(self, optimizer: Any) -> Round:
