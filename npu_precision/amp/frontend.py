@@ -249,7 +249,7 @@ def _losses_of(optimizer: Any, loss_id: int) -> SessionOptimizer | KerasLosses |
     if isinstance(loss_id, bool) or not isinstance(loss_id, int) or not 0 <= loss_id < count:
         raise ValueError(
             f"loss_id: got {_errors.got(loss_id)}, expected a whole number from 0 to {count - 1}: "
-            f"initialize() was told num_losses={count}"
+            f"initialize() was called with num_losses={count}"
         )
     return losses
 

@@ -68,15 +68,15 @@ def NPUDistributedOptimizer(
 
 
 def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
-    """Returns the optimizer, of TF1 or Keras, as it is; so named for scripts of npu_bridge."""
+    """Returns the optimizer, of TF1 or Keras, as it is; npu_bridge's scripts call this."""
     return optimizer
 
 
 def npu_tf_optimizer(opt: Any) -> Any:
-    """Returns the TF1 optimizer as it is; so named for scripts of npu_bridge."""
+    """Returns the TF1 optimizer as it is; npu_bridge's scripts call this."""
     return opt
 
 
 def npu_keras_optimizer(opt: Any) -> Any:
-    """Returns the Keras optimizer as it is; so named for scripts of npu_bridge."""
+    """Returns the Keras optimizer as it is; npu_bridge's scripts call this."""
     return opt

@@ -52,7 +52,7 @@ class Rounds:
         self.all_finite.assign(True)
 
     def may_end(self) -> list[Any]:
-        """Checks as Round.may_enter() does that gradients of any subject were checked."""
+        """Checks, as Round.may_enter() does, that gradients of any subject were checked."""
         return [check(self.has_checks.read_value(), self.table[Stage.READY][Stage.READY])]
 
 
@@ -86,7 +86,7 @@ class Round:
         return tf.logical_or(self.is_in(Stage.READY), self._finite.read_value())
 
     def was_given(self, grads: Iterable[Any]) -> bool:
-        """Whether unscaling, the last call, was given any of these."""
+        """Whether unscaling was the last call and was given any of these."""
         return self.given.includes(grads, self.is_in(Stage.UNSCALED))
 
     def may_enter(self, stage: Stage) -> list[Any]:

@@ -18,7 +18,7 @@ tf1 = tf.compat.v1
 # Scripts fetch it by this name.
 _FETCHED = "loss_scale"
 _IN_A_GRAPH = "no loss was scaled in eager code: if one is in a graph, give the session that has it"
-# An attribute of a graph: its variables by LossScaleVariables. So the graph keeps them alive.
+# An attribute of a graph: a map from LossScaleVariables to their variables, which it keeps alive.
 _ATTRIBUTE = "_npu_precision_loss_scales"
 
 
@@ -120,7 +120,7 @@ class LossScaleVariables(tf.Module):
         is_right = tf.logical_and(scale >= least, scale <= largest)  # a NaN is not
         text = f"{name}: expected a number from {least} to {largest}, got"
         with tf.control_dependencies([tf.debugging.Assert(is_right, [text, scale])]):
-            # XLA drops the assertion: keep the scale that is not replaced.
+            # XLA drops the assertion; then the scale stays as it is.
             variable.assign(tf.where(is_right, scale, variable.read_value()))
 
     def check(self, state: LossScaleState, session: Any = None) -> None:
