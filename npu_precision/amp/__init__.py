@@ -1,4 +1,4 @@
-"""Mixed precision the way Apex has it: optimization levels, loss scaling, registered functions."""
+"""amp, for Apex users: optimization levels, loss scaling, and registered functions."""
 
 from npu_precision.amp.frontend import (
     initialize,

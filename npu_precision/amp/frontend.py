@@ -1,4 +1,4 @@
-"""initialize() and scale_loss(): mixed precision in three lines, as Apex has it."""
+"""The public calls of amp, by the names that Apex gives them: initialize(), scale_loss(), ..."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOGGER = logging.getLogger("npu_precision")
 
 @dataclasses.dataclass
 class _Initialized:
-    """What the last initialize() came to."""
+    """The result of the last initialize(), for state_dict() and load_state_dict()."""
 
     scales: list[LossScaleVariables]
     enabled: bool
@@ -40,40 +40,41 @@ _not_enabled: weakref.WeakSet[Any] = weakref.WeakSet()
 def initialize(
     optimizer: Any, opt_level: str = "O1", session_config: Any = None, **overrides: Any
 ) -> tuple[Any, Any]:
-    """Loss scaling for the optimizer, and the precision mode of an optimization level.
+    """Adds loss scaling to the optimizer, and sets the precision mode of an optimization level.
 
         optimizer, config = npu_precision.amp.initialize(optimizer, "O1")
 
-    Sessions and Estimators run under `config`. For an optimizer of Keras the options are put in
-    force at once for every tf.function, as npu_precision.enable() does.
+    Run sessions and Estimators with `config`. For an optimizer of Keras the options take effect at
+    once for every tf.function, as with npu_precision.enable().
 
     Args:
-        optimizer: of Keras, or a tf.compat.v1.train.Optimizer, or a list of them.
+        optimizer: a Keras optimizer, a tf.compat.v1.train.Optimizer, or a list of them.
         opt_level: "O0", everything in float32; "O1", the lists decide what is lowered; "O2",
             everything is lowered but batch norms and what updates variables; "O3", everything.
         session_config: a ConfigProto to start from; it is not changed.
-        **overrides: instead of what the level says; None leaves it.
-            enabled (bool, default True): False returns what was given.
+        **overrides: values in place of those of the level; None keeps that of the level.
+            enabled (bool, default True): False returns the arguments as they are.
             keep_batchnorm_fp32 (bool): whether batch norms stay float32.
             loss_scale (a number, or "dynamic"): 1.0 scales nothing and checks nothing.
-            min_loss_scale, max_loss_scale (numbers): of a dynamic one; by default none and 2^24.
-            num_losses (int, default 1): each has a scale of its own.
-            cast_model_type (tf.float16, the default, or tf.bfloat16): what is lowered to.
-            cast_model_outputs (tf.float32): accepted, since what is fetched or returned keeps its
-                dtype anyway.
-            combine_grad (bool, default False): gradients are unscaled and checked for overflow in
-                one flat buffer per dtype.
+            min_loss_scale, max_loss_scale (numbers): the bounds of a dynamic scale; by default
+                none and 2^24.
+            num_losses (int, default 1): the number of losses, each with its own scale.
+            cast_model_type (tf.float16, the default, or tf.bfloat16): the low type.
+            cast_model_outputs (tf.float32): accepted, since fetched and returned tensors keep
+                their dtype anyway.
+            combine_grad (bool, default False): whether gradients are unscaled and checked for
+                overflow in one flat buffer per dtype.
             verbosity (0 or 1, the default): whether the options are printed.
             Any field of PrecisionOptions that the level does not decide, such as report_dir.
 
     Returns:
-        (the optimizer or list, a ConfigProto). An optimizer of Keras is the same object.
+        (the optimizer or list, a ConfigProto). A Keras optimizer is changed in place.
 
     Raises:
-        ValueError: a wrong value, one that makes no sense at the level, or an optimizer that is
-            none, or scales the loss already.
+        ValueError: a wrong value, one that makes no sense at the level, or something that is not
+            an optimizer, or an optimizer that scales the loss already.
         TypeError: an unknown override.
-        RuntimeError: an optimizer of Keras in the graph of a session.
+        RuntimeError: a Keras optimizer in the graph of a session.
 
     Source: apex.amp.initialize(models, optimizers, opt_level, ...).
     """
@@ -97,7 +98,13 @@ def initialize(
     config = npu_config_proto(session_config, options)
     strategy = properties.strategy()
     scales = [LossScaleVariables(strategy) for _ in range(properties.num_losses)]
-    made = [_losses_for(one, scales, properties.combine_grad) for one in optimizers]
+    combined = properties.combine_grad
+    made = [
+        SessionOptimizer(one, scales, combined)
+        if isinstance(one, _tf_compat.tf1.train.Optimizer)
+        else KerasLosses(scales, combined)
+        for one in optimizers
+    ]
     if any(isinstance(losses, KerasLosses) for losses in made):
         entry = rewriter_config.npu_optimizer_entry(config.graph_options.rewrite_options)
         functions.enable(PrecisionOptions.from_parameter_map(entry.parameter_map))
@@ -105,7 +112,7 @@ def initialize(
         _LOGGER.warning("amp: registered functions have no effect at %s", opt_level)
     if properties.verbosity:
         print(_banner(properties, overrides))
-    # Last, so that who has caught an error may try again.
+    # Changes optimizers last, so that a caller may catch an error and try again.
     wrapped = [
         keras_optimizer.add_losses(one, losses) if isinstance(losses, KerasLosses) else losses
         for one, losses in zip(optimizers, made)
@@ -116,20 +123,20 @@ def initialize(
 
 @contextlib.contextmanager
 def scale_loss(loss: Any, optimizer: Any, loss_id: int = 0) -> Iterator[Any]:
-    """The loss times its scale, to take gradients of.
+    """Gives the loss times its scale, to take gradients of.
 
         with npu_precision.amp.scale_loss(loss, optimizer) as scaled_loss:
             gradients = tape.gradient(scaled_loss, variables)  # inside the tape's scope
         optimizer.apply_gradients(zip(gradients, variables))
 
-    Of an optimizer of Keras, apply_gradients() takes the gradients of the scaled loss; what has to
-    see them before, such as clipping, calls unscale_gradients(). Of one of TF1,
-    compute_gradients() and minimize() take the loss, scaled or not, and unscale the gradients.
+    With a Keras optimizer, apply_gradients() takes the gradients of the scaled loss. To use them
+    before, as for clipping, call unscale_gradients(). With a TF1 optimizer, compute_gradients() and
+    minimize() take the loss, scaled or not, and unscale the gradients.
 
     Args:
         loss: a scalar tensor.
-        optimizer: from initialize(), or a list of them, which share the loss.
-        loss_id: below num_losses.
+        optimizer: an optimizer from initialize(), or a list of them, which share the loss.
+        loss_id: the number of the loss, below num_losses.
 
     Raises:
         ValueError: loss_id out of range, or the optimizer is not from initialize().
@@ -142,23 +149,23 @@ def scale_loss(loss: Any, optimizer: Any, loss_id: int = 0) -> Iterator[Any]:
     all_losses = [_losses_of(one, loss_id) for one in optimizers]
     if any(_scales(one) != _scales(all_losses[0]) for one in all_losses):
         raise ValueError("optimizer: got a list whose scales differ: initialize() them in one call")
-    # Each is told; the products are the same.
+    # Every optimizer records the call; the products are the same.
     products = [loss if one is None else one.scaled(loss, loss_id) for one in all_losses]
     yield products[-1]
 
 
 def unscale_gradients(grads: Sequence[Any], optimizer: Any, loss_id: int = 0) -> list[Any]:
-    """The gradients of a scaled loss, over its scale; apply_gradients() then takes them as such.
+    """Divides the gradients of a scaled loss by its scale, for use before apply_gradients().
 
     Args:
-        grads: of what scale_loss() gave for this loss; dense, IndexedSlices or None.
-        optimizer: from initialize().
-        loss_id: below num_losses.
+        grads: gradients of what scale_loss() gave for this loss; dense, IndexedSlices or None.
+        optimizer: an optimizer from initialize().
+        loss_id: the number of the loss, below num_losses.
 
     Raises:
         ValueError: as scale_loss().
-        RuntimeError: the loss was not scaled since this was called last; from within a
-            tf.function, InvalidArgumentError.
+        RuntimeError: the loss was not scaled since the last call; from within a tf.function,
+            InvalidArgumentError.
     """
     losses = _losses_of(optimizer, loss_id)
     return list(grads) if losses is None else losses.unscaled(grads, loss_id)
@@ -168,10 +175,10 @@ def state_dict(session: Any = None) -> dict[str, dict[str, float]]:
     """The loss scales of the last initialize(), to be saved with a model.
 
     Args:
-        session: that has them, in a graph; the default session if there is one.
+        session: the session that has them, in a graph; by default the default session.
 
     Returns:
-        Of each loss: {"loss_scaler0": {"loss_scale": 65536.0, "unskipped": 0}, ...}.
+        An entry per loss: {"loss_scaler0": {"loss_scale": 65536.0, "unskipped": 0}, ...}.
 
     Raises:
         RuntimeError: before initialize(), or in a graph without a session.
@@ -187,10 +194,10 @@ def state_dict(session: Any = None) -> dict[str, dict[str, float]]:
 
 
 def load_state_dict(state_dict: Mapping[str, Any], session: Any = None) -> None:
-    """Goes on from what state_dict() returned. Fixed scales stay, and what is not enabled.
+    """Restores what state_dict() returned. Fixed scales stay; without `enabled` nothing changes.
 
     Args:
-        state_dict: with as many losses as initialize() was told.
+        state_dict: with as many losses as initialize() was given.
         session: as for state_dict().
 
     Raises:
@@ -215,23 +222,14 @@ def load_state_dict(state_dict: Mapping[str, Any], session: Any = None) -> None:
             raise ValueError(f"state_dict: {name}: got {one!r}, expected loss_scale and unskipped")
         states.append(LossScaleState(one["loss_scale"], one["unskipped"]))
         try:
-            scale.check(states[-1])
+            scale.check(states[-1], session)
         except ValueError as error:
             text = (
                 str(error).replace("_growth_tracker", "unskipped").replace("scale:", "loss_scale:")
             )
             raise ValueError(f"state_dict: {name}: {text}") from None
-        scale.find(session)
     for scale, state in zip(scales, states):
         scale.set(state, session)
-
-
-def _losses_for(
-    optimizer: Any, scales: list[LossScaleVariables], combine_grad: bool
-) -> SessionOptimizer | KerasLosses:
-    if isinstance(optimizer, _tf_compat.tf1.train.Optimizer):
-        return SessionOptimizer(optimizer, scales, combine_grad)
-    return KerasLosses(scales, combine_grad)
 
 
 def _scales(losses: SessionOptimizer | KerasLosses | None) -> list[LossScaleVariables]:
@@ -239,7 +237,7 @@ def _scales(losses: SessionOptimizer | KerasLosses | None) -> list[LossScaleVari
 
 
 def _losses_of(optimizer: Any, loss_id: int) -> SessionOptimizer | KerasLosses | None:
-    """None where initialize() was told enabled=False."""
+    """The losses of an optimizer; None if initialize() was called with enabled=False."""
     is_tf1 = isinstance(optimizer, SessionOptimizer)
     losses = optimizer if is_tf1 else keras_optimizer.losses_of(optimizer)
     if losses is None:
@@ -248,11 +246,11 @@ def _losses_of(optimizer: Any, loss_id: int) -> SessionOptimizer | KerasLosses |
         raise ValueError(
             f"optimizer: got {_errors.got(optimizer)}, expected what amp.initialize() returned"
         )
-    count = losses.num_losses
+    count = len(losses.scales)
     if isinstance(loss_id, bool) or not isinstance(loss_id, int) or not 0 <= loss_id < count:
         raise ValueError(
             f"loss_id: got {_errors.got(loss_id)}, expected a whole number from 0 to {count - 1}: "
-            f"initialize() was told num_losses={count}"
+            f"initialize() was called with num_losses={count}"
         )
     return losses
 

@@ -1,4 +1,4 @@
-"""Which op types a function of TensorFlow's API computes with."""
+"""Finds the op types that a function of TensorFlow's API computes with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat
 
-# A name that is not an op type's, or not its own. Without any: made of several ops.
+# Functions whose op types have other names; () for a function that is made of several ops.
 _IRREGULAR: dict[str, tuple[str, ...]] = {
     "add": ("Add", "AddV2"),
     "avg_pool1d": ("AvgPool",),
@@ -49,19 +49,19 @@ _IRREGULAR: dict[str, tuple[str, ...]] = {
     "unstack": ("Unpack",),
     "where": ("Select",),
 }
-# Its later versions, and the ops that compute its gradient and nothing else.
+# A suffix of later versions of an op type, and of ops that only compute its gradient.
 _KIN = r"(Grad(Grad)?|Backprop(Input|Filter))?(V\d+)?"
 _RAW_OPS = [name for name in dir(tf.raw_ops) if not name.startswith("_")]
 
 
 def op_types(function: Any) -> list[str]:
-    """The op types, with their versions and their gradients' own, as ["Relu", "ReluGrad"].
+    """The op types of a function, its versions and its gradient, as ["Relu", "ReluGrad"].
 
     Args:
-        function: of TensorFlow's API, such as tf.nn.relu or tf.raw_ops.Relu.
+        function: a function of TensorFlow's API, such as tf.nn.relu or tf.raw_ops.Relu.
 
     Raises:
-        ValueError: it is none, or computes with none that is its own.
+        ValueError: it is not such a function, or has no op type of its own.
     """
     name = _tf_compat.api_name(function)
     if name is None or inspect.isclass(function):

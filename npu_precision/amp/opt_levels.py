@@ -1,4 +1,4 @@
-"""The optimization levels O0 to O3, and what overrides make of them."""
+"""The optimization levels O0 to O3, with their overrides, as a mode, lists and a loss scale."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from npu_precision.options import FIELD_NAMES, PrecisionOptions
 
 _LARGEST_SCALE = 2.0**24
 _FIRST_SCALE = 2.0**16
-# What initialize() decides, so that a field of PrecisionOptions by that name is none of its own.
+# The fields of PrecisionOptions that the level decides, and that no override may give.
 _DECIDED = ("precision_mode", "precision_mode_v2", "mixlist_edits", "all_white")
-# The ops of batch norms that are one op, and, by the scopes that TensorFlow gives them, those of
-# batch norms that are several.
+# Entries of a mixlist: fused batch norms by op type, and batch norms of several ops by the name
+# scopes that TensorFlow gives them.
 _BATCH_NORMS = [
     *(f"FusedBatchNorm{kin}{version}" for kin in ("", "Grad") for version in ("", "V2", "V3")),
     "node:(.*/)?(batchnorm|moments)(_[0-9]+)?(_grad)?/.*",
@@ -27,7 +27,7 @@ _BATCH_NORMS = [
 
 @dataclasses.dataclass(frozen=True)
 class Properties:
-    """What is asked for, complete: by the names of Apex's options, but for the last."""
+    """A level with its overrides, by the names of Apex; `options` are those of PrecisionOptions."""
 
     opt_level: str
     enabled: bool = True
@@ -43,7 +43,7 @@ class Properties:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def strategy(self) -> Any:
-        """What decides the scale of one loss."""
+        """The strategy of each loss's scale."""
         if self.loss_scale == "dynamic":
             least = self.min_loss_scale or strategies.DynamicLossScale.min_scale
             first = max(least, min(_FIRST_SCALE, self.max_loss_scale))
@@ -95,7 +95,7 @@ OVERRIDES = tuple(
 
 
 def properties(opt_level: str, overrides: Mapping[str, Any]) -> Properties:
-    """A level with overrides; those that are None change nothing.
+    """Applies overrides to a level; those that are None change nothing.
 
     Raises:
         ValueError: an unknown level, a wrong value, or one that makes no sense at this level.
@@ -127,15 +127,16 @@ def properties(opt_level: str, overrides: Mapping[str, Any]) -> Properties:
 
 
 def _parsed(name: str, value: Any) -> Any:
-    """A value as it is meant: options often come as text, from a command line."""
+    """Checks and converts a value: options often come as text, from a command line."""
     if name in ("enabled", "combine_grad", "keep_batchnorm_fp32"):
-        value = {"True": True, "False": False}.get(value, value) if _is_text(value) else value
+        if isinstance(value, str):
+            value = {"True": True, "False": False}.get(value, value)
         if not isinstance(value, bool):
             raise ValueError(f"{name}: got {_errors.got(value)}, expected a bool")
     elif name in ("loss_scale", "min_loss_scale", "max_loss_scale"):
         if name == "loss_scale" and value == "dynamic":
             return value
-        value = _number(value) if _is_text(value) else value
+        value = _number(value) if isinstance(value, str) else value
         strategies.check_scale(name, value)
         value = float(value)
     elif name == "num_losses":
@@ -145,10 +146,6 @@ def _parsed(name: str, value: Any) -> Any:
     elif name == "verbosity" and (isinstance(value, bool) or value not in (0, 1)):
         raise ValueError(f"verbosity: got {_errors.got(value)}, expected 0 or 1")
     return value
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _number(text: str) -> Any:

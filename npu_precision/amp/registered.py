@@ -1,4 +1,4 @@
-"""The functions that a script wants in a precision of its own, as entries of a mixlist."""
+"""The functions that a script registers for a precision, as entries of a mixlist."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def register_half_function(function: Any, name: str | None = None) -> None:
     Call it before initialize().
 
     Args:
-        function: of TensorFlow's API, such as tf.nn.softmax or tf.raw_ops.Softmax, an op type by
-            its name, such as "Softmax", or, as Apex has it, the module that has the function.
-        name: of the function, in a module.
+        function: a function of TensorFlow's API, such as tf.nn.softmax or tf.raw_ops.Softmax; or
+            the name of an op type, such as "Softmax"; or, as in Apex, the function's module.
+        name: the name of the function, if a module is given.
 
     Raises:
-        ValueError: that is no such function, or it is registered otherwise.
+        ValueError: it is not such a function, or is registered for another list.
 
     Source: apex.amp.register_half_function(module, name).
     """
@@ -48,7 +48,7 @@ def register_float_function(function: Any, name: str | None = None) -> None:
 
 
 def register_promote_function(function: Any, name: str | None = None) -> None:
-    """Computes in the widest dtype that comes in: its op types go on the gray list.
+    """Computes in the widest dtype of the inputs: its op types go on the gray list.
 
     The rest is as for register_half_function.
     """
@@ -56,7 +56,7 @@ def register_promote_function(function: Any, name: str | None = None) -> None:
 
 
 def registered() -> dict[str, list[str]]:
-    """The op types by the list they are to go on: "white", "black" or "gray"."""
+    """The op types of each list: "white", "black" or "gray"."""
     global _is_used
     _is_used = True
     return {
@@ -66,14 +66,14 @@ def registered() -> dict[str, list[str]]:
 
 
 def forget_all() -> None:
-    """As before the first registration."""
+    """Removes all registrations."""
     global _is_used
     _color_of.clear()
     _is_used = False
 
 
 def as_mixlist(added: dict[str, list[str]]) -> str:
-    """The JSON of a mixlist that adds these."""
+    """The JSON of a mixlist that adds these op types."""
     return json.dumps({f"{color}-list": {"to-add": ops} for color, ops in added.items()})
 
 

@@ -1,4 +1,4 @@
-"""What initialize() makes of an optimizer of TF1: one or several losses, each with its scale."""
+"""TF1 optimizers under amp: an NPULossScaleOptimizer of several losses, each with its scale."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from npu_precision import scope
-from npu_precision.loss_scaling import gradients
+from npu_precision.loss_scaling import call_order, gradients
+from npu_precision.loss_scaling.call_order import Stage
 from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
-# Of a tensor that scale_loss() made: whose scales, and of which loss.
+# An attribute of a tensor that scale_loss() made: the scales of its optimizer, and the loss_id.
 _PRODUCT = "_npu_precision_scaled"
 
 
 class SessionOptimizer(NPULossScaleOptimizer):
     """An NPULossScaleOptimizer that knows several losses.
 
-    compute_gradients() scales a loss that scale_loss() has not, by the scale of loss 0, and
-    unscales the gradients; apply_gradients() skips the step if one of them is not finite, and
-    adjusts the scale of each loss by the gradients of that loss.
+    compute_gradients() scales the loss, by the scale of loss 0, unless scale_loss() has scaled it;
+    then it unscales the gradients. apply_gradients() skips the step if a gradient is not finite,
+    and adjusts the scale of each loss by the gradients of that loss.
 
     Args:
         opt: a tf.compat.v1.train.Optimizer.
-        scales: of each loss.
+        scales: the scale of each loss.
         combine_grad: whether gradients are unscaled and checked in one buffer per dtype.
 
     Raises:
@@ -40,42 +41,34 @@ class SessionOptimizer(NPULossScaleOptimizer):
         super().__init__(opt, self._losses)
 
     @property
-    def num_losses(self) -> int:
-        """How many."""
-        return len(self.scales)
-
-    @property
     def scales(self) -> list[LossScaleVariables]:
-        """Of each loss."""
+        """The scale of each loss."""
         return self._losses.scales
 
     def scaled(self, loss: Any, loss_id: int) -> Any:
-        """The loss times the scale of this one."""
+        """Multiplies the loss by its scale."""
         self._losses.current = loss_id
         result = super()._scale_loss(loss)
         setattr(result, _PRODUCT, (self.scales, loss_id))
-        self._losses.here().not_unscaled.add(loss_id)
+        self._losses.here().stages[loss_id] = Stage.SCALED
         return result
 
     def unscaled(self, grads: Sequence[Any], loss_id: int) -> list[Any]:
-        """The gradients over the scale of this one."""
+        """Divides the gradients by the scale of their loss."""
         self._losses.current = loss_id
         return self._unscale_grads(grads)
 
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
     ) -> Any:
-        """As NPULossScaleOptimizer, but gradients that are still scaled are an error.
+        """Applies the gradients as NPULossScaleOptimizer does.
 
         Raises:
-            ValueError: as there; scale_loss() was called, and its gradients were not unscaled.
+            ValueError: as there, or the gradients of a loss are still scaled.
         """
-        left = self._losses.here().not_unscaled
-        if left:
-            raise ValueError(
-                f"grads_and_vars: the gradients of loss {min(left)} are still scaled: take them by "
-                "compute_gradients(scaled_loss), or call amp.unscale_gradients()"
-            )
+        stages = self._losses.here().stages
+        call_order.check_losses(call_order.AMP_SESSION_STEP, stages)
+        stages.clear()
         pairs = list(grads_and_vars)
         self._losses.of_step = [grad for grad, _ in pairs]
         return super().apply_gradients(pairs, global_step, name)
@@ -84,23 +77,21 @@ class SessionOptimizer(NPULossScaleOptimizer):
         if callable(loss):
             return lambda: self._scale_loss(loss())
         scales, loss_id = getattr(loss, _PRODUCT, (None, 0))
-        if scales is not None and scales is not self.scales and scales != self.scales:
+        if scales is not None and scales != self.scales:
             raise ValueError("loss: it was scaled for an optimizer of another initialize()")
-        if scales is None and self._losses.here().not_unscaled:
-            raise ValueError(
-                "loss: scale_loss() was called, and this is not what it gave: minimize that, as it "
-                "is; of several, add up the gradients that compute_gradients() gives for each"
-            )
+        if scales is None:
+            stages = self._losses.here().stages
+            call_order.check_losses(call_order.AMP_SESSION_PLAIN_LOSS, stages)
         self._losses.current = loss_id
         return super()._scale_loss(loss) if scales is None else loss
 
     def _unscale_grads(self, grads: Any) -> list[Any]:
         scale, loss_id = self._loss_scale(), self._losses.current
-        grads = observed(grads, scale, self._optimizer, loss_id if self.num_losses > 1 else None)
+        grads = observed(grads, scale, self._optimizer, loss_id if len(self.scales) > 1 else None)
         with scope.keep_dtype_scope():
             unscaled, finite = gradients.unscaled_and_checked(grads, scale, self._combine_grad)
         here = self._losses.here()
-        here.not_unscaled.discard(loss_id)
+        here.stages[loss_id] = Stage.UNSCALED
         here.checked.append(_Checked(loss_id, finite, unscaled))
         if self._combine_grad:
             self._loss_scale.remember(unscaled, finite)
@@ -108,7 +99,7 @@ class SessionOptimizer(NPULossScaleOptimizer):
 
 
 class _Checked(NamedTuple):
-    """Gradients of a loss that were unscaled, and whether they are finite."""
+    """Unscaled gradients of a loss, and whether they are finite."""
 
     loss_id: int
     finite: tf.Tensor
@@ -116,30 +107,30 @@ class _Checked(NamedTuple):
 
 
 class _Graph:
-    """What was called in one graph, since the last step that was built there."""
+    """The stage of each loss in one graph, and the gradients that no step there has taken yet."""
 
     def __init__(self) -> None:
-        self.not_unscaled: set[int] = set()
+        self.stages: dict[int, Stage] = {}
         self.checked: list[_Checked] = []
 
 
 class LossManagers(tf.Module):
-    """The scales of all losses, as NPULossScaleOptimizer asks its manager for that of one."""
+    """The scales of all losses as one loss-scale manager: that of the current loss is its scale."""
 
     def __init__(self, scales: Sequence[LossScaleVariables]) -> None:
         super().__init__()
         self.scales = list(scales)
         self.current = 0
-        # The gradients that the step is made of.
+        # The gradients that apply_gradients() was given.
         self.of_step: list[Any] = []
         self._graphs: weakref.WeakKeyDictionary[tf.Graph, _Graph] = weakref.WeakKeyDictionary()
 
     def here(self) -> _Graph:
-        """What was called in the graph that is built."""
+        """The calls in the graph that is being built."""
         return self._graphs.setdefault(tf.compat.v1.get_default_graph(), _Graph())
 
     def get_loss_scale(self) -> tf.Tensor:
-        """That of the loss whose turn it is."""
+        """The scale of the current loss."""
         return self.scales[self.current].scale()
 
     def get_enable_overflow_check(self) -> bool:
@@ -147,23 +138,23 @@ class LossManagers(tf.Module):
         return self.scales[0].strategy.checks_overflow
 
     def update_loss_scale(self, all_finite: tf.Tensor) -> tf.Operation:
-        """Adjusts the scales of those losses that the step is made of.
+        """Adjusts the scales of the losses that the step's gradients come from.
 
         Args:
-            all_finite: whether all gradients of the step are, a scalar bool tensor.
+            all_finite: whether all gradients of the step are finite, a scalar bool tensor.
         """
         here = self.here()
         is_given = {id(grad) for grad in self.of_step if grad is not None}
         mine = [
             one for one in here.checked if any(id(grad) in is_given for grad in one.grads)
-        ] or here.checked  # a sum, or what else was made of them
+        ] or here.checked  # the script made a sum or the like of them
         here.checked = [one for one in here.checked if all(one is not other for other in mine)]
         self.of_step = []
         finite: dict[int, list[tf.Tensor]] = {}
         for one in mine:
             finite.setdefault(one.loss_id, []).append(one.finite)
-        # Under a strategy each is of one replica. Of one loss, what was done to its gradients since
-        # may have made them infinite.
+        # Under a tf.distribute strategy each of `finite` belongs to one replica. With one loss, an
+        # overflow that came after unscaling is its own too.
         if tf.distribute.has_strategy() or len(finite) <= 1:
             finite = {loss_id: [all_finite] for loss_id in finite or [0]}
         return tf.group(

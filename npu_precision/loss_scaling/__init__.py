@@ -1,1 +1,1 @@
-"""Loss scaling: strategies, and over them npu_bridge's optimizers and GradScaler."""
+"""Loss scaling: strategies, GradScaler, npu_bridge's optimizers, and the flight recorder."""

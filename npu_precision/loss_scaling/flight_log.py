@@ -1,4 +1,4 @@
-"""Where a flight recorder writes: JSON lines, and TensorBoard's scalars."""
+"""The files of a flight recorder: JSON lines, and TensorBoard's scalars."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ LINES = "flight.jsonl"
 
 
 class FlightLog:
-    """Two files in a folder: flight.jsonl, which is added to, and an events file of this run.
+    """Two files in a folder: flight.jsonl, to which lines are added, and an events file per run.
 
     Args:
-        folder: made if need be.
+        folder: created if it does not exist.
 
     Raises:
-        OSError: it cannot be made, or not written to.
+        OSError: the folder cannot be created or written to.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lines = (self.folder / LINES).open("a", encoding="utf-8")
-        # TensorBoard reads files of this name: records, each an Event.
+        # TensorBoard finds the file by this name. Each record is an Event.
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
         self._events = tf.io.TFRecordWriter(str(self.folder / f"{name}.{id(self)}"))
         self._write(tf.compat.v1.Event(wall_time=time.time(), file_version="brain.Event:2"))
@@ -41,7 +41,7 @@ class FlightLog:
         Raises:
             OSError: it cannot be written.
         """
-        # JSON has no infinity, which a manager of one's own may come to.
+        # JSON has no infinity, which the scale of a custom manager may reach.
         scale = line["scale"] if math.isfinite(line["scale"]) else str(line["scale"])
         self._lines.write(json.dumps({**line, "scale": scale}, allow_nan=False) + "\n")
         self._lines.flush()

@@ -1,4 +1,4 @@
-"""FlightRecorder: what overflowed first, and how much underflowed, step by step."""
+"""FlightRecorder: records which gradient overflowed first, and how much underflowed."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _NOTHING = "no step was recorded: build the step, or call its tf.function first,
 
 
 class FlightRecorder:
-    """Writes down every step that overflows, and of every so many others what underflowed.
+    """Records every step that overflows, and one in `every_n_steps` of the others.
 
         with npu_precision.FlightRecorder("flight") as recorder:
             train()
         print(recorder.summary())
 
-    Of steps that are built inside, by NPULossScaleOptimizer, GradScaler or npu_precision.amp. Each
-    event is a line of FOLDER/flight.jsonl and a point of TensorBoard's scalars (tensorboard
-    --logdir FOLDER). XLA (jit_compile=True) leaves no room for it.
+    It records steps that NPULossScaleOptimizer, GradScaler or npu_precision.amp build inside the
+    `with`. Each event is a line of FOLDER/flight.jsonl and a point of TensorBoard's scalars
+    (tensorboard --logdir FOLDER). It does not work under XLA (jit_compile=True).
 
     Args:
-        folder: made if need be; lines are added to those that are there.
-        every_n_steps: steps that do not overflow are written down this often, the first among them.
+        folder: created if it does not exist; lines are added to those of earlier runs.
+        every_n_steps: how often steps that do not overflow are recorded, the first among them.
 
     Raises:
-        ValueError: every_n_steps is no whole number of at least 1.
+        ValueError: every_n_steps is not a whole number of at least 1.
         OSError: the folder cannot be written to.
     """
 
@@ -55,7 +55,7 @@ class FlightRecorder:
         self._last: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> FlightRecorder:
-        """Steps that are built from now on are recorded, in any thread.
+        """Records steps that are built from now on, in any thread.
 
         Raises:
             RuntimeError: it was entered before.
@@ -67,14 +67,14 @@ class FlightRecorder:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Nothing is recorded any more, of steps that were built inside neither."""
+        """Ends the recording, also of steps that were built inside."""
         observed_gradients.remove_observer(self)
         with self._lock:
             self._is_open = False
             self._log.close()
 
     def summary(self) -> str:
-        """What was seen, in a few lines of text."""
+        """The recorded steps, in a few lines of text."""
         lines = []
         for source, steps in self._steps.items():
             lines.append(f"{source}: {steps} steps, {self._overflows[source]} overflowed")
@@ -93,7 +93,7 @@ class FlightRecorder:
         return "\n".join(lines) or _NOTHING
 
     def see(self, site: Site, scale: float, counts: Counts) -> None:
-        """Counts a step, and writes it down if it overflows or its turn has come."""
+        """Counts a step, and records it if it overflows or is one in every_n_steps."""
         with self._lock:
             if not self._is_open:
                 return

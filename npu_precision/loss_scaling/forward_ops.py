@@ -1,4 +1,4 @@
-"""Which op of the model a gradient belongs to, by the names that TensorFlow gives."""
+"""Finds the op of the model that a gradient belongs to, by the names that TensorFlow gives."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import tensorflow as tf
 
 from npu_precision.loss_scaling import gradients
 
-# tf.gradients names what it makes "gradients/OP_grad/...", a GradientTape "gradient_tape/OP/...".
+# tf.gradients names its ops "gradients/OP_grad/...", a GradientTape "gradient_tape/OP/...".
 _PATTERNS = (
     re.compile(r"(?:^|/)gradients(?:_\d+)?/(.+)_grad/"),
     re.compile(r"gradient_tape/(.+)/"),
 )
-# A gradient is a sum where a variable is used several times, and may be reshaped or cast.
+# A gradient is a sum if its variable is used several times, and may be reshaped or cast.
 _MOST_OPS_BETWEEN = 16
 
 
 def forward_op(gradient: Any) -> str | None:
-    """The name of the op whose gradient it is, or None where that is not known, as in eager code.
+    """The name of the op whose gradient it is, or None if that is not known, as in eager code.
 
     Args:
         gradient: dense or IndexedSlices.
@@ -40,7 +40,7 @@ def forward_op(gradient: Any) -> str | None:
 
 
 def backward_order(grads: Sequence[Any]) -> list[int]:
-    """The indices of the gradients as the backward pass comes to them; without those of None."""
+    """The indices of the gradients in the order of the backward pass, without those of None."""
     present = [index for index, gradient in enumerate(grads) if gradient is not None]
     found = {index: _op(grads[index]) for index in present}
     ops = {index: op for index, op in found.items() if op is not None}
@@ -58,7 +58,7 @@ def _op(gradient: Any) -> tf.Operation | None:
 
 
 def _existing(graph: tf.Graph, name: str) -> str:
-    """The name, or as much of it as is the name of an op."""
+    """The longest beginning of the name that is the name of an op; else the name."""
     parts = name.split("/")
     for end in range(len(parts), 0, -1):
         part = "/".join(parts[:end])

@@ -9,10 +9,11 @@ from typing import Any
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
-from npu_precision.loss_scaling import gradients, strategies
-from npu_precision.loss_scaling.made_steps import make_or_skip, refuse_replicas
+from npu_precision.loss_scaling import call_order, gradients, strategies
+from npu_precision.loss_scaling.call_order import Stage
+from npu_precision.loss_scaling.conditional_step import refuse_replicas, step_if
 from npu_precision.loss_scaling.observed_gradients import observed
-from npu_precision.loss_scaling.optimizer_rounds import STEPPED, UNSCALED, OptimizerRounds, Round
+from npu_precision.loss_scaling.rounds import Round, Rounds
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 _NUMBERS = (2.0**16, 2.0, 0.5, 2000)
@@ -22,8 +23,8 @@ _STRATEGIES = (strategies.NoLossScale, strategies.FixedLossScale, strategies.Dyn
 class GradScaler(tf.Module):
     """Scales losses, unscales gradients, skips steps that overflow, and adjusts the scale.
 
-    As torch.amp's, but TensorFlow's gradients are values: what torch changes in place is taken and
-    returned.
+    The calls are those of torch.amp. But gradients are values in TensorFlow: unscale_() takes and
+    returns them, where torch changes them in place.
 
         scaler = npu_precision.GradScaler()
 
@@ -32,22 +33,21 @@ class GradScaler(tf.Module):
             with tf.GradientTape() as tape:
                 loss = scaler.scale(compute_loss(model(x), y))
             gradients = tape.gradient(loss, model.trainable_variables)
-            gradients = scaler.unscale_(optimizer, gradients)  # to clip them, or not at all
+            gradients = scaler.unscale_(optimizer, gradients)  # only if you clip them
             made = scaler.step(optimizer, zip(gradients, model.trainable_variables))
             scaler.update()
 
-    What was called since the last update() is in variables, as the scale is, so calls may be in
-    one tf.function, in several, or in none. A call out of order raises RuntimeError, from within a
-    tf.function InvalidArgumentError.
+    The calls may be in one tf.function, in several, or in eager code. A call out of order raises
+    RuntimeError, and InvalidArgumentError from within a tf.function.
 
     Args:
         init_scale, growth_factor, backoff_factor, growth_interval: as for DynamicLossScale.
-        enabled: False makes it pass everything on as it is, and check nothing.
-        strategy: instead of the four, what decides the scale: an instance of NoLossScale,
-            FixedLossScale or DynamicLossScale.
+        enabled: False returns losses and gradients as they are, and checks nothing.
+        strategy: an instance of NoLossScale, FixedLossScale or DynamicLossScale, in place of the
+            four numbers.
 
     Raises:
-        ValueError: an argument out of its range, or a strategy beside the numbers of another.
+        ValueError: an argument out of its range, or a strategy given together with numbers.
         RuntimeError: made in the graph of a session.
 
     Source: torch.amp.GradScaler.
@@ -85,11 +85,11 @@ class GradScaler(tf.Module):
                 )
             self._state = LossScaleVariables(strategy if enabled else strategies.NoLossScale())
             self._state.scale()  # makes its variables
-            self._rounds = OptimizerRounds()
+            self._rounds = Rounds(call_order.GRAD_SCALER)
             self.skipped_steps = tf.Variable(0, False, dtype=tf.int64, name="skipped_steps")
 
     def is_enabled(self) -> bool:
-        """Whether it scales at all."""
+        """Whether the scaler scales losses and checks gradients."""
         return self._enabled
 
     def get_scale(self) -> tf.Tensor:
@@ -97,7 +97,7 @@ class GradScaler(tf.Module):
         return self._state.scale()
 
     def scale(self, outputs: Any) -> Any:
-        """A loss, or a nest of losses, times the scale, each in its own dtype."""
+        """Multiplies a loss, or a nest of losses, by the scale, each in its own dtype."""
         self._has_scaled = True
         if not self._enabled:
             return outputs
@@ -105,14 +105,14 @@ class GradScaler(tf.Module):
         return tf.nest.map_structure(lambda loss: gradients.scaled(loss, scale), outputs)
 
     def unscale_(self, optimizer: Any, grads: Iterable[Any]) -> list[Any]:
-        """The gradients over the scale, for what has to see them before step(), such as clipping.
+        """Divides gradients by the scale, for code that uses them before step(), such as clipping.
 
         Args:
-            optimizer: the one that step() will be called with.
-            grads: of its variables; dense, IndexedSlices or None.
+            optimizer: the optimizer that step() will be called with.
+            grads: gradients of its variables; dense, IndexedSlices or None.
 
         Returns:
-            What to go on with; the gradients that were given stay as they are.
+            The unscaled gradients, to go on with. `grads` stay as they are.
 
         Raises:
             RuntimeError: called twice for an optimizer since the last update(), or after step().
@@ -121,34 +121,30 @@ class GradScaler(tf.Module):
         grads = _gradients("grads", grads)
         if not self._enabled:
             return grads
-        round_ = self._rounds.of(optimizer)
+        round_ = self._round_of(optimizer)
         given, grads = grads, observed(grads, self._state.scale(), optimizer)
-        with tf.control_dependencies(
-            [
-                round_.refuse(UNSCALED, "unscale_() was called for it since the last update()"),
-                round_.refuse(STEPPED, "unscale_() is called after step(): call update() first"),
-            ]
-        ), scope.keep_dtype_scope():
+        may_unscale = round_.may_enter(Stage.UNSCALED)
+        with tf.control_dependencies(may_unscale), scope.keep_dtype_scope():
             unscaled, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
-            round_.enter(UNSCALED, finite)
-        round_.remember(given)
+            round_.enter(Stage.UNSCALED, finite)
+        round_.given.remember(given)
         return unscaled
 
     def step(self, optimizer: Any, grads_and_vars: Iterable[Any]) -> tf.Tensor:
-        """Applies the gradients, if they are all finite; unscales them unless unscale_() has.
+        """Applies the gradients if all are finite; unscales them first unless unscale_() has.
 
         Args:
-            optimizer: of Keras, or a tf.compat.v1.train.Optimizer.
+            optimizer: a Keras optimizer, or a tf.compat.v1.train.Optimizer.
             grads_and_vars: pairs, as for the optimizer's apply_gradients.
 
         Returns:
             Whether the step was made, a scalar bool tensor; `skipped_steps` counts the others.
 
         Raises:
-            RuntimeError: called without scale(), or twice since the last update(), or under a
+            RuntimeError: called without scale(), twice since the last update(), or under a
                 tf.distribute strategy of several replicas.
             ValueError: optimizer has no apply_gradients, or scales the loss itself; the gradients
-                are those that unscale_() was given, not those it returned.
+                are those that unscale_() was given, not those that it returned.
         """
         _check_optimizer(optimizer)
         pairs = _pairs(grads_and_vars)
@@ -157,41 +153,34 @@ class GradScaler(tf.Module):
             return tf.constant(True)
         refuse_replicas("GradScaler.step()")
         if not self._has_scaled:
-            raise RuntimeError("step() is called without scale(): the gradients are of what?")
+            raise RuntimeError(call_order.STEP_WITHOUT_SCALE)
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
-        round_ = self._rounds.of(optimizer)
+        round_ = self._round_of(optimizer)
         if round_.was_given(grads):
-            raise ValueError(
-                "grads_and_vars: got the gradients that unscale_() was given; pass on those that "
-                "it returned"
-            )
-        is_unscaled = round_.is_in(UNSCALED)
+            raise ValueError(call_order.SCALED_AFTER_UNSCALING.format(call="unscale_"))
+        is_unscaled = round_.is_in(Stage.UNSCALED)
         grads = observed(grads, self._state.scale(), optimizer, None, variables, is_unscaled)
-        with tf.control_dependencies(
-            [round_.refuse(STEPPED, "step() was called for it since the last update()")]
-        ), scope.keep_dtype_scope():
-            # Checked again, since what was done to them since may have made them infinite.
+        with tf.control_dependencies(round_.may_enter(Stage.STEPPED)), scope.keep_dtype_scope():
+            # Checks again: the script may have made them infinite after unscale_().
             grads, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
-            finite = tf.logical_and(finite, round_.was_finite())
-            round_.enter(STEPPED, finite)
-        return make_or_skip(
+            finite = round_.enter(Stage.STEPPED, finite)
+        return step_if(
+            finite if self._state.strategy.checks_overflow else None,
             optimizer,
             variables,
-            finite if self._state.strategy.checks_overflow else None,
             lambda: optimizer.apply_gradients(list(zip(grads, variables))),
             self.skipped_steps,
         )
 
     def update(self, new_scale: Any = None) -> None:
-        """Adjusts the scale after the steps of all optimizers.
+        """Adjusts the scale, after the steps of all optimizers.
 
         Args:
-            new_scale: what to set it to, instead.
+            new_scale: a scale to set, in place of the adjusted one.
 
         Raises:
             RuntimeError: neither unscale_() nor step() was called since the last update().
-            ValueError: new_scale is not between the least and the largest scale, or the scale is
-                fixed.
+            ValueError: new_scale is out of the strategy's range, or the scale is fixed.
         """
         if not self._enabled:
             return
@@ -199,22 +188,24 @@ class GradScaler(tf.Module):
             self._state.set_scale("new_scale", new_scale)
             self._rounds.begin()
             return
-        with tf.control_dependencies(
-            [self._rounds.expect_checks("update() is called without step() since the last one")]
-        ):
-            tf.cond(self._rounds.has_checks(), self._adjust, lambda: tf.constant(False))
+        with tf.control_dependencies(self._rounds.may_end()):
+            has_checks = self._rounds.has_checks.read_value()
+            tf.cond(has_checks, self._adjust, lambda: tf.constant(False))
         self._rounds.begin()
 
     def _adjust(self) -> tf.Tensor:
-        self._state.update(self._rounds.all_finite())
+        self._state.update(self._rounds.all_finite.read_value())
         return tf.constant(True)
 
+    def _round_of(self, optimizer: Any) -> Round:
+        return self._rounds.of(optimizer, type(optimizer).__name__)
+
     def _divisor(self, round_: Round) -> tf.Tensor:
-        # XLA drops what would refuse a call out of order: it must not divide twice.
-        return tf.where(round_.is_in(UNSCALED), 1.0, self._state.scale())
+        # XLA drops the assertions on the order of calls; even then nothing is divided twice.
+        return tf.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())
 
     def state_dict(self) -> dict[str, Any]:
-        """The state and what it is adjusted by, in Python's numbers; empty where not enabled.
+        """The state and the strategy's parameters, as Python numbers; empty if not enabled.
 
         Raises:
             RuntimeError: called in a tf.function.
@@ -230,12 +221,12 @@ class GradScaler(tf.Module):
         return {**numbers, "scale": scale, **trackers}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Goes on from what state_dict() returned, of a scaler that was made with the same numbers.
+        """Restores what state_dict() of a scaler with the same parameters returned.
 
         A scaler that is not enabled ignores it.
 
         Raises:
-            ValueError: its names or numbers are others.
+            ValueError: its names or parameters differ from those of this scaler.
             RuntimeError: called in a tf.function.
         """
         if not self._enabled:
@@ -244,8 +235,8 @@ class GradScaler(tf.Module):
         if not isinstance(state_dict, Mapping) or set(state_dict) != set(own):
             what = sorted(state_dict) if isinstance(state_dict, Mapping) else state_dict
             raise ValueError(
-                f"state_dict: got {what!r}, expected the names {sorted(own)}; that of a scaler "
-                "that is not enabled is empty"
+                f"state_dict: got {what!r}, expected the names {sorted(own)}; the state of a "
+                "scaler that is not enabled is empty"
             )
         changes = {"_growth_tracker", "_hysteresis_tracker"}
         changes |= {"scale"} if self._state.strategy.adjusts else set()

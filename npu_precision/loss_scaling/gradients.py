@@ -1,4 +1,4 @@
-"""Gradients as they come, dense, IndexedSlices or None: unscaled, and checked for overflow."""
+"""Scales losses; unscales gradients, dense, IndexedSlices or None, and checks them for overflow."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from npu_precision import _errors, scope
 
 
 def scaled(loss: Any, scale: tf.Tensor) -> tf.Tensor:
-    """The loss times the scale, in its own dtype, whatever the precision mode.
+    """Multiplies the loss by the scale, in the loss's dtype, whatever the precision mode.
 
     Raises:
-        ValueError: it is no floating-point tensor.
+        ValueError: the loss is not a floating-point tensor.
     """
     if callable(loss):
         raise ValueError(f"loss: got {_errors.got(loss)}, expected a tensor")
@@ -23,26 +23,26 @@ def scaled(loss: Any, scale: tf.Tensor) -> tf.Tensor:
         raise ValueError(f"loss: got a tensor of {loss.dtype.name}, expected one of floats")
 
     with scope.loss_scale_scope():
-        # An op of its own, kept in float32, that Grappler does not fold away: by it the optimizer
-        # finds the gradient of the product, which takes the scale too, and keeps it as well.
+        # An extra op that keeps float32 and that Grappler does not fold away. By it the optimizer
+        # finds the gradient of the product, which also multiplies by the scale, and keeps it too.
         used = tf.abs(tf.compat.v1.placeholder_with_default(scale, []))
         return loss * tf.cast(used, loss.dtype)
 
 
 def unscaled(gradients: Iterable[Any], scale: tf.Tensor) -> list[Any]:
-    """Each over the scale, in its own dtype; None stays None."""
+    """Divides each gradient by the scale, in its own dtype; None stays None."""
     return [map_values(gradient, lambda values: _divide(values, scale)) for gradient in gradients]
 
 
 def unscaled_and_checked(
     gradients: Iterable[Any], scale: tf.Tensor, combined: bool = False
 ) -> tuple[list[Any], tf.Tensor]:
-    """unscaled(gradients, scale), and whether that is all finite, a scalar bool tensor.
+    """Returns unscaled(gradients, scale), and whether all of it is finite, a scalar bool tensor.
 
     Args:
-        gradients: as of the other functions.
+        gradients: dense, IndexedSlices or None.
         scale: a scalar float32 tensor.
-        combined: in one flat buffer per dtype, in place of tensor by tensor.
+        combined: whether to work in one flat buffer per dtype, in place of tensor by tensor.
     """
     gradients = list(gradients)
     if not combined:
@@ -66,7 +66,7 @@ def unscaled_and_checked(
 
 
 def all_finite(gradients: Iterable[Any], name: str | None = None) -> tf.Tensor:
-    """Whether no gradient has an infinity or NaN; a scalar bool tensor of this name."""
+    """Whether all gradients are finite, a scalar bool tensor with this name."""
     finite = [
         tf.reduce_all(tf.math.is_finite(values_of(gradient)))
         for gradient in gradients
@@ -76,12 +76,12 @@ def all_finite(gradients: Iterable[Any], name: str | None = None) -> tf.Tensor:
 
 
 def values_of(gradient: Any) -> tf.Tensor:
-    """The tensor, or the values of IndexedSlices."""
+    """The values of IndexedSlices, or the dense gradient itself."""
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 def map_values(gradient: Any, function: Any) -> Any:
-    """The gradient with its values mapped; None stays None."""
+    """Applies a function to the values of a gradient; None stays None."""
     if gradient is None:
         return None
     if isinstance(gradient, tf.IndexedSlices):
@@ -92,8 +92,8 @@ def map_values(gradient: Any, function: Any) -> Any:
 
 
 def _divide(values: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
-    # Not times 1 / scale, which is zero for a scale near the largest of float32; and not in
-    # float16, which holds no scale above 65504.
+    # A product with 1 / scale would lose gradients, since that is zero for the largest scales.
+    # float16 holds no scale above 65504.
     if values.dtype.size < tf.float32.size:
         return tf.cast(tf.cast(values, tf.float32) / scale, values.dtype)
     return values / tf.cast(scale, values.dtype)

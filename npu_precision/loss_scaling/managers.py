@@ -1,4 +1,4 @@
-"""npu_bridge's loss-scale managers."""
+"""npu_bridge's loss-scale managers: its argument names over the strategies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from npu_precision.loss_scaling.variables import LossScaleVariables
 
 
 class LossScaleManager(tf.Module):
-    """What NPULossScaleOptimizer asks for the scale, and tells whether a step overflowed."""
+    """Gives NPULossScaleOptimizer the scale, and adjusts it after each step."""
 
     def __init__(self, strategy: Any) -> None:
         super().__init__()
@@ -23,10 +23,10 @@ class LossScaleManager(tf.Module):
         return self.state.scale()
 
     def update_loss_scale(self, finite_grads: tf.Tensor) -> tf.Operation | None:
-        """The op that adjusts the scale after a step.
+        """Returns the op that adjusts the scale after a step; None in eager code.
 
         Args:
-            finite_grads: whether the gradients of the step were all finite, a scalar bool tensor.
+            finite_grads: whether all gradients of the step are finite, a scalar bool tensor.
         """
         return self.state.update(tf.convert_to_tensor(finite_grads))
 
@@ -36,7 +36,7 @@ class LossScaleManager(tf.Module):
 
 
 class FixedLossScaleManager(LossScaleManager):
-    """Always the same loss scale.
+    """A constant loss scale.
 
     Args:
         loss_scale: at least 1, and finite.
@@ -56,10 +56,9 @@ class FixedLossScaleManager(LossScaleManager):
 class ExponentialUpdateLossScaleManager(LossScaleManager):
     """A loss scale that grows while gradients are finite, and shrinks when they are not.
 
-    After `incr_every_n_steps` steps in a row that are finite it is multiplied by `incr_ratio`,
-    unless that is infinite. After `decr_every_n_nan_or_inf` steps that are not, which need not be
-    in a row, it is multiplied by `decr_ratio`, but stays at least 1. Either way counting begins
-    anew.
+    After `incr_every_n_steps` finite steps in a row it is multiplied by `incr_ratio`, unless that
+    is infinite. After `decr_every_n_nan_or_inf` steps that overflowed, which need not be in a row,
+    it is multiplied by `decr_ratio`, but stays at least 1. Either way counting begins anew.
 
     Args:
         init_loss_scale: at least 1, and finite.

@@ -11,7 +11,7 @@ from npu_precision.loss_scaling import gradients
 from npu_precision.loss_scaling.observed_gradients import observed
 
 _MANAGER_METHODS = ("get_loss_scale", "update_loss_scale")
-# Scripts fetch it by this name: whether the step is made.
+# Scripts fetch whether the step is made by this name.
 _STATUS = "overflow_status_reduce_all"
 
 
@@ -24,14 +24,14 @@ class NPULossScaleOptimizer(_tf_compat.MixedPrecisionLossScaleOptimizer):
 
     Args:
         opt: a tf.compat.v1.train.Optimizer.
-        loss_scale_manager: FixedLossScaleManager or ExponentialUpdateLossScaleManager, or one of
-            tf.contrib.mixed_precision's. Optimizers of one graph may share it.
-        is_distributed: accepted, and without effect: gradients of several replicas are seen
-            together under any tf.distribute strategy.
+        loss_scale_manager: a FixedLossScaleManager or ExponentialUpdateLossScaleManager, or a
+            manager of tf.contrib.mixed_precision. Optimizers of one graph may share it.
+        is_distributed: accepted, and without effect: under any tf.distribute strategy the
+            gradients of all replicas are checked together.
 
     Raises:
-        ValueError: opt is no such optimizer, or is an NPULossScaleOptimizer already;
-            loss_scale_manager is no manager.
+        ValueError: opt is not such an optimizer, or scales the loss already; loss_scale_manager is
+            not a manager.
 
     Source: npu_bridge's NPULossScaleOptimizer.
     """
@@ -50,7 +50,7 @@ class NPULossScaleOptimizer(_tf_compat.MixedPrecisionLossScaleOptimizer):
         super().__init__(opt, _ManagedLossScale(loss_scale_manager))
 
     def _doing_dynamic_loss_scaling(self) -> bool:
-        # Whether gradients are checked before they are applied.
+        # TensorFlow's optimizer checks gradients before it applies them if this is True.
         return self._loss_scale.checks_overflow
 
     def _scale_loss(self, loss: Any) -> Any:
@@ -68,15 +68,15 @@ class NPULossScaleOptimizer(_tf_compat.MixedPrecisionLossScaleOptimizer):
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
     ) -> Any:
-        """The op that applies the gradients if all are finite, else leaves variables as they are.
+        """Returns the op that applies the gradients if all are finite, and else skips the step.
 
         Args:
             grads_and_vars: pairs, as from compute_gradients.
-            global_step: a variable to increment with a step that is made, or None.
-            name: of the op.
+            global_step: a variable to increment with each step that is made, or None.
+            name: the name of the op.
 
         Raises:
-            ValueError: a variable is a reference, which TF2's control flow cannot take.
+            ValueError: a variable is a reference, and TF2's control flow cannot change it.
         """
         pairs = list(grads_and_vars)
         if self._loss_scale.checks_overflow:
@@ -112,14 +112,14 @@ def _check_references(variables: list[Any]) -> None:
 
 
 def _leave_out_branches(collection: list[Any], train_op: tf.Operation) -> None:
-    """Of the train ops, keeps those of the graph: tf.train.import_meta_graph finds no other."""
+    """Removes train ops inside branches, which tf.train.import_meta_graph would not find."""
     collection[:] = [op for op in collection if getattr(op, "graph", None) is train_op.graph]
     if train_op not in collection:
         collection.append(train_op)
 
 
 class _ManagedLossScale(_tf_compat.LossScale):
-    """A manager as TensorFlow's own optimizer asks for it."""
+    """Adapts a manager to the LossScale that TensorFlow's own optimizer takes."""
 
     def __init__(self, manager: Any) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class _ManagedLossScale(_tf_compat.LossScale):
         return self._manager.get_loss_scale()
 
     def remember(self, grads: list[Any], finite: tf.Tensor) -> None:
-        """Whether these are finite is known."""
+        """Records whether these are finite, so that update() need not check them again."""
         self._known = (grads, finite)
 
     def update(self, grads: Any) -> tuple[Any, tf.Tensor]:
@@ -153,12 +153,12 @@ class _ManagedLossScale(_tf_compat.LossScale):
 
 
 def _finite_everywhere(grads: list[Any]) -> tf.Tensor:
-    """Whether the gradients are finite in every replica, by the name that scripts fetch."""
+    """Whether the gradients are finite in every replica, with the name that scripts fetch."""
     if not tf.distribute.has_strategy():
         with tf.compat.v1.name_scope(None):
             return gradients.all_finite(grads, name=_STATUS)
     strategy = tf.distribute.get_strategy()
-    # Of all replicas at once: each of the gradients is one per replica.
+    # Each of the gradients is a value per replica.
     finite = strategy.extended.call_for_each_replica(
         lambda *here: tf.cast(gradients.all_finite(here), tf.float32), args=tuple(grads)
     )

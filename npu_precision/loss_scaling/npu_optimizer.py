@@ -1,4 +1,4 @@
-"""npu_bridge's optimizers for several devices: on one host, the optimizer itself."""
+"""npu_bridge's wrappers for several devices: on one host, each returns the optimizer itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def NPUOptimizer(
     is_tailing_optimization: bool = False,
     name: str | None = None,
 ) -> Any:
-    """The optimizer, with loss scaling if asked.
+    """Returns the optimizer, wrapped in an NPULossScaleOptimizer if is_loss_scale is set.
 
     Args:
         opt: a tf.compat.v1.train.Optimizer.
@@ -50,7 +50,7 @@ def NPUOptimizer(
 def NPUDistributedOptimizer(
     optimizer: Any, is_weight_update_sharding: bool = False, name: str | None = None
 ) -> Any:
-    """The optimizer as it is: gradients of one process need no exchange.
+    """Returns the optimizer as it is: gradients of one process need no exchange.
 
     Args:
         optimizer: a tf.compat.v1.train.Optimizer.
@@ -58,7 +58,7 @@ def NPUDistributedOptimizer(
         name: accepted, and without effect.
 
     Raises:
-        ValueError: optimizer is no such optimizer.
+        ValueError: optimizer is not such an optimizer.
 
     Source: npu_bridge's NPUDistributedOptimizer, a class there.
     """
@@ -68,33 +68,15 @@ def NPUDistributedOptimizer(
 
 
 def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
-    """The optimizer as it is: gradients of one process need no exchange.
-
-    Args:
-        optimizer: of TF1 or of Keras.
-
-    Source: npu_bridge's npu_distributed_optimizer_wrapper.
-    """
+    """Returns the optimizer, of TF1 or Keras, as it is; npu_bridge's scripts call this."""
     return optimizer
 
 
 def npu_tf_optimizer(opt: Any) -> Any:
-    """The optimizer as it is.
-
-    Args:
-        opt: a tf.compat.v1.train.Optimizer.
-
-    Source: npu_bridge's npu_tf_optimizer.
-    """
+    """Returns the TF1 optimizer as it is; npu_bridge's scripts call this."""
     return opt
 
 
 def npu_keras_optimizer(opt: Any) -> Any:
-    """The optimizer as it is.
-
-    Args:
-        opt: of Keras.
-
-    Source: npu_bridge's npu_keras_optimizer.
-    """
+    """Returns the Keras optimizer as it is; npu_bridge's scripts call this."""
     return opt

@@ -1,4 +1,4 @@
-"""Gradients that somebody looks at while a step runs, in graphs, tf.functions and eager code."""
+"""Gives observers, such as a flight recorder, the gradients of each step that runs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from npu_precision import scope
 from npu_precision.loss_scaling import gradients
 from npu_precision.loss_scaling.forward_ops import backward_order, forward_op
 
-# Who looks, of steps that are built now.
+# The observers of steps that are built now.
 observers: list[Any] = []
 _sources: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _named: collections.Counter[str] = collections.Counter()
 
 
 class Counts(NamedTuple):
-    """Per gradient, tensors or arrays.
+    """One number per gradient, in tensors or arrays.
 
     Attributes:
-        kinds: 0 where it is finite, 1 with an infinity, 2 with a NaN.
+        kinds: 0 if it is finite, 1 if it has an infinity, 2 if it has a NaN.
         zeros: how many of its elements are zero.
         sizes: how many elements it has.
     """
@@ -35,12 +35,12 @@ class Counts(NamedTuple):
 
 
 class Site(NamedTuple):
-    """The gradients of one place in a program, in the order of the backward pass.
+    """The gradients of one step in a program, in the order of the backward pass.
 
     Attributes:
-        source: whose step they are for.
-        names: of each, that of its variable, or of the op it belongs to.
-        forward_ops: of each, the op of the model it belongs to, or None.
+        source: the name of the optimizer, and the loss if there are several.
+        names: for each gradient, the name of its variable, or of the op it belongs to.
+        forward_ops: for each gradient, the op of the model it belongs to, or None.
     """
 
     source: str
@@ -49,12 +49,12 @@ class Site(NamedTuple):
 
 
 def add_observer(observer: Any) -> None:
-    """It looks, at steps that are built from now on."""
+    """Adds an observer of the steps that are built from now on."""
     observers.append(observer)
 
 
 def remove_observer(observer: Any) -> None:
-    """It looks at no more; names of sources begin anew when nobody does."""
+    """Removes an observer. After the last one, the numbering of sources begins anew."""
     observers.remove(observer)
     if not observers:
         _sources.clear()
@@ -69,15 +69,15 @@ def observed(
     variables: Sequence[Any] | None = None,
     unless: tf.Tensor | None = None,
 ) -> list[Any]:
-    """The gradients, such that whoever uses them has the observers look at them.
+    """Returns the gradients with a control dependency on the calls of all observers.
 
     Args:
-        grads: as the backward pass yields them, scaled.
+        grads: the scaled gradients, as the backward pass yields them.
         scale: a scalar float32 tensor.
-        optimizer: whose step they are for.
-        loss_id: of which loss, where there are several.
-        variables: whose gradients they are, where that is known.
-        unless: a scalar bool tensor: True leaves this step out.
+        optimizer: the optimizer of the step.
+        loss_id: the loss, if there are several.
+        variables: the variables of the gradients, if known.
+        unless: a scalar bool tensor; if True, observers are not called for this step.
     """
     grads = list(grads)
     if not observers or all(gradient is None for gradient in grads):
@@ -93,15 +93,15 @@ def observed(
     with scope.keep_dtype_scope():
         counts = _counts([gradients.values_of(grads[index]) for index in order])
         numbers = [tf.constant(False) if unless is None else unless, scale, *counts]
-        told = [_tell(observer, site, numbers) for observer in list(observers)]
+        calls = [_call(observer, site, numbers) for observer in list(observers)]
         if tf.executing_eagerly():
             return grads
-        with tf.control_dependencies(told):
+        with tf.control_dependencies(calls):
             return [gradients.map_values(gradient, tf.identity) for gradient in grads]
 
 
 def _source_of(optimizer: Any) -> str:
-    """The name of its class, with a number where several had it."""
+    """The name of the optimizer's class, with a number from the second of that name on."""
     if optimizer not in _sources:
         name = type(optimizer).__name__
         _named[name] += 1
@@ -109,14 +109,14 @@ def _source_of(optimizer: Any) -> str:
     return _sources[optimizer]
 
 
-def _tell(observer: Any, site: Site, numbers: Sequence[tf.Tensor]) -> tf.Tensor:
-    # It outlives the graph, and so must not hold its tensors.
-    def tell(is_left_out: Any, scale: Any, *counts: Any) -> np.bool_:
+def _call(observer: Any, site: Site, numbers: Sequence[tf.Tensor]) -> tf.Tensor:
+    # This function outlives the graph, and so must not hold its tensors.
+    def see(is_left_out: Any, scale: Any, *counts: Any) -> np.bool_:
         if not is_left_out:
             observer.see(site, float(scale), Counts(*map(np.asarray, counts)))
         return np.bool_(True)
 
-    return tf.numpy_function(tell, numbers, tf.bool)
+    return tf.numpy_function(see, numbers, tf.bool)
 
 
 def _counts(values: Sequence[tf.Tensor]) -> Counts:
@@ -137,5 +137,5 @@ def _kind(values: tf.Tensor) -> tf.Tensor:
 
 
 def _name(variable: Any) -> str | None:
-    # Keras 3 calls every kernel "kernel"; its path says whose.
+    # Keras 3 calls every kernel "kernel"; its path has the layer too.
     return getattr(variable, "path", None) or getattr(variable, "name", None)

@@ -1,4 +1,4 @@
-"""How a loss scale changes from step to step: small frozen objects, without state of their own."""
+"""The strategies: how a loss scale changes from step to step, as frozen objects without state."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 class LossScaleState(NamedTuple):
-    """What a strategy changes: numbers, or scalar tensors.
+    """The state that a strategy adjusts: numbers, or scalar tensors.
 
     Attributes:
-        scale: what the loss is multiplied by, float32.
+        scale: the factor of the loss, float32.
         good_steps: steps without an overflow since the scale or `bad_steps` last changed, int32.
         bad_steps: steps with an overflow since the scale last changed, int32.
     """
@@ -30,26 +30,31 @@ class LossScaleState(NamedTuple):
     bad_steps: Any = 0
 
 
-@dataclasses.dataclass(frozen=True)
-class NoLossScale:
-    """The loss as it is; a step that overflows is made all the same."""
+class _Constant:
+    """A strategy that adjusts nothing."""
 
-    checks_overflow = False
     adjusts = False
 
-    def initial(self) -> LossScaleState:
-        """The state to begin with."""
-        return LossScaleState(1.0)
-
     def adjust(self, state: LossScaleState, all_finite: tf.Tensor) -> LossScaleState:
-        """The state as it is."""
+        """Returns the state as it is."""
         del all_finite
         return state
 
 
 @dataclasses.dataclass(frozen=True)
-class FixedLossScale:
-    """Always the same scale.
+class NoLossScale(_Constant):
+    """The loss as it is. A step that overflows is made all the same."""
+
+    checks_overflow = False
+
+    def initial(self) -> LossScaleState:
+        """The state to begin with."""
+        return LossScaleState(1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class FixedLossScale(_Constant):
+    """A constant scale.
 
     Args:
         scale: positive and finite.
@@ -62,8 +67,6 @@ class FixedLossScale:
     scale: float
     checks_overflow: bool = True
 
-    adjusts = False
-
     def __post_init__(self) -> None:
         check_scale("scale", self.scale)
 
@@ -71,19 +74,14 @@ class FixedLossScale:
         """The state to begin with."""
         return LossScaleState(float(self.scale))
 
-    def adjust(self, state: LossScaleState, all_finite: tf.Tensor) -> LossScaleState:
-        """The state as it is."""
-        del all_finite
-        return state
-
 
 @dataclasses.dataclass(frozen=True)
 class DynamicLossScale:
-    """As large a scale as the gradients allow.
+    """The largest scale that the gradients allow.
 
-    After `growth_interval` finite steps the scale is multiplied by `growth_factor`. After
-    `hysteresis` steps that overflowed, not necessarily in a row, it is multiplied by
-    `backoff_factor`; an overflow before that ends the row of finite steps.
+    After `growth_interval` finite steps in a row the scale is multiplied by `growth_factor`. After
+    `hysteresis` steps that overflowed, which need not be in a row, it is multiplied by
+    `backoff_factor`. Either way counting begins anew.
 
     Args:
         init_scale: positive and finite, between min_scale and max_scale.
@@ -91,8 +89,8 @@ class DynamicLossScale:
         backoff_factor: above 0, below 1.
         growth_interval: finite steps, at least 1.
         hysteresis: steps that overflowed, at least 1.
-        min_scale, max_scale: positive and finite. By default the least and the largest normal
-            float32: growth that is not finite is left out.
+        min_scale, max_scale: positive and finite; by default the least and the largest normal
+            float32. The scale never grows to infinity.
 
     Raises:
         ValueError: an argument out of its range.
@@ -131,11 +129,11 @@ class DynamicLossScale:
         return LossScaleState(float(self.init_scale))
 
     def adjust(self, state: LossScaleState, all_finite: tf.Tensor) -> LossScaleState:
-        """The state after a step; tensors.
+        """Returns the state after a step, as tensors.
 
         Args:
-            state: that of the step.
-            all_finite: whether its gradients were all finite; a scalar bool tensor.
+            state: the state of the step.
+            all_finite: whether all gradients of the step are finite, a scalar bool tensor.
         """
         scale = tf.convert_to_tensor(state.scale, tf.float32)
         overflowed = tf.logical_not(all_finite)
@@ -155,43 +153,37 @@ class DynamicLossScale:
 
 def check_scale(name: str, value: object) -> None:
     """Raises ValueError unless it is a positive, finite number that float32 holds."""
-    if not (_is_finite(value) and 0 < float(value) <= _LARGEST):  # type: ignore[arg-type]
-        raise ValueError(
-            f"{name}: got {_errors.got(value)}, expected a positive, finite number that float32 "
-            "can hold"
-        )
+    is_right = _is_finite(value) and 0 < float(value) <= _LARGEST  # type: ignore[arg-type]
+    _check(name, value, is_right, "a positive, finite number that float32 can hold")
 
 
 def check_growth(name: str, value: object) -> None:
     """Raises ValueError unless it is a finite number above 1."""
-    if not (_is_finite(value) and value > 1):  # type: ignore[operator]
-        raise ValueError(f"{name}: got {_errors.got(value)}, expected a finite number above 1")
+    is_right = _is_finite(value) and value > 1  # type: ignore[operator]
+    _check(name, value, is_right, "a finite number above 1")
 
 
 def check_backoff(name: str, value: object) -> None:
     """Raises ValueError unless it is a number above 0 and below 1."""
-    if not (_is_finite(value) and 0 < value < 1):  # type: ignore[operator]
-        raise ValueError(f"{name}: got {_errors.got(value)}, expected a number above 0 and below 1")
+    is_right = _is_finite(value) and 0 < value < 1  # type: ignore[operator]
+    _check(name, value, is_right, "a number above 0 and below 1")
+
+
+def check_whole(name: str, value: object, first: int, last: int) -> None:
+    """Raises ValueError unless it is a whole number from first to last."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    is_right = is_whole and first <= value <= last  # type: ignore[operator]
+    _check(name, value, is_right, f"a whole number from {first} to {last}")
 
 
 def check_count(name: str, value: object) -> None:
     """Raises ValueError unless it is a whole number of at least 1."""
-    if not (_is_whole(value) and 1 <= value <= _LARGEST_COUNT):  # type: ignore[operator]
-        raise ValueError(
-            f"{name}: got {_errors.got(value)}, expected a whole number from 1 to {_LARGEST_COUNT}"
-        )
+    check_whole(name, value, 1, _LARGEST_COUNT)
 
 
-def check_below(name: str, value: object, end: int) -> None:
-    """Raises ValueError unless it is a whole number from 0 on, and below `end`."""
-    if not (_is_whole(value) and 0 <= value < end):  # type: ignore[operator]
-        raise ValueError(
-            f"{name}: got {_errors.got(value)}, expected a whole number from 0 to {end - 1}"
-        )
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+def _check(name: str, value: object, is_right: bool, expected: str) -> None:
+    if not is_right:
+        raise ValueError(f"{name}: got {_errors.got(value)}, expected {expected}")
 
 
 def _is_finite(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""The state of a loss scale in variables, for graphs, tf.functions and eager code alike."""
+"""The state of a loss scale in variables: one set per graph, and one for eager code."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ tf1 = tf.compat.v1
 # Scripts fetch it by this name.
 _FETCHED = "loss_scale"
 _IN_A_GRAPH = "no loss was scaled in eager code: if one is in a graph, give the session that has it"
-# Of a graph, which is what keeps its variables alive.
+# An attribute of a graph: a map from LossScaleVariables to their variables, which it keeps alive.
 _ATTRIBUTE = "_npu_precision_loss_scales"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Made:
-    """What was made in a graph, or for eager code.
+    """The tensors of one graph, or of eager code.
 
     Attributes:
-        state: the variables, or constants where the strategy adjusts nothing.
-        fetched: the scale as scripts fetch it; None where there are no fetches.
-        lock: held while the state is adjusted, where steps may run at the same time.
+        state: variables, or constants if the strategy adjusts nothing.
+        fetched: the scale that scripts fetch; None in eager code.
+        lock: held while the state is adjusted, if steps may run at the same time; else None.
     """
 
     state: LossScaleState
@@ -38,10 +38,10 @@ class _Made:
 
 
 class LossScaleVariables(tf.Module):
-    """What a strategy changes, in variables of the graph that is built; saved in checkpoints.
+    """The state of a strategy, in variables that checkpoints save.
 
     Args:
-        strategy: one of npu_precision.loss_scaling.strategies.
+        strategy: an instance of a class of npu_precision.loss_scaling.strategies.
     """
 
     def __init__(self, strategy: Any) -> None:
@@ -59,7 +59,7 @@ class LossScaleVariables(tf.Module):
             return tf1.placeholder_with_default(scale, [])
 
     def update(self, all_finite: tf.Tensor) -> tf.Operation | None:
-        """Makes the state that of the next step; the op that does so, or None if it is done."""
+        """Adjusts the state after a step; returns the op that does so, or None in eager code."""
         if not self.strategy.adjusts:
             return tf.group()
         made = self._here()
@@ -70,13 +70,13 @@ class LossScaleVariables(tf.Module):
 
         if made.lock is None or tf.distribute.has_strategy():
             return tf.group(adjust())
-        # Two optimizers that share this may make their steps in one run of a session.
+        # Two optimizers that share the scale may make their steps in one run of a session.
         return made.lock.execute(adjust).op
 
     def _adjust(self, made: _Made, all_finite: tf.Tensor) -> tf.Tensor:
         before = LossScaleState(*(variable.read_value() for variable in made.state))
         after = self.strategy.adjust(before, all_finite)
-        # Who fetches the scale with a step gets that of the step.
+        # A fetch of the scale together with a step gives the scale of the step.
         is_here = made.fetched is not None and made.fetched.graph is tf1.get_default_graph()
         with tf.control_dependencies([*before, *([made.fetched] if is_here else [])]):
             assigned = [v.assign(value) for v, value in zip(made.state, after)]
@@ -84,7 +84,7 @@ class LossScaleVariables(tf.Module):
             return tf.identity(after.scale)
 
     def numbers(self, session: Any = None) -> LossScaleState:
-        """The state in Python's numbers: of eager code, or as a session has it.
+        """The state as Python numbers, of eager code or of a session.
 
         Raises:
             RuntimeError: nothing was scaled there.
@@ -100,23 +100,16 @@ class LossScaleVariables(tf.Module):
         """Whether a loss has this scale in the session's graph."""
         return self in getattr(session.graph, _ATTRIBUTE, {})
 
-    def find(self, session: Any = None) -> None:
-        """Raises RuntimeError where set() would find nothing to set."""
-        if self.strategy.adjusts and session is not None:
-            self._in(session)
-        elif self.strategy.adjusts and self._eager is None:
-            raise RuntimeError(_IN_A_GRAPH)
-
     def _in(self, session: Any) -> LossScaleState:
         if not self.is_in(session):
             raise RuntimeError("no loss has this scale in the session's graph")
         return getattr(session.graph, _ATTRIBUTE)[self].state
 
     def set_scale(self, name: str, scale: Any) -> None:
-        """Sets the scale; for eager code and tf.functions.
+        """Sets the scale, in eager code or a tf.function.
 
         Raises:
-            ValueError: it is fixed, or not between the least and the largest.
+            ValueError: the scale is fixed, or not between the least and the largest.
         """
         if not self.strategy.adjusts:
             raise ValueError(f"{name}: got {_errors.got(scale)}, and the scale is fixed")
@@ -127,25 +120,30 @@ class LossScaleVariables(tf.Module):
         is_right = tf.logical_and(scale >= least, scale <= largest)  # a NaN is not
         text = f"{name}: expected a number from {least} to {largest}, got"
         with tf.control_dependencies([tf.debugging.Assert(is_right, [text, scale])]):
-            # XLA drops the assertion.
+            # XLA drops the assertion; then the scale stays as it is.
             variable.assign(tf.where(is_right, scale, variable.read_value()))
 
-    def check(self, state: LossScaleState) -> None:
-        """Raises ValueError if a number is none that the strategy comes to."""
+    def check(self, state: LossScaleState, session: Any = None) -> None:
+        """Raises what set() would raise, and sets nothing."""
         if not self.strategy.adjusts:
             return
         self._check_scale("scale", state.scale)
-        strategies.check_below("_growth_tracker", state.good_steps, self.strategy.growth_interval)
-        strategies.check_below("_hysteresis_tracker", state.bad_steps, self.strategy.hysteresis)
+        last_good, last_bad = self.strategy.growth_interval - 1, self.strategy.hysteresis - 1
+        strategies.check_whole("_growth_tracker", state.good_steps, 0, last_good)
+        strategies.check_whole("_hysteresis_tracker", state.bad_steps, 0, last_bad)
+        if session is not None:
+            self._in(session)
+        elif self._eager is None:
+            raise RuntimeError(_IN_A_GRAPH)
 
     def set(self, state: LossScaleState, session: Any = None) -> None:
-        """Sets all that is adjusted: of eager code, or of a session.
+        """Sets the whole state, of eager code or of a session; a fixed scale stays.
 
         Raises:
-            ValueError: a number is none that the strategy comes to; nothing is set then.
-            RuntimeError: nothing was scaled in the session's graph.
+            ValueError: the strategy never comes to a number of this state.
+            RuntimeError: nothing was scaled in eager code, or in the session's graph.
         """
-        self.check(state)
+        self.check(state, session)
         if not self.strategy.adjusts:
             return
         for variable, value in zip(
@@ -154,7 +152,7 @@ class LossScaleVariables(tf.Module):
             if session is None:
                 variable.assign(value)
             else:
-                # An assignment of another value would be an op more in the graph.
+                # Feeds the initializer, since an assignment would add an op to the graph.
                 session.run(variable.initializer, {variable.initializer.inputs[1]: value})
 
     def _check_scale(self, name: str, scale: Any) -> None:
@@ -164,7 +162,7 @@ class LossScaleVariables(tf.Module):
             raise ValueError(f"{name}: got {scale!r}, expected a number from {least} to {largest}")
 
     def _here(self) -> _Made:
-        # Out of name scopes, loops, branches, control dependencies and tf.functions.
+        # Leaves name scopes, loops, branches, control dependencies and tf.functions.
         with tf.init_scope():
             if tf.executing_eagerly():
                 if self._eager is None:
@@ -182,10 +180,10 @@ class LossScaleVariables(tf.Module):
     def _make(self) -> _Made:
         initial = self.strategy.initial()
         if not self.strategy.adjusts:
-            # A checkpoint must not bring back a fixed scale of an earlier run.
+            # Not a variable: a checkpoint must not restore a fixed scale of an earlier run.
             scale = tf.constant(initial.scale, tf.float32, name=_FETCHED)
             return _Made(initial._replace(scale=scale), scale, None)
-        # As attributes tf.train.Checkpoint finds them.
+        # tf.train.Checkpoint finds them as attributes.
         self.current_loss_scale = _variable(initial.scale, tf.float32, "current_loss_scale")
         self.good_steps = _variable(initial.good_steps, tf.int32, "good_steps")
         self.bad_steps = _variable(initial.bad_steps, tf.int32, "bad_steps")

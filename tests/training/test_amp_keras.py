@@ -10,7 +10,7 @@ from support.tf_versions import needs_functions_by_default, needs_keras_2
 
 import npu_precision
 from npu_precision import amp
-from npu_precision.loss_scaling import made_steps
+from npu_precision.loss_scaling import conditional_step
 
 pytestmark = needs_functions_by_default
 INF, NAN = np.inf, np.nan
@@ -249,7 +249,7 @@ def test_several_replicas_are_refused_by_name():
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
     with strategy.scope():
-        made_steps.refuse_replicas("amp")  # one is none too many
+        conditional_step.refuse_replicas("amp")  # one is none too many
 
     class Two:
         num_replicas_in_sync = 2

@@ -1,4 +1,4 @@
-"""Steps of Keras' optimizers that are made or skipped."""
+"""The step of a Keras optimizer as a conditional: made, or skipped and counted."""
 
 from __future__ import annotations
 
@@ -10,26 +10,22 @@ import tensorflow as tf
 from npu_precision import _tf_compat
 
 
-def make_or_skip(
+def step_if(
+    finite: tf.Tensor | None,
     optimizer: Any,
     variables: Sequence[Any],
-    finite: tf.Tensor | None,
     apply: Callable[[], Any],
     skipped_steps: tf.Variable,
 ) -> tf.Tensor:
-    """Whether the step was made, a scalar bool tensor.
+    """Makes the step if its gradients are finite; returns whether it did, a scalar bool tensor.
 
     Args:
-        optimizer: whose step it is.
-        variables: what it changes.
-        finite: whether to make it, a scalar bool tensor; None makes it anyhow.
-        apply: makes it.
-        skipped_steps: counts those that are not made.
+        finite: whether to make the step, a scalar bool tensor; None always makes it.
+        optimizer: the optimizer that takes the step.
+        variables: the variables that the step changes.
+        apply: a function that makes the step.
+        skipped_steps: a counter of the steps that are not made.
     """
-    if finite is None:
-        apply()
-        return tf.constant(True)
-    _tf_compat.build_optimizer(optimizer, variables)
 
     def make() -> tf.Tensor:
         apply()
@@ -39,6 +35,9 @@ def make_or_skip(
         skipped_steps.assign_add(1)
         return tf.constant(False)
 
+    if finite is None:
+        return make()
+    _tf_compat.build_optimizer(optimizer, variables)
     return tf.cond(finite, make, skip)
 
 
