@@ -17,7 +17,7 @@ from typing import Any
 
 import inference_graphs
 import training_graphs
-from random_graphs import random_graph
+from support.random_graphs import random_graph
 
 import npu_precision
 from replay.corpus import Case, Corpus

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 import tensorflow as tf
-from tf_versions import needs_functions_by_default
+from support.tf_versions import needs_functions_by_default
 
 import npu_precision
 from npu_precision import amp

@@ -9,7 +9,7 @@ from replay.corpus import Case, Corpus
 from replay.record_rewrites import rewriting_input
 from replay.rewrite_corpus import Rewriter, config_of
 from replay.variants import variants
-from text_graph import read_graph
+from support.text_graph import read_graph
 
 import npu_precision
 from npu_precision import _library
