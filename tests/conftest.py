@@ -21,6 +21,7 @@ from support.model_files import write_all
 
 import npu_precision
 
+pytest_plugins = ["pytester", "support.tiers"]
 tf1 = tf.compat.v1
 
 # TensorFlow 1.15 has eager execution, and control flow by functions, where it is asked for. The
