@@ -27,17 +27,17 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-import tensorflow as tf  # noqa: E402
-from tensorflow.core.framework import attr_value_pb2, graph_pb2  # noqa: E402
-from tensorflow.core.protobuf import (  # noqa: E402
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2, graph_pb2
+from tensorflow.core.protobuf import (
     config_pb2,
     device_properties_pb2,
     meta_graph_pb2,
     rewriter_config_pb2,
 )
-from tensorflow.python.grappler import cluster, tf_optimizer  # noqa: E402
+from tensorflow.python.grappler import cluster, tf_optimizer
 
-from replay.corpus import FILES, Case, Corpus  # noqa: E402
+from replay.corpus import FILES, Case, Corpus
 
 LEDGERS = "ledgers"
 LONG_TENSOR = 256

@@ -72,6 +72,14 @@ def corpus_settings(count: int) -> settings:
     )
 
 
+def mostly_full(values, short):
+    """The values for parametrize: those in `short` are in `make test`, the others are full."""
+    assert set(short) < set(values), sorted(set(short) - set(values))
+    return [
+        value if value in short else pytest.param(value, marks=pytest.mark.full) for value in values
+    ]
+
+
 def pytest_addoption(parser):
     """Adds --tier."""
     parser.addoption("--tier", choices=sorted(TIERS), default="test", help="which tests to run")
