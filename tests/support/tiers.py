@@ -73,10 +73,20 @@ def corpus_settings(count: int) -> settings:
 
 
 def mostly_full(values, short):
-    """The values for parametrize: those in `short` are in `make test`, the others are full."""
-    assert set(short) < set(values), sorted(set(short) - set(values))
+    """The values for parametrize: those in `short` are in `make test`, the others are full.
+
+    A pytest.param goes by its id.
+    """
+    params = {}
+    for value in values:
+        if isinstance(value, type(pytest.param())):
+            params[value.id] = value
+        else:
+            params[value] = pytest.param(value)
+    assert set(short) < set(params), sorted(set(short) - set(params))
     return [
-        value if value in short else pytest.param(value, marks=pytest.mark.full) for value in values
+        param if name in short else param._replace(marks=[*param.marks, pytest.mark.full])
+        for name, param in params.items()
     ]
 
 
