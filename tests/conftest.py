@@ -21,6 +21,7 @@ from support.model_files import write_all
 
 import npu_precision
 
+pytest_plugins = ["pytester", "support.tiers"]
 tf1 = tf.compat.v1
 
 # TensorFlow 1.15 has eager execution, and control flow by functions, where it is asked for. The
@@ -152,6 +153,4 @@ def pipeline_driver(tmp_path_factory):
     """The passes alone, as a program: tests/cc/pipeline_driver.cc. Bazel builds it beforehand."""
     if "NPU_PRECISION_PIPELINE_DRIVER" in os.environ:
         return pathlib.Path(os.environ["NPU_PRECISION_PIPELINE_DRIVER"])
-    binary = tmp_path_factory.mktemp("driver") / "pipeline_driver"
-    compile_program("pipeline_driver.cc", binary)
-    return binary
+    return compile_program("pipeline_driver.cc", tmp_path_factory.mktemp("driver"))

@@ -19,6 +19,7 @@ from support.digits_training import (
     with_manager,
 )
 from support.tf_versions import needs_fast_loops, needs_functions_by_default
+from support.tiers import mostly_full
 
 import npu_precision
 from npu_precision import ExponentialUpdateLossScaleManager as Exponential
@@ -75,17 +76,19 @@ def check_learns(name, train, factor):
     assert accuracy(MODELS[name], weights) >= accuracy_in_float32(name) - POINT
 
 
-@pytest.mark.parametrize("train", SCALED)
+@pytest.mark.parametrize("train", mostly_full(SCALED, ["npu"]))
 def test_convolutions_whose_gradients_are_tiny_learn_as_in_float32(train):
     check_learns("convolutions", train, TINY)
 
 
+@pytest.mark.full
 @needs_fast_loops
 @pytest.mark.parametrize("train", DYNAMIC)
 def test_an_lstm_whose_gradients_are_tiny_learns_as_in_float32(train):
     check_learns("lstm", train, TINY)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("train", [*DYNAMIC, *UNSCALED])
 def test_convolutions_whose_gradients_are_not_learn_with_a_scale_or_none(train):
     check_learns("convolutions", train, 1.0)
@@ -93,18 +96,21 @@ def test_convolutions_whose_gradients_are_not_learn_with_a_scale_or_none(train):
 
 @pytest.mark.parametrize(
     "train",
-    [
-        pytest.param(session(lambda: with_level("O2")), id="O2 session"),
-        pytest.param(session(lambda: with_level("O3")), id="O3 session"),
-        function(level("O0"), "O0"),
-        function(level("O2"), "O2"),
-    ],
+    mostly_full(
+        [
+            pytest.param(session(lambda: with_level("O2")), id="O2 session"),
+            pytest.param(session(lambda: with_level("O3")), id="O3 session"),
+            function(level("O0"), "O0"),
+            function(level("O2"), "O2"),
+        ],
+        ["O2 session"],
+    ),
 )
 def test_convolutions_learn_at_every_level(train):
     check_learns("convolutions", train, 1.0)
 
 
-@pytest.mark.parametrize("train", UNSCALED)
+@pytest.mark.parametrize("train", mostly_full(UNSCALED, ["scaler"]))
 def test_without_a_scale_tiny_gradients_teach_nothing_and_the_recorder_says_why(train, tmp_path):
     with npu_precision.FlightRecorder(tmp_path) as recorder:
         weights = train(MODELS["convolutions"], batches(), factor=TINY)
@@ -114,7 +120,7 @@ def test_without_a_scale_tiny_gradients_teach_nothing_and_the_recorder_says_why(
     assert "all zero, 3 of 3: " in recorder.summary()
 
 
-@pytest.mark.parametrize("train", SCALED)
+@pytest.mark.parametrize("train", mostly_full(SCALED, ["amp"]))
 def test_an_overflow_in_between_changes_nothing_but_the_scale(train, tmp_path):
     plain = train(MODELS["convolutions"], batches(6), factor=TINY)
     with npu_precision.FlightRecorder(tmp_path) as recorder:

@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support import keras_models
-from support.keras_comparison import MODES, UNIT, assert_matrix_ops_ran_low, assert_nothing_changed
+from support.keras_comparison import (
+    MODELS_OF_TEST,
+    MODES,
+    MODES_OF_TEST,
+    UNIT,
+    assert_matrix_ops_ran_low,
+    assert_nothing_changed,
+)
 from support.tf_versions import needs_functions_by_default, needs_keras_2
+from support.tiers import mostly_full
 
 import npu_precision
 
@@ -125,12 +133,13 @@ def assert_fit_follows(training, ledgers, tmp_path):
     return check
 
 
-@pytest.mark.parametrize("training", keras_models.SMALL, indirect=True)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("training", mostly_full(keras_models.SMALL, MODELS_OF_TEST), indirect=True)
+@pytest.mark.parametrize("mode", mostly_full(MODES, MODES_OF_TEST))
 def test_losses_and_updates_follow_float32(assert_fit_follows, mode):
     assert_fit_follows(mode)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("training", [keras_models.LARGE], indirect=True)
 def test_losses_and_updates_of_a_large_model_follow_float32(assert_fit_follows):
     assert_fit_follows("allow_mix_precision_bf16")

@@ -12,6 +12,7 @@ from support.keras_comparison import (
     CHANGES_NOTHING,
     MATRIX_OPS,
     MIXED,
+    MODELS_OF_TEST,
     UNIT,
     assert_close_but_rounded,
     assert_matrix_ops_ran_low,
@@ -19,6 +20,7 @@ from support.keras_comparison import (
     run_graph_def,
 )
 from support.tf_versions import needs_functions_by_default, needs_keras_2
+from support.tiers import mostly_full
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
@@ -63,8 +65,12 @@ def frozen(request):
     return freeze(request.param, keras_models.build(request.param))
 
 
-every_model = pytest.mark.parametrize("frozen", keras_models.MODELS, indirect=True)
-small_models = pytest.mark.parametrize("frozen", keras_models.SMALL, indirect=True)
+every_model = pytest.mark.parametrize(
+    "frozen", mostly_full(list(keras_models.MODELS), MODELS_OF_TEST), indirect=True
+)
+small_models = pytest.mark.parametrize(
+    "frozen", mostly_full(keras_models.SMALL, MODELS_OF_TEST), indirect=True
+)
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,16 @@ import tensorflow as tf
 from support import keras_models
 from support.keras_comparison import (
     CHANGES_NOTHING,
+    MODELS_OF_TEST,
     MODES,
+    MODES_OF_TEST,
     UNIT,
     assert_close_but_rounded,
     assert_follows,
     assert_matrix_ops_ran_low,
 )
 from support.tf_versions import needs_functions_by_default, needs_keras_2
+from support.tiers import mostly_full
 from tensorflow.core.protobuf import saved_model_pb2
 
 import npu_precision
@@ -64,12 +67,13 @@ def assert_converted_follows(exported, tmp_path):
     return check
 
 
-@pytest.mark.parametrize("exported", keras_models.SMALL, indirect=True)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("exported", mostly_full(keras_models.SMALL, MODELS_OF_TEST), indirect=True)
+@pytest.mark.parametrize("mode", mostly_full(MODES, MODES_OF_TEST))
 def test_converted_it_follows_the_mode(exported, assert_converted_follows, mode):
     assert_converted_follows(mode)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("exported", [keras_models.LARGE], indirect=True)
 def test_a_large_model_converted_runs_low(assert_converted_follows):
     assert_converted_follows("allow_mix_precision_bf16")

@@ -7,13 +7,16 @@ import pytest
 import tensorflow as tf
 from support import keras_models
 from support.keras_comparison import (
+    MODELS_OF_TEST,
     MODES,
+    MODES_OF_TEST,
     UNIT,
     assert_close_but_rounded,
     assert_follows,
     assert_matrix_ops_ran_low,
 )
 from support.tf_versions import needs_functions_by_default, needs_keras_2
+from support.tiers import mostly_full
 
 import npu_precision
 
@@ -60,12 +63,13 @@ def assert_session_follows(model, ledgers, tmp_path):
     return check
 
 
-@pytest.mark.parametrize("model", keras_models.SMALL, indirect=True)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("model", mostly_full(keras_models.SMALL, MODELS_OF_TEST), indirect=True)
+@pytest.mark.parametrize("mode", mostly_full(MODES, MODES_OF_TEST))
 def test_a_session_follows_the_mode(assert_session_follows, mode):
     assert_session_follows(mode)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", [keras_models.LARGE], indirect=True)
 def test_a_session_of_a_large_model_runs_low(assert_session_follows):
     assert_session_follows("allow_mix_precision_bf16")

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from support import numeric_models
 from support.tf_versions import need_kernels
+from support.tiers import mostly_full
 
 import npu_precision
 from npu_precision.npu_init import RewriterConfig
@@ -67,7 +68,7 @@ def float32_logits():
 
 @pytest.mark.parametrize("way", [documented_script, helper])
 @pytest.mark.parametrize("mode", LOW_TYPES)
-@pytest.mark.parametrize("name", numeric_models.MODELS)
+@pytest.mark.parametrize("name", mostly_full(numeric_models.MODELS, numeric_models.MODELS_OF_TEST))
 def test_logits_agree_and_matrix_ops_ran_in_the_low_type(
     name, mode, way, float32_logits, executed_nodes, ledgers, tmp_path
 ):

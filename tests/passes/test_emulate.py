@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.check_rewrite import to_bytes
 from support.error_bounds import ErrorBounds
@@ -15,7 +15,8 @@ from support.loop_text import loop
 from support.random_graphs import random_graph
 from support.rewritten_graph import RewrittenGraph
 from support.text_graph import read_graph, text_lines, write_graph
-from support.tf_versions import SHARE_OF_EXAMPLES, has_kernel, needs_exact_float32_kernels
+from support.tf_versions import has_kernel, needs_exact_float32_kernels
+from support.tiers import corpus_settings
 
 import npu_precision
 from npu_precision import PrecisionOptions, rewrite_graph_def
@@ -220,13 +221,7 @@ def test_a_loop_is_emulated_within_it(run_graph):
 def test_random_graphs_are_within_the_bounds_of_the_real_rewrite(options):
     compared = [0]
 
-    @settings(
-        max_examples=int(300 * SHARE_OF_EXAMPLES),
-        derandomize=True,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @corpus_settings(300)
     @given(seed=st.integers(0, 2**31), size=st.integers(5, 80), loops=st.booleans())
     def check(seed, size, loops):
         graph = random_graph(seed, size, control_flow=loops)

@@ -11,14 +11,14 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.check_ledger import check_nodes, check_totals
 from support.check_rewrite import to_bytes
 from support.error_bounds import ErrorBounds
 from support.random_graphs import random_graph
 from support.rewritten_graph import RewrittenGraph, type_attributes
-from support.tf_versions import SHARE_OF_EXAMPLES
+from support.tiers import corpus_settings
 
 import npu_precision
 
@@ -120,13 +120,7 @@ def check_contract(graph, result, ledger, cube):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_rewritten_graphs_keep_their_contract(case, tmp_path):
-    @settings(
-        max_examples=int(case.graphs * SHARE_OF_EXAMPLES),
-        derandomize=True,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @corpus_settings(case.graphs)
     @given(seed=st.integers(0, 2**31), size=st.integers(*SIZES))
     def check(seed, size):
         # Else every case would get the same graphs.

@@ -15,12 +15,12 @@ from support.random_graphs import random_graph
 from support.rewritten_graph import LOW, RewrittenGraph, canonical
 from support.strict_zip import strict_zip
 from support.tf_versions import OPTIMIZES_WHATEVER_IS_FED, has_kernel
+from support.tiers import corpus_seeds
 
 import npu_precision
 from npu_precision.npu_init import RewriterConfig
 
 tf1 = tf.compat.v1
-GRAPHS = 40
 
 
 def last(options):
@@ -95,7 +95,8 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
     """Silence is no proof: TensorFlow runs the graph as it was if it dislikes an optimized one."""
     low = LOW[mode.endswith("bf16")]
     lowered_in_all = 0
-    for seed in range(GRAPHS):
+    seeds = corpus_seeds(40)
+    for seed in seeds:
         folder = tmp_path / str(seed)
         size = 5 + seed * 37 % 100
         graph = random_graph(seed, size, control_flow=seed % 4 == 0)
@@ -129,4 +130,4 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
                 largest = max(1.0, np.abs(expected.astype(np.float64)).max(initial=0))
                 assert error <= bounds[fetch] + apart * largest, (seed, fetch)
     # TensorFlow 1.15 multiplies matrices in bfloat16, and has no convolutions in it.
-    assert lowered_in_all > (2 * GRAPHS if has_kernel("Conv2D", low) else GRAPHS // 2)
+    assert lowered_in_all > len(seeds) * (2 if has_kernel("Conv2D", low) else 0.5)

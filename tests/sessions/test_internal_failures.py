@@ -76,9 +76,7 @@ def test_strict_tells_of_a_damaged_node_that_the_failure_is_to_be_put_at(op, fet
 
 @pytest.fixture(scope="module")
 def failing_library(tmp_path_factory):
-    library = tmp_path_factory.mktemp("failing") / "npu_optimizer.so"
-    compile_library("failing_verify_graph.cc", library)
-    return library
+    return compile_library("failing_verify_graph.cc", tmp_path_factory.mktemp("failing"))
 
 
 SCRIPT = """\

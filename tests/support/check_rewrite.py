@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import functools
 
 import numpy as np
 import pytest
@@ -54,9 +55,14 @@ def check_rewrite(
 ):
     """Rewrites a graph and compares the result with `expected`.
 
-    Checks besides: the same input gives the same bytes; the order of the nodes does not matter; a
-    second application changes nothing; nothing changed but dtypes, Casts and names that Casts took;
-    the ledger tells what happened; both graphs, run, give the same values and dtypes.
+    Three rewrites and two runs check besides what the text alone would not show:
+    - nodes in reverse order give the same text: no decision and no name hangs on the order, or on
+      what differs from one run to the next (that bytes repeat is for the random graphs);
+    - a second application changes no byte: what it inserted and marked is understood by itself;
+    - nothing changed but dtypes, Casts and names that Casts took: `expected` leaves out sources,
+      devices and most attributes;
+    - the ledger tells what happened: `expected` says nothing of it;
+    - both graphs, run, give the same values and dtypes: the text may be as expected, and wrong.
 
     Args:
         graph: a text (see text_graph.py, text_functions.py) or a GraphDef.
@@ -89,7 +95,6 @@ def check_rewrite(
     elif expected is not None:
         assert_same_text(text, expected, "the rewritten graph")
 
-    assert to_bytes(rewrite(before)[0]) == to_bytes(after), "same input, other bytes"
     again, again_ledger = rewrite(after)
     assert_same_text(written(again), text, "after a second application")
     assert to_bytes(again) == to_bytes(after), "a second application changes something"
@@ -181,13 +186,20 @@ def _controls(node):
 
 
 def _check_values(before, after, fetches, init, tolerance):
-    for want, got in strict_zip(run(before, fetches, init), run(after, fetches, init)):
+    expected = _values_of_original(to_bytes(before), tuple(fetches), tuple(init))
+    for want, got in strict_zip(expected, run(after, fetches, init)):
         if want is None:  # an op without outputs
             continue
         assert got.dtype == want.dtype
         assert got.shape == want.shape
         error = np.abs(got.astype(np.float64) - want.astype(np.float64)).max(initial=0)
         assert error <= tolerance * np.abs(want.astype(np.float64)).max(initial=0)
+
+
+@functools.lru_cache(maxsize=8)
+def _values_of_original(data, fetches, init):
+    """Of a graph that is often rewritten in one mode after the other."""
+    return run(graph_pb2.GraphDef.FromString(data), fetches, init)
 
 
 def run(graph_def, fetches, init=()):

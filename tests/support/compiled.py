@@ -1,11 +1,14 @@
 """Compiles what tests need besides the library: around its objects, and with its flags.
 
 setup.py's NPU_PRECISION_CXXFLAGS and NPU_PRECISION_BUILD count here too, so that `make sanitize`
-gets all of its programs with sanitizers.
+gets all of its programs with sanitizers. What was compiled stays next to the objects, for the other
+workers and the next run, until something that it was made of changes.
 """
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import pathlib
 import subprocess
@@ -18,8 +21,12 @@ import build_flags
 import embed_configs
 
 
-def compile_program(source, output):
-    """The passes alone, without the TensorFlow shell, and a source of tests/cc with a main()."""
+def compile_program(source, folder):
+    """The path of a program: the passes alone, without the TensorFlow shell, and a source of
+    tests/cc with a main().
+
+    It is in `folder` where another build system made the library.
+    """
     flags = _flags()
     libraries = next(flag[2:] for flag in flags.link if flag.startswith("-L"))
     link = [
@@ -28,21 +35,28 @@ def compile_program(source, output):
         *(flag for flag in flags.link if flag != "-shared"),
         f"-Wl,-rpath,{libraries}",
     ]
+    output = _folder(flags, folder) / pathlib.Path(source).stem
     _compile(flags, [ROOT / "tests/cc" / source, *_objects(flags, "graph_passes")], link, output)
+    return output
 
 
-def compile_library(source, output):
-    """The library with a source of tests/cc in the place of the one it is named for: failing_x.cc
-    stands for x.cc.
+def compile_library(source, folder):
+    """The path of the library with a source of tests/cc in the place of the one it is named for:
+    failing_x.cc stands for x.cc.
     """
     flags = _flags()
+    output = _folder(flags, folder) / f"{pathlib.Path(source).stem}.so"
     replaced = pathlib.Path(source).stem.replace("failing_", "", 1)
     objects = [*_objects(flags, "graph_passes"), *_objects(flags, "cc")]
     kept = [file for file in objects if file.stem != replaced]
     assert len(kept) == len(objects) - 1
     embedded = output.with_name("embedded_configs.cc")
-    embedded.write_text(embed_configs.generate(ROOT / "configs"), encoding="ascii")
+    # Another worker may be compiling it.
+    part = embedded.with_name(f"{embedded.name}.{os.getpid()}")
+    part.write_text(embed_configs.generate(ROOT / "configs"), encoding="ascii")
+    os.replace(str(part), str(embedded))
     _compile(flags, [ROOT / "tests/cc" / source, embedded, *kept], flags.link, output)
+    return output
 
 
 def _flags():
@@ -50,11 +64,22 @@ def _flags():
     return build_flags.build_flags(build_flags.installed_tensorflow(), extra)
 
 
+def _build(flags):
+    return ROOT / os.environ.get("NPU_PRECISION_BUILD", "build") / f"tf-{flags.version}"
+
+
+def _folder(flags, otherwise):
+    if not _build(flags).exists():
+        return pathlib.Path(otherwise)
+    folder = _build(flags) / "tests"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 def _objects(flags, folder):
     """The objects of a folder; the sources where another build system made the library."""
-    build = ROOT / os.environ.get("NPU_PRECISION_BUILD", "build") / f"tf-{flags.version}"
     sources = sorted((ROOT / folder).rglob("*.cc"))
-    objects = [build / source.relative_to(ROOT).with_suffix(".o") for source in sources]
+    objects = [_build(flags) / source.relative_to(ROOT).with_suffix(".o") for source in sources]
     return objects if all(file.exists() for file in objects) else sources
 
 
@@ -68,7 +93,26 @@ def _compile(flags, files, link, output):
         # After what needs them: the linker reads from left to right.
         *link,
         "-o",
-        str(output),
     ]
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert result.returncode == 0, result.stdout
+    made_of = _digest(command, files)
+    note = output.with_name(f"{output.name}.made_of")
+    with output.with_name(f"{output.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if output.exists() and note.exists() and note.read_text() == made_of:
+            return
+        command.append(f"{output}.part")
+        result = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        assert result.returncode == 0, result.stdout
+        os.replace(f"{output}.part", str(output))
+        note.write_text(made_of)
+
+
+def _digest(command, files):
+    """Of what goes into a program: its command, its files, and the headers that they include."""
+    digest = hashlib.sha256(" ".join(command).encode())
+    headers = [*sorted((ROOT / "graph_passes").rglob("*.h")), *sorted((ROOT / "cc").glob("*.h"))]
+    for file in [*files, *headers]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -24,6 +24,9 @@ CHANGES_NOTHING = [
 ]
 MODES = [*UNIT, *CHANGES_NOTHING]
 MIXED = ["allow_mix_precision", "allow_mix_precision_bf16"]
+# What `make test` compares: a network of each kind, in a mode of each kind.
+MODELS_OF_TEST = ["mobilenet_v2", "lstm_gru", "bert_small"]
+MODES_OF_TEST = ["allow_mix_precision", "allow_mix_precision_bf16", "must_keep_origin_dtype"]
 # How far logits may be from float32's: the root mean square of the difference, relative to the
 # standard deviation of float32's logits, in units. Each of the hundreds of roundings adds about
 # half a unit of its tensor, independently of the others, and what differs between the inputs is

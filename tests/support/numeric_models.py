@@ -136,6 +136,8 @@ MODELS = {
     "depthwise": (depthwise_net, [6, 6, 3]),
     "embedding": (embedding_net, [6]),
 }
+# What `make test` runs of them: with convolutions and batch norms, and without.
+MODELS_OF_TEST = ["cnn", "embedding"]
 
 
 def build(name, training=False, use_resource=True):

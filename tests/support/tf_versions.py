@@ -106,8 +106,8 @@ needs_onednn = _needs(
 needs_ops_without_python = _needs(
     _tf_compat.tf1 is not tf, "registers its ops in Python's extension, not for other programs"
 )
-# Of the random graphs and the like, so that three versions do not take three times as long.
-SHARE_OF_EXAMPLES = 1 if tf.__version__.startswith("2.15.") else 0.2
+# Of a random corpus, so that three versions do not take three times as long: see tiers.py.
+LARGEST_SHARE = 1.0 if tf.__version__.startswith("2.15.") else 0.2
 # TensorFlow 1.15 runs no optimizer, and says nothing, where a session feeds another op's output.
 OPTIMIZES_WHATEVER_IS_FED = _tf_compat.tf1 is not tf
 needs_any_node_name = _needs(

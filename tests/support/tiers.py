@@ -1,0 +1,182 @@
+"""The three tiers of tests, as a plugin of pytest: --tier=fast, test (the default) or full.
+
+    fast   the loop of every change: no other process, no browser, no training, tiny corpora
+    test   what every change must pass: every file of tests takes part
+    full   everything, with large random corpora; from new seeds where --hypothesis-seed names one
+
+Two marks say what the smaller tiers leave out. A test is `slow` if fast leaves it out. It is `full`
+if only the full tier runs it; its file has a short case of the same kind without the mark.
+
+A random corpus asks here for its size. At the end of a run stand the seconds of each room, next to
+the limit of the tier.
+"""
+
+from __future__ import annotations
+
+import collections
+import subprocess
+import time
+import zlib
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from support.tf_versions import LARGEST_SHARE
+
+# By tier: the marks that it leaves out, the share of a random corpus, and the minutes that a run
+# may take on two quiet cores. Nothing fails by the clock: the minutes are there to be looked at.
+TIERS = {
+    "fast": (("slow", "full"), 0.02, 2),
+    "test": (("full",), 0.1, 12),
+    "full": ((), 1.0, 60),
+}
+
+# The rooms of which every test is slow, and why. The fast tier does not even import them.
+SLOW_ROOMS = {
+    "cli": "reads, freezes and runs whole models",
+    "loss_scaling": "trains",
+    "models": "builds, runs and trains whole models",
+    "page": "starts a browser, or a Node.js",
+    "project": "starts compilers and scripts",
+    "training": "trains",
+}
+# A test that asks for one of these starts a process.
+SLOW_FIXTURES = {"chromium", "pipeline_driver", "run_python"}
+
+_chosen = {"tier": "test", "seed": None}
+
+
+def corpus_size(count: int) -> int:
+    """How many of the `count` examples of a corpus the tier takes: at least one."""
+    return max(1, round(count * min(TIERS[_chosen["tier"]][1], LARGEST_SHARE)))
+
+
+def corpus_seeds(count: int) -> range:
+    """The seeds of a corpus of `count` examples: from 0, or from where --hypothesis-seed says."""
+    seed = _chosen["seed"]
+    first = 0 if seed is None else zlib.crc32(str(seed).encode()) % 2**31
+    return range(first, first + corpus_size(count))
+
+
+def corpus_settings(count: int) -> settings:
+    """What hypothesis is to do for a corpus of `count` examples.
+
+    The same ones in each run, but for a run with --hypothesis-seed, which derandomize would ignore.
+    """
+    return settings(
+        max_examples=corpus_size(count),
+        derandomize=_chosen["seed"] is None,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def mostly_full(values, short):
+    """The values for parametrize: those in `short` are in `make test`, the others are full.
+
+    A pytest.param goes by its id.
+    """
+    params = {}
+    for value in values:
+        if isinstance(value, type(pytest.param())):
+            params[value.id] = value
+        else:
+            params[value] = pytest.param(value)
+    assert set(short) < set(params), sorted(set(short) - set(params))
+    return [
+        param if name in short else param._replace(marks=[*param.marks, pytest.mark.full])
+        for name, param in params.items()
+    ]
+
+
+def pytest_addoption(parser):
+    """Adds --tier."""
+    parser.addoption("--tier", choices=sorted(TIERS), default="test", help="which tests to run")
+
+
+def pytest_configure(config):
+    """Notes the tier before any test module is imported."""
+    _chosen.update(tier=config.getoption("tier"), seed=config.getoption("hypothesis_seed", None))
+    config.stash[_BEGIN] = time.monotonic()
+
+
+_BEGIN = pytest.StashKey()
+
+
+def pytest_report_header(config):
+    """What would repeat a run of the full tier."""
+    seed = _chosen["seed"]
+    return f"tier: {_chosen['tier']}" + (f", --hypothesis-seed={seed}" if seed is not None else "")
+
+
+def _room(nodeid):
+    folders = nodeid.split("::")[0].split("/")
+    return folders[1] if len(folders) > 2 else ""
+
+
+def pytest_ignore_collect(collection_path, config):
+    """The fast tier does not import what it would leave out."""
+    if config.getoption("tier") != "fast" or config.rootpath not in collection_path.parents:
+        return None
+    relative = collection_path.relative_to(config.rootpath).as_posix()
+    return _room(relative) in SLOW_ROOMS or None
+
+
+def pytest_itemcollected(item):
+    """Marks as slow what is, by its room or by what it asks for."""
+    if _room(item.nodeid) in SLOW_ROOMS or SLOW_FIXTURES & set(item.fixturenames):
+        item.add_marker("slow")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector):
+    """Every file takes part in `make test`: one whose tests are all `full` does not collect."""
+    outcome = yield
+    report = outcome.get_result()
+    tests = report.result if isinstance(collector, pytest.Module) and report.passed else []
+    if tests and all(test.get_closest_marker("full") for test in tests):
+        report.outcome = "failed"
+        report.longrepr = f"{collector.nodeid}: every test is marked full; give `make test` one"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Leaves out what the tier leaves out."""
+    marks = TIERS[config.getoption("tier")][0]
+    kept, left_out = [], []
+    for item in items:
+        (left_out if any(map(item.get_closest_marker, marks)) else kept).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
+@pytest.fixture(autouse=True)
+def _no_process_in_the_fast_tier(request, monkeypatch):
+    if request.config.getoption("tier") == "fast":
+
+        def refuse(*_, **__):
+            pytest.fail("a test of the fast tier starts a process: mark it slow")
+
+        monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """The seconds of each room, where there are several."""
+    seconds, tests = collections.Counter(), collections.Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[_room(report.nodeid)] += report.duration
+                tests[_room(report.nodeid)] += report.when == "call"
+    if len(seconds) < 2:
+        return
+    tier, minutes = config.getoption("tier"), TIERS[config.getoption("tier")][2]
+    terminalreporter.section("seconds by room")
+    for room, spent in seconds.most_common():
+        terminalreporter.write_line(f"{spent:8.1f} s  {tests[room]:5} tests  {room}")
+    took = (time.monotonic() - config.stash[_BEGIN]) / 60
+    terminalreporter.write_line(
+        f"tier {tier}: {took:.1f} minutes; on two quiet cores it may take {minutes}"
+    )
