@@ -82,7 +82,7 @@ lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/
 	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex
 
 clean: ## remove what was built; the environments stay (rm -r .venv .nox removes them)
-	rm -rf build dist npu_precision/_lib report_page/node_modules *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist compile_commands.json npu_precision/_lib report_page/node_modules *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Each stamp stands for a finished step, so an interrupted one is done again.
 
