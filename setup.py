@@ -1,9 +1,10 @@
 """Builds the shared library; everything else about the package is in pyproject.toml.
 
-`python setup.py build_ext --inplace` compiles the .cc files of graph_passes/ and cc/, in parallel and
+`python setup.py build_ext --inplace` compiles graph_passes/**/*.cc and cc/*.cc, in parallel and
 only what changed, against the TensorFlow that this Python imports, and puts
 npu_precision/_lib/npu_optimizer.tf-<TensorFlow's version>.so in place. Objects are kept in
-build/tf-<version>/, so libraries for several TensorFlows live side by side.
+build/tf-<version>/, so libraries for several TensorFlows live side by side. The commands are in
+compile_commands.json there, for clangd and clang-tidy; a build in place copies it to the root.
 
 It also brings the page of `npu-precision report` up to date, where there is a Node.js: see
 report_page/build_page.py. Without one the library is built all the same.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import fcntl
+import json
 import os
 import pathlib
 import shlex
@@ -36,6 +38,7 @@ except ImportError:  # Setuptools up to 70, so always on Python 3.7, leaves it t
 
 ROOT = pathlib.Path(__file__).resolve().parent
 LIBRARY_FOLDER = "npu_precision/_lib"
+COMPILE_COMMANDS = "compile_commands.json"  # The name that clangd and clang-tidy look for.
 
 # A PEP 517 front end does not put the project on the path.
 sys.path[:0] = [str(ROOT / "cc"), str(ROOT / "report_page")]
@@ -53,11 +56,17 @@ def sources() -> list[pathlib.Path]:
     )
 
 
-def write_embedded_configs(output: pathlib.Path) -> None:
-    """Writes the generated source, unless it would not change: its object then stays current."""
-    text = embed_configs.generate(ROOT / "configs")
-    if not output.exists() or output.read_text(encoding="ascii") != text:
-        output.write_text(text, encoding="ascii")
+def write_if_changed(output: pathlib.Path, text: str) -> None:
+    """Writes text, under a temporary name first, unless that is what the file holds.
+
+    An object of a source that did not change thus stays current, and an editor that watches the
+    file is left alone.
+    """
+    if output.exists() and output.read_text(encoding="utf-8") == text:
+        return
+    partial = output.with_name(output.name + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, output)
 
 
 def in_shell(command: list[str]) -> str:
@@ -107,6 +116,20 @@ def run_compiler(command: list[str], output: pathlib.Path, error: type[Exception
     recorded_command(output).write_text(in_shell(command))
 
 
+def compile_commands(sources: list[pathlib.Path], objects: list[pathlib.Path]) -> str:
+    """The compilation database: for each object its source and the command that made it."""
+    entries = [
+        {
+            "directory": str(ROOT),
+            "file": str(source),
+            "output": str(output),
+            "command": f"{recorded_command(output).read_text()} -o {shlex.quote(str(output))}",
+        }
+        for source, output in zip(sources, objects)
+    ]
+    return json.dumps(entries, indent=1) + "\n"
+
+
 def included_files(depfile: pathlib.Path) -> list[pathlib.Path]:
     """The files that the compiler read, as its -MMD output (a make rule) lists them."""
     if not depfile.exists():
@@ -146,17 +169,14 @@ def build_library() -> pathlib.Path:
 
 def compile_and_link(flags: build_flags.BuildFlags, folder: pathlib.Path) -> pathlib.Path:
     embedded = folder / "embedded_configs.cc"
-    write_embedded_configs(embedded)
+    write_if_changed(embedded, embed_configs.generate(ROOT / "configs"))
+    compiled = [embedded.relative_to(ROOT), *sources()]
     cxx = shlex.split(os.environ.get("CXX", "g++"))
     system_includes = [flag for path in flags.include_dirs for flag in ("-isystem", path)]
     compiler = [*cxx, *flags.compile, "-I.", *system_includes]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(
-            pool.map(
-                lambda source: compile_source(source, folder, compiler),
-                [embedded.relative_to(ROOT), *sources()],
-            )
-        )
+        objects = list(pool.map(lambda source: compile_source(source, folder, compiler), compiled))
+    write_if_changed(folder / COMPILE_COMMANDS, compile_commands(compiled, objects))
 
     library = folder / f"npu_optimizer.tf-{flags.version}.so"
     # Libraries come after the objects that need them: the linker reads from left to right.
@@ -180,8 +200,13 @@ class BuildLibrary(build_ext):
     """Puts library and page into the source tree (--inplace, editable) or into the wheel's."""
 
     def run(self) -> None:
-        made = [build_library(), *report_page()]
+        library = build_library()
+        made = [library, *report_page()]
         in_place = self.inplace or self.editable_mode
+        if in_place:
+            # Other builds may have flags that a reader of the sources does not want: sanitizers.
+            commands = library.with_name(COMPILE_COMMANDS).read_text(encoding="utf-8")
+            write_if_changed(ROOT / COMPILE_COMMANDS, commands)
         folder = (ROOT if in_place else pathlib.Path(self.build_lib)) / LIBRARY_FOLDER
         if not in_place:
             # A wheel holds one library; one for another TensorFlow may be left from before.

@@ -1,15 +1,13 @@
 """The build: flags for a TensorFlow, the embedded configs, and setup.py's incremental builds."""
 
 import importlib.util
-import os
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
 from support import ROOT
-from support.page_project import PageProject
+from support.build_project import RELEASE_VERSION, BuildProject, write
 
 
 def load_script(name):
@@ -21,12 +19,6 @@ def load_script(name):
 
 build_flags = load_script("build_flags")
 embed_configs = load_script("embed_configs")
-
-
-def write(path, text=""):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
 
 
 # The embedded configs.
@@ -100,9 +92,6 @@ def tensorflow_build(folder, version, *, standard=("--std=c++17",), files=()):
     )
 
 
-RELEASE_VERSION = "include/tensorflow/core/public/release_version.h"
-
-
 @pytest.mark.parametrize(
     ("version", "suffix"),
     [("2.99.3", ""), ("2.99.3-rc1", "-rc1"), ("2.99.3.dev20300101", ".dev20300101")],
@@ -154,60 +143,12 @@ def test_missing_tensorflow_is_one_sentence(monkeypatch):
         build_flags.installed_tensorflow()
 
 
-# setup.py, on a project of two small sources and a TensorFlow that is only a folder.
-
-FAKE_TENSORFLOW = """\
-import pathlib
-__version__ = "2.99.0"
-_folder = pathlib.Path(__file__).parent
-class sysconfig:
-    get_compile_flags = lambda: [f"-I{_folder}/include", "--std=c++17"]
-    get_link_flags = lambda: [f"-L{_folder}", "-l:libtensorflow_framework.so.2"]
-"""
-
-
-class Project:
-    def __init__(self, folder):
-        self.folder = folder
-        self.library = folder / "npu_precision/_lib/npu_optimizer.tf-2.99.0.so"
-        for name in ["setup.py", "cc/build_flags.py", "cc/embed_configs.py"]:
-            shutil.copy(ROOT / name, write(folder / name))
-        shutil.copy(ROOT / "cc/embedded_configs.h", folder / "cc")
-        self.page = PageProject(folder)
-        write(folder / "configs/host/ops.json", "{}\n")
-        write(folder / "graph_passes/one.h", "int One();\n")
-        write(
-            folder / "graph_passes/one.cc", '#include "graph_passes/one.h"\nint One() {return 1;}'
-        )
-        write(folder / "cc/major.cc", "int Major() { return TF_MAJOR_VERSION; }\n")
-        package = folder / "site/tensorflow"
-        write(package / "__init__.py", FAKE_TENSORFLOW)
-        write(package / RELEASE_VERSION)
-        framework = package / "libtensorflow_framework.so.2"
-        subprocess.run(["g++", "-shared", "-x", "c++", os.devnull, "-o", framework], check=True)
-
-    def build(self, **environment):
-        """Runs setup.py; returns its exit status, the steps it printed and what it complained."""
-        paths = [str(self.folder / "site"), os.environ.get("PYTHONPATH", "")]
-        result = subprocess.run(
-            [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"],
-            cwd=self.folder,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(paths),
-                "NPU_PRECISION_NODE": str(self.page.node),
-                **environment,
-            },
-            capture_output=True,
-            text=True,
-        )
-        steps = sorted(line.split("/")[-1] for line in result.stdout.splitlines())
-        return result.returncode, steps, result.stderr
+# setup.py, on a small project.
 
 
 @pytest.fixture
 def project(tmp_path):
-    return Project(tmp_path)
+    return BuildProject(tmp_path)
 
 
 LINK = "linking npu_optimizer.tf-2.99.0.so"

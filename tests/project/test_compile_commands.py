@@ -1,0 +1,89 @@
+"""compile_commands.json, which clangd and clang-tidy read, says how the build compiles."""
+
+import json
+import pathlib
+import shlex
+import subprocess
+
+import pytest
+from support import ROOT
+from support.build_project import BuildProject, write
+
+NAME = "compile_commands.json"
+# Writes down what it is called with, and compiles.
+COMPILER = """\
+#!/bin/sh
+echo "$0 $*" >> {log}
+exec g++ "$@"
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    return BuildProject(tmp_path)
+
+
+def entries(folder):
+    return json.loads((folder / NAME).read_text())
+
+
+def test_each_source_has_the_command_that_compiled_it(project):
+    log = project.folder / "compiler.log"
+    compiler = write(project.folder / "compiler", COMPILER.format(log=log))
+    compiler.chmod(0o755)
+    assert project.build(CXX=str(compiler))[0] == 0
+
+    # The compiler writes under a temporary name, which is then changed.
+    used = [line.replace(".o.partial", ".o") for line in log.read_text().splitlines()]
+    *compiled, linked = used
+    assert " -shared " in linked
+    written = entries(project.folder)
+    assert sorted(" ".join(shlex.split(entry["command"])) for entry in written) == sorted(compiled)
+    sources = [entry["file"] for entry in written]
+    assert sources[0].endswith("/embedded_configs.cc")
+    assert sources[1:] == ["cc/major.cc", "graph_passes/one.cc"]
+    assert {entry["directory"] for entry in written} == {str(project.folder)}
+
+
+def test_a_recorded_command_makes_the_object_anew(project):
+    assert project.build()[0] == 0
+    for entry in entries(project.folder):
+        made = pathlib.Path(entry["output"])
+        former = made.read_bytes()
+        made.unlink()
+        subprocess.run(entry["command"], shell=True, cwd=entry["directory"], check=True)
+        assert made.read_bytes() == former
+
+
+def test_file_is_written_only_if_a_command_changed(project):
+    database = project.folder / NAME
+    assert project.build()[0] == 0
+    former = database.stat()
+    assert project.build()[0] == 0
+    assert database.stat().st_mtime_ns == former.st_mtime_ns
+    assert database.stat().st_ino == former.st_ino
+
+    assert project.build(NPU_PRECISION_CXXFLAGS="-g")[0] == 0
+    assert all(" -g " in entry["command"] for entry in entries(project.folder))
+    assert not list(project.folder.rglob(f"{NAME}.partial"))
+
+
+def test_build_elsewhere_leaves_the_file_of_the_source_tree(project):
+    assert project.build()[0] == 0
+    former = (project.folder / NAME).read_bytes()
+    sanitized = {"NPU_PRECISION_CXXFLAGS": "-g", "NPU_PRECISION_BUILD": "build/sanitize"}
+    assert project.build("--build-lib", "build/sanitize", **sanitized)[0] == 0
+    assert (project.folder / NAME).read_bytes() == former
+    assert all(
+        " -g " in entry["command"] for entry in entries(project.folder / "build/sanitize/tf-2.99.0")
+    )
+
+
+@pytest.mark.skipif(not (ROOT / NAME).exists(), reason="the library was not built in place")
+def test_each_source_of_the_library_is_in_the_file():
+    written = {entry["file"]: entry for entry in entries(ROOT)}
+    for folder in ("graph_passes", "cc"):
+        for path in (ROOT / folder).rglob("*.cc"):
+            entry = written[str(path.relative_to(ROOT))]
+            command = pathlib.Path(entry["output"] + ".command").read_text()
+            assert entry["command"] == f"{command} -o {entry['output']}", "run `make build`"
