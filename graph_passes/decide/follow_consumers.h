@@ -11,7 +11,7 @@
 
 #include "graph_passes/analysis/handles.h"
 #include "graph_passes/decide/decide_context.h"
-#include "graph_passes/decide/resolve_gray.h"
+#include "graph_passes/decide/group_state.h"
 #include "graph_passes/graph/graph_view.h"
 
 namespace npu_precision {

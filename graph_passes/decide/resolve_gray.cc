@@ -4,10 +4,6 @@
 #include <deque>
 #include <unordered_map>
 
-#include "graph_passes/graph/op_set.h"
-#include "graph_passes/graph/op_traits.h"
-#include "graph_passes/graph/union_find.h"
-
 namespace npu_precision {
 namespace {
 
@@ -27,30 +23,6 @@ std::unordered_map<int, std::vector<int>> SharedClasses(const std::vector<int>& 
   }
   for (auto& entry : members) entry.second.push_back(entry.first);
   return members;
-}
-
-void JoinPlainAttributes(const GraphView& view, const std::vector<bool>& can_change, int id,
-                         UnionFind* classes) {
-  int first = -1;
-  for (int g = 0; g < view.groups(id).size(); ++g) {
-    const int group = view.first_group(id) + g;
-    if (view.groups(id)[g].element >= 0 || !can_change[group]) continue;
-    if (first >= 0) classes->Join(first, group);
-    first = group;
-  }
-}
-
-void JoinLoop(const GraphView& view, int merge, UnionFind* classes) {
-  for (int k = 0; k < view.inputs(merge).size(); ++k) {
-    const OutputPort producer = view.fanin(merge)[k];
-    if (view.op_def(producer.node) == nullptr) continue;
-    if (!FeedsLoopMerge(view.node(producer.node).op())) continue;
-    const Port& output = view.outputs(producer.node)[producer.port];
-    const Port& input = view.inputs(merge)[k];
-    if (output.group == kFixedDtype || input.group == kFixedDtype) continue;
-    classes->Join(view.first_group(producer.node) + output.group,
-                  view.first_group(merge) + input.group);
-  }
 }
 
 class Resolver {
@@ -147,20 +119,6 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
     return groups[leader[view.first_group(port.node) + output.group]].vote;
   }
   return Vote::kKept;
-}
-
-std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change,
-                              const std::vector<Handle>& handles) {
-  UnionFind classes(view.num_groups());
-  const OpSet merges(view, IsMerge);
-  for (int id = 0; id < view.size(); ++id) {
-    JoinPlainAttributes(view, can_change, id, &classes);
-    if (view.op_def(id) != nullptr && merges.Has(id)) JoinLoop(view, id, &classes);
-  }
-  for (const Handle& handle : handles) {
-    for (int group : handle.groups) classes.Join(handle.groups.front(), group);
-  }
-  return classes.Leaders();
 }
 
 }  // namespace npu_precision

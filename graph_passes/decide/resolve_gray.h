@@ -9,23 +9,10 @@
 
 #include <vector>
 
-#include "graph_passes/analysis/handles.h"
+#include "graph_passes/decide/group_state.h"
 #include "graph_passes/graph/graph_view.h"
 
 namespace npu_precision {
-
-enum class Vote : unsigned char { kUnknown, kLowered, kKept };
-
-// What is known of one type group before gray is resolved.
-struct GroupState {
-  enum Kind : unsigned char {
-    kDecided,        // `vote` stands
-    kFollows,        // gray, can change
-    kFollowsOrKeeps  // gray, cannot change: any vote makes it "kept"
-  };
-  Kind kind = kDecided;
-  Vote vote = Vote::kUnknown;
-};
 
 // Groups that must share a dtype are one class: `leader[g]` is the number of the group that stands
 // for the class of g (itself for most).
@@ -40,12 +27,6 @@ void ResolveGray(const GraphView& view, const std::vector<int>& leader,
 Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
             const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id, int index,
             int* voter);
-
-// One class each: Merge with the Enter and NextIteration nodes that feed it; the ops on one handle;
-// and the plain type attributes of one node that can change, because kernels exist for all of them
-// changed.
-std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change,
-                              const std::vector<Handle>& handles);
 
 }  // namespace npu_precision
 

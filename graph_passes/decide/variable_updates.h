@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "graph_passes/decide/resolve_gray.h"
+#include "graph_passes/decide/group_state.h"
 #include "graph_passes/graph/graph_view.h"
 
 namespace npu_precision {

@@ -1,0 +1,24 @@
+#include "graph_passes/decide/cube_inputs.h"
+
+#include "graph_passes/graph/fused_ops.h"
+#include "graph_passes/graph/op_traits.h"
+
+namespace npu_precision {
+
+void DecideCubeInputs(const GraphView& view, Decisions* decisions) {
+  for (int id = 0; id < view.size(); ++id) {
+    Decision& decision = decisions->nodes[id];
+    if (decision.reason != Reason::kNotMatrixOrConvolution) continue;
+    if (!IsMatrixOrConvolution(OpsOf(view.node(id)).front())) continue;
+    // Further inputs of a fused op are the bias and the like, which the cube unit does not see.
+    const bool fused = StandsForSeveral(view.node(id));
+    for (int k = 0; k < view.inputs(id).size() && !(fused && k == 2); ++k) {
+      const Port& port = view.inputs(id)[k];
+      if (port.dtype != tensorflow::DT_FLOAT || port.group == kFixedDtype) continue;
+      decisions->rounded_inputs.push_back({id, k});
+      decision.reason = Reason::kInputsRounded;
+    }
+  }
+}
+
+}  // namespace npu_precision
