@@ -371,3 +371,10 @@ WELL_BUILT_CXX = {
 def test_a_planted_include_is_found(tmp_path, file, text, expected):
     assert cxx_violations(planted(tmp_path, WELL_BUILT_CXX)) == []
     assert cxx_violations(planted(tmp_path, {file: text})) == [expected]
+
+
+def test_the_map_has_every_room():
+    house = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    house = house.split("### graph_passes/")[1].split("### The build")[0]
+    rooms = set(re.findall(r"^\| `(\w+)/` \|", house, re.M))
+    assert rooms == {*CXX_ROOMS, *PYTHON_ROOMS} - {"core"}

@@ -78,7 +78,7 @@ def check_rewrite(
     before = read_graph_with_functions(graph) if isinstance(graph, str) else graph
     fetches = [before.node[-1].name] if fetches is None else list(fetches)
     dtypes_only = dict.fromkeys(BEYOND_DTYPES, False)
-    options = {"precision_mode": mode, "strict": True, **dtypes_only, **options}
+    options = {"precision_mode": mode, **dtypes_only, **options}
 
     def rewrite(graph_def):
         rewritten, ledger = npu_precision.rewrite_graph_def(graph_def, fetches, **options)

@@ -1,0 +1,93 @@
+"""The table of passes is the one declaration of them: everything that repeats it is held to it.
+
+graph_passes/pass_table.cc declares each pass and the option that switches it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+from support import ROOT
+from support.check_rewrite import BEYOND_DTYPES
+
+from npu_precision import _library
+from npu_precision.cli import flags
+from npu_precision.options import PrecisionOptions
+
+PASSES = _library.describe()["passes"]
+OPTIONS = [row["name"] for row in PASSES if row["option"]]
+# Switches that are about the whole run, not about a pass.
+OF_THE_RUN = {"all_white", "strict", "quiet"}
+# Where the passes are that no file of rewrite/ is named for.
+ELSEWHERE = {"decide": "decide/decide_precision", "ledger": "ledger"}
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_each_row_says_why_it_stands_there():
+    names = [row["name"] for row in PASSES]
+    assert len(set(names)) == len(names)
+    assert all(re.match(r"(before|after|last)\b", row["because"]) for row in PASSES)
+
+
+def test_options_of_passes_are_parameters_and_fields_and_no_others_are_switches():
+    switches = {name for name, kind in _library.describe()["parameters"].items() if kind == "b"}
+    assert switches == {*OPTIONS, *OF_THE_RUN}
+    fields = {field.name for field in dataclasses.fields(PrecisionOptions) if "bool" in field.type}
+    assert fields == switches
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_each_option_is_a_flag_of_its_name_and_is_documented(option):
+    assert flags.FLAGS[option][0] == "--" + option.replace("_", "-")
+    assert re.search(rf"^        {option}: ", PrecisionOptions.__doc__, re.MULTILINE)
+    (row,) = re.findall(rf"^\| `{option}` \| switch \| (.*?) \|", read("docs/options.md"), re.M)
+    by_use = {"speed": "on; for `ascend910` off", "size": "off; offline on", "emulation": "off"}
+    assert row == by_use[next(row["option"] for row in PASSES if row["name"] == option)]
+
+
+def test_options_for_speed_are_on_for_the_host_alone():
+    def takes(option, **fields):
+        try:
+            return PrecisionOptions(**{option: True}, **fields)
+        except ValueError as error:
+            return str(error)
+
+    for row in PASSES:
+        if row["option"] == "speed":
+            assert "which changes at most dtypes" in takes(row["name"], precision_mode="force_fp32")
+            assert isinstance(takes(row["name"], precision_mode="force_fp16"), PrecisionOptions)
+
+
+def test_what_changes_more_than_dtypes_is_listed_once():
+    names = "|".join(OPTIONS)
+    three_in_a_row = re.compile(rf"(?:\s*['\"]?(?:{names})['\"]?(?:[:=][^,\n]*)?,){{3}}")
+    assert set(BEYOND_DTYPES) == set(OPTIONS) - {"emulate"}
+    for folder in ("npu_precision", "benchmarks", "tests"):
+        for path in (ROOT / folder).rglob("*.py"):
+            found = three_in_a_row.search(path.read_text(encoding="utf-8"))
+            assert found is None or path.name in ("options.py", "flags.py"), (path, found[0])
+
+
+def test_the_map_has_the_rows_in_their_order():
+    pipeline = read("docs/architecture.md").split("## The pipeline")[1].split("### Deciding")[0]
+    assert re.findall(r"^\d+\. `(\w+)`", pipeline, re.M) == [row["name"] for row in PASSES]
+
+
+@pytest.mark.parametrize("name", [row["name"] for row in PASSES])
+def test_each_pass_has_its_files_and_a_test(name):
+    place = ELSEWHERE.get(name, f"rewrite/{name}")
+    for suffix in (".h", ".cc"):
+        assert (ROOT / "graph_passes" / (place + suffix)).exists()
+    if name not in ELSEWHERE:
+        assert (ROOT / "tests" / "passes" / f"test_{name}.py").exists()
+
+
+def test_rewrites_of_ledgers_are_named_for_options():
+    """What docs/ledger.md says about rewrites[].by is about the options of passes."""
+    (line,) = re.findall(r"^\| `rewrites\[\]\.by` \|.*$", read("docs/ledger.md"), re.M)
+    assert set(re.findall(r"`(\w+)`", line)) - {"keep_io_types"} <= set(OPTIONS)
