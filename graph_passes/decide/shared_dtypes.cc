@@ -31,17 +31,21 @@ void JoinLoop(const GraphView& view, int merge, UnionFind* classes) {
   }
 }
 
+// What a group demands of its class. The demands are bits, because a group that must be lowered and
+// one that cannot change make a class that is kept.
+enum Demand { kNone = 0, kLowered = 1, kCannotChange = 2, kKept = kLowered | kCannotChange };
+
+Demand DemandOf(const GroupState& state) {
+  if (state.kind == GroupState::kFollowsOrKeeps) return kCannotChange;
+  if (state.kind == GroupState::kFollows) return kNone;
+  return state.vote == Vote::kKept ? kKept : state.vote == Vote::kLowered ? kLowered : kNone;
+}
+
 void Meet(const GroupState& other, GroupState* leader) {
-  const auto rank = [](const GroupState& state) {
-    if (state.kind == GroupState::kDecided && state.vote == Vote::kKept) return 3;
-    if (state.kind == GroupState::kFollowsOrKeeps) return 2;
-    if (state.kind == GroupState::kDecided && state.vote == Vote::kLowered) return 1;
-    return 0;
-  };
-  // White next to a member that cannot change cannot be lowered.
-  if (rank(other) + rank(*leader) == 3 && rank(other) != 3 && rank(*leader) != 3) {
+  const Demand its = DemandOf(other), leaders = DemandOf(*leader);
+  if ((its | leaders) == kKept) {
     *leader = GroupState::Decided(Vote::kKept);
-  } else if (rank(other) > rank(*leader)) {
+  } else if (its > leaders) {
     *leader = other;
   }
 }

@@ -8,6 +8,8 @@ test_loop_invariants.py, gradients in test_loop_gradients.py.
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support.check_rewrite import UNCHANGED, check_rewrite
 from support.loop_text import counter, loop
@@ -113,6 +115,40 @@ def test_white_and_black_members_of_a_loop_keep_float32(mixlist):
         UNCHANGED,
         modify_mixlist=mixlist(black=["node:enter"], white=["node:next", "node:merge"]),
     )
+
+
+def test_a_white_member_of_a_loop_next_to_one_that_cannot_change_votes_kept(tmp_path):
+    """As a white op without a kernel does, and also where no other node votes on the loop."""
+    white, black = ({"precision_reduce": {"flag": flag}} for flag in ("true", "false"))
+    only_float32 = {"input0": {"dtype": "float32"}}
+    lists = {"MatMul": white, "Merge": white, "Softmax": black, "Enter": only_float32}
+    gray = dict.fromkeys(["AddV2", "Exit", "Identity", "NextIteration", "Relu", "Switch"], {})
+    (tmp_path / "ops_info.json").write_text(json.dumps({**lists, **gray}))
+    result = check_rewrite(
+        loop("start = Identity(x)", "turn = Relu(switch:1)")
+        + """
+        product = MatMul(x, x)
+        sum = AddV2(exit, product)
+        last = Softmax(sum)
+        """,
+        """
+        start = Identity[float32](x)
+        enter = Enter[float32](start)
+        merge = Merge[float32](enter, next)
+        switch = Switch[float32](merge, cond)
+        turn = Relu[float32](switch:1)
+        next = NextIteration[float32](turn)
+        exit = Exit[float32](switch)
+        end = Softmax[float32](exit)
+        product = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        sum = AddV2[float32](exit, product/npu_cast_0_float32)
+        last = Softmax[float32](sum)
+        """,
+        ["end", "last"],
+        ops_info_dir=tmp_path,
+    )
+    assert result.reasons["merge"] == ("kept", "shares_dtype", "enter")
+    assert result.reasons["sum"] == ("kept", "gray_follows_kept", "exit")
 
 
 def test_two_loop_variables_decide_apart():

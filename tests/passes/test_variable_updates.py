@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.check_rewrite import check_rewrite
+from support.loop_text import counter
 
 VARIABLE = """
     x = Placeholder(shape=4x4)
@@ -183,3 +184,70 @@ def test_a_path_from_another_variable_keeps_nothing():
     )
     assert result.reasons["biased"] == ("lowered", "gray_follows_lowered", "gradient")
     assert result.reasons["state"] == ("lowered", "gray_follows_lowered", "biased")
+
+
+BRANCH = """
+    fine = Placeholder[bool](shape=scalar)
+    taken = Switch(next, fine)
+    """
+LOOP = f"""
+    {counter(3, after=["write"])}
+    taken = Enter(next, frame_name=loop, is_constant=True)
+    exit = Exit(i_switch)
+    """
+
+
+@pytest.mark.parametrize(
+    ("way", "write"),
+    [
+        ("", "AssignVariableOp(v, next)"),
+        ("same = Identity(v)", "AssignVariableOp(same, next)"),
+        (BRANCH + "same = Switch(v, fine)", "AssignVariableOp(same:1, taken:1)"),
+        (
+            LOOP + "same = Enter(v, frame_name=loop, is_constant=True)",
+            "AssignVariableOp(same, taken)",
+        ),
+    ],
+    ids=["directly", "Identity", "Switch", "Enter"],
+)
+def test_a_write_through_another_node_is_of_the_variable_that_was_read(way, write):
+    """The model uses `next` too, so nothing but the path from the read to the write keeps it."""
+    result = rewrite(
+        f"""
+        next = Sub(read, gradient)
+        logits = MatMul(next, x)
+        {way}
+        write = {write}
+        """,
+        fetches=["logits"],
+    )
+    assert result.reasons["next"] == ("kept", "updates_variable", "")
+
+
+@pytest.mark.parametrize(
+    ("way", "write"),
+    [
+        ("", "Assign(v, next)"),
+        ("same = RefIdentity(v)", "Assign(same, next)"),
+        (BRANCH + "same = RefSwitch(v, fine)", "Assign(same:1, taken:1)"),
+        (LOOP + "same = RefEnter(v, frame_name=loop, is_constant=True)", "Assign(same, taken)"),
+    ],
+    ids=["directly", "RefIdentity", "RefSwitch", "RefEnter"],
+)
+def test_a_write_through_another_reference_is_of_the_variable_that_was_read(way, write):
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        v = VariableV2(shape=4x4)
+        read = Identity(v)
+        gradient = MatMul(x, x)
+        next = Sub(read, gradient)
+        logits = MatMul(next, x)
+        {way}
+        write = {write}
+        """,
+        None,
+        ["write", "logits"],
+        run=False,
+    )
+    assert result.reasons["next"] == ("kept", "updates_variable", "")
