@@ -1,5 +1,6 @@
 #include "graph_passes/lists/mixlist_warnings.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_set>
 
@@ -38,6 +39,8 @@ std::vector<std::string> KnownNames(const IrNames& ir_names) {
   tensorflow::OpRegistry::Global()->GetRegisteredOps(&ops);
   std::vector<std::string> names;
   for (const tensorflow::OpDef& op : ops) names.push_back(op.name());
+  // The registry has another order in each process; a guess among equals must not.
+  std::sort(names.begin(), names.end());
   for (const auto& entry : ir_names) names.push_back(entry.first);
   return names;
 }
