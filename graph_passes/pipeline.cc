@@ -9,8 +9,8 @@
 #include "graph_passes/rewrite/emulate.h"
 #include "graph_passes/rewrite/fold_batch_norms.h"
 #include "graph_passes/rewrite/fold_constants.h"
+#include "graph_passes/rewrite/hoist_loop_invariants.h"
 #include "graph_passes/rewrite/insert_casts.h"
-#include "graph_passes/rewrite/loop_constants.h"
 #include "graph_passes/rewrite/lower_io_types.h"
 #include "graph_passes/rewrite/same_padding.h"
 #include "graph_passes/rewrite/sink_reshapes.h"
@@ -66,7 +66,7 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   GraphDef hoisted;
   GraphView hoisted_view;
   if (options.loop_constants && for_speed) {
-    HoistLoopConstants(before, source, context, &hoisted, &ledger->rewrites);
+    HoistLoopInvariants(before, source, context, &hoisted, &ledger->rewrites);
   }
   const bool hoists = !ledger->rewrites.empty();
   if (hoists) {

@@ -37,8 +37,8 @@ class PrecisionOptions:
         ops_info_dir: folder of ops-info JSON files that replaces the target's own.
         report_dir: folder that gets one ledger (JSON) per optimized graph.
         strict: an internal failure fails the run instead of leaving the graph as it was.
-        loop_constants: what a loop hands on unchanged from iteration to iteration, such as a
-            weight, is read from outside the loop; on by default for the target "host".
+        loop_constants: a loop variable that every iteration passes on unchanged, such as a weight,
+            is read from outside the loop; on by default for the target "host".
         fold_batch_norms: inference batch norms are folded into the convolutions before them, in
             float32; on by default for the target "host".
         same_padding: lowered convolutions of 1x1 say SAME for VALID, which is the same and lets
