@@ -163,7 +163,8 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
     Json::Value row(Json::objectValue);
     row["name"] = pass.name;
     row["because"] = pass.because;
-    row["option"] = npu_precision::SwitchName(pass.option);
+    row["option"] = pass.option;
+    row["purpose"] = npu_precision::PurposeName(pass.purpose);
     root["passes"].append(row);
   }
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));

@@ -129,8 +129,8 @@ std::set<std::string> ChoosePasses(const Values& values, bool on_host) {
   const std::set<std::string> defaults = DefaultPasses(on_host);
   std::set<std::string> chosen;
   for (const Pass& pass : Passes()) {
-    if (pass.option == Switch::kNone) continue;
-    if (values.Bool(pass.name, defaults.count(pass.name) != 0)) chosen.insert(pass.name);
+    if (pass.purpose == Switch::kNone) continue;
+    if (values.Bool(pass.option, defaults.count(pass.option) != 0)) chosen.insert(pass.option);
   }
   return chosen;
 }
@@ -143,13 +143,13 @@ Status CheckPassesFitMode(const Values& values, const Parameters& parameters) {
                            ", which lowers nothing; use a mode that does, or leave emulate out");
   }
   for (const Pass& pass : Passes()) {
-    if (pass.option != Switch::kForSpeed || !values.Bool(pass.name, false)) continue;
+    if (pass.purpose != Switch::kForSpeed || !values.Bool(pass.option, false)) continue;
     if (LowersForSpeed(rule)) continue;
-    return InvalidArgument(pass.name, ": got true with precision_mode ",
+    return InvalidArgument(pass.option, ": got true with precision_mode ",
                            Quoted(parameters.mode.name),
                            ", which changes at most dtypes; use a mixed mode or force_fp16, or "
                            "leave ",
-                           pass.name, " out");
+                           pass.option, " out");
   }
   return Status();
 }
@@ -167,7 +167,7 @@ std::vector<ParameterType> AllParameters() {
                                            {"strict", 'b'},
                                            {"quiet", 'b'}};
   for (const Pass& pass : Passes()) {
-    if (pass.option != Switch::kNone) parameters.push_back({pass.name, 'b'});
+    if (pass.purpose != Switch::kNone) parameters.push_back({pass.option, 'b'});
   }
   return parameters;
 }
@@ -177,7 +177,7 @@ std::vector<ParameterType> AllParameters() {
 std::set<std::string> DefaultPasses(bool on_host) {
   std::set<std::string> names;
   for (const Pass& pass : Passes()) {
-    if (pass.option == Switch::kForSpeed && on_host) names.insert(pass.name);
+    if (pass.purpose == Switch::kForSpeed && on_host) names.insert(pass.option);
   }
   return names;
 }

@@ -6,8 +6,8 @@
 #include "graph_passes/rewrite/emulate.h"
 #include "graph_passes/rewrite/fold_batch_norms.h"
 #include "graph_passes/rewrite/fold_constants.h"
+#include "graph_passes/rewrite/hoist_loop_invariants.h"
 #include "graph_passes/rewrite/insert_casts.h"
-#include "graph_passes/rewrite/loop_constants.h"
 #include "graph_passes/rewrite/lower_io_types.h"
 #include "graph_passes/rewrite/same_padding.h"
 #include "graph_passes/rewrite/sink_reshapes.h"
@@ -61,35 +61,36 @@ Status WriteLedger(PassState* state, bool* changed) {
 
 const std::vector<Pass>& Passes() {
   static const auto* passes = new std::vector<Pass>{
-      {"loop_constants", "before deciding: what comes of it is decided about as if written so",
-       Switch::kForSpeed, false, LowersForSpeed, HoistLoopConstants},
+      {"hoist_loop_invariants",
+       "before deciding: what comes of it is decided about as if written so", "loop_constants",
+       Switch::kForSpeed, false, LowersForSpeed, HoistLoopInvariants},
       {"fold_batch_norms",
        "before deciding, in float32: weights are rounded once, after they were scaled",
-       Switch::kForSpeed, false, LowersForSpeed, FoldBatchNorms},
+       "fold_batch_norms", Switch::kForSpeed, false, LowersForSpeed, FoldBatchNorms},
       {"decide",
        "after all that changes which ops there are; fused ops are planned with the "
        "decisions, because a gray neighbor has the same votes whether or not the remapper ran",
-       Switch::kNone, false, Always, Decide},
-      {"insert_casts", "after the decisions, which it carries out", Switch::kNone, false, Always,
-       InsertCasts},
+       "", Switch::kNone, false, Always, Decide},
+      {"insert_casts", "after the decisions, which it carries out", "", Switch::kNone, false,
+       Always, InsertCasts},
       {"fold_constants", "after the casts: it replaces the Casts that follow constants",
-       Switch::kForSize, true, KeepsLowTypes, FoldConstants},
+       "fold_constants", Switch::kForSize, true, KeepsLowTypes, FoldConstants},
       {"same_padding", "after the casts: only convolutions of a low type gain by it",
-       Switch::kForSpeed, true, LowersForSpeedHere, WriteSamePadding},
+       "same_padding", Switch::kForSpeed, true, LowersForSpeedHere, WriteSamePadding},
       {"sink_reshapes", "after the casts: only a MatMul and a bias of one dtype can be fused",
-       Switch::kForSpeed, true, LowersForSpeedHere, SinkReshapes},
+       "sink_reshapes", Switch::kForSpeed, true, LowersForSpeedHere, SinkReshapes},
       {"lower_io_types", "after whatever asks what is fetched, because that changes its dtype here",
-       Switch::kNone, true, KeepsLowTypes, LowerIoTypes},
-      {"ledger", "before emulate, which undoes what it is about", Switch::kNone, false, Always,
+       "", Switch::kNone, true, KeepsLowTypes, LowerIoTypes},
+      {"ledger", "before emulate, which undoes what it is about", "", Switch::kNone, false, Always,
        WriteLedger},
-      {"emulate", "last: it undoes the dtypes that the others rely on", Switch::kEmulation, true,
-       Emulates, EmulateLowTypes},
+      {"emulate", "last: it undoes the dtypes that the others rely on", "emulate",
+       Switch::kEmulation, true, Emulates, EmulateLowTypes},
   };
   return *passes;
 }
 
-std::string SwitchName(Switch option) {
-  switch (option) {
+std::string PurposeName(Switch purpose) {
+  switch (purpose) {
     case Switch::kNone:
       return "";
     case Switch::kForSpeed:

@@ -1,5 +1,5 @@
 // The passes as a table, in the order in which they run. To add a pass is to add a row, and its
-// files in rewrite/: its switch has the name of the row in C++, Python and the command.
+// files in rewrite/: parameters, Python's options and the command take their switches from here.
 #ifndef NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
 #define NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
 
@@ -10,7 +10,7 @@
 
 namespace npu_precision {
 
-// What the option of a pass, which has the pass's name, is for.
+// What the option of a pass is for.
 enum class Switch {
   kNone,       // there is none: the pass always runs
   kForSpeed,   // on for the host; only in modes that lower for speed
@@ -21,7 +21,8 @@ enum class Switch {
 struct Pass {
   const char* name;
   const char* because;  // why it stands where it stands
-  Switch option;
+  const char* option;   // the name of the option that switches it; "" where it always runs
+  Switch purpose;
   bool in_place;  // edits nodes of the graph, rather than to write a new one
   // Whether it has anything to do in this mode; the option is the driver's to check.
   bool (*when)(const PassState& state);
@@ -33,7 +34,7 @@ struct Pass {
 const std::vector<Pass>& Passes();
 
 // "", "speed", "size" or "emulation".
-std::string SwitchName(Switch option);
+std::string PurposeName(Switch purpose);
 
 }  // namespace npu_precision
 

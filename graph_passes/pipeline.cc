@@ -27,7 +27,7 @@ class Driver {
     TF_RETURN_IF_ERROR(Show(0, "given"));
     for (const Pass& pass : Passes()) {
       ++number_;
-      const bool is_on = pass.option == Switch::kNone || options_.passes.count(pass.name) != 0;
+      const bool is_on = pass.purpose == Switch::kNone || options_.passes.count(pass.option) != 0;
       if (is_on && pass.when(state_)) TF_RETURN_IF_ERROR(RunPass(pass));
     }
     return Status();

@@ -22,7 +22,7 @@ class PassObserver {
 };
 
 struct PipelineOptions {
-  std::set<std::string> passes;      // names of the rows with an option that are on
+  std::set<std::string> passes;      // the options of passes that are on
   bool details = false;              // fill the ledger's nodes and casts, not only its totals
   bool check_changed = false;        // compare graphs to see whether passes tell the truth
   PassObserver* observer = nullptr;  // not owned

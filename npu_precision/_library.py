@@ -140,8 +140,8 @@ def describe() -> dict[str, Any]:
     Returns:
         "modes", "modes_v2", "targets", "inert_parameters", "reasons", "ascend_ops": lists of names;
         "parameters": the AttrValue field ("s", "b") of each parameter by its name;
-        "passes": in order, of each its "name", "because" and "option": what the option of its name
-        is for ("speed", "size" or "emulation"), or "".
+        "passes": in order, of each its "name", why it stands there ("because"), the name of its
+        "option" or "", and the "purpose" of that: "speed", "size" or "emulation".
     """
     text = _text(_LIBRARY.NpuPrecisionDescribe)
     assert text is not None
@@ -151,4 +151,4 @@ def describe() -> dict[str, Any]:
 def passes_beyond_dtypes() -> list[str]:
     """The options of the passes that change more of a graph than dtypes, in their order."""
     passes = describe()["passes"]
-    return [row["name"] for row in passes if row["option"] in ("speed", "size")]
+    return [row["option"] for row in passes if row["purpose"] in ("speed", "size")]

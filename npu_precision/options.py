@@ -39,8 +39,8 @@ class PrecisionOptions:
         dump_passes_dir: folder that gets one folder per optimized graph, with the graph as text
             after each pass that changed it.
         strict: an internal failure fails the run instead of leaving the graph as it was.
-        loop_constants: what a loop hands on unchanged from iteration to iteration, such as a
-            weight, is read from outside the loop; on by default for the target "host".
+        loop_constants: a loop variable that every iteration passes on unchanged, such as a weight,
+            is read from outside the loop; on by default for the target "host".
         fold_batch_norms: inference batch norms are folded into the convolutions before them, in
             float32; on by default for the target "host".
         same_padding: lowered convolutions of 1x1 say SAME for VALID, which is the same and lets
@@ -61,9 +61,8 @@ class PrecisionOptions:
     Raises:
         ValueError: a wrong type, or anything the optimizer would fail the run for, with its text.
 
-    Source: the parameters of npu_bridge's NpuOptimizer by their names, and mixlist_edits,
-    all_white, target, ops_info_dir, report_dir, dump_passes_dir, strict, loop_constants, fold_batch_norms,
-    same_padding, sink_reshapes, fold_constants, emulate and quiet of our own.
+    Source: the parameters of npu_bridge's NpuOptimizer by their names (precision_mode,
+    precision_mode_v2, modify_mixlist); the other fields are of our own.
     """
 
     precision_mode: str | None = None

@@ -7,7 +7,7 @@
 namespace npu_precision {
 namespace {
 
-// Does not wait for all of its inputs, or is of another frame than they are.
+// May run before all of its inputs have arrived, or in another frame than they.
 bool BeginsAnew(const std::string& op) {
   return op == "Merge" || op == "RefMerge" || op == "Enter" || op == "RefEnter" || op == "Exit" ||
          op == "RefExit";
@@ -51,8 +51,8 @@ bool LoopPivots::IsPivot(int id) const {
   return !after_effect_[id] || (decided_[variable] == loop && !HasControlInputs(view_, variable));
 }
 
-// The condition waits for what it reads, so whoever waits for the condition does. Not for all that
-// a Merge in it may read.
+// The condition depends on all that it reads, and so does what depends on the condition. Stops at
+// a Merge, of whose inputs only one arrives.
 void LoopPivots::FindDecided(int loop_cond) {
   std::vector<int> readers = {loop_cond};
   for (size_t i = 0; i < readers.size(); ++i) {
@@ -64,7 +64,8 @@ void LoopPivots::FindDecided(int loop_cond) {
   }
 }
 
-// From all that has an effect, or may have one, but not through conditions.
+// Propagates from nodes that may have an effect to what depends on them, but not through
+// conditions.
 void LoopPivots::FollowEffects() {
   std::vector<std::vector<int>> waiting(view_.size());
   for (int id = 0; id < view_.size(); ++id) {

@@ -1,8 +1,9 @@
-// What only says that a TensorFlow 1 loop goes on.
+// The pivots of TensorFlow 1 loops.
 //
-// A pivot is an Identity behind a Switch of a loop variable: nodes of the body that read no
-// variable wait for it, and so do many that do. To drop such a wait, or to hand a variable on
-// without it, must not change what runs after which effect.
+// A pivot is an Identity behind the Switch of a loop variable that nodes of the body have control
+// dependencies on, so that they run only in an iteration. Nodes without data inputs need that; many
+// others have it too. This analysis finds the pivots whose control dependencies may be dropped
+// without a change in what runs after which effect.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_LOOP_PIVOTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_LOOP_PIVOTS_H_
 
@@ -19,12 +20,12 @@ class LoopPivots {
 
   explicit LoopPivots(const GraphView& view);  // must outlive this object
 
-  // Of a Switch that a loop goes on or ends by, its LoopCond, else kNone.
+  // The LoopCond that controls the Switch `id`; kNone for any other node.
   int LoopOf(int id) const;
-  // Of a Merge, the LoopCond that its variable has a say in, else kNone.
+  // The LoopCond that depends on the variable of the Merge `merge`, else kNone.
   int DecidedBy(int merge) const { return decided_[merge]; }
-  // Whether to wait for the node is no more than to wait for the condition of its loop, but for
-  // what has no effect.
+  // Whether the node is a pivot that orders no effect: a control dependency on it says no more than
+  // that the condition of its loop was true.
   bool IsPivot(int id) const;
 
  private:
@@ -33,8 +34,9 @@ class LoopPivots {
 
   const GraphView& view_;
   const OpSet switches_, identities_, loop_conds_, begins_anew_;
-  std::vector<int> decided_;        // by node id
-  std::vector<bool> after_effect_;  // by node id: other than by a condition
+  std::vector<int> decided_;  // by node id
+  std::vector<bool>
+      after_effect_;  // by node id: depends on an effect, other than through a condition
 };
 
 }  // namespace npu_precision

@@ -17,7 +17,7 @@ from npu_precision.cli import flags
 from npu_precision.options import PrecisionOptions
 
 PASSES = _library.describe()["passes"]
-OPTIONS = [row["name"] for row in PASSES if row["option"]]
+OPTIONS = [row["option"] for row in PASSES if row["option"]]
 # Switches that are about the whole run, not about a pass.
 OF_THE_RUN = {"all_white", "strict", "quiet"}
 # Where the passes are that no file of rewrite/ is named for.
@@ -47,7 +47,7 @@ def test_each_option_is_a_flag_of_its_name_and_is_documented(option):
     assert re.search(rf"^        {option}: ", PrecisionOptions.__doc__, re.MULTILINE)
     (row,) = re.findall(rf"^\| `{option}` \| switch \| (.*?) \|", read("docs/options.md"), re.M)
     by_use = {"speed": "on; for `ascend910` off", "size": "off; offline on", "emulation": "off"}
-    assert row == by_use[next(row["option"] for row in PASSES if row["name"] == option)]
+    assert row == by_use[next(row["purpose"] for row in PASSES if row["option"] == option)]
 
 
 def test_options_for_speed_are_on_for_the_host_alone():
@@ -58,9 +58,11 @@ def test_options_for_speed_are_on_for_the_host_alone():
             return str(error)
 
     for row in PASSES:
-        if row["option"] == "speed":
-            assert "which changes at most dtypes" in takes(row["name"], precision_mode="force_fp32")
-            assert isinstance(takes(row["name"], precision_mode="force_fp16"), PrecisionOptions)
+        if row["purpose"] == "speed":
+            assert "which changes at most dtypes" in takes(
+                row["option"], precision_mode="force_fp32"
+            )
+            assert isinstance(takes(row["option"], precision_mode="force_fp16"), PrecisionOptions)
 
 
 def test_what_changes_more_than_dtypes_is_listed_once():

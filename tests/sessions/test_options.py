@@ -30,7 +30,7 @@ def every_value(mixlist, tmp_path):
         "report_dir": str(tmp_path / "reports"),
         "dump_passes_dir": str(tmp_path / "dumps"),
         "strict": True,
-        **{row["name"]: False for row in _library.describe()["passes"] if row["option"]},
+        **{row["option"]: False for row in _library.describe()["passes"] if row["option"]},
         "quiet": True,
     }
 

@@ -1,4 +1,4 @@
-"""loop_constants: what a loop hands on unchanged is read from outside, not handed on."""
+"""loop_constants: a loop variable that every iteration passes on unchanged is hoisted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-#include "graph_passes/rewrite/loop_constants.h"
+#include "graph_passes/rewrite/hoist_loop_invariants.h"
 
 #include <string>
 #include <unordered_map>
@@ -32,7 +32,8 @@ struct Variable {
   int loop;  // the LoopCond
 };
 
-// What runs, or is dead, when not all of its inputs are, or is of another iteration.
+// Ops whose output may be alive although an input is dead, or belongs to another iteration or
+// frame.
 bool BoundsBody(const std::string& op) {
   static const auto* names =
       new std::unordered_set<std::string>{"Merge",    "Enter",    "Exit",    "NextIteration",
@@ -79,7 +80,7 @@ class Hoister {
 
   void FindConstants() {
     const LoopInvariants invariants(view_, context_.fed);
-    std::unordered_set<int> loops;  // that something begins the next iteration of besides
+    std::unordered_set<int> loops;  // whose condition depends on a variable that stays
     std::vector<Variable> found;
     for (int id = 0; id < view_.size(); ++id) {
       if (view_.op_def(id) == nullptr || !merges_.Has(id)) continue;
@@ -120,14 +121,14 @@ class Hoister {
     if (view_.fanout(variable->enter).size() != 1 || view_.fanout(variable->next).size() != 1) {
       return false;
     }
-    // Its second output says which of its inputs came.
+    // The second output of the Merge is the index of the input that arrived.
     if (view_.fanout({variable->merge, 1}).size() != 0) return false;
-    return IsHandedOnAtOnce(variable);
+    return IsPassedThroughSwitch(variable);
   }
 
-  // Whether each iteration gets it from the one before through its Switch, and nothing on the way
-  // waits for what may have an effect.
-  bool IsHandedOnAtOnce(Variable* variable) const {
+  // Whether NextIteration reads the variable's own Switch, through Identity alone, and nothing on
+  // the way has a control dependency on what may have an effect.
+  bool IsPassedThroughSwitch(Variable* variable) const {
     OutputPort from = view_.fanin(variable->next)[0];
     // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
     for (int hops = 0; hops < view_.size() && identities_.Has(from.node); ++hops) {
@@ -139,8 +140,8 @@ class Hoister {
            view_.fanin(from.node)[0].node == variable->merge;
   }
 
-  // Notes of each node whether it is dead when a loop is over, and of which: it reads, through any
-  // number of nodes, what the loop's Switch of a variable that stays yields for the body.
+  // Finds the nodes that are dead when their loop is over: they read, directly or through others,
+  // the body's output of the Switch of a variable that stays.
   void MarkBodies() {
     body_of_.assign(view_.size(), kNone);
     std::vector<int> marked;
@@ -165,7 +166,8 @@ class Hoister {
     }
   }
 
-  // None of an Identity, which TensorFlow fuses with nothing, and which would be a pivot then.
+  // An Identity keeps its control inputs: TensorFlow fuses it with nothing, and without them it
+  // could become a pivot.
   void FindSuperfluousWaits() {
     for (int id = 0; id < view_.size(); ++id) {
       if (body_of_[id] == kNone || identities_.Has(id) || IsFixed(id)) continue;
@@ -197,8 +199,8 @@ class Hoister {
         {kOption, enter, absl::StrCat("variable ", view_.node(constant.merge).name()), "constant"});
   }
 
-  // Lets readers of a constant, through Identity too, that another input keeps from running when
-  // the loop is over read the Enter instead.
+  // Lets consumers of a constant read the Enter where another input keeps them from running when
+  // the loop is over. Looks through Identity.
   void Bypass(const OutputPort& start, int loop, const std::string& enter, GraphDef* out) {
     std::vector<OutputPort> tensors = {start};
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -244,17 +246,17 @@ class Hoister {
   const LoopPivots pivots_;
   const std::vector<bool> awaited_;
   const OpSet merges_, identities_, enters_, next_iterations_, bounds_body_;
-  std::vector<Variable> constants_;  // that each iteration hands on as they are
-  std::vector<bool> is_constant_;    // by node id, of their Merges
-  std::vector<int> body_of_;         // by node id, the LoopCond of the loop, or kNone
-  std::vector<std::pair<int, std::vector<int>>> waits_;  // of nodes, superfluous control inputs
+  std::vector<Variable> constants_;  // that every iteration passes on unchanged
+  std::vector<bool> is_constant_;    // by node id: the Merge of one of them
+  std::vector<int> body_of_;         // by node id: the LoopCond of the loop, or kNone
+  std::vector<std::pair<int, std::vector<int>>> waits_;  // superfluous control inputs, by node
   std::unordered_set<int> removed_;
-  std::unordered_map<std::string, std::string> moved_;  // what is placed with a removed node
+  std::unordered_map<std::string, std::string> moved_;  // removed node to what replaces it
 };
 
 }  // namespace
 
-tensorflow::Status HoistLoopConstants(PassState* state, bool* changed) {
+tensorflow::Status HoistLoopInvariants(PassState* state, bool* changed) {
   *changed = false;
   if (OpSet(state->view(), "LoopCond").IsEmpty()) return tensorflow::Status();
   Hoister(state->view(), state->context).Run(state, changed);
