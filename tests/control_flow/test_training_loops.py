@@ -16,6 +16,7 @@ from support.text_graph import random_values, read_graph, write_graph
 
 import npu_precision
 
+pytestmark = pytest.mark.slow  # It trains.
 tf1 = tf.compat.v1
 STEPS = 20
 

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from support import ROOT
+from support.tiers import mostly_full
 
 pytest.importorskip("matplotlib", reason="the benchmarks are for the default environment")
 
@@ -22,33 +23,26 @@ def run(script, *flags):
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bench")
-    what = ["--only=lstm_gru,train lstm", "--modes=cube_fp16in_fp32out"]
-    done = run("run.py", f"--out={folder}", f"--graphs={folder}", "--seconds=0", *what)
+@pytest.mark.parametrize("graph", mostly_full(["lstm_gru", "train lstm"], ["lstm_gru"]))
+def test_every_contender_runs_and_is_measured_in_a_process_of_its_own(graph, tmp_path):
+    what = [f"--only={graph}", "--modes=cube_fp16in_fp32out", "--seconds=0"]
+    done = run("run.py", f"--out={tmp_path}", f"--graphs={tmp_path}", *what)
     assert done.returncode == 0, done.stderr
-    return done.stdout, json.loads((folder / "bench.json").read_text()), folder
+    assert graph in done.stdout
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
 
+    found = json.loads((tmp_path / "bench.json").read_text())
+    assert list(found["graphs"]) == [graph]
+    entry = found["graphs"][graph]
+    assert list(entry["contenders"])[:5] == CONTENDERS
+    assert entry["contenders"]["float32"]["casts"] == 0
+    assert entry["contenders"]["npu"]["casts"] > 0
+    assert 0 < entry["contenders"]["npu"]["error"] < 0.1
 
-def test_every_contender_runs_every_graph(bench):
-    output, found, folder = bench
-    assert list(found["graphs"]) == ["lstm_gru", "train lstm"]
-    for entry in found["graphs"].values():
-        assert list(entry["contenders"])[:5] == CONTENDERS
-        assert entry["contenders"]["float32"]["casts"] == 0
-        assert entry["contenders"]["npu"]["casts"] > 0
-        assert 0 < entry["contenders"]["npu"]["error"] < 0.1
-    assert "lstm_gru" in output
-    assert (folder / "bench.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_process_of_its_own_tells_memory_and_the_time_of_the_rewrite(bench):
-    for entry in bench[1]["graphs"].values():
-        times = {name: alone["rewrite_seconds"] for name, alone in entry["alone"].items()}
-        assert times.pop("float32") is None
-        assert all(0 < seconds < 10 for seconds in times.values())
-        assert all(alone["peak_bytes"] > 1e8 for alone in entry["alone"].values())
+    times = {name: alone["rewrite_seconds"] for name, alone in entry["alone"].items()}
+    assert times.pop("float32") is None
+    assert all(0 < seconds < 10 for seconds in times.values())
+    assert all(alone["peak_bytes"] > 1e8 for alone in entry["alone"].values())
 
 
 def test_the_rewrite_is_timed_alone(tmp_path):

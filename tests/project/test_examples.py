@@ -94,6 +94,7 @@ def test_the_script_of_today_enables_casts_and_converts(run_code, tmp_path):
     assert (tmp_path / "model_bf16" / "saved_model.pb").is_file()
 
 
+@pytest.mark.full  # The script with a flight recorder scales too.
 @pytest.mark.parametrize(
     "name",
     [
@@ -111,6 +112,7 @@ def test_a_script_with_loss_scaling_skips_steps_and_learns(run_code, name):
     assert 2**10 <= int(values[3]) < 2**24
 
 
+@pytest.mark.full
 @needs_functions_by_default
 def test_the_script_with_amp_learns_at_o2(run_code):
     printed = run_code(example("loss_scale_amp.py"))

@@ -23,6 +23,7 @@ def rewrite(graph, mode="allow_mix_precision"):
     return graph.rewrite(npu_precision.PrecisionOptions(mode, fold_constants=False))
 
 
+@pytest.mark.slow
 def test_graphs_have_loops_handles_and_functions_and_lowering_reaches_them():
     ops, lowered, reasons, carriers = set(), set(), set(), set()
     for graph in graphs(60):
@@ -43,6 +44,7 @@ def test_graphs_have_loops_handles_and_functions_and_lowering_reaches_them():
     assert {"Cast", "Enter", "Switch", "Identity"} == carriers
 
 
+@pytest.mark.slow
 def test_the_unrolled_graph_computes_the_same():
     """What the bounds rely on. Kernels round by one bit otherwise at other addresses."""
     for seed, graph in enumerate(graphs(60)):
@@ -57,6 +59,7 @@ def test_the_unrolled_graph_computes_the_same():
                 np.testing.assert_allclose(value, same, 1e-5, 1e-5, err_msg=tensor.name)
 
 
+@pytest.mark.slow
 def test_bounds_are_tight_for_most_tensors_that_rounding_reaches():
     tight = []
     for graph in graphs(60):
@@ -83,6 +86,7 @@ def one_iteration_less(result):
     return wrong, bool(shortened)
 
 
+@pytest.mark.slow
 def test_a_loop_that_ends_early_is_noticed_by_its_values():
     noticed = []
     for graph in graphs(60):

@@ -14,6 +14,7 @@ from support.text_graph import read_graph
 import npu_precision
 
 
+@pytest.mark.slow
 def test_graphs_are_of_many_ops_and_stay_within_their_intervals():
     """What the bounds and the makers rely on; and that lowering reaches most of the ops."""
     ops, lowered = set(), set()
@@ -39,6 +40,7 @@ def test_smaller_graphs_are_prefixes_of_larger_ones():
     assert list(small) == list(large)[: len(small)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "least"), [("allow_mix_precision", 0.85), ("allow_mix_precision_bf16", 0.6)]
 )
@@ -112,6 +114,7 @@ def largest_move(values, others, bounds):
     )
 
 
+@pytest.mark.slow
 def test_wrong_rewrites_are_noticed():
     """All by their structure, and by their values all that move one by more than 0.1."""
     chooser = random.Random(0)

@@ -89,6 +89,7 @@ def dtypes_in(node):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [documented, last, by_name, helper])
 @pytest.mark.parametrize("mode", ["allow_mix_precision", "allow_mix_precision_bf16", "force_fp16"])
 def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers, tmp_path):

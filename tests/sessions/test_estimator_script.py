@@ -16,7 +16,7 @@ import npu_precision
 from npu_precision import NPUEstimator, NPUEstimatorSpec, NPURunConfig, _library, npu_config_proto
 
 tf1 = tf.compat.v1
-pytestmark = needs_estimator
+pytestmark = [needs_estimator, pytest.mark.slow]
 
 ESTIMATOR_SCRIPT = """\
 import sys

@@ -268,6 +268,7 @@ def test_lowered_ops_still_fuse_with_bias_and_activation(ledgers, tmp_path):
     assert {"MatMul", "BiasAdd", "Relu"} <= ops
 
 
+@pytest.mark.slow
 def test_keras_fits_evaluates_and_predicts_in_mixed_precision(ledgers, tmp_path):
     random = np.random.default_rng(0)
     x = random.normal(size=[64, 8]).astype(np.float32)

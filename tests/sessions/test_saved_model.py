@@ -242,6 +242,7 @@ def test_only_the_meta_graph_with_the_tags_is_converted(saved_by_tf1, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_a_keras_model_is_converted(tmp_path):
     model = tf.keras.Sequential(
         [
