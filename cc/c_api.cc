@@ -5,13 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "cc/error_op.h"
 #include "cc/inert_parameters.h"
 #include "cc/parameters.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
 #include "graph_passes/decide/decision.h"
+#include "graph_passes/graph/marks.h"
 #include "graph_passes/lists/lint_mixlist.h"
+#include "graph_passes/ledger.h"
 #include "graph_passes/pass_table.h"
+#include "graph_passes/rewrite/insert_casts.h"
 #include "include/json/json.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 
@@ -143,8 +147,8 @@ NPU_PRECISION_EXPORT char* NpuPrecisionLintMixlist(const char* data, size_t size
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// JSON: the modes, targets, parameters, passes, reasons and Ascend's names for ops there are. To be
-// released with NpuPrecisionFree.
+// JSON: the names that Python shares with the optimizer: its own, modes, targets, parameters, passes,
+// reasons, decisions, marks on nodes, Ascend's names for ops. To be released with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   Json::Value root(Json::objectValue);
   root["modes"] = npu_precision::Names(npu_precision::PrecisionModeNames());
@@ -157,6 +161,15 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   root["parameters"] = Json::Value(Json::objectValue);
   for (const auto& parameter : npu_precision::KnownParameters()) {
     root["parameters"][parameter.name] = std::string(1, parameter.type);
+  }
+  root["optimizer"] = npu_precision::kOptimizerName;
+  root["error_op"] = npu_precision::kErrorOp;
+  root["ledger_schema"] = npu_precision::kLedgerSchema;
+  root["renamed_suffix"] = npu_precision::Renamed("");
+  for (const auto& mark : npu_precision::MarkNames()) root["marks"][mark.first] = mark.second;
+  for (const auto verdict : {npu_precision::Verdict::kLowered, npu_precision::Verdict::kRaised,
+                             npu_precision::Verdict::kKept}) {
+    root["decisions"].append(npu_precision::VerdictName(verdict));
   }
   root["passes"] = Json::Value(Json::arrayValue);
   for (const auto& pass : npu_precision::Passes()) {

@@ -21,7 +21,7 @@ REGISTER_OP("NpuPrecisionError")
     .Attr("message: string")
     .SetIsStateful()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return tensorflow::Status(); })
-    .Doc("Fails with InvalidArgument and `message`: what the user of npu_precision must mend.");
+    .Doc("Fails with InvalidArgument and `message`: what the user of npu_precision must fix.");
 
 class ErrorKernel : public tensorflow::OpKernel {
  public:

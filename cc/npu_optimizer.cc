@@ -57,7 +57,7 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
 
 class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
  public:
-  std::string name() const override { return "NpuOptimizer"; }
+  std::string name() const override { return kOptimizerName; }
   bool UsesFunctionLibrary() const override { return false; }
 
   // A user error is kept and told when the graph runs: TensorFlow would swallow it here.
@@ -154,7 +154,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   bool decided_ = false;
 };
 
-REGISTER_GRAPH_OPTIMIZER_AS(NpuOptimizer, "NpuOptimizer");
+REGISTER_GRAPH_OPTIMIZER_AS(NpuOptimizer, kOptimizerName);
 
 }  // namespace
 }  // namespace npu_precision

@@ -42,6 +42,9 @@ tensorflow::Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphO
 // An error for what is about the lists, where the mode does not use them.
 tensorflow::Status CheckUsesLists(const Parameters& parameters);
 
+// By which a RewriterConfig names the optimizer.
+constexpr char kOptimizerName[] = "NpuOptimizer";
+
 struct ParameterType {
   const char* name;
   char type;  // 's' or 'b', the member of AttrValue

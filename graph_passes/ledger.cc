@@ -14,8 +14,6 @@ namespace {
 
 using tensorflow::DataType;
 
-constexpr char kSchema[] = "npu_precision.ledger/1";
-
 LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions, int id) {
   const Decision& decision = decisions.nodes[id];
   const tensorflow::NodeDef& def = view.node(id);
@@ -171,7 +169,7 @@ void FillLedger(const GraphView& view, const Decisions& decisions, const GraphVi
 
 std::string LedgerJson(const Ledger& ledger) {
   Json::Value root(Json::objectValue);
-  root["schema"] = kSchema;
+  root["schema"] = kLedgerSchema;
   root["graph"] = ledger.graph;
   root["options"] = Json::Value(Json::objectValue);
   for (const auto& option : ledger.options) root["options"][option.first] = option.second;

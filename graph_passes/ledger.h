@@ -15,6 +15,9 @@
 
 namespace npu_precision {
 
+// What "schema" is in the JSON.
+constexpr char kLedgerSchema[] = "npu_precision.ledger/1";
+
 struct DtypeChange {
   std::string group;  // type attribute, "T" or "T[2]"
   std::string before;

@@ -138,7 +138,11 @@ def describe() -> dict[str, Any]:
     """The optimizer's own account of its parameters and their values.
 
     Returns:
-        "modes", "modes_v2", "targets", "inert_parameters", "reasons", "ascend_ops": lists of names;
+        "optimizer": its name in a RewriterConfig; "error_op": the type of a node that fails a run;
+        "ledger_schema"; "renamed_suffix": of a node whose name a Cast needs;
+        "modes", "modes_v2", "targets", "inert_parameters", "reasons", "decisions", "ascend_ops":
+        lists of names;
+        "marks": attributes of nodes, see _marks.py;
         "parameters": the AttrValue field ("s", "b") of each parameter by its name;
         "passes": in order, of each its "name", why it stands there ("because"), the name of its
         "option" or "", and the "purpose" of that: "speed", "size" or "emulation".

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from npu_precision import _errors
+from npu_precision import _errors, _library
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,8 +223,9 @@ class Ledger:
         """
         data = json.loads(text)
         schema = data.get("schema") if isinstance(data, dict) else None
-        if schema != "npu_precision.ledger/1":
-            raise ValueError(f"got schema {schema!r}, expected 'npu_precision.ledger/1'")
+        expected = _library.describe()["ledger_schema"]
+        if schema != expected:
+            raise ValueError(f"got schema {schema!r}, expected {expected!r}")
         return cls(data)
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from tensorflow.core.protobuf import rewriter_config_pb2
 
 from npu_precision import _errors, _library
 
-OPTIMIZER_NAME = "NpuOptimizer"
+OPTIMIZER_NAME: str = _library.describe()["optimizer"]
 
 _PATH_FIELDS = ("modify_mixlist", "ops_info_dir", "report_dir", "dump_passes_dir")
 

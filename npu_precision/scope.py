@@ -9,11 +9,9 @@ from collections.abc import Iterator
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-from npu_precision import _tf_compat
+from npu_precision import _marks, _tf_compat
 
 _LOGGER = logging.getLogger("npu_precision")
-KEEP_DTYPE = "_keep_dtype"
-_LOSS_SCALE = "_npu_precision_loss_scale"
 
 
 @contextlib.contextmanager
@@ -35,7 +33,7 @@ def keep_dtype_scope() -> Iterator[None]:
         yield
         return
     before = len(graph.get_operations())
-    with _tf_compat.attributes_of_new_ops(graph, {KEEP_DTYPE: _mark()}):
+    with _tf_compat.attributes_of_new_ops(graph, {_marks.KEEP_DTYPE: _mark()}):
         yield
     for op in graph.get_operations()[before:]:
         if any(attribute.type in ("func", "list(func)") for attribute in op.op_def.attr):
@@ -50,7 +48,7 @@ def keep_dtype_scope() -> Iterator[None]:
 @contextlib.contextmanager
 def loss_scale_scope() -> Iterator[None]:
     """keep_dtype_scope() for a product of a loss and its scale: float16 holds none above 65504."""
-    attributes = {KEEP_DTYPE: _mark(), _LOSS_SCALE: _mark()}
+    attributes = {_marks.KEEP_DTYPE: _mark(), _marks.LOSS_SCALE: _mark()}
     if tf.executing_eagerly():
         yield
         return
@@ -60,7 +58,7 @@ def loss_scale_scope() -> Iterator[None]:
 
 def keep_dtype(op: tf.Operation) -> None:
     """Marks an op that exists as keep_dtype_scope() marks new ones."""
-    _tf_compat.set_op_attribute(op, KEEP_DTYPE, _mark())
+    _tf_compat.set_op_attribute(op, _marks.KEEP_DTYPE, _mark())
 
 
 def _mark() -> attr_value_pb2.AttrValue:

@@ -30,6 +30,13 @@ const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const std::st
 
 }  // namespace
 
+std::map<std::string, std::string> MarkNames() {
+  return {{"keep_dtype", kKeepDtype},     {"loss_scale", kLossScale},
+          {"preserved", kPreserved},      {"named", kNamed},
+          {"lower_io", kLowerIo},         {"inserted", kInserted},
+          {"colocation", kColocations[1]}};
+}
+
 bool HasKeepDtypeMark(const tensorflow::NodeDef& node) {
   const tensorflow::AttrValue* value = Find(node, kKeepDtype);
   return value != nullptr && (value->i() != 0 || value->b());

@@ -13,6 +13,9 @@
 
 namespace npu_precision {
 
+// The attribute of each mark, by what the mark is called in Python: see npu_precision/_marks.py.
+std::map<std::string, std::string> MarkNames();
+
 // Set by keep_dtype_scope(): the node keeps its dtype.
 bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
 

@@ -12,12 +12,11 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from npu_precision import _tf_compat
+from npu_precision import _marks, _tf_compat
 from npu_precision.offline import model_file, run_optimizer
 from npu_precision.offline.model_file import Model
 from npu_precision.offline.reachable import keep_called_functions
 from npu_precision.offline.tensor_names import flat_tensor
-from npu_precision.scope import KEEP_DTYPE
 
 _CALLS = re.compile(r"(?:(?:Func/)?(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
 _INPUT = re.compile(r"(\^?)([^:]+)((?::\d+)?)")
@@ -163,7 +162,7 @@ def _check(model: Model) -> None:
     library = model.meta_graph.graph_def.library.function
     bodies = [model.meta_graph.graph_def.node, *(function.node_def for function in library)]
     for node in itertools.chain.from_iterable(bodies):
-        if run_optimizer.INSERTED in node.attr:
+        if _marks.INSERTED in node.attr:
             raise ValueError(
                 f"{model.path!r} was lowered already ({node.name!r} was inserted): use the model "
                 "that it was made of"
@@ -260,7 +259,7 @@ def _keep_results(graph_def: graph_pb2.GraphDef, results: set[str]) -> None:
     """What calls yield stays float32, as it does where they are called."""
     for node in graph_def.node:
         if node.name in results:
-            node.attr[KEEP_DTYPE].i = 1
+            node.attr[_marks.KEEP_DTYPE].i = 1
 
 
 def _source(tensor: str, sources: dict[str, str]) -> str:

@@ -19,15 +19,15 @@ import numpy as np
 from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
 
-from npu_precision import _tf_compat
+from npu_precision import _library, _marks, _tf_compat
 from npu_precision.ledger import Ledger
 from npu_precision.offline.argument_shapes import write_argument_shapes
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
-_ERROR_OP = "NpuPrecisionError"
+_ERROR_OP: str = _library.describe()["error_op"]
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 # What the optimizer appends to the name of a node whose name a Cast needs.
-RENAMED = "/npu_changed"
+RENAMED: str = _library.describe()["renamed_suffix"]
 # An op that does nothing, is fetched, and refers to all functions, so that none is unreachable.
 _KEEPER = "npu_precision/keeper"
 _NUMBERS = frozenset(
@@ -35,19 +35,8 @@ _NUMBERS = frozenset(
     for name, number in types_pb2.DataType.items()
     if re.fullmatch(r"DT_(BOOL|FLOAT|DOUBLE|HALF|BFLOAT16|(INT|UINT|COMPLEX)\d+)", name)
 )
-# OptimizeGraph erases _class, and the optimizer must know, and may change, what others are placed
-# with.
-_COLOCATION = "_npu_precision_class"
-# On nodes of functions that must keep name and dtype, where OptimizeGraph names none.
-_PRESERVED = "_npu_precision_preserved"
-# On nodes with state, which need no other name once they changed: nobody runs the graph as it was.
-_NAMED = "_npu_precision_named"
 # Attributes of a function that keep TensorFlow from inlining it: it may have another for the GPU.
 _NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
-# On what the optimizer inserted.
-INSERTED = "_npu_precision_cast"
-# On placeholders and fetches that may change their dtype.
-_LOWER_IO = "_npu_precision_lower_io"
 # The option that changes shapes, which _output_shapes repeats.
 _RESHAPES = "sink_reshapes"
 # More elements than TensorFlow shall not allocate for a placeholder nobody feeds.
@@ -92,12 +81,12 @@ def rewrite(
     if not keep_io_types:
         for node in meta_graph.graph_def.node:
             if node.name in fetch_nodes or node.op in _PLACEHOLDERS or node.name in replaced:
-                node.attr[_LOWER_IO].b = True
+                node.attr[_marks.LOWER_IO].b = True
     for function in meta_graph.graph_def.library.function:
         kept = (kept_in_functions or {}).get(function.signature.name, ())
         for node in function.node_def:
             if node.name in kept:
-                node.attr[_PRESERVED].b = True
+                node.attr[_marks.PRESERVED].b = True
     graph_id = name
     while any(function.signature.name == graph_id for function in graph_def.library.function):
         graph_id += "_"
@@ -146,7 +135,7 @@ def inlined(graph_def: graph_pb2.GraphDef, fetch_nodes: Iterable[str]) -> graph_
     originals = {node.name: node for node in graph_def.node if node.op in _PLACEHOLDERS}
     nodes = [originals.get(node.name, node) for node in result.node if node.name != _KEEPER]
     for node in nodes:
-        for ours in (_COLOCATION, _NAMED):
+        for ours in (_marks.COLOCATION, _marks.NAMED):
             node.attr.pop(ours, None)
     _replace(result.node, nodes)
     return result
@@ -187,10 +176,10 @@ def _meta_graph(
             replaced.add(node.name)
     for node in _all_nodes(meta_graph.graph_def):
         if "_class" in node.attr:
-            node.attr[_COLOCATION].CopyFrom(node.attr["_class"])
+            node.attr[_marks.COLOCATION].CopyFrom(node.attr["_class"])
         definition = _tf_compat.op_definition(node.op)
         if definition is not None and definition.is_stateful:
-            node.attr[_NAMED].b = True
+            node.attr[_marks.NAMED].b = True
     keeper = meta_graph.graph_def.node.add(name=_KEEPER, op="NoOp")
     for function in graph_def.library.function:
         keeper.attr["_functions"].list.func.add(name=function.signature.name)
@@ -307,11 +296,11 @@ def _restored_nodes(
 def _restored_node(
     node: node_def_pb2.NodeDef, original: node_def_pb2.NodeDef | None, reshaped: bool
 ) -> node_def_pb2.NodeDef:
-    if _COLOCATION in node.attr:
-        node.attr["_class"].CopyFrom(node.attr[_COLOCATION])
+    if _marks.COLOCATION in node.attr:
+        node.attr["_class"].CopyFrom(node.attr[_marks.COLOCATION])
     elif original is not None and "_class" in node.attr:
         del node.attr["_class"]
-    for ours in (_COLOCATION, _PRESERVED, _NAMED, _LOWER_IO):
+    for ours in (_marks.COLOCATION, _marks.PRESERVED, _marks.NAMED, _marks.LOWER_IO):
         if ours in node.attr:
             del node.attr[ours]
     if original is None:
