@@ -1,4 +1,4 @@
-// Stands in for graph_passes/rewrite/verify_graph.cc: whatever was rewritten, it is found to be wrong.
+// Stands in for graph_passes/rewrite/verify_graph.cc: it finds a fault in every rewritten graph.
 #include "graph_passes/rewrite/verify_graph.h"
 #include "tensorflow/core/lib/core/errors.h"
 
