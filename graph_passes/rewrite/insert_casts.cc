@@ -417,10 +417,9 @@ class Rewriter {
 tensorflow::Status InsertCasts(PassState* state, bool* changed) {
   const Decided& decided = state->decided;
   *changed = decided.decisions.ChangesAnything(*decided.view);
-  if (*changed) {
-    Rewriter(*decided.graph, *decided.view, decided.decisions, state->context, state->NewGraph())
-        .Run();
-  }
+  if (!*changed) return state->KeepAsGiven();
+  Rewriter(*decided.graph, *decided.view, decided.decisions, state->context, state->NewGraph())
+      .Run();
   return tensorflow::Status();
 }
 

@@ -21,6 +21,7 @@ bool FeedsInserted(const GraphView& view, const std::set<std::string>& fed) {
 }  // namespace
 
 Status PassState::Start(const GraphDef& given) {
+  as_given_ = &given;
   current_ = Add();
   current_->graph = &given;
   TF_RETURN_IF_ERROR(GraphView::Build(given, &current_->view));
@@ -30,6 +31,14 @@ Status PassState::Start(const GraphDef& given) {
   UnmarkInserted(context.fed, &current_->own);
   current_->graph = &current_->own;
   return GraphView::Build(current_->own, &current_->view);
+}
+
+Status PassState::KeepAsGiven() {
+  const bool unmarked_alone = current_ == &snapshots_.front() && current_->graph != as_given_;
+  if (!unmarked_alone) return Status();
+  current_ = Add();
+  current_->graph = as_given_;
+  return GraphView::Build(*as_given_, &current_->view);
 }
 
 PassState::Snapshot* PassState::Add() {
