@@ -120,17 +120,15 @@ def test_of_amp_with_keras():
 
 
 def test_of_amp_in_a_graph():
+    plain = tf1.train.GradientDescentOptimizer(0.0)
+    optimizer, _ = amp.initialize(plain, "O1", num_losses=2, loss_scale=2.0, verbosity=0)
     for calls in sequences(["scale", "unscale"], ["plain", "step"]):
         with tf.Graph().as_default():
-            plain = tf1.train.GradientDescentOptimizer(0.0)
-            optimizer, _ = amp.initialize(plain, "O1", num_losses=2, loss_scale=2.0, verbosity=0)
             variable = tf1.get_variable("v", initializer=1.0, use_resource=True)
             make = {
                 **losses_of(optimizer),
-                "plain": lambda _, o=optimizer, v=variable: o.compute_gradients(v * 1.0, [v]),
-                "step": lambda _, o=optimizer, v=variable: o.apply_gradients(
-                    [(tf.constant(1.0), v)]
-                ),
+                "plain": lambda _, v=variable: optimizer.compute_gradients(v * 1.0, [v]),
+                "step": lambda _, v=variable: optimizer.apply_gradients([(tf.constant(1.0), v)]),
             }
             assert first_refused(calls, make) == first_out_of_order(calls, of_session), calls
 
