@@ -111,7 +111,7 @@ class Classifier {
     if (context_.preserved.count(def.name()) != 0 && !CastCanTakeName(id)) {
       return Reason::kPreservedOutputs;
     }
-    return references_.HandsOn(id) ? Reason::kNeutralSource : Reason::kNone;
+    return references_.AliasesReference(id) ? Reason::kNeutralSource : Reason::kNone;
   }
 
   // A changed node needs a name of its own where its outputs show the change, or it has state.
