@@ -49,7 +49,7 @@ Json::Value FindingJson(const LintFinding& finding) {
   value["rule"] = finding.rule;
   value["place"] = finding.place;
   value["text"] = finding.text;
-  value["mendable"] = finding.mendable;
+  value["fixable"] = finding.fixable;
   value["replacement"] = finding.replacement;
   value["begin"] = Json::UInt64(finding.begin);
   value["end"] = Json::UInt64(finding.end);

@@ -117,7 +117,7 @@ def lint_mixlist(
     Returns:
         "entries", none where the text is no JSON object: "list", as "black-list"; "add", whether it
         is of to-add; "text", as written; "place", as "FILE:LINE:COLUMN".
-        "findings", errors first: "severity", "rule", "place", "text"; "mendable", and if so,
+        "findings", errors first: "severity", "rule", "place", "text"; "fixable", and if so,
         "replacement", "begin", "end" and "previous_end": offsets of the entry, and the end of the
         one before it in its list.
 

@@ -20,7 +20,7 @@ using tensorflow::NodeDef;
 using tensorflow::OpDef;
 using tensorflow::Status;
 
-// An argument is bound to one attribute with all its ports.
+// All ports of an argument are bound to the same attribute.
 template <typename Arguments>
 bool ArgumentsAllow(const std::map<int, FloatDtypes>& restricted, const Arguments& arguments,
                     const std::string& attr, DataType dtype) {
@@ -60,7 +60,7 @@ class Classifier {
     NodeClass& node = classes_->nodes[id];
     const NodeDef& def = view_.node(id);
     if (view_.op_def(id) == nullptr || view_.IsTransparent(id)) return Status();
-    // A Cast that waits is not looked through, but what it does is decided as well.
+    // A Cast that an earlier run inserted, with control inputs, is not transparent but decided too.
     if (IsInsertedCast(def) && view_.outputs(id)[0].dtype == context_.NewDtype()) return Status();
     for (const Port& port : view_.inputs(id)) node.is_float |= context_.Changes(port.dtype);
     for (const Port& port : view_.outputs(id)) node.is_float |= context_.Changes(port.dtype);
@@ -79,7 +79,7 @@ class Classifier {
   Status LookUp(int id, NodeClass* node) {
     const NodeDef& def = view_.node(id);
     const DeviceKind kind = context_.support->KindOf(def);
-    // What a fused op stands for is in its attributes, and a name may be in the mixlist.
+    // The answer depends on more than the op: on the parts of a fused op, or on the name.
     if (StandsForSeveral(def) || context_.lists->HasNodePatterns()) {
       node->info = context_.lists->Info(OpsOf(def).front(), kind);
       return context_.lists->OfNode(NameInMixlist(def.name()), OpsOf(def), kind, &node->listing);
@@ -114,14 +114,15 @@ class Classifier {
     return references_.AliasesReference(id) ? Reason::kNeutralSource : Reason::kNone;
   }
 
-  // A changed node needs a name of its own where its outputs show the change, or it has state.
+  // Whether a Cast can take the name of a fetched node, so that the node can change under a new
+  // name. A node with state keeps its name.
   bool CastCanTakeName(int id) const {
     const Span<Port> outputs = view_.outputs(id);
     if (outputs.size() == 1 && outputs[0].group != kFixedDtype) return true;
     return outputs.size() <= 1 && !view_.op_def(id)->is_stateful();
   }
 
-  // What an op that TensorFlow does not know takes and yields cannot be told.
+  // Whether a neighbour is of an op that TensorFlow does not know, so that its dtypes are unknown.
   bool HasOpaqueNeighbour(int id) const {
     for (const OutputPort& producer : view_.fanin(id)) {
       if (view_.op_def(producer.node) == nullptr) return true;
@@ -132,9 +133,10 @@ class Classifier {
     return false;
   }
 
-  // Marks the groups that the OpDef, the target and the device's kernels allow to change: all that
-  // may, where one kernel takes them all, else each attribute's that can change besides those
-  // before. Kernels do not tell the elements of a list apart. Returns why there is none, or kNone.
+  // Marks the groups that the OpDef, the target and the device's kernels allow to change. Where no
+  // kernel takes all of them changed, attributes are tried one after the other, and each stays that
+  // has a kernel together with those before it. All elements of a list are tried at once, because
+  // no kernel distinguishes them. Returns the reason why no group can change, or kNone.
   Reason FindChangeableGroups(int id) {
     Reason reason = Reason::kFixedDtype;
     std::vector<int> allowed, changeable;
@@ -163,7 +165,7 @@ class Classifier {
 
   bool HasKernel(int id, const std::vector<int>& changed) {
     const NodeDef& def = view_.node(id);
-    // The answer is shared by nodes that agree on whatever it can depend on.
+    // Nodes with the same key have the same answer: it depends on nothing else.
     std::string key = absl::StrCat(def.op(), "|", def.device());
     for (int g = 0; g < view_.groups(id).size(); ++g) {
       absl::StrAppend(&key, "|", static_cast<int>(view_.groups(id)[g].dtype));
@@ -189,7 +191,7 @@ class Classifier {
   const ReferenceReads references_;
   const OpSet neutral_, has_element_dtype_, never_changed_;
   NodeClasses* classes_;
-  std::map<std::pair<int, DeviceKind>, NodeClass> of_op_;  // by the view's number of the op
+  std::map<std::pair<int, DeviceKind>, NodeClass> of_op_;  // by the number of the op in the view
   std::unordered_set<int> leaving_;  // group numbers of handles that leave the graph
   std::unordered_map<std::string, bool> has_kernel_;
 };

@@ -1,5 +1,4 @@
-// What each node is, before any node looks at another: its list, and which of its type groups
-// could change dtype at all.
+// Facts about each node by itself: its list, and which of its type groups can change dtype at all.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_CLASSIFY_NODES_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_CLASSIFY_NODES_H_
 
@@ -13,13 +12,13 @@
 namespace npu_precision {
 
 struct NodeClass {
-  bool is_float = false;    // some port has a dtype the mode changes
+  bool is_float = false;    // some port has a dtype that the mode changes
   bool is_neutral = false;  // has no precision opinion
-  // Why no list can change it (fed, never changed, ...), or kNone. For a listed node none of whose
-  // groups can change: why not.
+  // The reason why no list can change the node (fed, never changed, ...) or why none of its groups
+  // can change; else kNone.
   Reason fixed = Reason::kNone;
   Listing listing;
-  const OpInfo* info = nullptr;  // the target's, where it has one
+  const OpInfo* info = nullptr;  // of the target's ops-info, or nullptr
 };
 
 struct NodeClasses {
@@ -28,14 +27,14 @@ struct NodeClasses {
   std::vector<Handle> handles;
 };
 
-// A user error where node patterns contradict each other.
+// InvalidArgument where node patterns of the mixlist contradict each other.
 tensorflow::Status ClassifyNodes(const GraphView& view, const DecideContext& context,
                                  NodeClasses* classes);
 
-// The target's ops-info of a node, or nullptr.
+// The entry of a node in the target's ops-info, or nullptr.
 const OpInfo* InfoOf(const tensorflow::NodeDef& node, const DecideContext& context);
 
-// Whether it allows `dtype` on every port bound to group `group` of node `id`.
+// Whether `info` allows `dtype` on every port that is bound to group `group` of node `id`.
 bool TargetAllows(const GraphView& view, const OpInfo* info, int id, int group,
                   tensorflow::DataType dtype);
 

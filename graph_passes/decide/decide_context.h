@@ -1,4 +1,4 @@
-// Everything a decision depends on besides the graph.
+// What decisions depend on besides the graph.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_DECIDE_CONTEXT_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_DECIDE_CONTEXT_H_
 
@@ -15,18 +15,18 @@ struct DecideContext {
   PrecisionMode mode;
   const OpLists* lists;
   const DtypeSupport* support;
-  // Whether gray that moves values and hears no vote follows what reads it, where that saves Casts;
-  // on the target that is emulated it would not.
+  // Whether gray nodes that only move values, and get no vote, follow their consumers where that
+  // saves Casts. Not for the lists of another target, which decides without that.
   bool follow_consumers = false;
   std::set<std::string> preserved;  // nodes that must yield their dtype under their name
   std::set<std::string> fed;        // nodes whose outputs the caller replaces
 
-  // Whether the caller fetches or feeds a node: what it yields is not ours to change.
+  // Whether the caller fetches or feeds the node, so that its outputs must stay as they are.
   bool IsFixed(const std::string& name) const {
     return preserved.count(name) != 0 || fed.count(name) != 0;
   }
 
-  // Whether the mode changes nodes of this dtype, and into what.
+  // Whether the mode changes nodes of this dtype, and the dtype that it gives them.
   bool Changes(tensorflow::DataType dtype) const {
     if (mode.rule == ModeRule::kForceFloat32) {
       return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;

@@ -1,4 +1,4 @@
-// Options + lists + predecessors -> one decision per node. Never changes the graph.
+// Options + lists + predecessors -> one decision per node. The graph never changes.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_DECIDE_PRECISION_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_DECIDE_PRECISION_H_
 
@@ -8,9 +8,9 @@
 
 namespace npu_precision {
 
-// Decides every node of `view` by the rule of the mode. A user error (InvalidArgument) where
-// must_keep_origin_dtype meets nodes whose dtype the target does not support, or where node
-// patterns contradict each other.
+// Decides every node of `view` by the rule of the mode. InvalidArgument where node patterns of the
+// mixlist contradict each other, or where the target lacks a dtype that must_keep_origin_dtype
+// keeps.
 tensorflow::Status DecidePrecision(const GraphView& view, const DecideContext& context,
                                    Decisions* decisions);
 

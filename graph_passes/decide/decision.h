@@ -1,5 +1,5 @@
-// What is decided about each node, and why: plain data that the rewrite, the ledger and the log
-// read.
+// The decision about each node, with its reason: plain data for the rewrite, the ledger and the
+// log.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_DECISION_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_DECISION_H_
 
@@ -13,7 +13,7 @@
 namespace npu_precision {
 
 enum class Verdict : unsigned char {
-  kNotFloat,  // no port of a dtype the mode is about
+  kNotFloat,  // no port has a dtype that the mode changes
   kKept,
   kLowered,
   kRaised,
@@ -52,7 +52,7 @@ enum class Reason : unsigned char {
 const char* VerdictName(Verdict verdict);
 const char* ReasonName(Reason reason);
 std::vector<std::string> ReasonNames();
-// kNone for a name that is none of them.
+// The reason with that name, or kNone.
 Reason ReasonFromName(const std::string& name);
 
 struct Decision {

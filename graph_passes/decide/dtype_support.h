@@ -1,4 +1,4 @@
-// What the machine the graph runs on can do, asked node by node.
+// Abilities of the machine that the graph runs on. It is asked node by node.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_DTYPE_SUPPORT_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_DTYPE_SUPPORT_H_
 
@@ -11,12 +11,11 @@ class DtypeSupport {
  public:
   virtual ~DtypeSupport() = default;
 
-  // Whether the device that `node` runs on as it is can run it as `changed`, which has other
-  // dtypes.
+  // Whether the device that runs `node` can also run `changed`, which is `node` with other dtypes.
   virtual bool CanRun(const tensorflow::NodeDef& node,
                       const tensorflow::NodeDef& changed) const = 0;
 
-  // The kind of device `node` runs on, which selects the host's lists.
+  // The kind of device that `node` runs on. It selects the lists of the host.
   virtual DeviceKind KindOf(const tensorflow::NodeDef& node) const = 0;
 };
 

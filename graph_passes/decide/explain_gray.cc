@@ -13,9 +13,9 @@ bool LowersByItself(Reason reason) {
 
 GrayExplainer::GrayExplainer(const GraphView& view, const DecideContext& context,
                              const NodeClasses& classes, const std::vector<int>& leader,
-                             const std::vector<GroupState>& groups, const Decisions& wishes)
+                             const std::vector<GroupState>& groups, const Decisions& before)
     : view_(view), context_(context), classes_(classes), leader_(leader), groups_(groups) {
-  FindDecidersOfHandles(wishes);
+  FindDecidersOfHandles(before);
 }
 
 void GrayExplainer::Explain(int id, bool changes, Decision* decision) const {
@@ -23,26 +23,26 @@ void GrayExplainer::Explain(int id, bool changes, Decision* decision) const {
   if (was_decided || !ByPredecessors(id, changes, decision)) ByItsClass(id, decision);
 }
 
-// Names the first predecessor whose vote decided a gray node. False where none voted though its
-// state is decided: then its class decided.
+// Names the first predecessor whose vote decided a gray node. False where no predecessor voted so:
+// then its class decided.
 bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) const {
   const Vote wanted = changes ? Vote::kLowered : Vote::kKept;
-  Vote heard = Vote::kUnknown;
+  Vote strongest = Vote::kUnknown;
   for (int k = 0; k < view_.inputs(id).size(); ++k) {
     const int group = view_.inputs(id)[k].group;
     if (group == kFixedDtype || !context_.Changes(view_.inputs(id)[k].dtype)) continue;
-    // The statistics of a batch norm have a say only in their own dtype.
+    // The statistics of a batch norm vote on their own dtype only.
     const bool can_change = classes_.can_change[view_.first_group(id) + group];
     if (!can_change && classes_.nodes[id].fixed == Reason::kNone) continue;
     int voter;
     const Vote vote = VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter);
-    heard = std::max(heard, vote);
+    strongest = std::max(strongest, vote);
     if (vote != wanted) continue;
     decision->cause = voter;
     decision->reason = changes ? Reason::kGrayFollowsLowered : Reason::kGrayFollowsKept;
     return true;
   }
-  if (heard == Vote::kLowered) {
+  if (strongest == Vote::kLowered) {
     decision->reason = classes_.nodes[id].fixed;
     return decision->reason != Reason::kNone;
   }
@@ -56,7 +56,7 @@ bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) con
   return unknown;
 }
 
-// The node follows another of its class: the first one whose own reason agrees.
+// Names another node of the class: the first whose own reason agrees with the class.
 void GrayExplainer::ByItsClass(int id, Decision* decision) const {
   decision->reason = Reason::kSharesDtype;
   for (int g = 0; g < view_.groups(id).size(); ++g) {
@@ -86,23 +86,23 @@ void GrayExplainer::ByItsClass(int id, Decision* decision) const {
   }
 }
 
-// Of the ops on one handle, the first that a list, a predecessor or a missing kernel told what all
-// of them do.
-void GrayExplainer::FindDecidersOfHandles(const Decisions& wishes) {
+// Finds, for each handle, the first op that decided all ops on it: by its list, by the vote of a
+// predecessor, or because it cannot change.
+void GrayExplainer::FindDecidersOfHandles(const Decisions& before) {
   for (const Handle& handle : classes_.handles) {
     for (int group : handle.groups) {
       const int id = view_.node_of_group(group);
-      if (!Decides(id, group, wishes.nodes[id].reason)) continue;
+      if (!Decides(id, group, before.nodes[id].reason)) continue;
       decider_of_handle_.emplace(leader_[group], id);
       break;
     }
   }
 }
 
-bool GrayExplainer::Decides(int id, int group, Reason wish) const {
+bool GrayExplainer::Decides(int id, int group, Reason own) const {
   const Vote vote = groups_[leader_[group]].vote;
   if (vote == Vote::kKept && !classes_.can_change[group]) return true;
-  if (wish != Reason::kNone) return LowersByItself(wish) == (vote == Vote::kLowered);
+  if (own != Reason::kNone) return LowersByItself(own) == (vote == Vote::kLowered);
   for (int k = 0; k < view_.inputs(id).size(); ++k) {
     int voter;
     if (view_.inputs(id)[k].group != kFixedDtype && context_.Changes(view_.inputs(id)[k].dtype) &&

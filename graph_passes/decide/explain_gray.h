@@ -1,5 +1,5 @@
-// Why a node that its list alone does not decide was lowered or kept: the reason and the node that
-// caused it, for the ledger.
+// The reason of each node that its list alone does not decide, and the node that caused it, for the
+// ledger.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_EXPLAIN_GRAY_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_EXPLAIN_GRAY_H_
 
@@ -14,16 +14,16 @@
 
 namespace npu_precision {
 
-// Whether the reason is one that lowers (or raises) a node whatever its predecessors do.
+// Whether a node with this reason is lowered (or raised) whatever its predecessors are.
 bool LowersByItself(Reason reason);
 
 class GrayExplainer {
  public:
-  // `groups` are the states after gray was resolved, `wishes` what was decided before. All must
-  // outlive this object, except `wishes`.
+  // `groups` are the states after gray was resolved, `before` the decisions that stood without
+  // that. All must outlive this object, except `before`.
   GrayExplainer(const GraphView& view, const DecideContext& context, const NodeClasses& classes,
                 const std::vector<int>& leader, const std::vector<GroupState>& groups,
-                const Decisions& wishes);
+                const Decisions& before);
 
   // Sets reason and cause of node `id`, which changes or does not.
   void Explain(int id, bool changes, Decision* decision) const;
@@ -31,8 +31,8 @@ class GrayExplainer {
  private:
   bool ByPredecessors(int id, bool changes, Decision* decision) const;
   void ByItsClass(int id, Decision* decision) const;
-  void FindDecidersOfHandles(const Decisions& wishes);
-  bool Decides(int id, int group, Reason wish) const;
+  void FindDecidersOfHandles(const Decisions& before);
+  bool Decides(int id, int group, Reason own) const;
 
   const GraphView& view_;
   const DecideContext& context_;

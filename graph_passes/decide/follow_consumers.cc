@@ -12,7 +12,7 @@ namespace {
 
 using Names = std::unordered_set<std::string>;
 
-// Of those that move values: costs nothing, or what it does for a value of any dtype.
+// Whether an op that moves values costs nothing, or as much for one dtype as for another.
 bool IsFree(const std::string& op) {
   static const auto* names =
       new Names{"Identity", "Snapshot",   "StopGradient", "PreventGradient", "EnsureShape",
@@ -21,8 +21,8 @@ bool IsFree(const std::string& op) {
   return names->count(op) != 0;
 }
 
-// Runs more often than what reads its value, in each iteration or for a branch that is not taken:
-// the Cast must be before a producer that follows as well.
+// Whether the op may run more often than its consumers: in each iteration, or for a branch that is
+// not taken. It follows only with a producer that follows, so that no Cast comes right before it.
 bool NeedsProducer(const std::string& op) {
   static const auto* names = new Names{"NextIteration", "Switch", "TensorListPushBack",
                                        "TensorListSetItem", "TensorArrayWriteV3"};
@@ -49,12 +49,12 @@ class Follower {
   std::vector<FollowsConsumer> Run() {
     if (!FindCandidates()) return {};
     for (int group : candidates_) {
-      if (Objects(group)) Drop(group);
+      if (MustKeep(group)) Drop(group);
     }
     while (!dropped_.empty()) {
       const int leader = dropped_.back();
       dropped_.pop_back();
-      SpreadObjection(leader);
+      PropagateDrop(leader);
     }
     std::vector<FollowsConsumer> followers;
     for (int group : candidates_) {
@@ -104,17 +104,17 @@ class Follower {
     return !candidates_.empty();
   }
 
-  // Whether something reads the group in the dtype it has, or its node needs a producer that
-  // follows and has none.
-  bool Objects(int group) const {
-    bool objects = false;
-    VisitReaders(group, [&](const InputPort& use) { objects |= !IsLowered(use) && !Follows(use); });
+  // Whether the group must keep its dtype: a consumer reads it in that dtype, or its node needs a
+  // producer that follows and has none.
+  bool MustKeep(int group) const {
+    bool keeps = false;
+    VisitReaders(group, [&](const InputPort& use) { keeps |= !IsLowered(use) && !Follows(use); });
     const int id = view_.node_of_group(group);
-    if (objects || !needs_producer_.Has(id)) return objects;
-    // One that no loop goes on by chooses a branch.
+    if (keeps || !needs_producer_.Has(id)) return keeps;
+    // A Switch without a LoopCond chooses a branch.
     if (switches_.Has(id) && !loop_conds_.Has(view_.fanin(id)[1].node)) return true;
-    VisitProducers(group, [&](int from) { objects |= from == kNoGroup || !Follows(from); });
-    return objects;
+    VisitProducers(group, [&](int from) { keeps |= from == kNoGroup || !Follows(from); });
+    return keeps;
   }
 
   bool Follows(const InputPort& use) const {
@@ -147,8 +147,9 @@ class Follower {
     dropped_.push_back(leader);
   }
 
-  // To what has it for a reader, and to what needs it for a producer.
-  void SpreadObjection(int leader) {
+  // The producers of a group that keeps its dtype must keep theirs, and so must the consumers that
+  // need a producer that follows.
+  void PropagateDrop(int leader) {
     for (int group : members_.at(leader)) {
       VisitProducers(group, [&](int from) {
         if (from != kNoGroup) Drop(from);
@@ -173,7 +174,7 @@ class Follower {
     return reader;
   }
 
-  // One that is lowered by itself, if there is one, else one that follows.
+  // A reader that is lowered by itself, if there is one, else one that follows.
   int OwnReader(int group) const {
     int reader = LoweredReader(group);
     VisitReaders(group, [&](const InputPort& use) {
@@ -182,8 +183,8 @@ class Follower {
     return reader;
   }
 
-  // All that follows with the class of `first`, which `reader` reads: what feeds it, and whatever
-  // else reads that, for no reader of a lowered group may stay.
+  // Adds the class of `first`, which `reader` reads, and all that follows with it: its producers
+  // that may follow and, because a lowered group has no other consumers, all their consumers.
   void AddRegion(int first, int reader, std::vector<FollowsConsumer>* followers) {
     std::vector<int> region;
     Reach(first, reader, &region);
@@ -224,8 +225,8 @@ class Follower {
   std::vector<int> candidates_;                        // gray groups without a vote
   std::unordered_map<int, std::vector<int>> members_;  // of candidates, by leader
   std::vector<bool> may_follow_;                       // by leader
-  std::vector<int> reader_;                            // by leader, of what is in a region
-  std::vector<int> dropped_;                           // leaders to spread from
+  std::vector<int> reader_;   // node id, by leader, for classes in a region
+  std::vector<int> dropped_;  // leaders to propagate from
 };
 
 constexpr int Follower::kNoReader, Follower::kNoGroup;

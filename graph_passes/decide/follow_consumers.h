@@ -1,9 +1,9 @@
-// Gray ops that only move values and hear no vote follow what reads them, where all of that is
+// Gray ops that only move values, and get no vote, follow their consumers where all of these are
 // lowered.
 //
-// A Cast before such an op yields bit for bit what one behind it does, from no more bytes and often
-// once instead of in each iteration, and half as many bytes are moved. So this changes where Casts
-// are, and nothing that is computed; gray that computes keeps its dtype without a vote.
+// A Cast before such an op yields the same bits as a Cast behind it. It reads no more bytes, often
+// runs once instead of in each iteration, and half as many bytes are moved. So this changes the
+// places of Casts, and no value. Gray ops that compute keep their dtype where they get no vote.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_FOLLOW_CONSUMERS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_FOLLOW_CONSUMERS_H_
 
@@ -18,11 +18,11 @@ namespace npu_precision {
 
 struct FollowsConsumer {
   int group;     // to be lowered
-  int consumer;  // the node id of a reader that is lowered or follows; where nothing reads the
-                 // group, of its class or of what it reads
+  int consumer;  // a node that reads the group and is lowered or follows; where nothing reads the
+                 // group, a node that reads its class or its producers
 };
 
-// By group number, given the votes after gray is resolved. A group follows with its whole class.
+// Finds them, given the votes after gray is resolved. A group follows with its whole class.
 std::vector<FollowsConsumer> FollowConsumers(const GraphView& view, const DecideContext& context,
                                              const std::vector<Handle>& handles,
                                              const std::vector<int>& leader,

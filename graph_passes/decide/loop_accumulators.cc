@@ -10,25 +10,25 @@ bool Adds(const InputPort& use, const std::string& op) {
   return op == "Add" || op == "AddV2" || op == "AddN" || (op == "Sub" && use.index == 0);
 }
 
-// As it is, or as the same value in the dtype that an earlier run gave a reader.
-bool HandsOn(const GraphView& view, int id) {
+// Whether the node yields its input: an Identity, or a Cast that an earlier run inserted.
+bool YieldsItsInput(const GraphView& view, int id) {
   return view.node(id).op() == "Identity" || view.IsTransparentCast(id);
 }
 
-// The only use of the loop variable besides Exit, or {-1, 0} where there is none or there are more.
-// The nodes that hand it on are added to `on_the_way`.
-InputPort OnlyUse(const GraphView& view, int merge, std::vector<int>* on_the_way) {
+// The only use of the loop variable besides Exit, or {-1, 0} where there is none or more than one.
+// `carriers` gets the Merge and the nodes between it and that use.
+InputPort OnlyUse(const GraphView& view, int merge, std::vector<int>* carriers) {
   InputPort only = {-1, 0};
-  std::vector<int>& hand_on = *on_the_way;
-  hand_on = {merge};
+  std::vector<int>& nodes = *carriers;
+  nodes = {merge};
   // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
-  for (size_t i = 0; i < hand_on.size() && static_cast<int>(i) <= view.size(); ++i) {
-    for (const InputPort& use : view.fanout(hand_on[i])) {
+  for (size_t i = 0; i < nodes.size() && static_cast<int>(i) <= view.size(); ++i) {
+    for (const InputPort& use : view.fanout(nodes[i])) {
       const std::string& op = view.node(use.node).op();
-      const bool value_index = hand_on[i] == merge && view.fanin(use.node)[use.index].port != 0;
+      const bool value_index = nodes[i] == merge && view.fanin(use.node)[use.index].port != 0;
       if (op == "Exit" || value_index) continue;
-      if (HandsOn(view, use.node) || (op == "Switch" && use.index == 0)) {
-        hand_on.push_back(use.node);
+      if (YieldsItsInput(view, use.node) || (op == "Switch" && use.index == 0)) {
+        nodes.push_back(use.node);
       } else if (only.node >= 0) {
         return {-1, 0};
       } else {
@@ -39,12 +39,12 @@ InputPort OnlyUse(const GraphView& view, int merge, std::vector<int>* on_the_way
   return only;
 }
 
-// Whether the NextIteration of `merge` gets what node `id` yields.
-bool MakesNextValue(const GraphView& view, int merge, int id) {
+// Whether node `id` computes the next value of the loop variable.
+bool ComputesNextValue(const GraphView& view, int merge, int id) {
   for (const OutputPort& producer : view.fanin(merge)) {
     if (view.node(producer.node).op() != "NextIteration") continue;
     int from = view.fanin(producer.node)[0].node;
-    for (int hops = 0; hops < view.size() && HandsOn(view, from); ++hops) {
+    for (int hops = 0; hops < view.size() && YieldsItsInput(view, from); ++hops) {
       from = view.fanin(from)[0].node;
     }
     if (from == id) return true;
@@ -56,27 +56,28 @@ bool MakesNextValue(const GraphView& view, int merge, int id) {
 
 std::vector<LoopAccumulator> LoopAccumulators(const GraphView& view,
                                               const std::vector<GroupState>& groups) {
-  std::vector<LoopAccumulator> sums;
-  std::vector<int> hand_on;
+  std::vector<LoopAccumulator> accumulators;
+  std::vector<int> carriers;
   const OpSet merges(view, IsMerge);
   for (int id = 0; id < view.size(); ++id) {
     if (view.op_def(id) == nullptr || !merges.Has(id)) continue;
     const int group = view.first_group(id) + view.outputs(id)[0].group;
     if (groups[group].kind != GroupState::kFollows) continue;
-    const InputPort use = OnlyUse(view, id, &hand_on);
+    const InputPort use = OnlyUse(view, id, &carriers);
     if (use.node < 0 || view.op_def(use.node) == nullptr || !Adds(use, view.node(use.node).op()) ||
-        !MakesNextValue(view, id, use.node)) {
+        !ComputesNextValue(view, id, use.node)) {
       continue;
     }
     const int addition = view.first_group(use.node) + view.inputs(use.node)[use.index].group;
     if (groups[addition].kind == GroupState::kDecided) continue;
-    sums.push_back({group, {addition}});
-    for (int node : hand_on) {
+    accumulators.push_back({group, {addition}});
+    for (int node : carriers) {
       const int yields = view.outputs(node)[0].group;
-      if (yields != kFixedDtype) sums.back().groups.push_back(view.first_group(node) + yields);
+      if (yields == kFixedDtype) continue;
+      accumulators.back().groups.push_back(view.first_group(node) + yields);
     }
   }
-  return sums;
+  return accumulators;
 }
 
 }  // namespace npu_precision

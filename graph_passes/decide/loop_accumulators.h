@@ -1,8 +1,7 @@
-// Sums over the iterations of a loop.
+// Loop variables that accumulate: each iteration adds a term. They keep float32.
 //
-// The gradient of a weight that a loop uses is a loop variable that each iteration adds a term to.
-// However gray an addition is, a thousand of them one after the other are a reduction, and lose in
-// the low type what reductions lose: such a variable keeps float32.
+// The gradient of a weight that a loop uses is one. A single addition is gray, but a thousand of
+// them are a reduction, and lose as much in the low type as a reduction does.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_LOOP_ACCUMULATORS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_LOOP_ACCUMULATORS_H_
 
@@ -13,13 +12,13 @@
 
 namespace npu_precision {
 
-// A loop variable that the body uses in nothing but the gray addition that makes its next value.
+// A loop variable that the body uses only in the gray addition that computes its next value.
 struct LoopAccumulator {
   int variable;             // the group of its Merge
-  std::vector<int> groups;  // those on the way from the Merge to the addition, and the addition's
+  std::vector<int> groups;  // of the nodes from the Merge to the addition, both included
 };
 
-// All of them, given what is known of each group before gray is resolved.
+// Finds them all. `groups` are the states before gray is resolved.
 std::vector<LoopAccumulator> LoopAccumulators(const GraphView& view,
                                               const std::vector<GroupState>& groups);
 

@@ -25,7 +25,7 @@ class Region {
         for (const InputPort& use : view_.fanout({id, port})) PushReader(use, next);
       });
     });
-    // A gradient is made of values of the forward pass too, which belong to the loss.
+    // A gradient also reads values of the forward pass. They belong to the loss.
     for (int id : ends) {
       for (const OutputPort& producer : view_.fanin(id)) PushProducer(producer, &backward);
     }
@@ -40,8 +40,8 @@ class Region {
   }
 
  private:
-  // Both look through what an earlier run inserted. The bounds end the walks on a damaged graph
-  // where that forms a cycle.
+  // Both look through the nodes that an earlier run inserted. The bounds end the walks on a damaged
+  // graph where those form a cycle.
   void PushProducer(OutputPort output, std::vector<int>* groups) const {
     for (int hops = 0; hops < view_.size() && view_.IsTransparent(output.node); ++hops) {
       output = view_.fanin(output.node)[0];
@@ -65,7 +65,7 @@ class Region {
     }
   }
 
-  // Finds what `next` leads to from these, and returns what was found.
+  // Finds the open groups that `next` leads to from `starts`, and returns those that are new.
   template <typename Next>
   std::vector<int> Walk(const std::vector<int>& starts, const Next& next) {
     std::vector<int> found, open = starts;

@@ -1,8 +1,9 @@
-// What computes the loss from the model's outputs, and the gradients of that.
+// The region of the loss: the nodes that compute the loss from the outputs of the model, and their
+// gradients.
 //
-// With all_white everything is lowered. The scale of a loss is the gradient of the scaled loss, and
-// float16 holds none above 65504: what is between that and the model's last matrix or convolution
-// op goes by the lists, as it does without all_white.
+// all_white lowers the rest of the model. The first gradient is the scale of the loss, which may
+// exceed 65504, the most that float16 holds. So between the loss and the last matrix or convolution
+// ops of the model the lists count, as they do without all_white.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_LOSS_REGION_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_LOSS_REGION_H_
 
@@ -12,8 +13,9 @@
 
 namespace npu_precision {
 
-// By group number: whether it is on a path of `open` groups to a product of a loss and its scale,
-// on one from the scale, or on one to any on the latter.
+// By group number: whether the group is in the region, which paths of `open` groups connect. It has
+// the ancestors of each product of a loss and its scale, the descendants of the product, and the
+// ancestors of those.
 std::vector<bool> LossRegion(const GraphView& view, const std::vector<bool>& open);
 
 }  // namespace npu_precision

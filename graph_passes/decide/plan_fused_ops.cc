@@ -19,8 +19,8 @@ bool Changed(const Decision& decision) {
   return decision.verdict == Verdict::kLowered || decision.verdict == Verdict::kRaised;
 }
 
-// Whether the mode changes `group` along with its fused node. The second type of a fused batch norm
-// is that of its statistics, which stay float32.
+// Whether `group` changes with its fused node. Attribute U of a fused batch norm is the dtype of
+// the statistics, which stay float32.
 bool ChangesWhole(const GraphView& view, const DecideContext& context, int id,
                   const TypeGroup& group) {
   return context.Changes(group.dtype) && view.op_def(id)->attr(group.attr).name() != "U";
@@ -37,8 +37,8 @@ bool HasChangedKernel(const GraphView& view, const DecideContext& context, int i
   return context.support->CanRun(view.node(id), node);
 }
 
-// A fused batch norm of a contraction computes its statistics in the contraction's dtype, which
-// would lower what must stay float32.
+// Whether the fused op computes the statistics of a batch norm in its own dtype. They must stay
+// float32.
 bool LowersStatistics(const NodeDef& node) {
   if (node.op() == "_FusedBatchNormEx") return false;
   for (const std::string& op : OpsOf(node)) {
@@ -77,7 +77,7 @@ class Planner {
   }
 
  private:
-  // A preserved node of several outputs cannot hand them over to its parts.
+  // A preserved node with several outputs must stay whole: no one part has all of them.
   bool MaySplit(const NodeDef& node) const {
     return context_.fed.count(node.name()) == 0 &&
            (node.op() != "_FusedBatchNormEx" || context_.preserved.count(node.name()) == 0);
@@ -117,7 +117,7 @@ class Planner {
     }
   }
 
-  // The cause's node in `view`: a part that stayed in its fused node goes by the latter.
+  // The node of the cause in `view`: for a part of a fused node that stays whole, that node.
   int Cause(const GraphView& view, int cause) const {
     if (cause < 0) return -1;
     const std::string& name = parts_.node(cause).name();

@@ -1,4 +1,5 @@
-// Decides about fused ops as the ops they fuse, then keeps each whole where its parts agree.
+// Fused ops are decided as the ops that they stand for. A fused op stays whole where all its parts
+// agree.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_PLAN_FUSED_OPS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_PLAN_FUSED_OPS_H_
 
@@ -8,12 +9,12 @@
 
 namespace npu_precision {
 
-// True where `graph` has an op that stands for several (see OpsOf).
+// Whether `graph` has an op that stands for several (see OpsOf).
 bool HasFusedOps(const tensorflow::GraphDef& graph);
 
-// `planned` is `graph` with those fused nodes written as their parts whose parts are not all
-// lowered by one kernel or all kept; `view` indexes `planned` and `decisions` are about it. The
-// same decisions come out as if the remapper had never fused anything.
+// Writes `planned`: `graph` with some fused nodes replaced by their parts. A fused node stays whole
+// where all parts are kept, or all are lowered and one kernel computes them. `view` and `decisions`
+// are of `planned`. The decisions are the same as if the remapper had never fused anything.
 tensorflow::Status PlanFusedOps(const tensorflow::GraphDef& graph, const DecideContext& context,
                                 tensorflow::GraphDef* planned, GraphView* view,
                                 Decisions* decisions);

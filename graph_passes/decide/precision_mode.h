@@ -10,12 +10,12 @@
 
 namespace npu_precision {
 
-// What a mode does; several names share a rule and differ in the low type.
+// The rule of a mode. Several names share a rule and differ in the low type.
 enum class ModeRule {
   kKeepOrigin,        // nothing changes
-  kLowerUnsupported,  // only nodes whose float32 the target does not support
-  kForceLow,          // every listed node that supports both types
-  kForceFloat32,      // every half-precision node that supports both types
+  kLowerUnsupported,  // lowers only nodes whose float32 the target does not support
+  kForceLow,          // lowers every listed node that supports both types
+  kForceFloat32,      // raises every half-precision node that supports both types
   kMix,               // the white, black and gray lists decide
   kCube,              // matrix and convolution inputs rounded, outputs float32
 };
@@ -30,20 +30,19 @@ inline bool IsLowType(tensorflow::DataType dtype) {
   return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;
 }
 
-// Lowers what the lists or the kernels let it, for speed. The others keep every dtype, emulate what
-// another target does, or raise; changing more than dtypes is not theirs.
+// Whether the mode lowers as much as the lists or the kernels allow, for speed. The other modes
+// keep every dtype, lower what another target lacks, or raise. They change nothing but dtypes.
 inline bool LowersForSpeed(ModeRule rule) {
   return rule == ModeRule::kMix || rule == ModeRule::kForceLow;
 }
 
-// The mode a run has when neither parameter is given.
+// The mode of a run that sets neither parameter.
 PrecisionMode DefaultPrecisionMode();
 
-// `name` is a value of precision_mode; the error lists the values and guesses
-// which was meant.
+// Finds the mode by its name in precision_mode. The error lists the names and suggests one.
 tensorflow::Status ParsePrecisionMode(const std::string& name, PrecisionMode* mode);
 
-// `name` is a value of precision_mode_v2.
+// Finds the mode by its name in precision_mode_v2.
 tensorflow::Status ParsePrecisionModeV2(const std::string& name, PrecisionMode* mode);
 
 std::vector<std::string> PrecisionModeNames();

@@ -35,27 +35,27 @@ class Resolver {
         groups_(*groups),
         classes_(SharedClasses(leader)) {}
 
-  // Votes only rise, so each class is told of twice at most, whatever the order of the nodes.
+  // Votes only rise, so each class is propagated twice at most, whatever the order of the nodes.
   void Run() {
     for (int id = 0; id < view_.size(); ++id) {
-      for (int k = 0; k < view_.inputs(id).size(); ++k) Hear(id, k);
+      for (int k = 0; k < view_.inputs(id).size(); ++k) Meet(id, k);
     }
     while (!risen_.empty()) {
       const int leader = risen_.front();
       risen_.pop_front();
       const auto shared = classes_.find(leader);
       if (shared == classes_.end()) {
-        Tell(leader);
+        Propagate(leader);
       } else {
-        for (int member : shared->second) Tell(member);
+        for (int member : shared->second) Propagate(member);
       }
     }
     for (int g = 0; g < view_.num_groups(); ++g) groups_[g] = groups_[leader_[g]];
   }
 
  private:
-  // Adds the vote of what input `index` of a node reads to the group that the input is bound to.
-  void Hear(int id, int index) {
+  // Meets the group that input `index` of a node is bound to with the vote on that input.
+  void Meet(int id, int index) {
     const Port& port = view_.inputs(id)[index];
     if (port.group == kFixedDtype) return;
     const int leader = leader_[view_.first_group(id) + port.group];
@@ -69,24 +69,25 @@ class Resolver {
     risen_.push_back(leader);
   }
 
-  // Consumers look through Casts of ours, so those behind such Casts hear the vote too.
-  void Tell(int group) {
+  // Propagates the vote of a group to its consumers, and through Casts that this optimizer
+  // inserted to the consumers of those.
+  void Propagate(int group) {
     const int id = view_.node_of_group(group);
     std::vector<int> casts;
-    view_.VisitOutputs(group, [&](int port) { Tell(view_.fanout({id, port}), &casts); });
+    view_.VisitOutputs(group, [&](int port) { Propagate(view_.fanout({id, port}), &casts); });
     // The bound ends the walk on a damaged graph whose Casts form a cycle.
     for (size_t i = 0; i < casts.size() && static_cast<int>(i) < view_.size(); ++i) {
-      Tell(view_.fanout(casts[i]), &casts);
+      Propagate(view_.fanout(casts[i]), &casts);
     }
   }
 
-  void Tell(Span<InputPort> consumers, std::vector<int>* casts) {
+  void Propagate(Span<InputPort> consumers, std::vector<int>* casts) {
     for (const InputPort& consumer : consumers) {
       if (view_.op_def(consumer.node) == nullptr) continue;
       if (view_.IsTransparent(consumer.node)) {
         casts->push_back(consumer.node);
       } else {
-        Hear(consumer.node, consumer.index);
+        Meet(consumer.node, consumer.index);
       }
     }
   }
@@ -96,7 +97,7 @@ class Resolver {
   const tensorflow::DataType low_type_;
   std::vector<GroupState>& groups_;
   const std::unordered_map<int, std::vector<int>> classes_;
-  std::deque<int> risen_;  // leaders whose vote the consumers have not heard yet
+  std::deque<int> risen_;  // leaders whose vote is to be propagated
 };
 
 }  // namespace

@@ -56,20 +56,20 @@ class Updates {
     std::vector<int> first, last;
   };
 
-  // The node that yields the variable, or its handle, that node `id` reads or writes.
+  // The node of the variable, or of its handle, that node `id` reads or writes.
   int VariableOf(int id) const {
     if (view_.fanin(id).size() == 0) return id;
     id = view_.fanin(id)[0].node;
     // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
-    for (int hops = 0;
-         hops < view_.size() && view_.fanin(id).size() > 0 && HandsVariableOn(view_.node(id).op());
+    for (int hops = 0; hops < view_.size() && view_.fanin(id).size() > 0 &&
+                       YieldsSameVariable(view_.node(id).op());
          ++hops) {
       id = view_.fanin(id)[0].node;
     }
     return id;
   }
 
-  static bool HandsVariableOn(const std::string& op) {
+  static bool YieldsSameVariable(const std::string& op) {
     return op == "Identity" || op == "Enter" || op == "Switch" || op == "RefIdentity" ||
            op == "RefEnter" || op == "RefSwitch";
   }
@@ -133,7 +133,7 @@ class Updates {
     view_.VisitInputs(group, [&](int k) { groups->push_back(OutputGroup(view_.fanin(id)[k])); });
   }
 
-  // Of `groups`, those that no path of gray groups leads from to one that may be lowered.
+  // Those of `groups` from which no path of gray groups leads to a group that may be lowered.
   Groups NeverLoweredAfter(Groups groups) const {
     std::vector<int> out;
     for (int g = 0; g < view_.num_groups(); ++g) {
@@ -157,20 +157,20 @@ class Updates {
       const GroupState& state = states_[consumer];
       const bool lowered = state.kind == GroupState::kDecided && state.vote == Vote::kLowered;
       const bool follows = state.kind == GroupState::kFollows && !updates[consumer];
-      if (lowered || (follows && HandsOn(consumer))) return true;
+      if (lowered || (follows && IsUsed(consumer))) return true;
     }
     return false;
   }
 
-  // A test for infinity, say, does not: it may be made in float32 as well. Nor does what nobody
-  // reads, such as the argument of the branch that makes no step.
-  bool HandsOn(int group) const {
+  // Whether the values of a group are read, fetched or put behind a handle. A test for infinity
+  // yields no float value, and the skipped branch of a step has no reader: both may run in float32.
+  bool IsUsed(int group) const {
     const int id = view_.node_of_group(group);
     const bool is_fetched = preserved_.count(view_.node(id).name()) != 0;
-    bool hands_on = HasElementDtype(view_.node(id).op());
+    bool is_used = HasElementDtype(view_.node(id).op());
     view_.VisitOutputs(
-        group, [&](int port) { hands_on |= is_fetched || view_.fanout({id, port}).size() > 0; });
-    return hands_on;
+        group, [&](int port) { is_used |= is_fetched || view_.fanout({id, port}).size() > 0; });
+    return is_used;
   }
 
   const GraphView& view_;

@@ -1,8 +1,8 @@
-// Gray arithmetic that makes the next value of a variable.
+// Gray arithmetic that computes the next value of a variable keeps float32.
 //
-// Master weights are float32 for their bits as well as by their dtype: in a step like
-// w.assign_sub(0.001 * m), or m.assign(0.9 * m + 0.1 * gradient), the gray ops keep float32, so
-// that small updates are not lost and a gradient is scaled or squared after it was cast.
+// Master weights need the precision of float32, not just its dtype. In a step like
+// w.assign_sub(0.001 * m), or m.assign(0.9 * m + 0.1 * gradient), float16 would lose small updates,
+// and a gradient that is scaled or squared in float16 may become zero.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_VARIABLE_UPDATES_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_VARIABLE_UPDATES_H_
 
@@ -15,9 +15,10 @@
 
 namespace npu_precision {
 
-// The type groups that update variables, by the view's group numbers, given what is known of each
-// before gray is resolved: gray groups on a path of gray groups from a variable's read to its
-// write, and those before a write whose other uses, if any, keep float32 anyway.
+// The type groups that update variables, by group number. `groups` are the states before gray is
+// resolved. A group updates a variable if it is gray and on a path of gray groups
+// - from the read of a variable to its write, or
+// - to a write, and no other path of gray groups leads from it to one that may be lowered.
 std::vector<int> VariableUpdates(const GraphView& view, const std::set<std::string>& preserved,
                                  const std::vector<GroupState>& groups);
 

@@ -1,4 +1,4 @@
-// Guesses which of the known names was meant.
+// Guesses which known name a misspelt one stands for.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_DID_YOU_MEAN_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_DID_YOU_MEAN_H_
 
@@ -7,8 +7,8 @@
 
 namespace npu_precision {
 
-// The nearest candidate, ignoring case, else the first that `given` abbreviates, or nullptr when
-// none is near. `distance` gets how many letters differ.
+// The nearest candidate, ignoring case; else the first that `given` abbreviates; else nullptr.
+// `distance` gets the number of letters that differ.
 const std::string* Nearest(const std::string& given, const std::vector<std::string>& candidates,
                            size_t* distance);
 

@@ -30,12 +30,12 @@ std::vector<size_t> LineStarts(const std::string& text) {
 std::string Place(const JsonDocument& document, size_t offset) {
   const auto& starts = document.line_starts;
   const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
-  if (after - starts.begin() == 1) offset -= document.mark_size;  // people do not see the mark
+  if (after - starts.begin() == 1) offset -= document.mark_size;  // editors do not show the mark
   return absl::StrCat(document.file, ":", after - starts.begin(), ":", offset - after[-1] + 1);
 }
 
-// The offset of the bracket that opens level kMaxJsonDepth + 1, or npos. jsoncpp's own limit
-// aborts the process where it is built without exceptions, as TensorFlow builds it.
+// The offset of the bracket that opens level kMaxJsonDepth + 1, or npos. The limit of jsoncpp would
+// not do: built without exceptions, as in TensorFlow, it aborts the process.
 size_t TooDeepAt(const std::string& text) {
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -60,7 +60,7 @@ size_t TooDeepAt(const std::string& text) {
   return std::string::npos;
 }
 
-// jsoncpp writes "* Line 1, Column 2\n  what\n" per error; the first one says it.
+// The first error, in one line. jsoncpp writes "* Line 1, Column 2\n  what\n" for each.
 std::string FirstError(const std::string& errors) {
   std::vector<std::string> lines = absl::StrSplit(errors, '\n', absl::SkipWhitespace());
   if (lines.empty()) return "not JSON";

@@ -1,4 +1,4 @@
-// Strict reading of the JSON files users write: comments allowed, everything else by the letter.
+// Strict reading of the JSON files that users write. Comments are allowed, no other extension is.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_JSON_TEXT_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_JSON_TEXT_H_
 
@@ -13,12 +13,12 @@ namespace npu_precision {
 constexpr size_t kMaxJsonBytes = size_t{16} << 20;
 constexpr int kMaxJsonDepth = 64;
 
-// A parsed file that still knows where each value stood.
+// A parsed file, with the place of each value in its text.
 struct JsonDocument {
   std::string file;
   std::string text;
   std::vector<size_t> line_starts;  // offsets into text
-  size_t mark_size = 0;             // of the byte order mark that the text begins with
+  size_t mark_size = 0;             // of the byte order mark at the beginning of the text, or 0
   Json::Value root;
 
   // Offsets into `text` of `value`, which must be part of `root`.

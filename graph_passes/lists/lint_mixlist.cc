@@ -30,15 +30,15 @@ LintFinding About(const MixlistEntry& entry, Severity severity, const char* rule
   return finding;
 }
 
-void Mend(const MixlistEntry& entry, const std::string& replacement, LintFinding* finding) {
-  finding->mendable = true;
+void SetFix(const MixlistEntry& entry, const std::string& replacement, LintFinding* finding) {
+  finding->fixable = true;
   finding->replacement = replacement;
   finding->begin = entry.begin;
   finding->end = entry.end;
   finding->previous_end = entry.previous_end;
 }
 
-// Op types by name, and patterns by their text.
+// The op types that an entry names, or the text of its pattern.
 std::vector<std::string> Subjects(const MixlistEntry& entry) {
   return entry.node_pattern != nullptr ? std::vector<std::string>{entry.text} : entry.ops;
 }
@@ -51,7 +51,7 @@ bool IsOnList(const OpLists& target, const std::string& op, ListColor list, bool
   return everywhere ? on == 3 : on > 0;
 }
 
-// Why an entry changes nothing, or "".
+// Finds entries that change nothing.
 class Redundancy {
  public:
   Redundancy(const Entries& entries, const OpLists& target) : target_(target) {
@@ -63,6 +63,7 @@ class Redundancy {
     }
   }
 
+  // The reason why the entry changes nothing, or "".
   std::string Of(const MixlistEntry& entry) const {
     const std::vector<std::string> subjects = Subjects(entry);
     const MixlistEntry* first = nullptr;
@@ -99,7 +100,8 @@ class Redundancy {
     }
   };
 
-  // Adding to one list takes off all others.
+  // The reason why a removal is redundant where the op is added to a list: that takes it off all
+  // others.
   std::string AddedElsewhere(const MixlistEntry& entry,
                              const std::vector<std::string>& subjects) const {
     const MixlistEntry* where = nullptr;
@@ -123,13 +125,13 @@ void FindUnknown(const Entries& entries, const IrNames& ir_names,
     const bool is_ascends = ir_names.count(warning.entry->text) != 0;
     LintFinding finding = About(*warning.entry, Severity::kWarning,
                                 is_ascends ? "no-counterpart" : "unknown-op", warning.text);
-    if (!warning.meant.empty()) Mend(*warning.entry, warning.meant, &finding);
+    if (!warning.meant.empty()) SetFix(*warning.entry, warning.meant, &finding);
     unknown->insert(warning.entry);
     findings->push_back(std::move(finding));
   }
 }
 
-// It keeps its dtype on any list.
+// Whether an op keeps its dtype on any list.
 bool IsNeverLowered(const std::string& op) {
   if (IsNeutralSource(op)) return true;
   const tensorflow::OpDef* op_def = nullptr;
@@ -137,7 +139,7 @@ bool IsNeverLowered(const std::string& op) {
          NeverChanges(op, op_def);
 }
 
-// What makes an entry needless: {rule, text}; no text if nothing does.
+// The rule by which an entry is needless, with a text about it. No text where it is not needless.
 std::pair<const char*, std::string> WhyNeedless(const MixlistEntry& entry,
                                                 const Redundancy& redundancy) {
   const bool changes = entry.node_pattern != nullptr ||
@@ -188,7 +190,7 @@ tensorflow::Status LintMixlist(const std::string& file, const std::string& text,
     const auto needless = WhyNeedless(entry, redundancy);
     if (needless.second.empty() || !problems.empty()) continue;
     LintFinding finding = About(entry, Severity::kWarning, needless.first, needless.second);
-    Mend(entry, "", &finding);
+    SetFix(entry, "", &finding);
     findings->push_back(std::move(finding));
   }
   std::stable_sort(

@@ -1,4 +1,4 @@
-// Everything that is wrong, odd or needless in a mixlist, for its author; nothing is applied.
+// Finds everything that is wrong, suspicious or needless in a mixlist. Nothing is applied.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_MIXLIST_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_MIXLIST_H_
 
@@ -18,16 +18,16 @@ struct LintFinding {
   const char* rule;  // "unknown-op"
   std::string place;
   std::string text;
-  // What mends it, if anything does: the entry at these offsets of the file goes, or becomes
-  // `replacement`.
-  bool mendable = false;
+  // The fix, where there is one: `replacement` takes the place of the entry at these offsets of the
+  // file; if it is empty, the entry is removed.
+  bool fixable = false;
   std::string replacement;
   size_t begin = 0, end = 0, previous_end = 0;
 };
 
 const char* SeverityName(Severity severity);
 
-// `target` are the lists that the mixlist edits, unedited. An error: the text is no JSON object.
+// `target` has the lists of the target, without the edits. An error: the text is no JSON object.
 tensorflow::Status LintMixlist(const std::string& file, const std::string& text,
                                const IrNames& ir_names, const OpLists& target,
                                std::vector<LintFinding>* findings);

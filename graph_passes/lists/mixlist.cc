@@ -41,7 +41,7 @@ void CheckKeys(const JsonDocument& document, const Json::Value& object,
   }
 }
 
-// Whether `value` is an entry; else a problem says why it is none.
+// Reads one entry. False where `value` is none; then a problem says why.
 bool ReadEntry(const JsonDocument& document, const Json::Value& value, const IrNames& ir_names,
                MixlistEntry* entry, Problems* problems) {
   entry->place = document.PlaceOf(value);
@@ -101,13 +101,13 @@ void ReadList(const JsonDocument& document, const Json::Value& list, ListColor c
   }
 }
 
-// What an entry is about: op types by name, patterns by their text.
+// The op types that an entry names, or the text of its pattern.
 std::vector<std::string> Subjects(const MixlistEntry& entry) {
   if (entry.node_pattern != nullptr) return {entry.text};
   return entry.ops;
 }
 
-std::string Told(const MixlistEntry& entry, const std::string& subject) {
+std::string Described(const MixlistEntry& entry, const std::string& subject) {
   return absl::StrCat(entry.add ? "added to " : "removed from ", MixlistKey(entry.list), " at ",
                       entry.place,
                       entry.text == subject ? "" : absl::StrCat(" (as ", Quoted(entry.text), ")"));
@@ -123,8 +123,8 @@ void FindContradictions(const std::string& file, const std::vector<MixlistEntry>
       if (first == nullptr) first = &entry;
       if (first->list == entry.list) continue;
       problems->push_back(
-          {file, absl::StrCat(Quoted(subject), " is ", Told(*first, subject), " and ",
-                              Told(entry, subject), "; it can be on one list only")});
+          {file, absl::StrCat(Quoted(subject), " is ", Described(*first, subject), " and ",
+                              Described(entry, subject), "; it can be on one list only")});
     }
   }
   for (const MixlistEntry& entry : entries) {
@@ -133,8 +133,8 @@ void FindContradictions(const std::string& file, const std::vector<MixlistEntry>
       const auto first = added.find(subject);
       if (first == added.end() || first->second->list != entry.list) continue;
       problems->push_back(
-          {file, absl::StrCat(Quoted(subject), " is ", Told(*first->second, subject), " and ",
-                              Told(entry, subject), "; keep one of the two")});
+          {file, absl::StrCat(Quoted(subject), " is ", Described(*first->second, subject), " and ",
+                              Described(entry, subject), "; keep one of the two")});
     }
   }
 }

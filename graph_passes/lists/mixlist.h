@@ -25,10 +25,10 @@ struct MixlistEntry {
   // Exactly one of the two is set: the op types it names, or the pattern of node:<RE2>.
   std::vector<std::string> ops;
   std::shared_ptr<const RE2> node_pattern;
-  bool for_any_graph = false;  // not written for this one, so it need not match a node of it
+  bool for_any_graph = false;  // need not match a node of this graph
 };
 
-// What is wrong with a mixlist, and where: "FILE:LINE:COLUMN", or "FILE" for more than one place.
+// An error in a mixlist, with its place: "FILE:LINE:COLUMN", or "FILE" for more than one place.
 struct MixlistProblem {
   std::string place;
   std::string text;
@@ -38,14 +38,15 @@ struct MixlistProblem {
 std::string MixlistKey(ListColor color);
 
 // Reads {"black-list": {"to-add": [...], "to-remove": [...]}, "white-list": ..., "gray-list": ...}
-// into its entries, behind those that `entries` has. `problems` gets all that is wrong with it: an
-// unknown key, a wrong type, a bad pattern; or else contradictions among the entries: an op added
-// to two lists, or added to and removed from one. An error: it is no JSON object.
+// and appends its entries to `entries`. `problems` gets all errors in it: unknown keys, wrong
+// types, bad patterns. Where there are none, it gets contradictions among the entries: an op that
+// is added to two lists, or added to and removed from one. Returns an error if the text is no JSON
+// object.
 tensorflow::Status ReadMixlist(const std::string& file, const std::string& text,
                                const IrNames& ir_names, std::vector<MixlistEntry>* entries,
                                std::vector<MixlistProblem>* problems);
 
-// The same; the first problem is an error.
+// As ReadMixlist, but returns the first problem as an error.
 tensorflow::Status ParseMixlist(const std::string& file, const std::string& text,
                                 const IrNames& ir_names, std::vector<MixlistEntry>* entries);
 

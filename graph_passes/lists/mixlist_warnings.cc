@@ -45,7 +45,7 @@ std::vector<std::string> KnownNames(const IrNames& ir_names) {
   return names;
 }
 
-// Letters that are taken for each other are one.
+// The name in lower case, with letters for the digits that look like them.
 std::string AsSeen(const std::string& name) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"1", "l"}, {"0", "o"}});
 }
@@ -58,7 +58,7 @@ std::string Digits(const std::string& name) {
   return digits;
 }
 
-// The one name that differs by a letter or in case, and in no number, or "".
+// The only name that differs by a letter or in case, and in no number; else "".
 std::string Meant(const std::string& given, const std::vector<std::string>& names) {
   std::set<std::string> near;
   for (const std::string& name : names) {
@@ -136,7 +136,7 @@ std::vector<EntryWarning> UnmatchedWarnings(const OpLists& lists, const GraphVie
   }
   std::vector<EntryWarning> warnings;
   for (const MixlistEntry& entry : lists.edits()) {
-    if (!NamesAnOp(entry) || entry.for_any_graph) continue;  // the former are warned about already
+    if (!NamesAnOp(entry) || entry.for_any_graph) continue;  // unknown names have a warning already
     if (!Matches(entry, ops, view))
       warnings.push_back({&entry, "matches no node of the graph", ""});
   }

@@ -1,4 +1,4 @@
-// What in a mixlist will surprise its author.
+// Warnings about mixlist entries that have no effect: unknown names, and names that match nothing.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_MIXLIST_WARNINGS_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_MIXLIST_WARNINGS_H_
 
@@ -10,29 +10,29 @@
 
 namespace npu_precision {
 
-// What is odd about one entry.
+// A warning about one entry.
 struct EntryWarning {
   const MixlistEntry* entry;
   std::string text;
-  // Of a name that is unknown but for a letter or its case: the name that was meant. Not where
-  // another version of the op, or of another number of dimensions, may have been meant.
+  // For an unknown name that differs from a known one by a letter or in case: the known one. Else
+  // empty, also where the names differ in a number, which may be a version or a number of
+  // dimensions.
   std::string meant;
 
   // "FILE:LINE:COLUMN: 'Relo' is ...".
   std::string Line() const;
 };
 
-// Entries that name no op type of this TensorFlow: unknown names, each with a did-you-mean, and
-// Ascend's ops that nothing here corresponds to.
+// Warns about entries that name no op type of this TensorFlow: unknown names, each with a
+// did-you-mean, and Ascend's ops that no op type corresponds to.
 std::vector<EntryWarning> UnknownOpWarnings(const std::vector<MixlistEntry>& entries,
                                             const IrNames& ir_names);
 
-// Whether entries can be expected to match nodes of the graph: a list is not written for an
-// initializer or a small function, in which nothing was lowered and no op multiplies matrices or
-// convolves.
+// Whether entries should match nodes of the graph: some node was lowered, or some op multiplies
+// matrices or convolves. Nobody writes a list for an initializer or a small function without these.
 bool IsWhatListsAreFor(const GraphView& view, int lowered);
 
-// Entries that name an op type or a pattern but match no node of the graph.
+// Warns about entries with a known op type or a pattern that match no node of the graph.
 std::vector<EntryWarning> UnmatchedWarnings(const OpLists& lists, const GraphView& view);
 
 }  // namespace npu_precision

@@ -120,9 +120,9 @@ Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& 
     *listing = part;
     break;
   }
-  const ListColor by_op = listing->white_by_default
-                              ? OfOpInLists(ops.front(), kind).color  // what an entry names
-                              : listing->color;
+  // Entries refer to the lists as they are without all_white.
+  const ListColor by_op =
+      listing->white_by_default ? OfOpInLists(ops.front(), kind).color : listing->color;
   const MixlistEntry* decided = nullptr;
   for (size_t i : node_edits_) {
     const MixlistEntry& entry = edits_[i];

@@ -1,4 +1,4 @@
-// Which list each node is on: the target's built-in lists, then the user's edits.
+// The list of each node: the target's built-in lists, then the user's edits.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_OP_LISTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_OP_LISTS_H_
 
@@ -11,15 +11,15 @@
 
 namespace npu_precision {
 
-// The device types the host's lists tell apart; every other device uses the common lists.
+// The device types that have lists of their own on the host. Others use the common lists.
 enum class DeviceKind : unsigned char { kOther, kCpu, kGpu };
 
 struct Listing {
   ListColor color = ListColor::kUnlisted;
-  // The ledger's word for who decided: "built-in", the place of an ops-info or mixlist entry, or
-  // "no file".
+  // The source of the color, as the ledger shows it: "built-in", the place of an ops-info or
+  // mixlist entry, "all_white" or "no file".
   const std::string* listed_by = nullptr;
-  // White only because every op is, unless the user says otherwise.
+  // White only because all_white is set and no edit says otherwise.
   bool white_by_default = false;
 };
 
@@ -28,21 +28,21 @@ class OpLists {
   // Later calls replace the entries of earlier ones, op by op. kOther sets the common lists.
   void AddOpsInfo(DeviceKind kind, OpsInfo ops, bool built_in);
 
-  // Applies the edits. What has no effect (an op removed from a list it is not on) is told in
-  // `warnings`.
+  // Applies the edits. `warnings` gets those without effect: an op removed from a list that it is
+  // not on.
   void Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* warnings);
 
-  // From now on, ops that the target has on its gray or black list are white where no edit says
+  // From now on, ops that the target has on its gray or black list are white unless an edit says
   // otherwise.
   void WhitenAll() { all_white_ = true; }
   bool all_white() const { return all_white_; }
 
-  // The list by op type, and what it would be but for WhitenAll().
+  // The list by op type, and the list that it would be without WhitenAll().
   Listing OfOp(const std::string& op, DeviceKind kind) const;
   Listing OfOpInLists(const std::string& op, DeviceKind kind) const;
 
-  // The list of one node: a node:<RE2> entry beats the op type. `ops` are the op types the node
-  // stands for (several for a fused op): black if any is black, else the list of the first one.
+  // The list of one node: a node:<RE2> entry beats the op type. `ops` are the op types that the
+  // node stands for, several for a fused op: black if any is black, else the list of the first one.
   // An error where patterns contradict each other about this node.
   tensorflow::Status OfNode(const std::string& name, const std::vector<std::string>& ops,
                             DeviceKind kind, Listing* listing) const;
@@ -50,7 +50,7 @@ class OpLists {
   // Whether the list of a node may depend on its name.
   bool HasNodePatterns() const { return !node_edits_.empty(); }
 
-  // Entry of the target's ops-info, or nullptr.
+  // The entry of the target's ops-info, or nullptr.
   const OpInfo* Info(const std::string& op, DeviceKind kind) const;
 
   const std::vector<MixlistEntry>& edits() const { return edits_; }

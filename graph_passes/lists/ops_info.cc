@@ -57,7 +57,7 @@ bool ArgumentIndex(const std::string& key, const char* kind, int* index) {
   return absl::ConsumePrefix(&rest, kind) && absl::SimpleAtoi(rest, index) && *index >= 0;
 }
 
-// Case and separators aside.
+// The key without case and separators.
 std::string Folded(const std::string& key) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(key), {{"_", ""}, {"-", ""}});
 }

@@ -1,4 +1,4 @@
-// Ops-info files: which list an op is on and which dtypes the target supports, in CANN's format.
+// Ops-info files in CANN's format: the list of each op, and the dtypes that the target supports.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_OPS_INFO_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_OPS_INFO_H_
 
@@ -13,7 +13,7 @@
 
 namespace npu_precision {
 
-// The floating dtypes one input or output of an op may have.
+// The floating dtypes that one input or output of an op may have.
 struct FloatDtypes {
   bool float32 = false;
   bool float16 = false;
@@ -25,17 +25,17 @@ struct FloatDtypes {
 
 struct OpInfo {
   ListColor color = ListColor::kGray;
-  // Restrictions by the index of the OpDef's argument; absent means any dtype.
+  // Restrictions, by the index of the OpDef's argument. An absent argument may have any dtype.
   std::map<int, FloatDtypes> inputs;
   std::map<int, FloatDtypes> outputs;
   std::string place;  // "FILE:LINE:COLUMN"
 };
 
-// Op type (TensorFlow's) to its entry.
+// By op type of TensorFlow.
 using OpsInfo = std::unordered_map<std::string, OpInfo>;
 
-// Adds the entries of one file; an op's whole entry replaces what was there. A key may be an
-// Ascend IR name; within a file an op named directly wins over one an IR name maps to.
+// Adds the entries of one file. The entry of an op replaces an earlier one as a whole. A key may be
+// an Ascend IR name; within a file, the entry with an op's own name beats that of an IR name.
 tensorflow::Status ParseOpsInfo(const std::string& file, const std::string& text,
                                 const IrNames& ir_names, OpsInfo* ops);
 

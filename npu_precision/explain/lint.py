@@ -72,7 +72,7 @@ def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
             found["place"],
             found["text"],
             Edit(**{field.name: found[field.name] for field in dataclasses.fields(Edit)})
-            if found["mendable"]
+            if found["fixable"]
             else None,
         )
         for found in _library.lint_mixlist(entry, text)["findings"]
