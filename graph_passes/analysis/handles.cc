@@ -23,8 +23,8 @@ bool IsIndifferent(const std::string& op) {
   return names->count(op) != 0;
 }
 
-// Hand handles on, or make another like it.
-bool PassesOn(const std::string& op) {
+// Forward handles, or make another of the same element dtype.
+bool ForwardsHandle(const std::string& op) {
   static const auto* names = new Names{
       "AddN",         "Enter",           "Exit",     "Identity", "Merge", "NextIteration", "Switch",
       "StopGradient", "PreventGradient", "Snapshot", "ZerosLike"};
@@ -54,11 +54,11 @@ class Finder {
   }
 
   std::vector<Handle> Run() {
-    for (int id = 0; id < view_.size(); ++id) Follow(id);
+    for (int id = 0; id < view_.size(); ++id) JoinHandlesOf(id);
     std::map<int, Handle> handles;
     for (int id = 0; id < view_.size(); ++id) {
       const int group = ElementGroup(id);
-      if (group >= 0) handles[tensors_.Find(MemberOf(id))].groups.push_back(group);
+      if (group != kNoGroup) handles[tensors_.Find(MemberOf(id))].groups.push_back(group);
     }
     for (size_t member = 0; member < leaves_.size(); ++member) {
       if (!leaves_[member] && !adds_[member]) continue;
@@ -78,12 +78,12 @@ class Finder {
 
   int ElementGroup(int id) const {
     const std::string* element = ElementDtypeAttribute(view_.node(id).op());
-    if (element == nullptr || view_.op_def(id) == nullptr) return -1;
+    if (element == nullptr || view_.op_def(id) == nullptr) return kNoGroup;
     for (int g = 0; g < view_.groups(id).size(); ++g) {
       const auto& attr = view_.op_def(id)->attr(view_.groups(id)[g].attr);
       if (attr.name() == *element) return view_.first_group(id) + g;
     }
-    return -1;
+    return kNoGroup;
   }
 
   tensorflow::DataType DtypeRead(int id, int input) const {
@@ -91,14 +91,15 @@ class Finder {
                                        : view_.inputs(id)[input].dtype;
   }
 
-  void Follow(int id) {
+  // The handles that an op reads and yields are one, where it is known what the op does with them.
+  void JoinHandlesOf(int id) {
     const std::string& op = view_.node(id).op();
     const std::string& name = view_.node(id).name();
-    if (op == "IdentityN") return FollowEach(id);
+    if (op == "IdentityN") return JoinEach(id);
     adds_[MemberOf(id)] = Adds(op);
     const bool knows_elements = HasElementDtype(op) || IsIndifferent(op);
-    const bool known = view_.op_def(id) != nullptr && (knows_elements || PassesOn(op));
-    // A handle among the elements is in a place that is not followed.
+    const bool known = view_.op_def(id) != nullptr && (knows_elements || ForwardsHandle(op));
+    // A handle that is itself an element is not traced further.
     const auto is_element = [=](int group) { return knows_elements && group != kFixedDtype; };
     for (int k = 0; k < view_.fanin(id).size(); ++k) {
       const OutputPort tensor = view_.fanin(id)[k];
@@ -121,15 +122,16 @@ class Finder {
     if (fed) leaves_[MemberOf(id)] = true;
   }
 
-  void Use(int id, int tensor, bool followed) {
-    if (followed) {
+  void Use(int id, int tensor, bool is_traced) {
+    if (is_traced) {
       tensors_.Join(MemberOf(id), tensor);
     } else {
       leaves_[tensor] = true;
     }
   }
 
-  void FollowEach(int id) {
+  // An IdentityN forwards each input as the output of the same number.
+  void JoinEach(int id) {
     const std::string& name = view_.node(id).name();
     const bool seen = fed_.count(name) != 0 || fetched_.count(name) != 0;
     for (int k = 0; k < view_.fanin(id).size(); ++k) {

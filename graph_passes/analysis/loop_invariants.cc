@@ -9,11 +9,11 @@ namespace npu_precision {
 namespace {
 
 constexpr int kUnknown = -1;
-constexpr int kBeingFollowed = -2;
+constexpr int kBeingSought = -2;
 
-bool HandsOn(const std::string& op) { return op == "Identity" || op == "Switch"; }
+bool ForwardsFirstInput(const std::string& op) { return op == "Identity" || op == "Switch"; }
 
-// A read of a reference does not copy, so what the loop, or anything beside it, writes shows.
+// A read of a reference does not copy: it shows what is written in the loop or beside it.
 bool MayBeWritten(const GraphView& view, int variable) {
   for (const InputPort& use : view.fanout(variable)) {
     if (view.op_def(use.node) == nullptr) return true;
@@ -23,14 +23,14 @@ bool MayBeWritten(const GraphView& view, int variable) {
   return false;
 }
 
-// By node id: the memory of references to what changes with no loop to show it.
+// By node id: the memory of references that may change without a loop that shows it.
 std::vector<Memory> VaryingMemory(const GraphView& view, const std::set<std::string>& fed) {
   std::vector<Memory> memory(view.size(), Memory::kItsOwn);
   for (int id = 0; id < view.size(); ++id) {
     const bool varies = !ReadsVariable(view.node(id).op()) || MayBeWritten(view, id);
     if (YieldsReference(view, id) && varies) memory[id] = Memory::kOfReference;
   }
-  FollowMemory(view, fed, &memory);
+  PropagateMemory(view, fed, &memory);
   return memory;
 }
 
@@ -47,27 +47,27 @@ LoopInvariants::LoopInvariants(const GraphView& view, const std::set<std::string
   const std::vector<int> origins = Origins();
   enters_.resize(view.size());
   for (int id = 0; id < view.size(); ++id) enters_[id] = EnterOfOrigin(origins, id);
-  KeepSteady(origins);
+  DropVarying(origins);
   for (int id = 0; id < view.size(); ++id) enters_[id] = enters_[origins[id]];
 }
 
-// By node id: what it hands on, through Identity and Switch.
+// By node id: the node whose value it forwards, through Identity and Switch; itself, if none.
 std::vector<int> LoopInvariants::Origins() const {
   std::vector<int> origins(view_.size(), kUnknown);
-  std::vector<int> way;
+  std::vector<int> passed;
   for (int start = 0; start < view_.size(); ++start) {
-    way.clear();
+    passed.clear();
     int id = start;
-    while (origins[id] == kUnknown && view_.op_def(id) != nullptr && HandsOn(view_.node(id).op()) &&
-           fed_.count(view_.node(id).name()) == 0) {
-      origins[id] = kBeingFollowed;
-      way.push_back(id);
+    while (origins[id] == kUnknown && view_.op_def(id) != nullptr &&
+           ForwardsFirstInput(view_.node(id).op()) && fed_.count(view_.node(id).name()) == 0) {
+      origins[id] = kBeingSought;
+      passed.push_back(id);
       id = view_.fanin(id)[0].node;
     }
     // A damaged graph may have a cycle of them.
     const int origin = origins[id] >= 0 ? origins[id] : id;
     origins[id] = origin;
-    for (int passed : way) origins[passed] = origin;
+    for (int node : passed) origins[node] = origin;
   }
   return origins;
 }
@@ -93,28 +93,28 @@ int LoopInvariants::EnterOfOrigin(const std::vector<int>& origins, int origin) c
   return enter;
 }
 
-// Takes out the Enters of what varies in one of the loops around theirs.
-void LoopInvariants::KeepSteady(const std::vector<int>& origins) {
+// Drops the Enters of tensors that vary in one of the loops around their own.
+void LoopInvariants::DropVarying(const std::vector<int>& origins) {
   enum : char { kNotSeen, kSteady, kVaries };
   std::vector<char> seen(view_.size(), kNotSeen);
   const std::vector<Memory> varying = VaryingMemory(view_, fed_);
-  std::vector<int> way;
+  std::vector<int> passed;
   for (int start = 0; start < view_.size(); ++start) {
-    way.clear();
+    passed.clear();
     int enter = enters_[start];
     while (enter >= 0 && seen[enter] == kNotSeen) {
-      // Until it is known: so do the Enters of a cycle, in a damaged graph.
+      // Until it is known. The Enters of a cycle, in a damaged graph, stay so.
       seen[enter] = kVaries;
       const OutputPort from = view_.fanin(enter)[0];
       const int outside = origins[from.node];
       if (varying[outside] != Memory::kItsOwn) break;
       // An edge that was wrong before, or comes from an op TensorFlow does not know.
       if (view_.dtype(from) != view_.inputs(enter)[0].dtype) break;
-      way.push_back(enter);
+      passed.push_back(enter);
       enter = enters_[outside];
     }
     if (enter < 0 || seen[enter] == kSteady) {
-      for (int passed : way) seen[passed] = kSteady;
+      for (int node : passed) seen[node] = kSteady;
     }
   }
   for (int& enter : enters_) {

@@ -1,8 +1,9 @@
 // Tensors that are the same in every iteration of a TensorFlow 1 loop.
 //
-// A constant Enter hands a tensor of the enclosing frame to every iteration. So does, in effect, a
-// loop variable that the body passes on as it is, which is how a lowered functional While carries
-// its captures: Enter -> Merge -> Switch -> Identity -> NextIteration -> the same Merge.
+// A constant Enter forwards a tensor of the enclosing frame to every iteration. A loop variable
+// that the body does not change comes to the same: Enter -> Merge -> Switch -> Identity ->
+// NextIteration
+// -> the same Merge. That is how a lowered functional While carries its captures.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_LOOP_INVARIANTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_LOOP_INVARIANTS_H_
 
@@ -28,7 +29,7 @@ class LoopInvariants {
  private:
   std::vector<int> Origins() const;
   int EnterOfOrigin(const std::vector<int>& origins, int origin) const;
-  void KeepSteady(const std::vector<int>& origins);
+  void DropVarying(const std::vector<int>& origins);
 
   const GraphView& view_;
   const std::set<std::string>& fed_;

@@ -1,13 +1,14 @@
 #include "graph_passes/analysis/reference_reads.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/op_traits.h"
 
 namespace npu_precision {
 namespace {
 
-// Which of several values a Switch or Merge hands on is decided by what else it reads, and an Enter
-// stands for a tensor of another frame: a Cast has to read these themselves.
+// Which value a Switch or Merge yields depends on what else it reads, and an Enter stands for a
+// tensor of another frame. A Cast has to read these themselves.
 bool IsControlFlow(const std::string& op) { return op == "Enter" || op == "Switch" || IsMerge(op); }
 
 bool IsLoopVariable(const GraphView& view, int id) {
@@ -25,40 +26,30 @@ bool IsLoopVariable(const GraphView& view, int id) {
 
 }  // namespace
 
-bool AddWaits(const tensorflow::NodeDef& node, std::set<std::string>* waits) {
-  bool any = false;
-  for (const std::string& input : node.input()) {
-    if (input[0] != '^') continue;
-    waits->insert(input);
-    any = true;
-  }
-  return any;
-}
-
 bool YieldsReference(const GraphView& view, int id) {
   return view.op_def(id) != nullptr && view.outputs(id).size() > 0 &&
          view.op_def(id)->output_arg(view.outputs(id)[0].argument).is_ref();
 }
 
-void FollowMemory(const GraphView& view, const std::set<std::string>& fed,
-                  std::vector<Memory>* memory) {
-  std::vector<int> way;
+void PropagateMemory(const GraphView& view, const std::set<std::string>& fed,
+                     std::vector<Memory>* memory) {
+  std::vector<int> open;
   for (int id = 0; id < view.size(); ++id) {
-    if ((*memory)[id] != Memory::kItsOwn) way.push_back(id);
+    if ((*memory)[id] != Memory::kItsOwn) open.push_back(id);
   }
-  while (!way.empty()) {
-    const Memory from = (*memory)[way.back()];
-    const Span<InputPort> uses = view.fanout(way.back());
-    way.pop_back();
-    for (const InputPort& use : uses) {
+  while (!open.empty()) {
+    const int producer = open.back();
+    open.pop_back();
+    const Memory from = (*memory)[producer];
+    for (const InputPort& use : view.fanout(producer)) {
       const std::string& op = view.node(use.node).op();
-      if (!HandsMemoryOn(op) || (use.index > 0 && !IsMerge(op))) continue;
+      if (!AliasesInput(op) || (use.index > 0 && !IsMerge(op))) continue;
       if (fed.count(view.node(use.node).name()) != 0 || IsLoopVariable(view, use.node)) continue;
       const bool enters = op == "Enter" || op == "RefEnter";
       const Memory here = enters ? Memory::kOfReferenceOutsideLoop : from;
       if (here <= (*memory)[use.node]) continue;
       (*memory)[use.node] = here;
-      way.push_back(use.node);
+      open.push_back(use.node);
     }
   }
 }
@@ -68,15 +59,15 @@ ReferenceReads::ReferenceReads(const GraphView& view, const std::set<std::string
   for (int id = 0; id < view.size(); ++id) {
     if (YieldsReference(view, id)) memory_[id] = Memory::kOfReference;
   }
-  FollowMemory(view, fed, &memory_);
+  PropagateMemory(view, fed, &memory_);
 }
 
 bool ReferenceReads::Find(OutputPort tensor, ReferenceRead* read) {
   if (memory_[tensor.node] == Memory::kItsOwn) return false;
-  std::vector<int> way;
-  while (HandsOn(tensor.node) && !IsControlFlow(view_.node(tensor.node).op()) &&
+  std::vector<int> passed;
+  while (AliasesReference(tensor.node) && !IsControlFlow(view_.node(tensor.node).op()) &&
          reads_.count(tensor.node) == 0) {
-    way.push_back(tensor.node);
+    passed.push_back(tensor.node);
     tensor = view_.fanin(tensor.node)[0];
   }
   const auto known = reads_.find(tensor.node);
@@ -87,19 +78,21 @@ bool ReferenceReads::Find(OutputPort tensor, ReferenceRead* read) {
     read->tensor = tensor;
     read->in_loop = memory_[tensor.node] == Memory::kOfReferenceOutsideLoop;
   }
-  for (; !way.empty(); way.pop_back()) {
-    AddNode(way.back(), read);
-    reads_[way.back()] = *read;
+  for (; !passed.empty(); passed.pop_back()) {
+    AddNode(passed.back(), read);
+    reads_[passed.back()] = *read;
   }
   return true;
 }
 
-// From what the input of a node reads to what itself does.
+// Turns the read of a node's input into the read of its output.
 void ReferenceReads::AddNode(int id, ReferenceRead* read) const {
   const tensorflow::NodeDef& node = view_.node(id);
   if (node.op() != "Identity") read->tensor = {id, 0};
-  AddWaits(node, &read->waits);
-  if (read->waits.size() > kMostWaits) read->waits = {absl::StrCat("^", node.name())};
+  AddControlInputs(node, &read->control_inputs);
+  if (read->control_inputs.size() > kMaxControlInputs) {
+    read->control_inputs = {absl::StrCat("^", node.name())};
+  }
 }
 
 }  // namespace npu_precision

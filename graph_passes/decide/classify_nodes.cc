@@ -111,7 +111,7 @@ class Classifier {
     if (context_.preserved.count(def.name()) != 0 && !CastCanTakeName(id)) {
       return Reason::kPreservedOutputs;
     }
-    return references_.HandsOn(id) ? Reason::kNeutralSource : Reason::kNone;
+    return references_.AliasesReference(id) ? Reason::kNeutralSource : Reason::kNone;
   }
 
   // Whether a Cast can take the name of a fetched node, so that the node can change under a new

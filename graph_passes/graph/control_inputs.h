@@ -1,7 +1,10 @@
-// The control inputs of nodes: those they wait for and do not read.
+// Control dependencies: a node with a control input runs after the node that the input names, and
+// reads nothing of it.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_CONTROL_INPUTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_CONTROL_INPUTS_H_
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -20,19 +23,26 @@ void VisitControlInputs(const GraphView& view, int id, const Visit& visit) {
   }
 }
 
-// They are the last of its inputs.
+// Control inputs are the last inputs of a node.
 inline bool HasControlInputs(const GraphView& view, int id) {
   const int last = view.node(id).input_size() - 1;
   return last >= 0 && view.node(id).input(last)[0] == '^';
 }
 
-// By node id: whether another node waits for it.
-inline std::vector<bool> AwaitedNodes(const GraphView& view) {
-  std::vector<bool> awaited(view.size(), false);
-  for (int id = 0; id < view.size(); ++id) {
-    VisitControlInputs(view, id, [&](int, int on) { awaited[on] = true; });
+// Adds the control inputs of `node`, such as "^update", to `inputs`.
+inline void AddControlInputs(const tensorflow::NodeDef& node, std::set<std::string>* inputs) {
+  for (const std::string& input : node.input()) {
+    if (input[0] == '^') inputs->insert(input);
   }
-  return awaited;
+}
+
+// By node id: whether another node has a control dependency on it.
+inline std::vector<bool> ControlProducers(const GraphView& view) {
+  std::vector<bool> producers(view.size(), false);
+  for (int id = 0; id < view.size(); ++id) {
+    VisitControlInputs(view, id, [&](int, int producer) { producers[producer] = true; });
+  }
+  return producers;
 }
 
 }  // namespace npu_precision

@@ -41,9 +41,26 @@ Span<InputPort> GraphView::fanout(const OutputPort& tensor) const {
   return Span<InputPort>(begin, end);
 }
 
-tensorflow::DataType GraphView::dtype(const OutputPort& port) const {
-  if (op_def(port.node) == nullptr) return tensorflow::DT_INVALID;
-  return outputs(port.node)[port.port].dtype;
+int GraphView::GroupOf(const InputPort& input) const {
+  if (op_def(input.node) == nullptr) return kNoGroup;
+  const int group = inputs(input.node)[input.index].group;
+  return group == kFixedDtype ? kNoGroup : first_group(input.node) + group;
+}
+
+int GraphView::GroupOf(const OutputPort& tensor) const {
+  if (op_def(tensor.node) == nullptr) return kNoGroup;
+  const int group = outputs(tensor.node)[tensor.port].group;
+  return group == kFixedDtype ? kNoGroup : first_group(tensor.node) + group;
+}
+
+tensorflow::DataType GraphView::dtype(const OutputPort& tensor) const {
+  if (op_def(tensor.node) == nullptr) return tensorflow::DT_INVALID;
+  return outputs(tensor.node)[tensor.port].dtype;
+}
+
+tensorflow::DataType GraphView::dtype(const InputPort& input) const {
+  if (op_def(input.node) == nullptr) return tensorflow::DT_INVALID;
+  return inputs(input.node)[input.index].dtype;
 }
 
 Status GraphView::Build(const tensorflow::GraphDef& graph, GraphView* view) {

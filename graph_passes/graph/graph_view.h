@@ -40,6 +40,8 @@ struct InputPort {
   int index;
 };
 
+constexpr int kNoGroup = -1;  // of a port whose dtype no attribute sets, or whose node is opaque
+
 class GraphView {
  public:
   // Indexes `graph`, which must outlive the view. FailedPrecondition: a duplicate name, an input
@@ -77,25 +79,40 @@ class GraphView {
   Span<TypeGroup> groups(int id) const { return Slice(groups_, groups_begin_, id); }
   Span<Port> inputs(int id) const { return Slice(inputs_, inputs_begin_, id); }
   Span<Port> outputs(int id) const { return Slice(outputs_, outputs_begin_, id); }
-  // Calls visit(k) for each input or output k of its node that is bound to a group.
-  template <typename Visit>
-  void VisitInputs(int group, const Visit& visit) const {
-    const int id = node_of_group(group);
-    VisitPorts(inputs(id), group - first_group(id), visit);
-  }
-  template <typename Visit>
-  void VisitOutputs(int group, const Visit& visit) const {
-    const int id = node_of_group(group);
-    VisitPorts(outputs(id), group - first_group(id), visit);
-  }
 
   // Groups of all nodes are numbered in one sequence; this is the number of the first of `id`.
   int first_group(int id) const { return groups_begin_[id]; }
   int num_groups() const { return static_cast<int>(groups_.size()); }
   int node_of_group(int group) const { return node_of_group_[group]; }
+  const TypeGroup& group_numbered(int group) const { return groups_[group]; }
+  // The number of the group that a port is bound to, or kNoGroup.
+  int GroupOf(const InputPort& input) const;
+  int GroupOf(const OutputPort& tensor) const;
 
-  // Of the tensor `port`; DT_INVALID where the producer is opaque.
-  tensorflow::DataType dtype(const OutputPort& port) const;
+  // Calls visit(k) for each input or output k of its node that is bound to a group.
+  template <typename Visit>
+  void VisitInputs(int group, const Visit& visit) const;
+  template <typename Visit>
+  void VisitOutputs(int group, const Visit& visit) const;
+  // Calls visit(OutputPort) for each tensor that is read by an input bound to the group.
+  template <typename Visit>
+  void VisitProducers(int group, const Visit& visit) const;
+  // Calls visit(InputPort) for each input that reads an output bound to the group.
+  template <typename Visit>
+  void VisitConsumers(int group, const Visit& visit) const;
+
+  // Of a port; DT_INVALID where its node is opaque.
+  tensorflow::DataType dtype(const OutputPort& tensor) const;
+  tensorflow::DataType dtype(const InputPort& input) const;
+
+  // The tensor itself or, while `passes(id)` holds of its producer, what that reads first.
+  template <typename Passes>
+  OutputPort LookThrough(OutputPort tensor, const Passes& passes) const;
+  OutputPort LookThroughInserted(OutputPort tensor) const;
+  // Calls visit(InputPort) for each of `uses` or, where its node is transparent, for each consumer
+  // of that, and so on.
+  template <typename Visit>
+  void VisitThroughInserted(Span<InputPort> uses, const Visit& visit) const;
 
  private:
   template <typename T>
@@ -145,6 +162,61 @@ void GraphView::VisitPorts(Span<Port> ports, int group, const Visit& visit) {
     } else if (group == first) {
       for (int k = begin; k < end; ++k) visit(k);
     }
+  }
+}
+
+template <typename Visit>
+void GraphView::VisitInputs(int group, const Visit& visit) const {
+  const int id = node_of_group(group);
+  VisitPorts(inputs(id), group - first_group(id), visit);
+}
+
+template <typename Visit>
+void GraphView::VisitOutputs(int group, const Visit& visit) const {
+  const int id = node_of_group(group);
+  VisitPorts(outputs(id), group - first_group(id), visit);
+}
+
+template <typename Visit>
+void GraphView::VisitProducers(int group, const Visit& visit) const {
+  const int id = node_of_group(group);
+  VisitInputs(group, [&](int k) { visit(fanin(id)[k]); });
+}
+
+template <typename Visit>
+void GraphView::VisitConsumers(int group, const Visit& visit) const {
+  const int id = node_of_group(group);
+  VisitOutputs(group, [&](int port) {
+    for (const InputPort& use : fanout({id, port})) visit(use);
+  });
+}
+
+// The bounds end the walks on a damaged graph, where the nodes passed may form a cycle.
+template <typename Passes>
+OutputPort GraphView::LookThrough(OutputPort tensor, const Passes& passes) const {
+  for (int hops = 0; hops < size() && passes(tensor.node); ++hops) tensor = fanin(tensor.node)[0];
+  return tensor;
+}
+
+inline OutputPort GraphView::LookThroughInserted(OutputPort tensor) const {
+  return LookThrough(tensor, [this](int id) { return IsTransparent(id); });
+}
+
+template <typename Visit>
+void GraphView::VisitThroughInserted(Span<InputPort> uses, const Visit& visit) const {
+  std::vector<int> passed;
+  const auto visit_or_pass = [&](Span<InputPort> some) {
+    for (const InputPort& use : some) {
+      if (IsTransparent(use.node)) {
+        passed.push_back(use.node);
+      } else {
+        visit(use);
+      }
+    }
+  };
+  visit_or_pass(uses);
+  for (int i = 0; i < static_cast<int>(passed.size()) && i < size(); ++i) {
+    visit_or_pass(fanout(passed[i]));
   }
 }
 

@@ -62,13 +62,13 @@ std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
   return names;
 }
 
-void ColocateWithMoved(const std::unordered_map<std::string, std::string>& moved,
-                       tensorflow::NodeDef* node) {
+void ColocateWithRenamed(const std::unordered_map<std::string, std::string>& new_names,
+                         tensorflow::NodeDef* node) {
   for (const char* attr : kColocations) {
     if (Find(*node, attr) == nullptr) continue;
     for (std::string& place : *(*node->mutable_attr())[attr].mutable_list()->mutable_s()) {
-      const auto found = moved.find(std::string(absl::StripPrefix(place, kPlace)));
-      if (found != moved.end()) place = absl::StrCat(kPlace, found->second);
+      const auto found = new_names.find(std::string(absl::StripPrefix(place, kPlace)));
+      if (found != new_names.end()) place = absl::StrCat(kPlace, found->second);
     }
   }
 }

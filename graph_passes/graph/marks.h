@@ -31,23 +31,23 @@ bool HasNameMark(const tensorflow::NodeDef& node);
 // Set by the offline rewrite on inputs and outputs that may become of the low type.
 bool HasLowerIoMark(const tensorflow::NodeDef& node);
 
-// The nodes that `node` is to be placed with: what its _class says, or the copy of _class that the
+// The nodes that `node` is colocated with: what its _class says, or the copy of _class that the
 // offline rewrite makes, because TensorFlow erases the attribute there.
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node);
 // Writes new names, by their old ones, there.
-void ColocateWithMoved(const std::unordered_map<std::string, std::string>& moved,
-                       tensorflow::NodeDef* node);
+void ColocateWithRenamed(const std::unordered_map<std::string, std::string>& new_names,
+                         tensorflow::NodeDef* node);
 
 // On Casts that this optimizer inserted, on what carries their results into a loop (Enter, Switch,
-// Identity), and on what several of them wait for (NoOp).
+// Identity), and on what collects control inputs for them (NoOp).
 void MarkInserted(tensorflow::NodeDef* node);
 bool IsOpOfInserted(const std::string& op);
 bool IsInserted(const tensorflow::NodeDef& node);
 bool IsInsertedCast(const tensorflow::NodeDef& node);
 
 // Whether decisions and consumers look through an inserted node to what it reads, so that a second
-// run decides what the first one did. Not through a Cast that waits for something: who reads past
-// it would not wait.
+// run decides what the first one did. Not through a Cast with control inputs: a consumer that reads
+// past it would lose these.
 bool IsTransparent(const tensorflow::NodeDef& node);
 
 // Takes the mark off what the caller feeds, which is not to be looked through.

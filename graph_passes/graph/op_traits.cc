@@ -149,7 +149,7 @@ bool WritesVariable(const std::string& op) {
   return others->count(op) != 0;
 }
 
-bool HandsMemoryOn(const std::string& op) {
+bool AliasesInput(const std::string& op) {
   static const auto* names = new Names{"Identity",
                                        "Enter",
                                        "Switch",

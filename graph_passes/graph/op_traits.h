@@ -31,8 +31,8 @@ bool NeverChanges(const std::string& op, const tensorflow::OpDef* op_def);
 bool ReadsVariable(const std::string& op);
 bool WritesVariable(const std::string& op);
 
-// Yields the memory of its first input, of any of them in a Merge's case, and never a copy.
-bool HandsMemoryOn(const std::string& op);
+// Yields the memory of its first input (a Merge, of any input), and never a copy.
+bool AliasesInput(const std::string& op);
 
 // Merge and the Enter or NextIteration that feed it are one value of one dtype.
 bool IsMerge(const std::string& op);

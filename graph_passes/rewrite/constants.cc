@@ -38,7 +38,7 @@ Constants::Constants(const DecideContext& context, const GraphView& view, Consta
       view_(view),
       values_(values),
       readers_(view.size(), 0),
-      awaited_(AwaitedNodes(view)) {
+      awaited_(ControlProducers(view)) {
   for (int id = 0; id < view_.size(); ++id) {
     readers_[id] = view_.fanout(id).size();
     for (int place : PlacesOf(id)) ++placed_with_[place];

@@ -12,6 +12,7 @@
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
+#include "graph_passes/rewrite/cast_nodes.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -62,7 +63,7 @@ class Emulator {
     const DataType low = view_.inputs(id)[k].dtype;
     if (view_.op_def(from.node) == nullptr || !IsLowType(low) || view_.dtype(from) != low) return;
     const bool wants_float32 = IsRaised(id, view_.inputs(id)[k]);
-    std::string name = InputName(from);
+    std::string name = InputName(view_.node(from.node).name(), from.port);
     if (IsRaised(from.node, view_.outputs(from.node)[from.port])) {
       // What moves values that were rounded yields such.
       if (wants_float32 && moves_values_.Has(from.node)) return;
@@ -74,11 +75,6 @@ class Emulator {
     changed_ = true;
   }
 
-  std::string InputName(const OutputPort& port) const {
-    const std::string& name = view_.node(port.node).name();
-    return port.port == 0 ? name : absl::StrCat(name, ":", port.port);
-  }
-
   // The name of a Cast, of which there is one for each tensor and dtype.
   const std::string& Cast(const OutputPort& from, const std::string& input, DataType source,
                           DataType wanted) {
@@ -87,14 +83,7 @@ class Emulator {
     const NodeDef& producer = view_.node(from.node);
     name = absl::StrCat(producer.name(), "/npu_emulated_", from.port, "_", DtypeName(wanted));
     while (view_.IndexOf(name) >= 0) name += "_";
-    NodeDef* cast = graph_.add_node();
-    cast->set_name(name);
-    cast->set_op("Cast");
-    cast->add_input(input);
-    cast->set_device(producer.device());
-    (*cast->mutable_attr())["SrcT"].set_type(source);
-    (*cast->mutable_attr())["DstT"].set_type(wanted);
-    (*cast->mutable_attr())["Truncate"].set_b(false);
+    AddCast(name, input, source, wanted, producer.device(), &graph_);
     return name;
   }
 

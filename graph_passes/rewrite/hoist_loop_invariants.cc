@@ -47,7 +47,7 @@ class Hoister {
       : view_(view),
         context_(context),
         pivots_(view),
-        awaited_(AwaitedNodes(view)),
+        awaited_(ControlProducers(view)),
         merges_(view, IsMerge),
         identities_(view, "Identity"),
         enters_(view, "Enter"),
@@ -65,7 +65,7 @@ class Hoister {
     CopyWithoutValues(state->graph(), out);
     for (const Variable& constant : constants_) Hoist(constant, out, rewrites);
     for (const auto& waits : waits_) DropWaits(waits.first, waits.second, out, rewrites);
-    for (NodeDef& node : *out->mutable_node()) ColocateWithMoved(moved_, &node);
+    for (NodeDef& node : *out->mutable_node()) ColocateWithRenamed(moved_, &node);
     Remove(out);
   }
 

@@ -1,12 +1,17 @@
-// Decisions -> graph. The only mutator of dtypes; it never decides.
+// Decisions -> graph. Sets the dtypes that were decided and decides nothing itself.
 //
-// Sets the type attributes that changed and puts a Cast on every edge whose two ends no longer
-// agree: one per (producer port, dtype), shared by all consumers, on the producer's device.
-// Before: relu -> MatMul(float32). After: relu -> Cast -> MatMul(float16) -> Cast -> its kept
-// consumers. What is the same in every iteration of a loop is cast outside of it: before:
-// w -> Enter -> MatMul. After: w -> Cast -> another Enter -> MatMul. A preserved node that changed
-// is renamed and a Cast takes its name; so is, without a Cast, one that has state. A pair low ->
-// float32 -> low that is exact collapses; low -> float32 -> low is never made.
+// Puts a Cast on every edge whose two ends no longer agree. The Cast is shared by all consumers.
+// Before: relu -> MatMul(float32) -> Exp.
+// After: relu -> Cast -> MatMul(float16) -> Cast -> Exp(float32).
+// A preserved node that changed is renamed, and a Cast takes its name. In cube mode inputs are
+// rounded by two Casts instead.
+//
+// The special cases have files of their own: shared_casts, loop_carriers (loops), reference_casts
+// (reference variables), rename_stateful (nodes with state), unique_names.
+//
+// Two later passes change dtypes too, each where the caller asks for it: lower_io_types those of
+// marked inputs, emulate those that were lowered here. Nothing else changes the dtype of a node of
+// the graph; who asks whether a kernel exists tries the dtypes on a copy of the node.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_
 
@@ -18,10 +23,6 @@
 namespace npu_precision {
 
 tensorflow::Status InsertCasts(PassState* state, bool* changed);
-
-// The name of a node that cannot have its own once its dtype changed: of a preserved one, a Cast
-// has that; of one with state, whoever runs the graph unchanged.
-std::string Renamed(const std::string& name);
 
 }  // namespace npu_precision
 

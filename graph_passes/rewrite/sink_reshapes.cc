@@ -54,7 +54,7 @@ class Sinker {
 
   void Run() {
     if (mat_muls_.IsEmpty() || reshapes_.IsEmpty() || bias_adds_.IsEmpty()) return;
-    awaited_ = AwaitedNodes(view_);
+    awaited_ = ControlProducers(view_);
     for (int id = 0; id < view_.size(); ++id) {
       if (bias_adds_.Has(id)) SinkBefore(id);
     }

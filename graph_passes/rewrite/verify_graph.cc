@@ -19,10 +19,7 @@ using tensorflow::DataType;
 using tensorflow::Status;
 using tensorflow::errors::Internal;
 
-DataType DtypeOf(const GraphView& view, int group) {
-  const int id = view.node_of_group(group);
-  return view.groups(id)[group - view.first_group(id)].dtype;
-}
+DataType DtypeOf(const GraphView& view, int group) { return view.group_numbered(group).dtype; }
 
 const std::string& NodeOf(const GraphView& view, int group) {
   return view.node(view.node_of_group(group)).name();

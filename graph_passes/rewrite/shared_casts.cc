@@ -1,0 +1,123 @@
+#include "graph_passes/rewrite/shared_casts.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "graph_passes/graph/control_inputs.h"
+#include "graph_passes/graph/dtype_names.h"
+
+namespace npu_precision {
+
+using tensorflow::DataType;
+using tensorflow::NodeDef;
+
+SharedCasts::SharedCasts(const DecideContext& context, ChangedGraph* graph)
+    : context_(context),
+      graph_(*graph),
+      view_(graph->view()),
+      carriers_(context.fed, graph),
+      references_(context.fed, graph) {
+  for (int id = 0; id < view_.size(); ++id) {
+    if (!view_.IsTransparentCast(id)) continue;
+    const OutputPort from = view_.fanin(id)[0];
+    casts_.emplace(Key(from.node, from.port, view_.outputs(id)[0].dtype), view_.node(id).name());
+  }
+}
+
+void SharedCasts::Add(const OutputPort& tensor, DataType dtype, const std::string& name) {
+  casts_[Key(tensor.node, tensor.port, dtype)] = name;
+}
+
+std::string SharedCasts::Cast(const OutputPort& tensor, DataType dtype, int consumer) {
+  return Converted({dtype, false}, tensor, consumer);
+}
+
+std::string SharedCasts::Rounded(const OutputPort& tensor, int consumer) {
+  return Converted({tensorflow::DT_FLOAT, true}, tensor, consumer);
+}
+
+// Goes out of loops as far as the tensor stays the same, converts it there, and carries the result
+// back into each loop.
+std::string SharedCasts::Converted(const Conversion& conversion, OutputPort tensor, int consumer) {
+  std::vector<OutputPort> inside;  // from the innermost loop outwards
+  std::string name;
+  for (;;) {
+    if (!conversion.rounds) name = WithoutNewNode(conversion.to, &tensor);
+    const int enter = name.empty() ? carriers_.EnterOf(tensor) : -1;
+    if (enter < 0) break;
+    inside.push_back(tensor);
+    name = carriers_.Find(conversion, {enter, 0});
+    if (!name.empty()) break;
+    tensor = view_.fanin(enter)[0];
+    consumer = enter;
+  }
+  if (name.empty()) {
+    name =
+        conversion.rounds ? RoundingOf(tensor, consumer) : CastOf(tensor, conversion.to, consumer);
+  }
+  for (; !inside.empty(); inside.pop_back()) {
+    name = carriers_.Carry(conversion, inside.back(), name);
+    if (!conversion.rounds) Add(inside.back(), conversion.to, name);
+  }
+  return name;
+}
+
+// "" where it takes a new node. May find that it is another tensor to convert.
+std::string SharedCasts::WithoutNewNode(DataType wanted, OutputPort* tensor) const {
+  if (view_.IsTransparentCast(tensor->node)) {
+    const OutputPort source = view_.fanin(tensor->node)[0];
+    if (graph_.NewDtype(source) == wanted) *tensor = source;
+  }
+  const DataType dtype = graph_.NewDtype(*tensor);
+  if (dtype == wanted) return graph_.InputName(*tensor);
+  const NodeDef& producer = view_.node(tensor->node);
+  if (producer.op() == "Cast" && context_.fed.count(producer.name()) == 0 &&
+      !HasControlInputs(view_, tensor->node)) {
+    // Undoing a widening is exact: read what was widened.
+    const OutputPort source = view_.fanin(tensor->node)[0];
+    if (graph_.NewDtype(source) == wanted && IsLowType(wanted) && dtype == tensorflow::DT_FLOAT) {
+      return graph_.InputName(source);
+    }
+  }
+  if (carriers_.EnterOf(*tensor) < 0) return "";
+  const auto found = casts_.find(Key(tensor->node, tensor->port, wanted));
+  return found == casts_.end() ? "" : found->second;
+}
+
+std::string SharedCasts::CastOf(const OutputPort& tensor, DataType dtype, int consumer) {
+  const CastSource source = references_.SourceOf(tensor, consumer);
+  if (!source.is_shared) {
+    const std::string own = graph_.UniqueName(
+        absl::StrCat(view_.node(consumer).name(), "/npu_cast_ref_", DtypeName(dtype)));
+    AddCast(own, source, dtype);
+    return own;
+  }
+  std::string& name = casts_[Key(tensor.node, tensor.port, dtype)];
+  if (name.empty()) {
+    name = graph_.CastName(tensor, dtype);
+    AddCast(name, source, dtype);
+  }
+  return name;
+}
+
+void SharedCasts::AddCast(const std::string& name, const CastSource& source, DataType dtype) {
+  NodeDef* cast =
+      graph_.AddCast(name, graph_.InputName(source.tensor), graph_.NewDtype(source.tensor), dtype,
+                     view_.node(source.tensor.node).device());
+  for (const std::string& input : source.control_inputs) cast->add_input(input);
+}
+
+std::string SharedCasts::RoundingOf(const OutputPort& tensor, int consumer) {
+  const DataType low_type = context_.mode.low_type;
+  const std::string low = Cast(tensor, low_type, consumer);
+  std::string& rounded = rounded_[low];
+  if (rounded.empty()) {
+    rounded = graph_.UniqueName(absl::StrCat(absl::StrReplaceAll(low, {{":", "_"}}), "/npu_cast_0_",
+                                             DtypeName(tensorflow::DT_FLOAT)));
+    graph_.AddCast(rounded, low, low_type, tensorflow::DT_FLOAT, view_.node(tensor.node).device());
+  }
+  return rounded;
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,55 @@
+// The tensors that consumers read in place of those of another dtype.
+//
+// There is one Cast per (tensor, dtype), which all consumers share, on the producer's device.
+// Before: x -> MatMul, x -> Conv2D. After: x -> Cast -> MatMul, x -> the same Cast -> Conv2D.
+// A tensor of the wanted dtype is read as it is: behind a Cast of ours, or before a Cast that
+// widened it. Outside of loops what is the same in every iteration: see loop_carriers.h. Reads of
+// reference variables have Casts of their own: see reference_casts.h.
+#ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_SHARED_CASTS_H_
+#define NPU_PRECISION_GRAPH_PASSES_REWRITE_SHARED_CASTS_H_
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "graph_passes/decide/decide_context.h"
+#include "graph_passes/rewrite/changed_graph.h"
+#include "graph_passes/rewrite/loop_carriers.h"
+#include "graph_passes/rewrite/reference_casts.h"
+
+namespace npu_precision {
+
+class SharedCasts {
+ public:
+  // Both must outlive this object. Casts of an earlier run are shared too.
+  SharedCasts(const DecideContext& context, ChangedGraph* graph);
+
+  // A node `name` that yields the tensor in `dtype`.
+  void Add(const OutputPort& tensor, tensorflow::DataType dtype, const std::string& name);
+
+  // What an input of `consumer` calls the tensor in `dtype`.
+  std::string Cast(const OutputPort& tensor, tensorflow::DataType dtype, int consumer);
+  // The same of a float32 tensor rounded to the low type and back.
+  std::string Rounded(const OutputPort& tensor, int consumer);
+
+ private:
+  using Key = std::tuple<int, int, tensorflow::DataType>;  // tensor, dtype
+
+  std::string Converted(const Conversion& conversion, OutputPort tensor, int consumer);
+  std::string WithoutNewNode(tensorflow::DataType dtype, OutputPort* tensor) const;
+  std::string CastOf(const OutputPort& tensor, tensorflow::DataType dtype, int consumer);
+  void AddCast(const std::string& name, const CastSource& source, tensorflow::DataType dtype);
+  std::string RoundingOf(const OutputPort& tensor, int consumer);
+
+  const DecideContext& context_;
+  ChangedGraph& graph_;
+  const GraphView& view_;
+  LoopCarriers carriers_;
+  ReferenceCasts references_;
+  std::map<Key, std::string> casts_;
+  std::map<std::string, std::string> rounded_;  // by what an input calls the low tensor
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_REWRITE_SHARED_CASTS_H_
