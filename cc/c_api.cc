@@ -15,7 +15,7 @@
 #include "graph_passes/lists/lint_mixlist.h"
 #include "graph_passes/ledger.h"
 #include "graph_passes/pass_table.h"
-#include "graph_passes/rewrite/insert_casts.h"
+#include "graph_passes/rewrite/changed_graph.h"
 #include "include/json/json.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 
@@ -165,7 +165,7 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   root["optimizer"] = npu_precision::kOptimizerName;
   root["error_op"] = npu_precision::kErrorOp;
   root["ledger_schema"] = npu_precision::kLedgerSchema;
-  root["renamed_suffix"] = npu_precision::Renamed("");
+  root["renamed_suffix"] = npu_precision::kRenamedSuffix;
   for (const auto& mark : npu_precision::MarkNames()) root["marks"][mark.first] = mark.second;
   for (const auto verdict : {npu_precision::Verdict::kLowered, npu_precision::Verdict::kRaised,
                              npu_precision::Verdict::kKept}) {

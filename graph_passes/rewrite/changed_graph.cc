@@ -42,7 +42,7 @@ std::string ChangedGraph::InputName(const OutputPort& tensor) const {
 
 const std::string& ChangedGraph::Rename(int id) {
   NodeDef* node = mutable_node(id);
-  node->set_name(UniqueName(absl::StrCat(node->name(), "/npu_changed")));
+  node->set_name(UniqueName(absl::StrCat(node->name(), kRenamedSuffix)));
   renamed_[id] = true;
   return node->name();
 }

@@ -13,6 +13,9 @@
 
 namespace npu_precision {
 
+// What follows the name of a node that cannot have its own once its dtype changed.
+constexpr char kRenamedSuffix[] = "/npu_changed";
+
 class ChangedGraph {
  public:
   // All must outlive this object. `graph` has the view's nodes.
@@ -29,7 +32,7 @@ class ChangedGraph {
 
   // What an input calls the tensor.
   std::string InputName(const OutputPort& tensor) const;
-  // "x/npu_changed": the name of a node that cannot have its own once its dtype changed.
+  // The new name: "x/npu_changed", or another where a node has that.
   const std::string& Rename(int id);
   bool IsRenamed(int id) const { return renamed_[id]; }
 
