@@ -9,10 +9,12 @@ make; RECORDED are folders of record_rewrites.py. It runs on the working tree's 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import itertools
 import json
 import pathlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import inference_graphs
@@ -31,9 +33,9 @@ MODES_PER_RANDOM_GRAPH = 4
 LARGEST = 1 << 20
 
 
-def add_in_every_mode(corpus: Corpus, name: str, digest: str, turn: int | None = None) -> None:
-    """Adds a case per variant, or, with a turn, per mode."""
-    for options, devices in variants() if turn is None else variants_of_turn(turn):
+def add_cases(corpus: Corpus, name: str, digest: str, given: Iterable[Variant]) -> None:
+    """Adds a case for each variant."""
+    for options, devices in given:
         corpus.add_case(Case(name, digest, "graph", options, devices))
 
 
@@ -44,19 +46,24 @@ def add_graph(corpus: Corpus, graph_def: Any, fetches: Any, **rewriting: Any) ->
     )
 
 
-def add_recorded(corpus: Corpus, folder: pathlib.Path) -> None:
+def add_recorded(corpus: Corpus, folders: Iterable[pathlib.Path]) -> None:
     """Adds what tests rewrote: the very rewrites, and each of their graphs in every mode."""
-    recorded = Corpus(folder)
-    corpus.add_files(recorded)
+    found: list[tuple[Case, Corpus]] = []
+    for folder in folders:
+        recorded = Corpus(folder)
+        corpus.add_files(recorded)
+        found += [(case, recorded) for case in recorded.cases()]
+    # Which process ran a test is of no interest: the same tests make the same corpus.
+    found.sort(key=lambda each: json.dumps(dataclasses.asdict(each[0]), sort_keys=True))
     names: dict[str, str] = {}
-    for case in recorded.cases():
+    for case, recorded in found:
         meta_graph = recorded.graph_path(case.graph).read_bytes()
         corpus.add_graph(meta_graph)
         corpus.add_case(case)
         if len(meta_graph) <= LARGEST:
             names.setdefault(case.graph, case.name)
     for number, (digest, name) in enumerate(names.items()):
-        add_in_every_mode(corpus, name, digest, number)
+        add_cases(corpus, name, digest, variants_of_turn(number))
 
 
 def add_benchmarks(corpus: Corpus, frozen_graphs: pathlib.Path) -> None:
@@ -65,16 +72,17 @@ def add_benchmarks(corpus: Corpus, frozen_graphs: pathlib.Path) -> None:
         training = training_graphs.training_graph(name)
         fetches = [training.step, training.loss, training.init]
         digest = add_graph(corpus, training.graph.as_graph_def(), fetches)
-        add_in_every_mode(corpus, f"training {name}", digest)
-    for name in inference_graphs.NAMES:
+        add_cases(corpus, f"training {name}", digest, variants())
+    for number, name in enumerate(inference_graphs.NAMES):
         frozen = inference_graphs.frozen_graph(name, frozen_graphs)
         digest = add_graph(corpus, frozen.graph_def(), frozen.fetch)
-        add_in_every_mode(corpus, f"inference {name}", digest)
+        for turn in (number, number + len(inference_graphs.NAMES)):
+            add_cases(corpus, f"inference {name}", digest, variants_of_turn(turn))
 
 
 def add_random(corpus: Corpus) -> None:
     """Adds random graphs with control flow, each in some modes, so that all have their turn."""
-    turns = _turns()
+    turns = itertools.cycle(variants())
     for seed in range(RANDOM_GRAPHS):
         chooser = random.Random(seed)
         graph = random_graph(seed, chooser.choice(RANDOM_SIZES), control_flow=True)
@@ -85,16 +93,10 @@ def add_random(corpus: Corpus) -> None:
             feeds=graph.fed_inside,
             keep_io_types=chooser.random() < 0.8,
         )
-        for _ in range(MODES_PER_RANDOM_GRAPH):
-            options, devices = next(turns)
+        for options, devices in itertools.islice(turns, MODES_PER_RANDOM_GRAPH):
             if "mix" in str(options.get("precision_mode")) and chooser.random() < 0.5:
                 options = {**options, "mixlist_edits": _edits(graph.graph_def, chooser)}
-            corpus.add_case(Case(f"random {seed}", digest, "graph", options, devices))
-
-
-def _turns() -> Iterator[Variant]:
-    while True:
-        yield from variants()
+            add_cases(corpus, f"random {seed}", digest, [(options, devices)])
 
 
 def _edits(graph_def: Any, chooser: random.Random) -> str:
@@ -119,8 +121,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
     corpus = Corpus(arguments.corpus)
-    for folder in arguments.recorded:
-        add_recorded(corpus, folder)
+    add_recorded(corpus, arguments.recorded)
     add_random(corpus)
     if not arguments.quick:
         add_benchmarks(corpus, arguments.graphs)
