@@ -28,7 +28,7 @@ LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions, int id) 
   if (decision.cause >= 0) node.cause = view.node(decision.cause).name();
   DecisionMark mark;  // of an earlier run, which knows what the dtypes were before it
   ReadDecisionMark(def, &mark);
-  for (int g = 0; g < view.groups(id).size(); ++g) {
+  for (int g = 0; g < view.num_groups(id); ++g) {
     const TypeGroup& group = view.groups(id)[g];
     const std::string name = GroupName(*view.op_def(id), group);
     const auto before = mark.before.find(name);

@@ -45,7 +45,7 @@ class Finder {
          const std::set<std::string>& fed)
       : view_(view), fetched_(fetched), fed_(fed), first_output_(view.size() + 1, 0) {
     for (int id = 0; id < view.size(); ++id) {
-      first_output_[id + 1] = first_output_[id] + view.outputs(id).size();
+      first_output_[id + 1] = first_output_[id] + view.num_outputs(id);
     }
     // After the tensors, one member for each node: what an op does with all its handles.
     tensors_ = UnionFind(first_output_.back() + view.size());
@@ -79,7 +79,7 @@ class Finder {
   int ElementGroup(int id) const {
     const std::string* element = ElementDtypeAttribute(view_.node(id).op());
     if (element == nullptr || view_.op_def(id) == nullptr) return kNoGroup;
-    for (int g = 0; g < view_.groups(id).size(); ++g) {
+    for (int g = 0; g < view_.num_groups(id); ++g) {
       const auto& attr = view_.op_def(id)->attr(view_.groups(id)[g].attr);
       if (attr.name() == *element) return view_.first_group(id) + g;
     }
@@ -101,7 +101,7 @@ class Finder {
     const bool known = view_.op_def(id) != nullptr && (knows_elements || ForwardsHandle(op));
     // A handle that is itself an element is not traced further.
     const auto is_element = [=](int group) { return knows_elements && group != kFixedDtype; };
-    for (int k = 0; k < view_.fanin(id).size(); ++k) {
+    for (int k = 0; k < view_.num_fanin(id); ++k) {
       const OutputPort tensor = view_.fanin(id)[k];
       if (!IsHandle(DtypeRead(id, k))) continue;
       if (view_.op_def(tensor.node) == nullptr) {
@@ -112,7 +112,7 @@ class Finder {
     }
     const bool fed = fed_.count(name) != 0;
     const bool seen = fed || fetched_.count(name) != 0;
-    for (int p = 0; p < view_.outputs(id).size(); ++p) {
+    for (int p = 0; p < view_.num_outputs(id); ++p) {
       const Port& output = view_.outputs(id)[p];
       if (!IsHandle(output.dtype)) continue;
       Use(id, MemberOf({id, p}), known && !is_element(output.group));
@@ -134,7 +134,7 @@ class Finder {
   void JoinEach(int id) {
     const std::string& name = view_.node(id).name();
     const bool seen = fed_.count(name) != 0 || fetched_.count(name) != 0;
-    for (int k = 0; k < view_.fanin(id).size(); ++k) {
+    for (int k = 0; k < view_.num_fanin(id); ++k) {
       const OutputPort tensor = view_.fanin(id)[k];
       if (!IsHandle(DtypeRead(id, k))) continue;
       if (view_.op_def(tensor.node) == nullptr) {

@@ -27,7 +27,7 @@ bool IsLoopVariable(const GraphView& view, int id) {
 }  // namespace
 
 bool YieldsReference(const GraphView& view, int id) {
-  return view.op_def(id) != nullptr && view.outputs(id).size() > 0 &&
+  return view.op_def(id) != nullptr && view.num_outputs(id) > 0 &&
          view.op_def(id)->output_arg(view.outputs(id)[0].argument).is_ref();
 }
 

@@ -33,7 +33,7 @@ class AllWhite {
     std::vector<bool> found(view_.num_groups(), false);
     for (int group = 0; group < view_.num_groups(); ++group) {
       const int id = view_.node_of_group(group);
-      const TypeGroup& type = view_.groups(id)[group - view_.first_group(id)];
+      const TypeGroup& type = view_.group_numbered(group);
       if (groups_[group].kind != GroupState::kDecided) {
         found[group] = true;
       } else if (type.dtype == context_.NewDtype() && view_.op_def(id) != nullptr) {

@@ -94,7 +94,7 @@ std::vector<GroupState> ApplyMode(const GraphView& view, const DecideContext& co
       decision.reason = node.fixed;
       continue;
     }
-    for (int g = 0; g < view.groups(id).size(); ++g) {
+    for (int g = 0; g < view.num_groups(id); ++g) {
       if (!context.Changes(view.groups(id)[g].dtype)) continue;
       const int group = view.first_group(id) + g;
       if (IsKeptForGood(node.fixed)) {

@@ -23,7 +23,7 @@ DataType UnsupportedDtype(const GraphView& view, const DecideContext& context, i
     return tensorflow::DT_INVALID;
   }
   const OpInfo* info = InfoOf(view.node(id), context);
-  for (int g = 0; g < view.groups(id).size(); ++g) {
+  for (int g = 0; g < view.num_groups(id); ++g) {
     const DataType dtype = view.groups(id)[g].dtype;
     if (!TargetAllows(view, info, id, g, dtype)) return dtype;
   }

@@ -103,7 +103,7 @@ class Classifier {
     if (context_.fed.count(def.name()) != 0) return Reason::kFed;
     if (view_.calls_function(id)) return Reason::kNeverChanged;
     if (never_changed_.Has(id)) return Reason::kNeverChanged;
-    for (int g = 0; g < view_.groups(id).size(); ++g) {
+    for (int g = 0; g < view_.num_groups(id); ++g) {
       if (leaving_.count(view_.first_group(id) + g) != 0) return Reason::kHandleLeavesGraph;
     }
     if (HasOpaqueNeighbour(id)) return Reason::kUnknownNeighbour;
@@ -117,7 +117,7 @@ class Classifier {
   // Whether a Cast can take the name of a fetched node, so that the node can change under a new
   // name. A node with state keeps its name.
   bool CastCanTakeName(int id) const {
-    const Span<Port> outputs = view_.outputs(id);
+    const absl::Span<const Port> outputs = view_.outputs(id);
     if (outputs.size() == 1 && outputs[0].group != kFixedDtype) return true;
     return outputs.size() <= 1 && !view_.op_def(id)->is_stateful();
   }
@@ -140,7 +140,7 @@ class Classifier {
   Reason FindChangeableGroups(int id) {
     Reason reason = Reason::kFixedDtype;
     std::vector<int> allowed, changeable;
-    for (int g = 0; g < view_.groups(id).size(); ++g) {
+    for (int g = 0; g < view_.num_groups(id); ++g) {
       const TypeGroup& group = view_.groups(id)[g];
       if (!context_.Changes(group.dtype)) continue;
       if (!TargetAllows(view_, classes_->nodes[id].info, id, g, context_.NewDtype())) {
@@ -167,7 +167,7 @@ class Classifier {
     const NodeDef& def = view_.node(id);
     // Nodes with the same key have the same answer: it depends on nothing else.
     std::string key = absl::StrCat(def.op(), "|", def.device());
-    for (int g = 0; g < view_.groups(id).size(); ++g) {
+    for (int g = 0; g < view_.num_groups(id); ++g) {
       absl::StrAppend(&key, "|", static_cast<int>(view_.groups(id)[g].dtype));
     }
     for (int g : changed) absl::StrAppend(&key, "!", g);

@@ -12,7 +12,7 @@ void DecideCubeInputs(const GraphView& view, Decisions* decisions) {
     if (!IsMatrixOrConvolution(OpsOf(view.node(id)).front())) continue;
     // Further inputs of a fused op are the bias and the like, which the cube unit does not see.
     const bool fused = StandsForSeveral(view.node(id));
-    for (int k = 0; k < view.inputs(id).size() && !(fused && k == 2); ++k) {
+    for (int k = 0; k < view.num_inputs(id) && !(fused && k == 2); ++k) {
       const Port& port = view.inputs(id)[k];
       if (port.dtype != tensorflow::DT_FLOAT || port.group == kFixedDtype) continue;
       decisions->rounded_inputs.push_back({id, k});

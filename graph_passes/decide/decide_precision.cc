@@ -101,7 +101,7 @@ class Decider {
     const NodeClass& node = classes_.nodes[id];
     Decision& decision = decisions_.nodes[id];
     bool changes = false;
-    for (int g = 0; g < view_.groups(id).size(); ++g) {
+    for (int g = 0; g < view_.num_groups(id); ++g) {
       const int group = view_.first_group(id) + g;
       if (!classes_.can_change[group] || groups_[group].vote != Vote::kLowered) continue;
       decisions_.group_dtypes[group] = context_.NewDtype();

@@ -76,10 +76,8 @@ Reason ReasonFromName(const std::string& name) {
 
 bool Decisions::ChangesAnything(const GraphView& view) const {
   if (!rounded_inputs.empty()) return true;
-  for (int id = 0; id < view.size(); ++id) {
-    for (int g = 0; g < view.groups(id).size(); ++g) {
-      if (group_dtypes[view.first_group(id) + g] != view.groups(id)[g].dtype) return true;
-    }
+  for (int group = 0; group < view.num_groups(); ++group) {
+    if (group_dtypes[group] != view.group_numbered(group).dtype) return true;
   }
   return false;
 }

@@ -28,7 +28,7 @@ void GrayExplainer::Explain(int id, bool changes, Decision* decision) const {
 bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) const {
   const Vote wanted = changes ? Vote::kLowered : Vote::kKept;
   Vote strongest = Vote::kUnknown;
-  for (int k = 0; k < view_.inputs(id).size(); ++k) {
+  for (int k = 0; k < view_.num_inputs(id); ++k) {
     const int group = view_.inputs(id)[k].group;
     if (group == kFixedDtype || !context_.Changes(view_.inputs(id)[k].dtype)) continue;
     // The statistics of a batch norm vote on their own dtype only.
@@ -47,7 +47,7 @@ bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) con
     return decision->reason != Reason::kNone;
   }
   bool unknown = !changes;
-  for (int g = 0; g < view_.groups(id).size(); ++g) {
+  for (int g = 0; g < view_.num_groups(id); ++g) {
     const int group = view_.first_group(id) + g;
     if (!classes_.can_change[group] && classes_.nodes[id].fixed == Reason::kNone) continue;
     unknown &= groups_[leader_[group]].vote == Vote::kUnknown;
@@ -59,7 +59,7 @@ bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) con
 // Names another node of the class: the first whose own reason agrees with the class.
 void GrayExplainer::ByItsClass(int id, Decision* decision) const {
   decision->reason = Reason::kSharesDtype;
-  for (int g = 0; g < view_.groups(id).size(); ++g) {
+  for (int g = 0; g < view_.num_groups(id); ++g) {
     const int leader = leader_[view_.first_group(id) + g];
     const auto decider = decider_of_handle_.find(leader);
     if (decider != decider_of_handle_.end()) {
@@ -72,8 +72,8 @@ void GrayExplainer::ByItsClass(int id, Decision* decision) const {
     }
     for (const InputPort& consumer : view_.fanout(id)) {
       if (!IsMerge(view_.node(consumer.node).op())) continue;
-      const int group = view_.inputs(consumer.node)[consumer.index].group;
-      if (group != kFixedDtype && leader_[view_.first_group(consumer.node) + group] == leader) {
+      const int group = view_.GroupOf(consumer);
+      if (group != kNoGroup && leader_[group] == leader) {
         decision->cause = consumer.node;
         return;
       }
@@ -103,7 +103,7 @@ bool GrayExplainer::Decides(int id, int group, Reason own) const {
   const Vote vote = groups_[leader_[group]].vote;
   if (vote == Vote::kKept && !classes_.can_change[group]) return true;
   if (own != Reason::kNone) return LowersByItself(own) == (vote == Vote::kLowered);
-  for (int k = 0; k < view_.inputs(id).size(); ++k) {
+  for (int k = 0; k < view_.num_inputs(id); ++k) {
     int voter;
     if (view_.inputs(id)[k].group != kFixedDtype && context_.Changes(view_.inputs(id)[k].dtype) &&
         VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter) == vote) {

@@ -65,21 +65,9 @@ class Follower {
   }
 
  private:
-  static constexpr int kNoReader = -1, kNoGroup = -1;
+  static constexpr int kNoReader = -1;
 
   bool Follows(int group) const { return may_follow_[leader_[group]]; }
-
-  // That an input is bound to, or kNoGroup.
-  int GroupOf(const InputPort& use) const {
-    const int group = view_.inputs(use.node)[use.index].group;
-    return group == kFixedDtype ? kNoGroup : view_.first_group(use.node) + group;
-  }
-  // That yields a tensor, or kNoGroup.
-  int GroupOf(const OutputPort& tensor) const {
-    if (view_.op_def(tensor.node) == nullptr) return kNoGroup;
-    const int group = view_.outputs(tensor.node)[tensor.port].group;
-    return group == kFixedDtype ? kNoGroup : view_.first_group(tensor.node) + group;
-  }
 
   bool FindCandidates() {
     for (int g = 0; g < view_.num_groups(); ++g) {
@@ -91,7 +79,7 @@ class Follower {
     }
     for (int group : candidates_) {
       const int id = view_.node_of_group(group);
-      const TypeGroup& type = view_.groups(id)[group - view_.first_group(id)];
+      const TypeGroup& type = view_.group_numbered(group);
       const bool moves = moves_values_.Has(id) && context_.Changes(type.dtype) &&
                          context_.preserved.count(view_.node(id).name()) == 0;
       if (!moves) may_follow_[leader_[group]] = false;
@@ -108,36 +96,33 @@ class Follower {
   // producer that follows and has none.
   bool MustKeep(int group) const {
     bool keeps = false;
-    VisitReaders(group, [&](const InputPort& use) { keeps |= !IsLowered(use) && !Follows(use); });
+    view_.VisitConsumers(group,
+                         [&](const InputPort& use) { keeps |= !IsLowered(use) && !Follows(use); });
     const int id = view_.node_of_group(group);
     if (keeps || !needs_producer_.Has(id)) return keeps;
     // A Switch without a LoopCond chooses a branch.
     if (switches_.Has(id) && !loop_conds_.Has(view_.fanin(id)[1].node)) return true;
-    VisitProducers(group, [&](int from) { keeps |= from == kNoGroup || !Follows(from); });
+    view_.VisitProducers(group, [&](const OutputPort& from) { keeps |= !Follows(from); });
     return keeps;
   }
 
   bool Follows(const InputPort& use) const {
-    if (view_.op_def(use.node) == nullptr || view_.IsTransparent(use.node)) return false;
-    const int group = GroupOf(use);
+    if (view_.IsTransparent(use.node)) return false;
+    const int group = view_.GroupOf(use);
+    return group != kNoGroup && Follows(group);
+  }
+
+  bool Follows(const OutputPort& tensor) const {
+    const int group = view_.GroupOf(tensor);
     return group != kNoGroup && Follows(group);
   }
 
   bool IsLowered(const InputPort& use) const {
-    if (view_.op_def(use.node) == nullptr) return false;
     if (view_.IsTransparent(use.node)) {
       return view_.outputs(use.node)[0].dtype == context_.NewDtype();
     }
-    const int group = GroupOf(use);
+    const int group = view_.GroupOf(use);
     return group != kNoGroup && groups_[leader_[group]].vote == Vote::kLowered;
-  }
-
-  template <typename Visit>
-  void VisitReaders(int group, const Visit& visit) const {
-    const int id = view_.node_of_group(group);
-    view_.VisitOutputs(group, [&](int port) {
-      for (const InputPort& use : view_.fanout({id, port})) visit(use);
-    });
   }
 
   void Drop(int group) {
@@ -151,24 +136,19 @@ class Follower {
   // need a producer that follows.
   void PropagateDrop(int leader) {
     for (int group : members_.at(leader)) {
-      VisitProducers(group, [&](int from) {
+      view_.VisitProducers(group, [&](const OutputPort& tensor) {
+        const int from = view_.GroupOf(tensor);
         if (from != kNoGroup) Drop(from);
       });
-      VisitReaders(group, [&](const InputPort& use) {
-        if (Follows(use) && needs_producer_.Has(use.node)) Drop(GroupOf(use));
+      view_.VisitConsumers(group, [&](const InputPort& use) {
+        if (Follows(use) && needs_producer_.Has(use.node)) Drop(view_.GroupOf(use));
       });
     }
   }
 
-  template <typename Visit>
-  void VisitProducers(int group, const Visit& visit) const {
-    const int id = view_.node_of_group(group);
-    view_.VisitInputs(group, [&](int k) { visit(GroupOf(view_.fanin(id)[k])); });
-  }
-
   int LoweredReader(int group) const {
     int reader = kNoReader;
-    VisitReaders(group, [&](const InputPort& use) {
+    view_.VisitConsumers(group, [&](const InputPort& use) {
       if (reader == kNoReader && IsLowered(use)) reader = use.node;
     });
     return reader;
@@ -177,7 +157,7 @@ class Follower {
   // A reader that is lowered by itself, if there is one, else one that follows.
   int OwnReader(int group) const {
     int reader = LoweredReader(group);
-    VisitReaders(group, [&](const InputPort& use) {
+    view_.VisitConsumers(group, [&](const InputPort& use) {
       if (reader == kNoReader) reader = use.node;
     });
     return reader;
@@ -193,11 +173,12 @@ class Follower {
       for (int group : members_.at(region[i])) {
         const int id = view_.node_of_group(group);
         gains |= !is_free_.Has(id);
-        VisitProducers(group, [&](int from) {
+        view_.VisitProducers(group, [&](const OutputPort& tensor) {
+          const int from = view_.GroupOf(tensor);
           if (from != kNoGroup) Reach(leader_[from], id, &region);
         });
-        VisitReaders(group, [&](const InputPort& use) {
-          if (Follows(use)) Reach(leader_[GroupOf(use)], reader_[region[i]], &region);
+        view_.VisitConsumers(group, [&](const InputPort& use) {
+          if (Follows(use)) Reach(leader_[view_.GroupOf(use)], reader_[region[i]], &region);
         });
       }
     }
@@ -229,7 +210,7 @@ class Follower {
   std::vector<int> dropped_;  // leaders to propagate from
 };
 
-constexpr int Follower::kNoReader, Follower::kNoGroup;
+constexpr int Follower::kNoReader;
 
 }  // namespace
 

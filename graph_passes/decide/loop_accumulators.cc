@@ -43,11 +43,8 @@ InputPort OnlyUse(const GraphView& view, int merge, std::vector<int>* carriers) 
 bool ComputesNextValue(const GraphView& view, int merge, int id) {
   for (const OutputPort& producer : view.fanin(merge)) {
     if (view.node(producer.node).op() != "NextIteration") continue;
-    int from = view.fanin(producer.node)[0].node;
-    for (int hops = 0; hops < view.size() && YieldsItsInput(view, from); ++hops) {
-      from = view.fanin(from)[0].node;
-    }
-    if (from == id) return true;
+    const auto yields_input = [&view](int node) { return YieldsItsInput(view, node); };
+    if (view.LookThrough(view.fanin(producer.node)[0], yields_input).node == id) return true;
   }
   return false;
 }
@@ -61,20 +58,19 @@ std::vector<LoopAccumulator> LoopAccumulators(const GraphView& view,
   const OpSet merges(view, IsMerge);
   for (int id = 0; id < view.size(); ++id) {
     if (view.op_def(id) == nullptr || !merges.Has(id)) continue;
-    const int group = view.first_group(id) + view.outputs(id)[0].group;
+    const int group = view.GroupOf(OutputPort{id, 0});
     if (groups[group].kind != GroupState::kFollows) continue;
     const InputPort use = OnlyUse(view, id, &carriers);
     if (use.node < 0 || view.op_def(use.node) == nullptr || !Adds(use, view.node(use.node).op()) ||
         !ComputesNextValue(view, id, use.node)) {
       continue;
     }
-    const int addition = view.first_group(use.node) + view.inputs(use.node)[use.index].group;
+    const int addition = view.GroupOf(use);
     if (groups[addition].kind == GroupState::kDecided) continue;
     accumulators.push_back({group, {addition}});
     for (int node : carriers) {
-      const int yields = view.outputs(node)[0].group;
-      if (yields == kFixedDtype) continue;
-      accumulators.back().groups.push_back(view.first_group(node) + yields);
+      const int carried = view.GroupOf(OutputPort{node, 0});
+      if (carried != kNoGroup) accumulators.back().groups.push_back(carried);
     }
   }
   return accumulators;

@@ -16,22 +16,17 @@ class Region {
       if (view_.op_def(id) != nullptr && HasLossScaleMark(view_.node(id))) ends.push_back(id);
     }
     std::vector<int> starts;
-    for (int id : ends) {
-      for (const InputPort& use : view_.fanout(id)) PushReader(use, &starts);
-    }
+    for (int id : ends) PushConsumers(view_.fanout(id), &starts);
     std::vector<int> backward = Walk(starts, [&](int group, std::vector<int>* next) {
       const int id = view_.node_of_group(group);
-      view_.VisitOutputs(group, [&](int port) {
-        for (const InputPort& use : view_.fanout({id, port})) PushReader(use, next);
-      });
+      view_.VisitOutputs(group, [&](int port) { PushConsumers(view_.fanout({id, port}), next); });
     });
     // A gradient also reads values of the forward pass. They belong to the loss.
     for (int id : ends) {
       for (const OutputPort& producer : view_.fanin(id)) PushProducer(producer, &backward);
     }
     const auto to_producers = [&](int group, std::vector<int>* next) {
-      const int id = view_.node_of_group(group);
-      view_.VisitInputs(group, [&](int k) { PushProducer(view_.fanin(id)[k], next); });
+      view_.VisitProducers(group, [&](const OutputPort& from) { PushProducer(from, next); });
     };
     std::vector<int> producers = backward;
     for (int group : backward) to_producers(group, &producers);
@@ -40,29 +35,17 @@ class Region {
   }
 
  private:
-  // Both look through the nodes that an earlier run inserted. The bounds end the walks on a damaged
-  // graph where those form a cycle.
-  void PushProducer(OutputPort output, std::vector<int>* groups) const {
-    for (int hops = 0; hops < view_.size() && view_.IsTransparent(output.node); ++hops) {
-      output = view_.fanin(output.node)[0];
-    }
-    if (view_.op_def(output.node) == nullptr) return;
-    const int group = view_.outputs(output.node)[output.port].group;
-    if (group != kFixedDtype) groups->push_back(view_.first_group(output.node) + group);
+  // Both look through the nodes that an earlier run inserted.
+  void PushProducer(const OutputPort& tensor, std::vector<int>* groups) const {
+    const int group = view_.GroupOf(view_.LookThroughInserted(tensor));
+    if (group != kNoGroup) groups->push_back(group);
   }
 
-  void PushReader(const InputPort& input, std::vector<int>* groups) const {
-    std::vector<InputPort> readers = {input};
-    for (size_t i = 0; i < readers.size() && static_cast<int>(i) <= view_.size(); ++i) {
-      const InputPort reader = readers[i];
-      if (view_.IsTransparent(reader.node)) {
-        for (const InputPort& use : view_.fanout(reader.node)) readers.push_back(use);
-        continue;
-      }
-      if (view_.op_def(reader.node) == nullptr) continue;
-      const int group = view_.inputs(reader.node)[reader.index].group;
-      if (group != kFixedDtype) groups->push_back(view_.first_group(reader.node) + group);
-    }
+  void PushConsumers(absl::Span<const InputPort> uses, std::vector<int>* groups) const {
+    view_.VisitThroughInserted(uses, [&](const InputPort& use) {
+      const int group = view_.GroupOf(use);
+      if (group != kNoGroup) groups->push_back(group);
+    });
   }
 
   // Finds the open groups that `next` leads to from `starts`, and returns those that are new.

@@ -104,7 +104,7 @@ class Planner {
           whole ? root_.at(view.node(id).name()) : parts_.IndexOf(view.node(id).name());
       decisions->nodes[id] = of_parts_.nodes[from];
       decisions->nodes[id].cause = Cause(view, of_parts_.nodes[from].cause);
-      for (int g = 0; g < view.groups(id).size(); ++g) {
+      for (int g = 0; g < view.num_groups(id); ++g) {
         tensorflow::DataType dtype = view.groups(id)[g].dtype;
         if (!whole) {
           dtype = of_parts_.group_dtypes[parts_.first_group(from) + g];

@@ -7,14 +7,6 @@
 namespace npu_precision {
 namespace {
 
-OutputPort ThroughInserted(const GraphView& view, OutputPort port) {
-  // The bound ends the walk on a damaged graph whose Casts form a cycle.
-  for (int hops = 0; hops < view.size() && view.IsTransparent(port.node); ++hops) {
-    port = view.fanin(port.node)[0];
-  }
-  return port;
-}
-
 // The members of each class with more than one, by leader.
 std::unordered_map<int, std::vector<int>> SharedClasses(const std::vector<int>& leader) {
   std::unordered_map<int, std::vector<int>> members;
@@ -38,7 +30,7 @@ class Resolver {
   // Votes only rise, so each class is propagated twice at most, whatever the order of the nodes.
   void Run() {
     for (int id = 0; id < view_.size(); ++id) {
-      for (int k = 0; k < view_.inputs(id).size(); ++k) Meet(id, k);
+      for (int k = 0; k < view_.num_inputs(id); ++k) Meet(id, k);
     }
     while (!risen_.empty()) {
       const int leader = risen_.front();
@@ -56,9 +48,9 @@ class Resolver {
  private:
   // Meets the group that input `index` of a node is bound to with the vote on that input.
   void Meet(int id, int index) {
-    const Port& port = view_.inputs(id)[index];
-    if (port.group == kFixedDtype) return;
-    const int leader = leader_[view_.first_group(id) + port.group];
+    const int group = view_.GroupOf(InputPort{id, index});
+    if (group == kNoGroup) return;
+    const int leader = leader_[group];
     GroupState& state = groups_[leader];
     if (state.kind == GroupState::kDecided) return;
     int voter;
@@ -73,23 +65,11 @@ class Resolver {
   // inserted to the consumers of those.
   void Propagate(int group) {
     const int id = view_.node_of_group(group);
-    std::vector<int> casts;
-    view_.VisitOutputs(group, [&](int port) { Propagate(view_.fanout({id, port}), &casts); });
-    // The bound ends the walk on a damaged graph whose Casts form a cycle.
-    for (size_t i = 0; i < casts.size() && static_cast<int>(i) < view_.size(); ++i) {
-      Propagate(view_.fanout(casts[i]), &casts);
-    }
-  }
-
-  void Propagate(Span<InputPort> consumers, std::vector<int>* casts) {
-    for (const InputPort& consumer : consumers) {
-      if (view_.op_def(consumer.node) == nullptr) continue;
-      if (view_.IsTransparent(consumer.node)) {
-        casts->push_back(consumer.node);
-      } else {
+    view_.VisitOutputs(group, [&](int port) {
+      view_.VisitThroughInserted(view_.fanout({id, port}), [this](const InputPort& consumer) {
         Meet(consumer.node, consumer.index);
-      }
-    }
+      });
+    });
   }
 
   const GraphView& view_;
@@ -111,15 +91,12 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
             const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id, int index,
             int* voter) {
   const OutputPort direct = view.fanin(id)[index];
-  const OutputPort port = ThroughInserted(view, direct);
+  const OutputPort port = view.LookThroughInserted(direct);
   *voter = port.node;
   if (view.op_def(port.node) == nullptr) return Vote::kKept;
   if (port.node != direct.node && view.dtype(port) == low_type) return Vote::kLowered;
-  const Port& output = view.outputs(port.node)[port.port];
-  if (output.group != kFixedDtype) {
-    return groups[leader[view.first_group(port.node) + output.group]].vote;
-  }
-  return Vote::kKept;
+  const int group = view.GroupOf(port);
+  return group == kNoGroup ? Vote::kKept : groups[leader[group]].vote;
 }
 
 }  // namespace npu_precision

@@ -10,7 +10,7 @@ namespace {
 void JoinPlainAttributes(const GraphView& view, const std::vector<bool>& can_change, int id,
                          UnionFind* classes) {
   int first = -1;
-  for (int g = 0; g < view.groups(id).size(); ++g) {
+  for (int g = 0; g < view.num_groups(id); ++g) {
     const int group = view.first_group(id) + g;
     if (view.groups(id)[g].element >= 0 || !can_change[group]) continue;
     if (first >= 0) classes->Join(first, group);
@@ -19,15 +19,12 @@ void JoinPlainAttributes(const GraphView& view, const std::vector<bool>& can_cha
 }
 
 void JoinLoop(const GraphView& view, int merge, UnionFind* classes) {
-  for (int k = 0; k < view.inputs(merge).size(); ++k) {
+  for (int k = 0; k < view.num_inputs(merge); ++k) {
     const OutputPort producer = view.fanin(merge)[k];
-    if (view.op_def(producer.node) == nullptr) continue;
     if (!FeedsLoopMerge(view.node(producer.node).op())) continue;
-    const Port& output = view.outputs(producer.node)[producer.port];
-    const Port& input = view.inputs(merge)[k];
-    if (output.group == kFixedDtype || input.group == kFixedDtype) continue;
-    classes->Join(view.first_group(producer.node) + output.group,
-                  view.first_group(merge) + input.group);
+    const int from = view.GroupOf(producer);
+    const int to = view.GroupOf(InputPort{merge, k});
+    if (from != kNoGroup && to != kNoGroup) classes->Join(from, to);
   }
 }
 

@@ -38,19 +38,6 @@ class Updates {
  private:
   bool IsGray(int group) const { return states_[group].kind != GroupState::kDecided; }
 
-  // The number of the group that a port is bound to, or -1.
-  int InputGroup(const InputPort& input) const {
-    if (view_.op_def(input.node) == nullptr) return -1;
-    const int group = view_.inputs(input.node)[input.index].group;
-    return group == kFixedDtype ? -1 : view_.first_group(input.node) + group;
-  }
-
-  int OutputGroup(const OutputPort& output) const {
-    if (view_.op_def(output.node) == nullptr) return -1;
-    const int group = view_.outputs(output.node)[output.port].group;
-    return group == kFixedDtype ? -1 : view_.first_group(output.node) + group;
-  }
-
   // The groups that read a variable and those whose values are written to it.
   struct Uses {
     std::vector<int> first, last;
@@ -58,15 +45,9 @@ class Updates {
 
   // The node of the variable, or of its handle, that node `id` reads or writes.
   int VariableOf(int id) const {
-    if (view_.fanin(id).size() == 0) return id;
-    id = view_.fanin(id)[0].node;
-    // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
-    for (int hops = 0; hops < view_.size() && view_.fanin(id).size() > 0 &&
-                       YieldsSameVariable(view_.node(id).op());
-         ++hops) {
-      id = view_.fanin(id)[0].node;
-    }
-    return id;
+    if (view_.num_fanin(id) == 0) return id;
+    const auto yields_same = [this](int node) { return YieldsSameVariable(view_.node(node).op()); };
+    return view_.LookThrough(view_.fanin(id)[0], yields_same).node;
   }
 
   static bool YieldsSameVariable(const std::string& op) {
@@ -76,13 +57,13 @@ class Updates {
 
   void AddRead(int id) {
     Uses& uses = variables_[VariableOf(id)];
-    for (const InputPort& use : view_.fanout(id)) uses.first.push_back(InputGroup(use));
+    for (const InputPort& use : view_.fanout(id)) uses.first.push_back(view_.GroupOf(use));
   }
 
   void AddWrite(int id, std::vector<int>* last) {
     Uses& uses = variables_[VariableOf(id)];
     for (const OutputPort& value : view_.fanin(id)) {
-      uses.last.push_back(OutputGroup(value));
+      uses.last.push_back(view_.GroupOf(value));
       last->push_back(uses.last.back());
     }
   }
@@ -93,7 +74,7 @@ class Updates {
     while (!last.empty()) {
       const int group = last.back();
       last.pop_back();
-      if (group < 0 || !IsGray(group) || reached[group]) continue;
+      if (group == kNoGroup || !IsGray(group) || reached[group]) continue;
       reached[group] = true;
       PushProducers(group, &last);
     }
@@ -108,7 +89,7 @@ class Updates {
     while (!groups.empty()) {
       const int group = groups.back();
       groups.pop_back();
-      if (group < 0 || !IsGray(group) || !before_write.insert(group).second) continue;
+      if (group == kNoGroup || !IsGray(group) || !before_write.insert(group).second) continue;
       PushProducers(group, &groups);
     }
     groups = uses.first;
@@ -122,15 +103,13 @@ class Updates {
   }
 
   void PushConsumers(int group, std::vector<int>* groups) const {
-    const int id = view_.node_of_group(group);
-    view_.VisitOutputs(group, [&](int port) {
-      for (const InputPort& use : view_.fanout({id, port})) groups->push_back(InputGroup(use));
-    });
+    view_.VisitConsumers(group,
+                         [&](const InputPort& use) { groups->push_back(view_.GroupOf(use)); });
   }
 
   void PushProducers(int group, std::vector<int>* groups) const {
-    const int id = view_.node_of_group(group);
-    view_.VisitInputs(group, [&](int k) { groups->push_back(OutputGroup(view_.fanin(id)[k])); });
+    view_.VisitProducers(group,
+                         [&](const OutputPort& from) { groups->push_back(view_.GroupOf(from)); });
   }
 
   // Those of `groups` from which no path of gray groups leads to a group that may be lowered.
@@ -142,7 +121,7 @@ class Updates {
     while (!out.empty()) {
       const int group = out.back();
       out.pop_back();
-      if (group < 0 || !groups[group]) continue;
+      if (group == kNoGroup || !groups[group]) continue;
       groups[group] = false;
       PushProducers(group, &out);
     }
@@ -153,7 +132,7 @@ class Updates {
     std::vector<int> consumers;
     PushConsumers(group, &consumers);
     for (int consumer : consumers) {
-      if (consumer < 0) continue;
+      if (consumer == kNoGroup) continue;
       const GroupState& state = states_[consumer];
       const bool lowered = state.kind == GroupState::kDecided && state.vote == Vote::kLowered;
       const bool follows = state.kind == GroupState::kFollows && !updates[consumer];

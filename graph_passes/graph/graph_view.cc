@@ -31,14 +31,14 @@ int GraphView::IndexOf(absl::string_view name) const {
   return found == ids_.end() ? -1 : found->second;
 }
 
-Span<InputPort> GraphView::fanout(const OutputPort& tensor) const {
-  const Span<InputPort> all = fanout(tensor.node);
+absl::Span<const InputPort> GraphView::fanout(const OutputPort& tensor) const {
+  const absl::Span<const InputPort> all = fanout(tensor.node);
   const auto port_of = [this](const InputPort& use) { return fanin(use.node)[use.index].port; };
   const auto begin = std::partition_point(
       all.begin(), all.end(), [&](const InputPort& use) { return port_of(use) < tensor.port; });
   const auto end = std::partition_point(
       begin, all.end(), [&](const InputPort& use) { return port_of(use) == tensor.port; });
-  return Span<InputPort>(begin, end);
+  return absl::Span<const InputPort>(begin, end - begin);
 }
 
 int GraphView::GroupOf(const InputPort& input) const {
@@ -159,7 +159,7 @@ Status GraphView::ConnectInputs() {
                                   " stands after a control input");
       }
       if (tensor.index() < 0 ||
-          (op_def(producer) != nullptr && tensor.index() >= outputs(producer).size())) {
+          (op_def(producer) != nullptr && tensor.index() >= num_outputs(producer))) {
         return FailedPrecondition("node ", Quoted(node.name()), ": input ", Quoted(input),
                                   " asks for an output that ",
                                   Quoted(graph_->node(producer).name()), " does not have");
@@ -167,9 +167,9 @@ Status GraphView::ConnectInputs() {
       fanin_.push_back({producer, tensor.index()});
       ++data_inputs;
     }
-    if (op_def(id) != nullptr && data_inputs != inputs(id).size()) {
+    if (op_def(id) != nullptr && data_inputs != num_inputs(id)) {
       return FailedPrecondition("node ", Quoted(node.name()), " (", node.op(), ") has ",
-                                data_inputs, " data inputs, expected ", inputs(id).size());
+                                data_inputs, " data inputs, expected ", num_inputs(id));
     }
     fanin_begin_.push_back(static_cast<int>(fanin_.size()));
   }
@@ -183,12 +183,12 @@ void GraphView::ConnectOutputs() {
   fanout_.resize(fanin_.size());
   std::vector<int> next(fanout_begin_.begin(), fanout_begin_.end() - 1);
   for (int id = 0; id < size(); ++id) {
-    for (int k = 0; k < fanin(id).size(); ++k) {
+    for (int k = 0; k < num_fanin(id); ++k) {
       fanout_[next[fanin(id)[k].node]++] = {id, k};
     }
   }
   for (int id = 0; id < size(); ++id) {
-    if (op_def(id) != nullptr && outputs(id).size() < 2) continue;
+    if (op_def(id) != nullptr && num_outputs(id) < 2) continue;
     std::stable_sort(fanout_.begin() + fanout_begin_[id], fanout_.begin() + fanout_begin_[id + 1],
                      [this](const InputPort& a, const InputPort& b) {
                        return fanin(a.node)[a.index].port < fanin(b.node)[b.index].port;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "graph_passes/graph/node_types.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/op_def.pb.h"
@@ -14,21 +15,6 @@
 #include "tensorflow/core/lib/gtl/flatmap.h"
 
 namespace npu_precision {
-
-// A run of consecutive elements of an array.
-template <typename T>
-class Span {
- public:
-  Span(const T* begin, const T* end) : begin_(begin), end_(end) {}
-  const T* begin() const { return begin_; }
-  const T* end() const { return end_; }
-  int size() const { return static_cast<int>(end_ - begin_); }
-  const T& operator[](int i) const { return begin_[i]; }
-
- private:
-  const T* begin_;
-  const T* end_;
-};
 
 struct OutputPort {
   int node;
@@ -70,15 +56,19 @@ class GraphView {
   bool IsTransparent(int id) const { return inserted_[id] >= Inserted::kTransparent; }
   bool IsTransparentCast(int id) const { return inserted_[id] == Inserted::kTransparentCast; }
 
-  // The producers of the data inputs, in order.
-  Span<OutputPort> fanin(int id) const { return Slice(fanin_, fanin_begin_, id); }
+  // The producers of the data inputs, in order. An opaque node has them too, but no ports.
+  absl::Span<const OutputPort> fanin(int id) const { return Slice(fanin_, fanin_begin_, id); }
+  int num_fanin(int id) const { return fanin_begin_[id + 1] - fanin_begin_[id]; }
   // The consumers of all outputs: by output, then in the order of the nodes.
-  Span<InputPort> fanout(int id) const { return Slice(fanout_, fanout_begin_, id); }
-  Span<InputPort> fanout(const OutputPort& tensor) const;
+  absl::Span<const InputPort> fanout(int id) const { return Slice(fanout_, fanout_begin_, id); }
+  absl::Span<const InputPort> fanout(const OutputPort& tensor) const;
 
-  Span<TypeGroup> groups(int id) const { return Slice(groups_, groups_begin_, id); }
-  Span<Port> inputs(int id) const { return Slice(inputs_, inputs_begin_, id); }
-  Span<Port> outputs(int id) const { return Slice(outputs_, outputs_begin_, id); }
+  absl::Span<const TypeGroup> groups(int id) const { return Slice(groups_, groups_begin_, id); }
+  absl::Span<const Port> inputs(int id) const { return Slice(inputs_, inputs_begin_, id); }
+  absl::Span<const Port> outputs(int id) const { return Slice(outputs_, outputs_begin_, id); }
+  int num_groups(int id) const { return groups_begin_[id + 1] - groups_begin_[id]; }
+  int num_inputs(int id) const { return inputs_begin_[id + 1] - inputs_begin_[id]; }
+  int num_outputs(int id) const { return outputs_begin_[id + 1] - outputs_begin_[id]; }
 
   // Groups of all nodes are numbered in one sequence; this is the number of the first of `id`.
   int first_group(int id) const { return groups_begin_[id]; }
@@ -89,9 +79,7 @@ class GraphView {
   int GroupOf(const InputPort& input) const;
   int GroupOf(const OutputPort& tensor) const;
 
-  // Calls visit(k) for each input or output k of its node that is bound to a group.
-  template <typename Visit>
-  void VisitInputs(int group, const Visit& visit) const;
+  // Calls visit(k) for each output k of its node that is bound to a group.
   template <typename Visit>
   void VisitOutputs(int group, const Visit& visit) const;
   // Calls visit(OutputPort) for each tensor that is read by an input bound to the group.
@@ -112,15 +100,16 @@ class GraphView {
   // Calls visit(InputPort) for each of `uses` or, where its node is transparent, for each consumer
   // of that, and so on.
   template <typename Visit>
-  void VisitThroughInserted(Span<InputPort> uses, const Visit& visit) const;
+  void VisitThroughInserted(absl::Span<const InputPort> uses, const Visit& visit) const;
 
  private:
   template <typename T>
-  static Span<T> Slice(const std::vector<T>& all, const std::vector<int>& begin, int id) {
-    return Span<T>(all.data() + begin[id], all.data() + begin[id + 1]);
+  static absl::Span<const T> Slice(const std::vector<T>& all, const std::vector<int>& begin,
+                                   int id) {
+    return absl::Span<const T>(all.data() + begin[id], begin[id + 1] - begin[id]);
   }
   template <typename Visit>
-  static void VisitPorts(Span<Port> ports, int group, const Visit& visit);
+  static void VisitPorts(absl::Span<const Port> ports, int group, const Visit& visit);
   struct Hasher {
     size_t operator()(absl::string_view text) const;
   };
@@ -149,9 +138,10 @@ class GraphView {
 // The ports of one argument are bound to one group or, one by one, to consecutive groups. A node
 // has few arguments, and may have thousands of ports.
 template <typename Visit>
-void GraphView::VisitPorts(Span<Port> ports, int group, const Visit& visit) {
+void GraphView::VisitPorts(absl::Span<const Port> ports, int group, const Visit& visit) {
   const auto before = [](short argument, const Port& port) { return argument < port.argument; };
-  for (int begin = 0, end; begin < ports.size(); begin = end) {
+  const int size = static_cast<int>(ports.size());
+  for (int begin = 0, end; begin < size; begin = end) {
     const Port* const next =
         std::upper_bound(ports.begin() + begin, ports.end(), ports[begin].argument, before);
     end = static_cast<int>(next - ports.begin());
@@ -166,12 +156,6 @@ void GraphView::VisitPorts(Span<Port> ports, int group, const Visit& visit) {
 }
 
 template <typename Visit>
-void GraphView::VisitInputs(int group, const Visit& visit) const {
-  const int id = node_of_group(group);
-  VisitPorts(inputs(id), group - first_group(id), visit);
-}
-
-template <typename Visit>
 void GraphView::VisitOutputs(int group, const Visit& visit) const {
   const int id = node_of_group(group);
   VisitPorts(outputs(id), group - first_group(id), visit);
@@ -180,7 +164,7 @@ void GraphView::VisitOutputs(int group, const Visit& visit) const {
 template <typename Visit>
 void GraphView::VisitProducers(int group, const Visit& visit) const {
   const int id = node_of_group(group);
-  VisitInputs(group, [&](int k) { visit(fanin(id)[k]); });
+  VisitPorts(inputs(id), group - first_group(id), [&](int k) { visit(fanin(id)[k]); });
 }
 
 template <typename Visit>
@@ -203,9 +187,9 @@ inline OutputPort GraphView::LookThroughInserted(OutputPort tensor) const {
 }
 
 template <typename Visit>
-void GraphView::VisitThroughInserted(Span<InputPort> uses, const Visit& visit) const {
+void GraphView::VisitThroughInserted(absl::Span<const InputPort> uses, const Visit& visit) const {
   std::vector<int> passed;
-  const auto visit_or_pass = [&](Span<InputPort> some) {
+  const auto visit_or_pass = [&](absl::Span<const InputPort> some) {
     for (const InputPort& use : some) {
       if (IsTransparent(use.node)) {
         passed.push_back(use.node);

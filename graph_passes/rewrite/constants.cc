@@ -25,7 +25,7 @@ const tensorflow::TensorShapeProto* ShapeOfConstant(const GraphView& view,
       const tensorflow::AttrValue* value = values.Find(node);
       return value == nullptr ? nullptr : &value->tensor().tensor_shape();
     }
-    if ((node.op() != "Identity" && node.op() != "Cast") || view.fanin(tensor.node).size() == 0) {
+    if ((node.op() != "Identity" && node.op() != "Cast") || view.num_fanin(tensor.node) == 0) {
       return nullptr;
     }
     tensor = view.fanin(tensor.node)[0];

@@ -30,7 +30,7 @@ class Emulator {
   bool Run() {
     for (int id = 0; id < view_.size(); ++id) Raise(id);
     for (int id = 0; id < view_.size(); ++id) {
-      for (int k = 0; k < view_.fanin(id).size(); ++k) Connect(id, k);
+      for (int k = 0; k < view_.num_fanin(id); ++k) Connect(id, k);
     }
     for (NodeDef& node : *graph_.mutable_node()) changed_ |= ForgetMarks(&node);
     return changed_;
@@ -43,7 +43,7 @@ class Emulator {
     DecisionMark mark;
     const bool carries = view_.IsInserted(id) && node.op() != "Cast";
     if (!carries && !ReadDecisionMark(node, &mark)) return;
-    for (int g = 0; g < view_.groups(id).size(); ++g) {
+    for (int g = 0; g < view_.num_groups(id); ++g) {
       const TypeGroup& group = view_.groups(id)[g];
       const bool lowered = carries || mark.before.count(GroupName(*view_.op_def(id), group)) != 0;
       if (!lowered || !IsLowType(group.dtype)) continue;
@@ -53,18 +53,16 @@ class Emulator {
     }
   }
 
-  bool IsRaised(int id, const Port& port) const {
-    return port.group != kFixedDtype && raised_[view_.first_group(id) + port.group];
-  }
+  bool IsRaised(int group) const { return group != kNoGroup && raised_[group]; }
 
   void Connect(int id, int k) {
     if (view_.op_def(id) == nullptr) return;
     const OutputPort from = view_.fanin(id)[k];
     const DataType low = view_.inputs(id)[k].dtype;
     if (view_.op_def(from.node) == nullptr || !IsLowType(low) || view_.dtype(from) != low) return;
-    const bool wants_float32 = IsRaised(id, view_.inputs(id)[k]);
+    const bool wants_float32 = IsRaised(view_.GroupOf(InputPort{id, k}));
     std::string name = InputName(view_.node(from.node).name(), from.port);
-    if (IsRaised(from.node, view_.outputs(from.node)[from.port])) {
+    if (IsRaised(view_.GroupOf(from))) {
       // What moves values that were rounded yields such.
       if (wants_float32 && moves_values_.Has(from.node)) return;
       name = Cast(from, name, tensorflow::DT_FLOAT, low);

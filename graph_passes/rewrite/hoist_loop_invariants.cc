@@ -145,7 +145,7 @@ class Hoister {
   void MarkBodies() {
     body_of_.assign(view_.size(), kNone);
     std::vector<int> marked;
-    const auto mark_readers = [&](Span<InputPort> uses, int loop) {
+    const auto mark_readers = [&](absl::Span<const InputPort> uses, int loop) {
       for (const InputPort& use : uses) {
         const int id = use.node;
         const bool marked_already = body_of_[id] != kNone;

@@ -36,7 +36,7 @@ class CastInserter {
     }
     for (int id = 0; id < view_.size(); ++id) {
       if (view_.op_def(id) == nullptr) continue;
-      for (int k = 0; k < view_.inputs(id).size(); ++k) ConnectInput({id, k});
+      for (int k = 0; k < view_.num_inputs(id); ++k) ConnectInput({id, k});
     }
     for (const InputPort& input : decisions_.rounded_inputs) RoundInput(input);
     ReferToNewNames(new_names_, &out_);
@@ -59,7 +59,7 @@ class CastInserter {
   // A preserved node still yields its dtype under its name. One of several outputs does not change.
   // Before: end(float32). After: end/npu_changed(float16) -> Cast, which is called end.
   void GiveNameToCast(int id) {
-    if (view_.outputs(id).size() != 1) return;
+    if (view_.num_outputs(id) != 1) return;
     const OutputPort output = {id, 0};
     const DataType old_dtype = view_.dtype(output);
     const DataType new_dtype = graph_.NewDtype(output);

@@ -43,8 +43,8 @@ std::string LoopCarriers::AddCarrierOf(const OutputPort& tensor, const std::stri
   if (op != "Switch" && op != "Identity") return entered;
   const std::string name = graph_.CastName(tensor, dtype);
   NodeDef* carrier = AddCarrier(name, tensor.node, entered, dtype);
-  const int data_inputs = static_cast<int>(view_.fanin(tensor.node).size());
-  while (carrier->input_size() > data_inputs) carrier->mutable_input()->RemoveLast();
+  while (carrier->input_size() > view_.num_fanin(tensor.node))
+    carrier->mutable_input()->RemoveLast();
   carrier->add_input(absl::StrCat("^", graph_.node(tensor.node).name()));
   return InputName(name, tensor.port);
 }

@@ -76,9 +76,9 @@ tensorflow::Status LowerIoTypes(PassState* state, bool* changed) {
   std::unordered_map<std::string, std::string> names;
   for (int id = 0; id < view.size(); ++id) {
     const NodeDef& node = view.node(id);
-    if (!HasLowerIoMark(node) || view.outputs(id).size() != 1) continue;
+    if (!HasLowerIoMark(node) || view.num_outputs(id) != 1) continue;
     const DataType dtype = view.outputs(id)[0].dtype;
-    if (view.inputs(id).size() == 0 && dtype == tensorflow::DT_FLOAT) {
+    if (view.num_inputs(id) == 0 && dtype == tensorflow::DT_FLOAT) {
       const DataType low = ReadAs(view, id);
       if (low == tensorflow::DT_INVALID) continue;
       preserved->erase(node.name());

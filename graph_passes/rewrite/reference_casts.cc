@@ -24,7 +24,7 @@ CastSource ReferenceCasts::SourceOf(const OutputPort& tensor, int reader) {
 
 // One by one, or through one node where they are many.
 void ReferenceCasts::AddInputsOfReader(int reader, int source, ReferenceRead* read) {
-  const int data_inputs = static_cast<int>(view_.fanin(reader).size());
+  const int data_inputs = view_.num_fanin(reader);
   const int count = view_.node(reader).input_size() - (read->in_loop ? 0 : data_inputs);
   if (count <= kMaxControlInputs) {
     AddInputsOf(reader, read->in_loop, source, &read->control_inputs);

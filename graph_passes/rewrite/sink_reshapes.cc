@@ -76,7 +76,7 @@ class Sinker {
   }
 
   bool MayChangeShape(int id) const {
-    return view_.op_def(id) != nullptr && view_.outputs(id).size() == 1 &&
+    return view_.op_def(id) != nullptr && view_.num_outputs(id) == 1 &&
            IsLowType(view_.outputs(id)[0].dtype) && !HasControlInputs(view_, id) &&
            !context_.IsFixed(view_.node(id).name());
   }
@@ -140,7 +140,7 @@ class Sinker {
     if (!of_elements_.Has(id) || !MayChangeShape(id) || !AreAlike(id, above[0])) return false;
     // Nobody reads it: whether it came to be above would depend on the order of the nodes.
     if (view_.fanout(id).size() == 0) return false;
-    const Span<OutputPort> inputs = view_.fanin(id);
+    const absl::Span<const OutputPort> inputs = view_.fanin(id);
     return std::all_of(inputs.begin(), inputs.end(), [&](const OutputPort& input) {
       return Contains(above, input.node) || IsNumber(input);
     });
@@ -157,7 +157,7 @@ class Sinker {
 
   bool OnlyLastLeadsOut(const std::vector<int>& above) const {
     return std::all_of(above.begin(), above.end() - 1, [&](int id) {
-      const Span<InputPort> uses = view_.fanout(id);
+      const absl::Span<const InputPort> uses = view_.fanout(id);
       return std::all_of(uses.begin(), uses.end(),
                          [&](const InputPort& use) { return Contains(above, use.node); });
     });

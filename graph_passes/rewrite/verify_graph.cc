@@ -28,7 +28,7 @@ const std::string& NodeOf(const GraphView& view, int group) {
 // TensorFlow's own optimizers leave such a graph of a loop that never runs.
 bool StoodBetween(const GraphView& before, const std::string& name, int input) {
   const int id = before.IndexOf(name);
-  return id >= 0 && input < before.fanin(id).size() &&
+  return id >= 0 && input < before.num_fanin(id) &&
          before.node(before.fanin(id)[input].node).op() == "NextIteration";
 }
 
@@ -36,7 +36,7 @@ Status VerifyEdges(const GraphView& before, const GraphView& view) {
   const OpSet merges(view, IsMerge), next_iterations(view, "NextIteration");
   for (int id = 0; id < view.size(); ++id) {
     if (view.op_def(id) == nullptr) continue;
-    for (int k = 0; k < view.fanin(id).size(); ++k) {
+    for (int k = 0; k < view.num_fanin(id); ++k) {
       if (next_iterations.Has(view.fanin(id)[k].node) && !merges.Has(id) &&
           !StoodBetween(before, view.node(id).name(), k)) {
         return Internal("node ", Quoted(view.node(id).name()), " (", view.node(id).op(),
@@ -94,10 +94,10 @@ Status VerifyPreserved(const GraphView& before, const GraphView& after, const st
   if (old_id < 0) return Status();
   const int id = after.IndexOf(name);
   if (id < 0) return Internal("preserved node ", Quoted(name), " is gone");
-  const auto old_outputs = before.outputs(old_id);
-  const auto outputs = after.outputs(id);
-  bool same = old_outputs.size() == outputs.size();
-  for (int p = 0; same && p < outputs.size(); ++p) same = old_outputs[p].dtype == outputs[p].dtype;
+  bool same = before.num_outputs(old_id) == after.num_outputs(id);
+  for (int p = 0; same && p < after.num_outputs(id); ++p) {
+    same = before.outputs(old_id)[p].dtype == after.outputs(id)[p].dtype;
+  }
   if (!same) return Internal("preserved node ", Quoted(name), " yields other dtypes");
   return Status();
 }
