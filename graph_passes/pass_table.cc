@@ -81,7 +81,7 @@ const std::vector<Pass>& Passes() {
        "sink_reshapes", Switch::kForSpeed, true, LowersForSpeedHere, SinkReshapes},
       {"lower_io_types", "after whatever asks what is fetched, because that changes its dtype here",
        "", Switch::kNone, true, KeepsLowTypes, LowerIoTypes},
-      {"ledger", "before emulate, which undoes what it is about", "", Switch::kNone, false, Always,
+      {"ledger", "before emulate, which undoes what it is about", "", Switch::kNone, true, Always,
        WriteLedger},
       {"emulate", "last: it undoes the dtypes that the others rely on", "emulate",
        Switch::kEmulation, true, Emulates, EmulateLowTypes},

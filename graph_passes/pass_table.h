@@ -23,7 +23,7 @@ struct Pass {
   const char* because;  // why it stands where it stands
   const char* option;   // the name of the option that switches it; "" where it always runs
   Switch purpose;
-  bool in_place;  // edits nodes of the graph, rather than to write a new one
+  bool in_place;  // works on a copy of the graph that is the pipeline's own, and may edit it
   // Whether it has anything to do in this mode; the option is the driver's to check.
   bool (*when)(const PassState& state);
   // Sets `changed` to whether the graph is another one now. An error is ours, not the user's, but

@@ -130,7 +130,7 @@ class CastInserter {
 tensorflow::Status InsertCasts(PassState* state, bool* changed) {
   const Decided& decided = state->decided;
   *changed = decided.decisions.ChangesAnything(*decided.view);
-  if (!*changed) return state->KeepAsGiven();
+  if (!*changed) return tensorflow::Status();
   GraphDef* out = state->NewGraph();
   CopyWithoutValues(*decided.graph, out);
   CastInserter(*decided.view, decided.decisions, state->context, out).Run();

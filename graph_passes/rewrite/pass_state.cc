@@ -33,14 +33,6 @@ Status PassState::Start(const GraphDef& given) {
   return GraphView::Build(current_->own, &current_->view);
 }
 
-Status PassState::KeepAsGiven() {
-  const bool unmarked_alone = current_ == &snapshots_.front() && current_->graph != as_given_;
-  if (!unmarked_alone) return Status();
-  current_ = Add();
-  current_->graph = as_given_;
-  return GraphView::Build(*as_given_, &current_->view);
-}
-
 PassState::Snapshot* PassState::Add() {
   snapshots_.emplace_back();
   return &snapshots_.back();
@@ -68,9 +60,11 @@ void PassState::HandOver(GraphDef* out) {
 }
 
 Status PassState::Own() {
+  // Where nothing was changed, the graph is the caller's again, marks of fed nodes and all.
+  const bool is_as_given = current_ == &snapshots_.front();
   // What was decided about is indexed by the graph that it was decided about: that stays as it is.
-  if (current_->graph == &current_->own && current_->graph != decided.graph) return Status();
-  const GraphDef& from = graph();
+  if (!is_as_given && current_->graph != decided.graph) return Status();
+  const GraphDef& from = is_as_given ? *as_given_ : graph();
   CopyWithoutValues(from, NewGraph());
   TakeNewGraph(true);
   return GraphView::Build(current_->own, &current_->view);

@@ -51,10 +51,6 @@ class PassState {
   // nodes, but keeps the edges, names and dtypes from before the pass.
   tensorflow::GraphDef* Editable() { return &current_->own; }
 
-  // For insert_casts where no node changes: after Start(), later passes get the graph as it was
-  // given, marks and all, unless a pass before changed it.
-  tensorflow::Status KeepAsGiven();
-
   // For the driver: makes graph() a copy that may be edited; makes the new graph, if there is one,
   // the current one, or forgets it; writes the graph with all values, which is then gone from here.
   tensorflow::Status Own();
