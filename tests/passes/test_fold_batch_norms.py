@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 
 import numpy as np
 import pytest
@@ -212,77 +213,127 @@ def test_nothing_waits_for_the_constants_that_are_gone():
     assert not {"w", "mean"} & {node.name for node in result.graph.node}
 
 
-# By what is in the way: the graph, and options.
+def refused(convolution=CONVOLUTION, norm=NORM, more="", fetched="", run=True, **options):
+    """A graph that would be folded but for one thing; a Relu behind the norm is fetched.
+
+    Args:
+        convolution: the nodes before the norm.
+        norm: the norm.
+        more: further nodes, and what of them keeps the norm from being folded.
+        fetched: names of nodes that are fetched as well.
+        run: whether TensorFlow can run it, and in float16 too.
+        **options: as for check.
+    """
+    graph = "\n".join([convolution, norm, more, "end = Relu(norm)"])
+    return graph, ["end", *fetched.split()], {"run": run, **options}
+
+
+BIASED = "b = Const(value=[1.0, 2.0, 3.0, 4.0])\nbiased = BiasAdd(conv, b)\n"
+NORM_OF_BIASED = NORM.replace("conv", "biased")
+# By what is in the way. All else is as it is where norms are folded, so only that can be the reason.
 NOT_FOLDED = {
-    "weights that are fed": (CONVOLUTION.replace("w = Const", "w = Placeholder") + NORM, {}),
-    "statistics that are fed": (
+    "weights that are fed": refused(CONVOLUTION.replace("w = Const", "w = Placeholder")),
+    "weights that are fetched": refused(fetched="w"),
+    "weights of too few dimensions": refused(
+        CONVOLUTION.replace("w = Const(shape=3x3x3x4)", "w = Const(shape=3x4)"), run=False
+    ),
+    "statistics that are fed": refused(
         CONVOLUTION.replace(
             "mean = Const(value=[0.1, -0.2, 0.3, 1.0])", "mean = Placeholder(shape=4)"
         )
-        + NORM,
-        {},
     ),
-    "training": (
+    "statistics of other channels": refused(
+        CONVOLUTION.replace("variance = Const(value=[", "variance = Const(value=[1.0, "), run=False
+    ),
+    # TensorFlow 1.15 reads no statistics where it trains.
+    "training": refused(norm=NORM.replace("is_training=False", "is_training=True"), run=False),
+    "no convolution": refused(CONVOLUTION.replace("conv = ", "given = ") + "conv = Relu(given)\n"),
+    "another reader of the convolution": refused(more="more = Exp(conv)", fetched="more"),
+    "another reader of the weights": refused(
+        more="again = Conv2D(x, w, strides=[1, 1, 1, 1], padding=SAME)\nmore = Exp(again)",
+        fetched="more",
+    ),
+    # TensorFlow leaves those statistics as the memory was.
+    "a reader of the statistics that it passes on": refused(
+        more="more = Exp(norm:1)", fetched="more", run=False
+    ),
+    "a convolution that is fetched": refused(fetched="conv"),
+    "a convolution that keeps its dtype": refused(
+        CONVOLUTION.replace("padding=SAME", "padding=SAME, _keep_dtype=1")
+    ),
+    "a batch norm that keeps its dtype": refused(
+        norm=NORM.replace("is_training", "_keep_dtype=1, is_training")
+    ),
+    "channels elsewhere in the convolution": refused(
+        CONVOLUTION.replace("padding=SAME", "padding=SAME, data_format=NCHW"), run=False
+    ),
+    "another reader of the bias added": refused(
+        CONVOLUTION + BIASED, NORM_OF_BIASED, "more = Exp(biased)", "more"
+    ),
+    "a bias of other channels": refused(
+        CONVOLUTION + BIASED.replace("[", "[0.0, "), NORM_OF_BIASED, run=False
+    ),
+    "a bias that is fed": refused(
         CONVOLUTION
-        + "none = Const(value=[])\n"
-        + "norm = FusedBatchNormV3(conv, scale, offset, none, none, is_training=True)",
-        {},
+        + BIASED.replace("b = Const(value=[1.0, 2.0, 3.0, 4.0])", "b = Placeholder(shape=4)"),
+        NORM_OF_BIASED,
     ),
-    "another reader of the convolution": (CONVOLUTION + "more = Exp(conv)\n" + NORM, {}),
-    "another reader of the weights": (
-        CONVOLUTION
-        + "again = Conv2D(x, w, strides=[1, 1, 1, 1], padding=SAME)\nmore = Exp(again)\n"
-        + NORM,
-        {},
+    "a bias added that is fetched": refused(CONVOLUTION + BIASED, NORM_OF_BIASED, fetched="biased"),
+    "a bias added after something else": refused(
+        CONVOLUTION + "first = NoOp()\n" + BIASED.replace(", b)", ", b, ^first)"), NORM_OF_BIASED
     ),
-    "a reader of the statistics that it passes on": (
-        CONVOLUTION + NORM + "\nmore = Exp(norm:1)",
-        {},
+    "a bias added before something else": refused(
+        CONVOLUTION + BIASED, NORM_OF_BIASED, "more = Identity(x, ^biased)", "more"
     ),
-    "a convolution that keeps its dtype": (
-        CONVOLUTION.replace("padding=SAME", "padding=SAME, _keep_dtype=1") + NORM,
-        {},
+    # Their values would be infinite in float16 in either case.
+    "weights beyond the low type": refused(
+        CONVOLUTION.replace("[1.0, 0.5, 2.0, 0.25]", "[1.0, 0.5, 1e6, 0.25]").replace(
+            "mean = Const(value=[0.1, -0.2, 0.3, 1.0])", "mean = Const(value=[0.1, -0.2, 0.0, 1.0])"
+        ),
+        run=False,
     ),
-    "a batch norm that keeps its dtype": (
-        CONVOLUTION + NORM.replace("is_training", "_keep_dtype=1, is_training"),
-        {},
+    "an offset beyond the low type": refused(
+        CONVOLUTION.replace("[0.5, -1.0, 0.25, 2.0]", "[0.5, -1.0, 1e6, 2.0]"), run=False
     ),
-    "a scale beyond the low type": (
-        CONVOLUTION.replace("[1.0, 0.5, 2.0, 0.25]", "[1.0, 0.5, 1e6, 0.25]") + NORM,
-        {},
+    # A root of it is no number.
+    "a variance that is no variance": refused(
+        CONVOLUTION.replace("variance = Const(value=[0.5", "variance = Const(value=[-0.5"),
+        run=False,
     ),
-    "a variance that is no variance": (
-        CONVOLUTION.replace("variance = Const(value=[0.5", "variance = Const(value=[-0.5") + NORM,
-        {},
-    ),
-    "a name that is taken": (
-        CONVOLUTION + "norm/npu_folded_bias = Identity(conv)\n" + NORM,
-        {},
-    ),
-    "the option is off": (CONVOLUTION + NORM, {"fold_batch_norms": False}),
-    "an emulated target": (CONVOLUTION + NORM, {"fold_batch_norms": None, "target": "ascend910"}),
-    "nothing is to change": (
-        CONVOLUTION + NORM,
-        {"fold_batch_norms": None, "mode": "must_keep_origin_dtype"},
-    ),
-    "inputs are to be rounded": (
-        CONVOLUTION + NORM,
-        {"fold_batch_norms": None, "mode": "cube_fp16in_fp32out"},
-    ),
+    "a name for the bias that is taken": refused(more="norm/npu_folded_bias = Identity(x)"),
+    "a name for the weights that is taken": refused(more="norm/npu_folded_weights = Identity(x)"),
+    "the option is off": refused(fold_batch_norms=False),
+    "an emulated target": refused(fold_batch_norms=None, target="ascend910"),
+    "nothing is to change": refused(fold_batch_norms=None, mode="must_keep_origin_dtype"),
+    "inputs are to be rounded": refused(fold_batch_norms=None, mode="cube_fp16in_fp32out"),
 }
-
-
-# TensorFlow leaves those statistics as the memory was; a root of a negative variance is no number.
-NOT_RUN = {"a reader of the statistics that it passes on", "a variance that is no variance"}
 
 
 @pytest.mark.parametrize("name", NOT_FOLDED)
 def test_a_batch_norm_stays_where_folding_would_not_do(name):
-    graph, options = NOT_FOLDED[name]
-    ends = [word for word in ("more", "norm") if f"{word} = " in graph]
-    result = check(graph, None, ends, run=name not in NOT_RUN, **options)
+    graph, fetches, options = NOT_FOLDED[name]
+    result = check(graph, None, fetches, **options)
     assert not folded(result)
     assert any(node.op == "FusedBatchNormV3" for node in result.graph.node)
+
+
+@pytest.mark.parametrize(
+    "graph", [refused(), refused(CONVOLUTION + BIASED, NORM_OF_BIASED)], ids=["plain", "biased"]
+)
+def test_what_those_graphs_begin_as_is_folded(graph):
+    graph, fetches, options = graph
+    assert folded(check(graph, None, fetches, **options))
+    assert folded(check(graph, None, fetches, **{**options, "fold_batch_norms": None}))
+
+
+def test_what_the_target_does_not_list_stays(tmp_path):
+    graph, fetches, _ = refused()
+    lists = {"Conv2D": {"precision_reduce": {"flag": "true"}}, "Relu": {}, "FusedBatchNormV3": {}}
+    for left_out in (None, "Conv2D", "FusedBatchNormV3"):
+        listed = {op: entry for op, entry in lists.items() if op != left_out}
+        (tmp_path / "ops.json").write_text(json.dumps(listed))
+        result = check(graph, None, fetches, ops_info_dir=str(tmp_path))
+        assert bool(folded(result)) == (left_out is None), left_out
 
 
 def test_a_batch_norm_on_the_black_list_stays(mixlist):
