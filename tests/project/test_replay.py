@@ -78,6 +78,7 @@ def test_a_rewrite_in_another_mode_differs_in_nodes_and_ledger(corpus, side, cap
         assert any(line.startswith(start) and f"T=type: DT_{dtype}" in line for line in lines)
     assert "ledger graph-0001.json:" in lines
     assert any(line.startswith("  -") and "white_list" in line for line in lines)
+    assert "    1 case 1" in lines
 
 
 def test_an_option_that_one_side_does_not_know_is_left_out_there_and_named(corpus, side, capsys):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import collections
 import difflib
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from google.protobuf import text_format
@@ -15,50 +15,55 @@ from replay.corpus import Case
 from replay.rewrite_corpus import unpacked
 from replay.rewrite_sides import Side, shares
 
-SHOWN_LINES = 20
 SHOWN_CASES = 10
-NAMED_CASES = 50
+SHOWN_LINES = 20
+LONG_LINE = 400
 
 
 def report(cases: list[Case], reference: Side, tree: Side) -> int:
-    """Prints what differs, and a summary; returns the status: 1 if anything does."""
-    left_out = {side.name: collections.Counter() for side in (reference, tree)}
-    differing = 0
-    for case, results in _with_results(cases, [reference, tree]):
-        for side, result in zip((reference, tree), results):
+    """Prints what differs, one case of each name in full, and a summary.
+
+    Returns:
+        The status: 1 if anything differs.
+    """
+    sides = (reference, tree)
+    left_out: dict[str, Counter[str]] = {side.name: Counter() for side in sides}
+    differing: Counter[str] = Counter()
+    for case, results in _with_results(cases, sides):
+        for side, result in zip(sides, results):
             left_out[side.name].update(result["left_out"])
         if same(*results):
             continue
-        differing += 1
-        if differing <= SHOWN_CASES:
+        differing[case.name] += 1
+        if differing[case.name] == 1 and len(differing) <= SHOWN_CASES:
             print("\n".join(["", case.described(), *differences(*results)]))
-        elif differing <= SHOWN_CASES + NAMED_CASES:
-            print(f"\n{case.described()}")
-    if differing > SHOWN_CASES + NAMED_CASES:
-        print(f"\n... and {differing - SHOWN_CASES - NAMED_CASES} more")
     if differing:
-        print()
+        print("\ndiffering rewrites by name:")
+    for name, count in differing.items():
+        print(f"{count:5} {name}")
     for name, options in left_out.items():
         for option, count in sorted(options.items()):
             print(f"{name} does not know {option}: left out there of {count} rewrites")
+    total = sum(differing.values())
     print(
         f"{len({case.graph for case in cases})} graphs, {len(cases)} rewrites on each side: "
-        f"{len(cases) - differing} identical, {differing} differing"
+        f"{len(cases) - total} identical, {total} differing"
     )
     return 1 if differing else 0
 
 
 def _with_results(
-    cases: list[Case], sides: list[Side]
+    cases: list[Case], sides: Sequence[Side]
 ) -> Iterator[tuple[Case, list[dict[str, Any]]]]:
-    for share in range(shares()):
-        rows = zip(*(_lines(side, share) for side in sides))
-        yield from ((case, list(row)) for case, row in zip(cases[share :: shares()], rows))
+    """The cases in order; the shares of a side take turns."""
+    lines = [[_lines(side, share) for share in range(shares())] for side in sides]
+    for number, case in enumerate(cases):
+        yield case, [json.loads(next(files[number % shares()])) for files in lines]
 
 
-def _lines(side: Side, share: int) -> Iterator[dict[str, Any]]:
+def _lines(side: Side, share: int) -> Iterator[str]:
     with side.results(share).open() as file:
-        yield from map(json.loads, file)
+        yield from file
 
 
 def same(reference: dict[str, Any], tree: dict[str, Any]) -> bool:
@@ -88,16 +93,17 @@ def differences(reference: dict[str, Any], tree: dict[str, Any]) -> list[str]:
         found += ["error:", *_diff([str(reference.get("error"))], [str(tree.get("error"))])]
     if reference.get("graph") != tree.get("graph"):
         found += ["graph:", *_graph_diff(reference.get("graph"), tree.get("graph"))]
-    for file in sorted({*reference["ledgers"], *tree["ledgers"]}):
-        texts = [_ledger(side["ledgers"].get(file), ignored) for side in (reference, tree)]
+    ledgers = (reference["ledgers"], tree["ledgers"])
+    for sign, mine, others in (("-", *ledgers), ("+", *reversed(ledgers))):
+        found += [f"{sign} ledger {file}" for file in sorted(mine.keys() - others.keys())]
+    for file in sorted(ledgers[0].keys() & ledgers[1].keys()):
+        texts = [_ledger(files[file], ignored) for files in ledgers]
         if texts[0] != texts[1]:
             found += [f"ledger {file}:", *_diff(*(text.splitlines() for text in texts))]
     return found
 
 
-def _ledger(data: str | None, ignored: set[str]) -> str:
-    if data is None:
-        return "(no such file)"
+def _ledger(data: str, ignored: set[str]) -> str:
     text = unpacked(data).decode("utf-8")
     if not ignored:
         return text
@@ -139,6 +145,10 @@ def _node_line(node: Any) -> str:
 
 def _diff(reference: Iterable[str], tree: Iterable[str]) -> list[str]:
     lines = list(difflib.unified_diff(list(reference), list(tree), lineterm="", n=0))[2:]
-    lines = [f"  {line}" for line in lines if not line.startswith("@@")]
+    lines = [f"  {_cut(line)}" for line in lines if not line.startswith("@@")]
     left_out = len(lines) - SHOWN_LINES
     return [*lines[:SHOWN_LINES], *([f"  ... {left_out} more lines"] if left_out > 0 else [])]
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONG_LINE else f"{line[:LONG_LINE]} ..."

@@ -38,7 +38,7 @@ from tensorflow.python.grappler import cluster, tf_optimizer
 from replay.corpus import FILES, Case, Corpus
 
 LEDGERS = "ledgers"
-LONG_TENSOR = 256
+LONG_TENSOR = 64
 
 
 def load(path: str) -> dict[str, Any]:
