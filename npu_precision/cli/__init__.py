@@ -1,1 +1,1 @@
-"""The command npu-precision: what the optimizer decides, shown and shaped from a terminal."""
+"""The command npu-precision: shows and changes what the optimizer decides."""

@@ -23,9 +23,9 @@ from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
 SCHEMA = "npu_precision.compare/1"
-# How many tensors are named of those that come out of loops and functions.
+# The most tensors out of loops and functions to name.
 _MOST_HIDDEN = 5
-# By column of the CSV file, and key of the JSON.
+# The values of a row, by column of the CSV file and key of the JSON.
 _COLUMNS = (
     "tensor",
     "op",
@@ -72,9 +72,9 @@ def compare(
 ) -> None:
     """Runs MODEL in float32 and in a precision mode, on the same inputs, and compares all tensors.
 
-    Tensors are ranked by the error that enters at them: how far each is from what float32 would
-    make of the inputs that it really has. With --emulate, values are rounded as on a device that
-    has kernels of the low type, which this machine need not have.
+    Tensors are ranked by the error that enters at them: the difference to the value that float32
+    computes from the same inputs. With --emulate, values are rounded as on a device that has
+    kernels of the low type; this machine need not have them.
     """
     outputs.check_apart((csv_file, plot_file), flags.files_read(model, options, inputs))
     if plot_file is not None:
@@ -181,7 +181,7 @@ def _cells(row: Row) -> Iterable[str]:
 
 
 def _far(stats: TensorStats) -> str:
-    return _number(max(1 - stats.cosine, 0.0))  # In this order, NaN stays.
+    return _number(max(1 - stats.cosine, 0.0))  # The order of the arguments keeps NaN.
 
 
 def _number(value: float) -> str:

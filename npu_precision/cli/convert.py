@@ -1,4 +1,4 @@
-"""npu-precision convert: a model in a file, lowered."""
+"""npu-precision convert: writes a lowered model to a file."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _TEXT = (".pbtxt", ".txt")
 def convert(
     model: Model, options: PrecisionOptions, output: str, keep_io_types: bool, force: bool
 ) -> None:
-    """Writes MODEL lowered to OUT, which needs nothing but TensorFlow to run.
+    """Writes MODEL, lowered, to OUT. OUT runs on TensorFlow alone.
 
-    Of a SavedModel, OUT is a folder, with its signatures, variables and assets; of a GraphDef or
-    MetaGraph, a file of the same kind, as text if it is named .pbtxt. Inputs and outputs keep their
-    names, and, with --keep-io-types, their dtypes.
+    For a SavedModel, OUT is a folder, with the signatures, variables and assets. For a GraphDef or
+    MetaGraph it is a file of the same kind, as text if its name ends in .pbtxt. Inputs and outputs
+    keep their names, and, with --keep-io-types, their dtypes.
     """
     source, target = pathlib.Path(model.path), pathlib.Path(output)
     if model.kind == model_file.SAVED_MODEL:
@@ -87,7 +87,7 @@ def convert(
 
 
 def _folder(source: pathlib.Path) -> pathlib.Path:
-    """The folder of a SavedModel, which may have been named by its file."""
+    """The folder of a SavedModel; the user may have given the file in it."""
     if source.is_dir():
         return source
     if source.name in saved_model.FILE_NAMES:

@@ -1,4 +1,4 @@
-"""npu-precision explain: what becomes of a model, and why."""
+"""npu-precision explain: shows what a mode changes in a model, and why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_BLOCKERS = _MOST_CASTS = 10
 @click.command(short_help="Shows what is lowered and kept, and why.")
 @flags.model_flags("signature")
 @flags.precision_flags()
-@click.option("--node", "pattern", metavar="REGEX", help="Tell the stories of nodes so named.")
+@click.option("--node", "pattern", metavar="REGEX", help="Show the stories of matching nodes.")
 @click.option("--diff", "other", metavar="FILE", help="Show what other options, as JSON, change.")
 @flags.batch_size_flag
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
@@ -60,8 +60,8 @@ def explain(
     elif pattern is not None:
         found = story.stories(explained, pattern)
         if as_json:
-            told = [dataclasses.asdict(each) for each in found]
-            _print_json({**_heading_json(model, explained), "stories": told})
+            data = [dataclasses.asdict(each) for each in found]
+            _print_json({**_heading_json(model, explained), "stories": data})
         else:
             for each in found:
                 _print_story(out, each)
@@ -112,7 +112,7 @@ def _print_explanation(out: rich.console.Console, explained: Explanation) -> Non
 
 
 def _counted(counts: dict[str, int]) -> str:
-    """'black' of one kind, 'black 2, gray 1' of several."""
+    """The counts as text: 'black' for one kind, 'black 2, gray 1' for several."""
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -184,23 +184,23 @@ def _inside(body: str, name: str) -> str:
     return name if body == explanation.MAIN_GRAPH else f"{name} in {body}"
 
 
-def _print_story(out: rich.console.Console, told: story.Story) -> None:
-    node = told.node
+def _print_story(out: rich.console.Console, shown: story.Story) -> None:
+    node = shown.node
     changes = [
         f", {attribute} {before} -> {after}"
         for attribute, (before, after) in node.dtypes.items()
         if before != after
     ]
-    lines = [step.why if number == 0 else _because(step) for number, step in enumerate(told.steps)]
-    lines += [f"fed by {each.tensor} ({each.op}), {each.decision}" for each in told.fed_by]
-    for cast in told.casts:
+    lines = [step.why if number == 0 else _because(step) for number, step in enumerate(shown.steps)]
+    lines += [f"fed by {each.tensor} ({each.op}), {each.decision}" for each in shown.fed_by]
+    for cast in shown.casts:
         tensor = explanation.cast_tensor(cast)
         size = "" if cast.bytes is None else f", {rich.filesize.decimal(cast.bytes)}"
         lines.append(f"Cast of {tensor} from {cast.from_dtype} to {cast.to_dtype}{size}")
-    if told.followers:
-        lines.append(f"gray nodes that are kept because it is: {told.followers}")
-    lines += [f"the mixlist {mixlist} {effect}" for mixlist, effect in told.advice]
-    title = f"{_inside(told.body, node.name)} ({node.op}): {node.decision}{''.join(changes)}"
+    if shown.followers:
+        lines.append(f"gray nodes that are kept because it is: {shown.followers}")
+    lines += [f"the mixlist {mixlist} {effect}" for mixlist, effect in shown.advice]
+    title = f"{_inside(shown.body, node.name)} ({node.op}): {node.decision}{''.join(changes)}"
     printing.say(out, title, style="bold")
     for line in lines:
         printing.say(out, f"  {line}")

@@ -20,9 +20,9 @@ from npu_precision.offline import model_file
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
-# The fields of PrecisionOptions that are about a run, which there is none of here.
+# Fields of PrecisionOptions without a flag: they only matter when a session or function runs.
 WITHOUT_FLAG = ("strict", "quiet")
-# By field: its flag, and what its help says. --mode is both precision_mode and precision_mode_v2.
+# By field: its flag and its help. --mode sets precision_mode or precision_mode_v2.
 FLAGS = {
     "modify_mixlist": ("--mixlist", "A JSON file that edits the lists; mixed modes only."),
     "mixlist_edits": ("--mixlist-edits", "The same JSON as text, on top of that file."),
@@ -64,8 +64,8 @@ def precision_flags(
     """Adds a flag for each option of the optimizer; the command gets them as `options`.
 
     Args:
-        only: the fields of PrecisionOptions, besides the mode, to add; none for all.
-        default_mode: the mode if none is given; None if one must be.
+        only: the fields of PrecisionOptions to add flags for, besides the mode; empty for all.
+        default_mode: the mode if the user gives none; None if a mode is required.
     """
     fields = only or FLAGS
 
@@ -140,7 +140,7 @@ def read_options(file: str) -> PrecisionOptions:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it holds no options.
+        ValueError: the file holds no options.
     """
     try:
         return PrecisionOptions.from_json(pathlib.Path(file).read_text(encoding="utf-8"))
@@ -149,10 +149,10 @@ def read_options(file: str) -> PrecisionOptions:
 
 
 def model_flags(*more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Adds MODEL and what chooses a part of it; the command gets it as `model`.
+    """Adds MODEL and the flags that choose a part of it; the command gets them as `model`.
 
     Args:
-        *more: "signature", where only a part of a model may be meant.
+        *more: "signature", for commands that can work on one signature.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -213,23 +213,23 @@ _MODEL_FLAGS = {
         "--fetch",
         multiple=True,
         metavar="NAME",
-        help="A node or tensor that is asked for; may be repeated. Default: what nobody reads.",
+        help="A node or tensor to compute; may be repeated. Default: nodes without consumers.",
     ),
 }
 
 
 def batch_size_flag(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --batch-size, for commands that run nothing but tell sizes; they get `batch_size`."""
+    """Adds --batch-size, for commands that show sizes without a run; they get `batch_size`."""
     return click.option(
         "--batch-size",
         type=click.IntRange(min=1),
-        help="Rows of an input whose shape does not say: for the bytes of Casts.",
+        help="Rows of inputs of unknown batch size, to compute the bytes of Casts.",
     )(command)
 
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """Where a model's inputs come from: one of file and function is given."""
+    """The source of a model's inputs: either a file or a function."""
 
     file: str | None
     function: str | None
@@ -237,11 +237,11 @@ class Inputs:
     most: int | None
 
     def read(self, model: FrozenModel) -> Iterable[model_inputs.Feed]:
-        """The batches; those of a function are made when they are asked for.
+        """The batches; a function makes them one at a time, on demand.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it is not what the model takes.
+            ValueError: the file does not fit the model.
         """
         if self.file is not None:
             feeds = model_inputs.from_npz(self.file, model, self.batch_size)
@@ -251,7 +251,7 @@ class Inputs:
 
 
 def input_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what says where inputs come from; the command gets it as `inputs`."""
+    """Adds the flags for the source of inputs; the command gets them as `inputs`."""
 
     @functools.wraps(command)
     def with_inputs(
@@ -293,7 +293,7 @@ def input_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 def files_read(
     model: Model, options: PrecisionOptions, inputs: Inputs | None = None
 ) -> list[str | None]:
-    """Where all that comes from, for outputs not to take its place."""
+    """The files that the command reads, which no output may replace."""
     beside = glob.glob(glob.escape(os.path.splitext(model.path)[0]) + ".*")
     checkpoint = beside if model.kind == model_file.META_GRAPH else []
     return [
@@ -305,7 +305,7 @@ def files_read(
 
 
 def option_files(options: PrecisionOptions) -> list[str | None]:
-    """Where what was decided comes from, of the command that runs."""
+    """The option files of the running command."""
     given = click.get_current_context().params
     return [
         options.modify_mixlist,

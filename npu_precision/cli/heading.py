@@ -1,4 +1,4 @@
-"""The lines that what is told of a model begins with."""
+"""The first lines of a command's output: the model, the options and the totals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from npu_precision.offline.model_file import Model
 
 
 def show(out: rich.console.Console, model: Model, explained: Explanation) -> None:
-    """Prints what model it is about, the options, and what became of it in numbers."""
+    """Prints the model, the options, and the totals."""
     functions = len(explained.bodies) - 1
     inside = f", {functions} functions" if functions else ""
     asked = f", signature {model.signature}" if model.signature else ""
@@ -27,7 +27,7 @@ def given(explained: Explanation) -> str:
 
 
 def totals(explained: Explanation) -> str:
-    """How many nodes were lowered, and how many Casts that takes."""
+    """The number of lowered nodes and inserted Casts, as text."""
     total = sum(1 for _ in explained.nodes())
     if total == 0:
         return "no node has a dtype that this mode is about"

@@ -1,4 +1,4 @@
-"""npu-precision lint: what is wrong with a mixlist."""
+"""npu-precision lint: finds and fixes mistakes in a mixlist."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MODE = "allow_mix_precision"
 SCHEMA = "npu_precision.lint/1"
 
 
-@click.command(short_help="Tells what is wrong with a mixlist.")
+@click.command(short_help="Shows what is wrong with a mixlist.")
 @click.argument("mixlist")
 @click.option("--model", metavar="MODEL", help="A model that it is for: entries should match it.")
 @flags.op_library_flag
 @flags.precision_flags(only=("target", "ops_info_dir"), default_mode=_MODE)
-@click.option("--fix", is_flag=True, help="Mend what can be mended, in MIXLIST itself or in OUT.")
+@click.option("--fix", is_flag=True, help="Fix what can be fixed, in MIXLIST itself or in OUT.")
 @click.option("-o", "--output", metavar="OUT", help="With --fix: what to write instead.")
 @click.option("--force", is_flag=True, help="With --output: replace OUT if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
@@ -39,7 +39,7 @@ def lint(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Tells what is wrong, odd or needless in MIXLIST, a modify_mixlist file.
+    """Shows what is wrong, odd or needless in MIXLIST, a modify_mixlist file.
 
     What is needless depends on the target, and on whether the mode is for float16 or bfloat16. The
     exit status is 1 if there are errors, with which the file would fail a run.
@@ -48,14 +48,14 @@ def lint(
         raise click.UsageError("--output and --force go with --fix.")
     text = pathlib.Path(mixlist).read_bytes()
     options = dataclasses.replace(options, modify_mixlist=None)
-    mended: list[Finding] = []
+    fixed: list[Finding] = []
     if fix:
-        text, mended = linting.mend(mixlist, text, options)
+        text, fixed = linting.fix(mixlist, text, options)
         target = mixlist if output is None else output
     found = linting.lint(mixlist, text, options)
-    # A copy of what is wrong is nothing that was asked for.
-    is_mendable = mended or all(each.severity != linting.ERROR for each in found)
-    if fix and is_mendable and (mended or output is not None):
+    # If errors remain and nothing was fixed, no file is written.
+    is_usable = fixed or all(each.severity != linting.ERROR for each in found)
+    if fix and is_usable and (fixed or output is not None):
         with outputs.new_file(target, force or output is None) as file:
             file.write_bytes(text)
     failed = any(each.severity == linting.ERROR for each in found)
@@ -65,11 +65,11 @@ def lint(
             found += linting.lint_for_model(used, options, load_model(model))
         failed = any(each.severity == linting.ERROR for each in found)
     if as_json:
-        data = {"schema": SCHEMA, "mended": _data(mended), "findings": _data(found)}
+        data = {"schema": SCHEMA, "mended": _data(fixed), "findings": _data(found)}
         click.echo(json.dumps(data, indent=1))
         return int(failed)
     out = printing.console()
-    for each in mended:
+    for each in fixed:
         printing.say(out, f"mended: {each}")
     for each in found:
         printing.say(out, str(each))

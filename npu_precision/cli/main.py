@@ -1,4 +1,4 @@
-"""The command itself: its subcommands, and how its errors are told."""
+"""The command itself: its subcommands, and its error messages."""
 
 from __future__ import annotations
 
@@ -36,11 +36,10 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the command.
 
     Args:
-        arguments: those of the command line, without the program's name.
+        arguments: the command line without the program's name.
 
     Returns:
-        The exit status: 0, or 2 after an error that was told in one line on stderr, or what the
-        subcommand says.
+        The exit status: 0, or 2 after an error (one line on stderr), or the subcommand's status.
     """
     debug = "--debug" in arguments
     if not debug:
@@ -52,21 +51,21 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except (click.Abort, KeyboardInterrupt):
-        _tell("interrupted; outputs that were not complete were not written")
+        _print_error("interrupted; outputs that were not complete were not written")
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain when it flushes at exit.
+        # The reader of the pipe closed it. Without this, Python's flush at exit would fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
         if debug:
             traceback.print_exc()
-        _tell(_message(error))
+        _print_error(_message(error))
         return FAILED
 
 
 def _message(error: Exception) -> str:
-    """One line about an error."""
+    """The message of an error, in one line."""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         return f"{error.format_message()} See {error.ctx.command_path} --help."
     if isinstance(error, click.ClickException):
@@ -81,5 +80,5 @@ def _message(error: Exception) -> str:
     )
 
 
-def _tell(text: str) -> None:
+def _print_error(text: str) -> None:
     click.echo(f"{PROGRAM}: " + re.sub(r"\s*\n\s*", " ", text.strip()), err=True)

@@ -1,4 +1,4 @@
-"""Pictures of measurements, with matplotlib, which is not installed unless asked for."""
+"""Draws measurements with matplotlib, which is an optional dependency."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from npu_precision.tuning.tuner import Tuned
 
 
 def check(path: str) -> None:
-    """Checks that something can be drawn.
+    """Checks that a picture can be drawn.
 
     Raises:
-        ValueError: matplotlib is not installed, or draws no such kind of file.
+        ValueError: matplotlib is not installed, or does not support the file format.
     """
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError("a plot needs matplotlib, which is not installed: pip install matplotlib")
@@ -29,11 +29,11 @@ def check(path: str) -> None:
 
 
 def comparison(path: pathlib.Path, compared: Comparison) -> None:
-    """Draws the error of each tensor, and what of it enters there, in the order of computation.
+    """Draws each tensor's error, and the part that enters there, in the order of computation.
 
     Args:
-        path: the file to write, whose ending says what kind of picture it is.
-        compared: what to draw.
+        path: the file to write; its extension chooses the format.
+        compared: the comparison to draw.
     """
     from matplotlib.figure import Figure
 
@@ -65,12 +65,12 @@ def comparison(path: pathlib.Path, compared: Comparison) -> None:
 
 
 def curve(path: pathlib.Path, tuned: Tuned, objective: MaxError | Metric) -> None:
-    """Draws what was tried: the error, or the metric, against the share of nodes lowered.
+    """Draws the trials: the error, or the metric, against the share of lowered nodes.
 
     Args:
-        path: the file to write, whose ending says what kind of picture it is.
-        tuned: what was tried.
-        objective: what was wanted.
+        path: the file to write; its extension chooses the format.
+        tuned: the result of the search, with its trials.
+        objective: the limit that the search had to meet.
     """
     from matplotlib.figure import Figure
 
@@ -110,5 +110,5 @@ def curve(path: pathlib.Path, tuned: Tuned, objective: MaxError | Metric) -> Non
 
 
 def _drawn(value: float) -> float:
-    """What a logarithmic axis can show."""
+    """The value, or NaN if a logarithmic axis cannot show it."""
     return value if 0 < value < math.inf else math.nan

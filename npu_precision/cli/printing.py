@@ -1,4 +1,4 @@
-"""How subcommands print: results to stdout, what is going on to stderr."""
+"""Output of the subcommands: results go to stdout, progress to stderr."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import rich.table
 import rich.text
 
 PROGRAM = "npu-precision"
-# In a file or a pipe, where names are searched for, nothing is wrapped.
+# Lines are not wrapped in a file or a pipe, so that names can be searched for.
 _NO_LIMIT = 1_000_000
 
 
 def console() -> rich.console.Console:
-    """Prints to stdout."""
+    """A console that prints to stdout."""
     out = rich.console.Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
     if not out.is_terminal and "COLUMNS" not in os.environ:
         out.width = _NO_LIMIT
@@ -27,7 +27,7 @@ def console() -> rich.console.Console:
 
 
 def show(out: rich.console.Console, renderable: Any) -> None:
-    """Prints a table, without blanks at the ends of lines."""
+    """Prints a table, without trailing blanks."""
     with out.capture() as captured:
         out.print(renderable)
     lines = captured.get().splitlines()
@@ -35,7 +35,7 @@ def show(out: rich.console.Console, renderable: Any) -> None:
 
 
 def busy(what: str) -> contextlib.AbstractContextManager[Any]:
-    """On a terminal, shows that something is being done, while it is."""
+    """Shows on a terminal that work is in progress."""
     on_stderr = rich.console.Console(stderr=True)
     if not on_stderr.is_terminal:
         return contextlib.nullcontext()
@@ -43,7 +43,7 @@ def busy(what: str) -> contextlib.AbstractContextManager[Any]:
 
 
 def tracked(what: str, steps: Iterable[Any]) -> Iterable[Any]:
-    """On a terminal, shows a progress bar while the steps are taken."""
+    """Shows a progress bar on a terminal while the steps are taken."""
     on_stderr = rich.console.Console(stderr=True)
     if not on_stderr.is_terminal:
         return steps
@@ -52,9 +52,9 @@ def tracked(what: str, steps: Iterable[Any]) -> Iterable[Any]:
 
 @contextlib.contextmanager
 def counted(what: str) -> Iterator[Callable[[int, int], None]]:
-    """On a terminal, shows a progress bar while steps are taken of which nobody knows how many.
+    """Shows a progress bar on a terminal for an unknown number of steps.
 
-    What is yielded is to be called with how many were taken, and about how many are left.
+    Yields a function to call with the number of steps taken and about how many are left.
     """
     on_stderr = rich.console.Console(stderr=True)
     if not on_stderr.is_terminal:
@@ -76,22 +76,22 @@ def counted(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def say(out: rich.console.Console, line: str, style: str | None = None) -> None:
-    """Prints a line as it is, however long."""
+    """Prints a line unchanged, whatever its length."""
     out.print(line, style=style, soft_wrap=True)
 
 
 def in_json(value: Any) -> Any:
-    """A value for JSON, which has no infinity and no NaN: as text, float() reads them."""
+    """A value for JSON. Infinity and NaN become text, which float() reads."""
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def table(title: str, columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[Any]]) -> Any:
-    """A table whose cells are shown as they are, never as markup.
+    """A table whose cells are plain text, not markup.
 
     Args:
-        title: what it is of.
+        title: the title.
         columns: the headings, each with whether its cells are numbers.
         rows: the cells.
     """

@@ -44,7 +44,7 @@ def report(
         raise click.UsageError("expected --output or --tensorboard.")
     outputs.check_apart((output, tensorboard_folder), flags.files_read(model, options))
     if output is not None:
-        reports.read_page()  # Tells early what would fail late.
+        reports.read_page()  # Fails early if the page is missing.
     if batch_size is not None:
         model = model.with_batch_size(batch_size)
     with contextlib.ExitStack() as stack:

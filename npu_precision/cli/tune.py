@@ -27,7 +27,7 @@ from npu_precision.tuning.trials import Trial, Trials
 from npu_precision.tuning.tuner import NothingFoundError, Tuned, Tuner
 
 SCHEMA = "npu_precision.tune/1"
-# What is added to the mixlist's name, for what is known before it is found.
+# The file beside the mixlist that holds the state of an unfinished search has this suffix.
 _STATE = ".state"
 
 
@@ -61,11 +61,11 @@ _STATE = ".state"
     metavar="FILE",
     help="Write a report (see npu-precision report --help) of what was found, with the curve.",
 )
-@click.option("--resume", is_flag=True, help="Go on with a search that was interrupted.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted search.")
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace these files if they exist; without --resume, begin anew.",
+    help="Replace these files if they exist; without --resume, start over.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
@@ -87,8 +87,8 @@ def tune(
 ) -> None:
     """Finds a mixlist for MODEL: what to keep in float32 so that it stays accurate enough.
 
-    It is written to the file that -o names. What was tried is kept beside it, until it is found:
-    --resume goes on with that.
+    The mixlist is written to the file given by -o. Until it is found, the trials are kept in a file
+    beside it, and --resume continues from there.
     """
     objective = _objective(max_error, metric, budget, smaller_is_better)
     read = flags.files_read(model, options, inputs)
@@ -96,11 +96,11 @@ def tune(
     if plot_file is not None:
         plots.check(plot_file)
     if report_file is not None:
-        reports.read_page()  # Tells early what would fail late.
+        reports.read_page()  # Fails early if the page is missing.
     with contextlib.ExitStack() as stack:
         plot_path = stack.enter_context(outputs.optional_file(plot_file, force))
         report_path = stack.enter_context(outputs.optional_file(report_file, force))
-        # What an unfinished search has written is replaced by what it comes to.
+        # The result replaces the state of the unfinished search.
         with outputs.new_file(output, force or resume) as mixlist_path:
             state_path = pathlib.Path(output + _STATE)
             _check_state(state_path, resume, force)
@@ -132,14 +132,14 @@ def tune(
 
 
 def _used(tuned: Tuned, output: str) -> PrecisionOptions:
-    """What the mixlist is for, once it is in a file; how it was measured is no part of it."""
+    """The options for using the mixlist file, without those that were only for measuring."""
     return dataclasses.replace(
         tuned.options, mixlist_edits=None, modify_mixlist=output, emulate=None
     )
 
 
 def _curve(tuned: Tuned) -> list[dict[str, Any]]:
-    """The trials, as reports have them; of several of one share, the one of least error."""
+    """The trials as points of the report's curve; for each share, the one of least error."""
     best: dict[float, tuple[int, Trial]] = {}
     for kept, trial in sorted(tuned.trials, key=lambda item: -item[1].error):
         best[tuned.share(trial)] = (kept, trial)
@@ -201,18 +201,18 @@ def _run(
     with printing.busy("running float32"):
         trials = Trials(flat, batches, objective)
     has_functions = bool(model.meta_graph.graph_def.library.function)
-    with _told_how_to_go_on(state_path), printing.counted("trying mixlists") as progress:
+    with _says_how_to_resume(state_path), printing.counted("trying mixlists") as progress:
         tuner = Tuner(flat, options, trials, state, progress)
         try:
             return tuner.run(batches, max_runs, has_functions, draws_curve)
-        except NothingFoundError:  # There is nothing to go on with.
+        except NothingFoundError:  # The search cannot go on.
             if state_path.exists():
                 state_path.unlink()
             raise
 
 
 @contextlib.contextmanager
-def _told_how_to_go_on(state_path: pathlib.Path) -> Iterator[None]:
+def _says_how_to_resume(state_path: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
@@ -230,7 +230,7 @@ def _print(
     printing.say(out, f"wanted: {objective}")
     if tuned.reference is not None:
         printing.say(out, f"float32: metric {tuned.reference:g}")
-    printing.say(out, f"as given: {_told(tuned.start)}")
+    printing.say(out, f"as given: {_described(tuned.start)}")
     if not tuned.kept:
         printing.say(out, "nothing has to be kept for it")
     else:
@@ -248,7 +248,7 @@ def _print(
         )
         out.print()
         printing.say(
-            out, f"with the mixlist: {_told(tuned.found)}, after {len(tuned.trials)} trials"
+            out, f"with the mixlist: {_described(tuned.found)}, after {len(tuned.trials)} trials"
         )
     if not tuned.is_complete:
         printing.say(
@@ -262,7 +262,7 @@ def _print(
     printing.say(out, f"to be used with {used}")
 
 
-def _told(trial: Trial) -> str:
+def _described(trial: Trial) -> str:
     measured = "" if trial.metric is None else f", metric {trial.metric:g}"
     error = "" if math.isnan(trial.error) else f", error {trial.error:.1e}"
     return f"lowered {trial.lowered} of {trial.float_nodes} float nodes{error}{measured}"

@@ -1,1 +1,1 @@
-"""What the optimizer decided about a model, told to people: stories, differences, the report."""
+"""Shows people what the optimizer decided about a model: stories, differences, the report."""

@@ -1,4 +1,4 @@
-"""What other options make different about a model."""
+"""Compares what two sets of options make of one model."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Difference:
 
     Attributes:
         before, after: the explanations.
-        nodes: what was decided about the float nodes that are of another decision or other dtypes
-            in the second one: (function, before, after), in the graph's order.
+        nodes: the float nodes whose decision or dtypes differ between the two, as (function,
+            entry before, entry after), in the graph's order.
     """
 
     before: Explanation

@@ -1,4 +1,4 @@
-"""What was decided about a model, summed up: by op type, by Cast, by who is in the way."""
+"""Sums up the decisions about a model: by op type, by Cast, by node that keeps others."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ MAIN_GRAPH = ""
 
 @dataclasses.dataclass(frozen=True)
 class Body:
-    """The graph, or the body of a function, as far as it is shown.
+    """The part of the graph, or of a function's body, that is shown.
 
     Attributes:
         name: the function's name; MAIN_GRAPH for the graph itself.
-        definitions: its nodes by name, before the rewrite; of a function, not its arguments.
-        nodes: what was decided about its float nodes, by name, in the graph's order.
+        definitions: its nodes by name, before the rewrite, without a function's arguments.
+        nodes: the ledger's entries of its float nodes, by name, in the graph's order.
         casts: the Casts inserted into it.
         rewritten: its nodes by name, after the rewrite.
-        rewrites: what became of it besides dtypes and Casts.
-        arguments: of a function, the names of its arguments.
-        returns: of a function, by the name of each result, the tensor that it is.
+        rewrites: its changes besides dtypes and Casts.
+        arguments: the names of the arguments, for a function.
+        returns: the tensor of each result by the result's name, for a function.
         rewritten_returns: the same, after the rewrite.
     """
 
@@ -44,14 +44,11 @@ class Body:
     rewritten_returns: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def followed(self, node: LedgerNode) -> LedgerNode | None:
-        """The node that decided about a node, where it has no reason but that one's."""
+        """The node whose decision this node follows, or None if it has a reason of its own."""
         return self.nodes.get(node.cause) if node.reason in _FOLLOWS else None
 
     def chain(self, name: str) -> list[LedgerNode]:
-        """The node, the one that decided about it, and so on to the one that decided in the end.
-
-        It goes on while a node only follows the one before it.
-        """
+        """The node, the node that it follows, and so on to the first with a reason of its own."""
         chain: dict[str, LedgerNode] = {}
         node: LedgerNode | None = self.nodes[name]
         while node is not None and node.name not in chain:
@@ -60,9 +57,9 @@ class Body:
         return list(chain.values())
 
     def deciders(self) -> dict[str, LedgerNode]:
-        """By name of each node, the last of its chain, without walking every chain to its end."""
+        """The last node of each node's chain, by name; visits shared parts of chains once."""
         found: dict[str, LedgerNode] = {}
-        in_circles: set[str] = set()  # Or on the way into one, whose end is where one began.
+        in_circles: set[str] = set()  # Or lead into one. There, a chain's end depends on its start.
         for name in self.nodes:
             path: dict[str, LedgerNode] = {}
             node: LedgerNode | None = self.nodes[name]
@@ -79,7 +76,7 @@ class Body:
         return found
 
     def casts_at(self, name: str) -> tuple[LedgerCast, ...]:
-        """The Casts that a node reads, and those that read it."""
+        """The Casts among the producers and consumers of a node."""
         now = self.rewritten.get(name + run_optimizer.RENAMED, self.rewritten.get(name))
         read = {tensor.partition(":")[0] for tensor in (now.input if now is not None else ())}
         return tuple(
@@ -90,9 +87,9 @@ class Body:
 
 
 def cast_tensor(cast: LedgerCast) -> str:
-    """The tensor that a Cast reads, by the name that it has in the model.
+    """The tensor that a Cast reads, by its name in the model.
 
-    A node that is fetched leaves its name to the Cast behind it.
+    A Cast after a fetched node takes over the name of that node, which is renamed.
     """
     node, _, number = cast.input.rpartition(":")
     if node.endswith(run_optimizer.RENAMED):
@@ -100,7 +97,7 @@ def cast_tensor(cast: LedgerCast) -> str:
     return f"{node}:{number}"
 
 
-# The reasons of nodes that have no reason but another's.
+# The reasons that say only: as another node.
 _FOLLOWS = ("gray_follows_kept", "gray_follows_lowered", "gray_follows_consumers", "shares_dtype")
 
 
@@ -110,9 +107,9 @@ class OpSummary:
 
     Attributes:
         op: the op type.
-        nodes, lowered, raised, kept: how many there are, and of which decision.
-        lists: how many are on each list.
-        reasons: of those that were kept, how many have each reason.
+        nodes, lowered, raised, kept: how many nodes there are, in all and of each decision.
+        lists: how many nodes are on each list.
+        reasons: how many of the kept nodes have each reason.
     """
 
     op: str
@@ -126,12 +123,12 @@ class OpSummary:
 
 @dataclasses.dataclass(frozen=True)
 class Blocker:
-    """A node that others are kept for.
+    """A kept node that keeps others in float32.
 
     Attributes:
-        body: the function it is in; MAIN_GRAPH for none.
+        body: the function it is in, or MAIN_GRAPH.
         node: the node.
-        followers: names of the gray nodes that are kept because this one is, in a row of causes.
+        followers: names of the gray nodes that are kept because of it, directly or through others.
     """
 
     body: str
@@ -141,13 +138,14 @@ class Blocker:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """What became of a model under some options, and why.
+    """The decisions about a model under some options, and their reasons.
 
     Attributes:
         options: the options, as they were given to the optimizer.
-        bodies: the graph and the functions it calls; only what the model's roots need.
-        warnings: what was odd about the options.
-        mappings: what Ascend's names in the mixlist stand for: (place, name, op types).
+        bodies: the graph and the functions it calls, without nodes that the model's roots do not
+            need.
+        warnings: warnings about the options.
+        mappings: TensorFlow's op types for Ascend's names in the mixlist: (place, name, op types).
     """
 
     options: PrecisionOptions
@@ -156,11 +154,11 @@ class Explanation:
     mappings: tuple[tuple[str, str, tuple[str, ...]], ...]
 
     def nodes(self) -> Iterator[tuple[Body, LedgerNode]]:
-        """The float nodes, each with where it is."""
+        """The float nodes, each with its body."""
         return ((body, node) for body in self.bodies for node in body.nodes.values())
 
     def casts(self) -> Iterator[tuple[Body, LedgerCast]]:
-        """The inserted Casts, each with where it is."""
+        """The inserted Casts, each with its body."""
         return ((body, cast) for body in self.bodies for cast in body.casts)
 
     def count(self, decision: str) -> int:
@@ -168,12 +166,12 @@ class Explanation:
         return sum(node.decision == decision for _, node in self.nodes())
 
     def cast_bytes(self) -> tuple[int, int]:
-        """The bytes of all Casts whose shape is known, and how many there are of the others."""
+        """The bytes of all Casts of known shape, and the number of the other Casts."""
         sizes = [cast.bytes for _, cast in self.casts()]
         return sum(size or 0 for size in sizes), sizes.count(None)
 
     def totals(self) -> dict[str, int]:
-        """What is counted of all bodies together."""
+        """The counts over all bodies."""
         known, unknown = self.cast_bytes()
         return {
             "float_nodes": sum(1 for _ in self.nodes()),
@@ -184,7 +182,7 @@ class Explanation:
         }
 
     def by_op(self) -> list[OpSummary]:
-        """The op types, those with most nodes first."""
+        """A summary of each op type, those with most nodes first."""
         groups: dict[str, list[LedgerNode]] = collections.defaultdict(list)
         for _, node in self.nodes():
             groups[node.op].append(node)
@@ -192,7 +190,7 @@ class Explanation:
         return sorted(summaries, key=lambda summary: (-summary.nodes, summary.op))
 
     def blockers(self) -> list[Blocker]:
-        """The nodes that gray ones are kept for, those with most of them first."""
+        """The nodes that keep gray ones in float32, those with most followers first."""
         blockers = []
         for body in self.bodies:
             followers: dict[str, list[str]] = collections.defaultdict(list)
@@ -209,7 +207,7 @@ class Explanation:
 
 
 def explain(model: Model, options: PrecisionOptions) -> Explanation:
-    """Has the optimizer decide about a model.
+    """Runs the optimizer on a model and sums up its decisions.
 
     Raises:
         ValueError: the optimizer refuses options or model.
@@ -221,7 +219,7 @@ def explain(model: Model, options: PrecisionOptions) -> Explanation:
     library = {function.signature.name: function for function in before.library.function}
     rewritten = {function.signature.name: function for function in after.library.function}
     functions = {part.graph: part for part in ledger.functions}
-    # Of a SavedModel without signatures, nobody says what is called.
+    # A SavedModel without signatures does not say which functions are called.
     is_library = model.kind == SAVED_MODEL and not model.roots
     called = list(library) if is_library else called_functions(shown, library)
     bodies += [
@@ -240,7 +238,7 @@ def explain(model: Model, options: PrecisionOptions) -> Explanation:
 def _graph(
     before: Iterable[node_def_pb2.NodeDef], after: Iterable[node_def_pb2.NodeDef], ledger: Ledger
 ) -> Body:
-    """What is shown of the graph itself."""
+    """The part of the graph itself that is shown."""
     definitions, rewritten = _by_name(before), _by_name(after)
     return Body(
         MAIN_GRAPH,

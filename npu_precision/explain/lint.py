@@ -1,4 +1,4 @@
-"""What is wrong, odd or needless in a mixlist, and the same mixlist without it."""
+"""Finds mistakes, suspicious entries and needless entries in a mixlist, and fixes them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ERROR = "error"
 
 @dataclasses.dataclass(frozen=True)
 class Edit:
-    """What mends a finding.
+    """The change to the file that fixes a finding.
 
     Attributes:
-        replacement: what an entry becomes; "" if it goes.
+        replacement: the new text of the entry; "" to remove it.
         begin, end: the offsets of its string in the file, quotes included.
-        previous_end: the end of the entry before it in its list, or 0.
+        previous_end: the end of the previous entry of the same list, or 0.
     """
 
     replacement: str
@@ -31,14 +31,14 @@ class Edit:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing about a mixlist.
+    """One error, warning or note about a mixlist.
 
     Attributes:
         severity: "error", "warning" or "note".
-        rule: what kind of thing, a word or two such as "unknown-op".
-        place: "FILE:LINE:COLUMN", or "FILE" of more than one place.
-        text: what it is.
-        edit: what mends it, or None.
+        rule: the kind of finding, a word or two such as "unknown-op".
+        place: "FILE:LINE:COLUMN", or "FILE" if it concerns several places.
+        text: the message.
+        edit: the change that fixes it, or None.
     """
 
     severity: str
@@ -48,16 +48,16 @@ class Finding:
     edit: Edit | None = None
 
     def __str__(self) -> str:
-        """As compilers write it."""
+        """The finding in the format of compiler messages."""
         return f"{self.place}: {self.severity}: {self.text} [{self.rule}]"
 
 
 def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
-    """What is to be said about a mixlist by itself, errors first.
+    """The findings about a mixlist by itself, errors first.
 
     Args:
-        file: what places call it.
-        text: its content.
+        file: the name of the file, for messages.
+        text: the content of the file.
         options: the mode that it is for, and the target whose lists it edits.
 
     Raises:
@@ -80,10 +80,10 @@ def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
 
 
 def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[Finding]:
-    """What is to be said about a mixlist when it is used for a model.
+    """The findings about a mixlist that only show on a model.
 
     Args:
-        file: the mixlist; it has no errors by itself.
+        file: the mixlist; lint() finds no errors in it.
         options: the mode and target.
         model: the model.
 
@@ -102,22 +102,22 @@ def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[F
     return found
 
 
-def mend(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list[Finding]]:
-    """A mixlist without what can be mended: misspelt names are replaced, needless entries go.
+def fix(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list[Finding]]:
+    """Fixes a mixlist: replaces misspelt names and removes needless entries.
 
-    Comments and layout stay. Nothing is mended that would make an error of something else.
+    Comments and layout stay. A fix that would cause an error elsewhere is not made.
 
     Args:
-        file: what places call it.
-        text: its content.
+        file: the name of the file, for messages.
+        text: the content of the file.
         options: the mode that it is for, and the target whose lists it edits.
 
     Returns:
-        (text, findings): the new content, and what was mended.
+        (text, findings): the new content, and the findings that were fixed.
     """
-    mended: list[Finding] = []
+    fixed: list[Finding] = []
     refused: set[Finding] = set()
-    # Names first: what is needless depends on them.
+    # Misspelt names first: which entries are needless depends on them.
     for replaces in (True, False):
         found = lint(file, text, options)
         several = _fixable(found, replaces, refused)
@@ -127,7 +127,7 @@ def mend(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list
                 candidate = _edited(candidate, edit)
             if _errors(lint(file, candidate, options)) <= _errors(found):
                 text = candidate
-                mended += [each for _, each in several]
+                fixed += [each for _, each in several]
             elif len(several) == 1:
                 refused.add(several[0][1])
             else:
@@ -135,13 +135,13 @@ def mend(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list
                 continue
             found = lint(file, text, options)
             several = _fixable(found, replaces, refused)
-    return text, mended
+    return text, fixed
 
 
 def _fixable(
     found: list[Finding], replaces: bool, refused: set[Finding]
 ) -> list[tuple[Edit, Finding]]:
-    """From the end of the file, so that places stay when they are mended in this order."""
+    """The findings with a fix, last place first: a fix does not move the places before it."""
     several = [
         (each.edit, each)
         for each in found
@@ -179,7 +179,7 @@ def _skip(text: bytes, start: int) -> int:
 
 
 def _without(text: bytes, begin: int, end: int) -> bytes:
-    """The text without a part, and without the line that it alone was on."""
+    """The text without a part, and without its line if nothing else is on it."""
     line, line_end = text.rfind(b"\n", 0, begin) + 1, text.find(b"\n", end)
     if line and line_end >= 0 and not (text[line:begin] + text[end:line_end]).strip():
         return text[:line] + text[line_end + 1 :]

@@ -1,6 +1,6 @@
-"""The report: a page of HTML that shows a model's graph and what was decided about each node.
+"""The report: an HTML page that shows a model's graph and the decision about each node.
 
-The page is made when the package is built, from report_page/; here it gets its data.
+The page is built with the package, from report_page/; this module adds the data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAGE = pathlib.Path(__file__).resolve().parents[1] / "_lib" / "report_page.html"
 # The element that holds the data, as report_page/src/page.html has it.
 _OPENING = '<script type="application/json" id="report-data">'
 _EMPTY = f"{_OPENING}</script>"
-# What would end the element, or begin a comment in it. JSON's own escapes do for all but ASCII.
+# Characters that could end the element or begin a comment in it. JSON itself escapes non-ASCII.
 _ESCAPES = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&"})
 
 
@@ -29,18 +29,19 @@ def write_report(
     explained: Explanation,
     curve: Iterable[Mapping[str, Any]] = (),
 ) -> None:
-    """Writes a report: one file, which needs nothing but a browser.
+    """Writes a report: one file that opens in any browser.
 
     Args:
         path: the file, which is replaced.
         model: the model.
-        explained: what was decided about it.
-        curve: how error grows with what is lowered; a point is {"share": of the nodes that the mode
-            lowers, from 0 to 1, "error": a number, or None where it is infinite, "label": what it
-            is, "good": whether it is good enough, "chosen": whether it is the one that was chosen}.
+        explained: the decisions about it.
+        curve: how the error grows with the share of lowered nodes. A point is {"share": the share
+            of the nodes that the mode lowers, from 0 to 1, "error": a number, or None if infinite,
+            "label": its name, "good": whether the error is small enough, "chosen": whether it is
+            the chosen one}.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
         ValueError: the package was built without the page.
     """
     page = read_page()
@@ -51,10 +52,10 @@ def write_report(
 
 
 def read_page() -> str:
-    """The page without data.
+    """The HTML of the page, without data.
 
     Raises:
-        ValueError: the package was built without it.
+        ValueError: the package was built without the page.
     """
     try:
         page = PAGE.read_text(encoding="utf-8")

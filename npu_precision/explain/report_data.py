@@ -1,8 +1,8 @@
-"""What the page of a report shows, as data: columns of numbers, and each text once.
+"""The data of a report's page: columns of numbers, and each text once.
 
-The page has no decision and no sentence of its own: they come from the explanation and from story.
-20,000 nodes are a few megabytes, because a node is a row of numbers and names its causes and inputs
-by their rows.
+The page decides nothing and words nothing itself: decisions and sentences come from explanation.py
+and story.py. 20,000 nodes take a few megabytes, because a node is a row of numbers, and refers to
+its cause and inputs by row number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from npu_precision.offline.reachable import function_attributes
 from npu_precision.offline.tensor_names import flat_tensor
 
 SCHEMA = "npu_precision.report/1"
-# The page knows these by their place.
+# The page refers to these by index.
 DECISIONS = ("not float", "lowered", "kept", "raised", "cast", "added")
 BEFORE, AFTER = 1, 2
 _NOT_FLOAT, _CAST, _ADDED = map(DECISIONS.index, ("not float", "cast", "added"))
@@ -40,9 +40,9 @@ def report_data(
     """The data of a page.
 
     Args:
-        model: what the explanation is about.
-        explained: the explanation.
-        curve: how error grows with what is lowered; see report.write_report.
+        model: the model.
+        explained: the decisions about it.
+        curve: how the error grows with the share of lowered nodes; see report.write_report.
     """
     rows = _Rows(explained)
     for number, body in enumerate(explained.bodies):
@@ -92,7 +92,7 @@ class _Rows:
             ).split()
         }
         self._casts: list[dict[str, Any]] = []
-        # What few nodes have, by their rows.
+        # Columns that few nodes have a value in: the values by row.
         self._some: dict[str, dict[int, Any]] = {
             name: {}
             for name in (
@@ -110,7 +110,7 @@ class _Rows:
         }
 
     def add(self, graph: int, body: Body) -> None:
-        """Adds the nodes of a body, then what is between them."""
+        """Adds the nodes of a body, then the edges between them."""
         before, after = self._add_nodes(graph, body)
         self._connect(body, before, after)
         deciders = body.deciders()
@@ -124,7 +124,7 @@ class _Rows:
                 self._some["rewrites"].setdefault(before[entry.node], []).append(line)
 
     def _add_nodes(self, graph: int, body: Body) -> tuple[dict[str, int], dict[str, int]]:
-        """Adds rows; returns them by the names that they have before and after."""
+        """Adds rows; returns them by the names of their nodes before and after the rewrite."""
         casts = {cast.name for cast in body.casts}
         before: dict[str, int] = {}
         after: dict[str, int] = {}
@@ -158,7 +158,7 @@ class _Rows:
         definition: node_def_pb2.NodeDef | None,
         node: LedgerNode | None,
     ) -> int:
-        # The ledger's dtypes are those of both; TensorFlow's say the rest, which nobody changes.
+        # The ledger has the dtypes that may change; the node's own attributes have the others.
         dtypes = _stated_dtypes(definition) if node is None else node.dtypes
         row: dict[str, Any] = {
             "name": name,
@@ -255,7 +255,7 @@ class _Rows:
 
 
 class _Numbered:
-    """Values with numbers, each once."""
+    """Distinct values, numbered in the order in which they were added."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
@@ -275,7 +275,7 @@ class _Numbered:
 
 
 def _result_name(name: str) -> str:
-    """The node that the ledger has for a result of a function."""
+    """The name of the ledger's node for a result of a function."""
     return f"{name}_RetVal"
 
 
@@ -284,7 +284,7 @@ def _inputs(
     definitions: dict[str, node_def_pb2.NodeDef],
     rows: Mapping[str, int],
 ) -> list[int]:
-    """Row and output of what is read, one after the other; the output is -1 of a control input."""
+    """Row and output number of each input, in turn; the number is -1 for a control input."""
     found: list[int] = []
     for tensor in tensors:
         if tensor.startswith("^"):
@@ -298,7 +298,7 @@ def _inputs(
 
 
 def _stated_dtypes(definition: message.Message | None) -> dict[str, list[str]]:
-    """The dtypes that a node's attributes say, as before and after."""
+    """The dtypes in a node's attributes, as pairs of before and after."""
     found = {}
     for name, value in definition.attr.items() if definition is not None else ():
         kind = value.WhichOneof("value")
@@ -311,7 +311,7 @@ def _stated_dtypes(definition: message.Message | None) -> dict[str, list[str]]:
 
 
 def _finite(point: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity, and a page has no place for it on an axis."""
+    """The point with None for an infinite error: neither JSON nor an axis can show infinity."""
     error = point["error"]
     return {**point, "error": error if error is not None and math.isfinite(error) else None}
 

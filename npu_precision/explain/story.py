@@ -1,4 +1,4 @@
-"""One node's story: why it is in the precision it is in, step by step."""
+"""One node's story: why it has its precision, step by step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from npu_precision.ledger import LedgerCast, LedgerNode
 from npu_precision.offline.tensor_names import flat_tensor
 from npu_precision.options import PrecisionOptions
 
-# Each of the ledger's reasons as a sentence about {node}; {cause} and {by} are the ledger's.
+# A sentence for each of the ledger's reasons; {cause} and {by} come from the ledger's entry.
 SENTENCES = {
     "none": "no reason was recorded",
     "white_list": "on the white list ({by})",
@@ -51,7 +51,7 @@ _ON_A_LIST = ("black_list", "unlisted")
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What decided about a node, and about the node that decided that, and so on.
+    """One link of the chain of causes from a node to the one that decided in the end.
 
     Attributes:
         node: the node's name.
@@ -68,11 +68,11 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Neighbour:
-    """A float node that feeds another.
+    """A float producer of a node's input.
 
     Attributes:
         tensor: the tensor that is read, as "conv1:0".
-        op: the op type of the node that makes it.
+        op: the op type of its producer.
         decision: "lowered", "raised" or "kept".
     """
 
@@ -83,12 +83,12 @@ class Neighbour:
 
 @dataclasses.dataclass(frozen=True)
 class Advice:
-    """An entry of a mixlist, and what it would do to a node.
+    """An entry of a mixlist, and its effect on a node.
 
     Attributes:
         key: the list that it adds to, as "gray-list".
-        node: the name of the node that it puts there.
-        effect: what that does, in words about {node}.
+        node: the name of the node that it adds to the list.
+        effect: the effect, in words about {node}.
     """
 
     key: str
@@ -107,11 +107,11 @@ class Story:
     Attributes:
         body: the function it is in, or "".
         node: the node.
-        steps: first about the node itself, last about the one that decided in the end.
-        fed_by: the float nodes that feed it.
-        casts: the Casts that it reads, and those that read it.
-        followers: how many gray nodes are kept because it is.
-        advice: mixlists that would change it, each with what it would do.
+        steps: the chain of causes: first the node itself, last the one that decided in the end.
+        fed_by: the float producers of its inputs.
+        casts: the Casts among its producers and consumers.
+        followers: how many gray nodes are kept because it is kept.
+        advice: mixlists that would change it, each with its effect.
     """
 
     body: str
@@ -124,10 +124,10 @@ class Story:
 
 
 def stories(explanation: Explanation, pattern: str) -> list[Story]:
-    """The stories of the float nodes in whose names a regular expression is found.
+    """The stories of the float nodes whose names a regular expression matches somewhere.
 
     Raises:
-        ValueError: no regular expression, or it is found in none.
+        ValueError: the pattern is no regular expression, or matches no name.
     """
     try:
         wanted = re.compile(pattern)
@@ -160,7 +160,7 @@ def _nothing_found(explanation: Explanation, wanted: re.Pattern[str]) -> str:
 
 
 def uses_lists(options: PrecisionOptions) -> bool:
-    """Whether the mode goes by lists, which a mixlist edits."""
+    """Whether the mode uses the lists that a mixlist edits."""
     try:
         dataclasses.replace(options, mixlist_edits="{}")
     except ValueError:
@@ -199,11 +199,11 @@ def _sentence(node: LedgerNode) -> str:
 
 
 def advice(node: LedgerNode, last: LedgerNode) -> list[Advice]:
-    """What would change a node.
+    """The entries of a mixlist that would change a node.
 
     Args:
         node: the node.
-        last: the one that decided about it in the end, which may be the node itself.
+        last: the last node of its chain of causes, which may be the node itself.
     """
     if node.list == "unlisted" and node.reason not in _ON_A_LIST:
         return []

@@ -1,4 +1,4 @@
-"""The rewritten graph for TensorBoard's graph page, where "color by device" shows decisions."""
+"""Writes the rewritten graph for TensorBoard, where "color by device" shows the decisions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from npu_precision.offline import run_optimizer
 from npu_precision.offline.model_file import Model
 from npu_precision.offline.reachable import called_functions
 
-# TensorBoard reads each file that has the first part in its name.
+# TensorBoard reads every file whose name contains events.out.tfevents.
 EVENTS = "events.out.tfevents.npu_precision"
-# TensorBoard's legend takes what ends in a kind and a number for a device.
+# TensorBoard's legend shows devices that end in a kind and a number.
 _DEVICE = "/device:{}:0"
 _CAST, _ADDED, _NOT_FLOAT = "CAST", "ADDED", "NOT_FLOAT"
 
@@ -25,12 +25,12 @@ def write_graph(folder: str | os.PathLike[str], model: Model, explained: Explana
     """Writes the rewritten graph, with the decision about each node as its device.
 
     Args:
-        folder: gets a file of events; it is made.
+        folder: the folder for the event file; it is created if missing.
         model: the model.
-        explained: what was decided about it.
+        explained: the decisions about it.
     """
     written = pathlib.Path(folder)
-    # Where TensorFlow runs eagerly, this writer is for graphs only.
+    # With eager execution, this writer works only inside a graph.
     with tf.Graph().as_default():
         writer = tf.compat.v1.summary.FileWriter(str(written))
         writer.add_graph(decided_graph(model, explained))

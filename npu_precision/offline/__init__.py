@@ -1,4 +1,4 @@
-"""Models that are rewritten without a session: from a GraphDef, a MetaGraphDef or a file.
+"""Rewrites models without a session: from a GraphDef, a MetaGraphDef or a file.
 
 `npu_precision.offline` is also the public path of rewrite_graph_def.
 """

@@ -1,4 +1,4 @@
-"""What calls tell of the shapes of functions' arguments, which functions need not say."""
+"""Infers the shapes of function arguments from the calls; functions need not record them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
 
 def write_argument_shapes(graph_def: graph_pb2.GraphDef) -> None:
-    """Writes to each function what all its callers in the graph agree on about its arguments.
+    """Annotates each function with the argument shapes that all its callers in the graph agree on.
 
-    As TensorFlow does when it makes functions: of a tensor its shape, of a variable's handle the
-    shape of what is in it. Of those whom a loop, a branch or a data set calls nothing is known.
+    TensorFlow does the same when it makes functions: for a tensor it records the shape, for a
+    variable's handle the shape of the variable. Nothing is known about functions called by a loop,
+    a branch or a data set.
     """
     library = {function.signature.name: function for function in graph_def.library.function}
-    # By function, of each argument. It only ever shrinks, so this ends.
+    # The agreed attributes of each argument, by function. They only ever shrink, so the loop ends.
     agreed: dict[str, list[attr_value_pb2.NameAttrList | None]] = {}
-    waiting = [("", graph_def.node)]
-    while waiting:
-        body, nodes = waiting.pop()
+    worklist = [("", graph_def.node)]
+    while worklist:
+        body, nodes = worklist.pop()
         sources = {node.name: _of_source(node) for node in nodes}
         if body:
             arguments = library[body].signature.input_arg
-            sources.update((each.name, told) for each, told in zip(arguments, agreed[body]))
+            sources.update((each.name, known) for each, known in zip(arguments, agreed[body]))
         for node in nodes:
             for name, is_call in _functions_of(node, library):
                 given = [sources.get(each.partition(":")[0]) for each in node.input]
@@ -41,28 +42,28 @@ def write_argument_shapes(graph_def: graph_pb2.GraphDef) -> None:
                 before = agreed.get(name, given)
                 now = [one if one == other else None for one, other in zip(before, given)]
                 if name not in agreed or now != before:
-                    waiting.append((name, library[name].node_def))
+                    worklist.append((name, library[name].node_def))
                 agreed[name] = now
     for name, arguments_of in agreed.items():
         for number, attributes in enumerate(arguments_of):
-            told = library[name].arg_attr[number].attr if attributes else None
+            recorded = library[name].arg_attr[number].attr if attributes else None
             for key, value in attributes.attr.items() if attributes else ():
-                _write(key, value, told)
+                _write(key, value, recorded)
 
 
-def _write(key: str, value: attr_value_pb2.AttrValue, told: Any) -> None:
-    if key in told and key == _SHAPES and len(told[key].list.shape) > 0:
-        own, given = (tf.TensorShape(each.list.shape[0]) for each in (told[key], value))
-        with contextlib.suppress(ValueError):  # They contradict each other: the function's stays.
-            told[key].list.shape[0].CopyFrom(own.merge_with(given).as_proto())
-    elif key not in told:
-        told[key].CopyFrom(value)
+def _write(key: str, value: attr_value_pb2.AttrValue, recorded: Any) -> None:
+    if key in recorded and key == _SHAPES and len(recorded[key].list.shape) > 0:
+        own, given = (tf.TensorShape(each.list.shape[0]) for each in (recorded[key], value))
+        with contextlib.suppress(ValueError):  # The shapes contradict: the function's own stays.
+            recorded[key].list.shape[0].CopyFrom(own.merge_with(given).as_proto())
+    elif key not in recorded:
+        recorded[key].CopyFrom(value)
 
 
 def _functions_of(
     node: node_def_pb2.NodeDef, library: Mapping[str, function_pb2.FunctionDef]
 ) -> Iterator[tuple[str, bool]]:
-    """The functions that a node calls, each with whether its inputs are the arguments."""
+    """The functions that a node calls; for each, whether the node's inputs are its arguments."""
     if node.op in library:
         yield node.op, True
     for function in function_attributes(node):

@@ -38,13 +38,13 @@ def rewrite_graph_def(
         options: the precision options.
         feeds: what will be fed besides placeholders, in the same forms.
         name: what the ledger calls the graph.
-        keep_io_types: if False, a placeholder that is only cast to the low type becomes of it, and
-            so does a fetch that is only cast from it; the ledger's rewrites name them.
+        keep_io_types: if False, a placeholder that is only cast to the low type changes to that
+            type, and so does a fetch that is only cast from it; the ledger's rewrites name them.
         **fields: fields of PrecisionOptions, on top of options.
 
     Returns:
         (graph_def, ledger): a new GraphDef, equal to the given one if nothing had to change, and
-        what was decided about every float node, and why.
+        the ledger: the decision about every float node, and its reason.
 
     Raises:
         ValueError: a wrong option; no fetch, or one that the graph does not have; a graph that

@@ -1,4 +1,4 @@
-"""A MetaGraph in another precision: its graph, and what else in it tells of the graph."""
+"""Rewrites a MetaGraph: its graph, and everything else in it that names nodes or dtypes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npu_precision.ledger import Ledger
 from npu_precision.offline import run_optimizer
 from npu_precision.options import PrecisionOptions
 
-# By collection, the contexts of TF1's control flow in it.
+# The message type of TF1's control flow contexts, by collection.
 _CONTEXTS = {
     "while_context": control_flow_pb2.WhileContextDef,
     "cond_context": control_flow_pb2.CondContextDef,
@@ -32,11 +32,12 @@ def rewrite(
     """Rewrites a MetaGraph in place.
 
     Args:
-        meta_graph: what its signatures, collections and saver name keeps name and dtype.
+        meta_graph: the MetaGraph; nodes that its signatures, collections and saver name keep name
+            and dtype.
         options: the precision options.
         fetch_nodes: names of more nodes whose outputs keep name and dtype.
-        keep_io_types: if False, inputs and outputs become of the low type where they are only cast
-            to it or from it; signatures say so.
+        keep_io_types: if False, inputs and outputs that are only cast to or from the low type
+            change to that type, and the signatures with them.
 
     Raises:
         ValueError: the optimizer refuses options or graph, or TensorFlow cannot read the graph.
@@ -58,17 +59,17 @@ def rewrite(
         _captured(meta_graph),
         keep_io_types,
     )
-    _tell_signatures(meta_graph, ledger)
+    _update_signatures(meta_graph, ledger)
     if run_optimizer.changes(ledger):
-        _set_apart(graph_def)
-        _forget(nodes - {node.name for node in graph_def.node}, meta_graph)
+        _make_implementations_unique(graph_def)
+        _remove_from_contexts(nodes - {node.name for node in graph_def.node}, meta_graph)
     meta_graph.graph_def.CopyFrom(graph_def)
     _complete_op_list(meta_graph)
     return ledger
 
 
-def _tell_signatures(meta_graph: meta_graph_pb2.MetaGraphDef, ledger: Ledger) -> None:
-    """Writes the dtypes of inputs and outputs that changed into the signatures."""
+def _update_signatures(meta_graph: meta_graph_pb2.MetaGraphDef, ledger: Ledger) -> None:
+    """Writes the changed dtypes of inputs and outputs into the signatures."""
     changed = {entry.node: entry.after for entry in ledger.rewrites if entry.by == "keep_io_types"}
     for signature in meta_graph.signature_def.values():
         for info in (*signature.inputs.values(), *signature.outputs.values()):
@@ -78,7 +79,7 @@ def _tell_signatures(meta_graph: meta_graph_pb2.MetaGraphDef, ledger: Ledger) ->
 
 
 def _referenced(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterator[str]:
-    """The names of nodes and tensors by which a loader, or a user, may ask for something."""
+    """The names of nodes and tensors that a loader or a user may look up."""
     for signature in meta_graph.signature_def.values():
         for info in (*signature.inputs.values(), *signature.outputs.values()):
             yield from tensor_names(info)
@@ -95,11 +96,12 @@ def _referenced(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterator[str]:
             yield from _variable_names(data)
 
 
-def _set_apart(graph_def: graph_pb2.GraphDef) -> None:
-    """Makes the functions of Keras' recurrent layers no alternatives to those before the rewrite.
+def _make_implementations_unique(graph_def: graph_pb2.GraphDef) -> None:
+    """Keeps TensorFlow from replacing functions of Keras' recurrent layers by the originals.
 
-    A layer exports a function for each kind of device, under one api_implements. Of all functions
-    in the process that have the same, TensorFlow runs the one it thinks fit.
+    A layer exports one function for each kind of device, all with the same api_implements. Among
+    all functions in the process with the same api_implements, TensorFlow picks one to run. So the
+    rewritten ones need a value of their own.
     """
     content = graph_def.library.SerializeToString(deterministic=True)
     suffix = f"_{hashlib.sha256(content).hexdigest()[:16]}".encode()
@@ -108,8 +110,8 @@ def _set_apart(graph_def: graph_pb2.GraphDef) -> None:
             function.attr["api_implements"].s += suffix
 
 
-def _forget(gone: set[str], meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
-    """Takes nodes that are gone out of the loops and branches that TF1 code was written in.
+def _remove_from_contexts(gone: set[str], meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
+    """Removes the names of deleted nodes from the contexts of TF1 loops and branches.
 
     The TF1 loader looks up every op that these contexts name.
     """
@@ -121,29 +123,29 @@ def _forget(gone: set[str], meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
             try:
                 context = message_type.FromString(data)
             except message.DecodeError:
-                continue  # TensorFlow will say so to whoever loads it.
-            if _forget_in(context, gone):
+                continue  # TensorFlow reports it when the model is loaded.
+            if _remove_from_context(context, gone):
                 contexts[number] = context.SerializeToString(deterministic=True)
 
 
-def _forget_in(context: Any, gone: set[str]) -> bool:
-    """Whether any name was taken out."""
+def _remove_from_context(context: Any, gone: set[str]) -> bool:
+    """Removes the names from one context; returns whether it had any."""
     values = context.values_def
     kept = [name for name in values.values if name.partition(":")[0] not in gone]
     outside = {
         name for name, source in values.external_values.items() if source.partition(":")[0] in gone
     }
-    forgets = len(kept) < len(values.values) or bool(outside)
+    changed = len(kept) < len(values.values) or bool(outside)
     values.values[:] = kept
     for name in outside:
         del values.external_values[name]
     for nested in context.nested_contexts:
-        forgets |= _forget_in(getattr(nested, nested.WhichOneof("ctxt")), gone)
-    return forgets
+        changed |= _remove_from_context(getattr(nested, nested.WhichOneof("ctxt")), gone)
+    return changed
 
 
 def _captured(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, set[str]]:
-    """By function, the nodes in it that a custom gradient has captured and a loader asks for."""
+    """By function, its nodes that a custom gradient captured and that a loader looks up."""
     captured: dict[str, set[str]] = {}
     for node in meta_graph.object_graph_def.nodes:
         if node.WhichOneof("kind") == "captured_tensor":
@@ -153,7 +155,7 @@ def _captured(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, set[str]]:
 
 
 def tensor_names(info: meta_graph_pb2.TensorInfo) -> list[str]:
-    """The tensors that one input or output of a signature is made of."""
+    """The tensors that make up one input or output of a signature."""
     encoding = info.WhichOneof("encoding")
     if encoding == "coo_sparse":
         sparse = info.coo_sparse
@@ -168,7 +170,7 @@ def tensor_names(info: meta_graph_pb2.TensorInfo) -> list[str]:
 
 
 def _variable_names(data: bytes) -> list[str]:
-    """The nodes of a VariableDef; of anything else, names that are no node's."""
+    """The nodes of a VariableDef; for any other message, names that match no node."""
     try:
         variable = variable_pb2.VariableDef.FromString(data)
     except message.DecodeError:
@@ -182,7 +184,7 @@ def _variable_names(data: bytes) -> list[str]:
 
 
 def _complete_op_list(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
-    """Adds the ops that the rewritten graph uses to the list of those it needs."""
+    """Adds the ops of the rewritten graph to the MetaGraph's list of needed ops."""
     listed = {definition.name for definition in meta_graph.meta_info_def.stripped_op_list.op}
     graph_def = meta_graph.graph_def
     bodies = [graph_def.node, *(function.node_def for function in graph_def.library.function)]

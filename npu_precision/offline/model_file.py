@@ -1,4 +1,4 @@
-"""Models in files: whatever TensorFlow writes a graph to, read as a MetaGraph."""
+"""Reads a model from any kind of file that holds a graph, as a MetaGraph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EXPECTED = (
     "the folder of a SavedModel"
 )
 
-# By kind: the message, and the names that its text form may begin with.
+# By kind: the message type, and the field names that its text form may begin with.
 _KINDS: dict[str, tuple[Any, frozenset[str]]] = {
     kind: (kind_message, frozenset(field.name for field in kind_message.DESCRIPTOR.fields))
     for kind, kind_message in (
@@ -37,7 +37,7 @@ _KINDS: dict[str, tuple[Any, frozenset[str]]] = {
         (GRAPH_DEF, graph_pb2.GraphDef),
     )
 }
-# What else people have at hand: how it begins, what it is, and what to do.
+# Files of other formats: how they begin, what they are, and what to do.
 _OTHERS = (
     (b"\x89HDF", "Keras weights or a Keras model (HDF5)", "load it and use tf.saved_model.save"),
     (b"PK\x03\x04", "a zip archive, such as a .keras file", "load it and use model.export"),
@@ -45,24 +45,23 @@ _OTHERS = (
     (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file itself: git lfs pull"),
 )
 _TF_LITE = b"TFL3"
-# Of a parser's error, which may hold the values of a tensor.
+# Limits the text of a parser's error, which may hold the values of a tensor.
 _LONGEST_EXCERPT = 200
-# Signatures that TensorFlow makes for itself begin so.
+# The prefix of signatures that TensorFlow makes for itself.
 _INTERNAL = "__saved_model"
 _NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A graph, and what is asked of it.
+    """A graph, and the nodes to compute.
 
     Attributes:
-        path: the file, or a SavedModel's folder, that it was read from.
+        path: where it was read from: the file, or the folder of a SavedModel.
         kind: GRAPH_DEF, META_GRAPH or SAVED_MODEL.
-        meta_graph: the MetaGraph; of a GraphDef, one with nothing else in it.
+        meta_graph: the MetaGraph; for a GraphDef, one that holds only the graph.
         fetches: names of nodes whose outputs keep name and dtype.
-        roots: names of the nodes that those who asked are interested in, with all that they need;
-            none for all nodes.
+        roots: names of the nodes to look at, with everything they depend on; empty for all nodes.
         signature: the name of the signature whose outputs the roots are, or "".
     """
 
@@ -76,7 +75,7 @@ class Model:
     def rewrite(
         self, options: PrecisionOptions, keep_io_types: bool = True
     ) -> tuple[meta_graph_pb2.MetaGraphDef, Ledger]:
-        """What the optimizer makes of the MetaGraph; this one is not changed.
+        """The rewritten MetaGraph and its ledger; this MetaGraph is not changed.
 
         Args:
             options: the precision options.
@@ -91,7 +90,7 @@ class Model:
         return result, ledger
 
     def with_batch_size(self, rows: int) -> Model:
-        """The model, with so many rows where the first dimension of a placeholder is not known."""
+        """The model, with this batch size where a placeholder's first dimension is unknown."""
         meta_graph = meta_graph_pb2.MetaGraphDef()
         meta_graph.CopyFrom(self.meta_graph)
         for node in meta_graph.graph_def.node:
@@ -115,17 +114,17 @@ def load_model(
     Args:
         path: a GraphDef or MetaGraph, binary or text; a checkpoint's prefix or folder, which has a
             MetaGraph; or a SavedModel, its folder or the file in it.
-        fetches: names of tensors ("logits:0") or nodes that are asked for. If none are given: of a
-            SavedModel, what it exports; of others, the nodes that no other reads.
-        tags: of a SavedModel with several MetaGraphs, the tags of the one that is meant; if not
-            given, the one for serving.
-        signature: of a SavedModel, the name of the signature that is asked for; if not given,
+        fetches: names of tensors ("logits:0") or nodes to compute. Default: the exports of a
+            SavedModel; for other files, the nodes without consumers.
+        tags: the tags of the MetaGraph to read, for a SavedModel that has several. Default: the
+            one for serving.
+        signature: the name of the signature to compute, for a SavedModel. Default:
             "serving_default", or the only one, or else all.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: no model, a damaged one, or one that this TensorFlow does not know the ops of;
-            no such fetch, tags or signature.
+        ValueError: no model, a damaged one, or one with ops that this TensorFlow does not know; no
+            such fetch, tags or signature.
     """
     if not os.fspath(path):
         raise ValueError(f"the model's name is empty; expected {_EXPECTED}")
@@ -166,7 +165,7 @@ def _read(
 
 
 def _file_of(path: pathlib.Path) -> pathlib.Path:
-    """The file, or a SavedModel's folder, that a path stands for."""
+    """The file to read for a path; for a SavedModel, its folder."""
     if path.is_dir():
         latest = _checkpoint_state(path)
         if any(path.joinpath(name).is_file() for name in saved_model.FILE_NAMES):
@@ -175,7 +174,7 @@ def _file_of(path: pathlib.Path) -> pathlib.Path:
             graphs = sorted(path.glob("*.meta"))
             told = f", which it has: {graphs[-1].name!r}" if graphs else ""
             raise FileNotFoundError(f"folder {str(path)!r} is no model; expected {_EXPECTED}{told}")
-        # The state names the folder that it was written in, and this one may have been moved.
+        # The checkpoint state names the folder it was written in, which may have been moved since.
         path /= pathlib.Path(latest.model_checkpoint_path).name
     if path.is_file():
         return path
@@ -201,7 +200,7 @@ def _checkpoint_state(folder: pathlib.Path) -> Any:
 
 
 def _parsed(path: pathlib.Path, data: bytes) -> tuple[str, Any]:
-    """The kind of a model, and its message."""
+    """The kind of a model, detected from its content, and the parsed message."""
     if not data:
         raise ValueError(f"{str(path)!r} is empty; expected {_EXPECTED}")
     for start, what, remedy in _OTHERS:
@@ -246,9 +245,9 @@ def _parsed_text(path: pathlib.Path, text: str) -> tuple[str, Any]:
 
 
 def _is_likely(content: Any) -> bool:
-    """Whether bytes that could be read as a message were written as one.
+    """Whether bytes that parse as this kind of message were written as one.
 
-    Most bytes that one kind of message is written as can be read as another, with nonsense in it.
+    Most serialized messages of one kind also parse as another kind, with nonsense in it.
     """
     if isinstance(content, saved_model_pb2.SavedModel):
         return content.saved_model_schema_version > 0 and len(content.meta_graphs) > 0
@@ -304,7 +303,7 @@ def _unread(graph_def: graph_pb2.GraphDef) -> Iterable[str]:
 
 
 def _check_graph(path: str, graph_def: graph_pb2.GraphDef) -> None:
-    """What TensorFlow would say of the first node that is wrong, said of all."""
+    """Reports all nodes that TensorFlow cannot read; TensorFlow itself reports only the first."""
     if not graph_def.node:
         raise ValueError(f"the graph of {path!r} has no nodes; expected {_EXPECTED}")
     names = {node.name for node in graph_def.node}

@@ -1,4 +1,4 @@
-"""What of a graph is needed, called, or can be asked for."""
+"""The parts of a graph that are needed, are called, or can be fetched."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tensorflow.core.framework import attr_value_pb2, function_pb2, graph_pb2, n
 
 
 def needed_nodes(graph_def: graph_pb2.GraphDef, roots: Iterable[str]) -> list[node_def_pb2.NodeDef]:
-    """The nodes that the roots need, in the graph's order; without roots, all."""
+    """The nodes that the roots depend on, in the graph's order; all nodes if there are no roots."""
     by_name = {node.name: node for node in graph_def.node}
-    waiting = list(roots) or list(by_name)
-    needed = set(waiting)
-    while waiting:
-        for tensor in by_name[waiting.pop()].input:
+    worklist = list(roots) or list(by_name)
+    needed = set(worklist)
+    while worklist:
+        for tensor in by_name[worklist.pop()].input:
             source = tensor.lstrip("^").partition(":")[0]
             if source not in needed:
                 needed.add(source)
-                waiting.append(source)
+                worklist.append(source)
     return [node for node in graph_def.node if node.name in needed]
 
 
@@ -27,13 +27,13 @@ def called_functions(
 ) -> list[str]:
     """The functions that the nodes call, each before those that it calls."""
     called: dict[str, None] = {}
-    waiting = collections.deque([nodes])
-    while waiting:
-        for node in waiting.popleft():
+    worklist = collections.deque([nodes])
+    while worklist:
+        for node in worklist.popleft():
             for name in [node.op, *(function.name for function in function_attributes(node))]:
                 if name in library and name not in called:
                     called[name] = None
-                    waiting.append(library[name].node_def)
+                    worklist.append(library[name].node_def)
     return list(called)
 
 
@@ -66,7 +66,7 @@ def keep_called_functions(graph_def: graph_pb2.GraphDef, suffix: str = "") -> No
 
 
 def fetchable_nodes(graph_def: graph_pb2.GraphDef) -> set[str]:
-    """The nodes that are neither inside a loop nor in a branch that may not be taken."""
+    """The nodes that are neither in a loop nor in a branch that may not be taken."""
     readers: dict[str, list[str]] = collections.defaultdict(list)
     ops = {node.name: node.op for node in graph_def.node}
     for node in graph_def.node:
@@ -88,24 +88,24 @@ def _depths(
     steps: Mapping[str, int],
     counted: Collection[str],
 ) -> dict[str, int]:
-    """How deep inside of loops or branches what each node yields is, at most.
+    """The nesting depth, in loops or branches, of each node's outputs: the maximum over all paths.
 
     Args:
         ops: the op type of each node.
-        readers: who reads each node.
-        steps: by op type, how much deeper what it yields is than what it reads.
-        counted: the nodes whose steps count.
+        readers: the consumers of each node.
+        steps: by op type, the depth of its outputs minus the depth of its inputs.
+        counted: the nodes to which steps apply.
     """
     read = dict.fromkeys(ops, 0)
 
     def yielded(name: str) -> int:
         return max(read[name] + (steps.get(ops[name], 0) if name in counted else 0), 0)
 
-    waiting = collections.deque(ops)
-    while waiting:
-        name = waiting.popleft()
+    worklist = collections.deque(ops)
+    while worklist:
+        name = worklist.popleft()
         for reader in readers[name]:
             if yielded(name) > read[reader]:
                 read[reader] = yielded(name)
-                waiting.append(reader)
+                worklist.append(reader)
     return {name: yielded(name) for name in ops}

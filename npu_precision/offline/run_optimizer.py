@@ -1,9 +1,9 @@
-"""Runs the optimizer, and it alone, on a GraphDef that no session or function runs.
+"""Runs only the precision optimizer on a GraphDef, outside of any session or function.
 
-TensorFlow's own door for this, OptimizeGraph, is made for measuring graphs: it feeds every
+TensorFlow's own entry point for this, OptimizeGraph, is made for measuring graphs: it feeds every
 placeholder with a tensor it allocates, drops functions that no node calls, and erases or adds
-attributes. What is done here before and after it undoes all that, so that what changed is what
-the optimizer changed.
+attributes. This module prepares the graph and undoes these changes afterwards, so that the result
+differs from the input only by what the optimizer changed.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
 _ERROR_OP: str = _library.describe()["error_op"]
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
-# What the optimizer appends to the name of a node whose name a Cast needs.
+# The optimizer appends this to the name of a node when a Cast takes over the name.
 RENAMED: str = _library.describe()["renamed_suffix"]
-# An op that does nothing, is fetched, and refers to all functions, so that none is unreachable.
+# A fetched no-op that refers to all functions, so that none is unreachable.
 _KEEPER = "npu_precision/keeper"
 _NUMBERS = frozenset(
     number
     for name, number in types_pb2.DataType.items()
     if re.fullmatch(r"DT_(BOOL|FLOAT|DOUBLE|HALF|BFLOAT16|(INT|UINT|COMPLEX)\d+)", name)
 )
-# Attributes of a function that keep TensorFlow from inlining it: it may have another for the GPU.
+# Attributes that keep TensorFlow from inlining a function: it may have a GPU variant.
 _NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
-# The option that changes shapes, which _output_shapes repeats.
+# The option whose pass changes shapes; _output_shapes is then out of date.
 _RESHAPES = "sink_reshapes"
-# More elements than TensorFlow shall not allocate for a placeholder nobody feeds.
+# The largest tensor, in elements, that TensorFlow may allocate for a placeholder.
 _MAX_FAKE_FEED = 1 << 20
 
 
@@ -52,7 +52,7 @@ def rewrite(
     kept_in_functions: Mapping[str, Collection[str]] | None = None,
     keep_io_types: bool = True,
 ) -> tuple[graph_pb2.GraphDef, Ledger]:
-    """What the optimizer makes of a graph and of every function in its library.
+    """Rewrites a graph and every function in its library.
 
     Args:
         graph_def: the graph; it is not changed.
@@ -60,10 +60,10 @@ def rewrite(
         feed_nodes: names of nodes, besides placeholders, whose outputs may be fed.
         options: the precision options.
         name: the graph's name in the ledger.
-        kept_in_functions: by the name of a function, names of nodes in its body whose outputs keep
-            name and dtype.
-        keep_io_types: whether placeholders and fetch_nodes keep their dtype, or become of the low
-            type where they are only cast to it or from it.
+        kept_in_functions: by function name, the names of nodes in its body whose outputs keep name
+            and dtype.
+        keep_io_types: whether placeholders and fetch_nodes keep their dtype. If not, those that are
+            only cast to or from the low type change to that type.
 
     Returns:
         A new GraphDef, equal to graph_def where nothing had to change, and the ledger.
@@ -91,7 +91,7 @@ def rewrite(
     while any(function.signature.name == graph_id for function in graph_def.library.function):
         graph_id += "_"
     with tempfile.TemporaryDirectory(prefix="npu_precision_") as folder:
-        # Strict: whoever asks for a rewritten graph has no use for the one given.
+        # Strict: a caller who asks for a rewritten graph has no use for the original one.
         config = _config(OPTIMIZER_NAME)
         config.graph_options.rewrite_options.custom_optimizers.append(
             dataclasses.replace(options, report_dir=folder, strict=True).custom_optimizer()
@@ -110,15 +110,16 @@ def rewrite(
 
 
 def changes(ledger: Ledger) -> bool:
-    """Whether anything became of the graph, or of a function in its library."""
+    """Whether the optimizer changed the graph or a function in its library."""
     counts = (ledger.total(count) for count in ("lowered", "raised", "casts"))
     return any(counts) or any(part.rewrites for part in ledger)
 
 
 def inlined(graph_def: graph_pb2.GraphDef, fetch_nodes: Iterable[str]) -> graph_pb2.GraphDef:
-    """A graph with the bodies of the functions that it calls in place of the calls.
+    """A graph in which function calls are inlined.
 
-    What TensorFlow cannot inline, such as the body of a While that it was told to keep, stays.
+    Calls that TensorFlow cannot inline stay, such as the body of a While that is not
+    expanded into TF1 control flow.
 
     Raises:
         ValueError: TensorFlow cannot read the graph.
@@ -154,7 +155,7 @@ def _config(optimizer: str) -> config_pb2.ConfigProto:
 def _meta_graph(
     graph_def: graph_pb2.GraphDef, fetch_nodes: Iterable[str], feed_nodes: Iterable[str]
 ) -> tuple[meta_graph_pb2.MetaGraphDef, set[str]]:
-    """The graph as OptimizeGraph takes it, and the names of nodes that stand for placeholders."""
+    """The graph as OptimizeGraph takes it, and the names of nodes that replace placeholders."""
     meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
     write_argument_shapes(meta_graph.graph_def)
     meta_graph.collection_def["train_op"].node_list.value.extend([*fetch_nodes, _KEEPER])
@@ -166,7 +167,7 @@ def _meta_graph(
     replaced = set()
     for number, node in enumerate(meta_graph.graph_def.node):
         if node.op in _PLACEHOLDERS and not _can_be_fed(node):
-            # To the optimizer the argument of a function is what a placeholder is.
+            # The optimizer treats the argument of a function like a placeholder.
             dtype = node.attr["dtype"].type
             for attribute in set(node.attr) - {"_class"}:
                 del node.attr[attribute]
@@ -187,9 +188,10 @@ def _meta_graph(
 
 
 def _can_be_fed(placeholder: node_def_pb2.NodeDef) -> bool:
-    """Whether OptimizeGraph can be let make a tensor for it, and read its shape from it.
+    """Whether OptimizeGraph may allocate a tensor for a placeholder and take its shape from it.
 
-    It fills the tensor's bytes, which only numbers survive; it takes an unknown rank for a scalar.
+    OptimizeGraph fills the bytes of the tensor, which is only valid for numbers, and it treats an
+    unknown rank as a scalar.
     """
     shape = placeholder.attr["shape"].shape
     return (
@@ -215,11 +217,11 @@ def _raise_error_node(graph_def: graph_pb2.GraphDef) -> None:
 def _read_ledger(
     folder: pathlib.Path, graph_id: str, name: str, options: PrecisionOptions, replaced: set[str]
 ) -> Ledger:
-    """The graph's ledger, with those of its functions in it by name."""
+    """The graph's ledger, with the ledgers of its functions inside, sorted by name."""
     ledgers: dict[str, dict[str, Any]] = {}
     for file in sorted(folder.glob("*.json")):
         ledger = Ledger.from_json(file.read_text(encoding="utf-8")).to_dict()
-        # Set for the run here; the ledger is to say what the caller gave.
+        # These were set for this run only; the ledger records the caller's values.
         del ledger["options"]["report_dir"], ledger["options"]["strict"]
         if options.report_dir is not None:
             ledger["options"]["report_dir"] = options.report_dir
@@ -238,7 +240,7 @@ def _read_ledger(
 
 
 def _write_new(folder: pathlib.Path, ledger: Ledger) -> None:
-    """Writes the ledger under a name that no file has."""
+    """Writes the ledger under a new file name."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = "".join(char if char.isalnum() or char in "._-" else "_" for char in ledger.graph)
     number = 0
@@ -254,7 +256,7 @@ def _write_new(folder: pathlib.Path, ledger: Ledger) -> None:
 def _restored(
     result: graph_pb2.GraphDef, original: graph_pb2.GraphDef, ledger: Ledger
 ) -> graph_pb2.GraphDef:
-    """The result without what OptimizeGraph, rather than the optimizer, did."""
+    """The result without the changes made by OptimizeGraph itself, rather than the optimizer."""
     graph_def = _copy(original)
     found = (node for node in result.node if node.name != _KEEPER)
     _replace(graph_def.node, _restored_nodes(found, original.node, ledger))
@@ -309,7 +311,7 @@ def _restored_node(
         restored = node_def_pb2.NodeDef()
         restored.CopyFrom(original)
         restored.attr["dtype"].type = node.attr["dtype" if "dtype" in node.attr else "T"].type
-        # It may have waited for, or been placed with, what is gone.
+        # The original's control inputs and colocation may name nodes that are gone.
         restored.input[:] = node.input
         if "_class" in node.attr:
             restored.attr["_class"].CopyFrom(node.attr["_class"])
@@ -320,7 +322,7 @@ def _restored_node(
         node.attr["_output_shapes"].CopyFrom(original.attr["_output_shapes"])
     elif "_output_shapes" in node.attr:
         del node.attr["_output_shapes"]
-    # Later TensorFlows infer it for every node of a function.
+    # Newer TensorFlow versions infer it for every node of a function.
     has_field = "experimental_type" in node.DESCRIPTOR.fields_by_name
     if has_field and not original.HasField("experimental_type"):
         node.ClearField("experimental_type")

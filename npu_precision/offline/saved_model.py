@@ -1,4 +1,4 @@
-"""convert_saved_model: a SavedModel in another precision, for TensorFlow as it is."""
+"""convert_saved_model: rewrites a SavedModel to another precision, for stock TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npu_precision.offline import meta_graph
 from npu_precision.options import PrecisionOptions, resolve
 
 FILE_NAMES = _BINARY, _TEXT = "saved_model.pb", "saved_model.pbtxt"
-# A hash of the graphs as they were; TensorFlow takes its absence for an older model.
+# A hash of the original graphs. TensorFlow treats a model without it as an older one.
 _FINGERPRINT = "fingerprint.pb"
 
 
@@ -45,13 +45,13 @@ def convert_saved_model(
         options: the precision options.
         tags: the tags of the one MetaGraph to rewrite; the others are kept as they are. None for
             all.
-        keep_io_types: if False, inputs and outputs become of the low type where they are only cast
-            to it or from it. Of a SavedModel of TensorFlow 2 they are those of functions, which
-            keep their dtypes.
+        keep_io_types: if False, inputs and outputs that are only cast to or from the low type
+            change to that type. In a SavedModel of TensorFlow 2 they belong to functions, and keep
+            their dtypes.
         **fields: fields of PrecisionOptions, on top of options.
 
     Returns:
-        The ledgers of the rewritten MetaGraphs, in their order; those of functions are inside.
+        The ledgers of the rewritten MetaGraphs, in their order; each holds those of its functions.
 
     Raises:
         FileNotFoundError: src holds no SavedModel.
@@ -101,7 +101,7 @@ def read(folder: pathlib.Path) -> tuple[saved_model_pb2.SavedModel, str]:
 
     Raises:
         FileNotFoundError: the folder holds none.
-        ValueError: what it holds cannot be read.
+        ValueError: the SavedModel cannot be read.
     """
     binary, text = folder / _BINARY, folder / _TEXT
     try:

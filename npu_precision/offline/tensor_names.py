@@ -1,4 +1,4 @@
-"""The names of nodes and tensors in a GraphDef."""
+"""Parses the names of nodes and tensors in a GraphDef."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def node_name(
     graph_def: graph_pb2.GraphDef,
     argument: str,
 ) -> str:
-    """The name of the node that a fetch or feed is, or is an output of.
+    """The name of the node of a fetch or feed.
 
     Args:
         value: the name of a tensor ("logits:0") or a node, or an object that has such a name.
-        nodes: those of the graph by name.
+        nodes: the nodes of the graph by name.
         graph_def: the graph.
-        argument: what the caller calls the value.
+        argument: the name of the caller's argument, for error messages.
 
     Raises:
-        ValueError: the graph has none of this name.
-        TypeError: it is nothing with a name.
+        ValueError: the graph has no node of this name.
+        TypeError: the value has no name.
     """
     name = value if isinstance(value, str) else getattr(value, "name", None)
     if not isinstance(name, str):
@@ -74,12 +74,12 @@ def _arg_count(arg: op_def_pb2.OpDef.ArgDef, node: node_def_pb2.NodeDef) -> int:
 
 
 def flat_tensor(name: str, nodes: dict[str, node_def_pb2.NodeDef]) -> tuple[str, str]:
-    """The node, and the name with a number ("split:1"), of a tensor that a node reads.
+    """The producer of a tensor that a node reads, and the tensor's name with a number ("split:1").
 
     Args:
-        name: as it is in the input of a node of a graph ("split:1", "relu") or, where outputs have
-            names, of a function ("split:output:1").
-        nodes: those of the graph or function.
+        name: an input as a node of a graph has it ("split:1", "relu"), or as a node of a function
+            has it, where outputs have names ("split:output:1").
+        nodes: the nodes of the graph or function.
     """
     node, _, output = name.partition(":")
     output_name, colon, number = output.partition(":")

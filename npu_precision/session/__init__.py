@@ -1,6 +1,6 @@
-"""How TensorFlow is made to run the optimizer: in sessions, and in tf.function and Keras.
+"""Adds the optimizer to what TensorFlow runs: in sessions, tf.functions and Keras.
 
-`npu_precision.session` is also the public path of what is in sessions.py.
+`npu_precision.session` is also the public path of the functions in sessions.py.
 """
 
 from npu_precision.session.sessions import (

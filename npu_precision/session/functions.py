@@ -16,10 +16,10 @@ from npu_precision import _tf_compat
 from npu_precision.options import PrecisionOptions, resolve
 from npu_precision.session import rewriter_config
 
-# Of the whole process; None when disabled.
+# The options of the whole process; None when disabled.
 _enabled: PrecisionOptions | None = None
-# Of the scopes around, innermost last; None stands for a scope that switches off. A new thread
-# starts with an empty one.
+# The options of the enclosing scopes, innermost last; None is a scope that switches the optimizer
+# off. A new thread starts with no scopes.
 _scopes: contextvars.ContextVar[tuple[PrecisionOptions | None, ...]] = contextvars.ContextVar(
     "npu_precision_scopes", default=()
 )
@@ -31,19 +31,19 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
     """Puts the options in force for every tf.function called from now on, in all threads.
 
     That includes Keras' fit, evaluate and predict, and functions already traced or loaded from a
-    SavedModel. A second call replaces the options of the first. Not reached: ops that run eagerly,
-    functions compiled by XLA (jit_compile=True), functions given to tf.data, and sessions (see
-    npu_config_proto). A tf.function called by a tf.function runs with what is in force around the
-    outer call, unless TensorFlow does not inline it: then it keeps what was in force when the
-    outer one was traced.
+    SavedModel. A second call replaces the options of the first. It has no effect on ops that run
+    eagerly, functions compiled by XLA (jit_compile=True), functions given to tf.data, and sessions
+    (see npu_config_proto). A tf.function called by a tf.function uses the options in force around
+    the outer call. If TensorFlow does not inline it, it uses the options that were in force when
+    the outer function was traced.
 
     Args:
         options: the precision options.
         **fields: fields of PrecisionOptions, on top of options.
 
     Raises:
-        ValueError: a wrong option. What only shows on a graph fails the call of the function, with
-            tf.errors.InvalidArgumentError.
+        ValueError: a wrong option. An error that depends on the graph is raised by the call of the
+            function, as tf.errors.InvalidArgumentError.
         TypeError: a wrong type of argument, or an unknown name.
         RuntimeError: eager execution is disabled, so that Keras runs sessions, not functions.
     """
@@ -61,7 +61,7 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
 
 
 def disable() -> None:
-    """Ends what enable() began; scopes of autocast() are not affected."""
+    """Reverses enable(); scopes of autocast() are not affected."""
     global _enabled
     _enabled = None
 
@@ -75,9 +75,9 @@ def active_options() -> PrecisionOptions | None:
 class autocast(contextlib.ContextDecorator):
     """Scope in which tf.functions run with the options: a context manager, and a decorator.
 
-    Of this thread only: threads started inside do not inherit it. The innermost scope counts, and
-    counts before enable(); leaving it, by an exception too, restores what was before. What is
-    reached, and what not, is as for enable().
+    The scope holds for this thread only: threads started inside do not inherit it. The innermost
+    scope wins, and any scope wins over enable(). Leaving it, also by an exception, restores the
+    options from before. It applies to the same functions as enable().
 
         with npu_precision.autocast(precision_mode="allow_mix_precision_bf16"):
             model.predict(x)
@@ -88,7 +88,7 @@ class autocast(contextlib.ContextDecorator):
 
     Args:
         options: the precision options.
-        enabled: False switches off inside: functions run as TensorFlow would run them by itself.
+        enabled: False switches the optimizer off inside the scope.
         **fields: fields of PrecisionOptions, on top of options.
 
     Raises:

@@ -1,4 +1,4 @@
-"""How the precision optimizer is put into a RewriterConfig: the one place that does."""
+"""Adds the precision optimizer to a RewriterConfig; no other module does."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from npu_precision.options import OPTIMIZER_NAME
 _OFF = rewriter_config_pb2.RewriterConfig.OFF
 _MOVABLE = (rewriter_config_pb2.RewriterConfig.DEFAULT, rewriter_config_pb2.RewriterConfig.ON)
 
-# TensorFlow runs custom optimizers after its own, when the remapper has already fused bias and
-# activation into their convolution; a Cast then finds no place between them, and what was not
-# fused in float32 never becomes a low-precision kernel. So these two, given by toggle and name,
-# run after ours: the remapper fuses lowered ops, and layout picks the format that suits them
-# (NHWC for half precision on a GPU). TensorFlow takes a built-in optimizer's name among
-# custom_optimizers for that very purpose, and its toggle only says whether the default pipeline
-# contains it. The other way, the whole pipeline by name in rewrite_options.optimizers, loses what
-# has no name there or acts differently under it: implementation_selector (Keras' cuDNN LSTM and
-# GRU), the memory optimizer's default heuristics and the MLIR optimizer.
+# Built-in optimizers that must run after ours, as (toggle, name). TensorFlow runs custom optimizers
+# after its own. By then the remapper has fused bias and activation into their convolution: no Cast
+# fits between them any more, and ops it could not fuse in float32 are never fused in low precision.
+# If the two run after ours, the remapper fuses lowered ops, and layout picks the format that suits
+# them (NHWC for half precision on a GPU). TensorFlow accepts the name of a built-in optimizer in
+# custom_optimizers for this purpose; its toggle only takes it out of the default pipeline.
+# The alternative is to name the whole pipeline in rewrite_options.optimizers. That loses optimizers
+# that have no name there or act differently under it: implementation_selector (Keras' cuDNN LSTM
+# and GRU), the memory optimizer's default heuristics and the MLIR optimizer.
 _AFTER_OURS = (("layout_optimizer", "layout"), ("remapping", "remap"))
 
 
@@ -29,11 +29,11 @@ def configure(
     rewrite: rewriter_config_pb2.RewriterConfig,
     parameters: Mapping[str, attr_value_pb2.AttrValue],
 ) -> None:
-    """Adds NpuOptimizer with these parameters, in place, or completes the entry that is there.
+    """Adds NpuOptimizer with these parameters, in place, or completes the existing entry.
 
     Raises:
-        ValueError: the entry there says otherwise, there are several, TensorFlow would not run
-            any, or the optimizer would refuse the parameters.
+        ValueError: the existing entry contradicts the parameters, there are several entries,
+            TensorFlow would run no optimizer, or the optimizer would refuse the parameters.
     """
     if rewrite.disable_meta_optimizer:
         raise ValueError(
@@ -51,7 +51,7 @@ def configure(
         entry.parameter_map[name].CopyFrom(value)
     _library.check_options(entry)
 
-    # 0 is TensorFlow's default of 4: smaller graphs would silently keep their precision.
+    # 0 means TensorFlow's default, 4 nodes; smaller graphs would silently keep their precision.
     rewrite.min_graph_nodes = rewrite.min_graph_nodes or -1
     if rewrite.optimizers:
         return
@@ -68,7 +68,7 @@ def npu_optimizer_entry(
     """The config's NpuOptimizer entry, added if it has none.
 
     Raises:
-        ValueError: it has several; TensorFlow would run each.
+        ValueError: the config has several; TensorFlow would run each of them.
     """
     entries = [entry for entry in rewrite.custom_optimizers if entry.name == OPTIMIZER_NAME]
     if len(entries) > 1:

@@ -1,4 +1,4 @@
-"""Sessions under the precision optimizer: their ConfigProto, and npu_bridge's session helpers."""
+"""Sessions that run the precision optimizer: their ConfigProto, and npu_bridge's helpers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def npu_config_proto(
     options: PrecisionOptions | None = None,
     **fields: Any,
 ) -> config_pb2.ConfigProto:
-    """A ConfigProto under which sessions run the precision optimizer.
+    """A ConfigProto that makes sessions run the precision optimizer.
 
-    An NpuOptimizer entry that config_proto has is kept, and completed with the options. Unless the
+    If config_proto has an NpuOptimizer entry, it is kept and completed with the options. Unless the
     config lists optimizers itself or switches them off, TensorFlow's layout optimizer and remapper
-    are placed after NpuOptimizer, so that they work on the lowered graph. (npu_bridge switches the
-    remapper and the memory optimizer off, because an NPU cannot run what they make; on stock
+    run after NpuOptimizer, so that they work on the lowered graph. (npu_bridge switches the
+    remapper and the memory optimizer off, because an NPU cannot run the ops they create; on stock
     TensorFlow that would only cost speed.)
 
     Args:
-        config_proto: what to start from; it is not changed.
+        config_proto: the config to start from; it is not changed.
         options: the precision options.
         **fields: fields of PrecisionOptions, on top of options.
 
@@ -48,7 +48,7 @@ def config_with_parameters(
     config_proto: config_pb2.ConfigProto | None,
     parameter_map: Mapping[str, attr_value_pb2.AttrValue],
 ) -> config_pb2.ConfigProto:
-    """npu_config_proto, for parameters that need not be fields of PrecisionOptions."""
+    """Like npu_config_proto, for parameters that need not be fields of PrecisionOptions."""
     config = _copy(config_proto, config_pb2.ConfigProto, "config_proto")
     config.allow_soft_placement = True
     rewriter_config.configure(config.graph_options.rewrite_options, parameter_map)
@@ -60,7 +60,7 @@ def npu_graph_options(
     options: PrecisionOptions | None = None,
     **fields: Any,
 ) -> config_pb2.GraphOptions:
-    """As npu_config_proto, for the GraphOptions that a ConfigProto will hold.
+    """The same as npu_config_proto, for the GraphOptions of a ConfigProto.
 
     Returns:
         A new GraphOptions.
@@ -84,8 +84,8 @@ def set_keras_session_npu_config(
     """Makes Keras run under the precision optimizer from now on.
 
     In graph mode, as in TF1 scripts, the session becomes Keras' session. With eager execution
-    Keras runs tf.functions and uses no session: then this puts the same options in force as
-    npu_precision.enable() does.
+    Keras runs tf.functions and uses no session: then this calls npu_precision.enable() with the
+    same options.
 
     Returns:
         A session with npu_config_proto(config, options, ...); close_session() closes it.
@@ -93,7 +93,7 @@ def set_keras_session_npu_config(
     Raises:
         ValueError: as npu_config_proto.
         TypeError: as npu_config_proto.
-        RuntimeError: in graph mode with Keras 3 (TensorFlow 2.16 and later), which has none.
+        RuntimeError: in graph mode with Keras 3 (TensorFlow 2.16 and later), which has no session.
 
     Source: npu_bridge's set_keras_session_npu_config(config=None).
     """
@@ -112,8 +112,8 @@ def init_resource(
 ) -> tuple[tf.compat.v1.Session, tf.Operation]:
     """A session, and the op that shutdown_resource() runs in it.
 
-    An NPU has to be initialised before other sessions use it; here the two only keep such scripts
-    working as they are.
+    An NPU has to be initialised before other sessions use it. Here the session and the op only
+    keep such scripts working unchanged.
 
     Args:
         config: as for npu_config_proto.
