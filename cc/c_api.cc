@@ -12,8 +12,8 @@
 #include "cc/tf_compat.h"
 #include "graph_passes/decide/decision.h"
 #include "graph_passes/graph/marks.h"
-#include "graph_passes/lists/lint_mixlist.h"
 #include "graph_passes/ledger.h"
+#include "graph_passes/lists/lint_mixlist.h"
 #include "graph_passes/pass_table.h"
 #include "graph_passes/rewrite/changed_graph.h"
 #include "include/json/json.h"
@@ -147,8 +147,9 @@ NPU_PRECISION_EXPORT char* NpuPrecisionLintMixlist(const char* data, size_t size
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// JSON: the names that Python shares with the optimizer: its own, modes, targets, parameters, passes,
-// reasons, decisions, marks on nodes, Ascend's names for ops. To be released with NpuPrecisionFree.
+// JSON: the names that Python shares with the optimizer: its own, modes, targets, parameters,
+// passes, reasons, decisions, marks on nodes, Ascend's names for ops. To be released with
+// NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   Json::Value root(Json::objectValue);
   root["modes"] = npu_precision::Names(npu_precision::PrecisionModeNames());
