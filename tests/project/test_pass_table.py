@@ -93,3 +93,12 @@ def test_rewrites_of_ledgers_are_named_for_options():
     """What docs/ledger.md says about rewrites[].by is about the options of passes."""
     (line,) = re.findall(r"^\| `rewrites\[\]\.by` \|.*$", read("docs/ledger.md"), re.M)
     assert set(re.findall(r"`(\w+)`", line)) - {"keep_io_types"} <= set(OPTIONS)
+
+
+def test_files_that_the_map_names_exist():
+    named = re.findall(r"`((?:\w+/)+\w+\.\w+)`", read("docs/architecture.md"))
+    assert len(named) > 30
+    rooms = [ROOT, ROOT / "graph_passes", ROOT / "npu_precision"]
+    for name in named:
+        example = name.endswith("/x.h") or name.endswith("/test_x.py") or "_lib/" in name
+        assert example or any((room / name).exists() for room in rooms), name
