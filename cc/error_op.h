@@ -1,7 +1,7 @@
 // The op that makes a run fail with the message of a user error.
 //
 // TensorFlow falls back to the original graph, without a word, when an optimizer returns an error.
-// A node of this op, which every preserved node waits for, cannot be overlooked.
+// A node of this op, on which every preserved node has a control dependency, cannot be overlooked.
 #ifndef NPU_PRECISION_CC_ERROR_OP_H_
 #define NPU_PRECISION_CC_ERROR_OP_H_
 
@@ -14,7 +14,7 @@ namespace npu_precision {
 
 extern const char kErrorOp[];
 
-// Adds one error node, and makes every node of `preserved` wait for it.
+// Adds one error node, and a control dependency on it to every node of `preserved`.
 void FailWhenRun(const std::string& message, const std::unordered_set<std::string>& preserved,
                  tensorflow::GraphDef* graph);
 

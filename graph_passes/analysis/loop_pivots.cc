@@ -31,7 +31,7 @@ LoopPivots::LoopPivots(const GraphView& view)
   for (int id = 0; id < view.size(); ++id) {
     if (loop_conds_.Has(id)) FindDecided(id);
   }
-  FollowEffects();
+  PropagateEffects();
 }
 
 int LoopPivots::LoopOf(int id) const {
@@ -66,10 +66,10 @@ void LoopPivots::FindDecided(int loop_cond) {
 
 // Propagates from nodes that may have an effect to what depends on them, but not through
 // conditions.
-void LoopPivots::FollowEffects() {
+void LoopPivots::PropagateEffects() {
   std::vector<std::vector<int>> control_consumers(view_.size());
   for (int id = 0; id < view_.size(); ++id) {
-    VisitControlInputs(view_, id, [&](int, int on) { control_consumers[on].push_back(id); });
+    VisitControlInputs(view_, id, [&](int, int from) { control_consumers[from].push_back(id); });
   }
   after_effect_.assign(view_.size(), false);
   std::vector<int> after;

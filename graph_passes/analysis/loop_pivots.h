@@ -30,7 +30,7 @@ class LoopPivots {
 
  private:
   void FindDecided(int loop_cond);
-  void FollowEffects();
+  void PropagateEffects();
 
   const GraphView& view_;
   const OpSet switches_, identities_, loop_conds_, begins_anew_;

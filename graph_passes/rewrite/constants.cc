@@ -38,10 +38,10 @@ Constants::Constants(const DecideContext& context, const GraphView& view, Consta
       view_(view),
       values_(values),
       readers_(view.size(), 0),
-      awaited_(ControlProducers(view)) {
+      is_control_producer_(ControlProducers(view)) {
   for (int id = 0; id < view_.size(); ++id) {
     readers_[id] = view_.fanout(id).size();
-    for (int place : PlacesOf(id)) ++placed_with_[place];
+    for (int place : PlacesOf(id)) ++colocated_[place];
   }
 }
 
@@ -76,27 +76,27 @@ const tensorflow::TensorProto* Constants::Value(const std::vector<int>& way) con
 }
 
 void Constants::Release(const std::vector<int>& way) {
-  const bool waits = HasControlInputs(view_, way.back());
+  const bool has_control_inputs = HasControlInputs(view_, way.back());
   for (int id : way) {
-    if (--readers_[id] > 0 || IsPlaceOfOthers(id)) break;
-    if (waits && awaited_[id]) break;
+    if (--readers_[id] > 0 || HasColocated(id)) break;
+    if (has_control_inputs && is_control_producer_[id]) break;
     Go(id);
     if (id == way.back()) values_->Forget(view_.node(id));
-    if (awaited_[id]) vain_.insert("^" + view_.node(id).name());
+    if (is_control_producer_[id]) gone_inputs_.insert("^" + view_.node(id).name());
   }
 }
 
 void Constants::Go(int id) {
   gone_.insert(id);
-  for (int place : PlacesOf(id)) --placed_with_[place];
+  for (int place : PlacesOf(id)) --colocated_[place];
 }
 
-void Constants::DropWaits(tensorflow::NodeDef* node) const {
-  if (vain_.empty()) return;
+void Constants::DropControlInputs(tensorflow::NodeDef* node) const {
+  if (gone_inputs_.empty()) return;
   auto* inputs = node->mutable_input();
   inputs->erase(
       std::remove_if(inputs->begin(), inputs->end(),
-                     [this](const std::string& input) { return vain_.count(input) != 0; }),
+                     [this](const std::string& input) { return gone_inputs_.count(input) != 0; }),
       inputs->end());
 }
 
@@ -107,7 +107,7 @@ void Constants::DropGone(tensorflow::GraphDef* graph) const {
     if (gone_.count(id) != 0) continue;
     tensorflow::NodeDef* node = kept.add_node();
     node->Swap(graph->mutable_node(id));
-    DropWaits(node);
+    DropControlInputs(node);
   }
   graph->mutable_node()->Swap(kept.mutable_node());
 }
@@ -121,7 +121,7 @@ std::vector<int> Constants::CopyKept(const tensorflow::GraphDef& graph,
     places[id] = out->node_size();
     tensorflow::NodeDef* node = out->add_node();
     CopyWithoutValue(graph.node(id), node);
-    DropWaits(node);
+    DropControlInputs(node);
   }
   return places;
 }

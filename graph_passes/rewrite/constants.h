@@ -32,27 +32,28 @@ class Constants {
 
   // Preserved or fed: what it yields is not ours to change.
   bool IsFixed(int id) const;
-  // Something waits for it or is placed with it.
-  bool IsPinned(int id) const { return awaited_[id] || IsPlaceOfOthers(id); }
+  // Another node has a control dependency on it, or is colocated with it.
+  bool IsPinned(int id) const { return is_control_producer_[id] || HasColocated(id); }
 
   // The nodes from the producer of a tensor back to its Const, which is last; empty where it does
-  // not come from one, or where a node between is fixed or waits for something.
+  // not come from one, or where a node between is fixed or has control inputs.
   std::vector<int> WayBack(const OutputPort& tensor) const;
 
   // Of the Const at the end of a way; nullptr where it has none.
   const tensorflow::TensorProto* Value(const std::vector<int>& way) const;
 
-  // A reader of the way's first node is gone. So are the nodes that then have none left, unless
-  // another is placed with them. Who waits for one waits in vain, unless it waits itself.
+  // A reader of the way's first node is gone. So are the nodes that then have no reader left,
+  // unless another node is colocated with them. Control dependencies on them go too. Where the
+  // Const has control inputs itself, a node with a control dependency on it stays.
   void Release(const std::vector<int>& way);
-  // Whether anything waited for what is gone.
-  bool EndsWaits() const { return !vain_.empty(); }
+  // Whether any node had a control dependency on what is gone.
+  bool DropsControlInputs() const { return !gone_inputs_.empty(); }
 
   // Takes out of a node's inputs the control inputs from what is gone.
-  void DropWaits(tensorflow::NodeDef* node) const;
+  void DropControlInputs(tensorflow::NodeDef* node) const;
 
-  // Takes what is gone out of `graph`, which the view was built on and no longer fits, and out
-  // of what others wait for.
+  // Takes what is gone out of `graph`, which the view was built on and no longer fits, and out of
+  // the control inputs of the others.
   void DropGone(tensorflow::GraphDef* graph) const;
 
   // `graph`, which the view was built on, without what is gone and without large values. The result
@@ -60,11 +61,11 @@ class Constants {
   std::vector<int> CopyKept(const tensorflow::GraphDef& graph, tensorflow::GraphDef* out) const;
 
  private:
-  bool IsPlaceOfOthers(int id) const {
-    const auto found = placed_with_.find(id);
-    return found != placed_with_.end() && found->second > 0;
+  bool HasColocated(int id) const {
+    const auto found = colocated_.find(id);
+    return found != colocated_.end() && found->second > 0;
   }
-  // The other nodes that a node is placed with.
+  // The other nodes that a node is colocated with.
   std::vector<int> PlacesOf(int id) const;
   void Go(int id);
 
@@ -72,10 +73,10 @@ class Constants {
   const GraphView& view_;
   ConstantValues* const values_;
   std::vector<int> readers_;
-  const std::vector<bool> awaited_;
-  std::unordered_map<int, int> placed_with_;  // by node, how many others that are not gone
+  const std::vector<bool> is_control_producer_;
+  std::unordered_map<int, int> colocated_;  // by node, how many others with it that are not gone
   std::unordered_set<int> gone_;
-  std::unordered_set<std::string> vain_;  // control inputs from what is gone
+  std::unordered_set<std::string> gone_inputs_;  // control inputs from what is gone
 };
 
 }  // namespace npu_precision

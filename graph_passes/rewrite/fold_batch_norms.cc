@@ -260,7 +260,7 @@ class BatchNormFolder {
     node->set_op("Const");
     node->set_device(like.device());
     for (const std::string& input : like.input()) node->add_input(input);
-    constants_.DropWaits(node);
+    constants_.DropControlInputs(node);
     (*node->mutable_attr())["dtype"].set_type(value->dtype());
     (*node->mutable_attr())["value"].mutable_tensor()->Swap(value);
   }

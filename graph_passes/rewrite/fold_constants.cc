@@ -82,7 +82,7 @@ Status FoldConstants(PassState* state, bool* changed) {
       if (view->IsTransparentCast(id)) *changed |= Fold(*view, id, &constants, graph);
     }
     constants.DropGone(graph);
-    if (!constants.EndsWaits()) return Status();
+    if (!constants.DropsControlInputs()) return Status();
     TF_RETURN_IF_ERROR(GraphView::Build(*graph, &next));
   }
 }

@@ -47,7 +47,7 @@ class Hoister {
       : view_(view),
         context_(context),
         pivots_(view),
-        control_producers_(ControlProducers(view)),
+        is_control_producer_(ControlProducers(view)),
         merges_(view, IsMerge),
         identities_(view, "Identity"),
         enters_(view, "Enter"),
@@ -57,14 +57,16 @@ class Hoister {
   void Run(PassState* state, bool* changed) {
     FindConstants();
     MarkBodies();
-    FindSuperfluousControls();
-    *changed = !constants_.empty() || !controls_.empty();
+    FindSuperfluousInputs();
+    *changed = !constants_.empty() || !superfluous_.empty();
     if (!*changed) return;
     GraphDef* out = state->NewGraph();
     std::vector<RewriteEntry>* rewrites = &state->rewrites;
     CopyWithoutValues(state->graph(), out);
     for (const Variable& constant : constants_) Hoist(constant, out, rewrites);
-    for (const auto& found : controls_) DropControls(found.first, found.second, out, rewrites);
+    for (const auto& node : superfluous_) {
+      DropControlInputs(node.first, node.second, out, rewrites);
+    }
     for (NodeDef& node : *out->mutable_node()) ColocateWithRenamed(moved_, &node);
     Remove(out);
   }
@@ -72,7 +74,7 @@ class Hoister {
  private:
   bool IsFixed(int id) const { return context_.IsFixed(view_.node(id).name()); }
 
-  bool HasOnlyPivotControls(int id) const {
+  bool DependsOnPivotsAlone(int id) const {
     bool pivots_alone = true;
     VisitControlInputs(view_, id, [&](int, int on) { pivots_alone &= pivots_.IsPivot(on); });
     return pivots_alone;
@@ -113,9 +115,9 @@ class Hoister {
 
   bool MayGo(Variable* variable) const {
     for (int id : {variable->merge, variable->enter, variable->next}) {
-      if (IsFixed(id) || control_producers_[id]) return false;
+      if (IsFixed(id) || is_control_producer_[id]) return false;
     }
-    if (HasControlInputs(view_, variable->merge) || !HasOnlyPivotControls(variable->next)) {
+    if (HasControlInputs(view_, variable->merge) || !DependsOnPivotsAlone(variable->next)) {
       return false;
     }
     if (view_.fanout(variable->enter).size() != 1 || view_.fanout(variable->next).size() != 1) {
@@ -132,7 +134,7 @@ class Hoister {
     OutputPort from = view_.fanin(variable->next)[0];
     // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
     for (int hops = 0; hops < view_.size() && identities_.Has(from.node); ++hops) {
-      if (IsFixed(from.node) || !HasOnlyPivotControls(from.node)) return false;
+      if (IsFixed(from.node) || !DependsOnPivotsAlone(from.node)) return false;
       from = view_.fanin(from.node)[0];
     }
     variable->loop = pivots_.LoopOf(from.node);
@@ -168,7 +170,7 @@ class Hoister {
 
   // An Identity keeps its control inputs: TensorFlow fuses it with nothing, and without them it
   // could become a pivot.
-  void FindSuperfluousControls() {
+  void FindSuperfluousInputs() {
     for (int id = 0; id < view_.size(); ++id) {
       if (body_of_[id] == kNone || identities_.Has(id) || IsFixed(id)) continue;
       std::vector<int> superfluous;
@@ -177,7 +179,7 @@ class Hoister {
           superfluous.push_back(k);
         }
       });
-      if (!superfluous.empty()) controls_.emplace_back(id, std::move(superfluous));
+      if (!superfluous.empty()) superfluous_.emplace_back(id, std::move(superfluous));
     }
   }
 
@@ -216,13 +218,13 @@ class Hoister {
     }
   }
 
-  void DropControls(int id, const std::vector<int>& controls, GraphDef* out,
-                    std::vector<RewriteEntry>* rewrites) const {
+  void DropControlInputs(int id, const std::vector<int>& dropped, GraphDef* out,
+                         std::vector<RewriteEntry>* rewrites) const {
     auto* inputs = out->mutable_node(id)->mutable_input();
     std::vector<std::string> names;
-    int kept = controls.front();
+    int kept = dropped.front();
     for (int k = kept; k < inputs->size(); ++k) {
-      if (names.size() < controls.size() && controls[names.size()] == k) {
+      if (names.size() < dropped.size() && dropped[names.size()] == k) {
         names.push_back(inputs->Get(k));
       } else {
         inputs->SwapElements(kept++, k);
@@ -244,12 +246,13 @@ class Hoister {
   const GraphView& view_;
   const DecideContext& context_;
   const LoopPivots pivots_;
-  const std::vector<bool> control_producers_;
+  const std::vector<bool> is_control_producer_;
   const OpSet merges_, identities_, enters_, next_iterations_, bounds_body_;
   std::vector<Variable> constants_;  // that every iteration passes on unchanged
   std::vector<bool> is_constant_;    // by node id: the Merge of one of them
   std::vector<int> body_of_;         // by node id: the LoopCond of the loop, or kNone
-  std::vector<std::pair<int, std::vector<int>>> controls_;  // superfluous, by node
+  // Nodes, each with its superfluous control inputs.
+  std::vector<std::pair<int, std::vector<int>>> superfluous_;
   std::unordered_set<int> removed_;
   std::unordered_map<std::string, std::string> moved_;  // removed node to what replaces it
 };

@@ -54,7 +54,7 @@ class Sinker {
 
   void Run() {
     if (mat_muls_.IsEmpty() || reshapes_.IsEmpty() || bias_adds_.IsEmpty()) return;
-    awaited_ = ControlProducers(view_);
+    is_control_producer_ = ControlProducers(view_);
     for (int id = 0; id < view_.size(); ++id) {
       if (bias_adds_.Has(id)) SinkBefore(id);
     }
@@ -67,8 +67,8 @@ class Sinker {
     if (!reshapes_.Has(reshape) || !MayChangeShape(reshape) || view_.fanout(reshape).size() != 1) {
       return;
     }
-    // What waits for it may be what the nodes that it would sink below wait for.
-    if (awaited_[reshape]) return;
+    // A node with a control dependency on it may be one that the nodes it sinks below depend on.
+    if (is_control_producer_[reshape]) return;
     const int mat_mul = view_.fanin(reshape)[0].node;
     if (!mat_muls_.Has(mat_mul) || view_.fanout(mat_mul).size() != 1) return;
     if (!AreAlike(mat_mul, reshape) || !AreAlike(mat_mul, bias_add)) return;
@@ -171,7 +171,7 @@ class Sinker {
   const ConstantValues& values_;
   const DecideContext& context_;
   const OpSet mat_muls_, reshapes_, bias_adds_, of_elements_;
-  std::vector<bool> awaited_;
+  std::vector<bool> is_control_producer_;
   GraphDef& graph_;
   std::vector<RewriteEntry>& sunk_;
 };

@@ -6,8 +6,9 @@
 // TensorFlow fuses a bias, and an activation, into the MatMul that they follow at once only.
 //
 // Refused: where the weights or the bias are not constants, or not as wide as each other; where
-// something else reads the MatMul or the Reshape, or waits for it; where the caller fetches or
-// feeds a node whose shape changes; nodes that wait for others, or of several devices or dtypes.
+// another node reads the MatMul or the Reshape, or has a control dependency on it; where the caller
+// fetches or feeds a node whose shape changes; nodes with control inputs, or of several devices or
+// dtypes.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_SINK_RESHAPES_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_SINK_RESHAPES_H_
 
