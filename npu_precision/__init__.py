@@ -1,7 +1,7 @@
 """Ascend's precision modes and mixlists for stock TensorFlow, on CPU and GPU.
 
-Importing the package loads the optimizer: a session, Estimator or tf.function whose ConfigProto
-names "NpuOptimizer" among rewrite_options.custom_optimizers then runs it.
+Importing the package loads the optimizer. Sessions, Estimators and tf.functions then run it if
+their ConfigProto names "NpuOptimizer" in rewrite_options.custom_optimizers.
 """
 
 from npu_precision import amp

@@ -1,4 +1,4 @@
-"""Wording that the error messages of several modules share."""
+"""Shared parts of error messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """' (did you mean 'x'?)' for the nearest of the known names, or ''."""
+    """The text " (did you mean 'x'?)" for the nearest of the known names, or ""."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {near[0]!r}?)" if near else ""
 

@@ -19,7 +19,7 @@ from tensorflow.core.protobuf import rewriter_config_pb2
 
 _FOLDER = pathlib.Path(__file__).resolve().parent / "_lib"
 _PREFIX, _SUFFIX = "npu_optimizer.tf-", ".so"
-# Build systems that keep the library elsewhere (Bazel) name it here.
+# Build systems that keep the library elsewhere (Bazel) set this variable to its path.
 _PATH_VARIABLE = "NPU_PRECISION_LIBRARY"
 _REMEDY = (
     "build it for this TensorFlow with `make build` in a checkout, or with "
@@ -45,7 +45,8 @@ def _library_path() -> pathlib.Path:
                 f"npu_precision has no library for TensorFlow {tf.__version__}, the one that is "
                 f"imported here (there is {found}, in {_FOLDER}): {_REMEDY}."
             )
-    # TensorFlow knows a library by its path: under two paths it would register the op twice.
+    # TensorFlow identifies a library by its path: loaded from two paths, it would register the op
+    # twice.
     return path.resolve()
 
 
@@ -59,7 +60,7 @@ def _load() -> ctypes.CDLL:
             "NpuPrecisionDescribe",
             "NpuPrecisionLintMixlist",
         ):
-            # Not c_char_p: ctypes would copy the text and lose the pointer that has to be freed.
+            # Not c_char_p: ctypes would copy the text and lose the pointer, which must be freed.
             getattr(library, name).restype = ctypes.c_void_p
         library.NpuPrecisionCheckOptions.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionDescribe.argtypes = []
@@ -97,7 +98,7 @@ def check_options(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer
     """Parses the parameters as the optimizer would, files included.
 
     Raises:
-        ValueError: with the message that would fail the run.
+        ValueError: the optimizer would fail the run; with its message.
     """
     data = entry.SerializeToString(deterministic=True)
     message = _text(_LIBRARY.NpuPrecisionCheckOptions, data, len(data))
@@ -108,18 +109,18 @@ def check_options(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer
 def lint_mixlist(
     entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer, text: bytes
 ) -> dict[str, list[dict[str, Any]]]:
-    """What the mixlist that the parameter modify_mixlist names holds, and what is wrong with it.
+    """Parses a mixlist, and reports what is wrong with it.
 
     Args:
-        entry: the parameters; the file need not exist.
-        text: its content.
+        entry: the parameters. modify_mixlist names the file for messages; it need not exist.
+        text: the content of the mixlist.
 
     Returns:
-        "entries", none where the text is no JSON object: "list", as "black-list"; "add", whether it
-        is of to-add; "text", as written; "place", as "FILE:LINE:COLUMN".
-        "findings", errors first: "severity", "rule", "place", "text"; "fixable", and if so,
-        "replacement", "begin", "end" and "previous_end": offsets of the entry, and the end of the
-        one before it in its list.
+        "entries", empty if the text is no JSON object; of each: "list", as "black-list"; "add",
+        whether it is in to-add; "text", as written; "place", as "FILE:LINE:COLUMN".
+        "findings", errors first; of each: "severity", "rule", "place", "text", "fixable". If
+        fixable, also "replacement"; "begin" and "end", the offsets of the entry; and
+        "previous_end", the end of the previous entry of the same list.
 
     Raises:
         ValueError: the other parameters are refused.
@@ -135,17 +136,18 @@ def lint_mixlist(
 
 @functools.lru_cache(maxsize=None)
 def describe() -> dict[str, Any]:
-    """The optimizer's own account of its parameters and their values.
+    """Describes the optimizer: its parameters, their values, and the names it shares with Python.
 
     Returns:
         "optimizer": its name in a RewriterConfig; "error_op": the type of a node that fails a run;
-        "ledger_schema"; "renamed_suffix": of a node whose name a Cast needs;
+        "ledger_schema"; "renamed_suffix": appended to the name of a node when a Cast takes over the
+        name;
         "modes", "modes_v2", "targets", "inert_parameters", "reasons", "decisions", "ascend_ops":
         lists of names;
         "marks": attributes of nodes, see _marks.py;
         "parameters": the AttrValue field ("s", "b") of each parameter by its name;
-        "passes": in order, of each its "name", why it stands there ("because"), the name of its
-        "option" or "", and the "purpose" of that: "speed", "size" or "emulation".
+        "passes", in order; of each: "name"; "because", the reason for its position; "option", the
+        name of its option or ""; "purpose", that of the option: "speed", "size" or "emulation".
     """
     text = _text(_LIBRARY.NpuPrecisionDescribe)
     assert text is not None

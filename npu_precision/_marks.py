@@ -9,18 +9,19 @@ from npu_precision import _library
 
 _NAMES = _library.describe()["marks"]
 
-# By keep_dtype_scope(): the node keeps its dtype.
+# Set by keep_dtype_scope(): the node keeps its dtype.
 KEEP_DTYPE: str = _NAMES["keep_dtype"]
-# By loss scaling: the product of a loss and its scale, and the producer of the scale for it alone.
+# Set by loss scaling on the product of a loss and its scale, and on the producer of the scale if
+# nothing else reads it.
 LOSS_SCALE: str = _NAMES["loss_scale"]
-# By offline rewrites, on nodes of functions that must keep name and dtype.
+# Set by offline rewrites on nodes of functions that must keep name and dtype.
 PRESERVED: str = _NAMES["preserved"]
-# By offline rewrites, on nodes with state, which need no other name once they changed: nobody runs
-# the graph as it was.
+# Set by offline rewrites on nodes with state. They need no new name when they change, because the
+# original graph is not run.
 NAMED: str = _NAMES["named"]
-# By offline rewrites, on placeholders and fetches that may change their dtype.
+# Set by offline rewrites on placeholders and fetches that may change their dtype.
 LOWER_IO: str = _NAMES["lower_io"]
-# By offline rewrites, while a graph is optimized: _class, which Grappler would drop.
+# Set by offline rewrites while a graph is optimized: a copy of _class, which Grappler would drop.
 COLOCATION: str = _NAMES["colocation"]
-# By the optimizer, on what it inserted.
+# Set by the optimizer on the nodes that it inserted.
 INSERTED: str = _NAMES["inserted"]

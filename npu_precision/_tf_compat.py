@@ -1,4 +1,4 @@
-"""Everything that the package takes from TensorFlow's private parts, or that versions differ in."""
+"""Wraps private parts of TensorFlow, and parts that differ between its versions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from tensorflow.python.framework import errors, op_def_registry, ops
 from tensorflow.python.grappler import cluster, tf_optimizer
 from tensorflow.python.util import tf_export
 
-# What TF1 scripts call tf. On TensorFlow 1.15 they use tf.contrib, which its compat.v1 lacks.
+# The module that TF1 scripts call tf. On TensorFlow 1.15 that is not compat.v1, which lacks
+# tf.contrib.
 tf1 = tf if tf.__version__.startswith("1.") else tf.compat.v1
 
-# TF1's loss scaling moved in 2.4.
+# TF1's loss scaling moved here in 2.4.
 _MIXED_PRECISION = getattr(tf1, "mixed_precision", None) or tf1.train.experimental
 LossScale: Any = _MIXED_PRECISION.LossScale
 MixedPrecisionLossScaleOptimizer: Any = _MIXED_PRECISION.MixedPrecisionLossScaleOptimizer
 
-# 1.15 makes a product of matrices of it.
+# tf.einsum of TensorFlow 1.15 builds matrix products instead of an Einsum.
 OPS_OF_EINSUM = () if tf1 is tf else ("Einsum",)
 
 _NO_ESTIMATOR = (
@@ -32,14 +33,14 @@ _NO_ESTIMATOR = (
 
 
 class NoEstimator:
-    """Stands in for a base class of tf.estimator where there is none."""
+    """Replaces a base class of tf.estimator in TensorFlow versions without it."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoEstimator:
         raise RuntimeError(_NO_ESTIMATOR)
 
 
 def estimator_class(name: str) -> Any:
-    """A class of tf.compat.v1.estimator, or one that says, when made, that there is none."""
+    """A class of tf.compat.v1.estimator, or one that raises an error when it is instantiated."""
     try:
         return getattr(tf.compat.v1.estimator, name)
     except (AttributeError, ImportError):
@@ -47,11 +48,11 @@ def estimator_class(name: str) -> Any:
 
 
 def map_function_configs(transform: Callable[[bytes], bytes]) -> None:
-    """From now on, every call of a tf.function has its serialized ConfigProto mapped by transform.
+    """Applies transform to the serialized ConfigProto of every later call of a tf.function.
 
-    Setting context()._config instead would miss every thread that has already called a function,
-    since each caches its FunctionCallOptions; setting that cache would last only until somebody
-    sets any experimental option, which clears it. All calls read this property.
+    Every call reads this property. Setting context()._config instead would miss threads that have
+    already called a function, because each thread caches its FunctionCallOptions. Changes to that
+    cache are lost when any experimental option is set, which clears it.
     """
     options_class = context.FunctionCallOptions
     original = options_class.config_proto_serialized
@@ -66,7 +67,7 @@ def map_function_configs(transform: Callable[[bytes], bytes]) -> None:
 def attributes_of_new_ops(
     graph: tf.Graph, attributes: Mapping[str, attr_value_pb2.AttrValue]
 ) -> Iterator[None]:
-    """Ops created in this very graph within the scope get these attributes."""
+    """Scope in which ops created in this graph, not in graphs inside it, get these attributes."""
     with graph._attr_scope(attributes):
         yield
 
@@ -77,22 +78,23 @@ def functions_run_eagerly() -> bool:
 
 
 def set_op_attribute(op: tf.Operation, name: str, value: attr_value_pb2.AttrValue) -> None:
-    """Sets an attribute of an op that exists."""
+    """Sets an attribute of an existing op."""
     op._set_attr(name, value)
 
 
 def optimize_graph(
     config: config_pb2.ConfigProto, meta_graph: meta_graph_pb2.MetaGraphDef, graph_id: str
 ) -> graph_pb2.GraphDef:
-    """What Grappler makes of the graph. The meta graph's collection "train_op" names the fetches.
+    """Runs Grappler on a graph. The meta graph's collection "train_op" names the fetches.
 
     Raises:
         Exception: whatever TensorFlow raises when an optimizer fails.
     """
-    # It would run even so, and drop functions that no node calls. 1.15 does not have it.
+    # The TFG optimizer would run although it is not listed, and drop functions that no node calls.
+    # TensorFlow 1.15 does not have it.
     if hasattr(config.graph_options.rewrite_options, "disable_tfg_optimizer"):
         config.graph_options.rewrite_options.disable_tfg_optimizer = True
-    # By default it would open a session, which takes the memory of every GPU.
+    # Without this cluster, TensorFlow would open a session, which takes the memory of every GPU.
     virtual = cluster.Cluster(
         devices=[
             device_properties_pb2.NamedDevice(
@@ -108,12 +110,12 @@ def optimize_graph(
 
 
 def _device_names() -> list[str]:
-    """The devices that TensorFlow's placer knows, as "CPU:0"."""
+    """The devices known to TensorFlow's placer, as "CPU:0"."""
     if hasattr(tf.config, "list_physical_devices"):
         devices = tf.config.list_physical_devices()
     else:  # 1.15
         devices = tf.config.experimental.list_physical_devices()
-    # 1.15 lists XLA's view of each device as one more.
+    # TensorFlow 1.15 also lists an XLA device for each device.
     return [
         device.name[len("/physical_device:") :]
         for device in devices
@@ -125,7 +127,7 @@ def op_definition(op_type: str) -> op_def_pb2.OpDef | None:
     """The registered definition of an op type, or None."""
     if hasattr(op_def_registry, "get"):
         return op_def_registry.get(op_type)
-    try:  # 1.15, whose registry in Python has only the ops that have been used.
+    try:  # 1.15: its Python registry has only the ops that have been used.
         return _NO_NODES._get_op_def(op_type)
     except errors.NotFoundError:
         return None
@@ -135,10 +137,10 @@ _NO_NODES = tf.Graph()
 
 
 def set_keras_session(session: tf.compat.v1.Session) -> None:
-    """Makes it the session that Keras uses in graph mode.
+    """Sets the session that Keras uses in graph mode.
 
     Raises:
-        RuntimeError: Keras 3, which uses none.
+        RuntimeError: this is Keras 3, which uses no sessions.
     """
     backend = tf.compat.v1.keras.backend
     if not hasattr(backend, "set_session"):
@@ -150,27 +152,27 @@ def set_keras_session(session: tf.compat.v1.Session) -> None:
 
 
 def build_optimizer(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
-    """Makes an optimizer's own variables, which Keras' from 2.11 on cannot in a branch."""
+    """Creates an optimizer's variables; from 2.11 on, Keras cannot do that in a branch."""
     if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
         with tf.init_scope():
             optimizer.build(variables)
 
 
 def scales_loss(optimizer: Any) -> bool:
-    """Whether it is TF1's or Keras' optimizer for loss scaling, or made of one."""
+    """Whether an optimizer scales the loss: TF1's or Keras' wrapper, or a subclass."""
     keras = getattr(getattr(tf.keras, "mixed_precision", None), "LossScaleOptimizer", ())
     return isinstance(optimizer, (MixedPrecisionLossScaleOptimizer, keras))
 
 
 def api_name(function: Any) -> str | None:
-    """The name of a function of TensorFlow's API behind "tf.", or None for any other."""
+    """The name of a function in TensorFlow's API without "tf."; None for other functions."""
     try:
         return tf_export.get_canonical_name_for_symbol(function, add_prefix_to_v1_names=False)
-    except AttributeError:  # what cannot have one
+    except AttributeError:  # Objects that cannot have such a name.
         return None
 
 
 def keras_computes_in_float16() -> bool:
-    """Whether Keras' global policy is one under which it scales losses by itself."""
+    """Whether Keras scales losses by itself under its global policy."""
     policy = getattr(getattr(tf.keras, "mixed_precision", None), "global_policy", None)
     return policy is not None and policy().compute_dtype == "float16"

@@ -1,4 +1,4 @@
-"""The ledger: what was decided about each node of an optimized graph, and why."""
+"""The ledger: the decision about each node of an optimized graph, and its reason."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class LedgerNode:
     Attributes:
         name, op, device: as in the GraphDef.
         list: "white", "black", "gray" or "unlisted".
-        listed_by: what put it on that list.
+        listed_by: the source of that list entry.
         decision: "lowered", "raised" or "kept".
-        reason: why, one of a fixed set of words.
-        cause: the name of the node that decided, or "".
+        reason: the reason of the decision, one of a fixed set of words.
+        cause: the name of the node that the reason refers to, or "".
         dtypes: by type attribute, its dtypes before and after, as ["float32", "float16"].
     """
 
@@ -45,8 +45,8 @@ class LedgerCast:
         name: its name in the rewritten graph.
         input: the tensor it casts, as "conv1:0".
         from_dtype, to_dtype: "float32", "float16", "bfloat16".
-        bytes: size of its output in bytes, None where its shape is not known.
-        consumers: how many inputs it feeds.
+        bytes: size of its output in bytes, None if its shape is not known.
+        consumers: how many inputs read it.
     """
 
     name: str
@@ -59,12 +59,12 @@ class LedgerCast:
 
 @dataclasses.dataclass(frozen=True)
 class LedgerRewrite:
-    """A change to a node that is about more than its dtype.
+    """A change to a node that goes beyond its dtype.
 
     Attributes:
-        by: the option that asks for it, as "fold_batch_norms".
+        by: the option that enables it, as "fold_batch_norms".
         node: the node's name.
-        before, after: what it was and what it is, as "FusedBatchNormV3", "BiasAdd of conv1".
+        before, after: its state before and after, as "FusedBatchNormV3", "BiasAdd of conv1".
     """
 
     by: str
@@ -75,12 +75,12 @@ class LedgerRewrite:
 
 @dataclasses.dataclass(frozen=True)
 class LedgerMapping:
-    """What one of Ascend's names for op types stands for.
+    """The TensorFlow op types for one of Ascend's names.
 
     Attributes:
         entry: the name, as "ReduceSumD".
-        place: where the mixlist has it, as "FILE:LINE:COLUMN".
-        ops: TensorFlow's op types; none where it has none.
+        place: its place in the mixlist, as "FILE:LINE:COLUMN".
+        ops: TensorFlow's op types; empty if it has none.
     """
 
     entry: str
@@ -90,7 +90,7 @@ class LedgerMapping:
 
 @dataclasses.dataclass(frozen=True)
 class Ledger:
-    """What the optimizer did to one graph, and to the functions in its library.
+    """The record of what the optimizer did to one graph, and to the functions in its library.
 
     Attributes:
         data: the ledger as it is in JSON, schema "npu_precision.ledger/1". In one that was
@@ -149,7 +149,7 @@ class Ledger:
 
     @property
     def rewrites(self) -> tuple[LedgerRewrite, ...]:
-        """Changes of this graph to more than dtypes, without those in functions."""
+        """Changes to this graph beyond dtypes and Casts, without those in functions."""
         return tuple(LedgerRewrite(**entry) for entry in self.data["rewrites"])
 
     @property
@@ -159,7 +159,7 @@ class Ledger:
 
     @property
     def mappings(self) -> tuple[LedgerMapping, ...]:
-        """What Ascend's names in the mixlist stand for."""
+        """The TensorFlow op types for Ascend's names in the mixlist."""
         return tuple(
             LedgerMapping(entry["entry"], entry["place"], tuple(entry["ops"]))
             for entry in self.data["mappings"]
@@ -167,12 +167,12 @@ class Ledger:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was odd about the options, one sentence each."""
+        """Warnings about the options, one sentence each."""
         return tuple(self.data["warnings"])
 
     @property
     def unmatched(self) -> tuple[str, ...]:
-        """The warnings about entries of the mixlist that match no node, of any function either."""
+        """The warnings about mixlist entries that match no node of this graph or its functions."""
         found = [part.data.get("unmatched") for part in self]
         lists = [lines for lines in found if lines is not None]
         return tuple(
@@ -198,7 +198,7 @@ class Ledger:
         return tuple(Ledger(function) for function in self.data.get("functions", ()))
 
     def total(self, name: str) -> int:
-        """A count of totals, over this graph and its functions."""
+        """The sum of one of the totals over this graph and its functions."""
         return sum(ledger.data["totals"][name] for ledger in self)
 
     def __iter__(self) -> Iterator[Ledger]:
@@ -216,7 +216,7 @@ class Ledger:
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:
-        """The reverse of to_json; reads the files in report_dir too.
+        """The reverse of to_json; also reads the files in report_dir.
 
         Raises:
             ValueError: not a ledger.

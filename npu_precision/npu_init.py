@@ -1,4 +1,4 @@
-"""What TF1 scripts take from npu_bridge, by its names: `from npu_precision.npu_init import *`.
+"""The names that TF1 scripts import from npu_bridge: `from npu_precision.npu_init import *`.
 
 Public path; the code is in npu_bridge/npu_init.py.
 """

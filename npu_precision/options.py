@@ -20,7 +20,7 @@ _PATH_FIELDS = ("modify_mixlist", "ops_info_dir", "report_dir", "dump_passes_dir
 
 @dataclasses.dataclass(frozen=True)
 class PrecisionOptions:
-    """What the optimizer is asked to do; a field left at None is left to its default.
+    """All options of the optimizer; None stands for the default.
 
     Attributes:
         precision_mode: one of npu_bridge's precision modes, such as "allow_mix_precision".
@@ -30,39 +30,39 @@ class PrecisionOptions:
             mixed modes.
         mixlist_edits: the same JSON as text, on top of that file: for programs, such as
             npu_precision.amp.
-        all_white: ops of the gray and black lists are white too, where the edits say nothing else;
-            what only updates a variable, or sums over a loop, stays float32, and a loss that is
-            scaled goes by the lists. In the mixed modes.
-        target: whose abilities and lists decide: "host" (default) or "ascend910".
+        all_white: treats ops of the gray and black lists as white unless the edits say otherwise.
+            Nodes that only update a variable, or sum over a loop, stay float32, and the lists
+            decide about a scaled loss. In the mixed modes.
+        target: the device whose abilities and lists decide: "host" (default) or "ascend910".
         ops_info_dir: folder of ops-info JSON files that replaces the target's own.
         report_dir: folder that gets one ledger (JSON) per optimized graph.
         dump_passes_dir: folder that gets one folder per optimized graph, with the graph as text
             after each pass that changed it.
         strict: an internal failure fails the run instead of leaving the graph as it was.
-        loop_constants: a loop variable that every iteration passes on unchanged, such as a weight,
-            is read from outside the loop; on by default for the target "host".
-        fold_batch_norms: inference batch norms are folded into the convolutions before them, in
-            float32; on by default for the target "host".
-        same_padding: lowered convolutions of 1x1 say SAME for VALID, which is the same and lets
-            TensorFlow fuse a residual sum into them; on by default for the target "host".
-        sink_reshapes: a Reshape between a lowered MatMul and its BiasAdd moves behind both, and
-            behind the activation, which TensorFlow can then fuse into the MatMul; on by default for
-            the target "host".
-        fold_constants: constants that only inserted Casts read are stored in the low type. The
-            offline conversions set it unless told otherwise.
-        emulate: what is lowered is computed in float32, and its values are rounded to the low type
-            instead: shows what the mode costs in accuracy on a machine without kernels for it. In
-            the modes that lower.
-        quiet: no line per optimized graph in the log; warnings stay. The offline conversions,
-            which return the ledger, set it unless told otherwise.
+        loop_constants: reads a loop variable that no iteration changes, such as a weight, from
+            outside the loop; on by default for the target "host".
+        fold_batch_norms: folds inference batch norms into the convolutions before them, in float32;
+            on by default for the target "host".
+        same_padding: changes the padding of lowered 1x1 convolutions from VALID to SAME. Results
+            are equal, and TensorFlow can fuse a residual sum into them; on by default for the target
+            "host".
+        sink_reshapes: moves a Reshape between a lowered MatMul and its BiasAdd behind both, and
+            behind the activation, so that TensorFlow can fuse them into the MatMul; on by default
+            for the target "host".
+        fold_constants: stores constants that only inserted Casts read in the low type. The offline
+            conversions set it by default.
+        emulate: computes lowered nodes in float32 and rounds their values to the low type. Shows
+            the accuracy of the mode on a machine without kernels for it. In the modes that lower.
+        quiet: writes no line per optimized graph to the log; warnings stay. The offline
+            conversions, which return the ledger, set it by default.
 
-    Creating one parses it as the optimizer itself would: the files it names are read.
+    Creating an instance checks it as the optimizer would, and reads the files that it names.
 
     Raises:
         ValueError: a wrong type, or anything the optimizer would fail the run for, with its text.
 
     Source: the parameters of npu_bridge's NpuOptimizer by their names (precision_mode,
-    precision_mode_v2, modify_mixlist); the other fields are of our own.
+    precision_mode_v2, modify_mixlist); the other fields are our own.
     """
 
     precision_mode: str | None = None
@@ -101,8 +101,7 @@ class PrecisionOptions:
     ) -> PrecisionOptions:
         """The reverse of to_parameter_map.
 
-        Parameters of npu_bridge that have no effect on stock TensorFlow have no field and are left
-        out.
+        Parameters of npu_bridge without effect on stock TensorFlow have no field and are left out.
 
         Raises:
             ValueError: a parameter is unknown or has the wrong type, with the optimizer's text.
@@ -158,7 +157,7 @@ FIELD_NAMES = tuple(_FIELD_TYPES)
 
 
 def _of_type(name: str, value: Any, expected: type) -> Any:
-    """The value of a field, a path as its text."""
+    """The value of a field; a path becomes text."""
     if name in _PATH_FIELDS and isinstance(value, os.PathLike):
         value = os.fspath(value)
     if not isinstance(value, expected):
@@ -168,10 +167,10 @@ def _of_type(name: str, value: Any, expected: type) -> Any:
 
 
 def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> PrecisionOptions:
-    """What a function with the parameters (options=None, **fields) was asked for.
+    """The options of a call, for functions with the parameters (options=None, **fields).
 
     Raises:
-        TypeError: options is no PrecisionOptions, or a name is no field of it.
+        TypeError: options is not a PrecisionOptions, or a name is not one of its fields.
         ValueError: a wrong value.
     """
     _check_arguments(options, fields)
@@ -181,10 +180,9 @@ def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> Prec
 def parameters(
     options: PrecisionOptions | None, fields: Mapping[str, Any]
 ) -> dict[str, attr_value_pb2.AttrValue]:
-    """resolve(...).to_parameter_map(), but for a parameter_map that holds some parameters already.
+    """Like resolve(...).to_parameter_map(), for a parameter_map that already holds parameters.
 
-    Names and types are checked; whether all of them together make sense is for whoever merges them
-    to check.
+    Checks names and types only. The caller checks the merged parameters as a whole.
 
     Raises:
         TypeError: as resolve.
@@ -212,7 +210,7 @@ def _check_arguments(options: PrecisionOptions | None, fields: Mapping[str, Any]
 
 
 def attr_value(value: object) -> attr_value_pb2.AttrValue:
-    """The AttrValue of a parameter; anything without a type of its own goes as its text."""
+    """The AttrValue of a parameter; values of other types become text."""
     if isinstance(value, bool):
         return attr_value_pb2.AttrValue(b=value)
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Files and folders that a command writes: complete or not at all, and never over others."""
+"""Writes files and folders completely or not at all, and replaces others only if asked to."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator
 
 
 def check_apart(written: Iterable[str | None], read: Iterable[str | None]) -> None:
-    """Checks that no output takes the place of another, or of what is read, or is around it.
+    """Checks that outputs do not overlap each other or the inputs.
+
+    Two paths overlap if they are equal or if one contains the other.
 
     Args:
-        written: the names of files to write; None of them that are not asked for.
-        read: the names of files and folders, likewise; of a folder, all that is in it.
+        written: the names of the outputs; None for outputs that are not wanted.
+        read: the names of input files and folders, or None.
 
     Raises:
-        ValueError: one does.
+        ValueError: two overlap.
     """
     taken = [pathlib.Path(os.path.realpath(name)) for name in read if name is not None]
     others: list[pathlib.Path] = []
@@ -43,19 +45,19 @@ def _overlap(one: pathlib.Path, other: pathlib.Path) -> bool:
 
 @contextlib.contextmanager
 def new_file(path: str | os.PathLike[str], force: bool = False) -> Iterator[pathlib.Path]:
-    """A file to write, which appears under its name only when all of it is written.
+    """Context of a file to write, which appears under its name only when it is complete.
 
-    Entering checks that it can be written, so that nobody waits for hours to learn it cannot.
+    Entering checks that the file can be written, before hours of work.
 
     Args:
-        path: its name; folders that it is in are made.
-        force: replace a file of this name.
+        path: its name; missing parent folders are created.
+        force: whether to replace an existing file.
 
     Raises:
-        FileExistsError: there is one, and force is not set, or a folder of this name.
-        OSError: it cannot be written.
+        FileExistsError: the file exists and force is not set, or the name is that of a folder.
+        OSError: the file cannot be written.
     """
-    target = pathlib.Path(os.path.realpath(str(path)))  # A link stays, to the file that is new.
+    target = pathlib.Path(os.path.realpath(str(path)))  # A link stays, and points to the new file.
     is_folders = str(path).endswith(os.sep)
     if is_folders or str(path) == "-" or (target.exists() and not target.is_file()):
         raise FileExistsError(f"output {str(path)!r} is no file, expected the name of one")
@@ -71,7 +73,7 @@ def new_file(path: str | os.PathLike[str], force: bool = False) -> Iterator[path
 
 @contextlib.contextmanager
 def optional_file(path: str | None, force: bool = False) -> Iterator[pathlib.Path | None]:
-    """new_file, or None where there is no path."""
+    """The same as new_file, or None if there is no path."""
     if path is None:
         yield None
         return
@@ -83,16 +85,18 @@ def optional_file(path: str | None, force: bool = False) -> Iterator[pathlib.Pat
 def new_folder(
     path: str | os.PathLike[str], force: bool = False, mark: tuple[str, ...] = ()
 ) -> Iterator[pathlib.Path]:
-    """A folder to make, which appears under its name only when it is complete.
+    """Context of a folder to create, which appears under its name only when it is complete.
+
+    The folder that it yields does not exist yet.
 
     Args:
-        path: its name; folders that it is in are made. What is yielded does not exist yet.
-        force: replace a folder of this name, if it holds one of the files in mark.
-        mark: names of files, one of which is in every folder that may be replaced.
+        path: its name; missing parent folders are created.
+        force: whether to replace an existing folder that holds one of the files in mark.
+        mark: names of files; a folder without any of them is never replaced.
 
     Raises:
-        FileExistsError: there is something of this name that may not be replaced.
-        OSError: it cannot be written.
+        FileExistsError: a file or folder of this name exists and may not be replaced.
+        OSError: the folder cannot be written.
     """
     target = pathlib.Path(os.path.realpath(str(path)))
     if target.exists() and not force:
@@ -115,7 +119,7 @@ def _put(made: pathlib.Path, target: pathlib.Path, replaced: pathlib.Path) -> No
     try:
         os.rename(target, replaced)
         os.rename(made, target)
-    except BaseException:  # An interrupt, too: what was there comes back.
+    except BaseException:  # Also after an interrupt, the old folder comes back.
         if replaced.exists() and not target.exists():
             os.rename(replaced, target)
         raise
@@ -123,7 +127,7 @@ def _put(made: pathlib.Path, target: pathlib.Path, replaced: pathlib.Path) -> No
 
 @contextlib.contextmanager
 def _beside(target: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A folder in the target's, from where a rename is one step; it is gone afterwards."""
+    """Context of a temporary folder beside the target, from where a rename is one atomic step."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         folder = tempfile.mkdtemp(dir=str(target.parent), prefix=f".{target.name}.")

@@ -1,4 +1,4 @@
-"""keep_dtype_scope: the ops that keep their dtype, whatever the precision mode."""
+"""keep_dtype_scope: marks ops that keep their dtype, whatever the precision mode."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _LOGGER = logging.getLogger("npu_precision")
 
 @contextlib.contextmanager
 def keep_dtype_scope() -> Iterator[None]:
-    """Ops created in the scope keep their dtype: the optimizer neither lowers nor raises them.
+    """Scope in which new ops keep their dtype: the optimizer neither lowers nor raises them.
 
     For code that builds a graph: a TF1 graph, or the body of a tf.function (ops that run eagerly
     keep their dtype anyway). A branch or loop of tf.cond and tf.while_loop builds a graph of its
-    own, so it needs the scope inside; one built within the scope is named in the log.
+    own and needs the scope inside; the log names branches and loops built within the scope.
 
     TensorFlow's remapper fuses ops and drops the mark. npu_config_proto(), NPURunConfig, enable()
-    and autocast() place the optimizer before it; where a config made by hand does not, set
-    remapping OFF, as npu_bridge's scripts do. The log warns where fused ops were met.
+    and autocast() run the optimizer before it. In a config made by hand, set remapping OFF, as
+    npu_bridge's scripts do. The log warns if the optimizer finds fused ops.
 
     Source: npu_bridge's npu_scope.keep_dtype_scope.
     """
@@ -47,7 +47,7 @@ def keep_dtype_scope() -> Iterator[None]:
 
 @contextlib.contextmanager
 def loss_scale_scope() -> Iterator[None]:
-    """keep_dtype_scope() for a product of a loss and its scale: float16 holds none above 65504."""
+    """The same as keep_dtype_scope(), for a scaled loss, which may exceed float16's 65504."""
     attributes = {_marks.KEEP_DTYPE: _mark(), _marks.LOSS_SCALE: _mark()}
     if tf.executing_eagerly():
         yield
@@ -57,7 +57,7 @@ def loss_scale_scope() -> Iterator[None]:
 
 
 def keep_dtype(op: tf.Operation) -> None:
-    """Marks an op that exists as keep_dtype_scope() marks new ones."""
+    """Marks an existing op as keep_dtype_scope() marks new ones."""
     _tf_compat.set_op_attribute(op, _marks.KEEP_DTYPE, _mark())
 
 

@@ -1,1 +1,1 @@
-"""What a precision does to the numbers: a model is run in two precisions and compared."""
+"""Measures the effect of a precision: runs a model in two precisions and compares them."""

@@ -1,4 +1,4 @@
-"""A model in float32 and in another precision, run on the same inputs, tensor by tensor."""
+"""Compares a model in float32 and in another precision, tensor by tensor, on the same inputs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from npu_precision.offline.reachable import (
 from npu_precision.offline.tensor_names import flat_tensor
 from npu_precision.options import PrecisionOptions
 
-# Before the name of a tensor: what is fetched about the error that enters at it.
+# The key of the error that enters at a tensor: this, then the tensor's name.
 _ENTERED = "entered "
-# Added to names that would be the same in both.
+# Added to names that both graphs would have.
 _OTHER = "_mixed"
 EMPTY = "nothing was compared: no output has any elements; have the inputs any rows?"
-# Out of loops, and so of what is rounded there.
+# The outputs of loops; values are rounded inside, out of reach of the comparison.
 _EXITS = ("Exit", "RefExit")
-# After what changes more of a graph than dtypes, tensors have no counterparts.
+# Passes that change more than dtypes are off: after them tensors have no counterparts.
 DTYPES_ONLY: dict[str, Any] = dict.fromkeys(_library.passes_beyond_dtypes(), False)
 
 
@@ -42,12 +42,12 @@ class Row:
 
     Attributes:
         tensor: its name, as "conv1:0".
-        node: what was decided about the node that makes it; None where nothing was.
+        node: the ledger's entry of its producer, or None.
         position: its place in the order of computation, from 0.
-        stats: how far it is from float32's.
-        entered: how far it is from what float32 makes of the inputs that it really has, which is
-            the error that enters here; None where nothing is rounded.
-        output: of an output of the model, its name; else "".
+        stats: its difference to the same tensor in float32.
+        entered: the error that enters here: its difference to what float32 computes from the same
+            inputs. None if its producer rounds nothing.
+        output: the name of the model's output that it is, or "".
     """
 
     tensor: str
@@ -64,10 +64,10 @@ class Comparison:
 
     Attributes:
         rows: the tensors.
-        ledger: what was decided.
-        batches: how many were run.
-        unmeasured: tensors at which nobody knows what error enters, because they come out of a loop
-            or a function.
+        ledger: the ledger of the other precision.
+        batches: how many batches were run.
+        unmeasured: tensors whose entering error is not known, because they come out of a loop or a
+            function.
     """
 
     rows: tuple[Row, ...]
@@ -76,7 +76,7 @@ class Comparison:
     unmeasured: frozenset[str]
 
     def ranked(self) -> list[Row]:
-        """The tensors at which error enters, those with most of it first."""
+        """The tensors at which error enters, largest error first."""
         entering = [row for row in self.rows if row.entered is not None]
         return sorted(entering, key=lambda row: -_error(row.entered))
 
@@ -100,8 +100,8 @@ def _error(stats: TensorStats | None) -> float:
 class Comparer:
     """Runs a model in float32 and in another precision.
 
-    Both are in one graph, with what compares them, so that no tensor has to be kept. Each op that
-    rounds is in it a third time, to tell where error enters.
+    Both are in one graph, together with the ops that compare them, so that no tensor has to be
+    stored. The graph has a third copy of each op that rounds, to find where error enters.
 
     Args:
         model: the model.
@@ -117,7 +117,7 @@ class Comparer:
         )
         keep_called_functions(mixed, _OTHER)
         for node in mixed.node:
-            if "frame_name" in node.attr:  # Loops are known by it, in the graph of both.
+            if "frame_name" in node.attr:  # Must differ: the frame name identifies a loop.
                 node.attr["frame_name"].s += _OTHER.encode()
         self._model = model
         self._output_names: dict[str, str] = {}
@@ -133,7 +133,7 @@ class Comparer:
             self._build(mixed)
 
     def run(self, batches: Iterable[Feed]) -> Comparison:
-        """Compares over all batches.
+        """Compares the two precisions over all batches.
 
         Raises:
             ValueError: TensorFlow cannot run the model on them.
@@ -202,7 +202,7 @@ class Comparer:
         self._fetches = self._statistics.build()
 
     def _hides_rounding(self, row: Row) -> bool:
-        """Whether what makes the tensor, or what it is made of, is rounded where nobody sees it."""
+        """Whether the tensor's producer rounds, or contains nodes that do, out of our reach."""
         definition = self._nodes[row.tensor.rpartition(":")[0]]
         return (
             (row.node is not None and _rounds(row.node))
@@ -221,7 +221,7 @@ class Comparer:
         self._statistics.add(name, tensor, other)
 
     def _counterpart(self, name: str) -> tf.Tensor | None:
-        """The tensor of this name in the other precision, as its readers have it."""
+        """The tensor of this name in the other precision, as its consumers read it."""
         if name in self._random:
             return self._random[name]
         node, _, number = name.rpartition(":")
@@ -233,7 +233,7 @@ class Comparer:
         return None
 
     def _compare_locally(self, rounding: list[LedgerNode]) -> None:
-        """Runs each op that rounds once more, in float32, on the inputs that it really has."""
+        """Adds a float32 copy of each op that rounds, which reads the rounded inputs."""
         again = graph_pb2.GraphDef(versions=self._model.graph_def.versions)
         inputs: dict[str, tf.Tensor] = {}
         for entry in rounding:
@@ -261,7 +261,7 @@ class Comparer:
                     self._statistics.add(_ENTERED + name, tensor, other)
 
     def _real_inputs(self, node: node_def_pb2.NodeDef) -> list[tf.Tensor] | None:
-        """What the node reads in the other precision; None where that cannot be had."""
+        """The inputs of the node in the other precision; None if one is not available."""
         tensors = []
         for name in node.input:
             if name.startswith("^"):
@@ -283,7 +283,7 @@ def _is_float(tensor: tf.Tensor) -> bool:
 
 
 def _computes(op: tf.Operation) -> bool:
-    """Whether it yields anything that was not given."""
+    """Whether the op computes its outputs, rather than being a source."""
     return op.type not in ("Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 
 

@@ -1,4 +1,4 @@
-"""A model as one flat graph of constants, in which every tensor can be asked for."""
+"""Freezes a model into one flat graph of constants, in which every tensor can be fetched."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """Something that a model is fed with.
+    """An input of a model.
 
     Attributes:
         tensor: its tensor, as "x:0".
@@ -42,15 +42,15 @@ class Input:
 
 @dataclasses.dataclass(frozen=True)
 class FrozenModel:
-    """What a model computes, without functions and variables.
+    """A model without functions and variables.
 
     Attributes:
         graph_def: the graph.
-        inputs: by the name that the caller has for it: the signature's, or the placeholder's.
-        outputs: the nodes that are asked for.
-        output_names: by what the signature calls it, the tensor.
-        origins: by node, its name in the graph or the function that it is from; of those only that
-            are from one as they are, which a variable that became a constant is not.
+        inputs: the inputs, by their names in the signature, or else the placeholders' names.
+        outputs: the nodes to compute.
+        output_names: the output tensors, by their names in the signature.
+        origins: by node, its name in the graph or function that it comes from. Only nodes that are
+            unchanged are in it, so no variable that became a constant.
     """
 
     graph_def: graph_pb2.GraphDef
@@ -61,20 +61,20 @@ class FrozenModel:
 
     @property
     def unnamed_outputs(self) -> set[str]:
-        """The nodes all of whose outputs are asked for.
+        """The output nodes that no signature names; all outputs of these are outputs of the model.
 
-        Beside those that a signature names, a node may have outputs that nobody asks for.
+        Nodes that a signature names may have further outputs that are not.
         """
         named = {flat_tensor(tensor, {})[0] for tensor in self.output_names.values()}
         return set(self.outputs) - named
 
 
 def freeze(model: Model) -> FrozenModel:
-    """The part of a model that its roots need, with the values of its variables.
+    """Freezes the part of a model that its roots depend on, with the values of its variables.
 
     Raises:
-        ValueError: it has variables and no values of them, or nothing that is asked for, or
-            TensorFlow (1.15, where a loop reads a variable) cannot do it.
+        ValueError: its variables have no values, it has no outputs, or TensorFlow cannot freeze it
+            (1.15, if a loop reads a variable).
     """
     _check(model)
     outputs = tuple(dict.fromkeys(model.roots or _float_fetches(model)))
@@ -95,7 +95,7 @@ def freeze(model: Model) -> FrozenModel:
             raise ValueError(
                 f"{model.path!r} has variables without values: use its checkpoint or a SavedModel"
             ) from error
-    # Inlining leaves one for each argument and result of a call.
+    # Inlining leaves an Identity for each argument and result of a call.
     library = graph_def.library
     graph_def = util.remove_training_nodes(graph_def, list(outputs))
     graph_def.library.CopyFrom(library)
@@ -116,7 +116,7 @@ def freeze(model: Model) -> FrozenModel:
             f"what updates them cannot be asked for (--fetch asks for less): {error}"
         ) from error
     origins = _origins(model, graph_def)
-    _take_out_copies(graph_def, {*origins, *outputs})
+    _remove_copies(graph_def, {*origins, *outputs})
     _keep_results(graph_def, set(outputs) - set(origins))
     origins = {node.name: origins[node.name] for node in graph_def.node if node.name in origins}
     inputs = _inputs(model, graph_def)
@@ -124,7 +124,7 @@ def freeze(model: Model) -> FrozenModel:
 
 
 def _float_fetches(model: Model) -> list[str]:
-    """Of a model that does not say what is asked for: the nodes nobody reads that yield floats."""
+    """The default outputs of a model without a signature: float nodes without consumers."""
     nodes = {node.name: node for node in model.meta_graph.graph_def.node}
     found = [name for name in model.fetches if _yields_float(nodes[name])]
     if model.kind == model_file.SAVED_MODEL:
@@ -171,7 +171,7 @@ def _check(model: Model) -> None:
 
 def _load(model: Model, session: tf.compat.v1.Session) -> None:
     path = pathlib.Path(model.path)
-    # TensorFlow writes attributes into what it imports.
+    # A copy, because TensorFlow writes attributes into the graph that it imports.
     meta_graph = meta_graph_pb2.MetaGraphDef.FromString(model.meta_graph.SerializeToString())
     if model.kind == model_file.SAVED_MODEL:
         folder = path if path.is_dir() else path.parent
@@ -188,9 +188,9 @@ def _load(model: Model, session: tf.compat.v1.Session) -> None:
 
 
 def _name_as_in_functions(graph_def: graph_pb2.GraphDef, kept: set[str]) -> None:
-    """Takes the names of calls off the names of what was inlined, where nothing else is so named.
+    """Removes the prefix of the call from the names of inlined nodes, unless the name is taken.
 
-    What is left is how functions, and so the ledgers of conversions, call it.
+    The rest is the name in the function, and so in the ledgers of conversions.
     """
     taken = {node.name for node in graph_def.node}
     renamed = {}
@@ -202,7 +202,7 @@ def _name_as_in_functions(graph_def: graph_pb2.GraphDef, kept: set[str]) -> None
     for node in graph_def.node:
         node.name = renamed.get(node.name, node.name)
         node.attr.pop("_class", None)
-        node.device = ""  # There may be no such device here.
+        node.device = ""  # The device may not exist on this machine.
         for number, tensor in enumerate(node.input):
             node.input[number] = _INPUT.sub(
                 lambda parts: parts[1] + renamed.get(parts[2], parts[2]) + parts[3], tensor
@@ -210,7 +210,7 @@ def _name_as_in_functions(graph_def: graph_pb2.GraphDef, kept: set[str]) -> None
 
 
 def _origins(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, str]:
-    """What is inlined has the names of the calls in front."""
+    """The names of nodes in their graph or function, without the prefix of inlined calls."""
     whole = model.meta_graph.graph_def
     ops: dict[str, set[str]] = collections.defaultdict(set)
     for nodes in (whole.node, *(function.node_def for function in whole.library.function)):
@@ -226,12 +226,13 @@ def _origins(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, str]:
     return origins
 
 
-def _take_out_copies(graph_def: graph_pb2.GraphDef, known: set[str]) -> None:
-    """Takes out the Identity nodes that inlining leaves for arguments, and freezing for variables.
+def _remove_copies(graph_def: graph_pb2.GraphDef, known: set[str]) -> None:
+    """Removes the Identity nodes that inlining adds for arguments, and freezing for variables.
 
-    They are no nodes of the model, in which a variable that is read is never lowered, and nothing
-    is rounded at a call. What they wait for are the call's other arguments. One that others wait
-    for may be where a branch is taken, unless it is of a constant.
+    They are not nodes of the model: there, a variable read is never lowered, and a call rounds
+    nothing. Their control inputs are the other arguments of the call, so they can go too. An
+    Identity with control outputs stays, because it may be the pivot of a branch, unless its source
+    is a constant.
     """
     copies = {
         node.name: node.input[0]
@@ -241,11 +242,11 @@ def _take_out_copies(graph_def: graph_pb2.GraphDef, known: set[str]) -> None:
         and known.isdisjoint(name[1:] for name in node.input[1:])
     }
     constants = {node.name for node in graph_def.node if node.op == "Const"}
-    awaited = {name[1:] for node in graph_def.node for name in node.input if name[0] == "^"}
+    control_sources = {name[1:] for node in graph_def.node for name in node.input if name[0] == "^"}
     sources = {
         name: source
         for name, source in copies.items()
-        if name not in awaited or _source(source, copies) in constants
+        if name not in control_sources or _source(source, copies) in constants
     }
     kept = [node for node in graph_def.node if node.name not in sources]
     for node in kept:
@@ -256,18 +257,18 @@ def _take_out_copies(graph_def: graph_pb2.GraphDef, known: set[str]) -> None:
 
 
 def _keep_results(graph_def: graph_pb2.GraphDef, results: set[str]) -> None:
-    """What calls yield stays float32, as it does where they are called."""
+    """Keeps the results of calls in float32, as they are in the model."""
     for node in graph_def.node:
         if node.name in results:
             node.attr[_marks.KEEP_DTYPE].i = 1
 
 
 def _source(tensor: str, sources: dict[str, str]) -> str:
-    waits = tensor.startswith("^")
+    is_control = tensor.startswith("^")
     name = tensor.lstrip("^")
     while name.partition(":")[0] in sources:
         name = sources[name.partition(":")[0]]
-    return f"^{name.partition(':')[0]}" if waits else name
+    return f"^{name.partition(':')[0]}" if is_control else name
 
 
 def _inputs(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, Input]:

@@ -1,4 +1,4 @@
-"""What a model is run with: arrays from a file, or from a function of the user's."""
+"""Reads the inputs to run a model on: arrays from a file, or from a function of the user's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Feed = Dict[str, np.ndarray]
 
 
 def from_npz(path: str, model: FrozenModel, batch_size: int | None = None) -> list[Feed]:
-    """What to feed a model with, by tensor, from the arrays of an .npz file.
+    """Feeds for a model, by tensor, from the arrays of an .npz file.
 
     Args:
         path: the file; its arrays have the names of the model's inputs.
@@ -47,8 +47,8 @@ def from_npz(path: str, model: FrozenModel, batch_size: int | None = None) -> li
         return [feed]
     lengths = {name: len(value) if value.ndim else 0 for name, value in feed.items()}
     if len(set(lengths.values())) != 1 or not all(lengths.values()):
-        told = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise ValueError(f"{path!r} cannot be split into batches, expected as many rows: {told}")
+        counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ValueError(f"{path!r} cannot be split into batches, expected as many rows: {counts}")
     rows = next(iter(lengths.values()), 0)
     return [
         {name: value[start : start + batch_size] for name, value in feed.items()}
@@ -57,15 +57,15 @@ def from_npz(path: str, model: FrozenModel, batch_size: int | None = None) -> li
 
 
 def from_function(name: str, model: FrozenModel, most: int | None = None) -> Iterator[Feed]:
-    """What to feed a model with, from a function that yields mappings of arrays by input.
+    """Feeds for a model, from a function that yields mappings of arrays by input.
 
     Args:
-        name: "module:function"; modules of the working directory are found.
+        name: "module:function"; modules of the working directory can be imported.
         model: the model.
         most: how many batches to take; None for all.
 
     Raises:
-        ValueError: there is no such function, or it fails, or yields anything else.
+        ValueError: there is no such function, it fails, or it yields something else.
     """
     function = load_function(name)
     batches = called(name, function)
@@ -134,10 +134,10 @@ def load_function(name: str) -> Callable[..., Any]:
 
 
 def called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of the user's returns; what it prints goes to stderr.
+    """Calls a function of the user's and returns its result; its output goes to stderr.
 
     Raises:
-        ValueError: it raises anything.
+        ValueError: the function raises an exception.
     """
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -147,7 +147,7 @@ def called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def checked(arrays: Mapping[str, np.ndarray], model: FrozenModel, source: str) -> Feed:
-    """The arrays by tensor, each of the dtype that the model takes.
+    """The arrays by tensor, converted to the dtypes of the model.
 
     Raises:
         ValueError: one is missing or unknown, or has a wrong shape, dtype or value.

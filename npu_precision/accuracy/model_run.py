@@ -1,4 +1,4 @@
-"""Runs a graph as it is, on batches: what is run are its own ops, not what an optimizer makes."""
+"""Runs a graph on batches with graph optimizers off, so that exactly its own ops run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npu_precision.offline.reachable import fetchable_nodes
 def run_as_it_is(
     graph: tf.Graph, fetches: Mapping[str, Any], feeds: Iterable[Mapping[str, Any]]
 ) -> list[dict[str, np.ndarray]]:
-    """Fetches the same for each feed.
+    """Runs the graph once for each feed, with the same fetches.
 
     Raises:
         ValueError: TensorFlow cannot run the graph on them.
@@ -26,7 +26,7 @@ def run_as_it_is(
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     session = tf.compat.v1.Session(graph=graph, config=config)
     try:
-        # Not in the session's context, in which whoever makes the feeds could use no tensors.
+        # Not in a `with session` block: there, code that makes the feeds could not use tensors.
         return [_run(session, fetches, feed) for feed in feeds]
     finally:
         session.close()
@@ -43,20 +43,20 @@ def _run(
         ) from error
 
 
-# What TensorFlow says around what is wrong: where in its and in our code.
+# The lines of TensorFlow's errors that only say where in the code they come from.
 _AROUND = re.compile(
     r"^(Graph execution error:|Detected at node|Node:|\s|\(\d+\) |\d+ root error|Original stack)"
 )
 
 
 def _first_line(message: str) -> str:
-    """What is wrong, of a message of several lines."""
+    """The line of an error message that says what is wrong."""
     lines = [line for line in message.splitlines() if line and not _AROUND.match(line)]
     return lines[0] if lines else message
 
 
 def random_tensors(graph_def: graph_pb2.GraphDef) -> list[str]:
-    """What is something else whenever it is run, so that two runs must have it of one."""
+    """The outputs of random ops. They differ from run to run, so compared runs must share them."""
     reachable = fetchable_nodes(graph_def)
     return [
         f"{node.name}:0" for node in graph_def.node if node.name in reachable and _is_random(node)

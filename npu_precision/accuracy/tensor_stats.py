@@ -1,4 +1,4 @@
-"""How far a tensor is from what it should be, computed in the graph, so that none is fetched."""
+"""Measures the error of a tensor inside the graph, so that the tensor is not fetched."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
-# What `statistics` yields, in order; the first of them are largest values, the others sums.
+# The outputs of `statistics`, in order. The first ones are maxima, the others sums.
 _LARGEST = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class LowType:
-    """What a low type can hold.
+    """The number range of a low type.
 
     Attributes:
         infinite: the smallest number that is rounded to infinity.
         unit: half the distance from 1 to the next number.
-        tiny: the smallest number of all its digits.
+        tiny: the smallest number with full precision.
         zero: the largest number that is rounded to 0.
     """
 
@@ -35,27 +35,27 @@ _BFLOAT16 = LowType(2.0**127 * (2 - 2.0**-8), 2.0**-8, 2.0**-126, 2.0**-134)
 
 
 def low_type_of(dtype: tf.DType) -> LowType:
-    """What float16 or bfloat16 can hold."""
+    """The number range of float16 or bfloat16."""
     return _BFLOAT16 if dtype == tf.bfloat16 else _FLOAT16
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorStats:
-    """One tensor next to its reference, over all batches.
+    """The comparison of one tensor with its reference, over all batches.
 
     Attributes:
         max_abs: the largest absolute error of an element that is finite in both; NaN if none is.
         max_rel: the largest of those errors relative to the reference's element, where that is not
             0.
         largest: the largest absolute value of the reference.
-        misshapen: 1 if it is of another size than its reference; what there is of both is compared.
+        misshapen: 1 if its size differs from its reference's; then the common part is compared.
         squared_error, squared, squared_other, product: sums over all elements of the squared error,
             the squared reference, the squared tensor, and their product.
-        elements: how many there are.
+        elements: how many elements there are.
         above: how many finite elements of the reference the low type rounds to infinity.
-        below: how many are so small that the low type holds fewer digits of them, or none.
+        below: how many are so small that the low type loses digits, or rounds them to 0.
         bad_reference, bad: how many elements are NaN or infinite in the reference, in the tensor.
-        new_bad: how many are in the tensor, and not in the reference.
+        new_bad: how many are NaN or infinite in the tensor only.
     """
 
     max_abs: float
@@ -77,8 +77,8 @@ class TensorStats:
     def error(self) -> float:
         """The root mean square error as a share of the reference's root mean square.
 
-        Infinite where the tensor has a NaN or an infinity that the reference has not, or is of
-        another size.
+        Infinite if the tensor has a NaN or an infinity that the reference has not, or differs in
+        size.
         """
         if self.new_bad or self.misshapen:
             return math.inf
@@ -88,7 +88,7 @@ class TensorStats:
 
     @property
     def cosine(self) -> float:
-        """Of the angle between the two, as vectors of what is finite in both; NaN if nothing is."""
+        """The cosine of the angle between both, over elements finite in both; NaN without any."""
         if math.isnan(self.max_abs):
             return math.nan
         if self.squared == 0 or self.squared_other == 0:
@@ -106,7 +106,7 @@ def statistics(reference: tf.Tensor, other: tf.Tensor, low: tf.DType) -> tf.Tens
 
     Args:
         reference: the tensor as it should be, of any shape.
-        other: the tensor; it may be of the low type, and of another size where that depends on
+        other: the tensor; its dtype may be the low type, and its size may differ if it depends on
             values.
         low: the low type.
     """
@@ -153,8 +153,8 @@ def statistics(reference: tf.Tensor, other: tf.Tensor, low: tf.DType) -> tf.Tens
 class Statistics:
     """The statistics of many tensors, added to the default graph at once.
 
-    Op by op, TensorFlow would take a minute to add those of a large model. So the ops are made once
-    for each pair of dtypes, and their nodes are copied.
+    Adding them op by op would take a minute for a large model. So the ops are created once for each
+    pair of dtypes, and their nodes are copied.
 
     Args:
         low: the low type.
@@ -171,7 +171,7 @@ class Statistics:
         return key in self._keys
 
     def add(self, key: str, reference: tf.Tensor, other: tf.Tensor) -> None:
-        """Of a tensor and its reference; `build` returns them by the key."""
+        """Adds the statistics of a tensor and its reference; `build` returns them by key."""
         number = self._keys[key] = len(self._keys)
         for name, tensor in (("reference", reference), ("other", other)):
             self._inputs[f"{number}/{name}:0"] = tensor
@@ -184,7 +184,7 @@ class Statistics:
             copy.input[:] = [f"{number}/{name}" for name in node.input]
 
     def build(self) -> dict[str, tf.Tensor]:
-        """What `statistics` yields, by key."""
+        """Builds the ops; returns the outputs of `statistics` by key."""
         tf.import_graph_def(self._nodes, input_map=self._inputs, name="statistics")
         graph = tf.compat.v1.get_default_graph()
         return {
@@ -204,7 +204,7 @@ class Statistics:
 
 
 def merged(batches: list[np.ndarray]) -> TensorStats:
-    """What `statistics` yielded for each batch, as one."""
+    """The statistics of all batches merged into one."""
     stacked = np.stack(batches)
     result = TensorStats(
         *(float(value) for value in stacked[:, :_LARGEST].max(axis=0)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from typing import Dict
 
 
 class Stage(enum.IntEnum):
@@ -16,8 +16,8 @@ class Stage(enum.IntEnum):
 
 
 # For the stage that a call leads to: the stages that refuse the call, each with its error.
-Refusals = Mapping[Stage, str]
-Table = Mapping[Stage, Refusals]
+Refusals = Dict[Stage, str]
+Table = Dict[Stage, Refusals]
 
 # GradScaler, per optimizer. scale() is for all optimizers, so none is ever SCALED. update() looks
 # at the whole round, which is READY until gradients of any optimizer are checked.

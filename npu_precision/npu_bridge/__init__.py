@@ -1,1 +1,1 @@
-"""What scripts of Ascend import from npu_bridge, under the names that they know."""
+"""Stand-ins for what Ascend scripts import from npu_bridge, under the same names."""

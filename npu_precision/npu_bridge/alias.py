@@ -1,11 +1,11 @@
-"""install_as_npu_bridge: the import lines of npu_bridge scripts, as they are."""
+"""install_as_npu_bridge: makes the import lines of npu_bridge scripts work unchanged."""
 
 import importlib.util
 import sys
 import types
 
 _NAME = "npu_bridge"
-# Where scripts import from, and the module of ours that has those names.
+# The modules that scripts import from, and our modules with the same names in them.
 _ALIASES = {
     "npu_init": "npu_bridge.npu_init",
     "estimator.npu_ops": "npu_bridge.npu_ops",
@@ -22,9 +22,9 @@ _OURS = "_installed_by_npu_precision"
 
 
 def install_as_npu_bridge() -> None:
-    """Makes `import npu_bridge`, `from npu_bridge.npu_init import *` and the like give ours.
+    """Makes `import npu_bridge`, `from npu_bridge.npu_init import *` and the like import ours.
 
-    For scripts whose import lines cannot change; those that can are better off with
+    For scripts whose import lines cannot change; others should use
     `from npu_precision.npu_init import *`. A second call does nothing.
 
     Raises:
@@ -49,11 +49,11 @@ def install_as_npu_bridge() -> None:
 
 
 class _ModulesNotHere:
-    """Says, for an import of npu_bridge that we have no counterpart of, that and why."""
+    """Explains why an import of npu_bridge has no counterpart here."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """Raises ModuleNotFoundError for submodules of the stand-in, finds nothing else."""
+        """Raises ModuleNotFoundError for submodules of the stand-in; ignores all others."""
         stand_in = hasattr(sys.modules.get(_NAME), _OURS)
         if stand_in and name.startswith(f"{_NAME}."):
             raise ModuleNotFoundError(

@@ -12,10 +12,10 @@ _EstimatorSpec: Any = _tf_compat.estimator_class("EstimatorSpec")
 
 
 class NPUEstimatorSpec(_EstimatorSpec):
-    """A tf.estimator.EstimatorSpec that takes npu_bridge's host_call as well.
+    """A tf.estimator.EstimatorSpec that accepts npu_bridge's host_call.
 
-    host_call, a (function, tensors) pair for the host to run besides the NPU, has no effect here,
-    where everything runs on the host: the log says so, and the function is not called.
+    host_call, a (function, tensors) pair that the host runs beside the NPU, has no effect here,
+    because everything runs on the host. The log says so, and the function is not called.
 
     Raises:
         ValueError, TypeError: as tf.estimator.EstimatorSpec.
@@ -36,8 +36,8 @@ class NPUEstimator(_Estimator):
     Args:
         model_fn: as for tf.estimator.Estimator.
         model_dir: as for tf.estimator.Estimator.
-        config: an NPURunConfig, or a tf.estimator.RunConfig, to which NpuOptimizer is then added
-            with its default options; None for NPURunConfig().
+        config: an NPURunConfig; or a tf.estimator.RunConfig, to which NpuOptimizer is added with
+            its default options; None for NPURunConfig().
         params: as for tf.estimator.Estimator.
         job_start_file: npu_bridge's file about an NPU cluster; has no effect, as the log says.
         warm_start_from: as for tf.estimator.Estimator.

@@ -1,7 +1,7 @@
-"""What TF1 scripts take from npu_bridge, by its names: `from npu_precision.npu_init import *`.
+"""The names that TF1 scripts import from npu_bridge: `from npu_precision.npu_init import *`.
 
-Beware, as with npu_bridge's own: the star brings `tf`, here tensorflow.compat.v1 (with TensorFlow
-1.15, tensorflow itself).
+As with npu_bridge's own npu_init, the star import also defines `tf`: here tensorflow.compat.v1
+(with TensorFlow 1.15, tensorflow itself).
 """
 
 from tensorflow.core.protobuf import config_pb2

@@ -1,4 +1,4 @@
-"""npu_bridge's npu_ops: the two ops by which scripts begin and end their use of an NPU."""
+"""npu_bridge's npu_ops: the two ops that scripts run to begin and end the use of an NPU."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ _RunConfig: Any = _tf_compat.estimator_class("RunConfig")
 
 
 class ProfilingConfig:
-    """npu_bridge's record of profiling settings, accepted so that scripts run as they are.
+    """npu_bridge's record of profiling settings, accepted so that scripts run unchanged.
 
-    Its arguments become attributes; stock TensorFlow has no use for them, as the log will say.
+    Its arguments become attributes. They have no effect on stock TensorFlow; the log says so.
 
     Source: npu_bridge's ProfilingConfig(enable_profiling=False, profiling_options=None).
     """
@@ -33,9 +33,9 @@ class ProfilingConfig:
 
 
 class DumpConfig:
-    """npu_bridge's record of dump settings, accepted so that scripts run as they are.
+    """npu_bridge's record of dump settings, accepted so that scripts run unchanged.
 
-    Its arguments become attributes; stock TensorFlow has no use for them, as the log will say.
+    Its arguments become attributes. They have no effect on stock TensorFlow; the log says so.
 
     Source: npu_bridge's DumpConfig(enable_dump=False, dump_path=None, dump_step=None,
     dump_mode="output", enable_dump_debug=False, dump_debug_mode="all").
@@ -73,7 +73,7 @@ class NPURunConfig(_RunConfig):
     - every field of PrecisionOptions (precision_mode, modify_mixlist, report_dir, ...), each of
       which can be read back as a property;
     - npu_bridge's other arguments (iterations_per_loop, dump_config, ...), with values of any
-      type. Stock TensorFlow has no use for them; the optimizer names them once in its log.
+      type. They have no effect on stock TensorFlow; the optimizer names them once in its log.
 
     Raises:
         ValueError: a wrong precision option, or one that session_config contradicts.
@@ -101,15 +101,15 @@ class NPURunConfig(_RunConfig):
         for name, value in inert.items():
             if value is not None:
                 self._npu_parameters[name] = attr_value(value)
-        # First without ours: the base class writes its own where a cluster is described and no
-        # session_config is given.
+        # The base class first: it makes its own session_config if none is given and a cluster is
+        # described.
         super().__init__(**arguments)
         self._session_config = sessions.config_with_parameters(
             self.session_config, self._npu_parameters
         )
 
     def replace(self, **kwargs: Any) -> NPURunConfig:
-        """As tf.estimator.RunConfig.replace; a new session_config gets the same options as the old.
+        """Like tf.estimator.RunConfig.replace; a new session_config gets the old one's options.
 
         Raises:
             ValueError: a property that cannot be replaced, or a session_config that contradicts
@@ -123,7 +123,7 @@ class NPURunConfig(_RunConfig):
 
     @property
     def precision_options(self) -> PrecisionOptions:
-        """The precision options given; session_config may hold more."""
+        """The precision options that were given; session_config may hold more."""
         return self._precision_options
 
 

@@ -1,4 +1,4 @@
-"""npu_bridge's util: marking the ops of a graph that was imported rather than built."""
+"""npu_bridge's util: marks the ops of a graph that was imported rather than built."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from npu_precision import _errors, scope
 
 
 def keep_tensors_dtypes(graph: tf.Graph, input_tensors: Sequence[str]) -> None:
-    """The ops that make these tensors keep their dtype, whatever the precision mode.
+    """Makes the producers of these tensors keep their dtype, whatever the precision mode.
 
     Args:
-        graph: the graph, of which no session has been run yet.
+        graph: the graph; no session may have run it yet.
         input_tensors: list or tuple of tensor names, such as "dense/MatMul:0".
 
     Raises:

@@ -1,1 +1,1 @@
-"""Finding a mixlist: the fewest nodes to keep in float32 so that a model stays accurate."""
+"""Finds a mixlist: the fewest nodes to keep in float32 so that a model stays accurate."""

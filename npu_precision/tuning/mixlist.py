@@ -1,4 +1,4 @@
-"""The mixlist that is found: the user's own, and entries for the nodes to keep."""
+"""The mixlist that a search builds: the user's own entries, and entries for the nodes to keep."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from npu_precision.options import PrecisionOptions
 from npu_precision.tuning.risk import Suspect
 
 _NODE = "node:"
-# What TensorFlow inlines has the names of calls in front.
+# TensorFlow prefixes the names of inlined nodes with the name of the call.
 _ANYWHERE = "(.*/)?"
 
 
 class Mixlist:
-    """Options with a mixlist, which nodes to keep are added to.
+    """Options with a mixlist, to which nodes to keep are added.
 
     Args:
-        options: the options; their mode has lists, and their mixlist, if any, is in a file.
+        options: the options; their mode uses lists, and their mixlist, if any, is in a file.
 
     Raises:
         OSError: the mixlist cannot be read.
-        ValueError: the mode has no lists, or there is a mixlist that is not in a file.
+        ValueError: the mode uses no lists, or there is a mixlist that is not in a file.
     """
 
     def __init__(self, options: PrecisionOptions):
@@ -47,7 +47,7 @@ class Mixlist:
 
     @property
     def node_places(self) -> set[str]:
-        """Where the mixlist names nodes, as ledgers say it: no other entry can be about those."""
+        """The places of node: entries, as in ledgers; new entries have no effect on their nodes."""
         return {entry["place"] for entry in self._entries if entry["text"].startswith(_NODE)}
 
     def keeping(self, entries: Sequence[str]) -> PrecisionOptions:
@@ -67,7 +67,7 @@ class Mixlist:
 
 
 def flat_entries(suspects: Iterable[Suspect]) -> list[str]:
-    """Entries for the frozen model, in which nodes have their own names."""
+    """Entries for the frozen model, where the names of nodes differ."""
     return [_NODE + re.escape(name) for each in suspects for name in each.flat]
 
 
@@ -77,19 +77,19 @@ def entries(
     has_calls: bool,
     is_same: Callable[[list[str]], bool],
 ) -> list[str]:
-    """Few entries for the model that keep these nodes: scopes where all are kept.
+    """A short list of entries for the model that keep these nodes: whole scopes where possible.
 
-    Op types are none of them: a model may have more graphs than the one that is looked at.
+    No entry is an op type: the model may have more graphs than the one that was measured.
 
     Args:
         kept: the nodes to keep.
-        suspects: all nodes that could be.
-        has_calls: whether nodes may be inlined, which puts the names of calls before their own.
-        is_same: whether entries decide as flat_entries(kept) would.
+        suspects: all nodes that could be kept.
+        has_calls: whether nodes may be inlined, which prefixes their names.
+        is_same: whether entries lead to the same decisions as flat_entries(kept).
     """
     forms = [_NODE + _ANYWHERE, _NODE] if has_calls else [_NODE]
     candidates = [_shortened(kept, suspects, form, is_same) for form in forms]
-    # Where none is the same, what is found anywhere keeps more.
+    # If no form gives the same decisions, the first one keeps more nodes, which is safe.
     return next((found for found in candidates if is_same(found)), candidates[0])
 
 
@@ -114,7 +114,7 @@ def _shortened(
 def _scopes_kept(
     kept: Sequence[Suspect], suspects: Sequence[Suspect]
 ) -> list[tuple[str, set[str]]]:
-    """The scopes of several suspects all of which are kept, from the outermost on."""
+    """The scopes with several suspects, all of them kept; outermost first."""
     members: dict[str, set[str]] = collections.OrderedDict()
     for each in suspects:
         parts = each.node.split("/")

@@ -1,4 +1,4 @@
-"""What a tuned model has to be: within an error, or not much worse by a measure of the user's."""
+"""The goals of tuning: a limit on the error, or on the loss of a metric of the user's."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 
 from npu_precision.accuracy import model_inputs
 
-# By batch: the inputs and the outputs of a model, by name.
+# For each batch: the inputs and the outputs of a model, by name.
 Batches = List[Tuple[Dict[str, np.ndarray], Dict[str, np.ndarray]]]
 
 
 @dataclasses.dataclass(frozen=True)
 class MaxError:
-    """No output is further from float32's than this.
+    """A limit on the error of each output.
 
     Attributes:
         limit: root mean square error over root mean square, as Comparison.error().
@@ -31,13 +31,13 @@ class MaxError:
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """A measure of the outputs is not much worse than float32's.
+    """A limit on how much worse than with float32 a metric of the outputs may be.
 
     Attributes:
         name: "module:function"; the function takes a list with a pair of mappings for each batch,
             its inputs and its outputs by name, and returns a number.
         budget: how much worse it may be.
-        smaller_is_better: whether the number is like a loss, and not like an accuracy.
+        smaller_is_better: whether smaller values are better, as for a loss.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Metric:
         return f"{self.name} at most {self.budget:g} {direction} float32's"
 
     def function(self) -> Callable[[Batches], float]:
-        """What computes it.
+        """The function that computes the metric.
 
         Raises:
             ValueError: there is no such function; when called, it fails or returns no number.
@@ -62,7 +62,7 @@ class Metric:
         return measure
 
     def is_met(self, value: float, reference: float) -> bool:
-        """Whether a value is good enough, next to float32's; NaN is not."""
+        """Whether a value is good enough, compared to float32's; NaN is not."""
         worse = value - reference if self.smaller_is_better else reference - value
         return worse <= self.budget
 
@@ -75,7 +75,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def check(value: float, what: str) -> float:
-    """A limit or budget, if it is one.
+    """Checks a limit or budget, and returns it.
 
     Raises:
         ValueError: it is negative, NaN or infinite.

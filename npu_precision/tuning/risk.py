@@ -1,4 +1,4 @@
-"""Which lowered nodes put accuracy at risk, from one run: the ranges of float32, and the errors."""
+"""Ranks lowered nodes by their risk for accuracy, from value ranges and errors of one run."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from npu_precision.accuracy.comparison import Comparison, Row, low_type
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.tensor_stats import low_type_of
 
-# About how large a relative error is to be expected, and what speaks for it.
+# Pairs of an expected relative error and the evidence for it.
 _Risks = List[Tuple[float, str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Suspect:
-    """A lowered node of a model, or what a function makes of it wherever it is called.
+    """A lowered node of a model; for a node of a function, all its inlined copies together.
 
     Attributes:
         node: its name in the graph or function.
         op: its op type.
         flat: its names in the frozen model.
-        risk: about how large a relative error it makes; infinite if the low type cannot hold what
-            it reads or yields, or if an infinity or NaN comes into being.
-        why: what speaks against it, in words.
+        risk: about how large a relative error it causes; infinite if the low type cannot hold its
+            inputs or outputs, or if an infinity or NaN appears.
+        why: the evidence, in words.
     """
 
     node: str
@@ -39,19 +39,19 @@ class Suspect:
     why: tuple[str, ...]
 
 
-# A smaller share of values that are too small is not worth a word.
+# A smaller share of too small values is not reported.
 _FEW = 5e-4
 
 
 def suspects(model: FrozenModel, compared: Comparison) -> list[Suspect]:
-    """The lowered nodes, those of most risk first, and of the same risk those that run first.
+    """The lowered nodes, highest risk first; at equal risk, in the order of computation.
 
-    Nodes inside of loops and branches, whose values nobody sees, are last. What is no node of the
-    model, because freezing made it, no mixlist could name: it is left out.
+    Nodes inside loops and branches come last, because their values cannot be measured. Nodes that
+    freezing added are left out, because no mixlist can name them.
 
     Args:
         model: the model.
-        compared: a run of it, with the errors that enter.
+        compared: a comparison of the model, with the errors that enter.
     """
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(model.graph_def, name="")
@@ -76,14 +76,14 @@ def _unseen(name: str, op: str) -> Suspect:
 
 
 def _merged(name: str, several: list[Suspect]) -> Suspect:
-    """What is of one node, as the one of most risk."""
+    """The suspects of one node as one, with the highest of their risks."""
     riskiest = max(several, key=lambda each: each.risk)
     flat = itertools.chain.from_iterable(each.flat for each in several)
     return dataclasses.replace(riskiest, node=name, flat=tuple(dict.fromkeys(flat)))
 
 
 class _Seen:
-    """The nodes whose values were seen."""
+    """The nodes whose values were measured."""
 
     def __init__(self, graph: tf.Graph, compared: Comparison):
         self._low = low_type_of(low_type(compared.ledger))
@@ -124,9 +124,9 @@ class _Seen:
         return [(share, f"{share:.1%} of its values are below {self._low.tiny:.1e}")]
 
     def _constants_read(self, op: tf.Operation) -> _Risks:
-        """Of what keeps a denominator, or what a logarithm is of, from being 0.
+        """The risk of a small constant that keeps a denominator or logarithm away from 0.
 
-        What is lost of it is little next to most values, and all of it next to 0.
+        Losing such a constant hardly changes most values, but it matters next to 0.
         """
         values = [
             abs(tf.make_ndarray(self._constants[given.name]).item())
@@ -136,11 +136,11 @@ class _Seen:
         return self._epsilon(values, "reads the constant")
 
     def _not_measured(self, op: tf.Operation, reads: list[Row], yields: list[Row]) -> _Risks:
-        """Where nobody can tell what error enters, what it may come of."""
+        """The risks of a node where the error that enters was not measured, from its attributes."""
         attribute = [op.get_attr("epsilon")] if "epsilon" in op.node_def.attr else []
         risks = self._epsilon(attribute, "has the epsilon")
         terms = _terms(op, reads, yields)
-        # So many ones add up to a number to which the low type cannot add another one.
+        # A sum of that many ones is a number to which the low type cannot add another one.
         if terms >= 2 / self._low.unit:
             risks.append((self._low.unit * math.sqrt(terms), f"adds {terms} terms"))
         return risks
@@ -161,7 +161,7 @@ def _entering(yields: list[Row]) -> _Risks:
     return [(error, f"{what} enters")]
 
 
-# By op type, the attribute that says that the first matrix is transposed.
+# By op type, the attribute that transposes the first matrix.
 _MATRIX_PRODUCTS = {
     "MatMul": "transpose_a",
     "BatchMatMul": "adj_x",
@@ -173,7 +173,7 @@ _SUMS = ("Sum", "Mean", "Prod", "L2Loss")
 
 
 def _terms(op: tf.Operation, reads: list[Row], yields: list[Row]) -> int:
-    """How many terms are added for each element of what an op yields; 1 if that is not known."""
+    """How many terms are added for each output element of an op; 1 if unknown."""
     if op.type in _MATRIX_PRODUCTS:
         shape = op.inputs[0].shape
         column = -2 if op.get_attr(_MATRIX_PRODUCTS[op.type]) else -1

@@ -1,4 +1,4 @@
-"""The search: which of many suspects have to be kept, found by asking about few sets of them."""
+"""Searches for the suspects that have to be kept, with as few trials as possible."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Callable, Sequence
 
 
 class Search:
-    """Finds a small set of suspects that is good to keep.
+    """Finds a small set of suspects that is enough to keep.
 
-    Whether a set is good is asked of is_good. If every set is good that holds a good one, none can
-    be left out of what is found. If not, what is found is still good.
+    is_good says whether a set is enough. The result is a good set. If every superset of a good set
+    is good too, no member of the result can be left out.
 
     Args:
-        suspects: the names of nodes, those first that are most likely to have to be kept. To keep
-            all is good, to keep none is not.
-        is_good: whether it is enough to keep a set of them.
-        most: how many sets may be asked about; None for any number.
+        suspects: the names of nodes, those most likely to be needed first. Keeping all is good,
+            keeping none is not.
+        is_good: whether it is enough to keep a set of suspects.
+        most: how many sets may be tried; None for any number.
 
     Attributes:
-        left: about how many sets will still be asked about.
-        is_complete: whether there were enough of them.
+        left: about how many sets are still to be tried.
+        is_complete: whether the search ended before it reached `most`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Search:
         self.is_complete = False
 
     def run(self) -> list[str]:
-        """The set, in the order of the suspects."""
+        """The set that was found, in the order of the suspects."""
         try:
             self._keep_the_first()
             self._give_back()
@@ -67,7 +67,7 @@ class Search:
                 bad = middle
 
     def _give_back(self) -> None:
-        # What is most likely to be given back is last, and so asked about first.
+        # The suspects least likely to be needed are last; pop() tries them first.
         pending = split(self._in_order())
         while pending:
             group = pending.pop()
@@ -97,7 +97,7 @@ def _questions(count: int) -> int:
 
 
 def split(names: Sequence[str]) -> list[list[str]]:
-    """Two halves of several names; a scope goes whole into one, unless all of them are in it."""
+    """Splits names into two halves. Only a scope that holds all of them is divided."""
     if len(names) < 2:
         return [list(names)]
     paths = [name.split("/") for name in names]
@@ -106,7 +106,7 @@ def split(names: Sequence[str]) -> list[list[str]]:
         shared += 1
     scopes: dict[str, list[str]] = collections.OrderedDict()
     for name, path in zip(names, paths):
-        # A node that is in none of the scopes is a part of its own.
+        # A node in none of the scopes is a part by itself.
         scope = path[shared] + "/" if len(path) > shared + 1 else path[shared]
         scopes.setdefault(scope, []).append(name)
     parts = list(scopes.values())

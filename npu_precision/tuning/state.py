@@ -1,4 +1,4 @@
-"""What a search has found out so far, in a file, so that it can go on after an interruption."""
+"""The state of a search, in a file, so that an interrupted search can be continued."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class State:
 
     Args:
         path: the file.
-        about: what it is about, as fingerprint() says it.
+        about: the fingerprint() of what the results depend on.
     """
 
     def __init__(self, path: pathlib.Path, about: dict[str, str]):
@@ -36,11 +36,11 @@ class State:
         self.trials: dict[frozenset[str], Trial] = {}
 
     def load(self) -> None:
-        """Takes over what is in the file.
+        """Reads the state from the file.
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: it is no such file, or about something else.
+            OSError: the file cannot be read.
+            ValueError: it holds no state of a search, or that of a different one.
         """
         try:
             data = json.loads(self._path.read_text(encoding="utf-8"))
@@ -72,13 +72,13 @@ class State:
         self.suspects, self.trials = suspects, trials
 
     def save(self) -> None:
-        """Writes the file."""
+        """Writes the state to the file."""
         assert self.suspects is not None
         number = {each.node: place for place, each in enumerate(self.suspects)}
         data = {
             "schema": SCHEMA,
             "about": self._about,
-            # JSON has no infinity; as text, float() reads it.
+            # JSON has no infinity; float() reads it from text.
             "suspects": [
                 {**dataclasses.asdict(each), "risk": str(each.risk)} for each in self.suspects
             ],
@@ -98,7 +98,7 @@ class State:
 def fingerprint(
     model: FrozenModel, options: PrecisionOptions, batches: Sequence[Feed], objective: str
 ) -> dict[str, str]:
-    """What results depend on, by what a user calls it."""
+    """Hashes of everything that results depend on, by the user's name for it."""
     graph_def = model.graph_def
     parts = [*graph_def.node, *graph_def.library.function]
     files = [] if options.modify_mixlist is None else [pathlib.Path(options.modify_mixlist)]
@@ -117,7 +117,7 @@ def fingerprint(
 
 def _content(name: str, array: np.ndarray) -> Iterator[bytes]:
     yield f"{name} {array.dtype} {array.shape}".encode()
-    # What text is at is another place in every process.
+    # An address in the text differs from process to process.
     yield repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
 
 

@@ -1,4 +1,4 @@
-"""What a model makes of the same batches in one precision after the other."""
+"""Runs a model on the same batches in one precision after the other."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Arrays = Dict[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """One precision, and how good the model is in it.
+    """The quality of a model in one precision.
 
     Attributes:
         lowered: how many float nodes are lowered.
-        float_nodes: how many there are.
-        error: the largest error of an output, as Comparison.error(); NaN if none is of float32.
-        metric: the user's measure, or None.
-        is_good: whether that is good enough.
+        float_nodes: how many float nodes there are.
+        error: the largest error of an output, as Comparison.error(); NaN if no output is float32.
+        metric: the value of the user's metric, or None.
+        is_good: whether the objective is met.
     """
 
     lowered: int
@@ -46,16 +46,16 @@ class Trial:
 class Trials:
     """Tries precisions on a model, always with the same batches.
 
-    Float32 runs once; of it only the outputs are kept, and what random ops yielded, which every
-    trial gets too.
+    Float32 runs once. Its outputs are kept, and the values of its random ops, which every trial
+    reuses.
 
     Args:
         model: the model.
-        batches: what it is run with.
-        objective: what is good enough.
+        batches: the inputs to run it on.
+        objective: the limit to meet.
 
     Raises:
-        ValueError: TensorFlow cannot run the model on the batches, or the measure fails.
+        ValueError: TensorFlow cannot run the model on the batches, or the metric fails.
     """
 
     def __init__(self, model: FrozenModel, batches: Sequence[Feed], objective: MaxError | Metric):
@@ -64,7 +64,7 @@ class Trials:
         self._objective = objective
         self._names = {given.tensor: name for name, given in model.inputs.items()}
         self._random = random_tensors(model.graph_def)
-        self._measure = None if isinstance(objective, MaxError) else objective.function()
+        self._compute_metric = None if isinstance(objective, MaxError) else objective.function()
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(model.graph_def, name="")
             self._outputs = _output_tensors(model, graph)
@@ -110,13 +110,13 @@ class Trials:
         return Trial(lowered, total, error, metric, is_good)
 
     def decide(self, options: PrecisionOptions) -> tuple[graph_pb2.GraphDef, Ledger]:
-        """The model in a precision, and what was decided, without running it."""
+        """The model rewritten to a precision, and the ledger, without a run."""
         return rewrite_graph_def(
             self._model.graph_def, list(self._model.outputs), options, **DTYPES_ONLY
         )
 
     def _run(self, graph_def: graph_pb2.GraphDef, low: tf.DType) -> list[Arrays]:
-        """For each batch: the outputs if there is a measure, and the statistics of the floats."""
+        """For each batch: the statistics of float outputs, and the outputs if there is a metric."""
         feeds = []
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(graph_def, name="")
@@ -128,7 +128,7 @@ class Trials:
                     output = graph.get_tensor_by_name(tensor)
                     statistics.add(_STATISTICS + tensor, references[tensor], output)
             fetches = dict(statistics.build())
-            if self._measure is not None:
+            if self._compute_metric is not None:
                 fetches.update({tensor: tensor for tensor in self._outputs.values()})
             for feed, values in zip(self._batches, self._float32):
                 given = {tensor: values[tensor] for tensor in self._random}
@@ -137,7 +137,7 @@ class Trials:
             return run_as_it_is(graph, fetches, feeds)
 
     def _metric(self, results: list[Arrays]) -> float | None:
-        if self._measure is None:
+        if self._compute_metric is None:
             return None
         batches: Batches = [
             (
@@ -146,15 +146,15 @@ class Trials:
             )
             for feed, result in zip(self._batches, results)
         ]
-        return self._measure(batches)
+        return self._compute_metric(batches)
 
 
-# Before the name of a tensor: what is fetched about it.
+# The key of a tensor's statistics: this, then the tensor's name.
 _STATISTICS = "statistics of "
 
 
 def _output_tensors(model: FrozenModel, graph: tf.Graph) -> dict[str, str]:
-    """The tensors that are asked for, by the signature's name, or by their own."""
+    """The output tensors, by their names in the signature, or else by their own."""
     tensors = [
         tensor.name
         for node in model.outputs

@@ -1,4 +1,4 @@
-"""From a model, batches and what is good enough to a mixlist."""
+"""Tunes a mixlist for a model, batches and an objective."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from npu_precision.tuning.trials import Trial, Trials
 
 
 class NothingFoundError(ValueError):
-    """A search has ended, with nothing that is good enough."""
+    """The search ended, and no mixlist was good enough."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
-    """What was found.
+    """The result of a search.
 
     Attributes:
-        reference: the user's measure of float32, or None.
+        reference: the user's metric in float32, or None.
         start: the model under the options as they were given.
         found: the model with the mixlist.
-        kept: the nodes that are kept for it, those of most risk first.
-        entries: what was added to the black list for them.
+        kept: the nodes that the mixlist keeps, highest risk first.
+        entries: the entries added to the black list for them.
         mixlist: the whole mixlist, as JSON.
-        options: the options with it.
-        trials: all that were made, each with how many nodes were kept for it.
-        is_complete: whether there were trials enough to find out that none of them can be lowered.
+        options: the options with the mixlist.
+        trials: all trials, each with the number of nodes kept for it.
+        is_complete: whether the search showed that none of the kept nodes can be lowered; False if
+            it ran out of trials.
     """
 
     reference: float | None
@@ -49,11 +50,11 @@ class Tuned:
     is_complete: bool
 
     def share(self, trial: Trial) -> float:
-        """How many nodes are lowered in a trial, of those that are under the options as given."""
+        """The nodes lowered in a trial, as a share of those lowered with the given options."""
         return trial.lowered / self.start.lowered if self.start.lowered else 0.0
 
 
-# The steps that a curve has, between all that the mode lowers and nothing.
+# The number of steps of a curve, from all that the mode lowers to nothing.
 _CURVE_STEPS = 8
 
 
@@ -63,9 +64,10 @@ class Tuner:
     Args:
         model: the model.
         options: the precision, with the user's mixlist if there is one.
-        trials: tries the model; it says what is good enough.
-        state: what is known already; kept up to date.
-        progress: is called after each trial with how many were made, and about how many are left.
+        trials: runs the trials and judges them.
+        state: the state so far; kept up to date.
+        progress: called after each trial with the number of trials made and about how many are
+            left.
     """
 
     def __init__(
@@ -87,17 +89,17 @@ class Tuner:
     def run(
         self, batches: Sequence[Feed], most: int | None, has_calls: bool, draws_curve: bool
     ) -> Tuned:
-        """Searches.
+        """Searches for a mixlist.
 
         Args:
-            batches: what the ranges and errors are measured with.
+            batches: the inputs for measuring ranges and errors.
             most: how many trials the search may make; None for any number.
             has_calls: whether the model has functions, which may be inlined.
-            draws_curve: whether to try more and less than what is good enough, too.
+            draws_curve: whether to run further trials, over the whole range of lowered nodes.
 
         Raises:
             NothingFoundError: no mixlist is good enough.
-            ValueError: the optimizer refuses options or model, or the measure fails.
+            ValueError: the optimizer refuses options or model, or the metric fails.
         """
         start = self._trials.run(self._options)
         self._progress(1, 0)
@@ -159,11 +161,11 @@ class Tuner:
         return self._state.suspects
 
     def _draw_curve(self, suspects: Sequence[Suspect], all_lowered: int) -> None:
-        """Keeps the first of the suspects, and more of them from step to step."""
+        """Runs a trial for each step of the curve; each keeps more of the riskiest suspects."""
         known: dict[int, int] = {0: all_lowered, len(suspects): 0}
         for step in range(1, _CURVE_STEPS):
             wanted = all_lowered * step / _CURVE_STEPS
-            # How many to keep: more than `few`, which leaves more lowered, and at most `many`.
+            # Bisects how many to keep: `few` leaves too many lowered, `many` does not.
             few = max(count for count in known if known[count] > wanted)
             many = min(count for count in known if known[count] <= wanted)
             while many - few > 1:
@@ -192,7 +194,7 @@ class Tuner:
         def is_same(entries: list[str]) -> bool:
             try:
                 return self._lowered(entries) == wanted
-            except ValueError:  # The user's own mixlist says otherwise.
+            except ValueError:  # The user's own mixlist contradicts them.
                 return False
 
         return mixlist.entries(kept, suspects, has_calls, is_same)
