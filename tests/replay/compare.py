@@ -1,4 +1,4 @@
-"""Tells where two sides rewrote a corpus differently, byte for byte, and shows how."""
+"""Finds the cases of a corpus that two sides rewrote differently, and shows the differences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMED_CASES = 50
 
 
 def report(cases: list[Case], reference: Side, tree: Side) -> int:
-    """Prints what differs, and a summary; returns the status: 1 if anything does."""
+    """Prints the differences and a summary; returns the status: 1 if there are any."""
     left_out = {side.name: collections.Counter() for side in (reference, tree)}
     differing = 0
     for case, results in _with_results(cases, [reference, tree]):
@@ -64,7 +64,7 @@ def _lines(side: Side, share: int) -> Iterator[dict[str, Any]]:
 def same(reference: dict[str, Any], tree: dict[str, Any]) -> bool:
     """Whether two results of a case are the same.
 
-    An option that only one of the sides was given may stand in only one of the ledgers.
+    An option that only one of the sides was given may be in only one of the ledgers.
     """
     ignored = _ignored(reference, tree)
     parts = []
@@ -81,7 +81,7 @@ def _ignored(*results: dict[str, Any]) -> set[str]:
 
 
 def differences(reference: dict[str, Any], tree: dict[str, Any]) -> list[str]:
-    """What two results of a case differ in, as lines to print: - is the reference, + the tree."""
+    """The differences of two results of a case as lines: - is the reference, + the tree."""
     ignored = _ignored(reference, tree)
     found = []
     if reference.get("error") != tree.get("error"):
