@@ -60,9 +60,7 @@ def main() -> int:
         if value not in ("true", "false"):
             parser.error(f"--reference-option: got {name}={value}, expected true or false")
     added = {name: value == "true" for name, _, value in given}
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(2)
-    )  # Exits by an exception, so that temporary files are removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # An exception: temporary files go.
     try:
         with tempfile.TemporaryDirectory(prefix="npu_precision_replay_") as folder:
             return replay(arguments, added, pathlib.Path(folder))

@@ -143,9 +143,7 @@ class Rewriter:
                 cluster=self._clusters[case.devices],
             )
             result["graph"] = packed(compact(graph_def))
-        except (
-            Exception
-        ) as error:  # Any exception of TensorFlow is a result, as a caller would get it.
+        except Exception as error:  # Any exception of TensorFlow is a result.
             result["error"] = f"{type(error).__name__}: {error}"
         result["ledgers"] = {
             file.name: packed(file.read_bytes()) for file in sorted(pathlib.Path(LEDGERS).glob("*"))
