@@ -1,4 +1,4 @@
-"""A contender in a process of its own: its peak of memory, the time of its rewrite. Linux only."""
+"""Measures peak memory and rewrite time of a contender in its own process. Linux only."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _STEPS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Alone:
-    """What a process that ran three steps took.
+    """The cost of a process that ran three steps.
 
     Attributes:
-        peak_bytes: resident memory at the highest.
+        peak_bytes: the peak of resident memory.
         rewrite_seconds: of the contender's Grappler pass, over all graphs and iterations; None for
             one without a pass.
     """
@@ -30,7 +30,7 @@ class Alone:
 
 
 def measured(name: str, graphs_folder: pathlib.Path, names: Sequence[str]) -> dict[str, Alone]:
-    """By contender, of these; the first name is that of one of run.py's graphs."""
+    """The measurements by contender; the first name is that of one of run.py's graphs."""
     found = {}
     for contender in names:
         command = [sys.executable, __file__, name, str(graphs_folder), contender]
@@ -50,15 +50,15 @@ def logging_passes() -> dict[str, str]:
 
 
 def pass_seconds(log: str, grappler_name: str | None) -> list[float]:
-    """Seconds of each run of a pass that is in such a log; a summary repeats them."""
+    """Seconds of each run of a pass in such a log, without the summary that repeats them."""
     # A pass that did nothing is only in the summary, which sessions do not write.
     pattern = rf"(?:\] |^  ){grappler_name}: .*time = ([0-9.]+)ms"
     return [float(found) / 1e3 for found in re.findall(pattern, log, re.MULTILINE)]
 
 
 def peak() -> int:
-    """Bytes of resident memory that this process had at the highest."""
-    # Not ru_maxrss: that of a child begins at what its parent had.
+    """The peak of this process's resident memory, in bytes."""
+    # Not ru_maxrss: in a child it starts at the parent's value.
     status = pathlib.Path("/proc/self/status").read_text()
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024

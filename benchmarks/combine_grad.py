@@ -1,10 +1,10 @@
-"""Gradients unscaled and checked in one flat buffer per dtype, next to tensor by tensor.
+"""Compares unscaling and checking gradients in one flat buffer per dtype with tensor by tensor.
 
     python benchmarks/combine_grad.py
 
-A step makes the gradients of a model out of thin air, unscales them, checks them, and adds each up,
-so that none is left out. The figure is the median over rounds of a ratio of neighbours, above 1
-where the buffer is faster.
+A step makes random gradients of a model, unscales and checks them, and sums each of them, so that
+none is pruned. The figure is the median over rounds of the ratio of two adjacent measurements; it
+is above 1 if the buffer is faster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ tf1 = tf.compat.v1
 
 
 def shapes_of(name: str) -> list[list[int]]:
-    """Of the weights of a model."""
+    """The shapes of the weights of a model."""
     if name == "small":
         return [[64, 128], [128], [128, 10], [10]]
     if name == "many small":
@@ -43,7 +43,7 @@ def shapes_of(name: str) -> list[list[int]]:
 
 
 def step(shapes: list[list[int]], combined: bool) -> tuple[tf.Graph, tf.Tensor, tf.Operation]:
-    """The graph, what to fetch of it, and what to run first."""
+    """The graph, its fetches, and its initializer."""
     with tf.Graph().as_default() as graph:
         made = [
             tf1.get_variable(f"g{i}", shape, use_resource=True) for i, shape in enumerate(shapes)

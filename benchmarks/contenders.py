@@ -1,4 +1,4 @@
-"""What is compared: float32, TensorFlow's own mixed precision, and our modes."""
+"""The contenders: float32, TensorFlow's own mixed precision, and our modes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _tensorflow() -> tf1.ConfigProto:
 
 
 def dtypes_only() -> dict[str, bool]:
-    """The options that leave everything but dtypes as it is."""
+    """The options that switch off passes that change more than dtypes."""
     from npu_precision import _library
 
     return dict.fromkeys(_library.passes_beyond_dtypes(), False)
 
 
 def _ours(precision_mode: str = "allow_mix_precision_bf16", **options: object) -> tf1.ConfigProto:
-    import npu_precision  # not installed where other environments take part
+    import npu_precision  # not installed in the environments of other contenders
 
     return npu_precision.npu_config_proto(precision_mode=precision_mode, quiet=True, **options)
 
@@ -42,7 +42,7 @@ _CONFIGS = {
     BASELINE: _float32,
     TENSORFLOW: _tensorflow,
     OURS: _ours,
-    # The dtypes alone: what folding and padding are worth is the difference.
+    # Only dtypes change: the difference is the gain by folding and padding.
     "npu, dtypes": lambda: _ours(**dtypes_only()),
 }
 NAMES = tuple(_CONFIGS)
@@ -60,14 +60,14 @@ def of_mode(precision_mode: str) -> str:
 
 
 def config(contender: str) -> tf1.ConfigProto:
-    """What a session of the contender is made with."""
+    """The ConfigProto of the contender's sessions."""
     if contender in _CONFIGS:
         return _CONFIGS[contender]()
     return _ours(contender[len(_MODE) :])
 
 
 def grappler_name(contender: str) -> str | None:
-    """What Grappler calls the contender's pass, if it has one."""
+    """Grappler's name of the contender's pass, if it has one."""
     if contender.startswith(OURS):
         return "NpuOptimizer"
     return {TENSORFLOW: "auto_mixed_precision_onednn_bfloat16"}.get(contender)

@@ -1,6 +1,6 @@
-"""A contender that needs an environment of its own: Intel's extension changes every session.
+"""A contender in an environment of its own, because Intel's extension changes every session.
 
-Its process waits for a line, runs a step and answers, so that it takes its turn in the rounds.
+Its process waits for a line, runs a step and answers, so that it can take turns with the others.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PYTHON = _ROOT / ".nox" / "itex" / "bin" / "python"
 _ENVIRONMENT = {
     "ITEX_AUTO_MIXED_PRECISION": "1",
     "ITEX_AUTO_MIXED_PRECISION_DATA_TYPE": "BFLOAT16",
-    # Its threads do not spin while others have their turn.
+    # Keeps its threads from spinning while others run.
     "KMP_BLOCKTIME": "0",
     "OMP_WAIT_POLICY": "passive",
 }
 
 
 def has_itex() -> bool:
-    """Whether `nox -s itex` has made the environment, and this is the TensorFlow that it is for."""
+    """Whether `nox -s itex` has made the environment, and for this TensorFlow."""
     return _PYTHON.exists() and tf.__version__.startswith("2.15.")
 
 
@@ -53,7 +53,7 @@ class Worker:
         self._ask("step")
 
     def what_ran(self) -> list:
-        """measure.what_ran, there."""
+        """The same as measure.what_ran, in that process."""
         return json.loads(self._ask("trace"))
 
     def _ask(self, question: str) -> str:
@@ -76,7 +76,7 @@ def worker(name: str, graphs_folder: pathlib.Path) -> Iterator[Worker]:
     """A worker on one of run.py's tasks, which ends with the `with` block."""
     with tempfile.TemporaryDirectory() as folder:
         result = pathlib.Path(folder) / "result.npy"
-        # Ours is not there, and must not be found.
+        # Our package is not installed there, and must not be found.
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         with open(pathlib.Path(folder) / "log", "w+") as errors, subprocess.Popen(
             [str(_PYTHON), __file__, name, str(graphs_folder), str(result)],
@@ -90,7 +90,7 @@ def worker(name: str, graphs_folder: pathlib.Path) -> Iterator[Worker]:
                 yield Worker(process, errors, result)
             finally:
                 process.kill()
-                with contextlib.suppress(BrokenPipeError):  # what was not sent needs not be
+                with contextlib.suppress(BrokenPipeError):  # unsent data can be dropped
                     process.stdin.close()
 
 

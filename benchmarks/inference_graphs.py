@@ -71,7 +71,7 @@ def frozen_graph(name: str, folder: pathlib.Path) -> FrozenGraph:
 
 
 def _build(name: str, path: pathlib.Path, x_path: pathlib.Path) -> None:
-    # Of TensorFlow's own, though it is not in its public names: TF 2's way to freeze a function.
+    # Not a public name of TensorFlow, but its own way to freeze a function in TF 2.
     from tensorflow.python.framework import convert_to_constants
 
     model = keras_models.with_realistic_weights(_BUILDERS[name])

@@ -1,4 +1,4 @@
-"""What no rewrite can beat: a graph's convolutions and matrix products alone, at the peak."""
+"""The limit of any rewrite: only the convolutions and matrix products, at the peak."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def peak(dtype: tf.DType) -> float:
 def speed_up(
     graph: inference_graphs.FrozenGraph, seconds: float, operations_per_second: float
 ) -> float | None:
-    """`seconds` over what the products alone take; None where loops or functions hide some."""
+    """`seconds` over the time of the products alone; None if loops or functions hide some."""
     operations = products(graph)
     return seconds * operations_per_second / operations if operations else None
 
 
 def products(graph: inference_graphs.FrozenGraph) -> int:
-    """Operations of its convolutions and matrix products; 0 where loops or functions hide some."""
+    """Operations of the convolutions and matrix products; 0 if loops or functions hide some."""
     graph_def = graph.graph_def()
     if graph_def.library.function or any(node.op == "Enter" for node in graph_def.node):
         return 0

@@ -1,4 +1,4 @@
-"""How a contender is measured: time in pairs, what ran, how far off, how much memory."""
+"""Measures a contender: the time in pairs, the kernels that ran, and the error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Measured:
     Attributes:
         ratio: the baseline's step time over this one's, the median over rounds that ran both.
         milliseconds: the median step time.
-        casts: Casts that ran in a step, or None where that is not known.
+        casts: the number of Casts that ran in a step, or None if unknown.
         low_share: the share of the step's kernel time that was in a low type, or None.
         shares: by kernel, its share of the step's kernel time, or None.
         error: the largest difference from the baseline's result, in standard deviations of that.
@@ -39,7 +39,7 @@ class Measured:
 def in_rounds(steps: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, list[float]]:
     """Seconds per step and contender; each round runs every contender once, in turn.
 
-    At least five rounds, and until the time is used up.
+    Runs at least five rounds, and until the time is used up.
     """
     times: dict[str, list[float]] = {name: [] for name in steps}
     end = time.perf_counter() + seconds
@@ -52,7 +52,7 @@ def in_rounds(steps: Mapping[str, Callable[[], object]], seconds: float) -> dict
 
 
 def paired_ratio(baseline: list[float], contender: list[float]) -> float:
-    """The median of the ratios of one round each."""
+    """The median over rounds of the ratio within a round."""
     return statistics.median(b / c for b, c in zip(baseline, contender))
 
 
@@ -81,6 +81,6 @@ def what_ran(
 
 
 def error(result: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference, in standard deviations of what is expected, or in its size."""
+    """The largest difference, relative to the standard deviation or size of the expected value."""
     scale = expected.std() if expected.size > 1 else abs(float(expected))
     return float(np.max(np.abs(np.asarray(result, np.float32) - expected)) / scale)

@@ -1,4 +1,4 @@
-"""The figures as a table in the terminal and as a picture."""
+"""Shows the figures as a table in the terminal and as a picture."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def table(found: dict) -> None:
 
 
 def show(result: rich.table.Table) -> None:
-    """Prints a table, in a file as wide as it needs."""
+    """Prints a table; in a file, with its full width."""
     console = rich.console.Console()
     if not console.is_terminal:
         console.width = _WIDTH_OF_FILE

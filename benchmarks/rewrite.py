@@ -1,8 +1,8 @@
-"""The rewrite itself next to TensorFlow's auto_mixed_precision: `make bench-rewrite`.
+"""Compares the rewrite itself with TensorFlow's auto_mixed_precision: `make bench-rewrite`.
 
-Each pass runs alone in Grappler on the frozen graphs and on made-up ones of a thousand to a million
-nodes, in a process of its own. Its time is what TensorFlow logs of it; its memory is what the
-process took at the highest beyond one in which Grappler runs neither.
+Each pass runs alone in Grappler on the frozen graphs and on synthetic ones of a thousand to a
+million nodes, in a process of its own. Its time comes from TensorFlow's log. Its memory is the peak
+of the process minus that of one in which Grappler runs neither.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from alone import logging_passes, pass_seconds, peak  # noqa: E402
 from contenders import dtypes_only  # noqa: E402
 
 SIZES = {"1k": 1_000, "10k": 10_000, "100k": 100_000, "1M": 1_000_000}
-# By name, Grappler's name of what runs, and our options. The first finds nothing to do.
+# By name: Grappler's name of the pass, and our options. The first one changes nothing.
 _NPU = "NpuOptimizer"
 PASSES: dict[str, tuple[str, Callable[[], dict[str, bool]]]] = {
     "none": ("debug_stripper", dict),
     "tf amp": ("auto_mixed_precision_onednn_bfloat16", dict),
-    # The same task as TensorFlow's; what sessions do; what offline conversions do.
+    # The same task as TensorFlow's pass; the passes of sessions; those of offline conversions.
     "npu, dtypes": (_NPU, dtypes_only),
     "npu": (_NPU, dict),
     "npu, offline": (_NPU, lambda: {"fold_constants": True}),
@@ -65,7 +65,7 @@ def made_up(nodes: int):
 
 
 def run_pass(graph: str, pass_name: str, graphs_folder: str) -> None:
-    """Runs one pass, and prints bytes: of memory added at the highest, and of the graph."""
+    """Runs one pass, and prints bytes: of memory added at the peak, and of the graph."""
     import inference_graphs
     import tensorflow as tf
     from tensorflow.python.grappler import tf_optimizer

@@ -1,9 +1,9 @@
-"""Steps per second next to float32 and TensorFlow's own mixed precision: `make bench`.
+"""Compares the speed with float32 and TensorFlow's own mixed precision: `make bench`.
 
     python benchmarks/run.py --only mobilenet_v2,mlp --seconds 10
 
-Every contender runs once per round, in turn, in one process; a figure is the median over rounds of
-a ratio of neighbours, so that what else the machine does falls on both.
+Every contender runs once per round, in turn, in one process. A figure is the median over rounds of
+the ratio within a round, so that other load on the machine affects both sides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The models of the tests are those of the benchmark, at full size.
+# The benchmark uses the models of the tests, at full size.
 sys.path.insert(0, str(ROOT / "tests"))
 
 import alone  # noqa: E402
@@ -45,9 +45,9 @@ tf1 = tf.compat.v1
 def measured(
     name: str, graphs: pathlib.Path, seconds: float, names: Sequence[str]
 ) -> dict[str, measure.Measured]:
-    """These contenders, and who is installed, on a task.
+    """Measures these contenders, and installed others, on a task.
 
-    These start from the first's weights; ITEX's process makes its own, from the same seeds.
+    These start from the first one's weights; ITEX's process makes its own, from the same seeds.
     """
     running = task.task(name, graphs)
     steps, results, ran, weights = {}, {}, {}, None
@@ -75,7 +75,7 @@ def measured(
 
 
 def start_from(weights, graph: tf.Graph, session: tf1.Session):
-    """Gives the session these weights, or, where there are none yet, returns its own."""
+    """Sets the session's weights; if none are given, returns its own."""
     with graph.as_default():
         variables = tf1.global_variables()
         if weights is None:
@@ -86,7 +86,7 @@ def start_from(weights, graph: tf.Graph, session: tf1.Session):
 
 
 def openvino_step(graph: inference_graphs.FrozenGraph):
-    """A step of the same graph in OpenVINO, in bfloat16 where the CPU has it."""
+    """A step of the same graph in OpenVINO, in bfloat16 if the CPU supports it."""
     import openvino
 
     core = openvino.Core()
@@ -122,7 +122,7 @@ def converted_size(graph: inference_graphs.FrozenGraph) -> float:
 
 
 def machine() -> dict[str, object]:
-    """What the figures depend on."""
+    """A description of the machine and versions that the figures depend on."""
     cpu_info = pathlib.Path("/proc/cpuinfo")
     lines = cpu_info.read_text().splitlines() if cpu_info.exists() else []
     field = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in lines}

@@ -1,4 +1,4 @@
-"""A graph of the benchmark with what to run in it: a frozen graph or a step of training."""
+"""A graph of the benchmark, with its fetches and feeds: a frozen graph or a training step."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _TRAINING = "train "
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What every contender runs.
+    """The graph that every contender runs.
 
     Attributes:
         graph: the graph, in float32.
-        fetches: what to run; the first is what results are compared by.
-        feeds: what to feed, by tensor name.
+        fetches: the fetches of a step; results are compared by the first one.
+        feeds: the values to feed, by tensor name.
         init: the op that initializes the variables, or None.
     """
 
@@ -60,7 +60,7 @@ def task(name: str, graphs_folder: pathlib.Path) -> Task:
 
 
 def is_training(name: str) -> bool:
-    """Whether it is a training graph's."""
+    """Whether the task of this name is a training step."""
     return name.startswith(_TRAINING)
 
 

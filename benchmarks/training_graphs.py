@@ -1,4 +1,4 @@
-"""The training graphs: a step of each, as TF1 scripts build them."""
+"""Training graphs with one step each, as TF1 scripts build them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TrainingGraph:
         name: one of NAMES.
         graph: the graph.
         init, step, loss: names of ops and of the loss's tensor.
-        feeds: what to feed to a step, by tensor name.
+        feeds: the values to feed to a step, by tensor name.
     """
 
     name: str
@@ -78,7 +78,7 @@ def training_graph(name: str) -> TrainingGraph:
     layers, shape = _BUILDERS[name]
     random = np.random.default_rng(keras_models.SEED)
     with tf.Graph().as_default() as graph, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tf.layers is what such scripts use
+        warnings.simplefilter("ignore")  # such scripts use tf.layers, which is deprecated
         keras_models.set_seed()
         x = tf1.placeholder(tf.float32, shape, name="x")
         labels = tf1.placeholder(tf.int32, shape[:1], name="labels")

@@ -43,9 +43,9 @@ class PrecisionOptions:
             outside the loop; on by default for the target "host".
         fold_batch_norms: folds inference batch norms into the convolutions before them, in float32;
             on by default for the target "host".
-        same_padding: changes the padding of lowered 1x1 convolutions from VALID to SAME. Results
-            are equal, and TensorFlow can fuse a residual sum into them; on by default for the
-            target "host".
+        same_padding: changes the padding of lowered 1x1 convolutions from VALID to SAME. The
+            results are equal, and TensorFlow can fuse a residual sum into them; on by default for
+            the target "host".
         sink_reshapes: moves a Reshape between a lowered MatMul and its BiasAdd behind both, and
             behind the activation, so that TensorFlow can fuse them into the MatMul; on by default
             for the target "host".

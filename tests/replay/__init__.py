@@ -1,6 +1,6 @@
-"""`make replay REF=commit`: what two builds of the optimizer make of the same corpus of graphs."""
+"""`make replay REF=commit`: compares two builds of the optimizer on the same corpus of graphs."""
 
 import os
 
-# Before any module imports TensorFlow, whose start-up chatter would bury the report.
+# Set before any module imports TensorFlow: its start-up messages would hide the report.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -4,10 +4,10 @@
 
 builds the optimizer of the commit and that of the working tree, makes a corpus with the working
 tree's code, has each library rewrite it in processes of its own, and compares GraphDefs and
-ledgers. The status is 0 where all are the same, 1 where any differ, 2 where there is no answer.
-Nothing is kept but the working tree's own objects and the frozen graphs of the benchmarks, both
-under build/. --keep keeps the commit's library, the corpus, and what the one made of the other, for
-runs with the same commit: they then do the working tree's part alone, and on the same graphs.
+ledgers. The status is 0 if all are the same, 1 if any differ, 2 if there is no answer.
+Only the working tree's own objects and the frozen graphs of the benchmarks are kept, both under
+build/. --keep also keeps the commit's library, the corpus, and the results of that library. Later
+runs with the same commit then only do the working tree's part, on the same graphs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main() -> int:
         if value not in ("true", "false"):
             parser.error(f"--reference-option: got {name}={value}, expected true or false")
     added = {name: value == "true" for name, _, value in given}
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # Not at once: what is temporary goes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # An exception: temporary files go.
     try:
         with tempfile.TemporaryDirectory(prefix="npu_precision_replay_") as folder:
             return replay(arguments, added, pathlib.Path(folder))
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def replay(arguments: argparse.Namespace, added: dict[str, bool], folder: pathlib.Path) -> int:
-    """Does it all in a folder; returns the status."""
+    """Runs all steps in a folder; returns the status."""
     commit = commit_of(arguments.reference)
     home = (arguments.keep or folder).resolve() / f"{commit[:12]}-tf-{tf.__version__}"
     with timed("building the working tree"):
@@ -104,7 +104,7 @@ def replay(arguments: argparse.Namespace, added: dict[str, bool], folder: pathli
 def unless_kept(
     folder: pathlib.Path, what: str, make: Callable[[pathlib.Path], object]
 ) -> pathlib.Path:
-    """The folder, as an earlier run has left it, or filled now."""
+    """The folder, as an earlier run left it, or filled now."""
     if folder.exists():
         print(f"{what}: kept", flush=True)
         return folder
@@ -119,7 +119,7 @@ def unless_kept(
 
 @contextlib.contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Prints what is done, and how long it took."""
+    """Prints a step and how long it took."""
     print(f"{what} ...", end=" ", flush=True)
     start = time.monotonic()
     yield
@@ -129,10 +129,10 @@ def timed(what: str) -> Iterator[None]:
 def make_corpus(
     corpus: pathlib.Path, library: pathlib.Path, quick: bool, folder: pathlib.Path
 ) -> None:
-    """Records what tests rewrite, and fills the corpus with it and the other graphs.
+    """Records the rewrites of tests, and fills the corpus with them and the other graphs.
 
     Raises:
-        ReplayError: the working tree's code fails at it.
+        ReplayError: the working tree's code fails.
     """
     environment = {
         "PYTHONPATH": os.pathsep.join(map(str, [ROOT, TESTS, ROOT / "benchmarks"])),
@@ -147,7 +147,7 @@ def make_corpus(
 
 
 def record_tests(folder: pathlib.Path, environment: dict[str, str], log: pathlib.Path) -> None:
-    """Runs the tests of text graphs, of which some may fail, and records what they rewrite.
+    """Runs the tests of text graphs and records their rewrites; some tests may fail.
 
     Raises:
         ReplayError: pytest cannot run them.
@@ -164,7 +164,7 @@ def record_tests(folder: pathlib.Path, environment: dict[str, str], log: pathlib
 
 
 def files_of_text_graphs() -> list[pathlib.Path]:
-    """The tests that check rewrites of text graphs; random graphs have a part of their own."""
+    """The tests that check rewrites of text graphs; random graphs are added separately."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(TESTS.rglob("test_*.py"))}
     return [
         path

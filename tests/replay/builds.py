@@ -1,4 +1,4 @@
-"""The libraries of two sides: a commit in a work tree of its own, and the files as they are."""
+"""Builds the libraries of two sides: a commit, checked out separately, and the working tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def git(*arguments: str) -> str:
     """Runs git on the repository; returns what it prints.
 
     Raises:
-        ReplayError: it failed.
+        ReplayError: git failed.
     """
     process = subprocess.run(
         ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False
@@ -41,7 +41,7 @@ def commit_of(reference: str) -> str:
 
 @contextlib.contextmanager
 def checked_out(commit: str, folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The commit's files, in a new folder that is gone at the end."""
+    """Context with the commit's files in a new folder, which is deleted at the end."""
     try:
         git("worktree", "add", "--quiet", "--detach", str(folder), commit)
         yield folder
@@ -51,7 +51,7 @@ def checked_out(commit: str, folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def build(sources: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    """Builds a library by its setup.py, into a folder; objects stay with the sources.
+    """Builds a library with its setup.py, into a folder; objects stay with the sources.
 
     Raises:
         ReplayError: setup.py failed.
@@ -60,7 +60,7 @@ def build(sources: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     log = folder / "build.log"
     environment = {
         "NPU_PRECISION_BUILD": "build",
-        # No page of reports: where there is no Node.js, setup.py builds the library all the same.
+        # Without the reports' page: setup.py builds the library even if there is no Node.js.
         "NPU_PRECISION_NODE": str(folder / "no_node"),
     }
     command = [sys.executable, "setup.py", "--quiet", "build_ext", "--build-lib", str(folder)]

@@ -1,4 +1,4 @@
-"""Tells where two sides rewrote a corpus differently, byte for byte, and shows how."""
+"""Finds the cases of a corpus that two sides rewrote differently, and shows the differences."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _lines(side: Side, share: int) -> Iterator[str]:
 def same(reference: dict[str, Any], tree: dict[str, Any]) -> bool:
     """Whether two results of a case are the same.
 
-    An option that only one of the sides was given may stand in only one of the ledgers.
+    An option that only one of the sides was given may be in only one of the ledgers.
     """
     ignored = _ignored(reference, tree)
     parts = []
@@ -86,7 +86,7 @@ def _ignored(*results: dict[str, Any]) -> set[str]:
 
 
 def differences(reference: dict[str, Any], tree: dict[str, Any]) -> list[str]:
-    """What two results of a case differ in, as lines to print: - is the reference, + the tree."""
+    """The differences of two results of a case as lines: - is the reference, + the tree."""
     ignored = _ignored(reference, tree)
     found = []
     if reference.get("error") != tree.get("error"):

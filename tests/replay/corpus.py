@@ -1,4 +1,4 @@
-"""A corpus: graphs, what to rewrite each with, and the files that those options name.
+"""A corpus: graphs, the options to rewrite each with, and the files that the options name.
 
 A folder with
 
@@ -7,7 +7,7 @@ A folder with
     cases.jsonl        a Case per line
 
 The options name files relative to this folder, so that ledgers and errors that quote a path do not
-depend on where the corpus lies.
+depend on the place of the corpus.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Case:
     """One rewrite.
 
     Attributes:
-        name: what it is called where it differs.
+        name: its name in the report of differences.
         graph: the digest of its MetaGraphDef.
         graph_id: what the ledger calls the graph.
-        options: the optimizer's parameters, but for report_dir.
-        devices: the devices that Grappler is told of.
+        options: the optimizer's parameters, except report_dir.
+        devices: the devices of Grappler's cluster.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Case:
 
 
 class Corpus:
-    """Writes and reads the folder. What is added twice is kept once."""
+    """Writes and reads the folder. Duplicates are kept once."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -70,7 +70,7 @@ class Corpus:
         return self.folder / GRAPHS / f"{digest}.pb"
 
     def add_case(self, case: Case) -> None:
-        """Adds it, unless there is one that differs at most in its name."""
+        """Adds a case, unless there is one that differs at most in its name."""
         options = {
             name: self._kept(str(value)) if name in PATH_OPTIONS else value
             for name, value in case.options.items()
@@ -85,7 +85,7 @@ class Corpus:
     def _kept(self, given: str) -> str:
         """A copy of the file or folder, as a path relative to this folder.
 
-        What is not there, and is to be refused, keeps its path.
+        A path that does not exist, for a test of the error, stays as it is.
         """
         path = pathlib.Path(given)
         if not path.exists() or path.parts[:1] == (FILES,):

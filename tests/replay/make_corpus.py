@@ -2,8 +2,8 @@
 
     python -m replay.make_corpus CORPUS GRAPHS RECORDED... [--quick]
 
-GRAPHS is the folder that keeps the frozen graphs of the benchmarks, which take a minute or two to
-make; RECORDED are folders of record_rewrites.py. It runs on the working tree's package.
+GRAPHS is the folder that caches the frozen graphs of the benchmarks, which take a minute or two to
+make. RECORDED are folders of record_rewrites.py. This script uses the working tree's package.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from replay.variants import Variant, variants, variants_of_turn
 RANDOM_GRAPHS = 500
 RANDOM_SIZES = range(5, 200)
 MODES_PER_RANDOM_GRAPH = 4
-# Larger graphs of tests are rewritten as the test did, and not in every mode besides.
+# Larger graphs of tests are only rewritten as in the test, not in every mode.
 LARGEST = 1 << 20
 
 
@@ -40,20 +40,20 @@ def add_cases(corpus: Corpus, name: str, digest: str, given: Iterable[Variant]) 
 
 
 def add_graph(corpus: Corpus, graph_def: Any, fetches: Any, **rewriting: Any) -> str:
-    """Adds what the package hands to TensorFlow for this graph; returns the digest."""
+    """Adds a graph as the package passes it to TensorFlow; returns the digest."""
     return corpus.add_graph(
         rewriting_input(lambda: npu_precision.rewrite_graph_def(graph_def, fetches, **rewriting))
     )
 
 
 def add_recorded(corpus: Corpus, folders: Iterable[pathlib.Path]) -> None:
-    """Adds what tests rewrote: the very rewrites, and each of their graphs in every mode."""
+    """Adds the rewrites of tests, and each of their graphs in every mode."""
     found: list[tuple[Case, Corpus]] = []
     for folder in folders:
         recorded = Corpus(folder)
         corpus.add_files(recorded)
         found += [(case, recorded) for case in recorded.cases()]
-    # Which process ran a test is of no interest: the same tests make the same corpus.
+    # Independent of which process ran a test: the same tests make the same corpus.
     found.sort(key=lambda each: json.dumps(dataclasses.asdict(each[0]), sort_keys=True))
     names: dict[str, str] = {}
     for case, recorded in found:
@@ -81,7 +81,7 @@ def add_benchmarks(corpus: Corpus, frozen_graphs: pathlib.Path) -> None:
 
 
 def add_random(corpus: Corpus) -> None:
-    """Adds random graphs with control flow, each in some modes, so that all have their turn."""
+    """Adds random graphs with control flow, each in some modes, so that all modes are used."""
     turns = itertools.cycle(variants())
     for seed in range(RANDOM_GRAPHS):
         chooser = random.Random(seed)

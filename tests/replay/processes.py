@@ -1,4 +1,4 @@
-"""Processes that leave nothing running behind: each is the head of a group that ends with it."""
+"""Starts processes in groups of their own, so that none of their children keeps running."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 
 class ReplayError(Exception):
-    """Why the sides cannot be compared."""
+    """The sides cannot be compared, for the reason in the message."""
 
 
 @contextlib.contextmanager
 def started(
     command: Sequence[str], log: pathlib.Path, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process that writes into a file, killed with those that it started if it still runs."""
+    """Context of a process that writes to a file; at the end it is killed with its children."""
     with log.open("w") as file:
         process = subprocess.Popen(
             command,
@@ -47,5 +47,5 @@ def run(
 
 
 def end_of(log: pathlib.Path) -> str:
-    """What a process wrote last."""
+    """The last lines that a process wrote."""
     return log.read_text(errors="replace")[-4000:]

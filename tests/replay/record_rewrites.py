@@ -1,8 +1,8 @@
-"""Keeps what is rewritten: every graph that reaches OptimizeGraph, with its options.
+"""Records rewrites: every graph that reaches OptimizeGraph, with its options.
 
-Every rewrite outside a session goes through that function of TensorFlow, so this needs to know
-nothing of the package. As a plug-in (`pytest -p replay.record_rewrites`) it records what tests
-rewrite, in the folder that NPU_PRECISION_REPLAY_RECORD names, a corpus per process.
+Every rewrite outside a session calls that function of TensorFlow, so this module does not depend on
+the package. As a plug-in (`pytest -p replay.record_rewrites`) it records the rewrites of tests in
+the folder NPU_PRECISION_REPLAY_RECORD, one corpus per process.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from replay.corpus import Case, Corpus
 
 OPTIMIZER = "NpuOptimizer"
 FOLDER_VARIABLE = "NPU_PRECISION_REPLAY_RECORD"
-# The tests to be recorded are of text graphs. These fixtures compile, or start a Python, and so
-# rewrite nothing here.
+# Only tests of text graphs are recorded. Tests with these fixtures compile, or start a Python, and
+# rewrite nothing in this process.
 _ELSEWHERE = {"pipeline_driver", "run_python", "chromium"}
 
 optimize_graph = tf_optimizer.OptimizeGraph
 
 
 class _RecordedError(Exception):
-    """Ends a rewrite of which only the input was of interest."""
+    """Ends a rewrite after its input was recorded."""
 
 
 def rewriting_input(rewrite: Callable[[], Any]) -> bytes:
-    """The MetaGraphDef that a function hands to OptimizeGraph, which is not run."""
+    """The MetaGraphDef that a function passes to OptimizeGraph, which does not run."""
     found: list[bytes] = []
 
     def keep(config: Any, meta_graph: Any, *_: Any, **__: Any) -> None:
@@ -43,7 +43,7 @@ def rewriting_input(rewrite: Callable[[], Any]) -> bytes:
     tf_optimizer.OptimizeGraph = keep
     try:
         rewrite()
-    except (ValueError, _RecordedError):  # The package's ValueError stands for whatever it caught.
+    except (ValueError, _RecordedError):  # The package turns any exception into a ValueError.
         if not found:
             raise
     finally:
@@ -52,7 +52,7 @@ def rewriting_input(rewrite: Callable[[], Any]) -> bytes:
 
 
 def options_of(config: config_pb2.ConfigProto) -> dict[str, Any] | None:
-    """The parameters, but for report_dir; None if the config does not run the optimizer alone."""
+    """The parameters except report_dir; None if the config does not run only the optimizer."""
     rewrite_options = config.graph_options.rewrite_options
     if list(rewrite_options.optimizers) != [OPTIMIZER]:
         return None
@@ -73,7 +73,7 @@ def _python_value(value: attr_value_pb2.AttrValue) -> Any:
 
 
 class RecordRewrites:
-    """The plug-in. A test that fails is recorded as far as it goes."""
+    """The plug-in. A failing test is recorded up to its failure."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

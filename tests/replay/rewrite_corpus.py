@@ -1,14 +1,14 @@
-"""Rewrites a corpus with one library, in a process that knows of nothing else of its commit.
+"""Rewrites a corpus with one library, in a process that uses nothing else of its commit.
 
     python -m replay.rewrite_corpus LIBRARY CORPUS RESULTS FIRST STEP OPTIONS
 
 rewrites every STEP-th case, beginning with number FIRST, and appends a line of JSON for each to the
-file RESULTS. OPTIONS is a JSON object of parameters to set in every case besides. The library is
-all that differs between the sides: this script, TensorFlow and the corpus are the same, and paths
-are relative to a folder that has the same names in it.
+file RESULTS. OPTIONS is a JSON object of further parameters to set in every case. The sides differ
+only in the library: this script, TensorFlow and the corpus are the same, and paths are relative to
+a folder that has the same names in it.
 
-A parameter that the library does not know is left out. Tensors of more than a few bytes are kept as
-their digest: that tells whether they are equal, and the weights of BERT need not be kept twice.
+A parameter that the library does not know is left out. Tensors of more than a few bytes are stored
+as digests. That is enough to compare them, and avoids two copies of BERT's weights.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LONG_TENSOR = 64
 
 
 def load(path: str) -> dict[str, Any]:
-    """Loads the library; returns its account of itself, with its parameters."""
+    """Loads the library; returns its description of itself, with its parameters."""
     tf.load_library(path)
     library = ctypes.CDLL(path)
     library.NpuPrecisionDescribe.restype = ctypes.c_void_p
@@ -96,7 +96,7 @@ def cluster_of(devices: tuple[str, ...]) -> cluster.Cluster:
 def compact(graph_def: graph_pb2.GraphDef) -> bytes:
     """The graph's bytes, with digests for long tensors and the functions in order of their names.
 
-    TensorFlow, not the optimizer, hands the functions back, in an order of its own.
+    TensorFlow, not the optimizer, returns the functions, in an order of its own.
     """
     functions = sorted(graph_def.library.function, key=lambda function: function.signature.name)
     del graph_def.library.function[:]
@@ -122,7 +122,7 @@ class Rewriter:
         self._clusters: dict[tuple[str, ...], cluster.Cluster] = {}
 
     def result(self, case: Case) -> dict[str, Any]:
-        """What becomes of the graph.
+        """Rewrites the graph of a case.
 
         Returns:
             "graph" or "error"; "ledgers" by file name; "left_out" and "added", names of options.
@@ -143,7 +143,7 @@ class Rewriter:
                 cluster=self._clusters[case.devices],
             )
             result["graph"] = packed(compact(graph_def))
-        except Exception as error:  # Whatever TensorFlow raises: it is what a caller would get.
+        except Exception as error:  # Any exception of TensorFlow is a result.
             result["error"] = f"{type(error).__name__}: {error}"
         result["ledgers"] = {
             file.name: packed(file.read_bytes()) for file in sorted(pathlib.Path(LEDGERS).glob("*"))
@@ -151,7 +151,7 @@ class Rewriter:
         return result
 
     def _read(self, digest: str) -> meta_graph_pb2.MetaGraphDef:
-        if digest != self._digest:  # The cases of a graph mostly follow each other.
+        if digest != self._digest:  # Most cases of a graph are consecutive.
             self._digest = digest
             self._meta_graph = self._corpus.graph_path(digest).read_bytes()
         return meta_graph_pb2.MetaGraphDef.FromString(self._meta_graph)

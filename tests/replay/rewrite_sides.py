@@ -1,4 +1,4 @@
-"""Has each side's library rewrite the corpus, in processes of its own."""
+"""Rewrites the corpus with each side's library, in separate processes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MOST_CRASHES = 20
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """One of the two.
+    """One of the two sides.
 
     Attributes:
-        name: what messages call it.
+        name: its name in messages.
         library: its build.
-        folder: what gets its results.
-        options: what to set in every case besides.
+        folder: the folder for its results.
+        options: further options to set in every case.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Side:
 
 
 def shares() -> int:
-    """In how many parts each side does the cases: one for each core."""
+    """The number of shares that each side's cases are split into: one for each core."""
     return os.cpu_count() or 1
 
 
@@ -50,12 +50,12 @@ def rewrite_sides(corpus_folder: pathlib.Path, sides: list[Side]) -> None:
     Raises:
         ReplayError: a process fails as a whole, rather than at some cases.
     """
-    waiting = [(side, share) for share in range(shares()) for side in sides]
+    pending = [(side, share) for share in range(shares()) for side in sides]
     running: list[_Share] = []
     with contextlib.ExitStack() as stack:
-        while waiting or running:
-            while waiting and len(running) < shares():
-                share = _Share(corpus_folder, *waiting.pop(0))
+        while pending or running:
+            while pending and len(running) < shares():
+                share = _Share(corpus_folder, *pending.pop(0))
                 running.append(stack.enter_context(contextlib.closing(share)))
             running = [share for share in running if not share.is_done()]
             time.sleep(0.1)
@@ -64,7 +64,7 @@ def rewrite_sides(corpus_folder: pathlib.Path, sides: list[Side]) -> None:
 class _Share:
     """A share of the cases on one side.
 
-    Where a process dies, that is the result of the case that it was at, and another goes on.
+    If a process dies, that is the result of its current case, and another process continues.
     """
 
     def __init__(self, corpus_folder: pathlib.Path, side: Side, share: int) -> None:
@@ -85,7 +85,7 @@ class _Share:
         command = [sys.executable, "-m", "replay.rewrite_corpus", str(self._side.library)]
         command += [str(self._corpus_folder), str(results), *map(str, numbers)]
         command.append(json.dumps(self._side.options))
-        # Not the machine's own GPU: a case says which devices there are.
+        # Hides the machine's own GPU: the case lists the devices.
         environment = {"PYTHONPATH": str(TESTS), "CUDA_VISIBLE_DEVICES": "-1"}
         self._process = self._stack.enter_context(
             started(command, self._log, self._side.folder, environment)

@@ -1,4 +1,4 @@
-"""What each graph of a corpus is rewritten with: every mode, with the options that go with it."""
+"""The options to rewrite each graph of a corpus with: every mode, with its further options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Variant = Tuple[Options, Tuple[str, ...]]  # with the devices
 
 
 def variants() -> list[Variant]:
-    """Every mode on every target, plain, with each option that goes with it, and with a GPU."""
+    """Every mode on every target: alone, with each of its further options, and with a GPU."""
     described = _library.describe()
     modes = [(mode, target) for mode in described["modes"] for target in described["targets"]]
     return [variant for mode in modes for variant in _of_mode(*mode)] + [
@@ -32,9 +32,9 @@ def _of_mode(mode: str, target: str) -> list[Variant]:
 
 
 def variants_of_turn(turn: int) -> list[Variant]:
-    """Every mode once, on the target and with the options whose turn it is."""
+    """Every mode once; targets and options take turns."""
     groups: dict[object, list[Variant]] = {}
     for variant in variants():
-        if "precision_mode" in variant[0]:  # The others are names for the same.
+        if "precision_mode" in variant[0]:  # The others are other names of the same modes.
             groups.setdefault(variant[0]["precision_mode"], []).append(variant)
     return [group[(turn + number) % len(group)] for number, group in enumerate(groups.values())]

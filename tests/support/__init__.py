@@ -1,4 +1,4 @@
-"""What the tests build on: texts and files of graphs, models, trainings, and checks of results."""
+"""Helpers of the tests: graphs as text and in files, models, trainings, checks of results."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""What the tests of npu_precision.amp train: one weight, whose gradient a factor makes overflow."""
+"""Training for the tests of npu_precision.amp: one weight; a factor makes its gradient overflow."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class KerasModel:
         self._step = place(step)
 
     def train(self, *steps):
-        """A step for each; a step is the factors of its losses."""
+        """Takes a step for each item of the list; an item holds the factors of the losses."""
         for factors in steps:
             self._step(tf.constant(np.reshape(factors, [-1]), tf.float32))
         return self.weight.numpy()
 
 
 class SessionModel:
-    """The same in a graph and a session."""
+    """The same model in a graph and a session."""
 
     def __init__(self, amp, make, **overrides):
         with tf.Graph().as_default() as graph:
@@ -74,7 +74,7 @@ class SessionModel:
             self.session.run(tf1.global_variables_initializer())
 
     def train(self, *steps):
-        """A step for each; a step is the factors of its losses."""
+        """Takes a step for each item of the list; an item holds the factors of the losses."""
         for factors in steps:
             self.session.run(self._step, {self.factors: np.reshape(factors, [-1])})
         return self.session.run(self.weight)

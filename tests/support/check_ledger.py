@@ -1,4 +1,4 @@
-"""check_ledger: that a ledger adds up, and that it tells what happened to a graph."""
+"""check_ledger: checks that a ledger is consistent and agrees with the rewritten graph."""
 
 import collections
 import re
@@ -6,7 +6,7 @@ import re
 from support.node_dtypes import attributes, dtype_name, type_attributes
 from support.text_graph import tensor_name
 
-# What only the optimizer writes.
+# Attributes that only the optimizer writes.
 MARK = "_npu_precision"
 CAST_MARK = "_npu_precision_cast"
 _RENAMED = re.compile(r"/npu_changed(_\d+)?$")
@@ -44,7 +44,7 @@ def check_totals(ledger, after):
 
 
 def check_nodes(ledger, before, after):
-    """Asserts that each node's dtypes are those in the graphs, and its decision what follows."""
+    """Asserts that each node's dtypes are those in the graphs, and agree with its decision."""
     nodes = {node.name: node for node in after.node}
     originals = {node.name: node for node in before.node}
     for entry in ledger.nodes:
@@ -52,7 +52,7 @@ def check_nodes(ledger, before, after):
         original = originals.get(entry.name) or originals[_RENAMED.sub("", entry.name)]
         dtypes = entry.dtypes
         if (entry.op, original.op) == ("Placeholder", "_Arg"):
-            # TensorFlow 1.15 shows its optimizers the arguments of a function as placeholders.
+            # To optimizers, TensorFlow 1.15 presents the arguments of a function as placeholders.
             dtypes = {"T": dtypes["dtype"]}
         assert {name: was for name, (was, _) in dtypes.items()} == _dtypes(original), entry
         assert {name: is_now for name, (_, is_now) in dtypes.items()} == _dtypes(now), entry
@@ -64,7 +64,7 @@ def check_nodes(ledger, before, after):
 
 
 def behind_its_name(name, nodes, originals):
-    """The node that had a name before a Cast took it."""
+    """The node that had a name before a Cast took over that name."""
     took_it = CAST_MARK in nodes[name].attr and CAST_MARK not in originals[name].attr
     return nodes[nodes[name].input[0]] if took_it else nodes[name]
 

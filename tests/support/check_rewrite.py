@@ -1,4 +1,4 @@
-"""check_rewrite: what must hold of every rewrite, whatever the test is about."""
+"""check_rewrite: checks the invariants of every rewrite, whatever the test is about."""
 
 import dataclasses
 import difflib
@@ -25,8 +25,8 @@ from support.text_graph import random_values, text_lines
 UNCHANGED = "unchanged"
 BEYOND_DTYPES = tuple(_library.passes_beyond_dtypes())
 
-# How far a fetched value may be off, as a fraction of the largest magnitude in its tensor. The
-# graphs of the tests round a handful of times, each time by at most 2^-11 or 2^-8.
+# The tolerance of a fetched value, as a fraction of the largest magnitude in its tensor. The graphs
+# of the tests round a handful of times, each time by at most 2^-11 or 2^-8.
 TOLERANCE = {"float16": 1e-2, "bfloat16": 5e-2}
 
 tf1 = tf.compat.v1
@@ -34,7 +34,7 @@ tf1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class Rewritten:
-    """What check_rewrite found in order, for what a test wants to add."""
+    """The result of check_rewrite, for further checks of a test."""
 
     graph: graph_pb2.GraphDef
     ledger: npu_precision.Ledger
@@ -55,20 +55,20 @@ def check_rewrite(
 ):
     """Rewrites a graph and compares the result with `expected`.
 
-    Three rewrites and two runs check besides what the text alone would not show:
-    - nodes in reverse order give the same text: no decision and no name hangs on the order, or on
-      what differs from one run to the next (that bytes repeat is for the random graphs);
-    - a second application changes no byte: what it inserted and marked is understood by itself;
-    - nothing changed but dtypes, Casts and names that Casts took: `expected` leaves out sources,
+    Three rewrites and two runs also check what the text alone would not show:
+    - nodes in reverse order give the same text: decisions and names do not depend on the order, or
+      on anything that differs from run to run (equal bytes are tested on the random graphs);
+    - a second application changes no byte: the optimizer understands its own Casts and marks;
+    - only dtypes, Casts and names that Casts took over have changed: `expected` leaves out sources,
       devices and most attributes;
-    - the ledger tells what happened: `expected` says nothing of it;
-    - both graphs, run, give the same values and dtypes: the text may be as expected, and wrong.
+    - the ledger agrees with the graphs: `expected` does not cover it;
+    - both graphs give the same values and dtypes in a run: a text may be as expected and wrong.
 
     Args:
         graph: a text (see text_graph.py, text_functions.py) or a GraphDef.
-        expected: the text of the rewritten graph; UNCHANGED, to the byte; or None, where the test
-            looks at the result itself.
-        fetches: names of nodes; the last of the graph if not given.
+        expected: the text of the rewritten graph; UNCHANGED, for equal bytes; or None, if the test
+            checks the result itself.
+        fetches: names of nodes; default: the last node of the graph.
         mode: the precision_mode.
         run: whether this machine can run the graph.
         init: names of ops to run first.
@@ -102,14 +102,14 @@ def check_rewrite(
     assert_same_text(written(turned), text, "with the nodes in reverse order")
 
     _check_signatures(before, after)
-    for graph_before, graph_after, told in _graphs(before, after, ledger, again_ledger):
-        for graph_ledger in told:
+    for graph_before, graph_after, ledgers in _graphs(before, after, ledger, again_ledger):
+        for graph_ledger in ledgers:
             check_totals(graph_ledger, graph_after)
-        # Folding takes nodes out; the parts of a fused op are no nodes of the original.
+        # Folding removes nodes, and the parts of a fused op are not nodes of the original.
         changed = options["fold_constants"] or ledger.rewrites
         if not (changed or "/npu_part_" in text):
             _check_only_dtypes_changed(graph_before, graph_after)
-            for graph_ledger in told:
+            for graph_ledger in ledgers:
                 check_nodes(graph_ledger, graph_before, graph_after)
     if run:
         low = "bfloat16" if "bf" in (mode or options.get("precision_mode_v2") or "") else "float16"
@@ -118,14 +118,14 @@ def check_rewrite(
 
 
 def assert_same_text(got, expected, what):
-    """Fails with the lines that differ, if any do."""
+    """Fails if the texts differ, and shows the lines."""
     got, expected = text_lines(got), text_lines(expected)
     if got != expected:
         pytest.fail("\n".join([f"{what}:", *difflib.ndiff(expected, got)]), pytrace=False)
 
 
 def to_bytes(graph):
-    """The bytes of a proto, equal for equal protos."""
+    """The serialized proto; equal protos give equal bytes."""
     return graph.SerializeToString(deterministic=True)
 
 
@@ -156,9 +156,10 @@ def _graphs(before, after, *ledgers):
 
 
 def _check_only_dtypes_changed(before, after):
-    """Nodes keep op, device, control inputs and attributes, and only Casts came.
+    """Asserts that nodes keep op, device, control inputs and attributes, and only Casts are new.
 
-    What carries a Cast's result into a loop, or waits for much that a Cast waits for, may come too.
+    Nodes that carry a Cast's result into a loop, or collect its control dependencies, may be new
+    too.
     """
     nodes = {node.name: node for node in after.node}
     originals = {node.name: node for node in before.node}
@@ -198,7 +199,7 @@ def _check_values(before, after, fetches, init, tolerance):
 
 @functools.lru_cache(maxsize=8)
 def _values_of_original(data, fetches, init):
-    """Of a graph that is often rewritten in one mode after the other."""
+    """The values of an original graph, cached because tests rewrite it in several modes."""
     return run(graph_pb2.GraphDef.FromString(data), fetches, init)
 
 

@@ -1,8 +1,8 @@
-"""Compiles what tests need besides the library: around its objects, and with its flags.
+"""Compiles programs and libraries for tests, from the library's objects and with its flags.
 
-setup.py's NPU_PRECISION_CXXFLAGS and NPU_PRECISION_BUILD count here too, so that `make sanitize`
-gets all of its programs with sanitizers. What was compiled stays next to the objects, for the other
-workers and the next run, until something that it was made of changes.
+setup.py's NPU_PRECISION_CXXFLAGS and NPU_PRECISION_BUILD apply here too, so that `make sanitize`
+compiles its programs with sanitizers. The results stay next to the objects, for other workers and
+the next run, until one of their inputs changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def compile_program(source, folder):
     flags = _flags()
     libraries = next(flag[2:] for flag in flags.link if flag.startswith("-L"))
     link = [
-        # Nothing refers to the library that registers the ops, yet the passes look them up.
+        # No symbol refers to the library that registers the ops, but the passes look the ops up.
         "-Wl,--no-as-needed",
         *(flag for flag in flags.link if flag != "-shared"),
         f"-Wl,-rpath,{libraries}",
@@ -41,8 +41,8 @@ def compile_program(source, folder):
 
 
 def compile_library(source, folder):
-    """The path of the library with a source of tests/cc in the place of the one it is named for:
-    failing_x.cc stands for x.cc.
+    """The path of the library with one source replaced by one of tests/cc: failing_x.cc replaces
+    x.cc.
     """
     flags = _flags()
     output = _folder(flags, folder) / f"{pathlib.Path(source).stem}.so"
@@ -90,7 +90,7 @@ def _compile(flags, files, link, output):
         f"-I{ROOT}",
         *(part for folder in flags.include_dirs for part in ("-isystem", folder)),
         *map(str, files),
-        # After what needs them: the linker reads from left to right.
+        # Libraries come after the objects that need them: the linker reads from left to right.
         *link,
         "-o",
     ]
@@ -110,7 +110,7 @@ def _compile(flags, files, link, output):
 
 
 def _digest(command, files):
-    """Of what goes into a program: its command, its files, and the headers that they include."""
+    """A hash of a program's inputs: its command, its files, and the headers that they include."""
     digest = hashlib.sha256(" ".join(command).encode())
     headers = [*sorted((ROOT / "graph_passes").rglob("*.h")), *sorted((ROOT / "cc").glob("*.h"))]
     for file in [*files, *headers]:

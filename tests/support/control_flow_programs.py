@@ -11,7 +11,7 @@ tf1 = tf.compat.v1
 
 
 def loop(x, w):
-    """Five times the same layer."""
+    """Applies the same layer five times."""
     return tf.while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, layer(y, w)), [0, x])[1]
 
 
@@ -25,14 +25,14 @@ def cond(x, w):
 
 
 def loop_in_loop(x, w):
-    """Three times five layers with a black op behind them."""
+    """Applies five layers and a black op, three times."""
     return tf.while_loop(
         lambda i, y: i < 3, lambda i, y: (i + 1, tf.nn.softmax(loop(y, w))), [0, x]
     )[1]
 
 
 def cond_in_loop(x, w):
-    """Four iterations, of which two take the branch with the product."""
+    """Runs four iterations, of which two take the branch with the product."""
 
     def step(i, y):
         even = tf.equal(i % 2, 0)
@@ -42,18 +42,18 @@ def cond_in_loop(x, w):
 
 
 def loop_in_cond(x, w):
-    """The loop, if x has a positive sum."""
+    """Runs the loop if x has a positive sum."""
     return tf.cond(tf.reduce_sum(x) > 0, lambda: loop(x, w), lambda: tf.exp(x))
 
 
 def case(x, w):
-    """The middle one of three branches, if x has a positive sum."""
+    """Takes the middle one of three branches if x has a positive sum."""
     index = tf.cast(tf.reduce_sum(x) > 0, tf.int32)
     return tf.switch_case(index, [lambda: tf.exp(x), lambda: layer(x, w), lambda: tf.nn.relu(x)])
 
 
 def tensor_array_loop(x, w):
-    """Each row of x through a layer, by way of two TensorArrays."""
+    """Applies a layer to each row of x, by way of two TensorArrays."""
     rows = tf.TensorArray(tf.float32, 4, element_shape=[1, 4]).unstack(tf.expand_dims(x, 1))
     results = tf.TensorArray(tf.float32, 4, element_shape=[1, 4])
 
@@ -67,12 +67,12 @@ def tensor_array_loop(x, w):
 
 
 def scan(x, w):
-    """Each row of x, added to what became of the row before, through a layer."""
+    """Applies a layer to the sum of each row of x and the result for the previous row."""
     return tf.scan(lambda y, row: tf.squeeze(layer(tf.expand_dims(y + row, 0), w), 0), x)
 
 
 def read_back(x, w):
-    """Four layers, each of which reads from the TensorArray what the one before wrote there."""
+    """Applies four layers; each reads from the TensorArray what the previous one wrote there."""
     results = tf.TensorArray(tf.float32, 5, element_shape=[4, 4], clear_after_read=False)
 
     def step(i, results):
@@ -82,7 +82,7 @@ def read_back(x, w):
 
 
 def lstm(x, w):
-    """An LSTM over the rows of x, whose states go into a TensorArray."""
+    """Runs an LSTM over the rows of x; its states go into a TensorArray."""
     rows = tf.TensorArray(tf.float32, 4, element_shape=[1, 4]).unstack(tf.expand_dims(x, 1))
     states = tf.TensorArray(tf.float32, 4, element_shape=[1, 4])
     kernel = tf.tile(w, [2, 4], name="kernel")

@@ -1,4 +1,4 @@
-"""A sound graph, and the ways to damage it: what is wrong with each is TensorFlow's to say."""
+"""A valid graph, and ways to damage it; TensorFlow itself reports each damage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOUND = """
 
 
 def damage(change):
-    """The sound graph after change(nodes by name)."""
+    """The valid graph after change(nodes by name)."""
     graph = read_graph(SOUND)
     change({node.name: node for node in graph.node}, graph)
     return graph

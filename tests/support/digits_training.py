@@ -1,4 +1,4 @@
-"""Handwritten digits, and two small networks that learn them: in tf.functions and in sessions."""
+"""Trains two small networks on handwritten digits, in tf.functions and in sessions."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def loss_of(logits, labels, factor):
 
 
 def batches(steps=STEPS, overflow_at=None):
-    """(images, labels, factor) of each step; at one of them, an infinite factor comes in between.
+    """(images, labels, factor) of each step; one of the factors is infinite.
 
-    The factors decay as a learning rate would, so that where training ends depends less on chance.
+    The factors decay like a learning rate, so that the result of training depends less on chance.
     """
     random = np.random.default_rng(2)
     for step in range(steps):
@@ -88,7 +88,7 @@ def accuracy(model, weights):
 
 
 class Function:
-    """A step in a tf.function, by an optimizer of Keras."""
+    """A training step in a tf.function, with an optimizer of Keras."""
 
     def __init__(self, model, factor=1.0):
         self.model = model
@@ -112,7 +112,7 @@ class Function:
 
 
 def train_in_float32(model, inputs, factor=1.0):
-    """On TensorFlow alone."""
+    """Trains in float32, on TensorFlow alone."""
     function = Function(model, factor)
 
     def step(*images_labels_factor):
@@ -125,7 +125,7 @@ def train_in_float32(model, inputs, factor=1.0):
 
 
 def train_with_scaler(model, inputs, factor=1.0, **arguments):
-    """By a GradScaler."""
+    """Trains with a GradScaler."""
     function, scaler = Function(model, factor), npu_precision.GradScaler(**arguments)
 
     def step(*images_labels_factor):
@@ -140,7 +140,7 @@ def train_with_scaler(model, inputs, factor=1.0, **arguments):
 
 
 def train_with_amp(model, inputs, factor=1.0, level="O1", **overrides):
-    """By amp, with an optimizer of Keras."""
+    """Trains with amp and an optimizer of Keras."""
     function = Function(model, factor)
     optimizer, _ = npu_precision.amp.initialize(
         function.optimizer, level, verbosity=0, quiet=True, **overrides
@@ -158,7 +158,7 @@ def train_with_amp(model, inputs, factor=1.0, level="O1", **overrides):
 
 
 def train_in_session(model, inputs, make, factor=1.0):
-    """By what `make` makes of an optimizer of TF1: (an optimizer, a ConfigProto)."""
+    """Trains with the (optimizer, ConfigProto) that `make` returns for an optimizer of TF1."""
     with tf.Graph().as_default() as graph:
         weights = {
             name: tf1.get_variable(name, initializer=value, use_resource=True)
@@ -178,7 +178,7 @@ def train_in_session(model, inputs, make, factor=1.0):
 
 
 def with_manager(manager, mode="allow_mix_precision"):
-    """npu_bridge's style, for train_in_session."""
+    """The argument of train_in_session for npu_bridge's style."""
 
     def make(optimizer):
         config = npu_precision.npu_config_proto(precision_mode=mode, quiet=True)
@@ -188,7 +188,7 @@ def with_manager(manager, mode="allow_mix_precision"):
 
 
 def with_level(level, **overrides):
-    """amp, for train_in_session."""
+    """The argument of train_in_session for amp."""
 
     def make(optimizer):
         return npu_precision.amp.initialize(optimizer, level, verbosity=0, quiet=True, **overrides)

@@ -25,8 +25,8 @@ def draw_graph(before, after, ledger, fetches):
     Args:
         before: the GraphDef that was rewritten.
         after: the result.
-        ledger: what the optimizer said of it.
-        fetches: names of nodes; what they do not need is left out.
+        ledger: the optimizer's ledger.
+        fetches: names of nodes; nodes that they do not depend on are left out.
     """
     nodes = {node.name: node for node in after.node}
     needed = _needed(nodes, fetches)

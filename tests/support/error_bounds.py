@@ -1,15 +1,15 @@
-"""How far the values of a rewritten graph may be from the original's, by running error analysis.
+"""Bounds the error of a rewritten graph's values, by running error analysis.
 
 Each tensor gets a bound on |rewritten - original|, in the maximum norm, from the bounds of its
-node's inputs: what enters grows by the op's Lipschitz constant at the original's values, what is
-rounded (an operand by a Cast, a result by its kernel, the terms of a sum) adds half a unit in the
-last place of the dtype it is rounded to. A bound is
+producer's inputs. The op's Lipschitz constant at the original's values scales the bounds of the
+inputs. Each rounding (of an operand by a Cast, of a result by its kernel, of the terms of a sum)
+adds half a unit in the last place of the dtype it rounds to. A bound is
 
-- 0 where nothing on the way was rounded: then the values are equal, to the last bit;
-- inf where the result may jump: a comparison, an arg max or a conversion to int whose operands are
-  closer than their error. Nothing is claimed of such a tensor, nor of what is computed from it.
+- 0 if nothing on the way was rounded: then the values are equal, to the last bit;
+- inf if the result may jump: a comparison, an arg max or a conversion to int whose operands are
+  closer than their error. Such a tensor, and everything computed from it, is not checked.
 
-Loops are followed iteration by iteration, at the values that the unrolled graph has.
+Loops are analysed iteration by iteration, at the values of the unrolled graph.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ErrorBounds:
         return found[int(port or 0)] if isinstance(found, list) else found
 
     def violations(self, rewritten_values):
-        """Where the rewritten graph's values are further off, one sentence each."""
+        """The tensors whose error exceeds the bound, one sentence each."""
         for name in [tensor.name for tensor in self._tensors if tensor.name in rewritten_values]:
             value = self._values[name]
             rewritten = np.asarray(rewritten_values[name], np.float64)
@@ -92,10 +92,10 @@ class ErrorBounds:
             self._rounded(self[tensor], () if index is None else edges[index].dtypes, value)
             for (tensor, index), value in strict_zip(instance.inputs, v)
         ]
-        if instance.only_hands_on:
+        if instance.is_forwarding:
             return e
-        if node.op == "StackPopV2":  # what was pushed does not come by an edge
-            e += [self[pushed] for pushed in instance.waits_for]
+        if node.op == "StackPopV2":  # no data edge leads here from the push
+            e += [self[pushed] for pushed in instance.control_producers]
         out = []
         while f"{instance.name}:{len(out)}" in self._values:
             out.append(self._values[f"{instance.name}:{len(out)}"])
@@ -121,5 +121,5 @@ class ErrorBounds:
     def _of_result(op, u, value, error):
         most = largest(value) + error
         rounding = STEPS[op] * u * max(1.0, most) if op in STEPS else u * most
-        # Sums of as many terms as there are here lose no more to underflow.
+        # The number of terms in these graphs is too small for larger losses by underflow.
         return error + rounding + (64 * SMALLEST if u > 2 * UNIT[tf.float32] else 0)

@@ -1,8 +1,9 @@
-"""How the errors of an op's inputs become those of its outputs: a rule for each op type.
+"""Propagates the errors of an op's inputs to its outputs: a rule for each op type.
 
-The rules are rigorous for kernels that round once per operation, and hold for any order of adding.
-An input's error grows by the op's Lipschitz constant at the values it has; the rules for sums add
-half a unit in the last place for every addition. The rounding of a result is not theirs.
+The rules are rigorous for kernels that round once per operation, and hold for any order of
+additions. The op's Lipschitz constant at its input values scales the errors of the inputs. The
+rules for sums add half a unit in the last place for every addition. The rules do not cover the
+rounding of the result.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def largest(array):
 
 @dataclasses.dataclass
 class Node:
-    """What the rule of an op gets to see.
+    """The arguments of an op's rule.
 
     Attributes:
         op, attr: of the NodeDef.
@@ -57,7 +58,7 @@ def quotient(error, least):
 
 
 def no_step(distance, error):
-    """0 if nothing comes as close to a step as its error, else inf."""
+    """0 if all values are further from a step than their error, else inf."""
     return 0.0 if error == 0 or np.min(distance, initial=INF) > error else INF
 
 
@@ -91,7 +92,7 @@ def batch_norm(n):
     if n.attr["is_training"].b:
         error_of_variance = (2 * away * error + error**2) * count / (count - 1)
     spread = math.sqrt(least_variance + n.attr["epsilon"].f)
-    # The derivatives hold for errors that are small next to the spread: hence twice their sum.
+    # The derivatives hold for errors that are small next to the spread, so their sum is doubled.
     if error > spread / 4 or error_of_variance > spread**2 / 4:
         return [INF, of_mean, error_of_variance]
     of_y = 2 * largest(scale) * (error + of_mean) / spread
@@ -169,7 +170,7 @@ def least(n):
     return float(n.v[0].min()) - n.e[0]
 
 
-# Ops that hand values on, or choose among them: no rounding of their own.
+# Ops that forward values, or choose among them, and round nothing.
 EXACT = {
     op: lambda n: max(n.e)
     for op in (
@@ -179,7 +180,7 @@ EXACT = {
         "Slice StridedSlice Pad PadV2 MirrorPad Tile BroadcastTo ExpandDims Squeeze ReverseV2 Roll "
         "SpaceToDepth DepthToSpace ResizeNearestNeighbor MatrixBandPart GatherV2 GatherNd Fill "
         "OneHot Select SelectV2 "
-        # A handle, or the flow that goes with it, has the largest error of what was written.
+        # A handle, and the flow that goes with it, has the largest error of the values written.
         "StackV2 StackPushV2 StackPopV2 TensorArrayV3 TensorArrayWriteV3 TensorArrayScatterV3 "
         "TensorArrayReadV3 TensorArrayGatherV3 TensorListReserve TensorListFromTensor "
         "TensorListSetItem TensorListPushBack TensorListPopBack TensorListGetItem TensorListStack"
@@ -254,11 +255,11 @@ ROUNDED.update(
         "L2Loss": l2_loss,
     }
 )
-# Kernels that add in an order that depends on the buffers they happen to get: AddN adds into the
-# free one; Conv2D of TensorFlow 2.21 was seen to differ by a unit between two runs of a node.
+# Kernels whose order of additions depends on their buffers: AddN adds into the free one; two runs
+# of a Conv2D in TensorFlow 2.21 differed by a unit.
 ORDER_OF_CHANCE = ("AddN", "Conv2D")
-# Kernels that round after each of several steps: by how many units of max(1, |result|) they were
-# seen to be off, rounded up.
+# Kernels that round after each of several steps: their measured error, in units of
+# max(1, |result|), rounded up.
 STEPS = {
     "Sigmoid": 2,
     "Softsign": 2,

@@ -1,4 +1,4 @@
-"""What a session runs, and how often: Grappler's result, node by node, with a count for each."""
+"""Counts the nodes that a session runs, in the graphs that Grappler made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Executions:
     """One step of a session.
 
     Attributes:
-        values: what was fetched.
+        values: the fetched values.
         nodes: the nodes of the graphs that ran, by name.
         counts: how often each of them ran.
     """
@@ -28,7 +28,7 @@ class Executions:
     counts: collections.Counter
 
     def of(self, *ops):
-        """By (op, dtype), how often nodes of these ops ran."""
+        """How often nodes of these ops ran, by (op, dtype)."""
         found = collections.Counter()
         for name, node in self.nodes.items():
             if node.op in ops and self.counts[name]:
@@ -36,7 +36,7 @@ class Executions:
         return dict(found)
 
     def casts_by_op(self):
-        """By the op whose result is cast, how often Casts of floats ran."""
+        """How often Casts of floats ran, by the op of their producer."""
         found = collections.Counter()
         for name, node in self.nodes.items():
             if node.op == "Cast" and any_float([node.attr["SrcT"].type]):
@@ -45,7 +45,7 @@ class Executions:
 
 
 def run_counted(session, fetches, feed_dict=None):
-    """Executions of one session.run."""
+    """The Executions of one session.run."""
     options = tf1.RunOptions(output_partition_graphs=True, trace_level=tf1.RunOptions.FULL_TRACE)
     metadata = tf1.RunMetadata()
     values = session.run(fetches, feed_dict, options=options, run_metadata=metadata)

@@ -1,4 +1,4 @@
-"""Functions of a graph's library as GraphDefs, and back."""
+"""Converts functions of a graph's library to GraphDefs and back."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def add_functions(b):
 def body_graphs(library):
     """The body of each function in a library as a GraphDef whose results are Identity nodes."""
     with tf.Graph().as_default():
-        # Else it would not know the functions that the bodies call.
+        # Without it, the functions that the bodies call would be unknown.
         tf.import_graph_def(graph_pb2.GraphDef(library=library))
         return {function.signature.name: _body_graph(function) for function in library.function}
 
 
 def _body_graph(function):
     graph_def, flat_names = function_def_to_graph_def(function)
-    # TensorFlow 1.15 puts every function of the default graph into it, this one among them.
+    # TensorFlow 1.15 adds every function of the default graph to it, this one included.
     graph_def.ClearField("library")
     for index, output in enumerate(function.signature.output_arg):
         tensor = function.ret[output.name]

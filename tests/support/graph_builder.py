@@ -1,7 +1,7 @@
-"""A builder of GraphDefs whose float values stay small, for the property tests.
+"""Builds GraphDefs whose float values stay small, for the property tests.
 
-Every tensor carries an interval that holds its values: a node is only added where its result stays
-within LIMIT, because only then can the error of a lowered graph be bounded at all.
+Every tensor has an interval that holds its values. A node is only added if its result stays within
+LIMIT, because otherwise the error of a lowered graph has no bound.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class Frame:
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """What a node does that calls functions.
+    """The functions that a node calls.
 
     Attributes:
-        functions: the names of those that run, in order; each gets the former one's results.
-        skipped: how many inputs of the node are no arguments.
+        functions: the names of those that run, in order; each gets the results of the previous one.
+        skipped: how many inputs of the node are not arguments.
     """
 
     functions: list[str]
@@ -90,7 +90,7 @@ class Call:
 
 
 def result(dtype, shape, low, high):
-    """An output of a node that is yet to be added."""
+    """An output of a node that will be added later."""
     return Tensor("", dtype, tuple(int(dim) for dim in shape), float(low), float(high))
 
 
@@ -124,7 +124,7 @@ def attr_value(value):
 
 
 class Builder:
-    """Adds nodes, and answers the makers' questions for operands.
+    """Adds nodes, and finds operands for the makers.
 
     Attributes:
         frames: the loops that are being built, outermost first.
@@ -230,21 +230,21 @@ class Builder:
         ]
 
     def _follow_death(self, node):
-        """What waits for something that is dead when a loop is over is dead then, too."""
+        """Records whether the node is dead when its loop is over, because an input is."""
         if not self.frames:
             return
         dying = self.frames[-1].dying
         # A Switch itself never dies; its outputs do.
-        waits = {name[1:] for name in node.input if name[0] == "^"} - self.frames[-1].switches
+        controls = {name[1:] for name in node.input if name[0] == "^"} - self.frames[-1].switches
         reads = {name.partition(":")[0] for name in node.input if name[0] != "^"}
-        if dying & (waits | reads):
+        if dying & (controls | reads):
             dying.add(node.name)
 
     def _other_node(self):
         return self.random.choice(self.tensors).name.partition(":")[0]
 
     def pick(self, dtype=F32, where=lambda tensor: True):
-        """A tensor to use as operand, rather a late one than an early one."""
+        """A tensor to use as operand; later ones are more likely."""
         found = [tensor for tensor in self.tensors if tensor.dtype == dtype and where(tensor)]
         if not found:
             raise UnfitError
@@ -262,7 +262,7 @@ class Builder:
         array = np.asarray(value, dtype=dtype)
         kind = tf.as_dtype(array.dtype)
         made = result(kind, array.shape, 0, 0)
-        if kind.is_floating and array.size:  # ints are sizes and indices: they have no bound
+        if kind.is_floating and array.size:  # ints are sizes and indices, which need no bound
             made = made.like(low=float(array.min()), high=float(array.max()))
         tensor = self.add("Const", [], made, dtype=kind, value=array, readable=0)
         self.constants[tensor.name] = array
@@ -284,7 +284,7 @@ class Builder:
 
     @contextlib.contextmanager
     def outside(self):
-        """In it, nodes are made outside of all loops; it gives what brings a tensor inside."""
+        """Context for nodes outside of all loops; yields a function that brings a tensor inside."""
         frames, tensors, fetches = self.frames, self.tensors, self.fetches
         self.frames, self.tensors, self.fetches = [], [], []
 
@@ -308,7 +308,7 @@ class Builder:
         )
 
     def placeholder(self, dtype, shape, low, high, value):
-        if self.function:  # nothing of it can be fed
+        if self.function:  # nothing in a function can be fed
             raise UnfitError
         if self.frames:
             with self.outside() as enter:

@@ -1,4 +1,4 @@
-"""Random damage to GraphDefs: each mutation changes one thing, perhaps into nonsense."""
+"""Damages GraphDefs at random: each mutation changes one thing, perhaps into nonsense."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-# Ops that the passes treat in ways of their own, ops of other ports and other kinds of attributes.
+# Ops with special cases in the passes, and ops with other ports and other kinds of attributes.
 OPS = """
     AddN AddV2 ApplyGradientDescent Assign AssignVariableOp Cast Const Enter Exit Exp
     FusedBatchNormV3 Identity IdentityN If LoopCond MatMul Merge NextIteration NoOp NoSuchOp
@@ -27,7 +27,7 @@ INTS = [-(2**63), -1, 0, 1, 2, 3, 32767, 32768, 2**31, 2**63 - 1]
 
 
 def mutate(graph, seed):
-    """Changes one thing about a random node of the graph, in place."""
+    """Changes one property of a random node of the graph, in place."""
     chooser = random.Random(seed)
     if graph.node:
         chooser.choice(MUTATIONS)(graph, chooser.choice(graph.node), chooser)

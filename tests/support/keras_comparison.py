@@ -1,4 +1,4 @@
-"""What the tests of Keras models compare: values with float32's, and what ran low by the ledger."""
+"""Checks of Keras models: their values against float32's, and the lowered ops in the ledger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNIT = {
     "force_fp16": 2.0**-11,
     "cube_fp16in_fp32out": 2.0**-11,
 }
-# On the host, which has every kernel in float32, these leave a float32 graph as it is.
+# Modes that do not change a float32 graph on the host, which has every kernel in float32.
 CHANGES_NOTHING = [
     "must_keep_origin_dtype",
     "allow_fp32_to_fp16",
@@ -24,7 +24,7 @@ CHANGES_NOTHING = [
 ]
 MODES = [*UNIT, *CHANGES_NOTHING]
 MIXED = ["allow_mix_precision", "allow_mix_precision_bf16"]
-# What `make test` compares: a network of each kind, in a mode of each kind.
+# The cases of `make test`: a network of each kind, in a mode of each kind.
 MODELS_OF_TEST = ["mobilenet_v2", "lstm_gru", "bert_small"]
 MODES_OF_TEST = ["allow_mix_precision", "allow_mix_precision_bf16", "must_keep_origin_dtype"]
 # How far logits may be from float32's: the root mean square of the difference, relative to the
@@ -61,7 +61,7 @@ def assert_close_but_rounded(logits, expected, name, mode):
 
 
 def assert_follows(mode, ledgers, logits, expected, name):
-    """What the ledgers say, and how far the logits are from float32's, is as the mode has it."""
+    """Asserts that the ledgers, and the error of the logits, are what the mode leads to."""
     ledgers = list(ledgers)
     if mode in UNIT:
         assert_matrix_ops_ran_low(ledgers, mode)
@@ -72,15 +72,15 @@ def assert_follows(mode, ledgers, logits, expected, name):
 
 
 def assert_nothing_changed(ledgers):
-    """By the ledgers of a model's graph and its functions."""
+    """Asserts that the ledgers of a model's graph and functions have no change."""
     assert sum(ledger.totals["nodes"] for ledger in ledgers) > 0
-    # What is in float32 anyway is not listed in force_fp32.
+    # In force_fp32, the ledger does not list nodes that are in float32 already.
     assert {node.decision for ledger in ledgers for node in ledger.nodes} <= {"kept"}
     assert sum(ledger.totals["casts"] for ledger in ledgers) == 0
 
 
 def assert_matrix_ops_ran_low(ledgers, mode):
-    """Every matrix op and convolution is lowered; in cube_fp16in_fp32out, its inputs are rounded.
+    """Asserts that every matrix op and convolution is lowered, or has rounded inputs in cube mode.
 
     Args:
         ledgers: those of a model's graph and its functions.
@@ -91,14 +91,14 @@ def assert_matrix_ops_ran_low(ledgers, mode):
     assert decided
     if mode == "cube_fp16in_fp32out":
         assert {node.reason for node in decided} == {"inputs_rounded"}
-        # Down and up again, on two inputs each; but inputs that are shared are rounded once, as a
-        # convolution and its two gradients share theirs.
+        # Two Casts, down and up, on each of two inputs. Shared inputs are rounded once, such as
+        # those of a convolution and its two gradients.
         assert sum(ledger.totals["casts"] for ledger in ledgers) > len(decided)
         return
     assert {node.decision for node in decided} == {"lowered"}
     low = "bfloat16" if mode.endswith("bf16") else "float16"
     assert {tuple(node.dtypes["T"]) for node in decided} == {("float32", low)}
-    # What is between them follows: they are not islands among Casts.
+    # The ops between them follow, so that they are not islands among Casts.
     lowered = [node for ledger in ledgers for node in ledger.nodes if node.decision == "lowered"]
     assert len(lowered) > 1.5 * len(decided)
 

@@ -1,6 +1,6 @@
-"""Keras models as they are in use, at their true architectures, with weights that look trained.
+"""Keras models with real architectures and weights that look trained.
 
-Weights that Keras has just initialised mislead: TensorFlow folds zero biases and identity batch
+Freshly initialised weights mislead: TensorFlow folds zero biases and identity batch
 norms away, and an untrained head gives all inputs nearly the same logits, so that a comparison
 proves nothing. Here biases are not zero, batch norms hold the statistics of what they normalize,
 and the logits of different inputs differ by SPREAD.
@@ -19,7 +19,7 @@ CLASSES = 10
 BATCH = 4
 # Standard deviation, over inputs, of each logit.
 SPREAD = 2.0
-# How many inputs the statistics are taken from; the deepest batch norm sees at least 1x1 of each.
+# How many inputs the statistics are taken from; the deepest batch norm gets at least 1x1 of each.
 CALIBRATION = 32
 WORDS = 1000
 SEED = 7
@@ -42,7 +42,7 @@ def densenet121():
 
 
 def inception_v3():
-    """The smallest images it takes are of 75 by 75."""
+    """Inception v3 for its smallest images, 75 by 75."""
     return application("InceptionV3", 75)
 
 
@@ -59,7 +59,7 @@ def lstm_gru():
 
 
 def bert_base():
-    """Of base size but for the vocabulary, whose size only the look-up sees."""
+    """BERT base with a small vocabulary, whose size only matters for the look-up."""
     return bert(length=8)
 
 
@@ -100,7 +100,7 @@ def build(name):
 
 
 def with_realistic_weights(builder):
-    """What the builder makes, as if trained; its last layer is a Dense."""
+    """The builder's model with weights as if trained; its last layer is a Dense."""
     set_seed()
     model = builder()
     _randomize_biases_and_norms(model)
@@ -110,9 +110,9 @@ def with_realistic_weights(builder):
 
 
 def set_seed():
-    """As tf.keras.utils.set_random_seed, after which Keras 2.15 warns whenever it draws a seed.
+    """Like tf.keras.utils.set_random_seed, without the warnings that Keras 2.15 then gives.
 
-    It then asks a generator of its own for an integer up to 1e9, which is a float.
+    It warns whenever it draws a seed, because it passes a float, 1e9, as the limit of an integer.
     """
     seed_python(SEED)
     np.random.seed(SEED)
@@ -142,7 +142,7 @@ def application(name, size):
 def bert(length, **sizes):
     """An encoder for sentences of this length and a classifier; sizes as BertConfig's."""
     with _environment_kept():
-        # Sets TF_USE_LEGACY_KERAS, under which a Python started by a later test finds no Keras.
+        # The import sets TF_USE_LEGACY_KERAS: with it, a Python started later finds no Keras.
         import transformers
 
         # TensorFlow's fused layer norm has this epsilon, whatever the graph says: with another one

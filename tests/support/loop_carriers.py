@@ -1,7 +1,7 @@
-"""What brings a Cast's result into a loop: marked copies of its Enter, Switch or Identity.
+"""The nodes that carry a Cast's result into a loop: marked copies of an Enter, Switch or Identity.
 
-They may stand for a tensor of the original graph if that one is the same in every iteration, and
-they are dead wherever it is.
+They may replace a tensor of the original graph if it is the same in every iteration, and if they
+are dead wherever it is.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def _origin(nodes, tensor):
 
 
 def carried_from(nodes, counterparts, tensor, carriers):
-    """The tensor outside that carriers bring to where `tensor` is, or None if they do not.
+    """The tensor outside that carriers bring to the place of `tensor`, or None if they do not.
 
     Args:
         nodes: NodeDefs of the original graph by name.
-        counterparts: what became of each.
+        counterparts: the rewritten node for each.
         tensor: a tensor of the original graph, by its canonical name.
         carriers: (NodeDef, output port) of each carrier on the way from `tensor`'s reader to the
             outside, in this order.
@@ -57,7 +57,7 @@ def carried_from(nodes, counterparts, tensor, carriers):
     for carrier, port in carriers:
         node = nodes[node_of(tensor)]
         if carrier.op == "Enter":
-            # These two are dead in the last iteration, or in a branch; an Enter never is.
+            # These two can be dead, in the last iteration or in a branch; an Enter never is.
             enter = None if node.op in ("Identity", "Switch") else enter_of(nodes, tensor)
             if enter is None or not _enters_alike(carrier, enter):
                 return None
@@ -74,7 +74,7 @@ def carried_from(nodes, counterparts, tensor, carriers):
             canonical(tensor).partition(":")[2],
         ):
             return None
-        # Waiting for the original, it is as dead as that.
+        # With a control dependency on the original, it is dead whenever the original is.
         tensor = canonical(_origin(nodes, tensor).name)
     return tensor
 

@@ -11,14 +11,14 @@ def counter(times, name="", frame="loop", inside="", after=()):
         name: what the names of the nodes begin with.
         frame: the name of the loop's frame.
         inside: a node of the outer loop's body, if there is one.
-        after: nodes of the body that an iteration waits for before the next one begins.
+        after: nodes of the body; the next iteration has a control dependency on them.
     """
-    wait = f"^{inside}, " if inside else ""
+    control = f"^{inside}, " if inside else ""
     added = ", ".join([f"{name}i_add", *(f"^{node}" for node in after)])
     return f"""
-        {name}zero = Const[int32]({wait}value=0)
-        {name}one = Const[int32]({wait}value=1)
-        {name}times = Const[int32]({wait}value={times})
+        {name}zero = Const[int32]({control}value=0)
+        {name}one = Const[int32]({control}value=1)
+        {name}times = Const[int32]({control}value={times})
         {name}i_enter = Enter({name}zero, frame_name={frame})
         {name}one_enter = Enter({name}one, frame_name={frame}, is_constant=True)
         {name}times_enter = Enter({name}times, frame_name={frame}, is_constant=True)
@@ -32,7 +32,7 @@ def counter(times, name="", frame="loop", inside="", after=()):
 
 
 def loop(start, body, after=()):
-    """x goes three times through `body`, which reads switch:1 and ends in `turn`."""
+    """A loop that applies `body` three times to x; it reads switch:1 and ends in `turn`."""
     return f"""
         x = Placeholder(shape=4x4)
         {counter(3, after=after)}

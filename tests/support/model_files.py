@@ -1,4 +1,4 @@
-"""Models in files, as users of the command have them: one of each kind, small, with real values."""
+"""Small models in files, one of each kind that the command reads, with real values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.text_graph import read_graph
 
 tf1 = tf.compat.v1
 
-# What comes after Exp is kept; Relu is lowered.
+# The nodes after Exp are kept; Relu is lowered.
 FROZEN = """
     x = Placeholder(shape=4x8)
     w = Const(shape=8x8)
@@ -64,7 +64,7 @@ def write_all(folder: pathlib.Path) -> ModelFiles:
 
 
 def input_name(path):
-    """What a model calls its only input: Keras counts them."""
+    """The name of a model's only input, which contains a number from Keras."""
     (name,) = frozen.freeze(model_file.load_model(path)).inputs
     return name
 
@@ -82,7 +82,7 @@ def _saved(model, folder):
 
 
 def _training(folder):
-    """A TF1 graph that learns, with a checkpoint after one step."""
+    """A TF1 training graph, with a checkpoint after one step."""
     with tf.Graph().as_default(), tf1.Session() as session:
         x = tf1.placeholder(tf.float32, [None, 8], name="x")
         labels = tf1.placeholder(tf.int64, [None], name="labels")

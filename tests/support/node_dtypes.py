@@ -1,4 +1,4 @@
-"""The dtypes of a NodeDef, read by its OpDef, for tests that look at graphs."""
+"""Reads the dtypes of a NodeDef according to its OpDef."""
 
 import tensorflow as tf
 
@@ -15,13 +15,13 @@ def any_float(dtypes):
 
 
 def attributes(node):
-    """The attributes of a node's OpDef; none of a function that is called by its name."""
+    """The attributes of a node's OpDef; none if the op is the name of a function."""
     definition = op_definition(node.op)
     return definition.attr if definition else []
 
 
 def attribute_value(node, attribute):
-    """A node's value of an attribute of its OpDef, which it may leave to the default."""
+    """A node's value of an attribute of its OpDef, or the default."""
     return node.attr.get(attribute.name, attribute.default_value)
 
 
@@ -38,7 +38,7 @@ def type_attributes(node):
 
 
 def output_dtypes(node):
-    """The dtype of each output of a node; of a function called by its name, none is known."""
+    """The dtype of each output of a node; unknown if the op is the name of a function."""
     definition = op_definition(node.op)
     if definition is None:
         return []

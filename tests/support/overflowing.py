@@ -1,4 +1,4 @@
-"""A model that overflows in float16 in one op, for what finds the op."""
+"""A model that overflows in float16 in one op, for tests of the tools that find the op."""
 
 from __future__ import annotations
 

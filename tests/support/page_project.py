@@ -1,4 +1,4 @@
-"""A report_page/ of a few lines, and a Node.js that is a script, to test how the page is built."""
+"""A report_page/ of a few lines and a script in place of Node.js, to test the page's build."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from support import ROOT
 
-# Stands for node, esbuild, and npm, which is called by its own name.
+# Replaces node and esbuild, and npm, which is called by its own name.
 FAKE_NODE = """\
 #!{python}
 import json, pathlib, sys
@@ -34,7 +34,7 @@ else:
 
 
 class PageProject:
-    """The folder report_page/ in another one.
+    """A folder report_page/ for tests.
 
     Attributes:
         folder: report_page/.
@@ -62,6 +62,6 @@ class PageProject:
             script.chmod(script.stat().st_mode | stat.S_IXUSR)
 
     def installed(self):
-        """What npm was asked for, one entry a time."""
+        """The calls of npm, one entry each."""
         log = self.folder / "npm.log"
         return log.read_text().splitlines() if log.exists() else []

@@ -31,8 +31,8 @@ class RandomGraph:
         graph_def: the graph, in topological order.
         feeds: value by name of each tensor to feed.
         fed_inside: those of them that are not a placeholder's.
-        constants: value by name of the Consts that are no operands for others.
-        fetches: names of the tensors that a caller asks for.
+        constants: value by name of the Consts that other nodes do not use as operands.
+        fetches: names of the tensors to fetch.
         tensors: every tensor that can be read; that leaves out those in an untaken branch.
         unrolled: the same computation without loops and functions.
     """
@@ -55,7 +55,7 @@ class RandomGraph:
         )
 
     def run(self, graph_def=None):
-        """Values by name, as the kernels alone make them, of all tensors that can be read.
+        """Values by name of all tensors that can be read, computed without optimizers.
 
         Args:
             graph_def: the graph to run instead, which may have lost some of them.
@@ -90,8 +90,8 @@ def random_graph(seed, size, control_flow=False):
     """A graph of `size` nodes, or a few more.
 
     Args:
-        seed: what determines it, with the others.
-        size: at least how many nodes it has.
+        seed: determines the graph, together with the other arguments.
+        size: the least number of nodes.
         control_flow: whether it gets loops, handles and functions as well.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Reports that tests read and open."""
+"""Writes and reads reports for tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ needs_page = pytest.mark.skipif(
 
 
 def explained(path, options=MIXED):
-    """A model and what was decided about it."""
+    """A model and its Explanation."""
     model = model_file.load_model(str(path))
     return model, explanation.explain(model, options)
 

@@ -1,4 +1,4 @@
-"""What tests do with the page of a report in a browser, and read off it."""
+"""Controls the page of a report in a browser, and reads what it shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def search(page, text):
 
 
 def go_to(page, name):
-    """Looks at the node of this very name."""
+    """Shows the node with exactly this name."""
     search(page, f"/^{re.escape(name)}$/")
     page.locator("#search").press("Enter")
     page.wait_for_function(
@@ -20,7 +20,7 @@ def go_to(page, name):
 
 
 def drawn(page, selector="node"):
-    """What is drawn: the text of each node, or the ids of lines."""
+    """The drawn elements: the text of each node, or the ids of lines."""
     return page.evaluate(
         """selector => document.querySelector('#canvas')._cyreg.cy.elements(selector)
         .map(each => each.isNode() ? each.data('label') : each.id())""",

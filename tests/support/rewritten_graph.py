@@ -1,7 +1,7 @@
-"""What a rewrite did to a GraphDef, read off the two graphs alone, and the rules it has to keep.
+"""Compares a rewritten GraphDef with the original, and checks the rules of a rewrite.
 
-A rewritten graph is the original one with other dtypes and with Casts in between. So each original
-node has one counterpart, and each of its inputs a way back to an original tensor.
+A rewritten graph is the original with other dtypes and with Casts. So each original node has one
+counterpart, and each input of a counterpart leads back to an original tensor.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ class Edge:
     Attributes:
         source: the original tensor it comes from, None for a constant stored in a low type.
         constant: that constant.
-        dtypes: to what the inserted Casts on the way convert, in order.
-        carriers: (NodeDef, output port) of what brings their result into a loop, innermost first.
+        dtypes: the dtypes that the inserted Casts on the way convert to, in order.
+        carriers: (NodeDef, output port) of the nodes that carry their result into a loop, innermost
+            first.
     """
 
     source: str | None
@@ -72,9 +73,9 @@ class RewrittenGraph:
 
     Attributes:
         originals: original node by name.
-        counterparts: what became of each, by its name; a Const and its Identity may be gone.
+        counterparts: the rewritten node for each, by name; a Const and its Identity may be gone.
         edges: the Edges of each counterpart's data inputs, by the original's name.
-        functions: the same of the body of each function, by its name; and "" is this one.
+        functions: the RewrittenGraph of each function's body, by its name; "" is this one.
     """
 
     def __init__(self, original, rewritten):
@@ -93,7 +94,7 @@ class RewrittenGraph:
         self._original_names = {}
         for name in self.originals:
             node = self.results.get(name)
-            # A preserved node that was changed hands its name to a Cast behind it.
+            # A Cast after a changed preserved node takes over its name.
             if node is not None and is_inserted_cast(node):
                 node = self.results[node_of(node.input[0])]
             if node is not None:
@@ -123,7 +124,7 @@ class RewrittenGraph:
         return Edge(source, None, tuple(dtypes), tuple(carriers))
 
     def violations(self, fetches, cube=False):
-        """What of the rules of a rewrite does not hold, one sentence each.
+        """The violated rules of a rewrite, one sentence each.
 
         Args:
             fetches: names of the tensors that the rewrite had to preserve.
@@ -160,7 +161,7 @@ class RewrittenGraph:
                 yield f"{count} Casts of {tensor} to {dtype.name}"
 
     def _wrong_pairs(self, cube):
-        """Casts there and back, but for those that round what a matrix op reads."""
+        """Casts there and back, except those that round the inputs of matrix ops."""
         readers = self._readers()
         for cast in filter(is_inserted_cast, self.results.values()):
             before = self.results[node_of(cast.input[0])]
@@ -172,7 +173,7 @@ class RewrittenGraph:
                 yield f"{cast.name} casts {' -> '.join(dtype.name for dtype in way)}"
 
     def _readers(self):
-        """The op types that read a node's outputs, through what brings them into a loop."""
+        """The op types of a node's consumers, through nodes that carry its outputs into a loop."""
         readers = collections.defaultdict(list)
         for node in self.results.values():
             for tensor in node.input:
@@ -207,10 +208,10 @@ class RewrittenGraph:
             for now, was in strict_zip(dtypes, original_types[attribute]):
                 if now != was and not {now, was} <= set(CHANGING):
                     yield f"{attribute} is {now.name}, was {was.name}"
-        waited_for = {tensor for tensor in original.input if tensor[0] == "^"}
-        # Nothing waits for a constant that is gone.
-        gone = {tensor for tensor in waited_for if self._is_gone_constant(tensor[1:])}
-        if {tensor for tensor in node.input if tensor[0] == "^"} != waited_for - gone:
+        controls = {tensor for tensor in original.input if tensor[0] == "^"}
+        # Control dependencies on deleted constants are dropped.
+        gone = {tensor for tensor in controls if self._is_gone_constant(tensor[1:])}
+        if {tensor for tensor in node.input if tensor[0] == "^"} != controls - gone:
             yield "has other control inputs"
         inputs = [canonical(tensor) for tensor in original.input if tensor[0] != "^"]
         if len(inputs) != len(self.edges[name]):
@@ -234,7 +235,7 @@ class RewrittenGraph:
                 return False
             value = tf.make_ndarray(node.attr["value"].tensor)
             return np.array_equal(value.astype(edge.constant.dtype), edge.constant)
-        # The original's own Cast widened a low type that is wanted again: undoing that is exact.
+        # The original's own Cast widened a low type that the consumer needs: undoing it is exact.
         return (
             node.op == "Cast"
             and edge.source == canonical(node.input[0])

@@ -1,4 +1,4 @@
-"""What the tests of loss scaling share: a small model and how it is trained."""
+"""A small model and its training, for the tests of loss scaling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ each_place = pytest.mark.parametrize("place", [tf.function, lambda f: f], ids=["
 
 
 class Model:
-    """An embedding, whose gradient is IndexedSlices, a weight, and a variable nobody reads."""
+    """An embedding, whose gradient is IndexedSlices, a weight, and a variable without consumers."""
 
     def __init__(self):
         self.table = tf.Variable(np.linspace(-1, 1, 24).reshape(12, 2).astype("f"))
@@ -44,7 +44,7 @@ class Model:
 
 
 def train(scaler, optimizer, place, factors, clip=False):
-    """What came of a step per factor: (the model, whether each was made)."""
+    """Trains one step per factor; returns the model, and whether each step was made."""
     model = Model()
 
     @place
@@ -79,7 +79,7 @@ def gradient_of(scaler, variable, factor=1.0):
 
 
 def exponential(start, **arguments):
-    """What makes an ExponentialUpdateLossScaleManager whose scale stays, but for overflows."""
+    """A factory of ExponentialUpdateLossScaleManagers whose scale changes only on overflows."""
     arguments = {"incr_every_n_steps": 1000, "decr_every_n_nan_or_inf": 1, **arguments}
     return lambda: npu_precision.ExponentialUpdateLossScaleManager(start, **arguments)
 

@@ -2,7 +2,7 @@
 
 
 def strict_zip(*iterables):
-    """The tuples that zip gives, of iterables that must have the same length."""
+    """Like zip, for iterables that must have the same length."""
     columns = [list(iterable) for iterable in iterables]
     lengths = {len(column) for column in columns}
     assert len(lengths) <= 1, f"zipped iterables have lengths {sorted(lengths)}"

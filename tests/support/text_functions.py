@@ -9,8 +9,8 @@ The functions come after the graph, each after the first that calls it:
         factor = Cast[int32,float32](exponent)
         result = Mul(base, factor)
 
-An argument that is not float32 has its dtype in brackets. What a caller's Tout is follows from the
-tensors that the function returns.
+An argument that is not float32 has its dtype in brackets. A caller's Tout follows from the tensors
+that the function returns.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def write_graph_with_functions(graph, original):
 
 
 def without_inferred_types(graph):
-    """The graph without what newer TensorFlows note in a body whenever they take it in hand."""
+    """The graph without the type annotations that newer TensorFlow versions add to bodies."""
     copy = graph_pb2.GraphDef()
     copy.CopyFrom(graph)
     for function in copy.library.function:
@@ -71,7 +71,7 @@ def without_inferred_types(graph):
 
 
 def function_bodies(graph):
-    """By function name, the GraphDef that Grappler makes of its body, with _Arg and _Retval."""
+    """The GraphDef that Grappler makes of each body, with _Arg and _Retval, by function name."""
     return {
         function.signature.name: _body(function)
         for function in without_inferred_types(graph).library.function
@@ -105,7 +105,7 @@ def _read_function(head, lines, results):
 
 
 def _name_in_function(tensor, nodes):
-    """What a FunctionDef calls "a:1": "a:z:0", the first tensor of the output argument z."""
+    """The name of "a:1" in a FunctionDef: "a:z:0", the first tensor of the output argument z."""
     name, port = tensor_name(tensor)
     if port < 0 or _is_argument(nodes[name]):
         return tensor
@@ -116,7 +116,7 @@ def _name_in_function(tensor, nodes):
 
 
 def _name_in_graph(tensor, nodes):
-    """The reverse."""
+    """The reverse of _name_in_function."""
     name, *argument_and_index = tensor.split(":")
     if not argument_and_index:
         return tensor

@@ -46,7 +46,7 @@ def read_graph(text, results=None):
 
     Args:
         text: the lines.
-        results: by name of a function that nodes call, the dtypes that it returns.
+        results: the dtypes that a called function returns, by its name.
     """
     graph = graph_pb2.GraphDef()
     graph.versions.producer = tf.version.GRAPH_DEF_VERSION
@@ -87,7 +87,7 @@ def tensor_name(text):
 
 
 def random_values(name, shape, dtype=tf.float32):
-    """The values that a constant or a fed placeholder of this name has in every run."""
+    """The values of a constant or fed placeholder of this name; the same in every run."""
     random = np.random.default_rng(zlib.crc32(name.encode()))
     if dtype.is_floating:
         return random.uniform(-1, 1, shape).astype(dtype.as_numpy_dtype)
@@ -144,7 +144,7 @@ def _shape(text):
 
 
 def _attr_value(kind, text):
-    """The AttrValue that `text` stands for; of an underscore attribute, by how it looks."""
+    """The AttrValue of a text; the type of an underscore attribute is guessed from the text."""
     value = attr_value_pb2.AttrValue()
     if kind == "shape":
         value.shape.CopyFrom(tf.TensorShape(_shape(text)).as_proto())
@@ -200,7 +200,7 @@ def _infer_attributes(node, definition, outputs, results):
 
 
 def _dtype_of(tensor, outputs):
-    """None for a tensor of a later line: a loop's way back."""
+    """The dtype of a tensor; None if it is of a later line, which closes a loop."""
     name, port = tensor_name(tensor)
     return tf.as_dtype(outputs[name][port]).base_dtype.as_datatype_enum if name in outputs else None
 
@@ -243,7 +243,7 @@ def _is_standard_cast(node, nodes):
 
 
 def _in_order_of_computation(nodes, first):
-    """Names of all nodes, each after its inputs but for a loop's way back, else as in `first`."""
+    """Names of all nodes, each after its inputs except back edges, else in the order of `first`."""
     order, seen = {}, set()
 
     def visit(name):

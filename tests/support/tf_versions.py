@@ -1,7 +1,7 @@
-"""What not every TensorFlow has: the one place that says which tests a version cannot run.
+"""Skips tests that a TensorFlow version cannot run; no other module does.
 
-Marks and functions that skip a test, with a reason that pytest's summary shows. They ask TensorFlow
-for the ability, not for its version.
+Marks and functions that skip a test, with a reason that pytest's summary shows. They test the
+ability, not the version.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _registered(op, device_type, dtype=None):
     number = dtype and tf.as_dtype(dtype).as_datatype_enum
     return any(
         kernel.device_type == device_type
-        # Without a constraint the kernel takes every type.
+        # A kernel without a constraint takes every type.
         and (
             dtype is None
             or not kernel.constraint
@@ -37,19 +37,19 @@ def _registered(op, device_type, dtype=None):
 
 
 def has_kernel(op, dtype):
-    """Whether a CPU can run the op in the dtype, for generators that leave out what cannot run."""
+    """Whether a CPU can run the op in the dtype, for generators that leave out other ops."""
     return _registered(op, "CPU", dtype)
 
 
 def need_kernels(dtype, *ops):
-    """Skips the test that calls it where an op has no CPU kernel for the dtype."""
+    """Skips the calling test if an op has no CPU kernel for the dtype."""
     lacking = [op for op in ops if not has_kernel(op, dtype)]
     if lacking:
         pytest.skip(f"TensorFlow {tf.__version__} has no {dtype} kernel of {', '.join(lacking)}")
 
 
 def needs_kernels(dtype, *ops):
-    """A mark: need_kernels for a whole test."""
+    """A mark that applies need_kernels to a whole test."""
     return _needs(
         all(has_kernel(op, dtype) for op in ops),
         f"lacks a {dtype} kernel of {', '.join(ops)}",
@@ -57,7 +57,7 @@ def needs_kernels(dtype, *ops):
 
 
 def needs_ops(*ops):
-    """A mark: TensorFlow knows the ops."""
+    """A mark that skips a test if TensorFlow does not know the ops."""
     return _needs(all(map(_tf_compat.op_definition, ops)), f"does not know {', '.join(ops)}")
 
 
@@ -108,7 +108,7 @@ needs_ops_without_python = _needs(
 )
 # Of a random corpus, so that three versions do not take three times as long: see tiers.py.
 LARGEST_SHARE = 1.0 if tf.__version__.startswith("2.15.") else 0.2
-# TensorFlow 1.15 runs no optimizer, and says nothing, where a session feeds another op's output.
+# TensorFlow 1.15 silently runs no optimizer if a session feeds an op that is no placeholder.
 OPTIMIZES_WHATEVER_IS_FED = _tf_compat.tf1 is not tf
 needs_any_node_name = _needs(
     _tf_compat.tf1 is not tf, "allows fewer characters in the names of nodes"

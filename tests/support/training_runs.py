@@ -1,4 +1,4 @@
-"""Trains small graphs in float32 and in mixed precision, and says what must hold of every step."""
+"""Trains small graphs in float32 and in mixed precision, and checks every step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TOLERANCE = {mode: 4 * unit for mode, unit in UNITS.items()}
 
 
 def config_for(mode, report_dir=None, config=None):
-    """A ConfigProto, of one thread if none is given, for a mode or for TensorFlow as it is."""
+    """A ConfigProto for a mode or for stock TensorFlow; by default with one thread."""
     if config is None:
         config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     if mode == FLOAT32:
@@ -48,7 +48,7 @@ class Training:
         loss: a float32 scalar.
         step: the op, or ops, that make a step.
         feeds: one feed_dict per step.
-        watched: what else to fetch in each step, by name.
+        watched: further fetches of each step, by name.
     """
 
     loss: tf.Tensor
@@ -59,11 +59,11 @@ class Training:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What came of a training.
+    """The results of a training.
 
     Attributes:
         losses: one per step.
-        watched: what was watched, a list of one value per step, by name.
+        watched: the values of the further fetches, by name: one value per step.
         variables: the values after the last step, by name.
         nodes: the NodeDefs that the last step executed.
         lowered: ops of the lowered nodes, by name, as the ledgers say.
@@ -117,7 +117,7 @@ def train(build, mode, restore=None, save=None, config=None):
 
 @functools.lru_cache(maxsize=None)
 def float32_run(build):
-    """What came of a training in float32, made once however often it is compared with."""
+    """The results of a training in float32, which is run once and cached."""
     return train(build, FLOAT32)
 
 
@@ -135,7 +135,7 @@ def _lowered(reports):
 
 
 def dense_loss(use_resource=True, after_hidden=tf.identity):
-    """A smooth model of two dense layers, and what to feed it: (loss, feeds)."""
+    """A smooth model of two dense layers: (loss, feeds)."""
     layers = Layers(training=True, use_resource=use_resource)
     x = tf1.placeholder(tf.float32, [16, 12], name="x")
     labels = tf1.placeholder(tf.int32, [16], name="labels")
@@ -148,7 +148,7 @@ def dense_loss(use_resource=True, after_hidden=tf.identity):
 
 
 def image_loss(features, use_resource=True):
-    """As dense_loss, for a classifier of small images on top of features(layers, images)."""
+    """Like dense_loss, for a classifier of small images on top of features(layers, images)."""
     layers = Layers(training=True, use_resource=use_resource)
     images = tf1.placeholder(tf.float32, [16, 6, 6, 3], name="images")
     labels = tf1.placeholder(tf.int32, [16], name="labels")
@@ -164,7 +164,7 @@ def image_loss(features, use_resource=True):
 
 
 def check_losses(run, expected, mode):
-    """Asserts that the losses follow float32's, which fall, and that this was not for free."""
+    """Asserts that the losses follow float32's, which fall, without being equal to them."""
     assert "MatMul" in run.lowered.values()
     assert expected.losses[-1] < expected.losses[0]
     np.testing.assert_allclose(run.losses, expected.losses, rtol=0, atol=TOLERANCE[mode])
@@ -184,7 +184,7 @@ def check_variables(run, mode):
 
 
 def was_rounded(value, mode):
-    """Whether all numbers are ones of the mode's low type: float32's, computed, never are."""
+    """Whether the mode's low type can hold all numbers; values computed in float32 never fit."""
     low = LOW_TYPES[mode].as_numpy_dtype
     return np.array_equal(value.astype(low).astype(value.dtype), value)
 

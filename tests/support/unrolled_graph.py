@@ -1,8 +1,8 @@
-"""A graph without loops and functions: the same computation, of which every value can be read.
+"""Unrolls the loops and functions of a graph, so that every value can be fetched.
 
-Error bounds follow the values from node to node, which no session shows inside a loop or a
-function. Here each node of a loop has one instance for each iteration, each node of a function one
-for each call, and what only carries control flow is an Identity.
+Error bounds need the value of every node, but no session can fetch values inside a loop or a
+function. Here each node of a loop has one instance for each iteration, and each node of a function
+one for each call. Nodes that only carry control flow become Identity nodes.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ class Instance:
     """One execution of a node.
 
     Attributes:
-        name: in the unrolled graph; the node's own, where it is in no loop and no function.
+        name: in the unrolled graph; the node's own name if it is in no loop and no function.
         node: the NodeDef.
         function: the name of the function whose body it is in, "" for the graph.
-        inputs: (tensor, index) of what it reads: of the unrolled graph, and which of the node's
-            inputs that is, or None where it comes straight out of a function.
-        waits_for: the instances that it has control inputs from.
-        only_hands_on: whether it is one of a call's arguments, or all its results.
+        inputs: (tensor, index) of each input: the tensor of the unrolled graph, and the index of
+            the node's input, or None for a result of a function.
+        control_producers: the instances that it has control inputs from.
+        is_forwarding: whether it is one of a call's arguments, or all its results.
     """
 
     name: str
     node: object
     function: str
     inputs: list[tuple[str, int | None]]
-    waits_for: list[str] = dataclasses.field(default_factory=list)
-    only_hands_on: bool = False
+    control_producers: list[str] = dataclasses.field(default_factory=list)
+    is_forwarding: bool = False
 
 
 class Body:
@@ -51,7 +51,7 @@ class Body:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """One call of a body: what goes before its instances' names, and its arguments' tensors."""
+    """One call of a body: the prefix of its instances' names, and its arguments' tensors."""
 
     body: Body
     prefix: str = ""
@@ -59,7 +59,7 @@ class Place:
 
 
 class Unrolled:
-    """What becomes of a builder's finished graph.
+    """The unrolled form of a builder's finished graph.
 
     Attributes:
         instances: in topological order.
@@ -100,7 +100,7 @@ class Unrolled:
         return name
 
     def _tensor(self, place, tensor, iterations):
-        """The tensor of the unrolled graph that one of a body is in an iteration."""
+        """The tensor of the unrolled graph for a tensor of a body in an iteration."""
         name, _, port = tensor.partition(":")
         if place.prefix and name in place.body.arguments:
             return place.arguments[place.body.arguments[name]]
@@ -126,22 +126,22 @@ class Unrolled:
             of_loop = node.op in ("NextIteration", "LoopCond")
         inputs = [(self._tensor(place, data[index], at), index) for index, at in read.items()]
         controls = [body.nodes[tensor[1:]] for tensor in node.input if tensor[0] == "^"]
-        waits_for = [
+        control_producers = [
             self._instance(place, control, iterations)
             for control in controls
             if not place.prefix or control.name not in body.arguments
         ]
-        self.instances.append(Instance(name, node, body.function, inputs, waits_for))
+        self.instances.append(Instance(name, node, body.function, inputs, control_producers))
         if of_loop:
             dtype = tf.bool if node.op == "LoopCond" else tf.as_dtype(node.attr["T"].type)
-            self._hand_on(name, [inputs[0][0]], [dtype])
+            self._forward(name, [inputs[0][0]], [dtype])
             return
         made = self.graph_def.node.add()
         made.CopyFrom(node)
         made.name = name
         made.ClearField("input")
         made.input.extend(self._actual(tensor) for tensor, _ in inputs)
-        made.input.extend("^" + control for control in waits_for)
+        made.input.extend("^" + control for control in control_producers)
         made.attr.pop("_class", None)
         count = 1 if node.op == "Const" else body.readable.get(node.name, 0)
         self.readable += [f"{name}:{port}" for port in range(count)]
@@ -157,9 +157,9 @@ class Unrolled:
             given = self._tensor(place, data[index], iterations), index
             taken = f"{name}/argument_{k}"
             function = place.body.function
-            self.instances.append(Instance(taken, node, function, [given], only_hands_on=True))
+            self.instances.append(Instance(taken, node, function, [given], is_forwarding=True))
             dtype = tf.as_dtype(first.nodes[argument].attr["dtype"].type)
-            self._hand_on(taken, [given[0]], [dtype])
+            self._forward(taken, [given[0]], [dtype])
             state.append(f"{taken}:0")
         for step, function in enumerate(call.functions):
             body = self._bodies[function]
@@ -168,13 +168,13 @@ class Unrolled:
         dtypes = [tf.as_dtype(body.nodes[result].attr["T"].type) for result in body.results]
         self.instances.append(
             Instance(
-                name, node, place.body.function, [(t, None) for t in state], only_hands_on=True
+                name, node, place.body.function, [(t, None) for t in state], is_forwarding=True
             )
         )
-        self._hand_on(name, state, dtypes)
+        self._forward(name, state, dtypes)
 
-    def _hand_on(self, name, tensors, dtypes):
-        """Adds an Identity, of several tensors if need be."""
+    def _forward(self, name, tensors, dtypes):
+        """Adds an Identity, or an IdentityN for several tensors."""
         single = len(tensors) == 1
         made = self.graph_def.node.add(name=name, op="Identity" if single else "IdentityN")
         made.attr["T"].CopyFrom(attr_value(dtypes[0] if single else dtypes))
@@ -186,6 +186,6 @@ class Unrolled:
         ]
 
     def _actual(self, tensor):
-        """Where a Switch of a loop was, with two outputs, there is an Identity, with one."""
+        """The name of a tensor; a loop's Switch, with two outputs, is now an Identity with one."""
         name = tensor.partition(":")[0]
         return name if name in self._single else tensor

@@ -1,4 +1,4 @@
-"""The op types of the random graphs: for each, or for some that are alike, how to add one.
+"""The op types of the random graphs, with a maker for each op or group of similar ops.
 
 A maker takes operands from the builder, adds a node (and the Consts it needs) and states the
 interval of the result. It raises UnfitError where the graph has no operands for it.
@@ -24,10 +24,10 @@ MAKERS = {
     **movement.MAKERS,
     **other_types.MAKERS,
 }
-# These come three times as often as the others: what modes are about, and ways between types.
+# Three times as frequent as the others: the ops that modes change, and conversions of types.
 COMMON = ["matmul", "conv2d", "batch_matmul", "batch_norm", "cast", "compare", "select"]
 
-# Only some graphs have these. Loops and branches come in bodies of loops, too.
+# Only some graphs have these. Bodies of loops have loops and branches, too.
 CONTROL_FLOW = {**MAKERS, **handles.MAKERS}
 IN_BODIES = [*MAKERS, *COMMON * 2, *["branch", "loop"] * 5, *handles.MAKERS, "call"]
 CONTROL_FLOW["loop"] = control_flow.loop_maker(CONTROL_FLOW, IN_BODIES)

@@ -1,4 +1,4 @@
-"""What the makers of all kinds of ops share."""
+"""Helpers for the makers of all kinds of ops."""
 
 from support.graph_builder import UnfitError
 
@@ -14,13 +14,13 @@ def registrar(makers):
 
 
 def fit(condition):
-    """Gives up on an op for whose operands the condition does not hold."""
+    """Raises UnfitError if the condition does not hold for the operands of an op."""
     if not condition:
         raise UnfitError
 
 
 def around_zero(bound):
-    """The interval of what is no larger than a bound."""
+    """The interval of values whose magnitude is at most a bound."""
     return -bound, bound
 
 

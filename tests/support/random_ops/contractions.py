@@ -61,7 +61,7 @@ def einsum(b):
 
 
 def windows(shape, window, stride, padding):
-    """Height and width of what a window moved over an image yields."""
+    """The height and width of the result of a window moved over an image."""
     if padding == "SAME":
         return [-(-side // stride) for side in shape[1:3]]
     fit(min(shape[1:3]) >= window)
@@ -135,7 +135,7 @@ def batch_norm(b):
     if training:
         outputs[1] = vector.like(low=x.low, high=x.high)
         outputs[2] = vector.like(low=0, high=2 * x.bound**2)
-    # What is behind the statistics is for the gradient alone, and not set by every kernel.
+    # The outputs after the statistics are only for the gradient, and not set by every kernel.
     attrs = {"T": F32, "U": F32, "epsilon": 0.05, "is_training": training}
     readable = 3 if training else 1
     b.add("FusedBatchNormV3", [x, scale, offset, *moments], *outputs, readable=readable, **attrs)

@@ -1,9 +1,9 @@
 """TensorFlow 1 loops: Enter, Merge, Switch, LoopCond, NextIteration and Exit.
 
-A loop counts to a small constant. Besides the counter it has variables of four kinds: one that a
-body of random ops gives its next value; one that each iteration only adds to; one that is passed
-on as it is; and an array or a list that each iteration writes. Whatever else the body reads enters
-as a constant.
+A loop counts to a small constant. Besides the counter it has variables of four kinds: one whose
+next value a body of random ops computes; one that each iteration only adds to; one that does not
+change; and an array or a list that each iteration writes. Everything else that the body reads
+enters as a constant.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def enter_variable(b, start, condition, low, high):
 
 
 def turn(b, loop_variable, following):
-    """Makes a tensor the variable's next value; it must be dead when the loop is over."""
+    """Sets the variable's next value to a tensor, which must be dead when the loop is over."""
     assert following.name.partition(":")[0] in b.frames[-1].dying
     merge = loop_variable.merge
-    handed_on = b.flow("NextIteration", [following], merge.like(), T=merge.dtype)
+    following_value = b.flow("NextIteration", [following], merge.like(), T=merge.dtype)
     (node,) = [n for n in b.graph_def.node if n.name == merge.input]
-    node.input[1] = handed_on.input
+    node.input[1] = following_value.input
 
 
 def squashed(b, x, low, high):
@@ -83,8 +83,8 @@ def squashed(b, x, low, high):
     if dying and low <= x.low and x.high <= high:
         return x
     op = b.random.choice(["Tanh", "Softsign", "Sin"])
-    waits = handles.after(b.frames[-1].pivot) if b.frames else []
-    return b.flow(op, [x, *waits], x.like(low=-1, high=1), T=F32)
+    controls = handles.after(b.frames[-1].pivot) if b.frames else []
+    return b.flow(op, [x, *controls], x.like(low=-1, high=1), T=F32)
 
 
 def body_of(b, makers, names):
@@ -100,7 +100,7 @@ def body_of(b, makers, names):
 
 
 def loop_maker(makers, names):
-    """The maker of loops whose bodies are made by those of the makers that are named."""
+    """A maker of loops whose bodies are made by the named makers."""
 
     def loop(b):
         fit(len(b.frames) < MOST_FRAMES)
@@ -161,7 +161,7 @@ def leave(b, loop_variable, offered=True):
     ended = b.flow("Exit", [switch], switch.like(), T=switch.dtype)
     if offered:
         b.offer(ended)
-    if b.frames:  # the inner loop does not start where the outer one is over
+    if b.frames:  # the inner loop must not start when the outer one is over
         b.frames[-1].dying.add(ended.input)
     return ended
 

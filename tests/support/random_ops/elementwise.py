@@ -38,7 +38,7 @@ def elu(x):
 
 
 SAME = rising(lambda x: x)
-# By op: interval of the result; where the function may be used, if not everywhere.
+# By op: the interval of the result, and the function's domain if it is limited.
 UNARY = {
     "Identity": (SAME,),
     "Snapshot": (SAME,),
@@ -68,7 +68,7 @@ UNARY = {
     "Sin": (lambda low, high: (-1, 1),),
     "Cos": (lambda low, high: (-1, 1),),
     "Sign": (lambda low, high: (-1, 1),),
-    # A value that a lowered graph moves across a step lands one step further.
+    # If lowering moves a value across a step, the result is one step further.
     "Floor": (lambda low, high: (math.floor(low - 0.5), math.floor(high + 0.5)),),
     "Round": (lambda low, high: (round(low - 0.5), round(high + 0.5)),),
     "ZerosLike": (lambda low, high: (0, 0),),
@@ -117,7 +117,7 @@ BINARY = {
 
 
 def second_operand(b, x, low=-1, high=1):
-    """Something to combine with x elementwise: a tensor of its shape, or a Const that spreads."""
+    """An operand to combine with x elementwise: a tensor of its shape, or a Const to broadcast."""
     if b.chance(0.6):
         return b.pick(x.dtype, lambda tensor: tensor.shape == x.shape)
     shape = b.random.choice([(), x.shape[-1:], x.shape])

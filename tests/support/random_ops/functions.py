@@ -1,7 +1,7 @@
-"""Functions in the graph's library, called in each of the ways there are.
+"""Functions in the graph's library, called in every possible way.
 
-A body is made of random ops. Branches are taken by constants, and a While counts: which functions
-run, and how often, has to be known to bound their errors.
+A body is made of random ops. Constants choose the branches, and a While counts: error bounds need
+to know which functions run, and how often.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ def alike(b, x):
 
 
 def makers(body_makers, names):
-    """Makers of calls; the bodies are made by those of `body_makers` that are named."""
-    # TensorFlow 2.15 now and then loses the result of a function with a loop of TensorFlow 1 in it
-    # ("Retval[0] does not have value"), whether or not anything was rewritten.
+    """Makers of calls; the named ones of `body_makers` make the bodies."""
+    # TensorFlow 2.15 sometimes loses the result of a function with a TensorFlow 1 loop inside
+    # ("Retval[0] does not have value"), with or without a rewrite.
     names = [name for name in names if name != "loop"] + ["repeat"]
 
     def room(b):
         fit(len(b.bodies) < MOST_FUNCTIONS)
 
     def operands(b):
-        """Something float32 first, then more."""
+        """The operands of a call; the first one is float32."""
         return [b.pick() for _ in range(b.random.randint(1, 3))]
 
     def call(b):

@@ -1,4 +1,4 @@
-"""Tensors kept behind a handle and taken out again: Stack, TensorArray and TensorList.
+"""Tensors stored behind a handle and read back: Stack, TensorArray and TensorList.
 
 A few are written and read in one place; a loop may read one element, or write one, in each
 iteration.
@@ -33,7 +33,7 @@ def after(*tensors):
 
 
 def hidden(b, op, inputs, *outputs, **attrs):
-    """A node with a handle, or of what only handles read."""
+    """Adds a node that yields a handle, or a tensor that only ops on handles read."""
     return b.add(op, inputs, *outputs, readable=0, **attrs)
 
 
@@ -150,7 +150,7 @@ def tensor_list(b):
 
 
 def rows_to_read(b, trips):
-    """Makes, before a loop, what gives its body a row of a tensor in each iteration."""
+    """Adds, before a loop, the nodes that give its body a row of a tensor in each iteration."""
     x = b.pick(where=lambda tensor: tensor.shape and tensor.shape[0] >= trips)
     element = x.like(shape=x.shape[1:])
     if b.chance(0.5):
@@ -165,7 +165,7 @@ class Written:
 
     Args:
         b: the builder.
-        element: what is written.
+        element: the tensor to write.
         trips: how many iterations there are.
     """
 
@@ -184,7 +184,7 @@ class Written:
         return set_item(self._b, state, number, value)
 
     def all(self, state):
-        """After the loop: all that was written."""
+        """All written elements, after the loop."""
         if self._is_array:
             return gather(self._b, self._handle, state, self._element, self._trips)
         return stacked(self._b, state, self._element, self._trips)

@@ -1,4 +1,4 @@
-"""Values that are no float32, and the ways there and back."""
+"""Values of other dtypes than float32, and conversions to and from them."""
 
 import math
 
@@ -83,7 +83,7 @@ def arg_max(b):
 def measure(b):
     x = b.pick()
     op = b.random.choice(["Shape", "Size", "Rank"])
-    # The bound is on floats; sizes are none.
+    # The bound is for floats only, not for sizes.
     most = LIMIT if op == "Rank" else 0
     made = result(I32, (len(x.shape),) if op == "Shape" else (), 0, most)
     attrs = {} if op == "Rank" else {"out_type": I32}

@@ -1,4 +1,4 @@
-"""Sums and the like along axes, softmax among them."""
+"""Reductions along axes, and softmax."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Placeholders, and Consts that stand for whatever is known before the run."""
+"""Placeholders, and Consts for values that are known before the run."""
 
 import numpy as np
 
