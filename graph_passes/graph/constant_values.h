@@ -27,10 +27,10 @@ class ConstantValues {
   // The value of a Const of any of the copies; nullptr where it has none.
   const tensorflow::AttrValue* Find(const tensorflow::NodeDef& constant) const;
 
-  // Nobody asks for it any more: one of a graph that passes made is released.
+  // The value is no longer needed. Releases it, if it is of a graph that passes made.
   void Forget(const tensorflow::NodeDef& constant);
 
-  // Puts every value in its place that is not there.
+  // Puts back the values that `graph` lacks.
   void Restore(tensorflow::GraphDef* graph);
 
  private:

@@ -202,7 +202,7 @@ std::vector<std::string> OpsOf(const NodeDef& node) {
 }
 
 bool StandsForSeveral(const NodeDef& node) {
-  // All such op types begin like this: who asks of every node is spared the lists of the others.
+  // All such op types begin so. The test is quick for the other nodes, which are most.
   return absl::StartsWith(node.op(), "_") && OpsOf(node).size() > 1;
 }
 

@@ -11,7 +11,7 @@
 namespace npu_precision {
 namespace {
 
-// Strings, lest every look-up makes one.
+// Strings, so that a look-up does not make one.
 const std::string& kKeepDtype = *new std::string("_keep_dtype");
 const std::string& kLossScale = *new std::string("_npu_precision_loss_scale");
 const std::string& kPreserved = *new std::string("_npu_precision_preserved");
@@ -83,7 +83,7 @@ bool ForgetMarks(tensorflow::NodeDef* node) {
   return node->mutable_attr()->erase(kInserted) + had_decision > 0;
 }
 
-// Whoever looks through one reads its first input, which a mark on any other op would not promise.
+// Passes look through an inserted node to its first input. Of other ops, no mark promises that.
 bool IsOpOfInserted(const std::string& op) {
   return op == "Cast" || op == "Enter" || op == "Switch" || op == "Identity" || op == "NoOp";
 }

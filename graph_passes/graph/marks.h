@@ -25,7 +25,7 @@ bool HasLossScaleMark(const tensorflow::NodeDef& node);
 // Set by the offline rewrite on nodes of function bodies that yield their dtype under their name.
 bool HasPreservedMark(const tensorflow::NodeDef& node);
 
-// Set by the offline rewrite on nodes with state, whose one graph is all that is run.
+// Set by the offline rewrite on nodes with state: only one graph is run, so their names may stay.
 bool HasNameMark(const tensorflow::NodeDef& node);
 
 // Set by the offline rewrite on inputs and outputs that may become of the low type.

@@ -26,8 +26,8 @@ bool HasElementDtype(const std::string& op);
 // dtype of the elements.
 bool NeverChanges(const std::string& op, const tensorflow::OpDef* op_def);
 
-// Yields a variable's value as it is; changes it. Of the latter, what is accumulated is a value
-// too.
+// The first: yields a variable's value unchanged. The second: changes the value of a variable or
+// an accumulator.
 bool ReadsVariable(const std::string& op);
 bool WritesVariable(const std::string& op);
 
@@ -41,8 +41,8 @@ bool FeedsLoopMerge(const std::string& op);
 // Multiplies matrices or convolves: what Ascend's cube unit computes.
 bool IsMatrixOrConvolution(const std::string& op);
 
-// Yields every element of one tensor, and besides zeros nothing else; or its shape alone. Not what
-// joins several tensors, nor what picks some elements.
+// Yields every element of one tensor and, apart from these, only zeros; or yields its shape. Ops
+// that join several tensors, or pick some elements, do not count.
 bool MovesValues(const std::string& op);
 
 }  // namespace npu_precision

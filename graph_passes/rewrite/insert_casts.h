@@ -10,8 +10,8 @@
 // (reference variables), rename_stateful (nodes with state), unique_names.
 //
 // Two later passes change dtypes too, each where the caller asks for it: lower_io_types those of
-// marked inputs, emulate those that were lowered here. Nothing else changes the dtype of a node of
-// the graph; who asks whether a kernel exists tries the dtypes on a copy of the node.
+// marked inputs, emulate those that were lowered here. No other pass changes the dtype of a node.
+// classify_nodes and plan_fused_ops try dtypes on copies, to ask whether a kernel exists.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_
 

@@ -2,7 +2,7 @@
 //
 // A reference is read when its reader runs, and the reader may run after an assignment that it has
 // a control dependency on. So the Cast gets the reader's control inputs, and those of the nodes
-// between it and the reference. It reads the reference itself, lest another optimizer moves it past
+// between it and the reference. It reads the reference itself, so that no optimizer moves it past
 // an Identity with control inputs.
 // Before: v(ref) -> Identity -> MatMul, assign -> ^MatMul.
 // After: v(ref) -> Cast -> MatMul, assign -> ^Cast, assign -> ^MatMul.

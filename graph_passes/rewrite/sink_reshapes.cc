@@ -138,7 +138,7 @@ class Sinker {
 
   bool MayFollow(const std::vector<int>& above, int id) const {
     if (!of_elements_.Has(id) || !MayChangeShape(id) || !AreAlike(id, above[0])) return false;
-    // Nobody reads it: whether it came to be above would depend on the order of the nodes.
+    // No consumer: whether it came to be above would depend on the order of the nodes.
     if (view_.fanout(id).size() == 0) return false;
     const absl::Span<const OutputPort> inputs = view_.fanin(id);
     return std::all_of(inputs.begin(), inputs.end(), [&](const OutputPort& input) {

@@ -1,4 +1,4 @@
-// The check that runs after each changing pass: a graph that fails it is never handed on.
+// The check that runs after each changing pass: a graph that fails it is never returned.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_VERIFY_GRAPH_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_VERIFY_GRAPH_H_
 
