@@ -60,7 +60,8 @@ def main() -> int:
         if value not in ("true", "false"):
             parser.error(f"--reference-option: got {name}={value}, expected true or false")
     added = {name: value == "true" for name, _, value in given}
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # An exception: temporary files go.
+    # An interrupt: temporary files go.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with tempfile.TemporaryDirectory(prefix="npu_precision_replay_") as folder:
             return replay(arguments, added, pathlib.Path(folder))
