@@ -16,6 +16,11 @@ def chromium():
         yield started
 
 
+def complaint_in(message):
+    """What a message of the console complains of; Chromium's notes of level info are none."""
+    return [] if message.type == "info" else [message.text]
+
+
 @pytest.fixture
 def show(chromium, tmp_path):
     """show(path of a model) -> its report in a page; at the end, nothing may have gone wrong."""
@@ -28,7 +33,7 @@ def show(chromium, tmp_path):
         page = chromium.new_context(**{"viewport": size, **context}).new_page()
         page.set_default_timeout(PATIENCE)
         pages.append(page)
-        page.on("console", lambda message: complaints.append(message.text))
+        page.on("console", lambda message: complaints.extend(complaint_in(message)))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: complaints.append(request.url))
         page.goto(file.as_uri())
