@@ -35,13 +35,13 @@ class BuildFlags(NamedTuple):
 
 
 OWN_COMPILE_FLAGS = [
-    "-O2",  # Graphs of 100 000 nodes are rewritten while a user waits for the first step.
+    "-O2",  # A user waits for the rewrite, and graphs have up to 100 000 nodes.
     "-DNDEBUG",  # As TensorFlow's wheels are compiled: some of its headers' inline code asks.
     "-fPIC",  # It goes into a shared library.
     "-fvisibility=hidden",  # Exports only what is marked: no clash with another plug-in's symbols.
     "-Wall",
     "-Wextra",
-    "-Werror",  # A warning is mended when it appears; TensorFlow's headers are exempt (-isystem).
+    "-Werror",  # A warning is fixed when it appears; TensorFlow's headers are exempt (-isystem).
     # Names that every supported TensorFlow has (tensorflow::Status) are deprecated in the newest.
     "-Wno-deprecated-declarations",
 ]

@@ -75,8 +75,8 @@ Json::Value EntryJson(const MixlistEntry& entry) {
   return value;
 }
 
-// Lints `text`, the content of the mixlist that `config` names; its mode says which lists it edits,
-// and whether any.
+// Lints `text`, the content of the mixlist that `config` names. The mode of `config` says which
+// lists the mixlist edits.
 tensorflow::Status LintText(tensorflow::RewriterConfig_CustomGraphOptimizer config,
                             const std::string& text, std::vector<MixlistEntry>* entries,
                             std::vector<LintFinding>* findings) {
@@ -114,16 +114,16 @@ Json::Value Names(const std::vector<std::string>& names) {
 }  // namespace
 }  // namespace npu_precision
 
-// nullptr when the optimizer would accept these `size` bytes of a CustomGraphOptimizer, else the
-// message it would fail the run with, to be released with NpuPrecisionFree.
+// Checks `size` bytes of a CustomGraphOptimizer. Returns nullptr if the optimizer would accept
+// them, else the message with which it would fail the run. Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionCheckOptions(const char* data, size_t size) {
   const tensorflow::Status status = npu_precision::CheckOptions(std::string(data, size));
   return status.ok() ? nullptr : npu_precision::NewString(npu_precision::StatusText(status));
 }
 
-// JSON: {"error": ...}, or {"entries": [...], "findings": [...]} of and about `text`, the content
-// of the file that the parameter modify_mixlist of `data`, the bytes of a CustomGraphOptimizer,
-// names. To be released with NpuPrecisionFree.
+// Lints a mixlist. `data` has the bytes of a CustomGraphOptimizer, whose parameter modify_mixlist
+// names a file; `text` is the content of that file. Returns JSON: {"error": ...}, or
+// {"entries": [...], "findings": [...]}. Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionLintMixlist(const char* data, size_t size, const char* text,
                                                    size_t text_size) {
   tensorflow::RewriterConfig_CustomGraphOptimizer config;
@@ -147,9 +147,9 @@ NPU_PRECISION_EXPORT char* NpuPrecisionLintMixlist(const char* data, size_t size
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// JSON: the names that Python shares with the optimizer: its own, modes, targets, parameters,
-// passes, reasons, decisions, marks on nodes, Ascend's names for ops. To be released with
-// NpuPrecisionFree.
+// Returns JSON: the names that Python shares with the optimizer, which are its own name, modes,
+// targets, parameters, passes, reasons, decisions, marks on nodes, and Ascend's names for ops.
+// Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   Json::Value root(Json::objectValue);
   root["modes"] = npu_precision::Names(npu_precision::PrecisionModeNames());

@@ -25,13 +25,13 @@ bool HasItsAttributes(const tensorflow::NodeDef& node) {
 void MeasureCasts(const tensorflow::grappler::GrapplerItem& item,
                   const tensorflow::GraphDef& optimized, Ledger* ledger) {
   if (ledger->cast_list.empty()) return;
-  // Newer TensorFlows end the process at a Const without a value. A graph that an offline rewrite
-  // reads may have one; what a session runs was checked.
+  // Newer TensorFlows end the process at a Const without a value. The graph of an offline rewrite
+  // may have one; TensorFlow checked that of a session.
   if (!std::all_of(optimized.node().begin(), optimized.node().end(), HasItsAttributes)) return;
   const tensorflow::grappler::GrapplerItem after = item.WithGraph(tensorflow::GraphDef(optimized));
   tensorflow::grappler::GraphProperties properties(after);
-  // Feeds are valid: a session checks them against the placeholder's shape. Shapes are a help to
-  // the reader; without them the ledger says null.
+  // Feeds are valid: a session checks them against the placeholder's shape. If shapes
+  // cannot be inferred, the ledger says null.
   if (!properties.InferStatically(/*assume_valid_feeds=*/true).ok()) return;
   for (LedgerCast& cast : ledger->cast_list) {
     const auto& outputs = properties.GetOutputProperties(cast.name);

@@ -7,7 +7,7 @@
 
 namespace npu_precision {
 
-// Fills LedgerCast::bytes. `optimized` is what `item`'s graph became.
+// Fills LedgerCast::bytes. `optimized` is `item`'s graph after the rewrite.
 void MeasureCasts(const tensorflow::grappler::GrapplerItem& item,
                   const tensorflow::GraphDef& optimized, Ledger* ledger);
 

@@ -6,8 +6,8 @@
 
 namespace npu_precision {
 
-// One JSON file of configs/, compiled into the library: the library is a single file that works
-// wherever it is copied, and can never meet lists of another version.
+// One JSON file of configs/, compiled into the library. So the library is a single file, which can
+// be copied, and never reads lists of another version.
 struct EmbeddedFile {
   const char* path;  // Relative to configs/, with '/': "host/cpu/elementwise.json".
   const char* text;  // The file's bytes, followed by a NUL that `size` does not count.

@@ -39,7 +39,7 @@ class ErrorKernel : public tensorflow::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("NpuPrecisionError").Device(tensorflow::DEVICE_CPU), ErrorKernel);
 
-// The CPU of the task `device` is on. Grappler's graphs are placed: a node without a device dies.
+// The CPU of the task that `device` belongs to. In a graph of Grappler's every node needs a device.
 std::string CpuBeside(const std::string& device) {
   std::string task, rest;
   if (device.empty() || !tensorflow::DeviceNameUtils::SplitDeviceName(device, &task, &rest)) {
@@ -61,32 +61,32 @@ NodeDef* AddNode(const std::string& name, const std::string& op, const std::stri
   return node;
 }
 
-// Type attribute T; of a damaged node that has none, none: TensorFlow says so when it is run.
+// Copies the type attribute T. A damaged node may have none; TensorFlow reports that when it runs.
 void CopyType(const NodeDef& from, NodeDef* to) {
   const auto found = from.attr().find("T");
   if (found != from.attr().end()) (*to->mutable_attr())["T"] = found->second;
 }
 
-// Function bodies refuse a control edge into a _Retval, so its value waits before it: after:
-// ret/npu_wait = Identity(value), ret = _Retval(ret/npu_wait).
-void WaitBeforeReturn(int index, const std::string& wait, tensorflow::GraphDef* graph) {
+// Function bodies refuse a control input of a _Retval, so an Identity before it gets that.
+// After: ret/npu_wait = Identity(value, ^error), ret = _Retval(ret/npu_wait).
+void FailBeforeReturn(int index, const std::string& control_input, tensorflow::GraphDef* graph) {
   const std::string name = absl::StrCat(graph->node(index).name(), "/npu_wait");
   NodeDef* before = AddNode(name, "Identity", graph->node(index).device(), graph);
   CopyType(graph->node(index), before);
   before->add_input(graph->node(index).input(0));
-  before->add_input(wait);
+  before->add_input(control_input);
   graph->mutable_node(index)->set_input(0, name);
 }
 
-// A control edge into a loop would never arrive there, so the value waits once it is outside:
-// before: exit = Exit. After: exit/npu_exit = Exit, exit = Identity(exit/npu_exit).
-void WaitOutsideLoop(int index, const std::string& wait, tensorflow::GraphDef* graph) {
+// A control dependency cannot cross into a loop, so an Identity behind its Exit gets it.
+// Before: exit = Exit. After: exit/npu_exit = Exit, exit = Identity(exit/npu_exit, ^error).
+void FailOutsideLoop(int index, const std::string& control_input, tensorflow::GraphDef* graph) {
   const std::string name = graph->node(index).name();
   const std::string inner = absl::StrCat(name, "/npu_exit");
   NodeDef* outside = AddNode(name, "Identity", graph->node(index).device(), graph);
   CopyType(graph->node(index), outside);
   outside->add_input(inner);
-  outside->add_input(wait);
+  outside->add_input(control_input);
   graph->mutable_node(index)->set_name(inner);
 }
 
@@ -103,7 +103,7 @@ void FailWhenRun(const std::string& message, const std::unordered_set<std::strin
   for (int i = 0; i < size && device.empty(); ++i) {
     if (preserved.count(graph->node(i).name()) != 0) device = graph->node(i).device();
   }
-  const std::string wait = absl::StrCat("^", kName);
+  const std::string control_input = absl::StrCat("^", kName);
   NodeDef* error = AddNode(kName, kErrorOp, CpuBeside(device), graph);
   (*error->mutable_attr())["message"].set_s(message);
   for (int i = 0; i < size; ++i) {
@@ -111,11 +111,11 @@ void FailWhenRun(const std::string& message, const std::unordered_set<std::strin
     if (preserved.count(node.name()) == 0 || IsInput(node.op())) continue;
     const bool returns = node.op() == "_Retval" || node.op() == "_DeviceRetval";
     if (returns && node.input_size() > 0) {
-      WaitBeforeReturn(i, wait, graph);
+      FailBeforeReturn(i, control_input, graph);
     } else if (node.op() == "Exit") {
-      WaitOutsideLoop(i, wait, graph);
+      FailOutsideLoop(i, control_input, graph);
     } else {
-      graph->mutable_node(i)->add_input(wait);
+      graph->mutable_node(i)->add_input(control_input);
     }
   }
 }

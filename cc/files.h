@@ -1,4 +1,4 @@
-// Reading and writing files, with errors for people.
+// Reads and writes files. Errors name the parameter and the path.
 #ifndef NPU_PRECISION_CC_FILES_H_
 #define NPU_PRECISION_CC_FILES_H_
 
@@ -18,7 +18,7 @@ tensorflow::Status ReadFile(const std::string& parameter, const std::string& pat
 tensorflow::Status ListJsonFiles(const std::string& parameter, const std::string& path,
                                  std::vector<std::string>* files);
 
-// The name of a graph as that of a file: letters and digits stay, and of long names the beginning.
+// A file name for a graph: its letters and digits, and "_" for the rest; long names are cut.
 std::string FileStem(const std::string& graph);
 
 // Makes the first of FOLDER/STEM-0001, -0002 ... that does not exist, and FOLDER if there is none;
@@ -26,7 +26,7 @@ std::string FileStem(const std::string& graph);
 tensorflow::Status MakeNewFolder(const std::string& parameter, const std::string& folder,
                                  const std::string& stem, std::string* path);
 
-// Writes FOLDER/NAME, whole or not at all; the folder is there, and nobody else writes the file.
+// Writes FOLDER/NAME, whole or not at all. The folder exists, and no other process writes the file.
 tensorflow::Status WriteFile(const std::string& parameter, const std::string& folder,
                              const std::string& name, const std::string& content);
 

@@ -1,4 +1,4 @@
-// What a user should know whose float16 graph runs on a CPU.
+// Advice for users whose float16 graph runs on a CPU.
 #ifndef NPU_PRECISION_CC_FLOAT16_ON_CPU_H_
 #define NPU_PRECISION_CC_FLOAT16_ON_CPU_H_
 
@@ -9,11 +9,12 @@
 
 namespace npu_precision {
 
-// Whether this optimizer lowered a matrix product or a convolution of `graph` that runs on a CPU to
-// float16, for which that CPU has no instructions, or TensorFlow no kernel that uses them.
+// Whether a CPU emulates float16 in `graph`: this optimizer lowered a matrix product or a
+// convolution there, and the CPU has no instructions for float16, or TensorFlow has no kernel that
+// uses them.
 bool EmulatesFloat16(const tensorflow::GraphDef& graph, const DtypeSupport& support);
 
-// What to say then.
+// The sentence for the log.
 std::string Float16Advice();
 
 }  // namespace npu_precision

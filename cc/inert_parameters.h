@@ -1,4 +1,4 @@
-// npu_bridge's parameters that mean nothing on stock TensorFlow.
+// npu_bridge's parameters that have no effect on stock TensorFlow.
 #ifndef NPU_PRECISION_CC_INERT_PARAMETERS_H_
 #define NPU_PRECISION_CC_INERT_PARAMETERS_H_
 

@@ -18,9 +18,9 @@ bool Registered(const std::string& device_type, const tensorflow::NodeDef& node)
       .ok();
 }
 
-// Kernels that are registered on the CPU and fail when they run: float32 has oneDNN's instead,
-// which float16 has not, for channels first and for the gradients of dilated convolutions. Newer
-// TensorFlows register float16 fused ops too, and run them only where the processor has
+// Kernels that are registered on the CPU and fail when they run. For channels first, and for the
+// gradients of dilated convolutions, float32 has oneDNN's kernels instead, and float16 has none.
+// Newer TensorFlows also register fused ops in float16, which run only on a processor with
 // avx512_fp16.
 bool FailsOnCpu(const tensorflow::NodeDef& node) {
   const auto attr = [&node](const char* name) {

@@ -1,4 +1,4 @@
-// DtypeSupport of the machine TensorFlow runs on: the kernels it has registered.
+// The DtypeSupport of the machine: the kernels that TensorFlow has registered.
 #ifndef NPU_PRECISION_CC_KERNEL_SUPPORT_H_
 #define NPU_PRECISION_CC_KERNEL_SUPPORT_H_
 
@@ -11,8 +11,8 @@ namespace npu_precision {
 
 class KernelSupport : public DtypeSupport {
  public:
-  // `has_gpu`: nodes that were not placed yet will go to the GPU where it has a kernel for them.
-  // `emulates`: it runs what it has no kernel for, by running something else.
+  // `has_gpu`: a node without a device will run on the GPU if there is a kernel for it.
+  // `emulates`: every dtype is supported, because another dtype takes its place in the run.
   KernelSupport(bool has_gpu, bool emulates) : has_gpu_(has_gpu), emulates_(emulates) {}
 
   bool CanRun(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed) const override;

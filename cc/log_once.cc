@@ -9,12 +9,12 @@ namespace npu_precision {
 
 namespace {
 
-// Whether nobody has said it yet.
+// Whether the process has not logged this message yet.
 bool IsNew(const std::string& message) {
   static std::mutex mutex;
-  static auto* said = new std::set<std::string>();
+  static auto* logged = new std::set<std::string>();
   const std::lock_guard<std::mutex> lock(mutex);
-  return said->insert(message).second;
+  return logged->insert(message).second;
 }
 
 }  // namespace

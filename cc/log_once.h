@@ -1,4 +1,4 @@
-// What a process says once.
+// Log lines that a process writes once.
 #ifndef NPU_PRECISION_CC_LOG_ONCE_H_
 #define NPU_PRECISION_CC_LOG_ONCE_H_
 

@@ -1,4 +1,4 @@
-// NpuOptimizer: the Grappler optimizer through which every way in goes.
+// NpuOptimizer, the Grappler optimizer. Sessions, functions and offline rewrites all run it.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -60,7 +60,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   std::string name() const override { return kOptimizerName; }
   bool UsesFunctionLibrary() const override { return false; }
 
-  // A user error is kept and told when the graph runs: TensorFlow would swallow it here.
+  // A user error is kept until the graph runs, and reported then: TensorFlow would ignore it here.
   Status Init(const tensorflow::RewriterConfig_CustomGraphOptimizer* config) override {
     user_error_ = ParseParameters(config, &parameters_);
     if (!parameters_.inert.empty()) {
@@ -74,9 +74,9 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     return Status();
   }
 
-  // Grappler runs its whole list twice over a graph, with one object of each optimizer. The first
-  // time decides: what the remapper fuses in between has lost the names and marks that decisions
-  // go by.
+  // Grappler runs its whole list of optimizers twice over a graph, with the same objects. Only the
+  // first time changes the graph: later the remapper has fused nodes, and with them the names and
+  // marks are lost on which decisions depend.
   Status Optimize(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) override {
     if (decided_) {
       *optimized = item.graph;
@@ -131,7 +131,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
       MeasureCasts(item, *optimized, &ledger);
       TF_RETURN_IF_ERROR(WriteReport(parameters_.report_dir, ledger, &report));
     }
-    Tell(ledger, report);
+    Log(ledger, report);
     const bool lowers =
         ledger.lowered > 0 && !emulates && context.NewDtype() == tensorflow::DT_HALF;
     if (lowers && !parameters_.quiet && EmulatesFloat16(*optimized, support)) {
@@ -140,7 +140,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     return Status();
   }
 
-  void Tell(const Ledger& ledger, const std::string& report) {
+  void Log(const Ledger& ledger, const std::string& report) {
     if (ledger.float_nodes == 0 || parameters_.quiet) return;
     LOG(INFO) << "npu_precision: " << LedgerSummary(ledger) << " in graph '" << ledger.graph
               << "' (" << parameters_.mode.name << ", " << parameters_.target << ")"

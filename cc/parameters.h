@@ -14,8 +14,8 @@
 
 namespace npu_precision {
 
-// The passes with an option that are on where nobody says otherwise. What is for speed is on for
-// the host alone: another target is emulated, and so are its graphs.
+// The options of passes that are on by default. Those for speed are on for the host alone: another
+// target is emulated, so nothing is gained.
 std::set<std::string> DefaultPasses(bool on_host);
 
 struct Parameters {
@@ -31,7 +31,7 @@ struct Parameters {
   std::set<std::string> passes = DefaultPasses(true);  // those with an option that are on
   bool quiet = false;                                  // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted
-  // What was given, as text, for the ledger; sorted by name.
+  // The parameters that were given, as text, for the ledger; sorted by name.
   std::vector<std::pair<std::string, std::string>> given;
 };
 
@@ -39,10 +39,10 @@ struct Parameters {
 tensorflow::Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* config,
                                    Parameters* parameters);
 
-// An error for what is about the lists, where the mode does not use them.
+// An error if a parameter edits the lists, and the mode does not use them.
 tensorflow::Status CheckUsesLists(const Parameters& parameters);
 
-// By which a RewriterConfig names the optimizer.
+// The name of the optimizer in a RewriterConfig.
 constexpr char kOptimizerName[] = "NpuOptimizer";
 
 struct ParameterType {

@@ -1,4 +1,4 @@
-// Writes the graph as passes leave it into a folder, for the option dump_passes_dir.
+// Writes the graph after each pass into a folder, for the option dump_passes_dir.
 #ifndef NPU_PRECISION_CC_PASS_DUMP_H_
 #define NPU_PRECISION_CC_PASS_DUMP_H_
 
@@ -8,8 +8,8 @@
 
 namespace npu_precision {
 
-// FOLDER/GRAPH-0001/03_decide.txt. The first text makes the folder, a new one for each graph that
-// is optimized.
+// The files are named like FOLDER/GRAPH-0001/04_insert_casts.txt. Each graph that is optimized gets
+// a new folder, which is made for the first text.
 class PassDump : public PassObserver {
  public:
   PassDump(const std::string& folder, const std::string& graph) : folder_(folder), graph_(graph) {}
@@ -19,7 +19,7 @@ class PassDump : public PassObserver {
 
  private:
   const std::string folder_, graph_;
-  std::string own_;  // the folder of this graph
+  std::string own_;  // the folder of this graph; "" until there is a text
 };
 
 }  // namespace npu_precision

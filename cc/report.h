@@ -8,8 +8,8 @@
 
 namespace npu_precision {
 
-// Writes the ledger into `folder`, made if need be, under a name that no other file there has;
-// `path` gets the file's.
+// Writes the ledger into `folder`, which is made if need be, under a new name. `path` gets the
+// path.
 tensorflow::Status WriteReport(const std::string& folder, const Ledger& ledger, std::string* path);
 
 }  // namespace npu_precision

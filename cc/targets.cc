@@ -25,7 +25,7 @@ using tensorflow::errors::InvalidArgument;
 
 constexpr char kIrNamesFile[] = "ascend_ir_names.json";
 
-// What differs on a CPU in the modes that lower to bfloat16, and whether it holds here.
+// A folder of lists for CPUs in the modes that lower to bfloat16, and whether it applies here.
 struct Bfloat16Folder {
   const char* device;
   bool (*applies)();
@@ -60,8 +60,8 @@ DeviceKind KindOfFolder(const std::string& device) {
   return DeviceKind::kOther;
 }
 
-// Parses every file built into the library. They are ours, so a mistake in one is fatal at once
-// and cannot reach a user: the project's tests load them all.
+// Parses every file that is built into the library. A mistake in one ends the process at once. It
+// cannot reach a user, because the project's tests load all of them.
 struct BuiltIns {
   IrNames ir_names;
   std::map<std::string, OpLists> lists;           // by target

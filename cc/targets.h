@@ -13,7 +13,7 @@ namespace npu_precision {
 
 struct Parameters;
 
-// The default: the machine the graph runs on, with nothing emulated.
+// The default: the machine on which the graph runs. Nothing is emulated.
 constexpr char kHostTarget[] = "host";
 
 std::vector<std::string> TargetNames();
@@ -22,12 +22,12 @@ tensorflow::Status CheckTarget(const std::string& target);
 // Ascend's IR names, from the built-in data file.
 const IrNames& BuiltInIrNames();
 
-// The lists of the target, or of ops_info_dir where that is given. The kernels of the mode's low
-// type may put an op on another list.
+// The lists of the target, or of ops_info_dir if that is given. An op may be on another list in
+// modes that lower to bfloat16, depending on the kernels for it.
 tensorflow::Status LoadTargetLists(const Parameters& parameters, OpLists* lists);
 
-// The same, edited by the file modify_mixlist and the text mixlist_edits. `warnings` gets what the
-// edits will surprise their author with.
+// The same lists, edited by the file modify_mixlist and the text mixlist_edits. `warnings` gets a
+// sentence for each edit that may not do what its author expects.
 tensorflow::Status LoadLists(const Parameters& parameters, OpLists* lists,
                              std::vector<std::string>* warnings);
 

@@ -27,8 +27,8 @@ inline std::string StatusText(const tensorflow::Status& status) {
 #endif
 }
 
-// Whether the processor has instructions for these dtypes that this TensorFlow's kernels use: for
-// bfloat16 oneDNN's, for float16 none before 2.21.
+// Whether the processor has instructions for bfloat16 that this TensorFlow's kernels use. The
+// kernels are oneDNN's.
 inline bool CpuComputesInBfloat16() {
 #if NPU_PRECISION_TF_AT_LEAST(2, 15)
   return tensorflow::port::TestCPUFeature(tensorflow::port::AVX512_BF16) ||
@@ -38,7 +38,7 @@ inline bool CpuComputesInBfloat16() {
 #endif
 }
 
-// Whether oneDNN's kernels, which add in float32, take the place of TensorFlow's in bfloat16.
+// Whether oneDNN's kernels replace TensorFlow's in bfloat16. They add in float32.
 inline bool OneDnnComputesInBfloat16() {
 #if NPU_PRECISION_TF_AT_LEAST(2, 15)
   return CpuComputesInBfloat16() && tensorflow::IsMKLEnabled();
@@ -47,9 +47,11 @@ inline bool OneDnnComputesInBfloat16() {
 #endif
 }
 
-// On a CPU. Up to some version between 2.15 and this it adds in bfloat16.
+// Whether Mean in bfloat16 adds in float32 on a CPU. In 2.15 it adds in bfloat16.
 inline bool MeanOfBfloat16AddsInFloat32() { return NPU_PRECISION_TF_AT_LEAST(2, 21); }
 
+// Whether the processor has instructions for float16 that this TensorFlow's kernels use. No kernel
+// does before 2.21.
 inline bool CpuComputesInFloat16() {
 #if NPU_PRECISION_TF_AT_LEAST(2, 21)
   return tensorflow::port::TestCPUFeature(tensorflow::port::AVX512_FP16) ||

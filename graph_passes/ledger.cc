@@ -141,7 +141,7 @@ void FillLedger(const GraphView& view, const Decisions& decisions, const GraphVi
   std::map<Reason, int> by_reason;
   for (int id = 0; id < view.size(); ++id) {
     const Decision& decision = decisions.nodes[id];
-    // Of this optimizer's own Casts, those that wait were decided about as well.
+    // A Cast of an earlier run has a decision too, if it has control inputs; it is not counted.
     if (decision.verdict == Verdict::kNotFloat || view.IsInserted(id)) continue;
     ++ledger->float_nodes;
     ledger->lowered += decision.verdict == Verdict::kLowered;

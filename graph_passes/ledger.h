@@ -1,4 +1,4 @@
-// The ledger: what was decided about every float node and why, as data and as JSON.
+// The ledger: the decision about every float node and its reason, as data and as JSON.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LEDGER_H_
 #define NPU_PRECISION_GRAPH_PASSES_LEDGER_H_
 
@@ -15,7 +15,7 @@
 
 namespace npu_precision {
 
-// What "schema" is in the JSON.
+// The value of "schema" in the JSON.
 constexpr char kLedgerSchema[] = "npu_precision.ledger/1";
 
 struct DtypeChange {
@@ -41,7 +41,7 @@ struct LedgerCast {
   int consumers = 0;
 };
 
-// What an Ascend IR name in the mixlist stands for.
+// The TensorFlow ops that an Ascend IR name in the mixlist stands for.
 struct LedgerMapping {
   std::string entry;
   std::string place;  // "FILE:LINE:COLUMN"
@@ -60,13 +60,13 @@ struct Ledger {
   std::vector<RewriteEntry> rewrites;
   std::vector<LedgerMapping> mappings;
   std::vector<std::string> warnings;
-  // Of the warnings, those about entries that match no node; none are expected to where the graph
-  // is nothing that lists are for.
+  // The warnings about entries that match no node. In some graphs no entry is expected to match
+  // one: see IsWhatListsAreFor.
   std::vector<std::string> unmatched;
   bool matches_expected = false;
 };
 
-// `view` is the graph that was decided about, `after` the one that came of it.
+// `view` is the graph that was decided about, `after` the rewritten one.
 void FillLedger(const GraphView& view, const Decisions& decisions, const GraphView& after,
                 const DecideContext& context, bool details, Ledger* ledger);
 

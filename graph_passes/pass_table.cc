@@ -21,7 +21,7 @@ bool Always(const PassState&) { return true; }
 
 bool LowersForSpeed(const PassState& state) { return LowersForSpeed(state.context.mode.rule); }
 
-// What is emulated runs in float32: nothing would become faster.
+// An emulated graph runs in float32: nothing would become faster.
 bool LowersForSpeedHere(const PassState& state) { return LowersForSpeed(state) && !state.emulates; }
 
 bool Emulates(const PassState& state) { return state.emulates; }

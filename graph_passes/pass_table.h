@@ -1,5 +1,6 @@
-// The passes as a table, in the order in which they run. To add a pass is to add a row, and its
-// files in rewrite/: parameters, Python's options and the command take their switches from here.
+// The passes as a table, in the order in which they run. A new pass is a row here and its files in
+// rewrite/. The options of the passes are declared here: parameters are made from them, and tests
+// compare Python's options, the command and the documentation with them.
 #ifndef NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
 #define NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
 
@@ -10,7 +11,7 @@
 
 namespace npu_precision {
 
-// What the option of a pass is for.
+// The purpose of a pass's option.
 enum class Switch {
   kNone,       // there is none: the pass always runs
   kForSpeed,   // on for the host; only in modes that lower for speed
@@ -24,10 +25,10 @@ struct Pass {
   const char* option;   // the name of the option that switches it; "" where it always runs
   Switch purpose;
   bool in_place;  // works on a copy of the graph that is the pipeline's own, and may edit it
-  // Whether it has anything to do in this mode; the option is the driver's to check.
+  // Whether it has anything to do in this mode. The driver looks at the option.
   bool (*when)(const PassState& state);
-  // Sets `changed` to whether the graph is another one now. An error is ours, not the user's, but
-  // for decide's.
+  // Sets `changed` to whether it changed the graph. Only the errors of decide are the user's; those
+  // of other passes are ours.
   tensorflow::Status (*run)(PassState* state, bool* changed);
 };
 

@@ -13,7 +13,7 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::Status;
 
-// What was in the fused nodes cannot be known, so neither can whether the user meant one of them.
+// Fused nodes do not say what they were made of, so nobody knows which entries meant one of them.
 constexpr char kFusedBefore[] =
     "the remapper fused nodes before NpuOptimizer ran: of each, node: entries see the last name "
     "only, and marks of keep_dtype_scope() are lost. Let npu_config_proto(), NPURunConfig or "
@@ -54,7 +54,7 @@ class Driver {
     return Show(number_, pass.name);
   }
 
-  // Equal for equal graphs; 0 where nobody compares.
+  // Equal for equal graphs; 0 if they are not to be compared.
   tensorflow::uint64 Fingerprint() const {
     return options_.check_changed ? tensorflow::DeterministicProtoHash64(state_.graph()) : 0;
   }
@@ -93,7 +93,7 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   Driver driver(options, &state);
   TF_RETURN_IF_ERROR(driver.Run());
   if (driver.changed_anything()) {
-    state.HandOver(out);
+    state.MoveTo(out);
   } else {
     *out = given;
   }

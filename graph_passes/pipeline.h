@@ -1,4 +1,4 @@
-// The driver of the passes: runs the table's rows in order, and trusts none of them.
+// The driver of the passes: it runs the rows of the table in order, and checks what they do.
 #ifndef NPU_PRECISION_GRAPH_PASSES_PIPELINE_H_
 #define NPU_PRECISION_GRAPH_PASSES_PIPELINE_H_
 
@@ -12,24 +12,24 @@
 
 namespace npu_precision {
 
-// Is shown the graph as passes leave it.
+// Gets the graph after each pass that changed it.
 class PassObserver {
  public:
   virtual ~PassObserver() = default;
-  // `text` is the graph (see graph_text.h) after the row `number` of the table, called `pass`; 0 is
-  // the graph as it was given. Called where the graph changed.
+  // `text` is the graph (see graph_text.h) after row `number` of the table, whose name is `pass`.
+  // Row 0 is the given graph.
   virtual tensorflow::Status Show(int number, const std::string& pass, const std::string& text) = 0;
 };
 
 struct PipelineOptions {
   std::set<std::string> passes;      // the options of passes that are on
   bool details = false;              // fill the ledger's nodes and casts, not only its totals
-  bool check_changed = false;        // compare graphs to see whether passes tell the truth
+  bool check_changed = false;        // compare graphs: an error if a pass misreports a change
   PassObserver* observer = nullptr;  // not owned
 };
 
-// Applies the mode to `given`. Where there is nothing to change, `out` is `given` to the byte.
-// After each pass that changed the graph, it is verified (verify_graph.h), and indexed anew.
+// Applies the mode to `given`. If there is nothing to change, `out` is `given` to the byte. The
+// graph is verified (verify_graph.h) and indexed anew after each pass that changed it.
 // InvalidArgument is the user's mistake; any other error is ours, and `out` means nothing.
 tensorflow::Status RunPipeline(const tensorflow::GraphDef& given, const DecideContext& context,
                                const PipelineOptions& options, tensorflow::GraphDef* out,

@@ -13,7 +13,7 @@
 
 namespace npu_precision {
 
-// What follows the name of a node that cannot have its own once its dtype changed.
+// The suffix of a node that loses its own name because its dtype changed.
 constexpr char kRenamedSuffix[] = "/npu_changed";
 
 class ChangedGraph {
@@ -30,7 +30,7 @@ class ChangedGraph {
   tensorflow::DataType NewDtype(const InputPort& input) const;
   bool Changes(int id) const;
 
-  // What an input calls the tensor.
+  // The text of an input that reads the tensor.
   std::string InputName(const OutputPort& tensor) const;
   // The new name: "x/npu_changed", or another where a node has that.
   const std::string& Rename(int id);

@@ -41,70 +41,70 @@ Constants::Constants(const DecideContext& context, const GraphView& view, Consta
       is_control_producer_(ControlProducers(view)) {
   for (int id = 0; id < view_.size(); ++id) {
     readers_[id] = view_.fanout(id).size();
-    for (int place : PlacesOf(id)) ++colocated_[place];
+    for (int other : ColocatedNodes(id)) ++colocated_[other];
   }
 }
 
-std::vector<int> Constants::PlacesOf(int id) const {
-  std::vector<int> places;
+std::vector<int> Constants::ColocatedNodes(int id) const {
+  std::vector<int> nodes;
   for (const std::string& name : ColocatedWith(view_.node(id))) {
-    const int place = view_.IndexOf(name);
-    if (place != id) places.push_back(place);
+    const int other = view_.IndexOf(name);
+    if (other != id) nodes.push_back(other);
   }
-  return places;
+  return nodes;
 }
 
 bool Constants::IsFixed(int id) const { return context_.IsFixed(view_.node(id).name()); }
 
-std::vector<int> Constants::WayBack(const OutputPort& tensor) const {
-  std::vector<int> way;
+std::vector<int> Constants::PathBack(const OutputPort& tensor) const {
+  std::vector<int> path;
   int id = tensor.node;
   // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
-  while (static_cast<int>(way.size()) < view_.size() && !IsFixed(id) &&
+  while (static_cast<int>(path.size()) < view_.size() && !IsFixed(id) &&
          !HasControlInputs(view_, id) && view_.node(id).op() == "Identity") {
-    way.push_back(id);
+    path.push_back(id);
     id = view_.fanin(id)[0].node;
   }
   if (IsFixed(id) || view_.node(id).op() != "Const") return {};
-  way.push_back(id);
-  return way;
+  path.push_back(id);
+  return path;
 }
 
-const tensorflow::TensorProto* Constants::Value(const std::vector<int>& way) const {
-  const tensorflow::AttrValue* value = values_->Find(view_.node(way.back()));
+const tensorflow::TensorProto* Constants::Value(const std::vector<int>& path) const {
+  const tensorflow::AttrValue* value = values_->Find(view_.node(path.back()));
   return value == nullptr ? nullptr : &value->tensor();
 }
 
-void Constants::Release(const std::vector<int>& way) {
-  const bool has_control_inputs = HasControlInputs(view_, way.back());
-  for (int id : way) {
+void Constants::Release(const std::vector<int>& path) {
+  const bool has_control_inputs = HasControlInputs(view_, path.back());
+  for (int id : path) {
     if (--readers_[id] > 0 || HasColocated(id)) break;
     if (has_control_inputs && is_control_producer_[id]) break;
-    Go(id);
-    if (id == way.back()) values_->Forget(view_.node(id));
-    if (is_control_producer_[id]) gone_inputs_.insert("^" + view_.node(id).name());
+    Remove(id);
+    if (id == path.back()) values_->Forget(view_.node(id));
+    if (is_control_producer_[id]) removed_inputs_.insert("^" + view_.node(id).name());
   }
 }
 
-void Constants::Go(int id) {
-  gone_.insert(id);
-  for (int place : PlacesOf(id)) --colocated_[place];
+void Constants::Remove(int id) {
+  removed_.insert(id);
+  for (int other : ColocatedNodes(id)) --colocated_[other];
 }
 
 void Constants::DropControlInputs(tensorflow::NodeDef* node) const {
-  if (gone_inputs_.empty()) return;
+  if (removed_inputs_.empty()) return;
   auto* inputs = node->mutable_input();
-  inputs->erase(
-      std::remove_if(inputs->begin(), inputs->end(),
-                     [this](const std::string& input) { return gone_inputs_.count(input) != 0; }),
-      inputs->end());
+  inputs->erase(std::remove_if(
+                    inputs->begin(), inputs->end(),
+                    [this](const std::string& input) { return removed_inputs_.count(input) != 0; }),
+                inputs->end());
 }
 
-void Constants::DropGone(tensorflow::GraphDef* graph) const {
-  if (gone_.empty()) return;
+void Constants::DropRemoved(tensorflow::GraphDef* graph) const {
+  if (removed_.empty()) return;
   tensorflow::GraphDef kept;
   for (int id = 0; id < graph->node_size(); ++id) {
-    if (gone_.count(id) != 0) continue;
+    if (removed_.count(id) != 0) continue;
     tensorflow::NodeDef* node = kept.add_node();
     node->Swap(graph->mutable_node(id));
     DropControlInputs(node);
@@ -115,15 +115,15 @@ void Constants::DropGone(tensorflow::GraphDef* graph) const {
 std::vector<int> Constants::CopyKept(const tensorflow::GraphDef& graph,
                                      tensorflow::GraphDef* out) const {
   CopyAllButNodes(graph, out);
-  std::vector<int> places(view_.size(), -1);
+  std::vector<int> index(view_.size(), -1);
   for (int id = 0; id < view_.size(); ++id) {
-    if (gone_.count(id) != 0) continue;
-    places[id] = out->node_size();
+    if (removed_.count(id) != 0) continue;
+    index[id] = out->node_size();
     tensorflow::NodeDef* node = out->add_node();
     CopyWithoutValue(graph.node(id), node);
     DropControlInputs(node);
   }
-  return places;
+  return index;
 }
 
 }  // namespace npu_precision

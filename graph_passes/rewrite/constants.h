@@ -1,5 +1,5 @@
-// Constants behind Identity nodes, as frozen variables are, and which of them nothing reads any
-// more.
+// Constants behind Identity nodes, as frozen variables are, and the removal of those that have no
+// consumer left.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_CONSTANTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_CONSTANTS_H_
 
@@ -18,8 +18,8 @@
 
 namespace npu_precision {
 
-// Of the constant that `tensor` is, or is a copy or a Cast of; nullptr for any other, and for what
-// the caller feeds.
+// The shape of a tensor that is a constant, or a copy or a Cast of one. nullptr for any other
+// tensor, and for one that the caller feeds.
 const tensorflow::TensorShapeProto* ShapeOfConstant(const GraphView& view,
                                                     const ConstantValues& values,
                                                     const std::set<std::string>& fed,
@@ -27,37 +27,38 @@ const tensorflow::TensorShapeProto* ShapeOfConstant(const GraphView& view,
 
 class Constants {
  public:
-  // All must outlive this object. `values` has those that the view's graph lacks.
+  // All must outlive this object. `values` has the values that the view's graph lacks.
   Constants(const DecideContext& context, const GraphView& view, ConstantValues* values);
 
-  // Preserved or fed: what it yields is not ours to change.
+  // Whether the caller fetches or feeds the node, so that its outputs may not change.
   bool IsFixed(int id) const;
-  // Another node has a control dependency on it, or is colocated with it.
+  // Whether another node has a control dependency on it, or is colocated with it.
   bool IsPinned(int id) const { return is_control_producer_[id] || HasColocated(id); }
 
-  // The nodes from the producer of a tensor back to its Const, which is last; empty where it does
-  // not come from one, or where a node between is fixed or has control inputs.
-  std::vector<int> WayBack(const OutputPort& tensor) const;
+  // The path from the producer of a tensor back to its Const, which is last. Empty where there is
+  // none, or where a node on it is fixed or has control inputs.
+  std::vector<int> PathBack(const OutputPort& tensor) const;
 
-  // Of the Const at the end of a way; nullptr where it has none.
-  const tensorflow::TensorProto* Value(const std::vector<int>& way) const;
+  // The value of the Const at the end of a path; nullptr where it has none.
+  const tensorflow::TensorProto* Value(const std::vector<int>& path) const;
 
-  // A reader of the way's first node is gone. So are the nodes that then have no reader left,
-  // unless another node is colocated with them. Control dependencies on them go too. Where the
-  // Const has control inputs itself, a node with a control dependency on it stays.
-  void Release(const std::vector<int>& way);
-  // Whether any node had a control dependency on what is gone.
-  bool DropsControlInputs() const { return !gone_inputs_.empty(); }
+  // Takes one consumer from the first node of a path, and removes the nodes that then have none
+  // left. A node stays if another one is colocated with it. It also stays if another one has a
+  // control dependency on it, and the Const has control inputs. Other control dependencies on
+  // removed nodes are removed with them.
+  void Release(const std::vector<int>& path);
+  // Whether any node had a control dependency on a removed one.
+  bool DropsControlInputs() const { return !removed_inputs_.empty(); }
 
-  // Takes out of a node's inputs the control inputs from what is gone.
+  // Deletes the control inputs of `node` that come from removed nodes.
   void DropControlInputs(tensorflow::NodeDef* node) const;
 
-  // Takes what is gone out of `graph`, which the view was built on and no longer fits, and out of
-  // the control inputs of the others.
-  void DropGone(tensorflow::GraphDef* graph) const;
+  // Deletes the removed nodes from `graph`, which the view was built on and no longer fits, and
+  // the control inputs of the others from them.
+  void DropRemoved(tensorflow::GraphDef* graph) const;
 
-  // `graph`, which the view was built on, without what is gone and without large values. The result
-  // has, by id, where a node is in `out`, or -1.
+  // Copies `graph`, which the view was built on, without removed nodes and without large values.
+  // Returns, by node id, the index of the node in `out`, or -1.
   std::vector<int> CopyKept(const tensorflow::GraphDef& graph, tensorflow::GraphDef* out) const;
 
  private:
@@ -66,17 +67,17 @@ class Constants {
     return found != colocated_.end() && found->second > 0;
   }
   // The other nodes that a node is colocated with.
-  std::vector<int> PlacesOf(int id) const;
-  void Go(int id);
+  std::vector<int> ColocatedNodes(int id) const;
+  void Remove(int id);
 
   const DecideContext& context_;
   const GraphView& view_;
   ConstantValues* const values_;
   std::vector<int> readers_;
   const std::vector<bool> is_control_producer_;
-  std::unordered_map<int, int> colocated_;  // by node, how many others with it that are not gone
-  std::unordered_set<int> gone_;
-  std::unordered_set<std::string> gone_inputs_;  // control inputs from what is gone
+  std::unordered_map<int, int> colocated_;  // by node, how many others that are not removed
+  std::unordered_set<int> removed_;
+  std::unordered_set<std::string> removed_inputs_;  // control inputs from removed nodes
 };
 
 }  // namespace npu_precision

@@ -62,7 +62,7 @@ double Largest(DataType low) {
   return low == tensorflow::DT_HALF ? 65504.0 : std::numeric_limits<float>::max();
 }
 
-// Where the bytes of a float32 tensor go.
+// Makes `proto` a float32 tensor of that shape; returns its bytes, to be filled.
 char* Content(const tensorflow::TensorShape& shape, TensorProto* proto) {
   proto->set_dtype(tensorflow::DT_FLOAT);
   shape.AsProto(proto->mutable_tensor_shape());
@@ -156,18 +156,18 @@ class BatchNormFolder {
 
   // A constant of float32, and how it is reached.
   struct Constant {
-    std::vector<int> way;
+    std::vector<int> path;
     const TensorProto* proto = nullptr;
     FloatValues values;
   };
   bool Read(int id, int input, Constant* constant) const {
-    constant->way = constants_.WayBack(view_.fanin(id)[input]);
-    if (constant->way.empty()) return false;
-    constant->proto = constants_.Value(constant->way);
+    constant->path = constants_.PathBack(view_.fanin(id)[input]);
+    if (constant->path.empty()) return false;
+    constant->proto = constants_.Value(constant->path);
     return constant->proto != nullptr && constant->values.Read(*constant->proto);
   }
 
-  // What comes of a site, and the ways to the constants that it no longer reads.
+  // The result at a site, and the paths to the constants that it no longer reads.
   struct Fold {
     Site site;
     TensorProto scaled, offsets;
@@ -215,14 +215,14 @@ class BatchNormFolder {
     if (!fit) return false;
 
     fold->site = site;
-    fold->weights = std::move(weights.way);
-    fold->offset = std::move(parameters[kOffset].way);
+    fold->weights = std::move(weights.path);
+    fold->offset = std::move(parameters[kOffset].path);
     for (Parameter i : {kScale, kMean, kVariance}) {
-      fold->others.push_back(std::move(parameters[i].way));
+      fold->others.push_back(std::move(parameters[i].path));
     }
     if (site.bias_add != kNone) {
       fold->others.push_back({site.bias_add});
-      fold->others.push_back(std::move(bias.way));
+      fold->others.push_back(std::move(bias.path));
     }
     return true;
   }
@@ -230,10 +230,10 @@ class BatchNormFolder {
   void Release(const Fold& fold) {
     constants_.Release(fold.weights);
     constants_.Release(fold.offset);
-    for (const std::vector<int>& way : fold.others) constants_.Release(way);
+    for (const std::vector<int>& path : fold.others) constants_.Release(path);
   }
 
-  // Weights are large: their bytes are handed over.
+  // Weights are large: their bytes are moved, not copied.
   void Apply(Fold* fold, const std::vector<int>& places, GraphDef* out) const {
     const std::string& name = view_.node(fold->site.norm).name();
     const std::string weights = absl::StrCat(name, kWeightsSuffix);
@@ -246,13 +246,13 @@ class BatchNormFolder {
 
   // Scaled weights of another convolution would have to be kept beside these.
   bool HasOneReader(const Constant& constant) const {
-    for (int id : constant.way) {
+    for (int id : constant.path) {
       if (!IsReadOnlyOnce(id)) return false;
     }
     return true;
   }
 
-  // Where `like` is, and under the same condition.
+  // A constant on the device of `like`, and with its control inputs.
   void AddConstant(const std::string& name, TensorProto* value, const NodeDef& like,
                    GraphDef* out) const {
     NodeDef* node = out->add_node();

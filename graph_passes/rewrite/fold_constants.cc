@@ -49,23 +49,23 @@ bool RoundTo(DataType low, const TensorProto& from, TensorProto* to) {
   return true;
 }
 
-// Where the Cast follows a constant whose place it can take.
+// Replaces the Cast by a constant, if it follows one. Returns whether it did.
 bool Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph) {
   if (constants->IsFixed(cast) || HasControlInputs(view, cast)) return false;
-  const std::vector<int> way = constants->WayBack(view.fanin(cast)[0]);
-  const TensorProto* value = way.empty() ? nullptr : constants->Value(way);
+  const std::vector<int> path = constants->PathBack(view.fanin(cast)[0]);
+  const TensorProto* value = path.empty() ? nullptr : constants->Value(path);
   if (value == nullptr) return false;
   const DataType low = view.outputs(cast)[0].dtype;
   NodeDef folded;
   if (!RoundTo(low, *value, (*folded.mutable_attr())["value"].mutable_tensor())) return false;
-  const NodeDef& constant = view.node(way.back());
+  const NodeDef& constant = view.node(path.back());
   folded.set_name(view.node(cast).name());
   folded.set_op("Const");
   folded.set_device(constant.device());
   for (const std::string& input : constant.input()) folded.add_input(input);
   (*folded.mutable_attr())["dtype"].set_type(low);
   graph->mutable_node(cast)->Swap(&folded);
-  constants->Release(way);
+  constants->Release(path);
   return true;
 }
 
@@ -74,14 +74,14 @@ bool Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph
 Status FoldConstants(PassState* state, bool* changed) {
   GraphDef* graph = state->Editable();
   *changed = false;
-  // A node whose last control dependency is gone may be looked through in another round.
+  // A node that lost its last control dependency may be looked through in another round.
   GraphView next;
   for (const GraphView* view = &state->view();; view = &next) {
     Constants constants(state->context, *view, &state->values);
     for (int id = 0; id < view->size(); ++id) {
       if (view->IsTransparentCast(id)) *changed |= Fold(*view, id, &constants, graph);
     }
-    constants.DropGone(graph);
+    constants.DropRemoved(graph);
     if (!constants.DropsControlInputs()) return Status();
     TF_RETURN_IF_ERROR(GraphView::Build(*graph, &next));
   }

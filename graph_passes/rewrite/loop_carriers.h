@@ -33,7 +33,7 @@ class LoopCarriers {
   // The Enter whose input the tensor equals in every iteration of its loop, or -1.
   int EnterOf(const OutputPort& tensor) const { return invariants_.EnterOf(tensor); }
 
-  // What an input calls the converted tensor that a carrier yields already, or "".
+  // The text of an input that reads the converted tensor from a carrier, or "" if there is none.
   std::string Find(const Conversion& conversion, const OutputPort& tensor) const;
 
   // Brings `outside`, the converted input of the tensor's Enter, to where `tensor` is.

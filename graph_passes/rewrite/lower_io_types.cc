@@ -17,7 +17,8 @@ using tensorflow::NodeDef;
 
 constexpr char kBy[] = "keep_io_types";
 
-// What the Casts that read all of a placeholder's value make of it, or DT_INVALID.
+// The low type to which Casts convert a placeholder, if all its consumers are such Casts of one
+// type; else DT_INVALID.
 DataType ReadAs(const GraphView& view, int id) {
   DataType read = tensorflow::DT_INVALID;
   for (const InputPort& reader : view.fanout(id)) {

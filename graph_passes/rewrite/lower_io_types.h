@@ -1,11 +1,11 @@
-// Inputs and outputs of a graph become of the low type, where all that is between them and what
-// computes in it is a Cast:
+// Gives inputs and outputs of a graph the low type, where only a Cast is between them and the ops
+// of that type:
 //
 //   x(float32) -> Cast -> MatMul(float16) -> Cast(named out)   becomes   x(float16) ->
 //   MatMul(float16, named out)
 //
-// Of the nodes that the caller marks: placeholders, and what it fetches. Refused: a placeholder
-// that something reads in float32, an output that was not lowered.
+// It changes nodes that the caller marks: placeholders and fetches. Refused: a placeholder that
+// something reads in float32, an output that was not lowered.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_LOWER_IO_TYPES_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_LOWER_IO_TYPES_H_
 

@@ -54,7 +54,7 @@ void PassState::TakeNewGraph(bool changed) {
   next_ = nullptr;
 }
 
-void PassState::HandOver(GraphDef* out) {
+void PassState::MoveTo(GraphDef* out) {
   out->Swap(&current_->own);
   values.Restore(out);
 }
@@ -62,7 +62,7 @@ void PassState::HandOver(GraphDef* out) {
 Status PassState::Own() {
   // Where nothing was changed, the graph is the caller's again, marks of fed nodes and all.
   const bool is_as_given = current_ == &snapshots_.front();
-  // What was decided about is indexed by the graph that it was decided about: that stays as it is.
+  // The decisions refer to the nodes of the graph that was decided about, so it stays as it is.
   if (!is_as_given && current_->graph != decided.graph) return Status();
   const GraphDef& from = is_as_given ? *as_given_ : graph();
   CopyWithoutValues(from, NewGraph());

@@ -1,5 +1,5 @@
-// What a pass of the pipeline gets: the graph as the passes before it left it, what was decided
-// about it, and where to put what it makes.
+// The state of the pipeline, which each pass gets: the current graph, the decisions about it, and
+// the results of the pass.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_PASS_STATE_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_PASS_STATE_H_
 
@@ -52,18 +52,18 @@ class PassState {
   tensorflow::GraphDef* Editable() { return &current_->own; }
 
   // For the driver: makes graph() a copy that may be edited; makes the new graph, if there is one,
-  // the current one, or forgets it; writes the graph with all values, which is then gone from here.
+  // the current one, or forgets it; moves the graph, with all values, into `out`.
   tensorflow::Status Own();
   void TakeNewGraph(bool changed);
-  void HandOver(tensorflow::GraphDef* out);
+  void MoveTo(tensorflow::GraphDef* out);
   GraphView* mutable_view() { return &current_->view; }
 
   const DecideContext& context;
   const bool emulates;
   ConstantValues values;
-  std::set<std::string> preserved;  // a pass that changes what a node yields takes it out
+  std::set<std::string> preserved;  // a pass that changes the dtype of an output removes its node
   Decided decided;
-  // For decide: the graph with fused ops split, and its index. No pass is handed these.
+  // For decide: the graph with fused ops split, and its index. Other passes do not see it.
   tensorflow::GraphDef planned;
   GraphView planned_view;
   std::vector<RewriteEntry> rewrites;  // what passes changed beyond dtypes

@@ -27,7 +27,7 @@ class SharedCasts {
   // A node `name` that yields the tensor in `dtype`.
   void Add(const OutputPort& tensor, tensorflow::DataType dtype, const std::string& name);
 
-  // What an input of `consumer` calls the tensor in `dtype`.
+  // The text of an input of `consumer` that reads the tensor in `dtype`.
   std::string Cast(const OutputPort& tensor, tensorflow::DataType dtype, int consumer);
   // The same of a float32 tensor rounded to the low type and back.
   std::string Rounded(const OutputPort& tensor, int consumer);

@@ -1,5 +1,5 @@
-// Stands in for graph_passes/rewrite/same_padding.cc: a pass that lies about what it changed. In
-// bfloat16 it says that it changed the graph, and did not; in float16 it changes one silently.
+// Stands in for graph_passes/rewrite/same_padding.cc: a pass that misreports what it changed. In
+// bfloat16 it reports a change and makes none; in float16 it makes one and does not report it.
 #include "graph_passes/rewrite/same_padding.h"
 
 namespace npu_precision {

@@ -34,7 +34,7 @@ std::string Content(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Supports everything in float32, and in the low types all but the ops it was told.
+// Supports every op in float32, and in the low types every op but those given.
 class FakeSupport : public DtypeSupport {
  public:
   explicit FakeSupport(std::set<std::string> unsupported) : unsupported_(std::move(unsupported)) {}
