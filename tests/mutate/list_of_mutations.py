@@ -1,0 +1,12 @@
+"""All mutations."""
+
+from mutate import of_decide, of_graph, of_lists, of_loss_scaling, of_rewrite, of_shell
+
+MUTATIONS = (
+    *of_graph.MUTATIONS,
+    *of_lists.MUTATIONS,
+    *of_decide.MUTATIONS,
+    *of_rewrite.MUTATIONS,
+    *of_shell.MUTATIONS,
+    *of_loss_scaling.MUTATIONS,
+)
