@@ -3,7 +3,6 @@
 #include <cstring>
 #include <vector>
 
-#include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/float_values.h"
 #include "graph_passes/graph/graph_view.h"
 #include "graph_passes/rewrite/constants.h"
@@ -51,7 +50,7 @@ bool RoundTo(DataType low, const TensorProto& from, TensorProto* to) {
 
 // Where the Cast follows a constant whose place it can take.
 bool Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph) {
-  if (constants->IsFixed(cast) || HasControlInputs(view, cast)) return false;
+  if (constants->IsFixed(cast)) return false;
   const std::vector<int> way = constants->WayBack(view.fanin(cast)[0]);
   const TensorProto* value = way.empty() ? nullptr : constants->Value(way);
   if (value == nullptr) return false;

@@ -98,9 +98,7 @@ def mutate(chosen: list[Mutation], folder: pathlib.Path, jobs: int, verbose: boo
     return 0 if set(outcomes) == {NOTICED} else 1
 
 
-def outcome_of(
-    mutation: Mutation, original: pathlib.Path, place: pathlib.Path
-) -> tuple[str, str]:
+def outcome_of(mutation: Mutation, original: pathlib.Path, place: pathlib.Path) -> tuple[str, str]:
     """What comes of a mutation in a copy of its own, and what explains it."""
     problem = mutation.problem(original)
     if problem is not None:

@@ -1,11 +1,24 @@
 """All mutations."""
 
-from mutate import of_decide, of_graph, of_lists, of_loss_scaling, of_rewrite, of_shell
+from __future__ import annotations
+
+from mutate import (
+    of_batch_norms,
+    of_casts,
+    of_decide,
+    of_graph,
+    of_lists,
+    of_loss_scaling,
+    of_rewrite,
+    of_shell,
+)
 
 MUTATIONS = (
     *of_graph.MUTATIONS,
     *of_lists.MUTATIONS,
     *of_decide.MUTATIONS,
+    *of_batch_norms.MUTATIONS,
+    *of_casts.MUTATIONS,
     *of_rewrite.MUTATIONS,
     *of_shell.MUTATIONS,
     *of_loss_scaling.MUTATIONS,

@@ -1,595 +1,276 @@
-"""Mutations of graph_passes/rewrite."""
+"""Mutations of graph_passes/rewrite, of the pipeline and of the ledger."""
 
 from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
-_NORMS = "passes/test_fold_batch_norms.py"
-_NOT_FOLDED = f"{_NORMS}::test_a_batch_norm_stays_where_folding_would_not_do"
-
-_norm = mutations_of("graph_passes/rewrite/fold_batch_norms.cc")
-_FOLD_BATCH_NORMS = (
-    _norm(
-        "training",
-        "training == norm.attr().end() || training->second.b()",
-        "training == norm.attr().end()",
-        "A batch norm that trains is folded.",
-        f"{_NOT_FOLDED}[training]",
-    ),
-    _norm(
-        "other_outputs",
-        "if (view_.fanout(id).size() != view_.fanout({id, 0}).size()) return Status();",
-        "",
-        "A batch norm is folded whose other outputs something reads.",
-        f"{_NOT_FOLDED}[a reader of the statistics that it passes on]",
-    ),
-    _norm(
-        "readers_of_bias_added",
-        "!IsReadOnlyOnce(before) || HasControlInputs(view_, before) ||",
-        "HasControlInputs(view_, before) ||",
-        "A BiasAdd that others read too is folded.",
-        f"{_NOT_FOLDED}[another reader of the bias added]",
-    ),
-    _norm(
-        "control_inputs_of_bias_added",
-        "!IsReadOnlyOnce(before) || HasControlInputs(view_, before) ||",
-        "!IsReadOnlyOnce(before) ||",
-        "A BiasAdd is folded and its control inputs are lost.",
-        f"{_NOT_FOLDED}[a bias added after something else]",
-    ),
-    _norm(
-        "awaited_bias_added",
-        "constants_.IsPinned(before)",
-        "false",
-        "A BiasAdd is folded that others have as a control input.",
-        f"{_NOT_FOLDED}[a bias added before something else]",
-    ),
-    _norm(
-        "no_convolution",
-        "!IsConvolution(view_.node(before).op()) || ",
-        "",
-        "Whatever stands before a batch norm counts as a convolution.",
-        f"{_NOT_FOLDED}[no convolution]",
-    ),
-    _norm(
-        "readers_of_convolution",
-        "!IsConvolution(view_.node(before).op()) || !IsReadOnlyOnce(before)",
-        "!IsConvolution(view_.node(before).op())",
-        "A convolution that others read too is folded into.",
-        f"{_NOT_FOLDED}[another reader of the convolution]",
-    ),
-    _norm(
-        "channels_elsewhere",
-        "!may_change || ChannelsLast(view_.node(node)) != ChannelsLast(norm)",
-        "!may_change",
-        "A batch norm of channels last is folded into a convolution of channels first.",
-        f"{_NOT_FOLDED}[channels elsewhere in the convolution]",
-    ),
-    _norm(
-        "name_of_weights",
-        "view_.IndexOf(absl::StrCat(norm.name(), kWeightsSuffix)) < 0 &&",
-        "",
-        "Two nodes get the name of the folded weights.",
-        f"{_NOT_FOLDED}[a name for the weights that is taken]",
-    ),
-    _norm(
-        "name_of_bias",
-        "view_.IndexOf(absl::StrCat(norm.name(), kBiasSuffix)) < 0",
-        "true",
-        "Two nodes get the name of the folded bias.",
-        f"{_NOT_FOLDED}[a name for the bias that is taken]",
-    ),
-    _norm(
-        "fetched",
-        "!constants_.IsFixed(id) && ",
-        "",
-        "What the caller fetches gets other values.",
-        f"{_NOT_FOLDED}[a convolution that is fetched]",
-        f"{_NOT_FOLDED}[a bias added that is fetched]",
-        f"{_NORMS}::test_a_batch_norm_that_is_fetched_stays",
-    ),
-    _norm(
-        "keep_dtype",
-        " && !HasKeepDtypeMark(node);",
-        ";",
-        "What is marked to keep its dtype is folded.",
-        f"{_NOT_FOLDED}[a convolution that keeps its dtype]",
-        f"{_NOT_FOLDED}[a batch norm that keeps its dtype]",
-    ),
-    _norm(
-        "black",
-        "listing.color != ListColor::kBlack && ",
-        "",
-        "What is on the black list is folded.",
-        f"{_NORMS}::test_a_batch_norm_on_the_black_list_stays",
-    ),
-    _norm(
-        "unlisted",
-        " && listing.color != ListColor::kUnlisted;",
-        ";",
-        "What the target does not list is folded.",
-        f"{_NORMS}::test_what_the_target_does_not_list_stays",
-    ),
-    _norm(
-        "readers_of_weights",
-        " || !HasOneReader(weights)",
-        "",
-        "Weights are scaled that another convolution reads.",
-        f"{_NOT_FOLDED}[another reader of the weights]",
-    ),
-    _norm(
-        "dimensions",
-        "if (shape.dims() < 4) return false;",
-        "",
-        "Weights of too few dimensions are folded.",
-        f"{_NOT_FOLDED}[weights of too few dimensions]",
-    ),
-    _norm(
-        "channels_of_statistics",
-        "if (parameters[i].values.size() != channels) return false;",
-        "",
-        "Statistics are read that are not one per channel.",
-        f"{_NOT_FOLDED}[statistics of other channels]",
-    ),
-    _norm(
-        "channels_of_bias",
-        " || bias.values.size() != channels",
-        "",
-        "A bias is read that is not one per channel.",
-        f"{_NOT_FOLDED}[a bias of other channels]",
-    ),
-    _norm(
-        "depthwise",
-        "(depthwise ? shape.dim_size(shape.dims() - 2) : 1)",
-        "1",
-        "A depthwise convolution has as many channels as its multiplier.",
-        f"{_NORMS}::test_a_depthwise_convolution_scales_channel_by_multiplier",
-    ),
-    _norm(
-        "fit_offset",
-        "fit &= Put(offset, c, largest, offsets);",
-        "Put(offset, c, largest, offsets);",
-        "An offset becomes infinite in the low type.",
-        f"{_NOT_FOLDED}[an offset beyond the low type]",
-    ),
-    _norm(
-        "fit_weights",
-        "fit &= Put(weights.values[i + c] * scales[c], i + c, largest, scaled);",
-        "Put(weights.values[i + c] * scales[c], i + c, largest, scaled);",
-        "Weights become infinite in the low type.",
-        f"{_NOT_FOLDED}[weights beyond the low type]",
-    ),
-    _norm(
-        "fit_nan",
-        "return std::abs(rounded) <= largest;",
-        "return !(std::abs(rounded) > largest);",
-        "Weights become no numbers.",
-        f"{_NOT_FOLDED}[a variance that is no variance]",
-    ),
-    _norm(
-        "epsilon",
-        "std::sqrt(parameter(kVariance) + epsilon)",
-        "std::sqrt(parameter(kVariance))",
-        "Weights are scaled without epsilon.",
-        f"{_NORMS}::test_a_batch_norm_becomes_the_bias_of_its_convolution",
-    ),
-    _norm(
-        "bias_before",
-        "(before - parameter(kMean)) * scales[c]",
-        "(before - parameter(kMean) * scales[c])",
-        "A bias before the batch norm is not scaled.",
-        f"{_NORMS}::test_a_bias_before_the_batch_norm_is_folded_too",
-    ),
-)
+_EMULATE = "passes/test_emulate.py"
+_FOLD_CONSTANTS = "passes/test_fold_constants.py"
+_LOWER_IO_TYPES = "passes/test_lower_io_types.py"
+_SAME_PADDING = "passes/test_same_padding.py"
+_SINK_RESHAPES = "passes/test_sink_reshapes.py"
+_VERIFY_GRAPH = "passes/test_verify_graph.py"
+_PIPELINE = "project/test_pipeline.py"
 
 _constants = mutations_of("graph_passes/rewrite/constants.cc")
-_fold = mutations_of("graph_passes/rewrite/fold_constants.cc")
-_FOLD_CONSTANTS = (
+_fold_constants = mutations_of("graph_passes/rewrite/fold_constants.cc")
+_same_padding = mutations_of("graph_passes/rewrite/same_padding.cc")
+_sink_reshapes = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
+_lower_io_types = mutations_of("graph_passes/rewrite/lower_io_types.cc")
+_emulate = mutations_of("graph_passes/rewrite/emulate.cc")
+_verify_graph = mutations_of("graph_passes/rewrite/verify_graph.cc")
+_pipeline = mutations_of("graph_passes/pipeline.cc")
+_pass_table = mutations_of("graph_passes/pass_table.cc")
+_pass_state = mutations_of("graph_passes/rewrite/pass_state.cc")
+_ledger = mutations_of("graph_passes/ledger.cc")
+
+MUTATIONS = (
     _constants(
         "fetched",
         'if (IsFixed(id) || view_.node(id).op() != "Const") return {};',
         'if (view_.node(id).op() != "Const") return {};',
         "A constant is replaced that the caller fetches or feeds.",
-        f"{_NOT_FOLDED}[weights that are fetched]",
-        "passes/test_fold_constants.py",
+        "passes/test_fold_batch_norms.py::"
+        "test_a_batch_norm_stays_where_folding_would_not_do[weights that are fetched]",
     ),
     _constants(
         "control_inputs",
         '!HasControlInputs(view_, id) && view_.node(id).op() == "Identity") {',
         'view_.node(id).op() == "Identity") {',
         "A constant is read before what its Identity has as a control input.",
-        "passes/test_fold_constants.py",
+        f"{_FOLD_CONSTANTS}::test_an_identity_with_a_control_input_is_not_looked_through",
     ),
     _constants(
         "colocated",
         "if (--readers_[id] > 0 || IsPlaceOfOthers(id)) break;",
         "if (--readers_[id] > 0) break;",
         "A constant goes that another node is colocated with.",
-        "passes/test_fold_constants.py",
+        f"{_FOLD_CONSTANTS}::test_a_constant_that_another_node_is_placed_with_stays",
     ),
     _constants(
         "readers",
         "if (--readers_[id] > 0 || IsPlaceOfOthers(id)) break;",
         "if (--readers_[id] < 0 || IsPlaceOfOthers(id)) break;",
         "A constant goes that others read.",
-        "passes/test_fold_constants.py",
+        f"{_FOLD_CONSTANTS}::test_a_weight_that_is_read_in_float32_as_well_keeps_both",
     ),
     _constants(
         "awaited",
         "if (waits && awaited_[id]) break;",
         "",
         "A constant with control inputs goes that is a control input itself.",
-        "passes/test_fold_constants.py",
+        f"{_FOLD_CONSTANTS}::test_a_constant_that_something_waits_for_and_that_waits_itself_stays",
     ),
-    _constants(
-        "vain",
-        'if (awaited_[id]) vain_.insert("^" + view_.node(id).name());',
-        "",
-        "A control input names a constant that is gone.",
-        "passes/test_fold_constants.py",
-    ),
-    _fold(
-        "control_inputs",
-        "if (constants->IsFixed(cast) || HasControlInputs(view, cast)) return false;",
-        "if (constants->IsFixed(cast)) return false;",
-        "A Cast becomes a constant and loses its control inputs.",
-        "passes/test_fold_constants.py",
-    ),
-    _fold(
-        "fetched",
-        "if (constants->IsFixed(cast) || HasControlInputs(view, cast)) return false;",
-        "if (HasControlInputs(view, cast)) return false;",
-        "A Cast that the caller fetches or feeds becomes a constant.",
-        "passes/test_fold_constants.py",
-        "passes/test_earlier_runs.py",
-    ),
-    _fold(
-        "constants_inputs",
-        "for (const std::string& input : constant.input()) folded.add_input(input);",
-        "",
-        "A rounded constant loses the control inputs of the original.",
-        "passes/test_fold_constants.py",
-    ),
-    _fold(
+    _fold_constants(
         "rounds",
         "if (!constants.EndsWaits()) return Status();",
         "return Status();",
         "An Identity whose last control input is gone is not looked through.",
-        "passes/test_fold_constants.py",
+        f"{_FOLD_CONSTANTS}::test_an_identity_whose_control_input_is_gone_is_looked_through",
     ),
-)
-
-_same = mutations_of("graph_passes/rewrite/same_padding.cc")
-_sink = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
-_SINK = "passes/test_sink_reshapes.py"
-_FOR_FUSIONS = (
-    _same(
+    _same_padding(
         "height",
         "kernel->dim(0).size() == 1 &&",
         "true &&",
         "A kernel of one column counts as one of 1x1.",
-        "passes/test_same_padding.py",
+        f"{_SAME_PADDING}::test_padding_stays_where_it_matters_or_nothing_is_lowered",
     ),
-    _same(
-        "width",
-        "kernel->dim(1).size() == 1;",
-        "true;",
-        "A kernel of one row counts as one of 1x1.",
-        "passes/test_same_padding.py",
-    ),
-    _same(
-        "low",
-        "IsLowType(view.outputs(id)[0].dtype) &&",
-        "",
-        "A convolution in float32 gets another padding.",
-        "passes/test_same_padding.py",
-    ),
-    _same(
+    _same_padding(
         "written_out",
         'padding->second.s() == "VALID";',
         'padding->second.s() != "SAME";',
         "Padding that is written out is lost.",
-        "passes/test_same_padding.py",
+        f"{_SAME_PADDING}::test_padding_that_is_written_out_stays",
     ),
-    _sink(
+    _sink_reshapes(
         "other_readers",
         "!MayChangeShape(reshape) || view_.fanout(reshape).size() != 1) {",
         "!MayChangeShape(reshape)) {",
         "A Reshape moves that others read too.",
-        _SINK,
+        f"{_SINK_RESHAPES}::test_it_stays_where_it_cannot_be_seen_to_fit",
     ),
-    _sink(
+    _sink_reshapes(
         "awaited",
         "if (awaited_[reshape]) return;",
         "",
         "A Reshape moves behind what has it as a control input.",
-        _SINK,
+        f"{_SINK_RESHAPES}::test_it_stays_where_something_waits_for_it",
     ),
-    _sink(
-        "readers_of_product",
-        "if (!mat_muls_.Has(mat_mul) || view_.fanout(mat_mul).size() != 1) return;",
-        "if (!mat_muls_.Has(mat_mul)) return;",
-        "A Reshape moves though others read the product.",
-        _SINK,
-    ),
-    _sink(
+    _sink_reshapes(
         "alike",
         "if (!AreAlike(mat_mul, reshape) || !AreAlike(mat_mul, bias_add)) return;",
         "",
         "A Reshape moves between nodes of other dtypes or devices.",
-        _SINK,
+        f"{_SINK_RESHAPES}::test_it_stays_where_it_cannot_be_seen_to_fit",
     ),
-    _sink(
-        "control_inputs",
-        "&& !HasControlInputs(view_, id) &&",
-        "&&",
-        "A node with control inputs changes its shape.",
-        _SINK,
-    ),
-    _sink(
-        "fetched",
-        "!context_.IsFixed(view_.node(id).name());",
-        "true;",
-        "What the caller fetches changes its shape.",
-        _SINK,
-    ),
-    _sink(
+    _sink_reshapes(
         "width",
         "weights->dim(width).size() == bias->dim(0).size() &&",
         "",
         "A bias is added to a product of another width.",
-        _SINK,
+        f"{_SINK_RESHAPES}::test_it_stays_where_it_cannot_be_seen_to_fit",
     ),
-    _sink(
+    _sink_reshapes(
         "transposed",
         'Has(view_.node(mat_mul), "transpose_b") ? 0 : 1;',
         "1;",
         "Transposed weights are taken to be as wide as they are high.",
-        _SINK,
+        f"{_SINK_RESHAPES}::test_transposed_weights_are_as_wide_as_their_first_dimension",
     ),
-    _sink(
+    _sink_reshapes(
         "channels_first",
         "!ChannelsFirst(view_.node(bias_add));",
         "true;",
         "A bias of channels first is added to a matrix.",
-        _SINK,
+        f"{_SINK_RESHAPES}::test_a_bias_of_channels_first_stays_behind_the_reshape",
     ),
-    _sink(
+    _sink_reshapes(
         "numbers",
         "return shape != nullptr && !shape->unknown_rank() && shape->dim_size() == 0;",
         "return shape != nullptr;",
         "A Reshape moves behind a product with a vector.",
-        _SINK,
+        f"{_SINK_RESHAPES}::test_how_far_it_moves",
     ),
-    _sink(
+    _sink_reshapes(
         "dead_ends",
         "if (view_.fanout(id).size() == 0) return false;",
         "",
         "What nobody reads decides by the order of nodes.",
-        _SINK,
+        f"{_SINK_RESHAPES}::test_what_nobody_reads_holds_it_up_whatever_the_order",
     ),
-    _sink(
+    _sink_reshapes(
         "ways_out",
         "if (OnlyLastLeadsOut(above)) settled = above.size();",
         "settled = above.size();",
         "A Reshape moves behind one of two ways out.",
-        _SINK,
+        f"{_SINK_RESHAPES}::test_how_far_it_moves",
     ),
-)
-
-_io = mutations_of("graph_passes/rewrite/lower_io_types.cc")
-_IO = ("passes/test_lower_io_types.py", "cli/test_convert.py")
-_emulate = mutations_of("graph_passes/rewrite/emulate.cc")
-_EMULATE_TESTS = "passes/test_emulate.py"
-_LAST = (
-    _io(
+    _lower_io_types(
         "other_readers",
         "if (!view.IsTransparentCast(reader.node)) return tensorflow::DT_INVALID;",
         "",
         "An input becomes low that something reads in float32.",
-        *_IO,
+        f"{_LOWER_IO_TYPES}::test_an_input_that_is_read_in_float32_keeps_it",
     ),
-    _io(
-        "one_dtype",
-        "if (read != tensorflow::DT_INVALID && dtype != read) return tensorflow::DT_INVALID;",
-        "",
-        "An input becomes low that is read in two dtypes.",
-        *_IO,
-    ),
-    _io(
-        "marked",
-        "if (!HasLowerIoMark(node) || view.outputs(id).size() != 1) continue;",
-        "if (view.outputs(id).size() != 1) continue;",
-        "Inputs and outputs become low that nobody asked it of.",
-        *_IO,
-    ),
-    _io(
+    _lower_io_types(
         "names",
         "names[name] = node.name();",
         "",
         "A low output and its Cast get the same name.",
-        *_IO,
-    ),
-    _io(
-        "unused",
-        "DropUnused(*preserved, graph);",
-        "",
-        "Casts that nobody reads any more stay.",
-        *_IO,
+        f"{_LOWER_IO_TYPES}::test_an_input_and_an_output_that_are_only_cast_get_the_low_type",
     ),
     _emulate(
         "rounds_results",
         "if (wants_float32 && moves_values_.Has(from.node)) return;",
         "if (wants_float32) return;",
         "What an emulated op yields is not rounded.",
-        _EMULATE_TESTS,
+        f"{_EMULATE}::test_each_lowered_op_reads_and_yields_rounded_values",
     ),
     _emulate(
         "shared_casts",
         "if (!name.empty()) return name;",
         "",
         "Each reader of an emulated op has Casts of its own.",
-        _EMULATE_TESTS,
+        f"{_EMULATE}::test_each_lowered_op_reads_and_yields_rounded_values",
     ),
-    _emulate(
-        "lowered_by_us",
-        "if (!lowered || !IsLowType(group.dtype)) continue;",
-        "if (!IsLowType(group.dtype)) continue;",
-        "What was low before is raised by the emulation.",
-        _EMULATE_TESTS,
-    ),
-    _emulate(
-        "marks",
-        "changed_ |= ForgetMarks(&node);",
-        "changed_ |= ForgetMarks(&node) && false;",
-        "Marks are taken off and the pass says that nothing changed.",
-        _EMULATE_TESTS,
-    ),
-)
-
-_verify = mutations_of("graph_passes/rewrite/verify_graph.cc")
-_NOTICES = "passes/test_verify_graph.py"
-_VERIFY_GRAPH = (
-    _verify(
+    _verify_graph(
         "edges",
         "produced == tensorflow::DT_INVALID || BaseType(produced) == BaseType(consumed)",
         "true",
         "An edge whose ends have two dtypes goes unnoticed.",
-        _NOTICES,
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
-    _verify(
+    _verify_graph(
         "next_iterations",
         "if (next_iterations.Has(view.fanin(id)[k].node) && !merges.Has(id) &&",
         "if (false &&",
         "A node between a NextIteration and its Merge goes unnoticed.",
-        _NOTICES,
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
-    _verify(
+    _verify_graph(
         "odd_before",
         "!StoodBetween(before, view.node(id).name(), k)) {",
         "true) {",
         "A graph is refused for what was odd in it before.",
-        _NOTICES,
+        f"{_VERIFY_GRAPH}::test_a_next_iteration_that_no_merge_reads_is_tensorflows",
     ),
-    _verify(
+    _verify_graph(
         "gone",
         'if (id < 0) return Internal("preserved node ", Quoted(name), " is gone");',
         "if (id < 0) return Status();",
         "A fetched node that is gone goes unnoticed.",
-        _NOTICES,
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
-    _verify(
+    _verify_graph(
         "fetched_dtypes",
-        "same = old_outputs[p].dtype == outputs[p].dtype;",
+        "same = before.outputs(old_id)[p].dtype == after.outputs(id)[p].dtype;",
         "same = true;",
         "A fetched node with another dtype goes unnoticed.",
-        _NOTICES,
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
-    _verify(
+    _verify_graph(
         "handles",
         "if (disagreeing.empty()) return Status();",
         "return Status();",
         "Ops on one list that disagree about its elements go unnoticed.",
-        _NOTICES,
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
-    _verify(
+    _verify_graph(
         "handles_before",
         "if (std::any_of(handle.groups.begin(), handle.groups.end(), excused)) continue;",
         "",
         "A graph is refused for a list that was wrong before.",
-        _NOTICES,
+        f"{_VERIFY_GRAPH}::test_ops_on_one_handle_that_disagreed_before_are_tensorflows_to_report",
     ),
-)
-
-_driver = mutations_of("graph_passes/pipeline.cc")
-_table = mutations_of("graph_passes/pass_table.cc")
-_state = mutations_of("graph_passes/rewrite/pass_state.cc")
-_ledger = mutations_of("graph_passes/ledger.cc")
-_PIPELINE = (
-    _driver(
+    _pipeline(
         "honesty",
         "if ((Fingerprint() != before) != (changed && options_.check_changed)) {",
         "if (false) {",
         "A pass that misreports whether it changed the graph goes unnoticed.",
-        "project/test_pipeline.py",
+        f"{_PIPELINE}::test_offline_runs_are_strict_and_notice_a_pass_that_misreports_whether_it_changed_the_graph",
     ),
-    _driver(
+    _pipeline(
         "verification",
         "VerifyGraph(state_.given(), state_.preserved, state_.graph(), state_.mutable_view()));",
         "GraphView::Build(state_.graph(), state_.mutable_view()));",
         "A rewritten graph is not verified.",
-        "sessions/test_internal_failures.py",
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
-    _driver(
+    _pipeline(
         "fused_before",
         "if (state.decided.found_fused_ops) ledger->warnings.push_back(kFusedBefore);",
         "",
         "Nobody is told that the remapper ran before.",
-        "passes/test_fused_ops.py",
+        "passes/test_fused_ops.py::"
+        "test_a_pattern_sees_only_the_last_name_of_a_fused_node_which_is_told",
     ),
-    _driver(
+    _pipeline(
         "dumps",
         "return Show(number_, pass.name);",
         "return Status();",
         "The graph is not dumped after a pass.",
-        "project/test_pipeline.py",
+        f"{_PIPELINE}::test_dumps_have_the_graph_after_each_pass_that_changed_it",
     ),
-    _table(
+    _pass_table(
         "emulated_speed",
         "return LowersForSpeed(state) && !state.emulates;",
         "return LowersForSpeed(state);",
         "What makes low types faster runs where they are emulated.",
-        _EMULATE_TESTS, "passes/test_same_padding.py", _SINK,
+        f"{_SINK_RESHAPES}::test_it_stays_where_it_was_not_asked_for",
+        f"{_EMULATE}::test_each_lowered_op_reads_and_yields_rounded_values",
     ),
-    _table(
-        "cube_fused",
-        "rule != ModeRule::kKeepOrigin && rule != ModeRule::kCube;",
-        "rule != ModeRule::kKeepOrigin;",
-        "Cube mode splits fused ops.",
-        "passes/test_fused_ops.py",
-    ),
-    _table(
-        "emulated_constants",
-        "Switch::kForSize, true, KeepsLowTypes, FoldConstants}",
-        "Switch::kForSize, true, Always, FoldConstants}",
-        "Constants are folded into a low type that is emulated.",
-        _EMULATE_TESTS,
-    ),
-    _state(
+    _pass_state(
         "fed_casts",
         "UnmarkInserted(context.fed, &current_->own);",
         "",
         "A Cast of an earlier run is read past though the caller feeds it.",
-        "passes/test_earlier_runs.py",
+        "passes/test_earlier_runs.py::test_a_fed_cast_of_an_earlier_run_is_not_read_past",
     ),
     _ledger(
         "bytes",
         "if (cast.bytes == kUnknownBytes) return kUnknownBytes;",
         "if (cast.bytes == kUnknownBytes) continue;",
         "Bytes that are unknown count for none.",
-        "passes/test_ledger.py",
+        "passes/test_ledger.py::test_bytes_are_unknown_where_a_shape_is",
     ),
-    _ledger(
-        "first_dtypes",
-        "before == mark.before.end() ? DtypeName(group.dtype) : before->second,",
-        "DtypeName(group.dtype),",
-        "A second run tells the dtypes that the first one left.",
-        "passes/test_earlier_runs.py", "passes/test_ledger.py",
-    ),
-    _ledger(
-        "inserted",
-        "if (!casts.Has(id) || !after.IsInserted(id)) continue;",
-        "if (!casts.Has(id)) continue;",
-        "The user's own Casts are counted.",
-        "passes/test_ledger.py", "passes/test_resolve_gray.py",
-    ),
-)
-
-MUTATIONS = (
-    *_FOLD_BATCH_NORMS,
-    *_FOLD_CONSTANTS,
-    *_FOR_FUSIONS,
-    *_LAST,
-    *_VERIFY_GRAPH,
-    *_PIPELINE,
 )

@@ -32,7 +32,7 @@ def assert_exists(test):
     """Fails unless the file has the test, and, of a test with parameters, the id."""
     file, _, name = test.partition("::")
     name, bracket, parameter = name.partition("[")
-    text, tests = tests_of(file)
+    text, tests = names_of_tests(file)
     assert name in tests, test
     # An id of strings, which is what mutations name, is there as a text.
     if bracket:
@@ -41,7 +41,7 @@ def assert_exists(test):
 
 
 @functools.lru_cache(maxsize=None)
-def tests_of(file):
+def names_of_tests(file):
     """The text of a file below tests/, and the names of its tests."""
     text = (ROOT / "tests" / file).read_text(encoding="utf-8")
     nodes = ast.parse(text).body

@@ -230,7 +230,7 @@ def refused(convolution=CONVOLUTION, norm=NORM, more="", fetched="", run=True, *
 
 BIASED = "b = Const(value=[1.0, 2.0, 3.0, 4.0])\nbiased = BiasAdd(conv, b)\n"
 NORM_OF_BIASED = NORM.replace("conv", "biased")
-# By what is in the way. All else is as it is where norms are folded, so only that can be the reason.
+# By what is in the way: all else is as where norms are folded.
 NOT_FOLDED = {
     "weights that are fed": refused(CONVOLUTION.replace("w = Const", "w = Placeholder")),
     "weights that are fetched": refused(fetched="w"),

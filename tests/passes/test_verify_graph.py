@@ -115,14 +115,26 @@ def test_a_next_iteration_that_no_merge_reads_is_tensorflows():
     assert result.reasons["product"][0] == "lowered"
 
 
-# What a pass breaks, and what is said of it: by the attributes that tests/cc/failing_sink_reshapes.cc
-# goes by.
+# What a pass breaks, by attributes that tests/cc/failing_sink_reshapes.cc reads; and what is said
+# of it.
 BROKEN = {
     "x = Placeholder(shape=2x2) \n y = Exp(x, _damage_type=T)": (
         "input 0 of node 'y' is float16 but 'x' yields float32"
     ),
     "x = Placeholder(shape=2x2) \n y = Exp(x, _damage_input=z)": (
         "node 'y': input 'z' is not a node of the graph"
+    ),
+    "x = Placeholder(shape=2x2) \n y = Exp(x, _damage_input=x:1)": (
+        "node 'y': input 'x:1' asks for an output that 'x' does not have"
+    ),
+    "x = Placeholder(shape=2x2) \n y = Exp(x, _damage_input=^x)": (
+        "node 'y' (Exp) has 0 data inputs, expected 1"
+    ),
+    "x = Placeholder(shape=2x2) \n y = Mul(x, x, _damage_input=^x)": (
+        "node 'y': data input 'x' stands after a control input"
+    ),
+    "x = Placeholder(shape=2x2) \n z = Neg(x, _damage_name=x) \n y = Exp(x)": (
+        "two nodes are named 'x'"
     ),
     "x = Placeholder(shape=2x2) \n y = Exp(x, _damage_name=z)": "preserved node 'y' is gone",
     "y = Placeholder(shape=2x2, _damage_type=dtype)": "preserved node 'y' yields other dtypes",
