@@ -28,7 +28,7 @@ PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
 SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
 
-.PHONY: help demo test test-fast test-full test-all sanitize replay bench bench-rewrite build \
+.PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench bench-rewrite build \
   page-packages lint format bazel bazel-build lock clean
 
 help: ## this list
@@ -56,6 +56,10 @@ sanitize: $(VENV)/.requirements ## run the tests of the C++ code under ASan and 
 # For example: make replay REF=HEAD REPLAY_FLAGS=--quick
 replay: $(VENV)/.requirements ## compare rewrites with those of REF=commit, byte for byte (REPLAY_FLAGS=--help)
 	PYTHONPATH=tests $(BIN)/python -m replay $(REF) $(REPLAY_FLAGS)
+
+# For example: make mutate MUTATE_FLAGS="--only fold_batch_norms"
+mutate: $(VENV)/.installed build ## show that tests notice when lines are made wrong (MUTATE_FLAGS=--help)
+	PYTHONPATH=tests $(BIN)/python -m mutate $(MUTATE_FLAGS)
 
 # For example: make bench BENCH_FLAGS="--only mobilenet_v2"
 bench: $(VENV)/.installed build ## time steps next to float32 and TensorFlow's (BENCH_FLAGS=--help)

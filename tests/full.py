@@ -38,6 +38,7 @@ PARTS = {
         "the tests of the C++ code under AddressSanitizer and UndefinedBehaviorSanitizer",
         [sys.executable, "tests/sanitize.py", "{pytest}"],
     ),
+    "mutate": ("that tests notice each line of a list that is made wrong", ["make", "mutate"]),
     "bazel": ("the library and the driver of the tests, built by Bazel", ["make", "bazel-build"]),
 }
 

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <vector>
 
-#include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/float_values.h"
 #include "graph_passes/graph/graph_view.h"
 #include "graph_passes/rewrite/constants.h"
@@ -51,7 +50,7 @@ bool RoundTo(DataType low, const TensorProto& from, TensorProto* to) {
 
 // Replaces the Cast by a constant, if it follows one. Returns whether it did.
 bool Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph) {
-  if (constants->IsFixed(cast) || HasControlInputs(view, cast)) return false;
+  if (constants->IsFixed(cast)) return false;
   const std::vector<int> path = constants->PathBack(view.fanin(cast)[0]);
   const TensorProto* value = path.empty() ? nullptr : constants->Value(path);
   if (value == nullptr) return false;

@@ -316,6 +316,7 @@ def test_columns_do_not_count_a_byte_order_mark(command, tmp_path):
         ("Relu7", "Relu7"),
         ("FusedBatchNormV9", "FusedBatchNormV9"),
         ("Conv4D", "Conv4D"),
+        ("TopKV7", "TopKV7"),
     ],
 )
 def test_only_what_can_be_nothing_else_is_taken_for_a_misspelt_name(

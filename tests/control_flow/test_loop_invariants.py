@@ -62,6 +62,30 @@ def test_a_weight_is_cast_before_it_enters_the_loop():
         assert carrier.attr[attribute] == enter.attr[attribute]
 
 
+def test_a_weight_that_is_read_directly_and_through_an_identity_enters_the_loop_once():
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        w = Placeholder(shape=4x4)
+        {counter(3)}
+        enter = Enter(x, frame_name=loop)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
+        w_enter = Enter(w, frame_name=loop, is_constant=True)
+        same = Identity(w_enter)
+        first = MatMul(switch:1, w_enter)
+        second = MatMul(first, same)
+        black = Exp(same)
+        sum = AddN(second, black)
+        next = NextIteration(sum)
+        exit = Exit(switch)
+        """,
+        None,
+    )
+    inserted = [node for node in result.graph.node if "_npu_precision_cast" in node.attr]
+    assert sum(node.op == "Enter" and node.input[0].startswith("w/") for node in inserted) == 1
+
+
 def test_a_variable_that_the_body_passes_on_is_cast_outside():
     """A lowered functional While carries its captures like this."""
     check_rewrite(

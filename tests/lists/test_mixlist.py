@@ -138,6 +138,11 @@ def test_a_typo_changes_nothing_and_is_told_with_a_guess(mixlist, typo, meant):
     )
 
 
+def test_no_name_is_guessed_of_which_half_the_letters_differ(mixlist):
+    warning = rewrite(mixlist(black=["Rxlx"])).ledger.warnings[0]
+    assert warning.endswith("'Rxlx' is not an op type of TensorFlow or Ascend")
+
+
 def test_removing_from_a_list_what_is_not_on_it_is_told(mixlist):
     path = mixlist('{"white-list": {"to-remove": ["Relu", "MatMul"]}}')
     result = rewrite(path)

@@ -134,6 +134,21 @@ def test_an_overflow_that_unscale_finds_counts_without_a_step(place):
 
 
 @each_place
+def test_what_unscale_finds_infinite_is_not_applied_once_it_is_clipped(place):
+    scaler, optimizer, variable = new_scaler_optimizer_and_variable()
+
+    @place
+    def run():
+        (grad,) = scaler.unscale_(optimizer, [gradient_of(scaler, variable, tf.constant(np.inf))])
+        made = scaler.step(optimizer, [(tf.clip_by_value(grad, -1.0, 1.0), variable)])
+        scaler.update()
+        return made
+
+    assert not run()
+    assert variable.numpy() == 1.0
+
+
+@each_place
 def test_gradients_that_became_infinite_after_unscale_are_not_applied(place):
     scaler, optimizer, variable = new_scaler_optimizer_and_variable()
 

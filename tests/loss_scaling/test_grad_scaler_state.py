@@ -80,6 +80,13 @@ def test_a_state_dict_goes_on_where_it_was_taken():
     assert second.state_dict() == {**state, "scale": 4.0, "_growth_tracker": 0}
 
 
+def test_a_state_dict_begins_a_round_anew():
+    scaler, optimizer, variable = new_scaler_optimizer_and_variable()
+    scaler.unscale_(optimizer, [gradient_of(scaler, variable)])
+    scaler.load_state_dict(scaler.state_dict())
+    scaler.unscale_(optimizer, [gradient_of(scaler, variable)])
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -148,3 +148,55 @@ def test_convolutions_whose_float16_kernel_would_fail_on_a_cpu_stay_float32(attr
         x_value = np.random.default_rng(0).normal(size=[2, 8, 8, 8]).astype("f")
         want = run(graph.as_graph_def(), "end:0", {"x:0": x_value})
         np.testing.assert_allclose(run(result, "end:0", {"x:0": x_value}), want, atol=1e-2)
+
+
+def test_whether_there_is_a_kernel_depends_on_the_dilations():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=2x8x8x8)
+        w = Const(shape=3x3x8x8)
+        sizes = Const[int32](value=[2, 8, 8, 8])
+        plain = Conv2DBackpropInput(sizes, w, x, strides=[1, 1, 1, 1], padding=SAME)
+        dilated = Conv2DBackpropInput(sizes, w, x, strides=[1, 1, 1, 1], padding=SAME,
+            dilations=[1, 2, 2, 1])
+        end = AddN(plain, dilated)
+        """,
+        None,
+        mode="force_fp16",
+        run=False,
+    )
+    assert result.reasons["plain"][:2] == ("lowered", "forced")
+    assert result.reasons["dilated"][:2] == ("kept", "no_kernel")
+
+
+def test_what_the_dtypes_were_before_the_first_of_three_runs():
+    """The first lowers one element of `both`, the second the other one."""
+    graph = read_graph(
+        """
+        x = Placeholder(shape=4x4)
+        white = MatMul(x, x)
+        black = Exp(x)
+        both = IdentityN(white, black)
+        end = AddN(both, both:1)
+        """
+    )
+    for mode in ("allow_mix_precision", "force_fp16", "force_fp16"):
+        graph, ledger = rewrite(graph, ["end"], mode)
+    (both,) = (node for node in ledger.nodes if node.name == "both")
+    assert both.dtypes == {"T[0]": ["float32", "float16"], "T[1]": ["float32", "float16"]}
+
+
+def test_gray_follows_what_an_earlier_run_lowered(mixlist):
+    graph = read_graph(
+        """
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        gray = Relu(product)
+        end = Exp(gray)
+        """
+    )
+    mode, kept = "allow_mix_precision", mixlist(black=["Relu"])
+    graph, _ = rewrite(graph, ["end"], mode, modify_mixlist=kept)
+    _, ledger = rewrite(graph, ["end"], mode)
+    (gray,) = (node for node in ledger.nodes if node.name == "gray")
+    assert (gray.reason, gray.cause) == ("gray_follows_lowered", "product")

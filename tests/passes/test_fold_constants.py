@@ -203,6 +203,43 @@ def test_an_identity_with_a_control_input_is_not_looked_through():
     )
 
 
+def test_an_identity_whose_control_input_is_gone_is_looked_through():
+    check(
+        """
+        x = Placeholder(shape=4x4)
+        w = Const(shape=4x4)
+        v = Const(shape=4x4)
+        v/read = Identity(v, ^w)
+        a = MatMul(x, w)
+        b = MatMul(a, v/read)
+        end = LogSoftmax(b)
+        """,
+        """
+        w/npu_cast_0_float16 = Const[float16]()
+        a = MatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16)
+        v/read/npu_cast_0_float16 = Const[float16]()
+        b = MatMul[float16](a, v/read/npu_cast_0_float16)
+        end = LogSoftmax[float32](b/npu_cast_0_float32)
+        """,
+    )
+
+
+def test_a_cast_of_ours_that_has_a_control_input_stays():
+    graph = read_graph(
+        """
+        x = Placeholder(shape=4x4)
+        h = Placeholder[float16](shape=4x4)
+        first = Exp(x)
+        w = Const(shape=4x4)
+        low = Cast[float32,float16](w, ^first, _npu_precision_cast=True)
+        end = MatMul(h, low)
+        """
+    )
+    result, _ = npu_precision.rewrite_graph_def(graph, "end", precision_mode="allow_mix_precision")
+    (low,) = (node for node in result.node if node.name == "low")
+    assert (low.op, list(low.input)) == ("Cast", ["w", "^first"])
+
+
 def test_a_fetched_constant_keeps_name_and_dtype():
     check(
         """

@@ -283,6 +283,28 @@ def test_what_one_branch_of_a_cond_reads_is_cast_in_that_branch():
     assert result.reasons["turned"] == (*KEPT, "")
 
 
+def test_what_only_one_branch_reads_is_not_cast_for_both():
+    """The other branch reads something else: there, the Cast would be made in vain."""
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        taken = Const[bool](value=True)
+        order = Const[int32](value=[1, 0])
+        turned = Transpose(x, order)
+        fork = Switch(turned, taken)
+        product = MatMul(fork:1, fork:1)
+        sides = Switch[bool](taken, taken)
+        not_taken = Identity[bool](sides)
+        other = Const(shape=4x4, ^not_taken)
+        either = Merge(other, product)
+        end = Exp(either)
+        """,
+        None,
+    )
+    assert result.reasons["fork"] == (*KEPT, "")
+    assert result.reasons["turned"] == (*KEPT, "")
+
+
 def test_an_array_that_a_loop_reads_is_cast_before_it_is_filled():
     check_rewrite(
         f"""

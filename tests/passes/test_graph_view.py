@@ -105,6 +105,25 @@ def test_marks_that_we_did_not_write_do_not_change_the_result(name):
     ]
 
 
+def test_our_mark_on_another_op_does_not_make_it_ours():
+    """Nobody reads `unread`: of our own nodes, a second run drops such."""
+    graph = read_graph(
+        """
+        x = Placeholder(shape=4x4)
+        low = MatMul(x, x)
+        unread = Exp(x)
+        end = Exp(low)
+        """
+    )
+    lowered, _ = npu_precision.rewrite_graph_def(graph, "end", precision_mode="allow_mix_precision")
+    for node in lowered.node:
+        if node.name == "unread":
+            node.attr["_npu_precision_cast"].b = True
+    raised, _ = npu_precision.rewrite_graph_def(lowered, "end", precision_mode="force_fp32")
+    assert raised != lowered
+    assert "unread" in {node.name for node in raised.node}
+
+
 def without_marks(node):
     node.attr.pop("_npu_precision", None)
     return node

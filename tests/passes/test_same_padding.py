@@ -59,6 +59,13 @@ def test_padding_stays_where_it_matters_or_nothing_is_lowered(text, options):
     assert not result.ledger.rewrites
 
 
+def test_padding_stays_where_the_low_type_is_emulated():
+    """Nothing becomes faster there."""
+    options = {"precision_mode": "allow_mix_precision", "emulate": True, "same_padding": True}
+    _, ledger = npu_precision.rewrite_graph_def(read_graph(graph()), "end", **options)
+    assert not ledger.rewrites
+
+
 def test_padding_that_is_written_out_stays():
     text = graph(padding="EXPLICIT").replace(
         "padding=EXPLICIT", "padding=EXPLICIT, explicit_paddings=[0, 0, 1, 1, 0, 0, 0, 0]"

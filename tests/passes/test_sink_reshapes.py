@@ -104,6 +104,11 @@ def test_how_far_it_moves(rest, last):
         ("Reshape(product, shape)", "Reshape(product, shape, ^x)"),
         ("BiasAdd(back, b)", "AddV2(back, b)"),
         ("BiasAdd(back, b)", "BiasAdd(back, b) @ /cpu:1"),
+        # As wide as what the Reshape makes, and not as the product is.
+        (
+            "b = Const(shape=8)\n    shape = Const[int32](value=[2, 3, 8])",
+            "b = Const(shape=4)\n    shape = Const[int32](value=[4, 3, 4])",
+        ),
     ],
 )
 def test_it_stays_where_it_cannot_be_seen_to_fit(old, new):
@@ -111,6 +116,15 @@ def test_it_stays_where_it_cannot_be_seen_to_fit(old, new):
     assert old in text
     fetches = ["end", "other"] if "other" in new else ["end"]
     result = check(text.replace(old, new), None, fetches)
+    assert not result.ledger.rewrites
+
+
+@needs_kernels("bfloat16", "BiasAdd")
+def test_a_bias_of_channels_first_stays_behind_the_reshape():
+    text = DENSE.replace("[2, 3, 8]", "[2, 8, 3]") + "end = Softmax(biased)"
+    text = text.replace("BiasAdd(back, b)", "BiasAdd(back, b, data_format=NCHW)")
+    result = check(text, None, mode="allow_mix_precision_bf16")
+    assert result.reasons["biased"][0] == "lowered"
     assert not result.ledger.rewrites
 
 

@@ -1,10 +1,14 @@
 """Whatever is fetched keeps its name and dtype, in every mode, and the graph stays a graph."""
 
 import itertools
+import json
 
 import pytest
 import tensorflow as tf
+from support import ROOT
 from support.check_rewrite import check_rewrite
+from support.compiled import compile_library
+from support.loop_text import loop
 from support.node_dtypes import output_dtypes
 from support.text_graph import read_graph
 
@@ -109,3 +113,66 @@ def test_a_next_iteration_that_no_merge_reads_is_tensorflows():
         run=False,
     )
     assert result.reasons["product"][0] == "lowered"
+
+
+# What a pass breaks, by attributes that tests/cc/failing_sink_reshapes.cc reads; and what is said
+# of it.
+BROKEN = {
+    "x = Placeholder(shape=2x2) \n y = Exp(x, _damage_type=T)": (
+        "input 0 of node 'y' is float16 but 'x' yields float32"
+    ),
+    "x = Placeholder(shape=2x2) \n y = Exp(x, _damage_input=z)": (
+        "node 'y': input 'z' is not a node of the graph"
+    ),
+    "x = Placeholder(shape=2x2) \n y = Exp(x, _damage_input=x:1)": (
+        "node 'y': input 'x:1' asks for an output that 'x' does not have"
+    ),
+    "x = Placeholder(shape=2x2) \n y = Exp(x, _damage_input=^x)": (
+        "node 'y' (Exp) has 0 data inputs, expected 1"
+    ),
+    "x = Placeholder(shape=2x2) \n y = Mul(x, x, _damage_input=^x)": (
+        "node 'y': data input 'x' stands after a control input"
+    ),
+    "x = Placeholder(shape=2x2) \n z = Neg(x, _damage_name=x) \n y = Exp(x)": (
+        "two nodes are named 'x'"
+    ),
+    "x = Placeholder(shape=2x2) \n y = Exp(x, _damage_name=z)": "preserved node 'y' is gone",
+    "y = Placeholder(shape=2x2, _damage_type=dtype)": "preserved node 'y' yields other dtypes",
+    loop("start = Identity(x)", "turn = Relu(switch:1) \n late = Neg(turn, _damage_input=next)"): (
+        "node 'late' (Neg) stands between a NextIteration and its Merge"
+    ),
+    """
+    x = Placeholder(shape=2x2)
+    row = Const[int32](value=[2])
+    list = TensorListFromTensor(x, row)
+    other = TensorListStack(list, row, _damage_type=element_dtype)
+    y = Exp(x)
+    """: "ops on one handle disagree about its elements: float16 and float32",
+}
+TELLS = """
+import json, sys
+import npu_precision
+from support.text_graph import read_graph
+
+for text in json.loads(sys.argv[1]):
+    graph = read_graph(text)
+    try:
+        npu_precision.rewrite_graph_def(
+            graph, graph.node[-1].name, precision_mode="allow_mix_precision"
+        )
+        print("nothing")
+    except ValueError as error:
+        print(error)
+"""
+
+
+def test_what_a_pass_breaks_is_noticed(run_python, tmp_path):
+    library = compile_library("failing_sink_reshapes.cc", tmp_path)
+    process = run_python(
+        TELLS,
+        json.dumps(list(BROKEN)),
+        NPU_PRECISION_LIBRARY=str(library),
+        PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}",
+    )
+    told = process.stdout.splitlines()
+    assert told == [f"internal failure (strict is set): {text}" for text in BROKEN.values()]

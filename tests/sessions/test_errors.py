@@ -119,6 +119,10 @@ CASES = {
         {**MIX, "mixlist": '{"black-list": ' + "[" * 65 + "]" * 65 + "}"},
         "{mixlist}.*nested deeper than 64 levels",
     ),
+    "mixlist nested as deep as may be": (
+        {**MIX, "mixlist": '{"black-list": ' + "[" * 63 + "]" * 63 + "}"},
+        "{mixlist}.*black-list: got a list, expected an object",
+    ),
     "mixlist nested deeper than any stack": (
         {**MIX, "mixlist": "[" * 1_000_000},
         "{mixlist}.*nested deeper than 64 levels",
@@ -142,6 +146,10 @@ CASES = {
     "ops-info with a bad flag": (
         {"ops_info": '{"MatMul": {"precision_reduce": {"flag": "maybe"}}}'},
         "{ops_info}/ops.json.*flag: got the string 'maybe', expected \"true\"",
+    ),
+    "ops-info with a misspelt key": (
+        {"ops_info": '{"MatMul": {"precision-reduce": {"flag": "true"}}}'},
+        "{ops_info}/ops.json.*got key 'precision-reduce'; did you mean 'precision_reduce'",
     ),
     "ops-info not JSON": ({"ops_info": "{"}, "{ops_info}/ops.json: not valid JSON. Line 1"),
     "ops-info without a file": ({"ops_info": None}, "'{ops_info}' has no .json file"),

@@ -1,0 +1,25 @@
+"""All mutations."""
+
+from __future__ import annotations
+
+from mutate import (
+    of_batch_norms,
+    of_casts,
+    of_decide,
+    of_graph,
+    of_lists,
+    of_loss_scaling,
+    of_rewrite,
+    of_shell,
+)
+
+MUTATIONS = (
+    *of_graph.MUTATIONS,
+    *of_lists.MUTATIONS,
+    *of_decide.MUTATIONS,
+    *of_batch_norms.MUTATIONS,
+    *of_casts.MUTATIONS,
+    *of_rewrite.MUTATIONS,
+    *of_shell.MUTATIONS,
+    *of_loss_scaling.MUTATIONS,
+)

@@ -1,0 +1,143 @@
+"""Mutations of how decisions are carried out: insert_casts, its parts, and hoisting from loops."""
+
+from __future__ import annotations
+
+from mutate.mutation import mutations_of
+
+_LOOP_INVARIANTS = "control_flow/test_loop_invariants.py"
+_EARLIER_RUNS = "passes/test_earlier_runs.py"
+_HOIST_LOOP_INVARIANTS = "passes/test_hoist_loop_invariants.py"
+_INSERT_CASTS = "passes/test_insert_casts.py"
+
+_insert_casts = mutations_of("graph_passes/rewrite/insert_casts.cc")
+_shared_casts = mutations_of("graph_passes/rewrite/shared_casts.cc")
+_loop_carriers = mutations_of("graph_passes/rewrite/loop_carriers.cc")
+_reference_casts = mutations_of("graph_passes/rewrite/reference_casts.cc")
+_unique_names = mutations_of("graph_passes/rewrite/unique_names.cc")
+_hoist_loop_invariants = mutations_of("graph_passes/rewrite/hoist_loop_invariants.cc")
+
+MUTATIONS = (
+    _insert_casts(
+        "marks",
+        "MarkDecision(mark, graph_.mutable_node(id));",
+        "",
+        "What is changed has no mark that says so.",
+        f"{_INSERT_CASTS}::test_a_wide_fan_out_shares_one_cast",
+    ),
+    _insert_casts(
+        "fetched",
+        "if (context_.preserved.count(node->name()) != 0) GiveNameToCast(id);",
+        "",
+        "What the caller fetches has another dtype.",
+        f"{_INSERT_CASTS}::test_a_lowered_fetch_keeps_name_and_dtype",
+    ),
+    _insert_casts(
+        "wrong_before",
+        "if (view_.dtype(from) != view_.dtype(input)) return;",
+        "",
+        "An edge that was wrong before gets a Cast.",
+        "passes/test_graph_view.py::test_an_edge_whose_dtypes_disagree_gets_no_cast",
+    ),
+    _insert_casts(
+        "unused",
+        "if (inserted_before) DropUnused(context_.preserved, &out_);",
+        "",
+        "Casts of an earlier run stay though nobody reads them.",
+        f"{_EARLIER_RUNS}::test_force_fp32_undoes_the_rounding_of_a_lowered_fetch",
+        f"{_INSERT_CASTS}::test_what_an_earlier_run_in_another_mode_left_is_built_on",
+    ),
+    _shared_casts(
+        "shared",
+        "if (name.empty()) {\n    name = graph_.CastName(tensor, dtype);",
+        "{\n    name = graph_.CastName(tensor, dtype);",
+        "Each reader has a Cast of its own.",
+        f"{_INSERT_CASTS}::test_a_wide_fan_out_shares_one_cast",
+    ),
+    _shared_casts(
+        "of_earlier_runs",
+        "view_.outputs(id)[0].dtype), view_.node(id).name());",
+        'view_.outputs(id)[0].dtype), "");',
+        "A second run adds Casts beside those of the first.",
+        f"{_INSERT_CASTS}::test_what_an_earlier_run_in_another_mode_left_is_built_on",
+        f"{_LOOP_INVARIANTS}::test_another_mode_afterwards_finds_its_casts_outside",
+    ),
+    _shared_casts(
+        "widening",
+        "== wanted && IsLowType(wanted) && dtype == tensorflow::DT_FLOAT) {",
+        "== wanted && false) {",
+        "What the user widened is narrowed again.",
+        f"{_INSERT_CASTS}::test_reading_a_half_tensor_that_the_user_widened_needs_no_cast",
+    ),
+    _loop_carriers(
+        "enters_once",
+        "if (entered.empty()) {",
+        "{",
+        "A tensor enters a loop once for each reader.",
+        f"{_LOOP_INVARIANTS}::test_a_weight_that_is_read_directly_and_through_an_identity_enters_the_loop_once",
+    ),
+    _loop_carriers(
+        "is_constant",
+        '(*carrier->mutable_attr())["is_constant"].set_b(true);',
+        "",
+        "What a Cast yields enters the first iteration alone.",
+        f"{_LOOP_INVARIANTS}::test_a_variable_that_the_body_passes_on_is_cast_outside",
+    ),
+    _loop_carriers(
+        "within_loops",
+        'if (op != "Switch" && op != "Identity") return entered;',
+        "return entered;",
+        "A tensor is read in a branch that is not taken.",
+        f"{_LOOP_INVARIANTS}::test_a_weight_used_in_a_cond_of_a_loop_is_dead_in_the_other_branch",
+    ),
+    _reference_casts(
+        "of_reader",
+        "AddInputsOfReader(reader, tensor.node, &read);",
+        "",
+        "A Cast reads a reference before what its reader has as a control input.",
+        f"{_EARLIER_RUNS}::test_a_cast_that_waits_is_no_node_of_the_users_in_a_second_run",
+    ),
+    _reference_casts(
+        "in_loops",
+        "if (!in_loop) return;",
+        "return;",
+        "An iteration reads a reference before the one before it has written.",
+        "passes/test_references_handed_on.py::"
+        "test_a_cast_in_a_loop_that_writes_the_reference_waits_for_what_its_reader_reads",
+    ),
+    _unique_names(
+        "taken",
+        "return view_.IndexOf(name) < 0 && taken_.insert(name).second;",
+        "return taken_.insert(name).second;",
+        "A Cast gets a name that another node has.",
+        f"{_INSERT_CASTS}::test_a_name_that_is_taken_is_not_taken_again",
+    ),
+    _unique_names(
+        "taken_by_us",
+        "return view_.IndexOf(name) < 0 && taken_.insert(name).second;",
+        "return view_.IndexOf(name) < 0;",
+        "Two inserted nodes get one name.",
+        "passes/test_wide_reference_reads.py::"
+        "test_casts_for_one_reader_wait_for_one_node_that_waits_as_the_reader_does",
+    ),
+    _hoist_loop_invariants(
+        "control_inputs",
+        "if (HasControlInputs(view_, variable->merge) || !DependsOnPivotsAlone(variable->next)) {",
+        "if (HasControlInputs(view_, variable->merge)) {",
+        "The next iteration begins before what it has as a control input.",
+        f"{_HOIST_LOOP_INVARIANTS}::test_where_it_may_make_a_difference_a_variable_stays",
+    ),
+    _hoist_loop_invariants(
+        "value_index",
+        "if (view_.fanout({variable->merge, 1}).size() != 0) return false;",
+        "",
+        "A loop variable goes of which the number of the input is read.",
+        f"{_HOIST_LOOP_INVARIANTS}::test_where_it_may_make_a_difference_a_variable_stays",
+    ),
+    _hoist_loop_invariants(
+        "last_variable",
+        "if (loops.count(variable.loop) == 0) continue;",
+        "",
+        "A loop loses its only variable, and with it its iterations.",
+        f"{_HOIST_LOOP_INVARIANTS}::test_a_loop_with_no_other_variable_stays",
+    ),
+)

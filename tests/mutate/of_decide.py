@@ -1,0 +1,278 @@
+"""Mutations of graph_passes/decide."""
+
+from __future__ import annotations
+
+from mutate.mutation import mutations_of
+
+_LOOP_SUMS = "control_flow/test_loop_sums.py"
+_V1_LOOPS = "control_flow/test_v1_loops.py"
+_ASCEND910 = "lists/test_ascend910.py"
+_ALL_WHITE = "passes/test_all_white.py"
+_DECIDE_MODES = "passes/test_decide_modes.py"
+_EARLIER_RUNS = "passes/test_earlier_runs.py"
+_FOLLOW_CONSUMERS = "passes/test_follow_consumers.py"
+_FUSED_OPS = "passes/test_fused_ops.py"
+_INSERT_CASTS = "passes/test_insert_casts.py"
+_LEDGER = "passes/test_ledger.py"
+_RESOLVE_GRAY = "passes/test_resolve_gray.py"
+_VARIABLE_UPDATES = "passes/test_variable_updates.py"
+
+_classify_nodes = mutations_of("graph_passes/decide/classify_nodes.cc")
+_apply_mode = mutations_of("graph_passes/decide/apply_mode.cc")
+_check_origin = mutations_of("graph_passes/decide/check_origin.cc")
+_cube_inputs = mutations_of("graph_passes/decide/cube_inputs.cc")
+_decide_precision = mutations_of("graph_passes/decide/decide_precision.cc")
+_shared_dtypes = mutations_of("graph_passes/decide/shared_dtypes.cc")
+_resolve_gray = mutations_of("graph_passes/decide/resolve_gray.cc")
+_explain_gray = mutations_of("graph_passes/decide/explain_gray.cc")
+_follow_consumers = mutations_of("graph_passes/decide/follow_consumers.cc")
+_loop_accumulators = mutations_of("graph_passes/decide/loop_accumulators.cc")
+_variable_updates = mutations_of("graph_passes/decide/variable_updates.cc")
+_plan_fused_ops = mutations_of("graph_passes/decide/plan_fused_ops.cc")
+_all_white = mutations_of("graph_passes/decide/all_white.cc")
+_loss_region = mutations_of("graph_passes/decide/loss_region.cc")
+_precision_mode = mutations_of("graph_passes/decide/precision_mode.cc")
+
+MUTATIONS = (
+    _classify_nodes(
+        "unknown_reader",
+        "if (view_.op_def(consumer.node) == nullptr) return true;",
+        "",
+        "What an op reads that TensorFlow does not know is lowered.",
+        f"{_EARLIER_RUNS}::test_next_to_an_op_tensorflow_does_not_know_nothing_changes",
+    ),
+    _classify_nodes(
+        "fed",
+        "if (context_.fed.count(def.name()) != 0) return Reason::kFed;",
+        "",
+        "What the caller feeds is lowered.",
+        f"{_LEDGER}::test_the_reason_is_told",
+        "passes/test_verify_graph.py::test_any_node_that_is_fed_keeps_name_and_dtypes",
+    ),
+    _classify_nodes(
+        "several_outputs",
+        "if (outputs.size() == 1 && outputs[0].group != kFixedDtype) return true;",
+        "return true;",
+        "A fetched node of several outputs is lowered, and no Cast can take its name.",
+        f"{_INSERT_CASTS}::test_a_fetch_with_several_outputs_keeps_its_dtypes",
+    ),
+    _classify_nodes(
+        "dilations",
+        '{"_kernel", "data_format", "dilations"}',
+        '{"_kernel", "data_format"}',
+        "Convolutions share the answer whether there is a kernel, whatever their dilations.",
+        f"{_EARLIER_RUNS}::test_whether_there_is_a_kernel_depends_on_the_dilations",
+    ),
+    _classify_nodes(
+        "target_forbids",
+        "if (bound && !entry.second.Allows(dtype)) return false;",
+        "",
+        "The dtypes of an ops-info file restrict nothing.",
+        "lists/test_ops_info_dir.py::test_the_dtypes_of_a_port_restrict_what_is_lowered",
+    ),
+    _apply_mode(
+        "gray_without_float32",
+        "if (node.listing.color == ListColor::kGray && !has_float32()) {",
+        "if (false) {",
+        "A gray op is kept in a dtype that the target lacks.",
+        f"{_ASCEND910}::test_a_gray_op_with_float16_kernels_only_is_lowered_even_after_a_black_one",
+    ),
+    _apply_mode(
+        "unlisted",
+        "const bool listed = node.listing.color != ListColor::kUnlisted;",
+        "const bool listed = true;",
+        "force_fp16 lowers what no list has.",
+        f"{_DECIDE_MODES}::test_force_fp16_lowers_all_listed_nodes_that_have_a_kernel",
+    ),
+    _apply_mode(
+        "keep_dtype_scope",
+        "fixed == Reason::kNeverChanged || fixed == Reason::kKeepDtypeScope ||",
+        "fixed == Reason::kNeverChanged ||",
+        "What keep_dtype_scope keeps says nothing to what follows it.",
+        "passes/test_keep_dtype_scope.py::test_ops_of_the_scope_keep_float32_and_vote_so",
+    ),
+    _check_origin(
+        "ten_nodes",
+        "++count > kMostNodesNamed",
+        "++count >= kMostNodesNamed",
+        "An error of must_keep_origin_dtype names nine nodes.",
+        f"{_ASCEND910}::test_origin_names_ten_nodes_and_counts_the_rest",
+    ),
+    _cube_inputs(
+        "bias",
+        "&& !(fused && k == 2)",
+        "",
+        "Cube mode rounds the bias of a fused convolution.",
+        f"{_FUSED_OPS}::test_cube_rounds_image_and_filter_of_a_fused_convolution_and_not_its_bias",
+    ),
+    _decide_precision(
+        "loop_sums",
+        "KeepGray(LoopAccumulatorGroups(), Reason::kSumsIterations);",
+        "",
+        "A sum over the iterations of a loop is lowered.",
+        f"{_LOOP_SUMS}::test_a_sum_over_the_iterations_keeps_float32",
+    ),
+    _shared_dtypes(
+        "handles",
+        "for (int group : handle.groups) classes.Join(handle.groups.front(), group);",
+        "",
+        "Ops on one list are decided one by one.",
+        "control_flow/test_tensor_lists.py::test_a_list_that_one_black_op_writes_to_keeps_float32",
+    ),
+    _shared_dtypes(
+        "loops",
+        "if (view.op_def(id) != nullptr && merges.Has(id)) JoinLoop(view, id, &classes);",
+        "",
+        "The Enter and the NextIteration of a loop variable are decided one by one.",
+        f"{_V1_LOOPS}::test_a_loop_around_a_black_op_keeps_float32_as_one",
+    ),
+    _shared_dtypes(
+        "elements",
+        "if (view.groups(id)[g].element >= 0 || !can_change[group]) continue;",
+        "if (!can_change[group]) continue;",
+        "The elements of a list of types are decided together.",
+        "passes/test_node_types.py::test_elements_of_a_list_of_types_change_one_by_one",
+        f"{_RESOLVE_GRAY}::test_each_element_of_a_list_of_types_hears_its_own_producer",
+    ),
+    _shared_dtypes(
+        "white_and_fixed",
+        "if ((its | leaders) == kKept) {",
+        "if ((its & leaders) == kKept) {",
+        "A class with a white member and one that cannot change is lowered in part.",
+        f"{_V1_LOOPS}::test_a_white_member_of_a_loop_next_to_one_that_cannot_change_votes_kept",
+    ),
+    _resolve_gray(
+        "kept_beats_lowered",
+        "if (vote <= state.vote) return;",
+        "if (state.vote != Vote::kUnknown) return;",
+        "The first vote wins, whatever the others are.",
+        f"{_RESOLVE_GRAY}::test_one_kept_predecessor_outvotes_the_lowered_one",
+    ),
+    _resolve_gray(
+        "follows_or_keeps",
+        "if (state.kind == GroupState::kFollowsOrKeeps && vote == Vote::kLowered)",
+        "if (false)",
+        "A gray node that cannot be lowered votes lowered.",
+        f"{_RESOLVE_GRAY}::test_gray_that_knows_only_float32_votes_kept",
+    ),
+    _resolve_gray(
+        "through_casts",
+        "if (port.node != direct.node && view.dtype(port) == low_type) return Vote::kLowered;",
+        "",
+        "A second run does not see that the first lowered a source's reader.",
+        f"{_RESOLVE_GRAY}::test_gray_after_white_is_lowered",
+        f"{_INSERT_CASTS}::test_what_an_earlier_run_in_another_mode_left_is_built_on",
+    ),
+    _resolve_gray(
+        "fixed_output",
+        "return group == kNoGroup ? Vote::kKept",
+        "return group == kNoGroup ? Vote::kUnknown",
+        "An output that is always float32 has no vote.",
+        f"{_RESOLVE_GRAY}::test_an_output_that_is_always_float32_votes_kept",
+    ),
+    _explain_gray(
+        "no_votes",
+        "if (unknown) decision->reason = Reason::kGrayNoVotes;",
+        "",
+        "Gray without votes does not say so.",
+        f"{_LEDGER}::test_the_reason_is_told",
+    ),
+    _follow_consumers(
+        "other_readers",
+        "keeps |= !IsLowered(use) && !Follows(use);",
+        "keeps |= false;",
+        "What is read in float32 too follows what reads it lowered.",
+        f"{_FOLLOW_CONSUMERS}::test_a_reader_that_stays_keeps_it",
+    ),
+    _follow_consumers(
+        "fetched",
+        "context_.preserved.count(view_.node(id).name()) == 0;",
+        "true;",
+        "What the caller fetches follows what reads it.",
+        f"{_FOLLOW_CONSUMERS}::test_a_fetched_node_stays",
+    ),
+    _follow_consumers(
+        "branches",
+        "if (switches_.Has(id) && !loop_conds_.Has(view_.fanin(id)[1].node)) return true;",
+        "",
+        "What one branch reads is cast for both.",
+        f"{_FOLLOW_CONSUMERS}::test_what_one_branch_of_a_cond_reads_is_cast_in_that_branch",
+    ),
+    _follow_consumers(
+        "gains",
+        "if (!gains) return;",
+        "",
+        "What costs nothing follows, and saves no Cast.",
+        f"{_FOLLOW_CONSUMERS}::test_where_nothing_is_gained_it_stays",
+    ),
+    _loop_accumulators(
+        "subtrahend",
+        '(op == "Sub" && use.index == 0)',
+        'op == "Sub"',
+        "What a loop variable is subtracted from counts as its sum.",
+        f"{_LOOP_SUMS}::test_any_other_variable_follows_its_predecessors",
+    ),
+    _loop_accumulators(
+        "other_uses",
+        "} else if (only.node >= 0) {",
+        "} else if (false) {",
+        "A loop variable that the body uses otherwise too is taken for a sum.",
+        f"{_LOOP_SUMS}::test_any_other_variable_follows_its_predecessors",
+    ),
+    _variable_updates(
+        "also_used",
+        "if (groups[g] && MayBeLoweredAfter(g, groups)) out.push_back(g);",
+        "",
+        "What the model goes on with is kept, as if it only updated a variable.",
+        f"{_VARIABLE_UPDATES}::test_what_the_model_also_uses_follows_its_predecessors",
+    ),
+    _variable_updates(
+        "between",
+        "for (const auto& variable : variables_) KeepBetween(variable.second, &updates);",
+        "",
+        "A variable's next value that the model uses too is lowered.",
+        f"{_VARIABLE_UPDATES}::test_a_next_value_that_the_model_also_uses_is_still_exact",
+    ),
+    _variable_updates(
+        "enter",
+        'op == "Identity" || op == "Enter" || op == "Switch"',
+        'op == "Identity" || op == "Switch"',
+        "A write within a loop is not of the variable that was read before it.",
+        f"{_VARIABLE_UPDATES}::test_a_write_through_another_node_is_of_the_variable_that_was_read[Enter]",
+    ),
+    _plan_fused_ops(
+        "statistics",
+        "!LowersStatistics(original_.node(id)) &&",
+        "",
+        "The statistics of a batch norm that is fused into a convolution are lowered.",
+        f"{_FUSED_OPS}::test_a_batch_norm_fused_into_a_convolution_keeps_its_statistics",
+    ),
+    _plan_fused_ops(
+        "kernel",
+        "HasChangedKernel(original_, context_, id);",
+        "true;",
+        "A fused node is lowered whole though it has no kernel.",
+        f"{_FUSED_OPS}::test_parts_are_written_out_where_the_fused_op_has_no_kernel",
+    ),
+    _all_white(
+        "loss",
+        "if (region[group]) RestoreListing(view_.node_of_group(group));",
+        "",
+        "all_white lowers a scaled loss.",
+        f"{_ALL_WHITE}::test_the_loss_and_its_gradient_go_by_the_lists",
+    ),
+    _loss_region(
+        "forward",
+        "for (int group : backward) to_producers(group, &producers);",
+        "",
+        "Values of the forward pass that a gradient reads do not belong to the loss.",
+        f"{_ALL_WHITE}::test_the_loss_and_its_gradient_go_by_the_lists",
+    ),
+    _precision_mode(
+        "mixed_bfloat16",
+        '{"mixed_bfloat16", "allow_mix_precision_bf16"}',
+        '{"mixed_bfloat16", "allow_mix_precision_fp16"}',
+        "mixed_bfloat16 lowers to float16.",
+        f"{_DECIDE_MODES}::test_the_table_of_modes",
+    ),
+)

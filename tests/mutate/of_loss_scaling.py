@@ -1,0 +1,168 @@
+"""Mutations of npu_precision/loss_scaling."""
+
+from __future__ import annotations
+
+from mutate.mutation import mutations_of
+
+_CALL_ORDER = "loss_scaling/test_call_order.py"
+_GRAD_SCALER = "loss_scaling/test_grad_scaler.py"
+_GRAD_SCALER_CALLS = "loss_scaling/test_grad_scaler_calls.py"
+_GRAD_SCALER_STATE = "loss_scaling/test_grad_scaler_state.py"
+_LOSS_SCALE_STRATEGIES = "loss_scaling/test_loss_scale_strategies.py"
+_NPU_LOSS_SCALE_OPTIMIZER = "loss_scaling/test_npu_loss_scale_optimizer.py"
+
+_strategies = mutations_of("npu_precision/loss_scaling/strategies.py")
+_gradients = mutations_of("npu_precision/loss_scaling/gradients.py")
+_call_order = mutations_of("npu_precision/loss_scaling/call_order.py")
+_rounds = mutations_of("npu_precision/loss_scaling/rounds.py")
+_grad_scaler = mutations_of("npu_precision/loss_scaling/grad_scaler.py")
+_conditional_step = mutations_of("npu_precision/loss_scaling/conditional_step.py")
+_variables = mutations_of("npu_precision/loss_scaling/variables.py")
+_managers = mutations_of("npu_precision/loss_scaling/managers.py")
+_npu_loss_scale_optimizer = mutations_of("npu_precision/loss_scaling/npu_loss_scale_optimizer.py")
+
+MUTATIONS = (
+    _strategies(
+        "growth_interval",
+        "grows = good >= self.growth_interval",
+        "grows = good > self.growth_interval",
+        "The scale grows a step late.",
+        f"{_LOSS_SCALE_STRATEGIES}::test_a_dynamic_scale_is_what_the_reference_says",
+    ),
+    _strategies(
+        "in_a_row",
+        "good = tf.where(overflowed, zero, state.good_steps + 1)",
+        "good = tf.where(overflowed, state.good_steps + zero, state.good_steps + 1)",
+        "Finite steps count that are not in a row.",
+        f"{_LOSS_SCALE_STRATEGIES}::test_a_dynamic_scale_is_what_the_reference_says",
+    ),
+    _strategies(
+        "not_in_a_row",
+        "bad = tf.where(overflowed, state.bad_steps + 1, state.bad_steps + zero)",
+        "bad = tf.where(overflowed, state.bad_steps + 1, zero)",
+        "Only overflows in a row count.",
+        f"{_LOSS_SCALE_STRATEGIES}::test_npu_bridges_scripts_want_two_overflows_that_need_not_be_in_a_row",
+    ),
+    _strategies(
+        "hysteresis",
+        "bad >= self.hysteresis)",
+        "bad > self.hysteresis)",
+        "The scale backs off an overflow late.",
+        f"{_LOSS_SCALE_STRATEGIES}::test_a_dynamic_scale_is_what_the_reference_says",
+    ),
+    _strategies(
+        "infinite",
+        "grown = tf.where(tf.math.is_finite(grown), tf.minimum(grown, self.max_scale), scale)",
+        "grown = tf.minimum(grown, self.max_scale)",
+        "A scale whose growth is infinite becomes the largest.",
+        f"{_LOSS_SCALE_STRATEGIES}::test_growth_that_is_infinite_is_left_out",
+    ),
+    _strategies(
+        "counts_anew",
+        "changed = tf.logical_or(grows, backs_off)",
+        "changed = grows",
+        "Counting goes on after the scale backed off.",
+        f"{_LOSS_SCALE_STRATEGIES}::test_a_dynamic_scale_is_what_the_reference_says",
+    ),
+    _gradients(
+        "infinities",
+        "tf.reduce_all(tf.math.is_finite(values_of(gradient)))",
+        "tf.reduce_all(tf.logical_not(tf.math.is_nan(values_of(gradient))))",
+        "An infinite gradient counts as finite.",
+        f"{_GRAD_SCALER}::test_a_skipped_step_leaves_no_trace",
+    ),
+    _gradients(
+        "reciprocal",
+        "return values / tf.cast(scale, values.dtype)",
+        "return values * (1 / tf.cast(scale, values.dtype))",
+        "The largest scales lose all gradients.",
+        f"{_NPU_LOSS_SCALE_OPTIMIZER}::test_the_largest_scale_loses_no_gradient",
+    ),
+    _call_order(
+        "unscaled_twice",
+        "Stage.UNSCALED: {Stage.READY: _NOT_SCALED, Stage.UNSCALED: _NOT_SCALED},",
+        "Stage.UNSCALED: {Stage.READY: _NOT_SCALED},",
+        "amp with Keras unscales the gradients of one loss twice.",
+        f"{_CALL_ORDER}::test_of_amp_with_keras",
+    ),
+    _rounds(
+        "all_optimizers",
+        "rounds.all_finite.assign(tf.logical_and(rounds.all_finite, finite))",
+        "rounds.all_finite.assign(finite)",
+        "The scale goes by the last optimizer alone.",
+        f"{_GRAD_SCALER}::test_of_several_optimizers_only_those_skip_whose_gradients_overflow",
+    ),
+    _rounds(
+        "begins_anew",
+        "self.all_finite.assign(True)",
+        "",
+        "After an overflow the scale never grows again.",
+        f"{_GRAD_SCALER_CALLS}::test_an_overflow_that_unscale_finds_counts_without_a_step",
+        f"{_GRAD_SCALER}::test_the_scale_grows_after_an_interval",
+        f"{_CALL_ORDER}::test_of_grad_scaler",
+    ),
+    _rounds(
+        "was_finite",
+        "all_finite = tf.logical_and(all_finite, finite)",
+        "all_finite = finite",
+        "What unscale_() found infinite is applied once it is clipped.",
+        f"{_GRAD_SCALER_CALLS}::test_what_unscale_finds_infinite_is_not_applied_once_it_is_clipped",
+    ),
+    _grad_scaler(
+        "divided_twice",
+        "return tf.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())",
+        "return self._state.scale()",
+        "Gradients are divided by the scale twice.",
+        f"{_GRAD_SCALER_CALLS}::test_compiled_by_xla_nothing_is_divided_or_adjusted_twice",
+        f"{_GRAD_SCALER}::test_a_skipped_step_leaves_no_trace",
+    ),
+    _grad_scaler(
+        "not_checked",
+        "finite if self._state.strategy.checks_overflow else None,",
+        "finite,",
+        "A strategy that checks no overflow skips steps.",
+        f"{_GRAD_SCALER}::test_any_strategy_will_do",
+    ),
+    _grad_scaler(
+        "given_again",
+        "if round_.was_given(grads):",
+        "if False:",
+        "Gradients that are still scaled are applied.",
+        f"{_GRAD_SCALER_CALLS}::test_who_forgets_what_unscale_returns_is_told",
+    ),
+    _grad_scaler(
+        "restored_round",
+        "            )\n        )\n        self._rounds.begin()",
+        "            )\n        )",
+        "Restoring a state leaves the calls of the round.",
+        f"{_GRAD_SCALER_STATE}::test_a_state_dict_begins_a_round_anew",
+    ),
+    _conditional_step(
+        "counts",
+        "skipped_steps.assign_add(1)",
+        "",
+        "Steps that are skipped are not counted.",
+        f"{_GRAD_SCALER}::test_a_skipped_step_leaves_no_trace",
+    ),
+    _variables(
+        "out_of_range",
+        "variable.assign(tf.where(is_right, scale, variable.read_value()))",
+        "variable.assign(scale)",
+        "Compiled by XLA, a scale out of range is set.",
+        f"{_GRAD_SCALER_STATE}::test_a_new_scale_out_of_range_is_refused_in_a_function_too",
+    ),
+    _managers(
+        "at_least_one",
+        "min_scale=1.0,",
+        "",
+        "A manager's scale becomes less than one.",
+        f"{_NPU_LOSS_SCALE_OPTIMIZER}::test_the_scale_stays_at_least_one",
+    ),
+    _npu_loss_scale_optimizer(
+        "overflow_check",
+        "self.checks_overflow = True if check is None else check()",
+        "self.checks_overflow = True",
+        "A step that overflows is skipped though nobody asked for the check.",
+        f"{_NPU_LOSS_SCALE_OPTIMIZER}::test_without_the_check_a_step_that_overflows_is_made",
+    ),
+)

@@ -1,0 +1,276 @@
+"""Mutations of graph_passes/rewrite, of the pipeline and of the ledger."""
+
+from __future__ import annotations
+
+from mutate.mutation import mutations_of
+
+_EMULATE = "passes/test_emulate.py"
+_FOLD_CONSTANTS = "passes/test_fold_constants.py"
+_LOWER_IO_TYPES = "passes/test_lower_io_types.py"
+_SAME_PADDING = "passes/test_same_padding.py"
+_SINK_RESHAPES = "passes/test_sink_reshapes.py"
+_VERIFY_GRAPH = "passes/test_verify_graph.py"
+_PIPELINE = "project/test_pipeline.py"
+
+_constants = mutations_of("graph_passes/rewrite/constants.cc")
+_fold_constants = mutations_of("graph_passes/rewrite/fold_constants.cc")
+_same_padding = mutations_of("graph_passes/rewrite/same_padding.cc")
+_sink_reshapes = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
+_lower_io_types = mutations_of("graph_passes/rewrite/lower_io_types.cc")
+_emulate = mutations_of("graph_passes/rewrite/emulate.cc")
+_verify_graph = mutations_of("graph_passes/rewrite/verify_graph.cc")
+_pipeline = mutations_of("graph_passes/pipeline.cc")
+_pass_table = mutations_of("graph_passes/pass_table.cc")
+_pass_state = mutations_of("graph_passes/rewrite/pass_state.cc")
+_ledger = mutations_of("graph_passes/ledger.cc")
+
+MUTATIONS = (
+    _constants(
+        "fetched",
+        'if (IsFixed(id) || view_.node(id).op() != "Const") return {};',
+        'if (view_.node(id).op() != "Const") return {};',
+        "A constant is replaced that the caller fetches or feeds.",
+        "passes/test_fold_batch_norms.py::"
+        "test_a_batch_norm_stays_where_folding_would_not_do[weights that are fetched]",
+    ),
+    _constants(
+        "control_inputs",
+        '!HasControlInputs(view_, id) && view_.node(id).op() == "Identity") {',
+        'view_.node(id).op() == "Identity") {',
+        "A constant is read before what its Identity has as a control input.",
+        f"{_FOLD_CONSTANTS}::test_an_identity_with_a_control_input_is_not_looked_through",
+    ),
+    _constants(
+        "colocated",
+        "if (--readers_[id] > 0 || HasColocated(id)) break;",
+        "if (--readers_[id] > 0) break;",
+        "A constant goes that another node is colocated with.",
+        f"{_FOLD_CONSTANTS}::test_a_constant_that_another_node_is_placed_with_stays",
+    ),
+    _constants(
+        "readers",
+        "if (--readers_[id] > 0 || HasColocated(id)) break;",
+        "if (--readers_[id] < 0 || HasColocated(id)) break;",
+        "A constant goes that others read.",
+        f"{_FOLD_CONSTANTS}::test_a_weight_that_is_read_in_float32_as_well_keeps_both",
+    ),
+    _constants(
+        "awaited",
+        "if (has_control_inputs && is_control_producer_[id]) break;",
+        "",
+        "A constant with control inputs goes that is a control input itself.",
+        f"{_FOLD_CONSTANTS}::test_a_constant_that_something_waits_for_and_that_waits_itself_stays",
+    ),
+    _fold_constants(
+        "rounds",
+        "if (!constants.DropsControlInputs()) return Status();",
+        "return Status();",
+        "An Identity whose last control input is gone is not looked through.",
+        f"{_FOLD_CONSTANTS}::test_an_identity_whose_control_input_is_gone_is_looked_through",
+    ),
+    _same_padding(
+        "height",
+        "kernel->dim(0).size() == 1 &&",
+        "true &&",
+        "A kernel of one column counts as one of 1x1.",
+        f"{_SAME_PADDING}::test_padding_stays_where_it_matters_or_nothing_is_lowered",
+    ),
+    _same_padding(
+        "written_out",
+        'padding->second.s() == "VALID";',
+        'padding->second.s() != "SAME";',
+        "Padding that is written out is lost.",
+        f"{_SAME_PADDING}::test_padding_that_is_written_out_stays",
+    ),
+    _sink_reshapes(
+        "other_readers",
+        "!MayChangeShape(reshape) || view_.fanout(reshape).size() != 1) {",
+        "!MayChangeShape(reshape)) {",
+        "A Reshape moves that others read too.",
+        f"{_SINK_RESHAPES}::test_it_stays_where_it_cannot_be_seen_to_fit",
+    ),
+    _sink_reshapes(
+        "awaited",
+        "if (is_control_producer_[reshape]) return;",
+        "",
+        "A Reshape moves behind what has it as a control input.",
+        f"{_SINK_RESHAPES}::test_it_stays_where_something_waits_for_it",
+    ),
+    _sink_reshapes(
+        "alike",
+        "if (!AreAlike(mat_mul, reshape) || !AreAlike(mat_mul, bias_add)) return;",
+        "",
+        "A Reshape moves between nodes of other dtypes or devices.",
+        f"{_SINK_RESHAPES}::test_it_stays_where_it_cannot_be_seen_to_fit",
+    ),
+    _sink_reshapes(
+        "width",
+        "weights->dim(width).size() == bias->dim(0).size() &&",
+        "",
+        "A bias is added to a product of another width.",
+        f"{_SINK_RESHAPES}::test_it_stays_where_it_cannot_be_seen_to_fit",
+    ),
+    _sink_reshapes(
+        "transposed",
+        'Has(view_.node(mat_mul), "transpose_b") ? 0 : 1;',
+        "1;",
+        "Transposed weights are taken to be as wide as they are high.",
+        f"{_SINK_RESHAPES}::test_transposed_weights_are_as_wide_as_their_first_dimension",
+    ),
+    _sink_reshapes(
+        "channels_first",
+        "!ChannelsFirst(view_.node(bias_add));",
+        "true;",
+        "A bias of channels first is added to a matrix.",
+        f"{_SINK_RESHAPES}::test_a_bias_of_channels_first_stays_behind_the_reshape",
+    ),
+    _sink_reshapes(
+        "numbers",
+        "return shape != nullptr && !shape->unknown_rank() && shape->dim_size() == 0;",
+        "return shape != nullptr;",
+        "A Reshape moves behind a product with a vector.",
+        f"{_SINK_RESHAPES}::test_how_far_it_moves",
+    ),
+    _sink_reshapes(
+        "dead_ends",
+        "if (view_.fanout(id).size() == 0) return false;",
+        "",
+        "What nobody reads decides by the order of nodes.",
+        f"{_SINK_RESHAPES}::test_what_nobody_reads_holds_it_up_whatever_the_order",
+    ),
+    _sink_reshapes(
+        "ways_out",
+        "if (OnlyLastLeadsOut(above)) settled = above.size();",
+        "settled = above.size();",
+        "A Reshape moves behind one of two ways out.",
+        f"{_SINK_RESHAPES}::test_how_far_it_moves",
+    ),
+    _lower_io_types(
+        "other_readers",
+        "if (!view.IsTransparentCast(reader.node)) return tensorflow::DT_INVALID;",
+        "",
+        "An input becomes low that something reads in float32.",
+        f"{_LOWER_IO_TYPES}::test_an_input_that_is_read_in_float32_keeps_it",
+    ),
+    _lower_io_types(
+        "names",
+        "names[name] = node.name();",
+        "",
+        "A low output and its Cast get the same name.",
+        f"{_LOWER_IO_TYPES}::test_an_input_and_an_output_that_are_only_cast_get_the_low_type",
+    ),
+    _emulate(
+        "rounds_results",
+        "if (wants_float32 && moves_values_.Has(from.node)) return;",
+        "if (wants_float32) return;",
+        "What an emulated op yields is not rounded.",
+        f"{_EMULATE}::test_each_lowered_op_reads_and_yields_rounded_values",
+    ),
+    _emulate(
+        "shared_casts",
+        "if (!name.empty()) return name;",
+        "",
+        "Each reader of an emulated op has Casts of its own.",
+        f"{_EMULATE}::test_each_lowered_op_reads_and_yields_rounded_values",
+    ),
+    _verify_graph(
+        "edges",
+        "produced == tensorflow::DT_INVALID || BaseType(produced) == BaseType(consumed)",
+        "true",
+        "An edge whose ends have two dtypes goes unnoticed.",
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
+    ),
+    _verify_graph(
+        "next_iterations",
+        "if (next_iterations.Has(view.fanin(id)[k].node) && !merges.Has(id) &&",
+        "if (false &&",
+        "A node between a NextIteration and its Merge goes unnoticed.",
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
+    ),
+    _verify_graph(
+        "odd_before",
+        "!StoodBetween(before, view.node(id).name(), k)) {",
+        "true) {",
+        "A graph is refused for what was odd in it before.",
+        f"{_VERIFY_GRAPH}::test_a_next_iteration_that_no_merge_reads_is_tensorflows",
+    ),
+    _verify_graph(
+        "gone",
+        'if (id < 0) return Internal("preserved node ", Quoted(name), " is gone");',
+        "if (id < 0) return Status();",
+        "A fetched node that is gone goes unnoticed.",
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
+    ),
+    _verify_graph(
+        "fetched_dtypes",
+        "same = before.outputs(old_id)[p].dtype == after.outputs(id)[p].dtype;",
+        "same = true;",
+        "A fetched node with another dtype goes unnoticed.",
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
+    ),
+    _verify_graph(
+        "handles",
+        "if (disagreeing.empty()) return Status();",
+        "return Status();",
+        "Ops on one list that disagree about its elements go unnoticed.",
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
+    ),
+    _verify_graph(
+        "handles_before",
+        "if (std::any_of(handle.groups.begin(), handle.groups.end(), excused)) continue;",
+        "",
+        "A graph is refused for a list that was wrong before.",
+        f"{_VERIFY_GRAPH}::test_ops_on_one_handle_that_disagreed_before_are_tensorflows_to_report",
+    ),
+    _pipeline(
+        "honesty",
+        "if ((Fingerprint() != before) != (changed && options_.check_changed)) {",
+        "if (false) {",
+        "A pass that misreports whether it changed the graph goes unnoticed.",
+        f"{_PIPELINE}::test_offline_runs_are_strict_and_notice_a_pass_that_misreports_whether_it_changed_the_graph",
+    ),
+    _pipeline(
+        "verification",
+        "VerifyGraph(state_.given(), state_.preserved, state_.graph(), state_.mutable_view()));",
+        "GraphView::Build(state_.graph(), state_.mutable_view()));",
+        "A rewritten graph is not verified.",
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
+    ),
+    _pipeline(
+        "fused_before",
+        "if (state.decided.found_fused_ops) ledger->warnings.push_back(kFusedBefore);",
+        "",
+        "Nobody is told that the remapper ran before.",
+        "passes/test_fused_ops.py::"
+        "test_a_pattern_sees_only_the_last_name_of_a_fused_node_which_is_told",
+    ),
+    _pipeline(
+        "dumps",
+        "return Show(number_, pass.name);",
+        "return Status();",
+        "The graph is not dumped after a pass.",
+        f"{_PIPELINE}::test_dumps_have_the_graph_after_each_pass_that_changed_it",
+    ),
+    _pass_table(
+        "emulated_speed",
+        "return LowersForSpeed(state) && !state.emulates;",
+        "return LowersForSpeed(state);",
+        "What makes low types faster runs where they are emulated.",
+        f"{_SINK_RESHAPES}::test_it_stays_where_it_was_not_asked_for",
+        f"{_EMULATE}::test_each_lowered_op_reads_and_yields_rounded_values",
+    ),
+    _pass_state(
+        "fed_casts",
+        "UnmarkInserted(context.fed, &current_->own);",
+        "",
+        "A Cast of an earlier run is read past though the caller feeds it.",
+        "passes/test_earlier_runs.py::test_a_fed_cast_of_an_earlier_run_is_not_read_past",
+    ),
+    _ledger(
+        "bytes",
+        "if (cast.bytes == kUnknownBytes) return kUnknownBytes;",
+        "if (cast.bytes == kUnknownBytes) continue;",
+        "Bytes that are unknown count for none.",
+        "passes/test_ledger.py::test_bytes_are_unknown_where_a_shape_is",
+    ),
+)

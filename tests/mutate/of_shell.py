@@ -1,0 +1,141 @@
+"""Mutations of cc and of the options."""
+
+from __future__ import annotations
+
+from mutate.mutation import mutations_of
+
+_EARLIER_RUNS = "passes/test_earlier_runs.py"
+_EMULATE = "passes/test_emulate.py"
+_ERRORS = "sessions/test_errors.py"
+_INTERNAL_FAILURES = "sessions/test_internal_failures.py"
+_OPTIONS = "sessions/test_options.py"
+_RAISED = f"{_ERRORS}::test_the_python_helpers_raise_the_same_text_before_anything_runs"
+
+_parameters = mutations_of("cc/parameters.cc")
+_kernel_support = mutations_of("cc/kernel_support.cc")
+_npu_optimizer = mutations_of("cc/npu_optimizer.cc")
+_cast_bytes = mutations_of("cc/cast_bytes.cc")
+_options = mutations_of("npu_precision/options.py")
+
+MUTATIONS = (
+    _parameters(
+        "both_modes",
+        "if (!v1.empty() && !v2.empty()) {",
+        "if (false) {",
+        "precision_mode and precision_mode_v2 may both be given.",
+        f"{_RAISED}[both modes]",
+    ),
+    _parameters(
+        "types",
+        "TF_RETURN_IF_ERROR(CheckType(*parameter, *entry.second));",
+        "",
+        "A parameter of the wrong type is read as an empty one.",
+        f"{_RAISED}[a bool where a string is meant]",
+    ),
+    _parameters(
+        "lists_unused",
+        "if (parameters.mode.rule == ModeRule::kMix) return Status();",
+        "return Status();",
+        "A mixlist is accepted in a mode without lists.",
+        f"{_RAISED}[mixlist outside a mixed mode]",
+    ),
+    _parameters(
+        "emulated_modes",
+        "(rule == ModeRule::kForceFloat32 || rule == ModeRule::kKeepOrigin)) {",
+        "rule == ModeRule::kForceFloat32) {",
+        "A mode that keeps every dtype may be emulated.",
+        f"{_EMULATE}::test_a_mode_that_lowers_nothing_is_no_mode_to_emulate",
+    ),
+    _parameters(
+        "host_only",
+        "if (pass.purpose == Switch::kForSpeed && on_host) names.insert(pass.option);",
+        "if (pass.purpose == Switch::kForSpeed) names.insert(pass.option);",
+        "What makes the host faster runs for another target.",
+        "passes/test_sink_reshapes.py::test_it_stays_where_it_was_not_asked_for",
+    ),
+    _parameters(
+        "early_strict",
+        "parameters->strict = strict != config->parameter_map().end() && strict->second.b();",
+        "",
+        "strict has no effect.",
+        f"{_INTERNAL_FAILURES}::test_strict_fails_a_run_that_would_not_be_in_the_precision_asked_for",
+    ),
+    _kernel_support(
+        "channels_first",
+        'if (absl::StartsWith(attr("data_format").s(), "NC")) return true;',
+        "",
+        "A convolution of channels first gets a float16 kernel that fails.",
+        f"{_EARLIER_RUNS}::test_convolutions_whose_float16_kernel_would_fail_on_a_cpu_stay_float32",
+    ),
+    _kernel_support(
+        "dilated",
+        "[](int64_t dilation) { return dilation > 1; }",
+        "[](int64_t dilation) { return dilation > 2; }",
+        "The gradient of a dilated convolution gets a float16 kernel that fails.",
+        f"{_EARLIER_RUNS}::test_convolutions_whose_float16_kernel_would_fail_on_a_cpu_stay_float32",
+    ),
+    _kernel_support(
+        "emulates",
+        "if (emulates_) return true;",
+        "",
+        "What has no kernel here is not emulated.",
+        f"{_EMULATE}::test_an_op_without_a_kernel_is_emulated_as_on_a_device_that_has_one",
+    ),
+    _npu_optimizer(
+        "strict",
+        "if (users || parameters_.strict) {",
+        "if (users) {",
+        "strict lets an internal failure pass.",
+        f"{_INTERNAL_FAILURES}::test_strict_fails_a_run_that_would_not_be_in_the_precision_asked_for",
+    ),
+    _npu_optimizer(
+        "followers",
+        "parameters.target == kHostTarget && parameters.ops_info_dir.empty();",
+        "true;",
+        "On an emulated target gray follows what reads it.",
+        "passes/test_follow_consumers.py::test_a_target_that_is_emulated_does_not_do_so",
+    ),
+    _cast_bytes(
+        "unknown_shapes",
+        "if (!shape.IsFullyDefined()) continue;",
+        "if (shape.unknown_rank()) continue;",
+        "The bytes of a Cast of an unknown size are a negative number.",
+        "passes/test_ledger.py::test_bytes_are_unknown_where_a_shape_is",
+    ),
+    _options(
+        "false",
+        "return {name: value for name, value in fields.items() if value is not None}",
+        "return {name: value for name, value in fields.items() if value}",
+        "An option that is False is left to its default.",
+        f"{_OPTIONS}::test_every_field_reaches_the_parameter_map_and_comes_back",
+        f"{_OPTIONS}::test_json_holds_only_what_is_set",
+    ),
+    _options(
+        "bool_before_int",
+        "    if isinstance(value, bool):\n        return attr_value_pb2.AttrValue(b=value)\n",
+        "",
+        "A bool becomes a number.",
+        f"{_OPTIONS}::test_every_field_reaches_the_parameter_map_and_comes_back",
+    ),
+    _options(
+        "paths",
+        "value = os.fspath(value)",
+        "value = repr(value)",
+        "A path object becomes another text.",
+        f"{_OPTIONS}::test_paths_may_be_path_objects_and_are_kept_as_text",
+    ),
+    _options(
+        "given_twice",
+        "if names.count(name) > 1:",
+        "if names.count(name) > 2:",
+        "A name that JSON gives twice is accepted.",
+        f"{_OPTIONS}::test_json_that_is_no_options_is_refused",
+    ),
+    _options(
+        "replaced",
+        "return dataclasses.replace(options or PrecisionOptions(), **fields)",
+        "return options or PrecisionOptions(**fields)",
+        "Keywords do not replace fields of the options.",
+        f"{_OPTIONS}::test_fields_by_keyword_replace_those_of_the_options",
+    ),
+)
