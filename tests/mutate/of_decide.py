@@ -12,7 +12,6 @@ _DECIDE_MODES = "passes/test_decide_modes.py"
 _EARLIER_RUNS = "passes/test_earlier_runs.py"
 _FOLLOW_CONSUMERS = "passes/test_follow_consumers.py"
 _FUSED_OPS = "passes/test_fused_ops.py"
-_INSERT_CASTS = "passes/test_insert_casts.py"
 _LEDGER = "passes/test_ledger.py"
 _RESOLVE_GRAY = "passes/test_resolve_gray.py"
 _VARIABLE_UPDATES = "passes/test_variable_updates.py"
@@ -54,7 +53,7 @@ MUTATIONS = (
         "if (outputs.size() == 1 && outputs[0].group != kFixedDtype) return true;",
         "return true;",
         "A fetched node of several outputs is lowered, and no Cast can take its name.",
-        f"{_INSERT_CASTS}::test_a_fetch_with_several_outputs_keeps_its_dtypes",
+        "passes/test_insert_casts.py::test_a_fetch_with_several_outputs_keeps_its_dtypes",
     ),
     _classify_nodes(
         "dilations",
@@ -160,8 +159,7 @@ MUTATIONS = (
         "if (port.node != direct.node && view.dtype(port) == low_type) return Vote::kLowered;",
         "",
         "A second run does not see that the first lowered a source's reader.",
-        f"{_RESOLVE_GRAY}::test_gray_after_white_is_lowered",
-        f"{_INSERT_CASTS}::test_what_an_earlier_run_in_another_mode_left_is_built_on",
+        f"{_EARLIER_RUNS}::test_gray_follows_what_an_earlier_run_lowered",
     ),
     _resolve_gray(
         "fixed_output",
@@ -196,7 +194,7 @@ MUTATIONS = (
         "if (switches_.Has(id) && !loop_conds_.Has(view_.fanin(id)[1].node)) return true;",
         "",
         "What one branch reads is cast for both.",
-        f"{_FOLLOW_CONSUMERS}::test_what_one_branch_of_a_cond_reads_is_cast_in_that_branch",
+        f"{_FOLLOW_CONSUMERS}::test_what_only_one_branch_reads_is_not_cast_for_both",
     ),
     _follow_consumers(
         "gains",
@@ -245,7 +243,7 @@ MUTATIONS = (
         "!LowersStatistics(original_.node(id)) &&",
         "",
         "The statistics of a batch norm that is fused into a convolution are lowered.",
-        f"{_FUSED_OPS}::test_a_batch_norm_fused_into_a_convolution_keeps_its_statistics",
+        "lists/test_gpu_lists.py::test_a_batch_norm_fused_into_a_convolution_keeps_its_statistics",
     ),
     _plan_fused_ops(
         "kernel",
@@ -266,7 +264,8 @@ MUTATIONS = (
         "for (int group : backward) to_producers(group, &producers);",
         "",
         "Values of the forward pass that a gradient reads do not belong to the loss.",
-        f"{_ALL_WHITE}::test_the_loss_and_its_gradient_go_by_the_lists",
+        f"{_ALL_WHITE}::test_so_it_is_where_only_the_gradient_is_run",
+        f"{_ALL_WHITE}::test_a_second_run_finds_the_loss_behind_the_casts_of_the_first",
     ),
     _precision_mode(
         "mixed_bfloat16",

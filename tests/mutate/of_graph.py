@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutate.mutation import mutations_of
 
 _TENSOR_LIST_BOUNDARIES = "control_flow/test_tensor_list_boundaries.py"
+_V1_LOOPS = "control_flow/test_v1_loops.py"
 _FUSED_OPS = "passes/test_fused_ops.py"
 _REFERENCES_HANDED_ON = "passes/test_references_handed_on.py"
 _VERIFY_GRAPH = "passes/test_verify_graph.py"
@@ -50,7 +51,7 @@ MUTATIONS = (
         "num_outputs(id) < 2) continue;",
         "num_outputs(id) < 3) continue;",
         "The readers of two outputs are not sorted by output.",
-        "control_flow/test_v1_loops.py",
+        _V1_LOOPS,
         "passes/test_hoist_loop_invariants.py::test_the_body_reads_a_weight_from_outside",
     ),
     _marks(
@@ -115,14 +116,13 @@ MUTATIONS = (
         "origins[view_.fanin(producer.node)[0].node] != origin) {",
         "false) {",
         "What the body changes is taken for a loop invariant.",
-        "control_flow/test_loop_invariants.py::test_what_the_body_changes_is_cast_inside",
+        f"{_V1_LOOPS}::test_a_loop_around_a_black_op_keeps_float32_as_one",
     ),
     _loop_invariants(
         "written",
         "if (varying[outside] != Memory::kItsOwn) break;",
         "",
         "A variable that the loop writes is read before it.",
-        "passes/test_loop_effects.py",
-        _REFERENCES_HANDED_ON,
+        f"{_REFERENCES_HANDED_ON}::test_a_cast_in_a_loop_that_writes_the_reference_waits_for_what_its_reader_reads",
     ),
 )

@@ -146,13 +146,13 @@ MUTATIONS = (
         "std::min<size_t>(wanted.size() / 3, 6)",
         "std::min<size_t>(wanted.size() / 2, 6)",
         "A guess may differ in half of the letters.",
-        f"{_MIXLIST}::test_a_typo_changes_nothing_and_is_told_with_a_guess",
+        f"{_MIXLIST}::test_no_name_is_guessed_of_which_half_the_letters_differ",
     ),
     _json_text(
         "depth",
         "if (++depth > kMaxJsonDepth) return i;",
         "if (++depth >= kMaxJsonDepth) return i;",
         "The deepest nesting that is allowed is refused.",
-        f"{_MIXLIST}::test_nesting_is_measured_behind_every_comment_that_the_parser_ends",
+        f"{_RAISED}[mixlist nested as deep as may be]",
     ),
 )

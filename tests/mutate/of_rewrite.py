@@ -6,7 +6,6 @@ from mutate.mutation import mutations_of
 
 _EMULATE = "passes/test_emulate.py"
 _FOLD_CONSTANTS = "passes/test_fold_constants.py"
-_LOWER_IO_TYPES = "passes/test_lower_io_types.py"
 _SAME_PADDING = "passes/test_same_padding.py"
 _SINK_RESHAPES = "passes/test_sink_reshapes.py"
 _VERIFY_GRAPH = "passes/test_verify_graph.py"
@@ -146,18 +145,12 @@ MUTATIONS = (
         f"{_SINK_RESHAPES}::test_how_far_it_moves",
     ),
     _lower_io_types(
-        "other_readers",
-        "if (!view.IsTransparentCast(reader.node)) return tensorflow::DT_INVALID;",
-        "",
-        "An input becomes low that something reads in float32.",
-        f"{_LOWER_IO_TYPES}::test_an_input_that_is_read_in_float32_keeps_it",
-    ),
-    _lower_io_types(
         "names",
         "names[name] = node.name();",
         "",
         "A low output and its Cast get the same name.",
-        f"{_LOWER_IO_TYPES}::test_an_input_and_an_output_that_are_only_cast_get_the_low_type",
+        "passes/test_lower_io_types.py::"
+        "test_an_input_and_an_output_that_are_only_cast_get_the_low_type",
     ),
     _emulate(
         "rounds_results",
@@ -256,8 +249,7 @@ MUTATIONS = (
         "return LowersForSpeed(state) && !state.emulates;",
         "return LowersForSpeed(state);",
         "What makes low types faster runs where they are emulated.",
-        f"{_SINK_RESHAPES}::test_it_stays_where_it_was_not_asked_for",
-        f"{_EMULATE}::test_each_lowered_op_reads_and_yields_rounded_values",
+        f"{_SAME_PADDING}::test_padding_stays_where_the_low_type_is_emulated",
     ),
     _pass_state(
         "fed_casts",
