@@ -19,7 +19,7 @@ class Mutation:
         old: a part of its text, which is there exactly once.
         new: what replaces it.
         breaks: one sentence: what is wrong then.
-        tests: the tests of which at least one must fail, as pytest names them.
+        tests: the tests, or whole files, of which at least one must fail, as pytest names them.
     """
 
     name: str

@@ -33,7 +33,7 @@ def assert_exists(test):
     file, _, name = test.partition("::")
     name, bracket, parameter = name.partition("[")
     text, tests = names_of_tests(file)
-    assert name in tests, test
+    assert not name or name in tests, test
     # An id of strings, which is what mutations name, is there as a text.
     if bracket:
         assert parameter[-1] == "]", test
