@@ -35,7 +35,7 @@ MUTATIONS = (
     _graph_view(
         "data_after_control",
         "if (saw_control) {",
-        "if (false) {",
+        "if (saw_control && data_inputs < 0) {",
         "A data input may stand after a control input.",
         f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
