@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import shutil
@@ -10,6 +11,7 @@ import sys
 
 import pytest
 from support import ROOT
+from support.compiled import compile_copy
 
 PAGE = (ROOT / "docs/write-a-pass.md").read_text(encoding="utf-8")
 # `FILE`: or `FILE`, above `TEXT`: and a block. More than one backquote is for a text with some.
@@ -37,8 +39,6 @@ def add_the_pass(folder):
         found = [n for n, line in enumerate(lines) if line.lstrip().startswith(above)]
         assert len(found) == 1, f"{len(found)} lines of {name} begin with {above}"
         lines.insert(found[0], text)
-        # Not into the file, which may be a link to the original.
-        path.unlink()
         path.write_text("".join(lines), encoding="utf-8")
 
 
@@ -106,3 +106,20 @@ def test_tables_are_about_the_headers_as_they_are():
         assert re.search(rf"[ *]{name}(\(\)|;)", state), name
     assert "`Status X(PassState* state, bool* changed)`" in PROSE
     assert "tensorflow::Status (*run)(PassState* state, bool* changed);" in table
+
+
+@pytest.mark.full
+def test_the_pass_builds_and_all_tests_that_the_page_names_pass(tmp_path):
+    copy, library = tmp_path / "project", tmp_path / "library.so"
+    made = shutil.ignore_patterns(".*", "__pycache__", "_lib", "bazel-*", "build", "node_modules")
+    shutil.copytree(str(ROOT), str(copy), ignore=made)
+    add_the_pass(copy)
+    compile_copy(copy, library)
+    tests = re.findall(r"`make test PYTEST_FLAGS=(\S+)`", PROSE)
+    assert len(tests) == 2
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests],
+        cwd=str(copy),
+        env={**os.environ, "NPU_PRECISION_LIBRARY": str(library), "PYTHONPATH": str(copy)},
+        check=True,
+    )

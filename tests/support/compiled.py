@@ -50,13 +50,32 @@ def compile_library(source, folder):
     objects = [*_objects(flags, "graph_passes"), *_objects(flags, "cc")]
     kept = [file for file in objects if file.stem != replaced]
     assert len(kept) == len(objects) - 1
-    embedded = output.with_name("embedded_configs.cc")
-    # Another worker may be compiling it.
-    part = embedded.with_name(f"{embedded.name}.{os.getpid()}")
-    part.write_text(embed_configs.generate(ROOT / "configs"), encoding="ascii")
-    os.replace(str(part), str(embedded))
-    _compile(flags, [ROOT / "tests/cc" / source, embedded, *kept], flags.link, output)
+    files = [ROOT / "tests/cc" / source, _embedded_configs(output.parent), *kept]
+    _compile(flags, files, flags.link, output)
     return output
+
+
+def compile_copy(copy, output):
+    """Makes the library of a copy of the project; compiles only sources that differ from ours."""
+    flags = _flags()
+    files = [_embedded_configs(output.parent)]
+    for folder in ("graph_passes", "cc"):
+        for source in sorted((copy / folder).rglob("*.cc")):
+            name = source.relative_to(copy)
+            built = (_build(flags) / name).with_suffix(".o")
+            is_ours = (ROOT / name).exists() and (ROOT / name).read_bytes() == source.read_bytes()
+            files.append(built if is_ours and built.exists() else source)
+    _compile(flags, files, [*flags.grappler_link, *flags.link], output, include=copy)
+
+
+def _embedded_configs(folder):
+    """The source with the files of configs/."""
+    source = folder / "embedded_configs.cc"
+    # Another worker may be compiling it.
+    part = source.with_name(f"{source.name}.{os.getpid()}")
+    part.write_text(embed_configs.generate(ROOT / "configs"), encoding="ascii")
+    os.replace(str(part), str(source))
+    return source
 
 
 def _flags():
@@ -83,11 +102,11 @@ def _objects(flags, folder):
     return objects if all(file.exists() for file in objects) else sources
 
 
-def _compile(flags, files, link, output):
+def _compile(flags, files, link, output, include=ROOT):
     command = [
         *os.environ.get("CXX", "g++").split(),
         *flags.compile,
-        f"-I{ROOT}",
+        f"-I{include}",
         *(part for folder in flags.include_dirs for part in ("-isystem", folder)),
         *map(str, files),
         # Libraries come after the objects that need them: the linker reads from left to right.
