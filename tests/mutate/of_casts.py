@@ -54,14 +54,6 @@ MUTATIONS = (
         f"{_INSERT_CASTS}::test_a_wide_fan_out_shares_one_cast",
     ),
     _shared_casts(
-        "of_earlier_runs",
-        "view_.outputs(id)[0].dtype), view_.node(id).name());",
-        'view_.outputs(id)[0].dtype), "");',
-        "A second run adds Casts beside those of the first.",
-        f"{_INSERT_CASTS}::test_what_an_earlier_run_in_another_mode_left_is_built_on",
-        f"{_LOOP_INVARIANTS}::test_another_mode_afterwards_finds_its_casts_outside",
-    ),
-    _shared_casts(
         "widening",
         "== wanted && IsLowType(wanted) && dtype == tensorflow::DT_FLOAT) {",
         "== wanted && false) {",

@@ -33,13 +33,6 @@ MUTATIONS = (
         f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
     _graph_view(
-        "data_after_control",
-        "if (saw_control) {",
-        "if (saw_control && data_inputs < 0) {",
-        "A data input may stand after a control input.",
-        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
-    ),
-    _graph_view(
         "number_of_inputs",
         "data_inputs != num_inputs(id)",
         "data_inputs > num_inputs(id)",
@@ -60,13 +53,6 @@ MUTATIONS = (
         "",
         "A second run forgets what the dtypes were before the first.",
         "passes/test_earlier_runs.py::test_what_the_dtypes_were_before_the_first_of_three_runs",
-    ),
-    _marks(
-        "transparent_casts",
-        'return node.op() != "Cast" || node.input_size() == 1;',
-        "return true;",
-        "A Cast with control inputs is looked through.",
-        "passes/test_fold_constants.py::test_a_cast_of_ours_that_has_a_control_input_stays",
     ),
     _marks(
         "forged_marks",
