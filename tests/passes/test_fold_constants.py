@@ -232,10 +232,13 @@ def test_a_cast_of_ours_that_has_a_control_input_stays():
         first = Exp(x)
         w = Const(shape=4x4)
         low = Cast[float32,float16](w, ^first, _npu_precision_cast=True)
-        end = MatMul(h, low)
+        product = MatMul(h, low)
+        lowered = MatMul(x, x)
         """
     )
-    result, _ = npu_precision.rewrite_graph_def(graph, "end", precision_mode="allow_mix_precision")
+    result, _ = npu_precision.rewrite_graph_def(
+        graph, ["product", "lowered"], precision_mode="allow_mix_precision"
+    )
     (low,) = (node for node in result.node if node.name == "low")
     assert (low.op, list(low.input)) == ("Cast", ["w", "^first"])
 
