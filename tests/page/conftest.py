@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from support.browser import PATIENCE, browser
+from support.browser import OLDEST, PATIENCE, RECENT, browser
 from support.report_files import explained
 
 from npu_precision.explain import report
 
 
-@pytest.fixture(scope="module")
-def chromium():
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(RECENT, id="recent"),
+        pytest.param(OLDEST, id="oldest", marks=pytest.mark.full),
+    ],
+)
+def chromium(request):
     """A browser; not for longer, because its driver keeps an event loop running in this thread."""
-    with browser() as started:
+    with browser(request.param) as started:
         yield started
 
 

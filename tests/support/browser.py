@@ -1,6 +1,8 @@
-"""Pages in a headless Chromium, a development dependency in report_page/package.json.
+"""Pages in a headless Chromium: a recent one, and the oldest that the page must work in.
 
-Its npm package is compressed; it is unpacked once, into build/.
+The recent one is a development dependency in report_page/package.json. The oldest, for the full
+tier, is installed where it is first asked for. Their npm package is compressed; it is unpacked
+once, into build/.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import fcntl
 import importlib.util
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -17,8 +21,15 @@ import pytest
 
 from support import ROOT
 
-PACKAGE = ROOT / "report_page" / "node_modules" / "@sparticuz" / "chromium"
-UNPACK = 'console.log(await (await import("@sparticuz/chromium")).default.executablePath())'
+RECENT = ROOT / "report_page"
+OLDEST = ROOT / "tests" / "support" / "oldest_chromium"
+PACKAGE = "@sparticuz/chromium"
+# Older packages have a promise where newer ones have a function.
+UNPACK = (
+    f'const {{ default: chromium }} = await import("{PACKAGE}");'
+    "const path = chromium.executablePath;"
+    'console.log(await (typeof path === "function" ? chromium.executablePath() : path));'
+)
 # Draws without a GPU, and sends no requests to the network.
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
@@ -29,43 +40,60 @@ FLAGS = (
 PATIENCE = 120_000
 
 needs_browser = pytest.mark.skipif(
-    importlib.util.find_spec("playwright") is None or not PACKAGE.is_dir(),
+    importlib.util.find_spec("playwright") is None
+    or not (RECENT / "node_modules" / PACKAGE).is_dir(),
     reason="the browser is only in the default environment, after `make page-packages`",
 )
 
 
-def executable():
-    """The path of the browser."""
-    version = json.loads((PACKAGE / "package.json").read_text())["version"]
+def executable(packages: pathlib.Path) -> str:
+    """The path of the browser of a folder with a package.json."""
+    version = json.loads((packages / "package.json").read_text())["devDependencies"][PACKAGE]
     folder = ROOT / "build" / f"chromium-{version}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:  # Only one of several workers unpacks.
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = folder / "done"
         if not done.exists():
-            sys.path.insert(0, str(ROOT / "report_page"))
+            sys.path.insert(0, str(RECENT))
             import build_page
 
-            unpacked = subprocess.run(
-                [*build_page.find_tools().node, "--input-type=module", "--eval", UNPACK],
-                cwd=str(ROOT / "report_page"),
-                env={**os.environ, "TMPDIR": str(folder)},
-                check=True,
-                capture_output=True,
-                text=True,
-            )
-            done.write_text(unpacked.stdout.strip())
+            tools = build_page.find_tools()
+            if packages != RECENT:
+                packages = _install(tools, packages, folder / "packages")
+            unpack = [*tools.node, "--input-type=module", "--eval", UNPACK]
+            done.write_text(_run(unpack, packages, TMPDIR=str(folder)).strip())
     return done.read_text()
 
 
+def _install(tools, packages: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """Has npm install what a lock says, in a folder that git ignores; returns the folder."""
+    shutil.copytree(str(packages), str(folder), dirs_exist_ok=True)
+    # npm starts others, which ask for `node`.
+    path = os.pathsep.join([str(pathlib.Path(tools.node[0]).parent), os.environ["PATH"]])
+    _run([*tools.npm, "ci", "--ignore-scripts"], folder, PATH=path)
+    return folder
+
+
+def _run(command: list[str], folder: pathlib.Path, **environment: str) -> str:
+    return subprocess.run(
+        command,
+        cwd=str(folder),
+        env={**os.environ, **environment},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+
+
 @contextlib.contextmanager
-def browser():
-    """A browser; no page of it can reach a network."""
+def browser(packages: pathlib.Path):
+    """The browser of a folder with a package.json; no page of it can reach a network."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(
-            executable_path=executable(), args=FLAGS, timeout=PATIENCE
+            executable_path=executable(packages), args=FLAGS, timeout=PATIENCE
         )
         yield started
         started.close()
