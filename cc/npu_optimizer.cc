@@ -43,6 +43,7 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
   DecideContext context;
   context.mode = parameters.mode;
   context.lists = &lists;
+  context.magnifiers = &BuiltInMagnifiers();
   context.support = &support;
   context.follow_consumers = parameters.target == kHostTarget && parameters.ops_info_dir.empty();
   for (const std::string& name : item.NodesToPreserve()) context.preserved.insert(name);

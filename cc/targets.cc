@@ -24,6 +24,7 @@ using tensorflow::Status;
 using tensorflow::errors::InvalidArgument;
 
 constexpr char kIrNamesFile[] = "ascend_ir_names.json";
+constexpr char kMagnifiersFile[] = "magnifiers.json";
 
 // A folder of lists for CPUs in the modes that lower to bfloat16, and whether it applies here.
 struct Bfloat16Folder {
@@ -64,6 +65,7 @@ DeviceKind KindOfFolder(const std::string& device) {
 // cannot reach a user, because the project's tests load all of them.
 struct BuiltIns {
   IrNames ir_names;
+  Magnifiers magnifiers;
   std::map<std::string, OpLists> lists;           // by target
   std::map<std::string, OpLists> bfloat16_lists;  // the same, in the modes that lower to bfloat16
 
@@ -71,6 +73,9 @@ struct BuiltIns {
     for (const EmbeddedFile& file : EmbeddedConfigs()) {
       if (std::string(file.path) == kIrNamesFile) {
         TF_CHECK_OK(ParseIrNames(file.path, std::string(file.text, file.size), &ir_names));
+      }
+      if (std::string(file.path) == kMagnifiersFile) {
+        TF_CHECK_OK(ParseMagnifiers(file.path, std::string(file.text, file.size), &magnifiers));
       }
     }
     std::map<std::string, std::map<DeviceKind, OpsInfo>> infos;
@@ -152,6 +157,8 @@ Status CheckTarget(const std::string& target) {
 }
 
 const IrNames& BuiltInIrNames() { return TheBuiltIns().ir_names; }
+
+const Magnifiers& BuiltInMagnifiers() { return TheBuiltIns().magnifiers; }
 
 Status LoadTargetLists(const Parameters& parameters, OpLists* lists) {
   if (!parameters.ops_info_dir.empty()) return LoadOpsInfoFolder(parameters.ops_info_dir, lists);

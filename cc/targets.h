@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph_passes/lists/ir_names.h"
+#include "graph_passes/lists/magnifiers.h"
 #include "graph_passes/lists/op_lists.h"
 #include "tensorflow/core/lib/core/status.h"
 
@@ -21,6 +22,9 @@ tensorflow::Status CheckTarget(const std::string& target);
 
 // Ascend's IR names, from the built-in data file.
 const IrNames& BuiltInIrNames();
+
+// The inputs whose errors an op magnifies, from the built-in data file. The same on every target.
+const Magnifiers& BuiltInMagnifiers();
 
 // The lists of the target, or of ops_info_dir if that is given. An op may be on another list in
 // modes that lower to bfloat16, depending on the kernels for it.

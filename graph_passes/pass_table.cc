@@ -41,12 +41,12 @@ Status Decide(PassState* state, bool* changed) {
   if (decided.found_fused_ops) {
     decided.graph = &state->planned;
     decided.view = &state->planned_view;
-    return PlanFusedOps(state->graph(), state->context, &state->planned, &state->planned_view,
-                        &decided.decisions);
+    return PlanFusedOps(state->graph(), state->values, state->context, &state->planned,
+                        &state->planned_view, &decided.decisions);
   }
   decided.graph = &state->graph();
   decided.view = &state->view();
-  return DecidePrecision(state->view(), state->context, &decided.decisions);
+  return DecidePrecision(state->view(), state->values, state->context, &decided.decisions);
 }
 
 Status WriteLedger(PassState* state, bool* changed) {
@@ -54,6 +54,9 @@ Status WriteLedger(PassState* state, bool* changed) {
   state->ledger->rewrites = state->rewrites;
   FillLedger(*state->decided.view, state->decided.decisions, state->view(), state->context,
              state->details, state->ledger);
+  for (const std::string& warning : state->decided.decisions.warnings) {
+    state->ledger->warnings.push_back(warning);
+  }
   return Status();
 }
 

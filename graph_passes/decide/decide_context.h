@@ -7,6 +7,7 @@
 
 #include "graph_passes/decide/dtype_support.h"
 #include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/lists/magnifiers.h"
 #include "graph_passes/lists/op_lists.h"
 
 namespace npu_precision {
@@ -14,6 +15,7 @@ namespace npu_precision {
 struct DecideContext {
   PrecisionMode mode;
   const OpLists* lists;
+  const Magnifiers* magnifiers;
   const DtypeSupport* support;
   // Whether gray nodes that only move values, and get no vote, follow their consumers where that
   // saves Casts. Not for the lists of another target, which decides without that.

@@ -4,6 +4,7 @@
 
 #include "graph_passes/decide/all_white.h"
 #include "graph_passes/decide/apply_mode.h"
+#include "graph_passes/decide/before_magnifiers.h"
 #include "graph_passes/decide/check_origin.h"
 #include "graph_passes/decide/classify_nodes.h"
 #include "graph_passes/decide/cube_inputs.h"
@@ -11,6 +12,7 @@
 #include "graph_passes/decide/explain_gray.h"
 #include "graph_passes/decide/follow_consumers.h"
 #include "graph_passes/decide/loop_accumulators.h"
+#include "graph_passes/decide/range_rules.h"
 #include "graph_passes/decide/resolve_gray.h"
 #include "graph_passes/decide/shared_dtypes.h"
 #include "graph_passes/decide/variable_updates.h"
@@ -23,8 +25,9 @@ using tensorflow::Status;
 
 class Decider {
  public:
-  Decider(const GraphView& view, const DecideContext& context, Decisions* decisions)
-      : view_(view), context_(context), decisions_(*decisions) {}
+  Decider(const GraphView& view, const ConstantValues& values, const DecideContext& context,
+          Decisions* decisions)
+      : view_(view), values_(values), context_(context), decisions_(*decisions) {}
 
   Status Run() {
     const ModeRule rule = context_.mode.rule;
@@ -34,6 +37,7 @@ class Decider {
     groups_ = ApplyMode(view_, context_, classes_, &decisions_);
 
     if (rule == ModeRule::kMix) {
+      KeepByRules();
       KeepGray(LoopAccumulatorGroups(), Reason::kSumsIterations);
       KeepGray(VariableUpdates(view_, context_.preserved, groups_), Reason::kUpdatesVariable);
       if (context_.lists->all_white()) {
@@ -60,6 +64,27 @@ class Decider {
       for (const TypeGroup& group : view_.groups(id)) {
         decisions_.group_dtypes.push_back(group.dtype);
       }
+    }
+  }
+
+  // Keeps what a rule keeps, and the mixlist says nothing about.
+  void KeepByRules() {
+    const ValueRanges ranges(view_, values_, context_.fed);
+    Keep(BeforeMagnifiers(view_, ranges, context_));
+    Keep(RangeRules(view_, values_, ranges, context_));
+  }
+
+  void Keep(const std::vector<KeptGroup>& keeps) {
+    for (const KeptGroup& keep : keeps) {
+      const int id = view_.node_of_group(keep.group);
+      GroupState& state = groups_[keep.group];
+      const bool may_be_lowered =
+          classes_.can_change[keep.group] &&
+          (state.kind == GroupState::kFollows || state.vote == Vote::kLowered);
+      if (!may_be_lowered || classes_.nodes[id].listing.edited != Edited::kNo) continue;
+      state = GroupState::Decided(Vote::kKept);
+      decisions_.nodes[id].reason = keep.reason;
+      decisions_.nodes[id].cause = keep.cause;
     }
   }
 
@@ -119,6 +144,7 @@ class Decider {
   }
 
   const GraphView& view_;
+  const ConstantValues& values_;
   const DecideContext& context_;
   Decisions& decisions_;
   NodeClasses classes_;
@@ -128,8 +154,9 @@ class Decider {
 
 }  // namespace
 
-Status DecidePrecision(const GraphView& view, const DecideContext& context, Decisions* decisions) {
-  return Decider(view, context, decisions).Run();
+Status DecidePrecision(const GraphView& view, const ConstantValues& values,
+                       const DecideContext& context, Decisions* decisions) {
+  return Decider(view, values, context, decisions).Run();
 }
 
 }  // namespace npu_precision

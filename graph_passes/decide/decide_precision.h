@@ -4,15 +4,17 @@
 
 #include "graph_passes/decide/decide_context.h"
 #include "graph_passes/decide/decision.h"
+#include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/graph_view.h"
 
 namespace npu_precision {
 
-// Decides every node of `view` by the rule of the mode. InvalidArgument where node patterns of the
+// Decides every node of `view` by the rule of the mode. `values` has the large values of constants
+// that the view's graph lacks. InvalidArgument where node patterns of the
 // mixlist contradict each other, or where the target lacks a dtype that must_keep_origin_dtype
 // keeps.
-tensorflow::Status DecidePrecision(const GraphView& view, const DecideContext& context,
-                                   Decisions* decisions);
+tensorflow::Status DecidePrecision(const GraphView& view, const ConstantValues& values,
+                                   const DecideContext& context, Decisions* decisions);
 
 }  // namespace npu_precision
 

@@ -32,6 +32,10 @@ enum class Reason : unsigned char {
   kNeverChanged,
   kUpdatesVariable,
   kSumsIterations,
+  kGuardConstant,
+  kLeavesRange,
+  kBeforeMagnifier,
+  kFollowsForward,
   kHandleLeavesGraph,
   kKeepDtypeScope,
   kUnknownNeighbour,
@@ -66,6 +70,7 @@ struct Decisions {
   std::vector<Decision> nodes;                     // by node id
   std::vector<tensorflow::DataType> group_dtypes;  // by the view's group numbers
   std::vector<InputPort> rounded_inputs;           // cube mode: inputs to round to the low type
+  std::vector<std::string> warnings;               // of what the mode does, a sentence each
 
   bool ChangesAnything(const GraphView& view) const;
 };

@@ -49,7 +49,8 @@ bool LowersStatistics(const NodeDef& node) {
 
 class Planner {
  public:
-  Planner(const GraphDef& graph, const DecideContext& context) : graph_(graph), context_(context) {}
+  Planner(const GraphDef& graph, const ConstantValues& values, const DecideContext& context)
+      : graph_(graph), values_(values), context_(context) {}
 
   Status Run(GraphDef* planned, GraphView* view, Decisions* decisions) {
     TF_RETURN_IF_ERROR(GraphView::Build(graph_, &original_));
@@ -57,7 +58,7 @@ class Planner {
     ExpandFusedOps(
         graph_, [this](const NodeDef& node) { return MaySplit(node); }, &expanded_, &expansions);
     TF_RETURN_IF_ERROR(GraphView::Build(expanded_, &parts_));
-    TF_RETURN_IF_ERROR(DecidePrecision(parts_, context_, &of_parts_));
+    TF_RETURN_IF_ERROR(DecidePrecision(parts_, values_, context_, &of_parts_));
     for (const Expansion& expansion : expansions) forms_[expansion.fused] = FormOf(expansion);
     for (const Expansion& expansion : expansions) {
       for (const std::string& part : expansion.parts) fused_of_[part] = expansion.fused;
@@ -128,6 +129,7 @@ class Planner {
   }
 
   const GraphDef& graph_;
+  const ConstantValues& values_;
   const DecideContext& context_;
   GraphDef expanded_;
   GraphView original_, parts_;
@@ -146,9 +148,10 @@ bool HasFusedOps(const GraphDef& graph) {
   return false;
 }
 
-Status PlanFusedOps(const GraphDef& graph, const DecideContext& context, GraphDef* planned,
-                    GraphView* view, Decisions* decisions) {
-  return Planner(graph, context).Run(planned, view, decisions);
+Status PlanFusedOps(const GraphDef& graph, const ConstantValues& values,
+                    const DecideContext& context, GraphDef* planned, GraphView* view,
+                    Decisions* decisions) {
+  return Planner(graph, values, context).Run(planned, view, decisions);
 }
 
 }  // namespace npu_precision

@@ -5,6 +5,7 @@
 
 #include "graph_passes/decide/decide_context.h"
 #include "graph_passes/decide/decision.h"
+#include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/graph_view.h"
 
 namespace npu_precision {
@@ -15,9 +16,9 @@ bool HasFusedOps(const tensorflow::GraphDef& graph);
 // Writes `planned`: `graph` with some fused nodes replaced by their parts. A fused node stays whole
 // where all parts are kept, or all are lowered and one kernel computes them. `view` and `decisions`
 // are of `planned`. The decisions are the same as if the remapper had never fused anything.
-tensorflow::Status PlanFusedOps(const tensorflow::GraphDef& graph, const DecideContext& context,
-                                tensorflow::GraphDef* planned, GraphView* view,
-                                Decisions* decisions);
+tensorflow::Status PlanFusedOps(const tensorflow::GraphDef& graph, const ConstantValues& values,
+                                const DecideContext& context, tensorflow::GraphDef* planned,
+                                GraphView* view, Decisions* decisions);
 
 }  // namespace npu_precision
 

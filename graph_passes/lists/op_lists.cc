@@ -83,11 +83,8 @@ void OpLists::Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* 
 }
 
 Listing OpLists::OfOp(const std::string& op, DeviceKind kind) const {
-  const auto edit = edit_of_op_.find(op);
   const Listing listing = OfOpInLists(op, kind);
-  const bool is_edited =
-      edit != edit_of_op_.end() && listing.listed_by == &edits_[edit->second].place;
-  return is_edited ? listing : Whitened(listing);
+  return listing.edited == Edited::kNo ? Whitened(listing) : listing;
 }
 
 Listing OpLists::OfOpInLists(const std::string& op, DeviceKind kind) const {
@@ -102,13 +99,14 @@ Listing OpLists::OfOpInLists(const std::string& op, DeviceKind kind) const {
   if (!entry.add && entry.list != listing.color) return listing;
   listing.color = entry.add ? entry.list : ListColor::kGray;
   listing.listed_by = &entry.place;
+  listing.edited = Edited::kByOpType;
   return listing;
 }
 
 Listing OpLists::Whitened(const Listing& listing) const {
   const bool changes = listing.color == ListColor::kGray || listing.color == ListColor::kBlack;
   if (!all_white_ || !changes) return listing;
-  return {ListColor::kWhite, &AllWhite(), true};
+  return {ListColor::kWhite, &AllWhite(), true, Edited::kNo};
 }
 
 Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& ops,
@@ -129,7 +127,7 @@ Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& 
     if (!RE2::FullMatch(name, *entry.node_pattern)) continue;
     if (!entry.add) {
       if (decided == nullptr && by_op == entry.list) {
-        *listing = {ListColor::kGray, &entry.place, false};
+        *listing = {ListColor::kGray, &entry.place, false, Edited::kByName};
       }
       continue;
     }
@@ -141,7 +139,7 @@ Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& 
           "); it can be on one list only");
     }
     decided = &entry;
-    *listing = {entry.list, &entry.place, false};
+    *listing = {entry.list, &entry.place, false, Edited::kByName};
   }
   return Status();
 }

@@ -14,6 +14,9 @@ namespace npu_precision {
 // The device types that have lists of their own on the host. Others use the common lists.
 enum class DeviceKind : unsigned char { kOther, kCpu, kGpu };
 
+// Whether the mixlist says which list a node is on.
+enum class Edited : unsigned char { kNo, kByOpType, kByName };
+
 struct Listing {
   ListColor color = ListColor::kUnlisted;
   // The source of the color, as the ledger shows it: "built-in", the place of an ops-info or
@@ -21,6 +24,7 @@ struct Listing {
   const std::string* listed_by = nullptr;
   // White only because all_white is set and no edit says otherwise.
   bool white_by_default = false;
+  Edited edited = Edited::kNo;
 };
 
 class OpLists {

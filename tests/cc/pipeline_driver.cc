@@ -34,6 +34,9 @@ std::string Content(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
+// An op whose input is computed in float32, so that the sanitizers see that rule at work.
+constexpr char kMagnifiers[] = R"({"Log": {"input0": {}}})";
+
 // Supports every op in float32, and in the low types every op but those given.
 class FakeSupport : public DtypeSupport {
  public:
@@ -62,7 +65,9 @@ class Driver {
     lists_.AddOpsInfo(DeviceKind::kOther, std::move(ops), true);
     support_.reset(new FakeSupport(Names(argv[5])));
     TF_RETURN_IF_ERROR(ParsePrecisionMode(argv[3], &context_.mode));
+    TF_RETURN_IF_ERROR(ParseMagnifiers("magnifiers", kMagnifiers, &magnifiers_));
     context_.lists = &lists_;
+    context_.magnifiers = &magnifiers_;
     context_.support = support_.get();
     context_.preserved = Names(argv[4]);
     return tensorflow::Status();
@@ -83,6 +88,7 @@ class Driver {
 
  private:
   OpLists lists_;
+  Magnifiers magnifiers_;
   std::unique_ptr<FakeSupport> support_;
   DecideContext context_;
 };

@@ -1,0 +1,22 @@
+// Float32 constants that are no weights: a scalar, or a few values repeated, as in a mask.
+#ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_FEW_VALUES_H_
+#define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_FEW_VALUES_H_
+
+#include <vector>
+
+#include "graph_passes/analysis/value_range.h"
+#include "graph_passes/graph/constant_values.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+
+namespace npu_precision {
+
+// The different values of a Const, in the order in which they come; empty where they are more than
+// four, or not of float32.
+std::vector<float> FewValues(const tensorflow::NodeDef& constant, const ConstantValues& values);
+
+// The range of a Const. Unknown for weights, whose values would take long to read, and for NaN.
+ValueRange RangeOfConstant(const tensorflow::NodeDef& constant, const ConstantValues& values);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_ANALYSIS_FEW_VALUES_H_

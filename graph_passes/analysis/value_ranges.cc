@@ -1,0 +1,109 @@
+#include "graph_passes/analysis/value_ranges.h"
+
+#include "graph_passes/analysis/few_values.h"
+#include "graph_passes/analysis/op_ranges.h"
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
+
+namespace npu_precision {
+namespace {
+
+// A loop variable whose bound still moves after this many passes has none.
+constexpr int kPassesBeforeWidening = 3;
+
+class Solver {
+ public:
+  Solver(const GraphView& view, const ConstantValues& values, const std::set<std::string>& fed,
+         std::vector<ValueRange>* ranges)
+      : view_(view),
+        values_(values),
+        fed_(fed),
+        constants_(view, "Const"),
+        merges_(view, IsMerge),
+        next_(view, "NextIteration"),
+        ranges_(*ranges) {
+    for (int op = 0; op < view.num_ops(); ++op) {
+      of_op_.push_back(OpRangeOf(view.op_numbered(op).name));
+    }
+  }
+
+  void Run() {
+    const std::vector<int> order = Order();
+    ranges_.assign(view_.size(), ValueRange());
+    for (int id : order) ranges_[id] = ValueRange::Nothing();
+    // Each bound of each Merge is widened once at most, so this ends.
+    for (int pass = 1, changed = true; changed; ++pass) {
+      changed = false;
+      for (int id : order) changed |= Update(id, pass > kPassesBeforeWidening);
+      if (next_.IsEmpty()) break;
+    }
+  }
+
+ private:
+  // The nodes in an order in which producers come before consumers, but for the NextIterations that
+  // a Merge reads. What is in a cycle besides, in a damaged graph, is left out.
+  std::vector<int> Order() const {
+    std::vector<int> order, missing(view_.size(), 0);
+    for (int id = 0; id < view_.size(); ++id) {
+      for (const OutputPort& from : view_.fanin(id)) missing[id] += !IsBackEdge(from.node, id);
+      if (missing[id] == 0) order.push_back(id);
+    }
+    for (size_t i = 0; i < order.size(); ++i) {
+      for (const InputPort& use : view_.fanout(order[i])) {
+        if (!IsBackEdge(order[i], use.node) && --missing[use.node] == 0) order.push_back(use.node);
+      }
+    }
+    return order;
+  }
+
+  bool IsBackEdge(int from, int to) const { return next_.Has(from) && merges_.Has(to); }
+
+  // Returns whether a Merge changed, after which another pass is needed.
+  bool Update(int id, bool widens) {
+    const ValueRange before = ranges_[id];
+    ValueRange now = Compute(id);
+    if (widens && merges_.Has(id)) {
+      if (now.low < before.low) now.low = -ValueRange::kInfinity;
+      if (now.high > before.high) now.high = ValueRange::kInfinity;
+    }
+    ranges_[id] = now;
+    return merges_.Has(id) && now != before;
+  }
+
+  ValueRange Compute(int id) {
+    if (fed_.count(view_.node(id).name()) != 0) return ValueRange();
+    if (constants_.Has(id)) return RangeOfConstant(view_.node(id), values_);
+    const OpRange of_op = of_op_[view_.op(id)];
+    if (of_op == nullptr || view_.op_def(id) == nullptr || view_.calls_function(id)) {
+      return ValueRange();
+    }
+    const absl::Span<const OutputPort> fanin = view_.fanin(id);
+    inputs_.clear();
+    for (const OutputPort& from : fanin) {
+      const ValueRange& input = ranges_[from.node];
+      // A loop's first pass comes to a Merge before its NextIteration.
+      if (input.IsNothing() && !merges_.Has(id)) return input;
+      inputs_.push_back(input);
+    }
+    const bool first_two_are_one =
+        fanin.size() > 1 && fanin[0].node == fanin[1].node && fanin[0].port == fanin[1].port;
+    return of_op({view_.node(id), inputs_, first_two_are_one});
+  }
+
+  const GraphView& view_;
+  const ConstantValues& values_;
+  const std::set<std::string>& fed_;
+  const OpSet constants_, merges_, next_;
+  std::vector<OpRange> of_op_;      // by the number of the op in the view
+  std::vector<ValueRange> inputs_;  // of the node that is computed
+  std::vector<ValueRange>& ranges_;
+};
+
+}  // namespace
+
+ValueRanges::ValueRanges(const GraphView& view, const ConstantValues& values,
+                         const std::set<std::string>& fed) {
+  Solver(view, values, fed, &ranges_).Run();
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,36 @@
+// What is known of the values of each tensor, whatever is fed: from constants, from ops whose
+// results are bounded, and from arithmetic on these.
+//
+// The analysis follows values through v1 loops and conditionals to a fixpoint. It never guesses:
+// fed and captured values, weights, elements of lists, results of functions, and of each op that
+// op_ranges.cc does not list, are unknown. NaN and the maximum of nothing are left out.
+#ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_VALUE_RANGES_H_
+#define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_VALUE_RANGES_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph_passes/analysis/value_range.h"
+#include "graph_passes/graph/constant_values.h"
+#include "graph_passes/graph/graph_view.h"
+
+namespace npu_precision {
+
+class ValueRanges {
+ public:
+  // `values` has what the view's graph lacks; `fed` are names of nodes whose outputs the caller
+  // replaces.
+  ValueRanges(const GraphView& view, const ConstantValues& values,
+              const std::set<std::string>& fed);
+
+  // Of all outputs of a node together.
+  const ValueRange& Of(int id) const { return ranges_[id]; }
+
+ private:
+  std::vector<ValueRange> ranges_;  // by node id
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_ANALYSIS_VALUE_RANGES_H_

@@ -1,0 +1,138 @@
+#include "graph_passes/decide/before_magnifiers.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+
+#include "graph_passes/analysis/differences_of_squares.h"
+#include "graph_passes/graph/low_types.h"
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
+
+namespace npu_precision {
+namespace {
+
+constexpr double kPi = 3.14159265358979;
+
+bool EndsWalk(const std::string& op) {
+  static const auto* names = new std::unordered_set<std::string>{
+      // An error of their inputs is averaged, and they compute in float32 themselves.
+      "Sum", "Mean", "Prod", "L2Loss", "EuclideanNorm", "Cumsum",
+      // What an iteration begins with is not what the last one computed for the magnifier.
+      "Enter", "NextIteration", "Exit"};
+  return names->count(op) != 0 || IsMatrixOrConvolution(op) || IsNeutralSource(op) ||
+         HasElementDtype(op);
+}
+
+class Walk {
+ public:
+  Walk(const GraphView& view, const ValueRanges& ranges, const DecideContext& context)
+      : view_(view),
+        ranges_(ranges),
+        context_(context),
+        ends_walk_(view, EndsWalk),
+        kept_(view.num_groups(), false) {}
+
+  std::vector<KeptGroup> Run() {
+    for (int magnifier : InOrderOfNames(MagnifyingNodes())) KeepBefore(magnifier);
+    for (const DifferenceOfSquares& difference : DifferencesOfSquares(view_)) {
+      for (int node : difference.nodes) KeepNode(node, difference.difference);
+    }
+    return keeps_;
+  }
+
+ private:
+  std::vector<int> MagnifyingNodes() const {
+    std::vector<int> found;
+    for (int id = 0; id < view_.size(); ++id) {
+      if (view_.op_def(id) != nullptr && InputsOf(id) != nullptr) found.push_back(id);
+    }
+    return found;
+  }
+
+  const std::vector<MagnifiedInput>* InputsOf(int id) const {
+    const auto found = context_.magnifiers->find(view_.node(id).op());
+    return found == context_.magnifiers->end() ? nullptr : &found->second;
+  }
+
+  // So that a node before two magnifiers has the same cause, whatever the order of the nodes.
+  std::vector<int> InOrderOfNames(std::vector<int> nodes) const {
+    std::sort(nodes.begin(), nodes.end(),
+              [this](int a, int b) { return view_.node(a).name() < view_.node(b).name(); });
+    return nodes;
+  }
+
+  void KeepBefore(int magnifier) {
+    std::vector<int> nodes;
+    for (const MagnifiedInput& input : *InputsOf(magnifier)) {
+      if (input.index < view_.num_inputs(magnifier) && Magnifies(magnifier, input)) {
+        Push(view_.fanin(magnifier)[input.index], magnifier, &nodes);
+      }
+    }
+    // Breadth first, and each tensor once, whichever magnifier comes first.
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      for (int k = 0; k < view_.num_inputs(nodes[i]); ++k) {
+        if (view_.GroupOf(InputPort{nodes[i], k}) == kNoGroup) continue;
+        Push(view_.fanin(nodes[i])[k], magnifier, &nodes);
+      }
+    }
+  }
+
+  void Push(const OutputPort& tensor, int magnifier, std::vector<int>* nodes) {
+    const OutputPort from = view_.LookThroughInserted(tensor);
+    const bool ends = view_.op_def(from.node) == nullptr || view_.calls_function(from.node) ||
+                      ends_walk_.Has(from.node) ||
+                      context_.fed.count(view_.node(from.node).name()) != 0;
+    const int group = view_.GroupOf(from);
+    if (ends || group == kNoGroup || kept_[group]) return;
+    Keep(group, magnifier);
+    nodes->push_back(from.node);
+  }
+
+  void Keep(int group, int magnifier) {
+    if (kept_[group]) return;
+    kept_[group] = true;
+    keeps_.push_back({group, Reason::kBeforeMagnifier, magnifier});
+  }
+
+  void KeepNode(int id, int magnifier) {
+    for (int g = 0; g < view_.num_groups(id); ++g) Keep(view_.first_group(id) + g, magnifier);
+  }
+
+  bool Magnifies(int id, const MagnifiedInput& input) const {
+    const int from = view_.LookThroughInserted(view_.fanin(id)[input.index]).node;
+    const ValueRange& range = ranges_.Of(from);
+    switch (input.unless) {
+      case Unless::kNever:
+        return true;
+      case Unless::kAwayFromZero:
+        return range.low < SmallestNormalOf(context_.NewDtype());
+      case Unless::kSmallPower:
+        return !IsSmallPower(view_.LookThroughInserted(view_.fanin(id)[1]).node);
+      case Unless::kOneTurn:
+        return range.Magnitude() > kPi;
+    }
+    return true;
+  }
+
+  bool IsSmallPower(int exponent) const {
+    const ValueRange& range = ranges_.Of(exponent);
+    return range.IsPoint() && (range.low == 2 || range.low == 3 || range.low == 4);
+  }
+
+  const GraphView& view_;
+  const ValueRanges& ranges_;
+  const DecideContext& context_;
+  const OpSet ends_walk_;
+  std::vector<bool> kept_;  // by group number
+  std::vector<KeptGroup> keeps_;
+};
+
+}  // namespace
+
+std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view, const ValueRanges& ranges,
+                                        const DecideContext& context) {
+  return Walk(view, ranges, context).Run();
+}
+
+}  // namespace npu_precision

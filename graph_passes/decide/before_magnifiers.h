@@ -1,0 +1,27 @@
+// What feeds an op that magnifies relative error keeps float32, back to the last matrix or
+// convolution op.
+//
+// A probability rounded to bfloat16 near 1 has lost what log(1 - p) is about, and log(0) is
+// infinite. The gray ops between a matrix product and a Log are cheap in float32. Their gradients
+// follow them by their votes.
+#ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_BEFORE_MAGNIFIERS_H_
+#define NPU_PRECISION_GRAPH_PASSES_DECIDE_BEFORE_MAGNIFIERS_H_
+
+#include <vector>
+
+#include "graph_passes/analysis/value_ranges.h"
+#include "graph_passes/decide/decide_context.h"
+#include "graph_passes/decide/kept_group.h"
+#include "graph_passes/graph/graph_view.h"
+
+namespace npu_precision {
+
+// The groups of these ops (reason before_magnifier; the cause is the magnifier, or the difference
+// of squares). The walk back ends at matrix and convolution ops, sums and means, sources, function
+// calls, lists, and where a loop begins an iteration.
+std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view, const ValueRanges& ranges,
+                                        const DecideContext& context);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_DECIDE_BEFORE_MAGNIFIERS_H_

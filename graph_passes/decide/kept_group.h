@@ -1,0 +1,18 @@
+// What a rule keeps in float32.
+#ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_KEPT_GROUP_H_
+#define NPU_PRECISION_GRAPH_PASSES_DECIDE_KEPT_GROUP_H_
+
+#include "graph_passes/decide/decision.h"
+
+namespace npu_precision {
+
+// A type group, by the view's group numbers, that is to keep its dtype.
+struct KeptGroup {
+  int group;
+  Reason reason;
+  int cause = -1;  // node id, or -1
+};
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_DECIDE_KEPT_GROUP_H_

@@ -1,0 +1,31 @@
+// What the low types make of float32 values.
+#ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_LOW_TYPES_H_
+#define NPU_PRECISION_GRAPH_PASSES_GRAPH_LOW_TYPES_H_
+
+#include <limits>
+
+#include "tensorflow/core/framework/bfloat16.h"
+#include "tensorflow/core/framework/numeric_types.h"
+#include "tensorflow/core/framework/types.pb.h"
+
+namespace npu_precision {
+
+// The nearest value of the low type.
+inline float RoundedTo(tensorflow::DataType low_type, float value) {
+  if (low_type == tensorflow::DT_HALF) return static_cast<float>(Eigen::half(value));
+  return static_cast<float>(tensorflow::bfloat16(value));
+}
+
+// The largest finite value that does not become infinity.
+inline float LargestOf(tensorflow::DataType low_type) {
+  return low_type == tensorflow::DT_HALF ? 65504.0f : 3.38953139e38f;
+}
+
+// The smallest positive value with all its digits. Those below are subnormal.
+inline float SmallestNormalOf(tensorflow::DataType low_type) {
+  return low_type == tensorflow::DT_HALF ? 6.103515625e-5f : std::numeric_limits<float>::min();
+}
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_GRAPH_LOW_TYPES_H_

@@ -1,0 +1,128 @@
+"""What feeds an op that magnifies relative error keeps float32, back to the last matrix product."""
+
+import pytest
+from support.check_rewrite import check_rewrite
+
+LOW = {"allow_mix_precision_fp16": "float16", "allow_mix_precision_bf16": "bfloat16"}
+modes = pytest.mark.parametrize("mode", sorted(LOW))
+
+
+@modes
+def test_a_probability_is_computed_in_float32_before_its_logarithm(mode):
+    low = LOW[mode]
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        logits = MatMul(x, x)
+        p = Sigmoid(logits)
+        flat = Reshape(p, shape)
+        shape = Const[int32](value=[16])
+        one = Const(value=1.0)
+        rest = Sub(one, flat)
+        loss = Log1p(rest)
+        """,
+        f"""
+        logits = MatMul[{low}](x/npu_cast_0_{low}, x/npu_cast_0_{low})
+        p = Sigmoid[float32](logits/npu_cast_0_float32)
+        flat = Reshape[float32](p, shape)
+        rest = Sub[float32](one, flat)
+        loss = Log1p[float32](rest)
+        """,
+        mode=mode,
+    )
+    for name in ("p", "flat", "rest"):
+        assert result.reasons[name] == ("kept", "before_magnifier", "loss")
+    assert result.reasons["logits"][0] == "lowered"
+
+
+def test_its_gradient_follows_by_its_votes():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        logits = MatMul(x, x)
+        p = Sigmoid(logits)
+        loss = Log(p)
+        one = Const(value=1.0)
+        inverse = Reciprocal(p)
+        gradient = Mul(inverse, one)
+        to_logits = SigmoidGrad(p, gradient)
+        to_x = MatMul(to_logits, x)
+        """,
+        None,
+        ["loss", "to_x"],
+    )
+    assert result.reasons["to_logits"] == ("kept", "gray_follows_kept", "p")
+    assert result.reasons["to_x"][0] == "lowered"
+
+
+def test_a_mixlist_entry_beats_it():
+    graph = """
+        x = Placeholder(shape=4x4)
+        logits = MatMul(x, x)
+        p = Sigmoid(logits)
+        loss = Log(p)
+        """
+    for entry in ("Sigmoid", "node:p"):
+        edits = '{"gray-list": {"to-add": ["%s"]}}' % entry
+        result = check_rewrite(graph, None, mixlist_edits=edits)
+        assert result.reasons["p"] == ("lowered", "gray_follows_lowered", "logits")
+
+
+@pytest.mark.parametrize(
+    "body, kept",
+    [
+        ("power = Pow(y, two)\ntwo = Const(value=2.0)", False),
+        ("power = Pow(y, half)\nhalf = Const(value=0.5)", True),
+        ("root = Rsqrt(y)", True),
+        ("safe = AddV2(squared, epsilon)\nsquared = Mul(y, y)\nepsilon = Const(value=0.001)\nroot = Rsqrt(safe)", False),
+        ("turn = Sin(y)", True),
+        ("bounded = Tanh(y)\nturn = Sin(bounded)", False),
+    ],
+)
+def test_an_op_magnifies_only_where_its_input_may_be_where_it_does(body, kept):
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        y = Relu(product)
+        {body}
+        """,
+        None,
+        [line.split(" = ")[0].strip() for line in body.splitlines() if "Const" not in line][-1:],
+        run=False,
+    )
+    assert (result.reasons["y"][1] == "before_magnifier") == kept
+
+
+def test_both_sides_of_a_variance_written_by_hand_are_computed_in_float32():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=1x8x8x1)
+        window = Const(shape=3x3x1x1)
+        features = Conv2D(x, window, strides=[1, 1, 1, 1], padding=VALID)
+        mean = DepthwiseConv2dNative(features, window, strides=[1, 1, 1, 1], padding=VALID)
+        square = Mul(features, features)
+        mean_of_square = DepthwiseConv2dNative(square, window, strides=[1, 1, 1, 1], padding=VALID)
+        square_of_mean = Mul(mean, mean)
+        variance = Sub(mean_of_square, square_of_mean)
+        """,
+        None,
+    )
+    for name in ("square", "mean", "mean_of_square", "square_of_mean", "variance"):
+        assert result.reasons[name] == ("kept", "before_magnifier", "variance"), name
+    assert result.reasons["features"][0] == "lowered"
+
+
+def test_a_difference_of_two_products_of_different_values_follows_its_predecessors():
+    """A rotation: x * cos - y * sin."""
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        y = MatMul(x, x)
+        a = Mul(y, y)
+        b = Mul(y, y)
+        difference = Sub(a, b)
+        """,
+        None,
+    )
+    assert result.reasons["difference"][0] == "lowered"
