@@ -86,15 +86,15 @@ MUTATIONS = (
         "AddInputsOfReader(reader, tensor.node, &read);",
         "",
         "A Cast reads a reference before what its reader has as a control input.",
-        f"{_EARLIER_RUNS}::test_a_cast_that_waits_is_no_node_of_the_users_in_a_second_run",
+        f"{_EARLIER_RUNS}::test_a_cast_with_control_inputs_is_no_node_of_the_users_in_a_second_run",
     ),
     _reference_casts(
         "in_loops",
         "if (!in_loop) return;",
         "return;",
         "An iteration reads a reference before the one before it has written.",
-        "passes/test_references_handed_on.py::"
-        "test_a_cast_in_a_loop_that_writes_the_reference_waits_for_what_its_reader_reads",
+        "passes/test_forwarded_references.py::"
+        "test_a_cast_in_a_loop_that_writes_the_reference_depends_on_what_its_reader_reads",
     ),
     _unique_names(
         "taken",
@@ -109,7 +109,7 @@ MUTATIONS = (
         "return view_.IndexOf(name) < 0;",
         "Two inserted nodes get one name.",
         "passes/test_wide_reference_reads.py::"
-        "test_casts_for_one_reader_wait_for_one_node_that_waits_as_the_reader_does",
+        "test_casts_for_one_reader_depend_on_one_node_with_its_control_inputs",
     ),
     _hoist_loop_invariants(
         "control_inputs",

@@ -7,7 +7,7 @@ from mutate.mutation import mutations_of
 _TENSOR_LIST_BOUNDARIES = "control_flow/test_tensor_list_boundaries.py"
 _V1_LOOPS = "control_flow/test_v1_loops.py"
 _FUSED_OPS = "passes/test_fused_ops.py"
-_REFERENCES_HANDED_ON = "passes/test_references_handed_on.py"
+_FORWARDED_REFERENCES = "passes/test_forwarded_references.py"
 _VERIFY_GRAPH = "passes/test_verify_graph.py"
 
 _graph_view = mutations_of("graph_passes/graph/graph_view.cc")
@@ -66,7 +66,7 @@ MUTATIONS = (
         "parts_.front().add_input(control);",
         "parts_.back().add_input(control);",
         "Only the last part of a fused op has its control inputs.",
-        f"{_FUSED_OPS}::test_control_inputs_are_waited_for_before_the_first_part",
+        f"{_FUSED_OPS}::test_the_first_part_has_the_control_inputs",
     ),
     _fused_ops(
         "further_outputs",
@@ -95,7 +95,7 @@ MUTATIONS = (
         "AliasesReference(tensor.node) && !IsControlFlow(view_.node(tensor.node).op()) &&",
         "AliasesReference(tensor.node) &&",
         "A Cast reads a reference from before the Switch that chooses.",
-        f"{_REFERENCES_HANDED_ON}::test_a_cast_behind_the_switch_of_a_read_waits_as_its_reader_does",
+        f"{_FORWARDED_REFERENCES}::test_a_cast_behind_the_switch_of_a_read_has_the_control_inputs_of_its_reader",
     ),
     _loop_invariants(
         "changed_by_body",
@@ -109,6 +109,6 @@ MUTATIONS = (
         "if (varying[outside] != Memory::kItsOwn) break;",
         "",
         "A variable that the loop writes is read before it.",
-        f"{_REFERENCES_HANDED_ON}::test_a_cast_in_a_loop_that_writes_the_reference_waits_for_what_its_reader_reads",
+        f"{_FORWARDED_REFERENCES}::test_a_cast_in_a_loop_that_writes_the_reference_depends_on_what_its_reader_reads",
     ),
 )

@@ -54,11 +54,11 @@ MUTATIONS = (
         f"{_FOLD_CONSTANTS}::test_a_weight_that_is_read_in_float32_as_well_keeps_both",
     ),
     _constants(
-        "awaited",
+        "control_input_of_others",
         "if (has_control_inputs && is_control_producer_[id]) break;",
         "",
         "A constant with control inputs goes that is a control input itself.",
-        f"{_FOLD_CONSTANTS}::test_a_constant_that_something_waits_for_and_that_waits_itself_stays",
+        f"{_FOLD_CONSTANTS}::test_a_constant_that_has_and_is_a_control_input_stays",
     ),
     _fold_constants(
         "rounds",
@@ -89,11 +89,11 @@ MUTATIONS = (
         f"{_SINK_RESHAPES}::test_it_stays_where_it_cannot_be_seen_to_fit",
     ),
     _sink_reshapes(
-        "awaited",
+        "control_input_of_others",
         "if (is_control_producer_[reshape]) return;",
         "",
         "A Reshape moves behind what has it as a control input.",
-        f"{_SINK_RESHAPES}::test_it_stays_where_something_waits_for_it",
+        f"{_SINK_RESHAPES}::test_it_stays_where_it_is_a_control_input",
     ),
     _sink_reshapes(
         "alike",

@@ -160,7 +160,7 @@ def test_a_fetched_op_with_a_float_input_and_no_float_output_needs_no_cast_after
     )
 
 
-def test_a_control_input_waits_for_the_node_that_has_the_name():
+def test_a_control_input_is_the_node_that_has_the_name():
     """A Cast that took a name is done after the op that had it, so either way is safe."""
     check_rewrite(
         """
@@ -197,8 +197,8 @@ def test_reading_a_half_tensor_that_the_user_widened_needs_no_cast():
     )
 
 
-def test_a_widening_that_waits_for_something_is_read_as_it_is():
-    """Who reads past it would no longer wait, and what it waits for might never run."""
+def test_a_widening_with_a_control_input_is_read_as_it_is():
+    """Who reads past it would no longer depend on `first`, which might never run."""
     check_rewrite(
         """
         h = Placeholder[float16](shape=4x4)
