@@ -217,6 +217,45 @@ def test_a_widening_with_a_control_input_is_read_as_it_is():
     )
 
 
+def test_a_cast_of_an_earlier_run_is_shared():
+    """It kept `white`, by another mixlist for example."""
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        x/npu_cast_0_float16 = Cast[float32,float16](x, _npu_precision_cast=True)
+        before = MatMul(x/npu_cast_0_float16, x/npu_cast_0_float16)
+        white = MatMul(x, x)
+        """,
+        """
+        before = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        white/npu_changed = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        white = Cast[float16,float32](white/npu_changed)
+        """,
+        ["before", "white"],
+    )
+
+
+def test_a_cast_of_ours_that_has_a_control_input_is_not_shared():
+    """Who shared it would run after `first` too, which may never run."""
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        first = Exp(x)
+        low = Cast[float32,float16](x, ^first, _npu_precision_cast=True)
+        before = MatMul(low, low)
+        white = MatMul(x, x)
+        """,
+        """
+        first = Exp[float32](x)
+        low = Cast[float32,float16](x, ^first)
+        before = MatMul[float16](low, low)
+        white/npu_changed = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        white = Cast[float16,float32](white/npu_changed)
+        """,
+        ["before", "white"],
+    )
+
+
 def test_a_rounding_of_the_user_stays():
     """float32 -> half -> float32 rounds: taking it out would change what was computed."""
     check_rewrite(
