@@ -13,6 +13,7 @@ _VERIFY_GRAPH = "passes/test_verify_graph.py"
 _graph_view = mutations_of("graph_passes/graph/graph_view.cc")
 _marks = mutations_of("graph_passes/graph/marks.cc")
 _fused_ops = mutations_of("graph_passes/graph/fused_ops.cc")
+_constant_values = mutations_of("graph_passes/graph/constant_values.cc")
 _handles = mutations_of("graph_passes/analysis/handles.cc")
 _reference_reads = mutations_of("graph_passes/analysis/reference_reads.cc")
 _loop_invariants = mutations_of("graph_passes/analysis/loop_invariants.cc")
@@ -30,6 +31,13 @@ MUTATIONS = (
         "tensor.index() >= num_outputs(producer)",
         "tensor.index() > num_outputs(producer)",
         "An input may ask for one output more than there are.",
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
+    ),
+    _graph_view(
+        "data_after_control",
+        "if (saw_control) {",
+        "if (false) {",
+        "A data input may stand after a control input.",
         f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
     _graph_view(
@@ -53,6 +61,14 @@ MUTATIONS = (
         "",
         "A second run forgets what the dtypes were before the first.",
         "passes/test_earlier_runs.py::test_what_the_dtypes_were_before_the_first_of_three_runs",
+    ),
+    _marks(
+        "transparent_casts",
+        'return node.op() != "Cast" || node.input_size() == 1;',
+        "return true;",
+        "A Cast with control inputs is looked through.",
+        "passes/test_fold_constants.py::test_a_cast_of_ours_that_has_a_control_input_stays",
+        "passes/test_insert_casts.py::test_a_cast_of_ours_that_has_a_control_input_is_not_shared",
     ),
     _marks(
         "forged_marks",
@@ -81,6 +97,13 @@ MUTATIONS = (
         "const size_t at = std::string::npos;",
         "A node: entry that names a fused node does not match its parts.",
         f"{_FUSED_OPS}::test_parts_that_are_all_kept_stay_one_node",
+    ),
+    _constant_values(
+        "library",
+        "if (from.has_library()) *to->mutable_library() = from.library();",
+        "",
+        "A rewritten graph has no functions, so that calls by name are of unknown ops.",
+        "control_flow/test_function_bodies.py::test_a_defun_that_is_fetched_keeps_its_dtypes",
     ),
     _handles(
         "fetched",
