@@ -76,9 +76,7 @@ std::string SharedCasts::WithoutNewNode(DataType wanted, OutputPort* tensor) con
       !HasControlInputs(view_, tensor->node)) {
     // Undoing a widening is exact: read what was widened.
     const OutputPort source = view_.fanin(tensor->node)[0];
-    if (graph_.NewDtype(source) == wanted && IsLowType(wanted) && dtype == tensorflow::DT_FLOAT) {
-      return graph_.InputName(source);
-    }
+    if (graph_.NewDtype(source) == wanted && IsLowType(wanted)) return graph_.InputName(source);
   }
   if (carriers_.EnterOf(*tensor) < 0) return "";
   const auto found = casts_.find(Key(tensor->node, tensor->port, wanted));

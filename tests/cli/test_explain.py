@@ -95,7 +95,7 @@ def test_a_fetch_narrows_it_to_what_the_fetch_needs(explain_json, model_files):
     assert names < {node["name"] for node in everything["nodes"]}
 
 
-def test_the_nodes_that_block_most_come_first_with_all_who_wait_for_them(explain_json, model_files):
+def test_the_nodes_that_block_most_come_first_with_all_that_they_block(explain_json, model_files):
     (blocker,) = explain_json(model_files.frozen, *MIXED)["blockers"]
     assert blocker == {
         "function": "",

@@ -1,4 +1,4 @@
-"""npu-precision lint: what is wrong, odd or needless in a mixlist, and its mending."""
+"""npu-precision lint: what is wrong, odd or needless in a mixlist, and its fixes."""
 
 from __future__ import annotations
 
@@ -206,14 +206,14 @@ def test_an_entry_goes_with_its_comma(text, fixed, lint, tmp_path):
     )
 
 
-def test_nothing_is_mended_into_a_mistake(lint, tmp_path):
+def test_nothing_is_fixed_into_a_mistake(lint, tmp_path):
     text = '{"black-list": {"to-add": ["Relo"]}, "white-list": {"to-add": ["Relu"]}}'
     (line,) = lint(text, "--fix")
     assert "'Relo' is not an op type" in line
     assert (tmp_path / "m.json").read_text() == text
 
 
-def test_a_mended_mixlist_decides_as_the_one_before_but_for_misspelt_names(lint, tmp_path):
+def test_a_fixed_mixlist_decides_as_the_one_before_but_for_misspelt_names(lint, tmp_path):
     graph = read_graph(
         """
         x = Placeholder(shape=4x4)
@@ -248,7 +248,7 @@ def test_fixing_into_another_file_leaves_this_one_alone(lint, command, tmp_path)
     assert "exists; --force replaces it" in command(*arguments, status=2)
 
 
-def test_json_has_the_findings_and_what_was_mended(command, tmp_path):
+def test_json_has_the_findings_and_what_was_fixed(command, tmp_path):
     (tmp_path / "m.json").write_text(MESSY)
     data = json.loads(command("lint", tmp_path / "m.json", "--json"))
     assert data["schema"] == "npu_precision.lint/1"
@@ -329,7 +329,7 @@ def test_only_what_can_be_nothing_else_is_taken_for_a_misspelt_name(
     assert path.read_text() == f'{{"{key}": {{"to-add": ["{becomes}"]}}}}'
 
 
-def test_hundreds_of_entries_are_mended_at_once(command, tmp_path):
+def test_hundreds_of_entries_are_fixed_at_once(command, tmp_path):
     entries = [f'"Unknown{number}"' for number in range(200)] + ['"Relu"'] * 200
     path = tmp_path / "m.json"
     path.write_text(f'{{"black-list": {{"to-add": [{", ".join(entries)}]}}}}')

@@ -220,7 +220,7 @@ def test_the_page_holds_the_licences_of_what_is_bundled():
 
 
 @needs_page
-def test_the_curve_is_handed_on_without_infinities(tmp_path, model_files):
+def test_the_curve_reaches_the_page_without_infinities(tmp_path, model_files):
     model, found = explained(model_files.frozen)
     points = [
         {"share": 0.0, "error": 0.0, "label": "none", "good": True, "chosen": False},

@@ -258,6 +258,30 @@ def test_a_defun_that_is_not_inlined():
     )
 
 
+def test_a_defun_that_is_fetched_keeps_its_dtypes():
+    """Each graph that a pass makes has the library, which says what such an op yields."""
+    text = """
+        x = Placeholder(shape=4x4)
+        before = MatMul(x, x)
+        called = PartitionedCall(before, f=layer)
+        def layer(x) -> (squashed):
+            squashed = Tanh(x)
+        """
+    graph = read_graph_with_functions(text)
+    called = graph.node[-1]
+    called.op = "layer"
+    called.attr.clear()
+    check_rewrite(
+        graph,
+        """
+        before = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        called = layer(before/npu_cast_0_float32)
+        def layer(x) -> (squashed):
+            squashed = Tanh[float32](x)
+        """,
+    )
+
+
 IN_A_SESSION = """
     x = Placeholder(shape=4x4)
     zero = Const[int32](value=0)

@@ -294,7 +294,7 @@ def test_a_lowered_invariant_is_cast_back_outside():
 
 
 def test_a_reference_read_in_one_branch_of_a_cond_runs():
-    """No Cast for it waits for the other branch, which is dead: the Cast is behind the Merge."""
+    """No Cast for it depends on the other branch, which is dead: the Cast is behind the Merge."""
     graph = read_graph(
         loop(
             """

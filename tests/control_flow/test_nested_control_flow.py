@@ -74,7 +74,7 @@ def test_a_black_op_in_the_outer_loop_keeps_both_loops_in_float32():
     )
 
 
-def test_a_black_op_in_the_inner_loop_keeps_the_outer_one_that_only_hands_on():
+def test_a_black_op_in_the_inner_loop_keeps_the_outer_one_that_only_passes_on():
     check_rewrite(nested("Softmax(inner_switch:1)", "Relu(inner_exit)"), UNCHANGED)
 
 

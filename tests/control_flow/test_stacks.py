@@ -59,7 +59,7 @@ def test_a_stack_that_a_black_op_pushes_to_keeps_float32():
     )
 
 
-def test_what_a_push_hands_on_has_the_dtype_of_the_stack():
+def test_what_a_push_forwards_has_the_dtype_of_the_stack():
     check_rewrite(
         """
         x = Placeholder(shape=4x4)

@@ -93,8 +93,8 @@ REFERENCE = loop(
 
 
 def test_the_value_of_a_ref_variable_that_a_loop_updates_is_cast_in_every_iteration():
-    """The Identity that reads it hands on the variable's own buffer, which the update changes: the
-    Cast waits as the product does, whose other input comes after the update.
+    """The Identity that reads it forwards the variable's own buffer, which the update changes: the
+    Cast comes after the update, as the product does by its other input.
     """
     graph = read_graph(REFERENCE)
     rewritten, _ = npu_precision.rewrite_graph_def(
@@ -123,6 +123,6 @@ def test_the_value_of_a_ref_variable_that_a_loop_updates_is_cast_in_every_iterat
         "the rewritten graph",
     )
     (want,) = run(graph, ["end"], ["assign"])
-    for _ in range(5):  # A Cast that does not wait is too early only now and then.
+    for _ in range(5):  # A Cast without the control input is too early only now and then.
         (got,) = run(rewritten, ["end"], ["assign"])
         np.testing.assert_allclose(got, want, rtol=TOLERANCE["float16"])

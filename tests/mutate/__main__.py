@@ -32,6 +32,9 @@ NOTICED, NOT_NOTICED, STALE, NO_ANSWER = (
 )
 # pytest's status where tests failed. Others say that it could not run them.
 FAILED = 1
+# What a mutation leaves unused is no error. A flag would change all commands, and setup.py would
+# make all objects anew.
+ALLOW_UNUSED = '#pragma GCC diagnostic warning "-Wunused"\n'
 
 
 def main() -> int:
@@ -105,7 +108,8 @@ def outcome_of(mutation: Mutation, original: pathlib.Path, place: pathlib.Path) 
         return STALE, problem
     link_project(original, place)
     path = place / mutation.file
-    replace(path, path.read_text(encoding="utf-8").replace(mutation.old, mutation.new))
+    mutated = path.read_text(encoding="utf-8").replace(mutation.old, mutation.new)
+    replace(path, ALLOW_UNUSED + mutated if mutation.is_cxx else mutated)
     if mutation.is_cxx:
         try:
             build(place)

@@ -39,7 +39,7 @@ MUTATIONS = (
         f"{_NOT_FOLDED}[a bias added after something else]",
     ),
     _fold_batch_norms(
-        "awaited_bias_added",
+        "bias_added_as_control_input",
         "constants_.IsPinned(before)",
         "false",
         "A BiasAdd is folded that others have as a control input.",

@@ -13,6 +13,7 @@ _insert_casts = mutations_of("graph_passes/rewrite/insert_casts.cc")
 _shared_casts = mutations_of("graph_passes/rewrite/shared_casts.cc")
 _loop_carriers = mutations_of("graph_passes/rewrite/loop_carriers.cc")
 _reference_casts = mutations_of("graph_passes/rewrite/reference_casts.cc")
+_rename_stateful = mutations_of("graph_passes/rewrite/rename_stateful.cc")
 _unique_names = mutations_of("graph_passes/rewrite/unique_names.cc")
 _hoist_loop_invariants = mutations_of("graph_passes/rewrite/hoist_loop_invariants.cc")
 
@@ -54,9 +55,16 @@ MUTATIONS = (
         f"{_INSERT_CASTS}::test_a_wide_fan_out_shares_one_cast",
     ),
     _shared_casts(
+        "of_earlier_runs",
+        "view_.outputs(id)[0].dtype), view_.node(id).name());",
+        'view_.outputs(id)[0].dtype), "");',
+        "A second run adds Casts beside those of the first.",
+        f"{_INSERT_CASTS}::test_a_cast_of_an_earlier_run_is_shared",
+    ),
+    _shared_casts(
         "widening",
-        "== wanted && IsLowType(wanted) && dtype == tensorflow::DT_FLOAT) {",
-        "== wanted && false) {",
+        "== wanted && IsLowType(wanted)) return graph_.InputName(source);",
+        "== wanted && false) return graph_.InputName(source);",
         "What the user widened is narrowed again.",
         f"{_INSERT_CASTS}::test_reading_a_half_tensor_that_the_user_widened_needs_no_cast",
     ),
@@ -86,15 +94,23 @@ MUTATIONS = (
         "AddInputsOfReader(reader, tensor.node, &read);",
         "",
         "A Cast reads a reference before what its reader has as a control input.",
-        f"{_EARLIER_RUNS}::test_a_cast_that_waits_is_no_node_of_the_users_in_a_second_run",
+        f"{_EARLIER_RUNS}::test_a_cast_with_control_inputs_is_no_node_of_the_users_in_a_second_run",
     ),
     _reference_casts(
         "in_loops",
         "if (!in_loop) return;",
         "return;",
         "An iteration reads a reference before the one before it has written.",
-        "passes/test_references_handed_on.py::"
-        "test_a_cast_in_a_loop_that_writes_the_reference_waits_for_what_its_reader_reads",
+        "passes/test_forwarded_references.py::"
+        "test_a_cast_in_a_loop_that_writes_the_reference_depends_on_what_its_reader_reads",
+    ),
+    _rename_stateful(
+        "control_inputs",
+        'if (found != new_names.end()) input = absl::StrCat("^", found->second);',
+        "",
+        "A control input has the old name of a node with state.",
+        "sessions/test_several_fetches.py::"
+        "test_what_has_a_renamed_node_as_a_control_input_still_has_it",
     ),
     _unique_names(
         "taken",
@@ -109,7 +125,7 @@ MUTATIONS = (
         "return view_.IndexOf(name) < 0;",
         "Two inserted nodes get one name.",
         "passes/test_wide_reference_reads.py::"
-        "test_casts_for_one_reader_wait_for_one_node_that_waits_as_the_reader_does",
+        "test_casts_for_one_reader_depend_on_one_node_with_its_control_inputs",
     ),
     _hoist_loop_invariants(
         "control_inputs",

@@ -111,6 +111,13 @@ MUTATIONS = (
         "A sum over the iterations of a loop is lowered.",
         f"{_LOOP_SUMS}::test_a_sum_over_the_iterations_keeps_float32",
     ),
+    _decide_precision(
+        "what_can_change",
+        "if (groups_[group].kind != GroupState::kFollows) continue;",
+        "",
+        "What has no kernel is said to be kept because it updates a variable.",
+        f"{_VARIABLE_UPDATES}::test_what_no_kernel_can_lower_is_kept_for_that",
+    ),
     _shared_dtypes(
         "handles",
         "for (int group : handle.groups) classes.Join(handle.groups.front(), group);",
@@ -153,6 +160,13 @@ MUTATIONS = (
         "if (false)",
         "A gray node that cannot be lowered votes lowered.",
         f"{_RESOLVE_GRAY}::test_gray_that_knows_only_float32_votes_kept",
+    ),
+    _resolve_gray(
+        "through_casts",
+        "if (port.node != direct.node && view.dtype(port) == low_type) return Vote::kLowered;",
+        "",
+        "A second run does not see that the first lowered a source's reader.",
+        f"{_EARLIER_RUNS}::test_gray_follows_what_an_earlier_run_lowered",
     ),
     _resolve_gray(
         "fixed_output",
@@ -232,6 +246,13 @@ MUTATIONS = (
         f"{_VARIABLE_UPDATES}::test_a_write_through_another_node_is_of_the_variable_that_was_read[Enter]",
     ),
     _plan_fused_ops(
+        "statistics",
+        "!LowersStatistics(original_.node(id)) &&",
+        "",
+        "The statistics of a batch norm that is fused into a convolution are lowered.",
+        "lists/test_gpu_lists.py::test_a_batch_norm_fused_into_a_convolution_keeps_its_statistics",
+    ),
+    _plan_fused_ops(
         "kernel",
         "HasChangedKernel(original_, context_, id);",
         "true;",
@@ -244,6 +265,14 @@ MUTATIONS = (
         "",
         "all_white lowers a scaled loss.",
         f"{_ALL_WHITE}::test_the_loss_and_its_gradient_go_by_the_lists",
+    ),
+    _loss_region(
+        "forward",
+        "for (int group : backward) to_producers(group, &producers);",
+        "",
+        "Values of the forward pass that a gradient reads do not belong to the loss.",
+        f"{_ALL_WHITE}::test_so_it_is_where_only_the_gradient_is_run",
+        f"{_ALL_WHITE}::test_a_second_run_finds_the_loss_behind_the_casts_of_the_first",
     ),
     _precision_mode(
         "mixed_bfloat16",

@@ -7,12 +7,13 @@ from mutate.mutation import mutations_of
 _TENSOR_LIST_BOUNDARIES = "control_flow/test_tensor_list_boundaries.py"
 _V1_LOOPS = "control_flow/test_v1_loops.py"
 _FUSED_OPS = "passes/test_fused_ops.py"
-_REFERENCES_HANDED_ON = "passes/test_references_handed_on.py"
+_FORWARDED_REFERENCES = "passes/test_forwarded_references.py"
 _VERIFY_GRAPH = "passes/test_verify_graph.py"
 
 _graph_view = mutations_of("graph_passes/graph/graph_view.cc")
 _marks = mutations_of("graph_passes/graph/marks.cc")
 _fused_ops = mutations_of("graph_passes/graph/fused_ops.cc")
+_constant_values = mutations_of("graph_passes/graph/constant_values.cc")
 _handles = mutations_of("graph_passes/analysis/handles.cc")
 _reference_reads = mutations_of("graph_passes/analysis/reference_reads.cc")
 _loop_invariants = mutations_of("graph_passes/analysis/loop_invariants.cc")
@@ -30,6 +31,13 @@ MUTATIONS = (
         "tensor.index() >= num_outputs(producer)",
         "tensor.index() > num_outputs(producer)",
         "An input may ask for one output more than there are.",
+        f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
+    ),
+    _graph_view(
+        "data_after_control",
+        "if (saw_control) {",
+        "if (false) {",
+        "A data input may stand after a control input.",
         f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
     _graph_view(
@@ -55,6 +63,14 @@ MUTATIONS = (
         "passes/test_earlier_runs.py::test_what_the_dtypes_were_before_the_first_of_three_runs",
     ),
     _marks(
+        "transparent_casts",
+        'return node.op() != "Cast" || node.input_size() == 1;',
+        "return true;",
+        "A Cast with control inputs is looked through.",
+        "passes/test_fold_constants.py::test_a_cast_of_ours_that_has_a_control_input_stays",
+        "passes/test_insert_casts.py::test_a_cast_of_ours_that_has_a_control_input_is_not_shared",
+    ),
+    _marks(
         "forged_marks",
         "return IsOpOfInserted(node.op()) && Find(node, kInserted) != nullptr;",
         "return Find(node, kInserted) != nullptr;",
@@ -66,7 +82,7 @@ MUTATIONS = (
         "parts_.front().add_input(control);",
         "parts_.back().add_input(control);",
         "Only the last part of a fused op has its control inputs.",
-        f"{_FUSED_OPS}::test_control_inputs_are_waited_for_before_the_first_part",
+        f"{_FUSED_OPS}::test_the_first_part_has_the_control_inputs",
     ),
     _fused_ops(
         "further_outputs",
@@ -82,6 +98,13 @@ MUTATIONS = (
         "A node: entry that names a fused node does not match its parts.",
         f"{_FUSED_OPS}::test_parts_that_are_all_kept_stay_one_node",
     ),
+    _constant_values(
+        "library",
+        "if (from.has_library()) *to->mutable_library() = from.library();",
+        "",
+        "A rewritten graph has no functions, so that calls by name are of unknown ops.",
+        "control_flow/test_function_bodies.py::test_a_defun_that_is_fetched_keeps_its_dtypes",
+    ),
     _handles(
         "fetched",
         "if (seen) leaves_[MemberOf({id, p})] = true;",
@@ -95,7 +118,7 @@ MUTATIONS = (
         "AliasesReference(tensor.node) && !IsControlFlow(view_.node(tensor.node).op()) &&",
         "AliasesReference(tensor.node) &&",
         "A Cast reads a reference from before the Switch that chooses.",
-        f"{_REFERENCES_HANDED_ON}::test_a_cast_behind_the_switch_of_a_read_waits_as_its_reader_does",
+        f"{_FORWARDED_REFERENCES}::test_a_cast_behind_the_switch_of_a_read_has_the_control_inputs_of_its_reader",
     ),
     _loop_invariants(
         "changed_by_body",
@@ -109,6 +132,6 @@ MUTATIONS = (
         "if (varying[outside] != Memory::kItsOwn) break;",
         "",
         "A variable that the loop writes is read before it.",
-        f"{_REFERENCES_HANDED_ON}::test_a_cast_in_a_loop_that_writes_the_reference_waits_for_what_its_reader_reads",
+        f"{_FORWARDED_REFERENCES}::test_a_cast_in_a_loop_that_writes_the_reference_depends_on_what_its_reader_reads",
     ),
 )

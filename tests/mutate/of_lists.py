@@ -92,6 +92,13 @@ MUTATIONS = (
         f"{_OPS_INFO_DIR}::test_the_flag_is_the_list",
     ),
     _ops_info(
+        "misspelt_key",
+        "if (key == kPrecisionReduce || Folded(key) != Folded(kPrecisionReduce)) continue;",
+        "continue;",
+        "A misspelt precision_reduce is passed over.",
+        f"{_RAISED}[ops-info with a misspelt key]",
+    ),
+    _ops_info(
         "ascend_names",
         "if (op != name && document.root.isMember(op)) continue;",
         "",
@@ -126,6 +133,13 @@ MUTATIONS = (
         "return true;",
         "A mixlist is blamed on a graph in which there is nothing to lower.",
         f"{_MIXLIST}::test_a_mixlist_for_another_graph_is_not_blamed_on_a_graph_nothing_is_lowered_in",
+    ),
+    _mixlist_warnings(
+        "digits",
+        "Digits(name) == Digits(given)) {",
+        "true) {",
+        "A misspelt name is fixed to an op of another version.",
+        f"{_LINT}::test_only_what_can_be_nothing_else_is_taken_for_a_misspelt_name",
     ),
     _did_you_mean(
         "threshold",

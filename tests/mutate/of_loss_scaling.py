@@ -101,6 +101,13 @@ MUTATIONS = (
         f"{_GRAD_SCALER}::test_the_scale_grows_after_an_interval",
         f"{_CALL_ORDER}::test_of_grad_scaler",
     ),
+    _rounds(
+        "was_finite",
+        "all_finite = tf.logical_and(all_finite, finite)",
+        "all_finite = finite",
+        "What unscale_() found infinite is applied once it is clipped.",
+        f"{_GRAD_SCALER_CALLS}::test_what_unscale_finds_infinite_is_not_applied_once_it_is_clipped",
+    ),
     _grad_scaler(
         "divided_twice",
         "return tf.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())",

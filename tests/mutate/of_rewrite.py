@@ -54,11 +54,11 @@ MUTATIONS = (
         f"{_FOLD_CONSTANTS}::test_a_weight_that_is_read_in_float32_as_well_keeps_both",
     ),
     _constants(
-        "awaited",
+        "control_input_of_others",
         "if (has_control_inputs && is_control_producer_[id]) break;",
         "",
         "A constant with control inputs goes that is a control input itself.",
-        f"{_FOLD_CONSTANTS}::test_a_constant_that_something_waits_for_and_that_waits_itself_stays",
+        f"{_FOLD_CONSTANTS}::test_a_constant_that_has_and_is_a_control_input_stays",
     ),
     _fold_constants(
         "rounds",
@@ -89,11 +89,11 @@ MUTATIONS = (
         f"{_SINK_RESHAPES}::test_it_stays_where_it_cannot_be_seen_to_fit",
     ),
     _sink_reshapes(
-        "awaited",
+        "control_input_of_others",
         "if (is_control_producer_[reshape]) return;",
         "",
         "A Reshape moves behind what has it as a control input.",
-        f"{_SINK_RESHAPES}::test_it_stays_where_something_waits_for_it",
+        f"{_SINK_RESHAPES}::test_it_stays_where_it_is_a_control_input",
     ),
     _sink_reshapes(
         "alike",
@@ -145,6 +145,13 @@ MUTATIONS = (
         f"{_SINK_RESHAPES}::test_how_far_it_moves",
     ),
     _lower_io_types(
+        "casts_alone",
+        "if (!view.IsTransparentCast(reader.node)) return tensorflow::DT_INVALID;",
+        "",
+        "An input gets the low type though its Cast has a control input.",
+        "passes/test_lower_io_types.py::test_an_input_whose_cast_has_a_control_input_keeps_float32",
+    ),
+    _lower_io_types(
         "names",
         "names[name] = node.name();",
         "",
@@ -181,6 +188,13 @@ MUTATIONS = (
         f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
     _verify_graph(
+        "odd_before",
+        "!StoodBetween(before, view.node(id).name(), k)) {",
+        "true) {",
+        "A graph is refused for what was odd in it before.",
+        f"{_VERIFY_GRAPH}::test_a_next_iteration_that_no_merge_reads_is_tensorflows",
+    ),
+    _verify_graph(
         "gone",
         'if (id < 0) return Internal("preserved node ", Quoted(name), " is gone");',
         "if (id < 0) return Status();",
@@ -200,6 +214,20 @@ MUTATIONS = (
         "return Status();",
         "Ops on one list that disagree about its elements go unnoticed.",
         f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
+    ),
+    _verify_graph(
+        "handles_before",
+        "if (std::any_of(handle.groups.begin(), handle.groups.end(), excused)) continue;",
+        "",
+        "A graph is refused for a list that was wrong before.",
+        f"{_VERIFY_GRAPH}::test_ops_on_one_handle_that_disagreed_before_are_tensorflows_to_report",
+    ),
+    _pipeline(
+        "honesty",
+        "if ((Fingerprint() != before) != (changed && options_.check_changed)) {",
+        "if (false) {",
+        "A pass that misreports whether it changed the graph goes unnoticed.",
+        f"{_PIPELINE}::test_offline_runs_are_strict_and_notice_a_pass_that_misreports_whether_it_changed_the_graph",
     ),
     _pipeline(
         "verification",

@@ -89,6 +89,14 @@ MUTATIONS = (
         f"{_INTERNAL_FAILURES}::test_strict_fails_a_run_that_would_not_be_in_the_precision_asked_for",
     ),
     _npu_optimizer(
+        "preserved_marks",
+        "if (HasPreservedMark(node)) context.preserved.insert(node.name());",
+        "",
+        "What a custom gradient has captured in a function has another dtype.",
+        "sessions/test_saved_model.py::"
+        "test_what_a_custom_gradient_has_captured_keeps_name_and_dtype",
+    ),
+    _npu_optimizer(
         "followers",
         "parameters.target == kHostTarget && parameters.ops_info_dir.empty();",
         "true;",

@@ -85,3 +85,17 @@ def test_the_status_of_the_tests_tells_whether_it_is_noticed(outcome, status, ex
 @pytest.mark.parametrize("old", ["b = 2", "c = 3"])
 def test_a_text_that_is_not_there_exactly_once_no_longer_applies(outcome, old):
     assert outcome(mutation_of(old), 1) == ("NO LONGER APPLIES", [])
+
+
+def test_what_a_mutation_leaves_unused_in_cxx_is_no_error(tmp_path, monkeypatch):
+    original = tmp_path / "original"
+    original.mkdir()
+    (original / "file.cc").write_text("Use(a);\n")
+    built = []
+    monkeypatch.setattr(
+        make_mutate, "build", lambda copy: built.append((copy / "file.cc").read_text())
+    )
+    monkeypatch.setattr(make_mutate, "run_tests", lambda *_: (1, "printed"))
+    mutation = Mutation("file/it", "file.cc", "Use(a);", "", "It breaks.", ("test_it.py",))
+    assert make_mutate.outcome_of(mutation, original, tmp_path / "copy")[0] == "noticed"
+    assert built == ['#pragma GCC diagnostic warning "-Wunused"\n\n']

@@ -23,14 +23,14 @@ def large_constant(graph_def, name):
     node.attr["_note"].s = b"kept"
     node.device = "/cpu:0"
     node.experimental_debug_info.original_node_names.append("before")
-    node.input.append("^awaited")
+    node.input.append("^first")
     return node
 
 
 def graph_with_large_constants():
     graph_def = read_graph(
         """
-        awaited = NoOp()
+        first = NoOp()
         lowered = Const(shape=64x64)
         kept = Const(shape=64x64)
         both = Const(shape=64x64)

@@ -91,7 +91,7 @@ def test_next_to_an_op_tensorflow_does_not_know_nothing_changes():
     assert {ledger.node(name).reason for name in ("logits", "after")} == {"unknown_neighbour"}
 
 
-def test_a_reference_is_read_after_what_its_reader_waits_for():
+def test_a_reference_is_read_after_the_control_inputs_of_its_reader():
     """In float32 `y` sees the assignment every time; so it must behind a Cast."""
     with tf.Graph().as_default():
         variable = tf1.Variable(np.zeros([4, 4], "f"), use_resource=False)
@@ -106,7 +106,7 @@ def test_a_reference_is_read_after_what_its_reader_waits_for():
     assert seen == list(range(1, 21))
 
 
-def test_a_cast_that_waits_is_no_node_of_the_users_in_a_second_run():
+def test_a_cast_with_control_inputs_is_no_node_of_the_users_in_a_second_run():
     check_rewrite(
         """
         x = Placeholder(shape=4x4)

@@ -176,7 +176,7 @@ def test_statistics_that_another_batch_norm_reads_are_kept_for_it():
     assert "w" not in left
 
 
-def test_what_waits_for_a_batch_norm_and_what_it_waits_for_stay():
+def test_control_dependencies_of_and_on_a_batch_norm_stay():
     check(
         f"""
         {CONVOLUTION}
@@ -195,7 +195,7 @@ def test_what_waits_for_a_batch_norm_and_what_it_waits_for_stay():
     )
 
 
-def test_nothing_waits_for_the_constants_that_are_gone():
+def test_nothing_has_a_control_dependency_on_the_constants_that_are_gone():
     result = check(
         f"""
         {CONVOLUTION}

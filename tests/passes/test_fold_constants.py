@@ -108,8 +108,8 @@ def test_an_identity_that_others_read_stays():
     )
 
 
-def test_nothing_waits_for_a_constant_that_is_gone():
-    """Keras' functions wait for every variable that they read, which is a constant when frozen."""
+def test_nothing_has_a_control_dependency_on_a_constant_that_is_gone():
+    """Keras' functions depend on every variable that they read, which is a constant when frozen."""
     result = check(
         """
         x = Placeholder(shape=4x4)
@@ -129,7 +129,7 @@ def test_nothing_waits_for_a_constant_that_is_gone():
     assert not {"w", "read"} & {node.name for node in result.graph.node}
 
 
-def test_not_even_a_placeholder_waits_for_a_constant_that_is_gone():
+def test_not_even_a_placeholder_has_a_control_dependency_on_a_constant_that_is_gone():
     check(
         """
         w = Const(shape=4x4)
@@ -146,7 +146,7 @@ def test_not_even_a_placeholder_waits_for_a_constant_that_is_gone():
     )
 
 
-def test_a_constant_that_something_waits_for_and_that_waits_itself_stays():
+def test_a_constant_that_has_and_is_a_control_input_stays():
     result = check(
         """
         x = Placeholder(shape=4x4)
@@ -166,7 +166,7 @@ def test_a_constant_that_something_waits_for_and_that_waits_itself_stays():
     assert "w" in {node.name for node in result.graph.node}
 
 
-def test_a_constant_waits_for_what_the_original_waited_for():
+def test_a_constant_has_the_control_inputs_of_the_original():
     check(
         """
         x = Placeholder(shape=4x4)

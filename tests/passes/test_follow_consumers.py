@@ -197,7 +197,7 @@ def test_without_a_lowered_reader_nothing_happens():
     )
 
 
-def test_a_variable_that_a_loop_hands_on_is_lowered_as_a_whole():
+def test_a_variable_that_a_loop_passes_on_is_lowered_as_a_whole():
     """A lowered functional While carries its captures like this."""
     result = check_rewrite(
         f"""

@@ -72,7 +72,7 @@ def test_parts_are_written_out_where_the_fused_op_has_no_kernel():
     )
 
 
-def test_control_inputs_are_waited_for_before_the_first_part():
+def test_the_first_part_has_the_control_inputs():
     result = check_rewrite(
         f"""
         {IMAGE}

@@ -72,7 +72,7 @@ def test_the_passes_alone_survive_what_tensorflow_refuses_before_they_see_it(
 
 
 def test_an_edge_whose_dtypes_disagree_gets_no_cast():
-    """To mend it silently would hide a mistake that TensorFlow reports."""
+    """To fix it silently would hide a mistake that TensorFlow reports."""
     graph = damage(set_attr("gray", "T", type=2))
     try:
         after, _ = npu_precision.rewrite_graph_def(graph, "end", precision_mode="force_fp16")

@@ -20,7 +20,7 @@ check = functools.partial(check_rewrite, loop_constants=True)
 
 
 def loop(body, before="", behind=""):
-    """A loop whose variable is x, with w handed on by w_next and turn the next value of x."""
+    """A loop whose variable is x, with w passed on by w_next and turn the next value of x."""
     return f"""
         x = Placeholder(shape=4x4)
         w = Placeholder(shape=4x4)
@@ -185,8 +185,8 @@ def test_what_was_placed_with_the_variable_is_placed_with_what_enters():
             assert list(node.attr["_class"].list.s) == [b"loc:@w_enter"]
 
 
-def test_a_wait_that_says_no_more_than_that_the_loop_goes_on_is_dropped():
-    """TensorFlow fuses no node that waits."""
+def test_a_control_dependency_that_says_no_more_than_that_the_loop_goes_on_is_dropped():
+    """TensorFlow fuses no node with control inputs."""
     result = check(
         loop(
             """
@@ -212,13 +212,13 @@ def test_a_wait_that_says_no_more_than_that_the_loop_goes_on_is_dropped():
     [
         # It is another value in the next iteration.
         "w_next = NextIteration(other) \n other = Neg(w_switch:1)",
-        # The next iteration waits for what may have an effect.
+        # The next iteration depends on what may have an effect.
         "effect = Exp(w_switch:1) \n w_next = NextIteration(w_switch:1, ^effect)",
         "effect = Exp(w_switch:1) \n kept = Identity(w_switch:1, ^effect) \n"
         "w_next = NextIteration(kept)",
-        # Something waits for one of its nodes.
+        # One of its nodes is a control input.
         "w_next = NextIteration(w_switch:1) \n late = Exp(switch:1, ^w_merge)",
-        # A branch may hand it on.
+        # A branch may pass it on.
         "last = Equal(i, one_enter) \n fork = Switch(w_switch:1, last) \n"
         "either = Merge(fork, fork:1) \n w_next = NextIteration(either)",
         # Which of the inputs came is read.

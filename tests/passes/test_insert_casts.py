@@ -160,7 +160,7 @@ def test_a_fetched_op_with_a_float_input_and_no_float_output_needs_no_cast_after
     )
 
 
-def test_a_control_input_waits_for_the_node_that_has_the_name():
+def test_a_control_input_is_the_node_that_has_the_name():
     """A Cast that took a name is done after the op that had it, so either way is safe."""
     check_rewrite(
         """
@@ -197,8 +197,8 @@ def test_reading_a_half_tensor_that_the_user_widened_needs_no_cast():
     )
 
 
-def test_a_widening_that_waits_for_something_is_read_as_it_is():
-    """Who reads past it would no longer wait, and what it waits for might never run."""
+def test_a_widening_with_a_control_input_is_read_as_it_is():
+    """Who reads past it would no longer depend on `first`, which might never run."""
     check_rewrite(
         """
         h = Placeholder[float16](shape=4x4)
@@ -214,6 +214,45 @@ def test_a_widening_that_waits_for_something_is_read_as_it_is():
         white = MatMul[float16](wide/npu_cast_0_float16, wide/npu_cast_0_float16)
         end = Softmax[float32](white/npu_cast_0_float32)
         """,
+    )
+
+
+def test_a_cast_of_an_earlier_run_is_shared():
+    """It kept `white`, by another mixlist for example."""
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        x/npu_cast_0_float16 = Cast[float32,float16](x, _npu_precision_cast=True)
+        before = MatMul(x/npu_cast_0_float16, x/npu_cast_0_float16)
+        white = MatMul(x, x)
+        """,
+        """
+        before = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        white/npu_changed = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        white = Cast[float16,float32](white/npu_changed)
+        """,
+        ["before", "white"],
+    )
+
+
+def test_a_cast_of_ours_that_has_a_control_input_is_not_shared():
+    """Who shared it would run after `first` too, which may never run."""
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        first = Exp(x)
+        low = Cast[float32,float16](x, ^first, _npu_precision_cast=True)
+        before = MatMul(low, low)
+        white = MatMul(x, x)
+        """,
+        """
+        first = Exp[float32](x)
+        low = Cast[float32,float16](x, ^first)
+        before = MatMul[float16](low, low)
+        white/npu_changed = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        white = Cast[float16,float32](white/npu_changed)
+        """,
+        ["before", "white"],
     )
 
 

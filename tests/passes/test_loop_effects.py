@@ -13,8 +13,8 @@ import npu_precision
 from npu_precision.npu_init import tf as tf1
 
 
-def waits_for_token(y, token, effect):
-    """The effect of an iteration waits for that of the one before, and hands the token on."""
+def depends_on_token(y, token, effect):
+    """The effect of an iteration depends on that of the one before, and passes the token on."""
     with tf1.control_dependencies([token]):
         done = effect(y)
     with tf1.control_dependencies([done]):
@@ -22,7 +22,7 @@ def waits_for_token(y, token, effect):
 
 
 def hands_on_after_token(y, token, effect):
-    """What an effect reads is handed on after the effect of the iteration before."""
+    """What an effect reads is passed on after the effect of the iteration before."""
     with tf1.control_dependencies([token]):
         later = tf1.identity(y)
     done = effect(y)
@@ -58,12 +58,12 @@ def log_of_effects(step):
     return log
 
 
-def test_effects_that_wait_for_a_token_stay_in_order(control_flow_v1):
-    assert log_of_effects(waits_for_token) == list(range(6))
+def test_effects_that_depend_on_a_token_stay_in_order(control_flow_v1):
+    assert log_of_effects(depends_on_token) == list(range(6))
 
 
-def test_a_variable_that_is_handed_on_after_an_effect_stays(control_flow_v1):
-    """An effect waits for what it reads, and so for the effect two iterations before."""
+def test_a_variable_that_is_passed_on_after_an_effect_stays(control_flow_v1):
+    """An effect comes after what it reads, and so after the effect two iterations before."""
     log = log_of_effects(hands_on_after_token)
     assert sorted(log) == list(range(6))
     assert all(log.index(number) > log.index(number - 2) for number in range(2, 6))
@@ -136,8 +136,8 @@ def test_a_loop_whose_condition_reads_no_variable_keeps_them_all(read):
     assert result.ledger.rewrites == ()
 
 
-def test_what_waits_for_an_identity_that_waits_keeps_both_waits():
-    """Without its own wait, the Identity would be taken for another pivot by a second run."""
+def test_a_control_dependency_on_an_identity_that_has_one_keeps_both():
+    """Without one of its own, the Identity would be taken for another pivot by a second run."""
     result = check_rewrite(
         f"""
         x = Placeholder(shape=4x4)

@@ -70,6 +70,30 @@ def test_an_input_that_is_read_in_float32_keeps_it(run_graph):
     assert rewrites == {("keep_io_types", "y", "float32", "float16")}
 
 
+def test_an_input_whose_cast_has_a_control_input_keeps_float32(run_graph):
+    """Who read past the Cast would no longer run after `first`."""
+    rewrites = check(
+        """
+        x = Placeholder(shape=2x2)
+        z = Placeholder(shape=2x2)
+        first = Exp(z)
+        low = Cast[float32,float16](x, ^first)
+        y = Relu(low)
+        """,
+        """
+        x = Placeholder[float32]()
+        z = Placeholder[float32]()
+        first = Exp[float32](z)
+        low = Cast[float32,float16](x, ^first)
+        y = Relu[float16](low)
+        """,
+        ["y"],
+        run_graph,
+        ["x", "z"],
+    )
+    assert rewrites == set()
+
+
 def test_an_output_that_was_not_lowered_keeps_float32(run_graph):
     rewrites = check(
         """

@@ -128,8 +128,8 @@ def test_a_bias_of_channels_first_stays_behind_the_reshape():
     assert not result.ledger.rewrites
 
 
-def test_it_stays_where_something_waits_for_it():
-    """What waits may be what the activation reads: a Reshape behind that would wait for itself."""
+def test_it_stays_where_it_is_a_control_input():
+    """The activation may read what depends on it: a Reshape behind that would make a cycle."""
     text = """
         x = Placeholder(shape=6x4)
         w = Const(shape=4x8)
@@ -137,8 +137,8 @@ def test_it_stays_where_something_waits_for_it():
         shape = Const[int32](value=[2, 3, 8])
         product = MatMul(x, w)
         back = Reshape(product, shape)
-        wait = NoOp(^back)
-        number = Const(^wait, value=0.7)
+        after = NoOp(^back)
+        number = Const(^after, value=0.7)
         biased = BiasAdd(back, b)
         scaled = Mul(biased, number)
         end = Softmax(scaled)

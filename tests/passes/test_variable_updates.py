@@ -73,6 +73,17 @@ def test_what_the_model_also_uses_follows_its_predecessors():
     assert result.reasons["state"] == ("lowered", "gray_follows_lowered", "gradient")
 
 
+def test_what_no_kernel_can_lower_is_kept_for_that():
+    """Nothing is lost if it no longer updates a variable."""
+    result = rewrite(
+        """
+        rounded = Rint(gradient)
+        write = AssignVariableOp(v, rounded)
+        """
+    )
+    assert result.reasons["rounded"] == ("kept", "no_kernel", "")
+
+
 def test_a_next_value_that_the_model_also_uses_is_still_exact():
     """On the way from the variable's read to its write nothing is rounded."""
     result = rewrite(

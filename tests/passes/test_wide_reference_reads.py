@@ -1,4 +1,4 @@
-"""Many reads of a reference that wait for many others: their edges do not outgrow the graph."""
+"""Many reads of a reference with many control inputs: their edges do not outgrow the graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ READS = 20
 
 def rewrite(text):
     """The rewritten graph, which several runs have to find no different from the text's."""
-    for _ in range(5):  # A Cast that does not wait is too early only now and then.
+    for _ in range(5):  # A Cast without the control input is too early only now and then.
         rewritten = check_rewrite(text, None, init=["assign"]).graph
     return rewritten
 
@@ -32,7 +32,7 @@ def control_inputs(graph):
     }
 
 
-def test_casts_for_one_reader_in_a_loop_wait_for_one_node_that_waits_for_all_it_reads():
+def test_casts_for_one_reader_in_a_loop_depend_on_one_node_that_depends_on_all_it_reads():
     rewritten = rewrite(
         loop(
             f"""start = Identity(x)
@@ -52,14 +52,14 @@ def test_casts_for_one_reader_in_a_loop_wait_for_one_node_that_waits_for_all_it_
     (added,) = (node for node in rewritten.node if node.name == "sum")
     casts = [name for name in added.input if "/npu_cast_ref_" in name]
     assert len(casts) == READS
-    waits = control_inputs(rewritten)
-    assert {tuple(waits[cast]) for cast in casts} == {("^sum/npu_wait",)}
-    assert sorted(waits["sum/npu_wait"]) == sorted(
+    controls = control_inputs(rewritten)
+    assert {tuple(controls[cast]) for cast in casts} == {("^sum/npu_wait",)}
+    assert sorted(controls["sum/npu_wait"]) == sorted(
         ["^product", *(f"^enter_{n}" for n in range(READS))]
     )
 
 
-def test_casts_for_one_reader_wait_for_one_node_that_waits_as_the_reader_does():
+def test_casts_for_one_reader_depend_on_one_node_with_its_control_inputs():
     rewritten = rewrite(
         f"""
         x = Placeholder(shape=4x4)
@@ -73,13 +73,13 @@ def test_casts_for_one_reader_wait_for_one_node_that_waits_as_the_reader_does():
         end = Softmax(sum)
         """
     )
-    waits = control_inputs(rewritten)
-    casts = [name for name in waits if "/npu_cast_ref_" in name]
+    controls = control_inputs(rewritten)
+    casts = [name for name in controls if "/npu_cast_ref_" in name]
     assert len(casts) == READS
-    assert {tuple(waits[cast]) for cast in casts} == {("^sum/npu_wait",)}
+    assert {tuple(controls[cast]) for cast in casts} == {("^sum/npu_wait",)}
 
 
-def test_casts_of_one_read_wait_for_it_where_it_waits_for_many():
+def test_casts_of_one_read_depend_on_it_where_it_has_many_control_inputs():
     rewritten = rewrite(
         f"""
         x = Placeholder(shape=4x4)
@@ -93,7 +93,7 @@ def test_casts_of_one_read_wait_for_it_where_it_waits_for_many():
         end = AddN({names("product_")})
         """
     )
-    waits = control_inputs(rewritten)
-    casts = [name for name in waits if "/npu_cast_ref_" in name]
+    controls = control_inputs(rewritten)
+    casts = [name for name in controls if "/npu_cast_ref_" in name]
     assert len(casts) == READS
-    assert {tuple(waits[cast]) for cast in casts} == {("^first", "^read")}
+    assert {tuple(controls[cast]) for cast in casts} == {("^first", "^read")}

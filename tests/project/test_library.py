@@ -33,7 +33,7 @@ def test_importing_any_module_loads_the_optimizer(run_python, module):
     assert process.stdout == "message\n"
 
 
-def test_a_library_for_another_tensorflow_is_named_with_the_command_that_mends_it(
+def test_a_library_for_another_tensorflow_is_named_with_the_command_that_fixes_it(
     run_python, package_without_library
 ):
     folder = package_without_library / "npu_precision" / "_lib"

@@ -30,7 +30,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "tuning": {"offline", "explain", "accuracy"},
     "cli": {"offline", "explain", "accuracy", "tuning"},
 }
-# Files that only hand on names from rooms, to users. They may import from every room. Nothing but
+# Files that only re-export names from rooms, to users. They may import from every room. Nothing but
 # __init__ imports from them.
 PUBLIC_PATHS = {
     "__init__",

@@ -103,6 +103,16 @@ def test_a_stack_is_read_by_two_fetches(mode, fetches, ledgers, tmp_path):
     assert set(decisions(ledgers(tmp_path), "stack")) == {"kept", "lowered"}
 
 
+def test_what_has_a_renamed_node_as_a_control_input_still_has_it(ledgers, tmp_path):
+    """A stack has state, so it gets another name where it is lowered."""
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(
+            read_graph(STACK + "late = Exp(x, ^stack) \n end = AddV2(late, low)"), name=""
+        )
+    assert_agrees(graph, ("end",), "allow_mix_precision", tmp_path)
+    assert decisions(ledgers(tmp_path), "stack") == ["lowered"]
+
+
 def test_a_fetched_write_keeps_its_name_and_so_its_dtype(ledgers, tmp_path):
     text = """
         x = Placeholder(shape=4x4)

@@ -1,4 +1,4 @@
-"""Control dependencies: what waited for a write, or for a check, still does behind a Cast."""
+"""Control dependencies: what depends on a write, or on a check, still does behind a Cast."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_lowered_ops_read_a_variable_before_and_after_it_is_written(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_write_that_waits_for_a_lowered_op_comes_after_it(mode):
+def test_a_write_with_a_control_dependency_on_a_lowered_op_comes_after_it(mode):
     """The lowered op itself is the control input, and it is fetched: its name is a Cast's now."""
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [64, 64])

@@ -1,4 +1,4 @@
-"""Reads of TF1's references that wait for a write: a Cast behind them waits for it too."""
+"""Reads of TF1's references with a control dependency on a write: a Cast behind them has it too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READS = {
 }
 
 # What yields the memory of what it reads.
-HANDED_ON = {
+FORWARDED = {
     "identity": tf.identity,
     "stop_gradient": tf.stop_gradient,
     "prevent_gradient": lambda value: tf.raw_ops.PreventGradient(input=value),
@@ -61,18 +61,18 @@ def test_lowered_ops_read_a_reference_before_and_after_it_is_written(mode, read)
     assert seen == [[step, step + 1] for step in range(20)]
 
 
-@pytest.mark.parametrize("how", HANDED_ON)
+@pytest.mark.parametrize("how", FORWARDED)
 @pytest.mark.parametrize("mode", MODES)
 def test_what_hands_a_reference_on_is_read_before_and_after_it_is_written(mode, how):
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [64, 64])
         count = zeros_variable()
-        handed_on = HANDED_ON[how](count)
-        before = tf.reduce_max(tf.matmul(x, handed_on))
+        forwarded = FORWARDED[how](count)
+        before = tf.reduce_max(tf.matmul(x, forwarded))
         with tf.control_dependencies([before]):
             write = count.assign_add(np.ones([64, 64], "f"))
         with tf.control_dependencies([write]):
-            after = tf.reduce_max(tf.matmul(x, handed_on))
+            after = tf.reduce_max(tf.matmul(x, forwarded))
         seen = run_steps(mode, [before, after], {x: np.eye(64)})
     assert seen == [[step, step + 1] for step in range(20)]
 

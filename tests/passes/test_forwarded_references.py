@@ -1,4 +1,4 @@
-"""What hands a reference's memory on, as Identity does, keeps its dtype: else it would copy."""
+"""What forwards a reference's memory, as Identity does, keeps its dtype: else it would copy."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_gray_hears_nothing_from_a_read_of_what_is_updated():
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_a_cast_behind_the_switch_of_a_read_waits_as_its_reader_does(taken):
+def test_a_cast_behind_the_switch_of_a_read_has_the_control_inputs_of_its_reader(taken):
     """And reads the Switch itself, so that it is dead where its reader is."""
     check(
         VARIABLE
@@ -121,7 +121,7 @@ def test_a_cast_behind_the_switch_of_a_read_waits_as_its_reader_does(taken):
 
 
 def test_a_merge_of_a_read_and_a_lowered_branch_keeps_its_dtype():
-    """Who reads it after a write sees what was written; no Cast waits for the dead `no`."""
+    """Who reads it after a write sees what was written; no Cast depends on the dead `no`."""
     check(
         VARIABLE
         + """
@@ -154,7 +154,7 @@ def test_a_merge_of_a_read_and_a_lowered_branch_keeps_its_dtype():
     )
 
 
-def test_a_cast_behind_a_reshaped_read_waits_as_the_read_and_the_reader_do():
+def test_a_cast_behind_a_reshaped_read_has_the_control_inputs_of_read_and_reader():
     check(
         VARIABLE
         + """
@@ -198,9 +198,9 @@ LOOP_THAT_WRITES = """
             "read",
         ),
     ],
-    ids=["reference", "reference_identity", "handed_on_outside"],
+    ids=["reference", "reference_identity", "forwarded_outside"],
 )
-def test_a_cast_in_a_loop_that_writes_the_reference_waits_for_what_its_reader_reads(
+def test_a_cast_in_a_loop_that_writes_the_reference_depends_on_what_its_reader_reads(
     lines, cast_from
 ):
     """Which is what the write of the former iteration comes before."""
