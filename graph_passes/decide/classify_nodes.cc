@@ -107,7 +107,9 @@ class Classifier {
       if (leaving_.count(view_.first_group(id) + g) != 0) return Reason::kHandleLeavesGraph;
     }
     if (HasOpaqueNeighbour(id)) return Reason::kUnknownNeighbour;
-    if (HasKeepDtypeMark(def)) return Reason::kKeepDtypeScope;
+    // A name in the mixlist says more than the scope in which the node was built.
+    const bool is_named = classes_->nodes[id].listing.edited == Edited::kByName;
+    if (HasKeepDtypeMark(def) && !is_named) return Reason::kKeepDtypeScope;
     if (context_.preserved.count(def.name()) != 0 && !CastCanTakeName(id)) {
       return Reason::kPreservedOutputs;
     }

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "graph_passes/analysis/accumulators.h"
 #include "graph_passes/decide/all_white.h"
 #include "graph_passes/decide/apply_mode.h"
 #include "graph_passes/decide/before_magnifiers.h"
@@ -11,7 +12,7 @@
 #include "graph_passes/decide/earlier_runs.h"
 #include "graph_passes/decide/explain_gray.h"
 #include "graph_passes/decide/follow_consumers.h"
-#include "graph_passes/decide/loop_accumulators.h"
+#include "graph_passes/decide/follows_forward.h"
 #include "graph_passes/decide/range_rules.h"
 #include "graph_passes/decide/resolve_gray.h"
 #include "graph_passes/decide/shared_dtypes.h"
@@ -21,6 +22,7 @@
 namespace npu_precision {
 namespace {
 
+using tensorflow::DT_FLOAT;
 using tensorflow::Status;
 
 class Decider {
@@ -37,9 +39,8 @@ class Decider {
     groups_ = ApplyMode(view_, context_, classes_, &decisions_);
 
     if (rule == ModeRule::kMix) {
-      KeepByRules();
-      KeepGray(LoopAccumulatorGroups(), Reason::kSumsIterations);
       KeepGray(VariableUpdates(view_, context_.preserved, groups_), Reason::kUpdatesVariable);
+      KeepByRules();
       if (context_.lists->all_white()) {
         DecideAllWhite(view_, context_, &classes_, &groups_, &decisions_);
       }
@@ -67,9 +68,12 @@ class Decider {
     }
   }
 
-  // Keeps what a rule keeps, and the mixlist says nothing about.
+  // Keeps what a rule keeps, unless the mixlist says anything about it, or the target could not run
+  // it.
   void KeepByRules() {
     const ValueRanges ranges(view_, values_, context_.fed);
+    Keep(FollowsForward(view_, classes_));
+    Keep(AccumulatorGroups(ranges));
     Keep(BeforeMagnifiers(view_, ranges, context_));
     Keep(RangeRules(view_, values_, ranges, context_));
   }
@@ -82,6 +86,8 @@ class Decider {
           classes_.can_change[keep.group] &&
           (state.kind == GroupState::kFollows || state.vote == Vote::kLowered);
       if (!may_be_lowered || classes_.nodes[id].listing.edited != Edited::kNo) continue;
+      const int of_node = keep.group - view_.first_group(id);
+      if (!TargetAllows(view_, classes_.nodes[id].info, id, of_node, DT_FLOAT)) continue;
       state = GroupState::Decided(Vote::kKept);
       decisions_.nodes[id].reason = keep.reason;
       decisions_.nodes[id].cause = keep.cause;
@@ -97,16 +103,16 @@ class Decider {
     }
   }
 
-  // The gray nodes around a loop variable follow it by themselves; those that all_white would lower
-  // are kept here.
-  std::vector<int> LoopAccumulatorGroups() const {
-    std::vector<int> kept;
-    for (const LoopAccumulator& accumulator : LoopAccumulators(view_, groups_)) {
-      kept.push_back(accumulator.variable);
-      for (int group : accumulator.groups) {
-        const NodeClass& node = classes_.nodes[view_.node_of_group(group)];
-        if (node.listing.white_by_default) kept.push_back(group);
-      }
+  // What the mixlist speaks about ends a path of what accumulates, so that the rest follows it.
+  std::vector<KeptGroup> AccumulatorGroups(const ValueRanges& ranges) const {
+    std::vector<bool> ends_path(view_.size());
+    for (int id = 0; id < view_.size(); ++id) {
+      ends_path[id] = classes_.nodes[id].listing.edited != Edited::kNo;
+    }
+    std::vector<KeptGroup> kept;
+    for (int id : Accumulators(view_, ranges, ends_path)) {
+      const int group = view_.num_outputs(id) == 0 ? kNoGroup : view_.GroupOf(OutputPort{id, 0});
+      if (group != kNoGroup) kept.push_back({group, Reason::kSumsIterations});
     }
     return kept;
   }

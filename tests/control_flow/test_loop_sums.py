@@ -1,4 +1,4 @@
-"""A loop variable that each iteration only adds to is a sum, and sums keep float32."""
+"""What accumulates over the iterations of a loop, or from call to call, keeps float32."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_sum_over_the_iterations_keeps_float32():
     )
     assert result.reasons["merge"] == ("kept", "sums_iterations", "")
     assert result.reasons["enter"] == ("kept", "shares_dtype", "merge")
-    assert result.reasons["turn"] == ("kept", "gray_follows_kept", "switch")
+    assert result.reasons["turn"] == ("kept", "sums_iterations", "")
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,18 @@ def test_a_sum_over_the_iterations_keeps_float32():
         "turn = AddN(term, switch:1, term)",
         "turn = Sub(switch:1, term)",
         "value = Identity(switch:1) \n sum = AddV2(value, term) \n turn = Identity(sum)",
+        # A residual stream, or a step of an integrator.
+        "more = MatMul(switch:1, term) \n turn = AddV2(switch:1, more)",
+        "double = AddV2(switch:1, switch:1) \n turn = AddV2(double, term)",
+        # The best way so far, and the next step on it.
+        "other = AddV2(switch:1, term) \n turn = Maximum(other, term)",
+        # The sum is left as it is where a condition says so.
+        "sum = AddV2(switch:1, term) \n is_good = Greater(term, switch:1) \n"
+        "turn = SelectV2(is_good, sum, switch:1)",
+        # A moving average with a long memory, or with one that nobody knows.
+        "decay = Const(^switch, value=0.999) \n old = Mul(switch:1, decay) \n turn = AddV2(old, term)",
+        "old = Mul(switch:1, x_enter) \n turn = AddV2(old, term)",
+        "old = RealDiv(switch:1, x_enter) \n turn = AddV2(old, term)",
     ],
 )
 def test_whatever_the_addition_looks_like(body):
@@ -49,15 +61,18 @@ def test_whatever_the_addition_looks_like(body):
 @pytest.mark.parametrize(
     "body",
     [
-        # A residual stream: the next term depends on it.
-        "more = MatMul(switch:1, term) \n turn = AddV2(switch:1, more)",
-        "double = AddV2(switch:1, switch:1) \n turn = AddV2(double, term)",
-        "turn = Sub(term, switch:1)",
         "turn = Maximum(switch:1, term)",
-        "other = AddV2(switch:1, term) \n turn = Maximum(other, term)",
+        # A short memory.
+        "decay = Const(^switch, value=0.5) \n old = Mul(switch:1, decay) \n turn = AddV2(old, term)",
+        # The gate of a recurrent cell, bounded by itself, and behind a matrix product.
+        "gate = Sigmoid(term) \n old = Mul(switch:1, gate) \n turn = AddV2(old, term)",
+        "old = Mul(switch:1, term) \n turn = AddV2(old, term)",
+        # A simple recurrent cell.
+        "more = MatMul(switch:1, term) \n sum = AddV2(more, term) \n turn = Tanh(sum)",
+        "sum = AddV2(switch:1, term) \n turn = Tanh(sum)",
     ],
 )
-def test_any_other_variable_follows_its_predecessors(body):
+def test_what_forgets_follows_its_predecessors(body):
     assert decisions(body)["merge"][:2] == ("lowered", "gray_follows_lowered")
 
 

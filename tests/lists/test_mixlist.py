@@ -29,9 +29,9 @@ GRAPH = """
     mean = Mean(abs, axis, keep_dims=True)
     sum = Sum(abs, axis, keep_dims=True)
     pow = Pow(abs, two)
-    log = Log1p(abs)
+    expm1 = Expm1(abs)
     softmax = Softmax(abs)
-    end = AddN(softmax, log, pow)
+    end = AddN(softmax, expm1, pow)
     """
 BUILT_IN = "matmul biasadd relu batchmatmul transpose mul realdiv add addn abs"
 

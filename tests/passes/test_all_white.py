@@ -96,7 +96,8 @@ def test_master_weights_are_updated_in_float32():
     )
     for name in "square", "root", "step", "next":
         assert result.reasons[name] == ("kept", "updates_variable", "")
-    assert result.reasons["gradient"] == ("lowered", "white_list", "")
+    assert result.reasons["gradient"] == ("kept", "before_magnifier", "root")
+    assert result.reasons["product"] == ("lowered", "white_list", "")
 
 
 def test_what_the_model_goes_on_with_is_lowered():

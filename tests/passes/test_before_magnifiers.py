@@ -74,7 +74,10 @@ def test_a_mixlist_entry_beats_it():
         ("power = Pow(y, two)\ntwo = Const(value=2.0)", False),
         ("power = Pow(y, half)\nhalf = Const(value=0.5)", True),
         ("root = Rsqrt(y)", True),
-        ("safe = AddV2(squared, epsilon)\nsquared = Mul(y, y)\nepsilon = Const(value=0.001)\nroot = Rsqrt(safe)", False),
+        (
+            "safe = AddV2(squared, epsilon)\nsquared = Mul(y, y)\nepsilon = Const(value=0.001)\nroot = Rsqrt(safe)",
+            False,
+        ),
         ("turn = Sin(y)", True),
         ("bounded = Tanh(y)\nturn = Sin(bounded)", False),
     ],

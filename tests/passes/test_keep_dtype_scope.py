@@ -56,10 +56,15 @@ def test_force_fp16_stops_at_the_scope(graph):
     }
 
 
-def test_no_list_beats_the_scope(graph, mixlist):
-    path = mixlist(white=["node:kept", "node:inside"])
+def test_an_op_type_on_a_list_does_not_beat_the_scope_and_a_name_does(graph, mixlist):
+    path = mixlist(white=["MatMul", "Relu"], gray=["node:inside"])
     result = check_rewrite(graph, None, ["inside", "end"], modify_mixlist=path)
     assert result.reasons["kept"] == ("kept", "keep_dtype_scope", "")
+    assert result.reasons["inside"] == ("kept", "gray_follows_kept", "kept")
+    path = mixlist(white=["node:kept"])
+    result = check_rewrite(graph, None, ["inside", "end"], modify_mixlist=path)
+    assert result.reasons["kept"] == ("lowered", "white_list", "")
+    assert result.reasons["inside"] == ("kept", "keep_dtype_scope", "")
 
 
 def test_cube_does_not_round_in_the_scope():

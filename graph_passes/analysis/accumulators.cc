@@ -1,0 +1,246 @@
+#include "graph_passes/analysis/accumulators.h"
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph_passes/analysis/cycles.h"
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
+
+namespace npu_precision {
+namespace {
+
+using Names = std::unordered_set<std::string>;
+
+// A sum of which 0.9 is kept each time has the weight of ten terms: errors fade.
+constexpr double kForgets = 0.9;
+
+// What an op does with an input that comes from the last time.
+enum class Path : unsigned char { kEnds, kYields, kAdds };
+
+// Which inputs the op yields, with a gain of 1.
+struct Yields {
+  Path path;
+  int first, last;  // inputs, both included
+};
+
+constexpr int kAll = 1 << 20;
+
+const std::unordered_map<std::string, Yields>& Table() {
+  static const auto* table = new std::unordered_map<std::string, Yields>{
+      {"Add", {Path::kAdds, 0, 1}},
+      {"AddV2", {Path::kAdds, 0, 1}},
+      {"AddN", {Path::kAdds, 0, kAll}},
+      {"Sub", {Path::kAdds, 0, 1}},
+      {"BiasAdd", {Path::kAdds, 0, 0}},
+      {"Sum", {Path::kAdds, 0, 0}},
+      {"Cumsum", {Path::kAdds, 0, 0}},
+      {"TensorScatterAdd", {Path::kAdds, 0, 0}},
+      {"TensorScatterSub", {Path::kAdds, 0, 0}},
+
+      {"Neg", {Path::kYields, 0, 0}},
+      {"Abs", {Path::kYields, 0, 0}},
+      {"Relu", {Path::kYields, 0, 0}},
+      {"Relu6", {Path::kYields, 0, 0}},
+      {"ClipByValue", {Path::kYields, 0, 0}},
+      {"Maximum", {Path::kYields, 0, 1}},
+      {"Minimum", {Path::kYields, 0, 1}},
+      {"Max", {Path::kYields, 0, 0}},
+      {"Min", {Path::kYields, 0, 0}},
+      {"Mean", {Path::kYields, 0, 0}},
+      {"Select", {Path::kYields, 1, 2}},
+      {"SelectV2", {Path::kYields, 1, 2}},
+      {"Slice", {Path::kYields, 0, 0}},
+      {"StridedSlice", {Path::kYields, 0, 0}},
+      {"GatherV2", {Path::kYields, 0, 0}},
+      {"GatherNd", {Path::kYields, 0, 0}},
+      {"Pack", {Path::kYields, 0, kAll}},
+      {"ConcatV2", {Path::kYields, 0, kAll}},
+      {"TensorScatterUpdate", {Path::kYields, 0, 2}},
+  };
+  return *table;
+}
+
+bool Multiplies(const std::string& op) { return op == "Mul" || op == "MulNoNan"; }
+bool Divides(const std::string& op) { return op == "RealDiv" || op == "Div" || op == "DivNoNan"; }
+
+// Yields what varies from time to time, as a gate or a layer of a model does.
+bool IsOfModel(const std::string& op) {
+  static const auto* names =
+      new Names{"Sigmoid", "Tanh", "Softmax", "Softsign", "HardSigmoid", "FusedBatchNormV3"};
+  return names->count(op) != 0 || IsMatrixOrConvolution(op) || HasElementDtype(op);
+}
+
+bool IsArgument(const std::string& op) { return op == "_Arg" || op == "_DeviceArg"; }
+bool IsResult(const std::string& op) { return op == "_Retval" || op == "_DeviceRetval"; }
+// TensorFlow 1.15 presents the arguments of a function as these.
+bool IsPlaceholder(const std::string& op) { return op == "Placeholder"; }
+
+class Finder {
+ public:
+  Finder(const GraphView& view, const ValueRanges& ranges, const std::vector<bool>& ends_path)
+      : view_(view),
+        ranges_(ranges),
+        ends_path_(ends_path),
+        moves_values_(view, MovesValues),
+        multiplies_(view, Multiplies),
+        divides_(view, Divides),
+        of_model_(view, IsOfModel),
+        next_(view, "NextIteration"),
+        arguments_(view, IsArgument),
+        placeholders_(view, IsPlaceholder),
+        results_(view, IsResult),
+        forgets_(view.size(), Known::kNo) {
+    for (int op = 0; op < view.num_ops(); ++op) {
+      const auto found = Table().find(view.op_numbered(op).name);
+      of_op_.push_back(found == Table().end() ? Yields{Path::kEnds, 0, -1} : found->second);
+    }
+  }
+
+  std::vector<int> Run() {
+    std::vector<bool> found(view_.size(), false);
+    if (!next_.IsEmpty()) FindInLoops(&found);
+    if (!results_.IsEmpty()) FindInFunction(&found);
+    std::vector<int> nodes;
+    for (int id = 0; id < view_.size(); ++id) {
+      if (found[id]) nodes.push_back(id);
+    }
+    return nodes;
+  }
+
+ private:
+  enum class Known : char { kNo, kForgets, kKeeps };
+
+  // What happens on the way into input `index` of a node.
+  Path PathInto(const InputPort& use) {
+    const int id = use.node;
+    if (view_.op_def(id) == nullptr || ends_path_[id]) return Path::kEnds;
+    if (moves_values_.Has(id)) return IsValue(use) ? Path::kYields : Path::kEnds;
+    if (view_.IsTransparent(id)) return Path::kYields;
+    if (multiplies_.Has(id))
+      return Forgets(view_.fanin(id)[1 - use.index], false) ? Path::kEnds : Path::kAdds;
+    if (divides_.Has(id)) {
+      return use.index == 1 || Forgets(view_.fanin(id)[1], true) ? Path::kEnds : Path::kAdds;
+    }
+    const Yields& yields = of_op_[view_.op(id)];
+    const bool is_yielded = use.index >= yields.first && use.index <= yields.last;
+    return is_yielded && IsValue(use) ? yields.path : Path::kEnds;
+  }
+
+  bool IsValue(const InputPort& use) const { return view_.GroupOf(use) != kNoGroup; }
+
+  // Whether what is multiplied by the factor, or divided, is forgotten in time.
+  bool Forgets(const OutputPort& factor, bool divides) {
+    const ValueRange& range = ranges_.Of(view_.LookThroughInserted(factor).node);
+    if (range.IsPoint()) {
+      return divides ? range.Magnitude() > 1 / kForgets : range.Magnitude() < kForgets;
+    }
+    if (!divides && range.Magnitude() <= 1) return true;
+    return ComesFromModel(factor.node);
+  }
+
+  // Whether elementwise ops compute the value from the result of a layer, a gate or a list.
+  bool ComesFromModel(int id) {
+    std::vector<int> nodes = {id};
+    std::unordered_set<int> seen = {id};
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (forgets_[nodes[i]] == Known::kForgets || of_model_.Has(nodes[i])) {
+        forgets_[id] = Known::kForgets;
+        return true;
+      }
+      if (view_.op_def(nodes[i]) == nullptr || forgets_[nodes[i]] == Known::kKeeps) continue;
+      for (int k = 0; k < view_.num_inputs(nodes[i]); ++k) {
+        const int from = view_.fanin(nodes[i])[k].node;
+        if (IsValue({nodes[i], k}) && seen.insert(from).second) nodes.push_back(from);
+      }
+    }
+    for (int node : seen) forgets_[node] = Known::kKeeps;
+    return false;
+  }
+
+  void FindInLoops(std::vector<bool>* found) {
+    // Two nodes are on one cycle if and only if they are in one strongly connected component.
+    const std::vector<int> component =
+        StronglyConnected(view_.size(), [this](int id, const auto& visit) {
+          for (const InputPort& use : view_.fanout(id)) {
+            if (PathInto(use) != Path::kEnds) visit(use.node);
+          }
+        });
+    std::vector<bool> accumulates(view_.size(), false);
+    for (int id = 0; id < view_.size(); ++id) {
+      for (const InputPort& use : view_.fanout(id)) {
+        if (component[id] == component[use.node] && PathInto(use) == Path::kAdds) {
+          accumulates[component[id]] = true;
+        }
+      }
+    }
+    for (int id = 0; id < view_.size(); ++id)
+      (*found)[id] = (*found)[id] || accumulates[component[id]];
+  }
+
+  void FindInFunction(std::vector<bool>* found) {
+    std::vector<int> arguments, results;
+    for (int id = 0; id < view_.size(); ++id) {
+      if (arguments_.Has(id) || placeholders_.Has(id)) arguments.push_back(id);
+      if (results_.Has(id)) results.push_back(id);
+    }
+    const Reached forward = Reach(arguments, [this](int id, const auto& visit) {
+      for (const InputPort& use : view_.fanout(id)) visit(use.node, PathInto(use));
+    });
+    const Reached backward = Reach(results, [this](int id, const auto& visit) {
+      for (int k = 0; k < view_.num_inputs(id); ++k) {
+        const Path path = results_.Has(id) ? Path::kYields : PathInto({id, k});
+        visit(view_.fanin(id)[k].node, path);
+      }
+    });
+    for (int id = 0; id < view_.size(); ++id) {
+      const bool adds =
+          (forward.adds[id] && backward.any[id]) || (forward.any[id] && backward.adds[id]);
+      (*found)[id] = (*found)[id] || adds;
+    }
+  }
+
+  // By node id: whether a path leads there, and whether one that adds does.
+  struct Reached {
+    std::vector<bool> any, adds;
+  };
+
+  template <typename Neighbours>
+  Reached Reach(const std::vector<int>& starts, const Neighbours& neighbours) const {
+    Reached reached = {std::vector<bool>(view_.size()), std::vector<bool>(view_.size())};
+    std::vector<std::pair<int, bool>> open;
+    const auto push = [&](int id, bool adds) {
+      std::vector<bool>& here = adds ? reached.adds : reached.any;
+      if (here[id]) return;
+      here[id] = true;
+      open.emplace_back(id, adds);
+    };
+    for (int id : starts) push(id, false);
+    while (!open.empty()) {
+      const std::pair<int, bool> last = open.back();
+      open.pop_back();
+      neighbours(last.first, [&](int id, Path path) {
+        if (path != Path::kEnds) push(id, last.second || path == Path::kAdds);
+      });
+    }
+    return reached;
+  }
+
+  const GraphView& view_;
+  const ValueRanges& ranges_;
+  const std::vector<bool>& ends_path_;
+  const OpSet moves_values_, multiplies_, divides_, of_model_, next_, arguments_, placeholders_,
+      results_;
+  std::vector<Known> forgets_;  // by node id, what ComesFromModel found
+  std::vector<Yields> of_op_;   // by the number of the op in the view
+};
+
+}  // namespace
+
+std::vector<int> Accumulators(const GraphView& view, const ValueRanges& ranges,
+                              const std::vector<bool>& ends_path) {
+  return Finder(view, ranges, ends_path).Run();
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,74 @@
+#include "graph_passes/analysis/forward_names.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace npu_precision {
+namespace {
+
+using Scopes = std::vector<std::string>;
+
+constexpr char kTape[] = "gradient_tape";
+constexpr char kGraph[] = "gradients";
+constexpr char kOfOp[] = "_grad";
+
+// Whether a scope is `name`, or what TensorFlow makes of it where that is taken: gradients_1.
+bool IsNamed(absl::string_view scope, const char* name) {
+  if (!absl::ConsumePrefix(&scope, name)) return false;
+  if (scope.empty()) return true;
+  if (!absl::ConsumePrefix(&scope, "_") || scope.empty()) return false;
+  for (char c : scope) {
+    if (!absl::ascii_isdigit(c)) return false;
+  }
+  return true;
+}
+
+std::string Joined(const Scopes& scopes, size_t outer, size_t begin, size_t end) {
+  Scopes parts(scopes.begin(), scopes.begin() + outer);
+  parts.insert(parts.end(), scopes.begin() + begin, scopes.begin() + end);
+  return absl::StrJoin(parts, "/");
+}
+
+// In the tape's scope: the forward op's name, and then the name of the gradient op, which may have
+// scopes of its own.
+void AddOfTape(const Scopes& scopes, size_t tape, std::vector<std::string>* names) {
+  for (size_t end = scopes.size() - 1; end > tape + 1; --end) {
+    names->push_back(Joined(scopes, tape, tape + 1, end));
+  }
+}
+
+// In the scope of tf.gradients: the forward op's whole name with _grad, whatever scope gradients
+// are built in. An inlined function has its own scope before both.
+void AddOfGraph(const Scopes& scopes, size_t gradients, std::vector<std::string>* names) {
+  for (size_t last = scopes.size() - 1; last > gradients; --last) {
+    if (!absl::EndsWith(scopes[last], kOfOp)) continue;
+    Scopes renamed = scopes;
+    renamed[last] = std::string(absl::StripSuffix(scopes[last], kOfOp));
+    for (size_t outer = 0; outer <= gradients; ++outer) {
+      names->push_back(Joined(renamed, outer, gradients + 1, last + 1));
+    }
+    return;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> ForwardNames(absl::string_view gradient) {
+  const Scopes scopes = absl::StrSplit(gradient, '/');
+  std::vector<std::string> names;
+  // Only the outermost: what is within is the name of the op that it is the gradient of.
+  for (size_t i = 0; i + 1 < scopes.size(); ++i) {
+    if (IsNamed(scopes[i], kTape)) {
+      AddOfTape(scopes, i, &names);
+    } else if (IsNamed(scopes[i], kGraph)) {
+      AddOfGraph(scopes, i, &names);
+    }
+    if (!names.empty()) break;
+  }
+  return names;
+}
+
+}  // namespace npu_precision
