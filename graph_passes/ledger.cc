@@ -1,5 +1,6 @@
 #include "graph_passes/ledger.h"
 
+#include <cmath>
 #include <memory>
 #include <sstream>
 
@@ -25,6 +26,7 @@ LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions, int id) 
   node.listed_by = decision.listing.listed_by == nullptr ? "" : *decision.listing.listed_by;
   node.decision = VerdictName(decision.verdict);
   node.reason = ReasonName(decision.reason);
+  node.range = decisions.ranges[id];
   if (decision.cause >= 0) node.cause = view.node(decision.cause).name();
   DecisionMark mark;  // of an earlier run, which knows what the dtypes were before it
   ReadDecisionMark(def, &mark);
@@ -50,6 +52,16 @@ LedgerCast CastEntry(const GraphView& view, int id) {
   return cast;
 }
 
+// An end that is not known is null, and so is a range without any.
+Json::Value RangeJson(const ValueRange& range) {
+  if (range.IsUnknown() || range.IsNothing()) return Json::Value();
+  Json::Value json(Json::arrayValue);
+  for (double end : {range.low, range.high}) {
+    json.append(std::isfinite(end) ? Json::Value(end) : Json::Value());
+  }
+  return json;
+}
+
 Json::Value NodeJson(const LedgerNode& node) {
   Json::Value json(Json::objectValue);
   json["name"] = node.name;
@@ -66,6 +78,7 @@ Json::Value NodeJson(const LedgerNode& node) {
     dtypes[change.group].append(change.after);
   }
   json["dtypes"] = dtypes;
+  json["range"] = RangeJson(node.range);
   return json;
 }
 

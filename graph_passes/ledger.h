@@ -29,6 +29,7 @@ struct LedgerNode {
   std::string list, listed_by;
   std::string decision, reason, cause;
   std::vector<DtypeChange> dtypes;
+  ValueRange range;  // of its outputs
 };
 
 constexpr int64_t kUnknownBytes = -1;

@@ -6,7 +6,7 @@ import collections
 import copy
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from npu_precision import _errors, _library
@@ -24,6 +24,8 @@ class LedgerNode:
         reason: the reason of the decision, one of a fixed set of words.
         cause: the name of the node that the reason refers to, or "".
         dtypes: by type attribute, its dtypes before and after, as ["float32", "float16"].
+        range: the lowest and the highest value that its outputs may have, whatever is fed, each
+            None if it is not known; None if neither is.
     """
 
     name: str
@@ -35,6 +37,7 @@ class LedgerNode:
     reason: str
     cause: str
     dtypes: Mapping[str, Any]
+    range: Sequence[float | None] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,8 +116,10 @@ class Ledger:
     def nodes(self) -> tuple[LedgerNode, ...]:
         """The float nodes of this graph, without those in functions."""
         names = [field.name for field in dataclasses.fields(LedgerNode)]
+        # A ledger of an earlier version has no ranges.
         return tuple(
-            LedgerNode(**{name: node[name] for name in names}) for node in self.data["nodes"]
+            LedgerNode(**{name: node[name] for name in names if name in node})
+            for node in self.data["nodes"]
         )
 
     def node(self, name: str) -> LedgerNode:

@@ -79,7 +79,8 @@ bool IsPlaceholder(const std::string& op) { return op == "Placeholder"; }
 
 class Finder {
  public:
-  Finder(const GraphView& view, const ValueRanges& ranges, const std::vector<bool>& ends_path)
+  Finder(const GraphView& view, const std::vector<ValueRange>& ranges,
+         const std::vector<bool>& ends_path)
       : view_(view),
         ranges_(ranges),
         ends_path_(ends_path),
@@ -132,7 +133,7 @@ class Finder {
 
   // Whether what is multiplied by the factor, or divided, is forgotten in time.
   bool Forgets(const OutputPort& factor, bool divides) {
-    const ValueRange& range = ranges_.Of(view_.LookThroughInserted(factor).node);
+    const ValueRange& range = ranges_[view_.LookThroughInserted(factor).node];
     if (range.IsPoint()) {
       return divides ? range.Magnitude() > 1 / kForgets : range.Magnitude() < kForgets;
     }
@@ -228,7 +229,7 @@ class Finder {
   }
 
   const GraphView& view_;
-  const ValueRanges& ranges_;
+  const std::vector<ValueRange>& ranges_;
   const std::vector<bool>& ends_path_;
   const OpSet moves_values_, multiplies_, divides_, of_model_, next_, arguments_, placeholders_,
       results_;
@@ -238,7 +239,7 @@ class Finder {
 
 }  // namespace
 
-std::vector<int> Accumulators(const GraphView& view, const ValueRanges& ranges,
+std::vector<int> Accumulators(const GraphView& view, const std::vector<ValueRange>& ranges,
                               const std::vector<bool>& ends_path) {
   return Finder(view, ranges, ends_path).Run();
 }

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "graph_passes/analysis/value_ranges.h"
+#include "graph_passes/analysis/value_range.h"
 #include "graph_passes/graph/graph_view.h"
 
 namespace npu_precision {
@@ -23,7 +23,7 @@ namespace npu_precision {
 // with bounded results, as the gate of an LSTM does: then errors fade too.
 //
 // Paths end at nodes with `ends_path` set, by node id.
-std::vector<int> Accumulators(const GraphView& view, const ValueRanges& ranges,
+std::vector<int> Accumulators(const GraphView& view, const std::vector<ValueRange>& ranges,
                               const std::vector<bool>& ends_path);
 
 }  // namespace npu_precision

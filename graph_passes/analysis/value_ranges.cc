@@ -1,5 +1,7 @@
 #include "graph_passes/analysis/value_ranges.h"
 
+#include <utility>
+
 #include "graph_passes/analysis/few_values.h"
 #include "graph_passes/analysis/op_ranges.h"
 #include "graph_passes/graph/op_set.h"
@@ -13,23 +15,21 @@ constexpr int kPassesBeforeWidening = 3;
 
 class Solver {
  public:
-  Solver(const GraphView& view, const ConstantValues& values, const std::set<std::string>& fed,
-         std::vector<ValueRange>* ranges)
+  Solver(const GraphView& view, const ConstantValues& values, const std::set<std::string>& fed)
       : view_(view),
         values_(values),
         fed_(fed),
         constants_(view, "Const"),
         merges_(view, IsMerge),
         next_(view, "NextIteration"),
-        ranges_(*ranges) {
+        ranges_(view.size()) {
     for (int op = 0; op < view.num_ops(); ++op) {
       of_op_.push_back(OpRangeOf(view.op_numbered(op).name));
     }
   }
 
-  void Run() {
+  std::vector<ValueRange> Run() {
     const std::vector<int> order = Order();
-    ranges_.assign(view_.size(), ValueRange());
     for (int id : order) ranges_[id] = ValueRange::Nothing();
     // Each bound of each Merge is widened once at most, so this ends.
     for (int pass = 1, changed = true; changed; ++pass) {
@@ -37,6 +37,7 @@ class Solver {
       for (int id : order) changed |= Update(id, pass > kPassesBeforeWidening);
       if (next_.IsEmpty()) break;
     }
+    return std::move(ranges_);
   }
 
  private:
@@ -96,14 +97,14 @@ class Solver {
   const OpSet constants_, merges_, next_;
   std::vector<OpRange> of_op_;      // by the number of the op in the view
   std::vector<ValueRange> inputs_;  // of the node that is computed
-  std::vector<ValueRange>& ranges_;
+  std::vector<ValueRange> ranges_;  // by node id
 };
 
 }  // namespace
 
-ValueRanges::ValueRanges(const GraphView& view, const ConstantValues& values,
-                         const std::set<std::string>& fed) {
-  Solver(view, values, fed, &ranges_).Run();
+std::vector<ValueRange> ValueRanges(const GraphView& view, const ConstantValues& values,
+                                    const std::set<std::string>& fed) {
+  return Solver(view, values, fed).Run();
 }
 
 }  // namespace npu_precision

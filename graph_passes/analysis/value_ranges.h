@@ -17,19 +17,10 @@
 
 namespace npu_precision {
 
-class ValueRanges {
- public:
-  // `values` has what the view's graph lacks; `fed` are names of nodes whose outputs the caller
-  // replaces.
-  ValueRanges(const GraphView& view, const ConstantValues& values,
-              const std::set<std::string>& fed);
-
-  // Of all outputs of a node together.
-  const ValueRange& Of(int id) const { return ranges_[id]; }
-
- private:
-  std::vector<ValueRange> ranges_;  // by node id
-};
+// By node id, of all outputs of a node together. `values` has what the view's graph lacks; `fed`
+// are names of nodes whose outputs the caller replaces.
+std::vector<ValueRange> ValueRanges(const GraphView& view, const ConstantValues& values,
+                                    const std::set<std::string>& fed);
 
 }  // namespace npu_precision
 

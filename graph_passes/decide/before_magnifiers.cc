@@ -26,7 +26,7 @@ bool EndsWalk(const std::string& op) {
 
 class Walk {
  public:
-  Walk(const GraphView& view, const ValueRanges& ranges, const DecideContext& context)
+  Walk(const GraphView& view, const std::vector<ValueRange>& ranges, const DecideContext& context)
       : view_(view),
         ranges_(ranges),
         context_(context),
@@ -101,7 +101,7 @@ class Walk {
 
   bool Magnifies(int id, const MagnifiedInput& input) const {
     const int from = view_.LookThroughInserted(view_.fanin(id)[input.index]).node;
-    const ValueRange& range = ranges_.Of(from);
+    const ValueRange& range = ranges_[from];
     switch (input.unless) {
       case Unless::kNever:
         return true;
@@ -116,12 +116,12 @@ class Walk {
   }
 
   bool IsSmallPower(int exponent) const {
-    const ValueRange& range = ranges_.Of(exponent);
+    const ValueRange& range = ranges_[exponent];
     return range.IsPoint() && (range.low == 2 || range.low == 3 || range.low == 4);
   }
 
   const GraphView& view_;
-  const ValueRanges& ranges_;
+  const std::vector<ValueRange>& ranges_;
   const DecideContext& context_;
   const OpSet ends_walk_;
   std::vector<bool> kept_;  // by group number
@@ -130,7 +130,8 @@ class Walk {
 
 }  // namespace
 
-std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view, const ValueRanges& ranges,
+std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view,
+                                        const std::vector<ValueRange>& ranges,
                                         const DecideContext& context) {
   return Walk(view, ranges, context).Run();
 }

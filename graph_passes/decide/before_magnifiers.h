@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "graph_passes/analysis/value_ranges.h"
+#include "graph_passes/analysis/value_range.h"
 #include "graph_passes/decide/decide_context.h"
 #include "graph_passes/decide/kept_group.h"
 #include "graph_passes/graph/graph_view.h"
@@ -19,7 +19,8 @@ namespace npu_precision {
 // The groups of these ops (reason before_magnifier; the cause is the magnifier, or the difference
 // of squares). The walk back ends at matrix and convolution ops, sums and means, sources, function
 // calls, lists, and where a loop begins an iteration.
-std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view, const ValueRanges& ranges,
+std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view,
+                                        const std::vector<ValueRange>& ranges,
                                         const DecideContext& context);
 
 }  // namespace npu_precision

@@ -2,18 +2,16 @@
 
 #include <vector>
 
-#include "graph_passes/analysis/accumulators.h"
+#include "graph_passes/analysis/value_ranges.h"
 #include "graph_passes/decide/all_white.h"
 #include "graph_passes/decide/apply_mode.h"
-#include "graph_passes/decide/before_magnifiers.h"
 #include "graph_passes/decide/check_origin.h"
 #include "graph_passes/decide/classify_nodes.h"
 #include "graph_passes/decide/cube_inputs.h"
 #include "graph_passes/decide/earlier_runs.h"
 #include "graph_passes/decide/explain_gray.h"
 #include "graph_passes/decide/follow_consumers.h"
-#include "graph_passes/decide/follows_forward.h"
-#include "graph_passes/decide/range_rules.h"
+#include "graph_passes/decide/keep_rules.h"
 #include "graph_passes/decide/resolve_gray.h"
 #include "graph_passes/decide/shared_dtypes.h"
 #include "graph_passes/decide/variable_updates.h"
@@ -22,7 +20,6 @@
 namespace npu_precision {
 namespace {
 
-using tensorflow::DT_FLOAT;
 using tensorflow::Status;
 
 class Decider {
@@ -37,13 +34,16 @@ class Decider {
     TF_RETURN_IF_ERROR(ClassifyNodes(view_, context_, &classes_));
     if (rule == ModeRule::kKeepOrigin) TF_RETURN_IF_ERROR(CheckOriginSupported(view_, context_));
     groups_ = ApplyMode(view_, context_, classes_, &decisions_);
+    decisions_.ranges = ValueRanges(view_, values_, context_.fed);
 
     if (rule == ModeRule::kMix) {
       KeepGray(VariableUpdates(view_, context_.preserved, groups_), Reason::kUpdatesVariable);
-      KeepByRules();
-      if (context_.lists->all_white()) {
-        DecideAllWhite(view_, context_, &classes_, &groups_, &decisions_);
-      }
+    }
+    if (Lowers(rule)) {
+      ApplyKeepRules(view_, context_, classes_, values_, &groups_, &decisions_);
+    }
+    if (rule == ModeRule::kMix && context_.lists->all_white()) {
+      DecideAllWhite(view_, context_, &classes_, &groups_, &decisions_);
     }
 
     leader_ = ClassLeaders(view_, classes_.can_change, classes_.handles);
@@ -68,32 +68,6 @@ class Decider {
     }
   }
 
-  // Keeps what a rule keeps, unless the mixlist says anything about it, or the target could not run
-  // it.
-  void KeepByRules() {
-    const ValueRanges ranges(view_, values_, context_.fed);
-    Keep(FollowsForward(view_, classes_));
-    Keep(AccumulatorGroups(ranges));
-    Keep(BeforeMagnifiers(view_, ranges, context_));
-    Keep(RangeRules(view_, values_, ranges, context_));
-  }
-
-  void Keep(const std::vector<KeptGroup>& keeps) {
-    for (const KeptGroup& keep : keeps) {
-      const int id = view_.node_of_group(keep.group);
-      GroupState& state = groups_[keep.group];
-      const bool may_be_lowered =
-          classes_.can_change[keep.group] &&
-          (state.kind == GroupState::kFollows || state.vote == Vote::kLowered);
-      if (!may_be_lowered || classes_.nodes[id].listing.edited != Edited::kNo) continue;
-      const int of_node = keep.group - view_.first_group(id);
-      if (!TargetAllows(view_, classes_.nodes[id].info, id, of_node, DT_FLOAT)) continue;
-      state = GroupState::Decided(Vote::kKept);
-      decisions_.nodes[id].reason = keep.reason;
-      decisions_.nodes[id].cause = keep.cause;
-    }
-  }
-
   // Keeps those of `groups` that are gray and could follow their predecessors.
   void KeepGray(const std::vector<int>& groups, Reason reason) {
     for (int group : groups) {
@@ -101,20 +75,6 @@ class Decider {
       groups_[group] = GroupState::Decided(Vote::kKept);
       decisions_.nodes[view_.node_of_group(group)].reason = reason;
     }
-  }
-
-  // What the mixlist speaks about ends a path of what accumulates, so that the rest follows it.
-  std::vector<KeptGroup> AccumulatorGroups(const ValueRanges& ranges) const {
-    std::vector<bool> ends_path(view_.size());
-    for (int id = 0; id < view_.size(); ++id) {
-      ends_path[id] = classes_.nodes[id].listing.edited != Edited::kNo;
-    }
-    std::vector<KeptGroup> kept;
-    for (int id : Accumulators(view_, ranges, ends_path)) {
-      const int group = view_.num_outputs(id) == 0 ? kNoGroup : view_.GroupOf(OutputPort{id, 0});
-      if (group != kNoGroup) kept.push_back({group, Reason::kSumsIterations});
-    }
-    return kept;
   }
 
   void LowerGrayThatFollowsConsumers() {

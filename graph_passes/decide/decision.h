@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph_passes/analysis/value_range.h"
 #include "graph_passes/graph/graph_view.h"
 #include "graph_passes/lists/op_lists.h"
 #include "tensorflow/core/framework/types.pb.h"
@@ -70,6 +71,7 @@ struct Decisions {
   std::vector<Decision> nodes;                     // by node id
   std::vector<tensorflow::DataType> group_dtypes;  // by the view's group numbers
   std::vector<InputPort> rounded_inputs;           // cube mode: inputs to round to the low type
+  std::vector<ValueRange> ranges;                  // by node id, of all its outputs
   std::vector<std::string> warnings;               // of what the mode does, a sentence each
 
   bool ChangesAnything(const GraphView& view) const;

@@ -98,11 +98,14 @@ class Planner {
 
   void Carry(const GraphView& view, Decisions* decisions) const {
     decisions->nodes.resize(view.size());
+    decisions->warnings = of_parts_.warnings;
     for (int id = 0; id < view.size(); ++id) {
+      // The last part of a fused node has its name, and yields its values.
+      const int last = parts_.IndexOf(view.node(id).name());
+      decisions->ranges.push_back(of_parts_.ranges[last]);
       const auto form = forms_.find(view.node(id).name());
       const bool whole = form != forms_.end() && form->second != Form::kParts;
-      const int from =
-          whole ? root_.at(view.node(id).name()) : parts_.IndexOf(view.node(id).name());
+      const int from = whole ? root_.at(view.node(id).name()) : last;
       decisions->nodes[id] = of_parts_.nodes[from];
       decisions->nodes[id].cause = Cause(view, of_parts_.nodes[from].cause);
       for (int g = 0; g < view.num_groups(id); ++g) {

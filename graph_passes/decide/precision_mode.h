@@ -30,6 +30,12 @@ inline bool IsLowType(tensorflow::DataType dtype) {
   return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;
 }
 
+// Whether the mode gives nodes the low type.
+inline bool Lowers(ModeRule rule) {
+  return rule == ModeRule::kMix || rule == ModeRule::kForceLow ||
+         rule == ModeRule::kLowerUnsupported;
+}
+
 // Whether the mode lowers as much as the lists or the kernels allow, for speed. The other modes
 // keep every dtype, lower what another target lacks, or raise. They change nothing but dtypes.
 inline bool LowersForSpeed(ModeRule rule) {

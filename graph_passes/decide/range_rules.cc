@@ -14,7 +14,7 @@ using tensorflow::DataType;
 
 class Rules {
  public:
-  Rules(const GraphView& view, const ConstantValues& values, const ValueRanges& ranges,
+  Rules(const GraphView& view, const ConstantValues& values, const std::vector<ValueRange>& ranges,
         const DecideContext& context)
       : view_(view),
         ranges_(ranges),
@@ -84,7 +84,7 @@ class Rules {
 
   // An infinite end says that nothing is known, or that infinity is meant.
   bool LeavesRange(int id) const {
-    const ValueRange& range = ranges_.Of(id);
+    const ValueRange& range = ranges_[id];
     const double largest = LargestOf(context_.NewDtype());
     const auto leaves = [largest](double end) {
       return std::isfinite(end) && std::fabs(end) > largest;
@@ -93,7 +93,7 @@ class Rules {
   }
 
   const GraphView& view_;
-  const ValueRanges& ranges_;
+  const std::vector<ValueRange>& ranges_;
   const DecideContext& context_;
   const OpSet moves_values_, matrix_;
   std::vector<int> guards_;  // node ids
@@ -114,7 +114,8 @@ bool LosesMeaning(float value, DataType low_type) {
 }
 
 std::vector<KeptGroup> RangeRules(const GraphView& view, const ConstantValues& values,
-                                  const ValueRanges& ranges, const DecideContext& context) {
+                                  const std::vector<ValueRange>& ranges,
+                                  const DecideContext& context) {
   return Rules(view, values, ranges, context).Run();
 }
 

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "graph_passes/analysis/value_ranges.h"
+#include "graph_passes/analysis/value_range.h"
 #include "graph_passes/decide/decide_context.h"
 #include "graph_passes/decide/kept_group.h"
 #include "graph_passes/graph/constant_values.h"
@@ -24,7 +24,8 @@ bool LosesMeaning(float value, tensorflow::DataType low_type);
 // weights (reason guard_constant; the cause is the constant). And those that read or yield a tensor
 // whose range has a finite end that the low type cannot hold (reason leaves_range).
 std::vector<KeptGroup> RangeRules(const GraphView& view, const ConstantValues& values,
-                                  const ValueRanges& ranges, const DecideContext& context);
+                                  const std::vector<ValueRange>& ranges,
+                                  const DecideContext& context);
 
 }  // namespace npu_precision
 

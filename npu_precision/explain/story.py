@@ -27,7 +27,17 @@ SENTENCES = {
     "neutral_source": "a source, which keeps its dtype; a Cast follows it where one is needed",
     "never_changed": "its op is never changed: it has state, or is where values enter or leave",
     "updates_variable": "gray; it makes the next value of a variable, which is done in float32",
-    "sums_iterations": "gray; it sums over the iterations of a loop, which is done in float32",
+    "sums_iterations": (
+        "it accumulates over the iterations of a loop, or from call to call, which is done in "
+        "float32"
+    ),
+    "guard_constant": (
+        "it reads the constant {cause}, of which the low type would make 0, 1, infinity or a "
+        "subnormal number"
+    ),
+    "leaves_range": "its values, or those of an input, are known to be too large for the low type",
+    "before_magnifier": "it feeds {cause}, which magnifies its rounding error",
+    "follows_forward": "it is the gradient of {cause}, which was kept by its name or scope",
     "handle_leaves_graph": (
         "gray; its elements are behind a handle that is used elsewhere too, where dtypes stay"
     ),

@@ -49,7 +49,8 @@ def test_a_sum_over_the_iterations_keeps_float32():
         "sum = AddV2(switch:1, term) \n is_good = Greater(term, switch:1) \n"
         "turn = SelectV2(is_good, sum, switch:1)",
         # A moving average with a long memory, or with one that nobody knows.
-        "decay = Const(^switch, value=0.999) \n old = Mul(switch:1, decay) \n turn = AddV2(old, term)",
+        "decay = Const(^switch, value=0.999) \n old = Mul(switch:1, decay) \n"
+        "turn = AddV2(old, term)",
         "old = Mul(switch:1, x_enter) \n turn = AddV2(old, term)",
         "old = RealDiv(switch:1, x_enter) \n turn = AddV2(old, term)",
     ],
@@ -63,7 +64,7 @@ def test_whatever_the_addition_looks_like(body):
     [
         "turn = Maximum(switch:1, term)",
         # A short memory.
-        "decay = Const(^switch, value=0.5) \n old = Mul(switch:1, decay) \n turn = AddV2(old, term)",
+        "decay = Const(^switch, value=0.5) \n old = Mul(switch:1, decay) \nturn = AddV2(old, term)",
         # The gate of a recurrent cell, bounded by itself, and behind a matrix product.
         "gate = Sigmoid(term) \n old = Mul(switch:1, gate) \n turn = AddV2(old, term)",
         "old = Mul(switch:1, term) \n turn = AddV2(old, term)",

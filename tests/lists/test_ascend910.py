@@ -42,7 +42,7 @@ def test_the_default_lowers_what_has_no_float32_kernel_there():
 
 
 def test_the_lists_are_those_of_the_target():
-    """Exp is gray there, and Softmax: on the host they are black. Log1p has its input in float32."""
+    """Exp and Softmax are gray there; on the host they are black. What feeds Log1p is kept."""
     result = check_rewrite(
         GRAPH,
         """

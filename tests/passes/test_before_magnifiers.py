@@ -1,5 +1,7 @@
 """What feeds an op that magnifies relative error keeps float32, back to the last matrix product."""
 
+import json
+
 import pytest
 from support.check_rewrite import check_rewrite
 
@@ -63,19 +65,20 @@ def test_a_mixlist_entry_beats_it():
         loss = Log(p)
         """
     for entry in ("Sigmoid", "node:p"):
-        edits = '{"gray-list": {"to-add": ["%s"]}}' % entry
+        edits = json.dumps({"gray-list": {"to-add": [entry]}})
         result = check_rewrite(graph, None, mixlist_edits=edits)
         assert result.reasons["p"] == ("lowered", "gray_follows_lowered", "logits")
 
 
 @pytest.mark.parametrize(
-    "body, kept",
+    ("body", "kept"),
     [
         ("power = Pow(y, two)\ntwo = Const(value=2.0)", False),
         ("power = Pow(y, half)\nhalf = Const(value=0.5)", True),
         ("root = Rsqrt(y)", True),
         (
-            "safe = AddV2(squared, epsilon)\nsquared = Mul(y, y)\nepsilon = Const(value=0.001)\nroot = Rsqrt(safe)",
+            "safe = AddV2(squared, epsilon)\nsquared = Mul(y, y)\n"
+            "epsilon = Const(value=0.001)\nroot = Rsqrt(safe)",
             False,
         ),
         ("turn = Sin(y)", True),

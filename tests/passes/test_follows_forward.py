@@ -1,5 +1,7 @@
 """The gradient of an op that the user kept in float32 by its name or scope is kept too."""
 
+import json
+
 import pytest
 import tensorflow as tf
 from support.check_rewrite import check_rewrite
@@ -54,8 +56,8 @@ def by_name(forward, gradient):
         """
 
 
-def kept_by_name(graph, name, more=""):
-    edits = '{"black-list": {"to-add": ["node:%s"]}%s}' % (name, more)
+def kept_by_name(graph, name, **more):
+    edits = json.dumps({"black-list": {"to-add": [f"node:{name}"]}, **more})
     return check_rewrite(graph, None, mixlist_edits=edits).reasons
 
 
@@ -74,14 +76,14 @@ def test_an_inlined_function_puts_its_scope_before_both():
 
 
 def test_a_gradient_of_a_gradient_follows_as_well():
-    graph = """
+    first = "gradients/dense/MatMul_grad/MatMul"
+    graph = f"""
         x = Placeholder(shape=4x4)
         dense/MatMul = MatMul(x, x)
-        gradients/dense/MatMul_grad/MatMul = MatMul(dense/MatMul, x)
-        gradients_1/gradients/dense/MatMul_grad/MatMul_grad/MatMul = MatMul(gradients/dense/MatMul_grad/MatMul, x)
+        {first} = MatMul(dense/MatMul, x)
+        gradients_1/{first}_grad/MatMul = MatMul({first}, x)
         """
     reasons = kept_by_name(graph, "dense/MatMul")
-    first = "gradients/dense/MatMul_grad/MatMul"
     assert reasons[first][1:] == ("follows_forward", "dense/MatMul")
     assert reasons[f"gradients_1/{first}_grad/MatMul"][1:] == ("follows_forward", first)
 
@@ -101,8 +103,8 @@ def test_a_gradient_of_another_op_does_not_follow(gradient):
 
 def test_an_entry_for_the_gradient_beats_it():
     forward, gradient = "model/dense/MatMul", GRADIENT_NAMES[0]
-    more = ', "white-list": {"to-add": ["node:%s"]}' % gradient
-    reasons = kept_by_name(by_name(forward, gradient), forward, more)
+    more = {"white-list": {"to-add": [f"node:{gradient}"]}}
+    reasons = kept_by_name(by_name(forward, gradient), forward, **more)
     assert reasons[gradient] == ("lowered", "white_list", "")
 
 

@@ -1,5 +1,7 @@
 """Values that the low type cannot hold stay in float32: guards, masks, and what is too large."""
 
+import json
+
 import pytest
 from support.check_rewrite import check_rewrite
 
@@ -24,7 +26,7 @@ LOWERED = ("lowered", "gray_follows_lowered", "y")
 
 
 @pytest.mark.parametrize(
-    "value, in_float16, in_bfloat16",
+    ("value", "in_float16", "in_bfloat16"),
     [
         (1.0, LOWERED, LOWERED),
         (0.0, LOWERED, LOWERED),
@@ -120,7 +122,7 @@ def test_a_mixlist_entry_beats_it():
         guarded = Maximum(y, tiny)
         """
     for entry in ("Maximum", "node:guarded"):
-        edits = '{"white-list": {"to-add": ["%s"]}}' % entry
+        edits = json.dumps({"white-list": {"to-add": [entry]}})
         result = check_rewrite(graph, None, mixlist_edits=edits)
         assert result.reasons["guarded"][0] == "lowered"
     assert check_rewrite(graph, None).reasons["guarded"] == ("kept", "guard_constant", "tiny")

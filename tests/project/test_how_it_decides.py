@@ -51,6 +51,18 @@ PICTURES = {
         """,
         ["hidden"],
     ),
+    "magnifier": (
+        """
+        x = Placeholder(shape=4x4)
+        logits = MatMul(x, x)
+        p = Sigmoid(logits)
+        one = Const(value=1.0000001)
+        rest = Sub(one, p)
+        loss = Log(rest)
+        hidden = Relu(logits)
+        """,
+        ["loss", "hidden"],
+    ),
     "loop": (
         f"""
         x = Placeholder(shape=4x4)

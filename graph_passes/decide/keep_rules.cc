@@ -1,0 +1,111 @@
+#include "graph_passes/decide/keep_rules.h"
+
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "graph_passes/analysis/accumulators.h"
+#include "graph_passes/decide/before_magnifiers.h"
+#include "graph_passes/decide/follows_forward.h"
+#include "graph_passes/decide/range_rules.h"
+#include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/quoted.h"
+
+namespace npu_precision {
+namespace {
+
+class Rules {
+ public:
+  Rules(const GraphView& view, const DecideContext& context, const NodeClasses& classes,
+        const ConstantValues& values, std::vector<GroupState>* groups, Decisions* decisions)
+      : view_(view),
+        context_(context),
+        classes_(classes),
+        values_(values),
+        groups_(*groups),
+        decisions_(*decisions) {}
+
+  void Run() {
+    if (context_.mode.rule == ModeRule::kMix) {
+      for (const KeptGroup& kept : Found()) Keep(kept);
+    } else {
+      Warn();
+    }
+  }
+
+ private:
+  std::vector<KeptGroup> Found() const {
+    const std::vector<ValueRange>& ranges = decisions_.ranges;
+    std::vector<KeptGroup> all = FollowsForward(view_, classes_);
+    for (const auto& more : {Accumulating(ranges), BeforeMagnifiers(view_, ranges, context_),
+                             RangeRules(view_, values_, ranges, context_)}) {
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  }
+
+  // What the mixlist speaks about ends a path of what accumulates, so that the rest follows it.
+  std::vector<KeptGroup> Accumulating(const std::vector<ValueRange>& ranges) const {
+    std::vector<bool> ends_path(view_.size());
+    for (int id = 0; id < view_.size(); ++id) ends_path[id] = IsEdited(id);
+    std::vector<KeptGroup> kept;
+    for (int id : Accumulators(view_, ranges, ends_path)) {
+      const int group = view_.num_outputs(id) == 0 ? kNoGroup : view_.GroupOf(OutputPort{id, 0});
+      if (group != kNoGroup) kept.push_back({group, Reason::kSumsIterations});
+    }
+    return kept;
+  }
+
+  bool IsEdited(int id) const { return classes_.nodes[id].listing.edited != Edited::kNo; }
+
+  void Keep(const KeptGroup& kept) {
+    const int id = view_.node_of_group(kept.group);
+    if (!MayBeLowered(kept.group) || IsEdited(id) || !HasFloat32(id, kept.group)) return;
+    groups_[kept.group] = GroupState::Decided(Vote::kKept);
+    decisions_.nodes[id].reason = kept.reason;
+    decisions_.nodes[id].cause = kept.cause;
+  }
+
+  bool MayBeLowered(int group) const {
+    const GroupState& state = groups_[group];
+    return classes_.can_change[group] &&
+           (state.kind == GroupState::kFollows || state.vote == Vote::kLowered);
+  }
+
+  bool HasFloat32(int id, int group) const {
+    return TargetAllows(view_, classes_.nodes[id].info, id, group - view_.first_group(id),
+                        tensorflow::DT_FLOAT);
+  }
+
+  void Warn() {
+    std::map<Reason, std::set<std::string>> names;
+    for (const KeptGroup& kept : Found()) {
+      if (!MayBeLowered(kept.group)) continue;
+      names[kept.reason].insert(view_.node(view_.node_of_group(kept.group)).name());
+    }
+    for (const auto& entry : names) {
+      const size_t count = entry.second.size();
+      decisions_.warnings.push_back(
+          absl::StrCat(context_.mode.name, " lowers ", count, count == 1 ? " node" : " nodes",
+                       " that a mixed mode keeps in float32 (", ReasonName(entry.first), "), ",
+                       count == 1 ? "" : "such as ", Quoted(*entry.second.begin())));
+    }
+  }
+
+  const GraphView& view_;
+  const DecideContext& context_;
+  const NodeClasses& classes_;
+  const ConstantValues& values_;
+  std::vector<GroupState>& groups_;
+  Decisions& decisions_;
+};
+
+}  // namespace
+
+void ApplyKeepRules(const GraphView& view, const DecideContext& context, const NodeClasses& classes,
+                    const ConstantValues& values, std::vector<GroupState>* groups,
+                    Decisions* decisions) {
+  Rules(view, context, classes, values, groups, decisions).Run();
+}
+
+}  // namespace npu_precision
