@@ -54,7 +54,7 @@ sanitize: $(VENV)/.requirements ## run the tests of the C++ code under ASan and 
 	$(BIN)/python tests/sanitize.py $(PYTEST_FLAGS)
 
 # For example: make replay REF=HEAD REPLAY_FLAGS=--quick
-replay: $(VENV)/.requirements ## compare rewrites with those of REF=commit, byte for byte (REPLAY_FLAGS=--help)
+replay: $(VENV)/.requirements ## compare rewrites with those of REF=COMMIT, byte for byte (REPLAY_FLAGS=--help)
 	PYTHONPATH=tests $(BIN)/python -m replay $(REF) $(REPLAY_FLAGS)
 
 # For example: make mutate MUTATE_FLAGS="--only fold_batch_norms"
