@@ -29,7 +29,7 @@ NOX = [str(pathlib.Path(sys.executable).with_name("nox")), "--error-on-missing-i
 # By part: what it shows, and its command. {pytest} stands for the flags of pytest.
 PARTS = {
     "tf215": (
-        "every test on the default TensorFlow, the page in the oldest and a recent browser among them",
+        "every test on the default TensorFlow, the page in the oldest browser and a recent one",
         [sys.executable, "-m", "pytest", "{pytest}"],
     ),
     "tf115": ("every test on TensorFlow 1.15", [*NOX, "-s", "tf115", "--", "{pytest}"]),
