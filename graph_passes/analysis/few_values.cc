@@ -4,27 +4,20 @@
 #include <cstring>
 
 #include "graph_passes/graph/float_values.h"
+#include "tensorflow/core/framework/numeric_types.h"
+#include "tensorflow/core/framework/tensor.h"
 
 namespace npu_precision {
 namespace {
 
 constexpr size_t kFew = 4;
-// Of constants with more elements and more than a few values, the range is not looked for.
-constexpr int64_t kShort = 1024;
 
-bool Read(const tensorflow::NodeDef& constant, const ConstantValues& values, FloatValues* read) {
-  const tensorflow::AttrValue* value = values.Find(constant);
-  return value != nullptr && read->Read(value->tensor());
-}
-
-}  // namespace
-
-std::vector<float> FewValues(const tensorflow::NodeDef& constant, const ConstantValues& values) {
-  FloatValues all;
-  if (!Read(constant, values, &all)) return {};
+// The first few different values of size() ones.
+template <typename Values>
+std::vector<float> Different(const Values& all, int64_t size) {
   std::vector<float> different;
-  for (int64_t i = 0; i < all.size(); ++i) {
-    const float value = all[i];
+  for (int64_t i = 0; i < size; ++i) {
+    const float value = static_cast<float>(all[i]);
     // By their bits: NaN equals itself, and -0 is not 0.
     const bool is_new = std::none_of(different.begin(), different.end(), [value](float known) {
       return std::memcmp(&known, &value, sizeof(value)) == 0;
@@ -36,15 +29,34 @@ std::vector<float> FewValues(const tensorflow::NodeDef& constant, const Constant
   return different;
 }
 
+template <typename Low>
+std::vector<float> DifferentOf(const tensorflow::TensorProto& proto) {
+  tensorflow::Tensor tensor;
+  if (!tensor.FromProto(proto)) return {};
+  return Different(tensor.flat<Low>().data(), tensor.NumElements());
+}
+
+}  // namespace
+
+std::vector<float> FewValues(const tensorflow::NodeDef& constant, const ConstantValues& values) {
+  const tensorflow::AttrValue* held = values.Find(constant);
+  if (held == nullptr) return {};
+  FloatValues all;
+  if (all.Read(held->tensor())) return Different(all, all.size());
+  // As an earlier run has stored them.
+  if (held->tensor().dtype() == tensorflow::DT_HALF)
+    return DifferentOf<Eigen::half>(held->tensor());
+  if (held->tensor().dtype() == tensorflow::DT_BFLOAT16) {
+    return DifferentOf<tensorflow::bfloat16>(held->tensor());
+  }
+  return {};
+}
+
 ValueRange RangeOfConstant(const tensorflow::NodeDef& constant, const ConstantValues& values) {
   ValueRange range = ValueRange::Nothing();
-  const auto add = [&range](float value) {
-    range = std::isnan(value) ? ValueRange() : Join(range, ValueRange::Of(value));
-  };
-  for (float value : FewValues(constant, values)) add(value);
-  FloatValues all;
-  if (range.IsNothing() && Read(constant, values, &all) && all.size() <= kShort) {
-    for (int64_t i = 0; i < all.size(); ++i) add(all[i]);
+  for (float value : FewValues(constant, values)) {
+    if (std::isnan(value)) return ValueRange();
+    range = Join(range, ValueRange::Of(value));
   }
   return range.IsNothing() ? ValueRange() : range;
 }

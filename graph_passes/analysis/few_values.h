@@ -1,4 +1,4 @@
-// Float32 constants that are no weights: a scalar, or a few values repeated, as in a mask.
+// Float constants that are no weights: a scalar, or a few values repeated, as in a mask.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_FEW_VALUES_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_FEW_VALUES_H_
 
@@ -11,10 +11,11 @@
 namespace npu_precision {
 
 // The different values of a Const, in the order in which they come; empty where they are more than
-// four, or not of float32.
+// four, or no float values.
 std::vector<float> FewValues(const tensorflow::NodeDef& constant, const ConstantValues& values);
 
-// The range of a Const. Unknown for weights, whose values would take long to read, and for NaN.
+// The range of a Const with few values. Unknown for weights: a model gets the same decisions after
+// another training, and frozen the same as with variables.
 ValueRange RangeOfConstant(const tensorflow::NodeDef& constant, const ConstantValues& values);
 
 }  // namespace npu_precision

@@ -26,10 +26,12 @@ bool EndsWalk(const std::string& op) {
 
 class Walk {
  public:
-  Walk(const GraphView& view, const std::vector<ValueRange>& ranges, const DecideContext& context)
+  Walk(const GraphView& view, const std::vector<ValueRange>& ranges, const DecideContext& context,
+       const std::vector<bool>& ends_path)
       : view_(view),
         ranges_(ranges),
         context_(context),
+        ends_path_(ends_path),
         ends_walk_(view, EndsWalk),
         kept_(view.num_groups(), false) {}
 
@@ -63,11 +65,13 @@ class Walk {
   }
 
   void KeepBefore(int magnifier) {
+    if (ends_path_[magnifier]) return;
     std::vector<int> nodes;
     for (const MagnifiedInput& input : *InputsOf(magnifier)) {
-      if (input.index < view_.num_inputs(magnifier) && Magnifies(magnifier, input)) {
-        Push(view_.fanin(magnifier)[input.index], magnifier, &nodes);
-      }
+      if (input.index >= view_.num_inputs(magnifier) || !Magnifies(magnifier, input)) continue;
+      const int group = view_.GroupOf(InputPort{magnifier, input.index});
+      if (group != kNoGroup) keeps_.push_back({group, Reason::kMagnifies});
+      Push(view_.fanin(magnifier)[input.index], magnifier, &nodes);
     }
     // Breadth first, and each tensor once, whichever magnifier comes first.
     for (size_t i = 0; i < nodes.size(); ++i) {
@@ -81,7 +85,7 @@ class Walk {
   void Push(const OutputPort& tensor, int magnifier, std::vector<int>* nodes) {
     const OutputPort from = view_.LookThroughInserted(tensor);
     const bool ends = view_.op_def(from.node) == nullptr || view_.calls_function(from.node) ||
-                      ends_walk_.Has(from.node) ||
+                      ends_walk_.Has(from.node) || ends_path_[from.node] ||
                       context_.fed.count(view_.node(from.node).name()) != 0;
     const int group = view_.GroupOf(from);
     if (ends || group == kNoGroup || kept_[group]) return;
@@ -123,6 +127,7 @@ class Walk {
   const GraphView& view_;
   const std::vector<ValueRange>& ranges_;
   const DecideContext& context_;
+  const std::vector<bool>& ends_path_;
   const OpSet ends_walk_;
   std::vector<bool> kept_;  // by group number
   std::vector<KeptGroup> keeps_;
@@ -132,8 +137,9 @@ class Walk {
 
 std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view,
                                         const std::vector<ValueRange>& ranges,
-                                        const DecideContext& context) {
-  return Walk(view, ranges, context).Run();
+                                        const DecideContext& context,
+                                        const std::vector<bool>& ends_path) {
+  return Walk(view, ranges, context, ends_path).Run();
 }
 
 }  // namespace npu_precision

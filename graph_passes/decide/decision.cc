@@ -24,6 +24,7 @@ constexpr ReasonWord kReasons[] = {
     {Reason::kGuardConstant, "guard_constant"},
     {Reason::kLeavesRange, "leaves_range"},
     {Reason::kBeforeMagnifier, "before_magnifier"},
+    {Reason::kMagnifies, "magnifies"},
     {Reason::kFollowsForward, "follows_forward"},
     {Reason::kHandleLeavesGraph, "handle_leaves_graph"},
     {Reason::kKeepDtypeScope, "keep_dtype_scope"},

@@ -36,6 +36,7 @@ enum class Reason : unsigned char {
   kGuardConstant,
   kLeavesRange,
   kBeforeMagnifier,
+  kMagnifies,
   kFollowsForward,
   kHandleLeavesGraph,
   kKeepDtypeScope,

@@ -42,6 +42,7 @@ class Follower {
         is_free_(view, IsFree),
         needs_producer_(view, NeedsProducer),
         switches_(view, "Switch"),
+        casts_(view, "Cast"),
         loop_conds_(view, "LoopCond"),
         may_follow_(view.num_groups()),
         reader_(view.num_groups(), kNoReader) {}
@@ -80,7 +81,8 @@ class Follower {
     for (int group : candidates_) {
       const int id = view_.node_of_group(group);
       const TypeGroup& type = view_.group_numbered(group);
-      const bool moves = moves_values_.Has(id) && context_.Changes(type.dtype) &&
+      const bool moves = (moves_values_.Has(id) || IsCastOfBool(id)) &&
+                         context_.Changes(type.dtype) &&
                          context_.preserved.count(view_.node(id).name()) == 0;
       if (!moves) may_follow_[leader_[group]] = false;
     }
@@ -90,6 +92,11 @@ class Follower {
       }
     }
     return !candidates_.empty();
+  }
+
+  // 0 and 1 are the same in every dtype.
+  bool IsCastOfBool(int id) const {
+    return casts_.Has(id) && view_.inputs(id)[0].dtype == tensorflow::DT_BOOL;
   }
 
   // Whether the group must keep its dtype: a consumer reads it in that dtype, or its node needs a
@@ -202,7 +209,7 @@ class Follower {
   const std::vector<Handle>& handles_;
   const std::vector<int>& leader_;
   const std::vector<GroupState>& groups_;
-  const OpSet moves_values_, is_free_, needs_producer_, switches_, loop_conds_;
+  const OpSet moves_values_, is_free_, needs_producer_, switches_, casts_, loop_conds_;
   std::vector<int> candidates_;                        // gray groups without a vote
   std::unordered_map<int, std::vector<int>> members_;  // of candidates, by leader
   std::vector<bool> may_follow_;                       // by leader

@@ -1,5 +1,5 @@
-// Gray ops that only move values, and get no vote, follow their consumers where all of these are
-// lowered.
+// Gray ops that only move values, or cast booleans, and get no vote, follow their consumers where
+// all of these are lowered.
 //
 // A Cast before such an op yields the same bits as a Cast behind it. It reads no more bytes, often
 // runs once instead of in each iteration, and half as many bytes are moved. So this changes the

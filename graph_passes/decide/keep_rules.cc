@@ -36,18 +36,29 @@ class Rules {
  private:
   std::vector<KeptGroup> Found() const {
     const std::vector<ValueRange>& ranges = decisions_.ranges;
+    const std::vector<bool> ends_path = EndsPath();
     std::vector<KeptGroup> all = FollowsForward(view_, classes_);
-    for (const auto& more : {Accumulating(ranges), BeforeMagnifiers(view_, ranges, context_),
-                             RangeRules(view_, values_, ranges, context_)}) {
+    for (const auto& more :
+         {Accumulating(ranges, ends_path), BeforeMagnifiers(view_, ranges, context_, ends_path),
+          RangeRules(view_, values_, ranges, context_, ends_path)}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;
   }
 
-  // What the mixlist speaks about ends a path of what accumulates, so that the rest follows it.
-  std::vector<KeptGroup> Accumulating(const std::vector<ValueRange>& ranges) const {
-    std::vector<bool> ends_path(view_.size());
-    for (int id = 0; id < view_.size(); ++id) ends_path[id] = IsEdited(id);
+  // What the mixlist may lower ends the paths of the rules: what it says would be of no use if all
+  // around it were kept. And the constants behind it are stored in the low type, so that a second
+  // run could not follow the path.
+  std::vector<bool> EndsPath() const {
+    std::vector<bool> ends(view_.size());
+    for (int id = 0; id < view_.size(); ++id) {
+      ends[id] = IsEdited(id) && classes_.nodes[id].listing.color != ListColor::kBlack;
+    }
+    return ends;
+  }
+
+  std::vector<KeptGroup> Accumulating(const std::vector<ValueRange>& ranges,
+                                      const std::vector<bool>& ends_path) const {
     std::vector<KeptGroup> kept;
     for (int id : Accumulators(view_, ranges, ends_path)) {
       const int group = view_.num_outputs(id) == 0 ? kNoGroup : view_.GroupOf(OutputPort{id, 0});

@@ -15,10 +15,11 @@ using tensorflow::DataType;
 class Rules {
  public:
   Rules(const GraphView& view, const ConstantValues& values, const std::vector<ValueRange>& ranges,
-        const DecideContext& context)
+        const DecideContext& context, const std::vector<bool>& ends_path)
       : view_(view),
         ranges_(ranges),
         context_(context),
+        ends_path_(ends_path),
         moves_values_(view, MovesValues),
         matrix_(view, IsMatrixOrConvolution),
         seen_(view.size(), kNotSeen) {
@@ -58,6 +59,7 @@ class Rules {
         const int group = view_.GroupOf(use);
         if (group == kNoGroup || seen_[use.node] == guard) return;
         if (moves_values_.Has(use.node)) {
+          if (ends_path_[use.node]) return;
           seen_[use.node] = guard;
           moved.push_back(use.node);
         } else if (!matrix_.Has(use.node)) {
@@ -95,6 +97,7 @@ class Rules {
   const GraphView& view_;
   const std::vector<ValueRange>& ranges_;
   const DecideContext& context_;
+  const std::vector<bool>& ends_path_;
   const OpSet moves_values_, matrix_;
   std::vector<int> guards_;  // node ids
   std::vector<int> seen_;    // by node id, the last guard whose values it moves
@@ -115,8 +118,9 @@ bool LosesMeaning(float value, DataType low_type) {
 
 std::vector<KeptGroup> RangeRules(const GraphView& view, const ConstantValues& values,
                                   const std::vector<ValueRange>& ranges,
-                                  const DecideContext& context) {
-  return Rules(view, values, ranges, context).Run();
+                                  const DecideContext& context,
+                                  const std::vector<bool>& ends_path) {
+  return Rules(view, values, ranges, context, ends_path).Run();
 }
 
 }  // namespace npu_precision

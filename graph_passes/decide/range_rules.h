@@ -21,11 +21,12 @@ namespace npu_precision {
 bool LosesMeaning(float value, tensorflow::DataType low_type);
 
 // The groups that read such a constant, but for matrix and convolution ops, whose constants are
-// weights (reason guard_constant; the cause is the constant). And those that read or yield a tensor
-// whose range has a finite end that the low type cannot hold (reason leaves_range).
+// weights (reason guard_constant; the cause is the constant). It may be moved before, but by no
+// node with `ends_path` set, by node id. And those that read or yield a tensor whose range has a
+// finite end that the low type cannot hold (reason leaves_range).
 std::vector<KeptGroup> RangeRules(const GraphView& view, const ConstantValues& values,
                                   const std::vector<ValueRange>& ranges,
-                                  const DecideContext& context);
+                                  const DecideContext& context, const std::vector<bool>& ends_path);
 
 }  // namespace npu_precision
 

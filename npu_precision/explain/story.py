@@ -37,6 +37,7 @@ SENTENCES = {
     ),
     "leaves_range": "its values, or those of an input, are known to be too large for the low type",
     "before_magnifier": "it feeds {cause}, which magnifies its rounding error",
+    "magnifies": "it magnifies the rounding errors of its inputs",
     "follows_forward": "it is the gradient of {cause}, which was kept by its name or scope",
     "handle_leaves_graph": (
         "gray; its elements are behind a handle that is used elsewhere too, where dtypes stay"

@@ -19,9 +19,9 @@ from npu_precision.tuning import risk
 def suspects(graph_file):
     """suspects(text, x=..., ...) -> the suspects, those of most risk first."""
 
-    def find(text, mode="allow_mix_precision", **inputs):
+    def find(text, mode="allow_mix_precision", edits=None, **inputs):
         model = frozen.freeze(model_file.load_model(graph_file(text)))
-        options = PrecisionOptions(precision_mode=mode, emulate=True)
+        options = PrecisionOptions(precision_mode=mode, emulate=True, mixlist_edits=edits)
         feed = {f"{name}:0": np.float32(value) for name, value in inputs.items()}
         return risk.suspects(model, Comparer(model, options).run([feed]))
 
@@ -44,7 +44,10 @@ TEXT = """
 
 def test_each_risk_is_told_in_words(suspects):
     small = 2.0**-17 * np.eye(4)
-    found = {each.node: each for each in suspects(TEXT, x=np.full([4, 4], 12.0), small=small)}
+    # Without an entry it would keep float32 for its constant.
+    lowered = '{"white-list": {"to-add": ["node:guarded"]}}'
+    values = {"x": np.full([4, 4], 12.0), "small": small}
+    found = {each.node: each for each in suspects(TEXT, edits=lowered, **values)}
     assert found["reads"].why[0] == "reads values up to 1.6e+05"
     assert found["reads"].risk == math.inf
     assert not any("below" in why for why in found["yields"].why)

@@ -111,6 +111,21 @@ def test_what_the_model_goes_on_with_is_lowered():
     assert result.reasons["hidden"] == ("lowered", "white_list", "")
 
 
+def test_what_magnifies_errors_keeps_float32():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        p = Sigmoid(product)
+        loss = Log(p)
+        """,
+        None,
+        all_white=True,
+    )
+    assert result.reasons["loss"] == ("kept", "magnifies", "")
+    assert result.reasons["p"] == ("kept", "before_magnifier", "loss")
+
+
 @pytest.mark.parametrize(
     "body",
     [

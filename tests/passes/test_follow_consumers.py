@@ -56,6 +56,46 @@ def test_the_parts_of_a_split_are_cast_at_once():
     )
 
 
+def test_a_mask_of_booleans_becomes_a_low_one_at_once():
+    """0 and 1 are the same in every dtype, so one Cast does what two did."""
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        zero = Const(value=0.0)
+        positive = Greater(x, zero)
+        mask = Cast[bool,float32](positive)
+        product = MatMul(x, x)
+        masked = Mul(product, mask)
+        end = LogSoftmax(masked)
+        """,
+        """
+        positive = Greater[float32](x, zero)
+        mask = Cast[bool,float16](positive)
+        product = MatMul[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
+        masked = Mul[float16](product, mask)
+        end = LogSoftmax[float32](masked/npu_cast_0_float32)
+        """,
+    )
+    assert result.reasons["mask"] == (*LOWERED, "masked")
+
+
+def test_a_cast_of_numbers_keeps_its_dtype():
+    """An integer may be too large for the low type, or have more digits."""
+    result = check_rewrite(
+        """
+        i = Const[int32](value=[[1, 70000]])
+        x = Placeholder(shape=2x2)
+        numbers = Cast[int32,float32](i)
+        product = MatMul(x, x)
+        scaled = Mul(product, numbers)
+        end = LogSoftmax(scaled)
+        """,
+        None,
+        run=False,
+    )
+    assert result.reasons["numbers"] == (*KEPT, "")
+
+
 def test_the_cause_is_what_reads_the_node_itself():
     result = check_rewrite(
         """

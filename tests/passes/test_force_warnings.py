@@ -21,6 +21,7 @@ def test_force_fp16_lowers_and_warns():
         "force_fp16 lowers 1 node that a mixed mode keeps in float32 (guard_constant), 'guarded'",
         "force_fp16 lowers 2 nodes that a mixed mode keeps in float32 (before_magnifier), such as "
         "'p'",
+        "force_fp16 lowers 1 node that a mixed mode keeps in float32 (magnifies), 'loss'",
     ]
 
 
