@@ -6,7 +6,6 @@ import json
 
 import pytest
 from support.model_files import ModelFiles
-from support.text_graph import read_graph
 
 from npu_precision import _library
 from npu_precision.explain import story
@@ -26,13 +25,11 @@ def tell(command, model_files: ModelFiles):
 
 
 @pytest.fixture
-def tell_of(command, tmp_path):
+def tell_of(command, graph_file):
     """tell_of(text of a graph, pattern) -> the lines."""
 
     def run(text, pattern):
-        (tmp_path / "model.pb").write_bytes(read_graph(text).SerializeToString())
-        told = command("explain", tmp_path / "model.pb", *MIXED, "--node", pattern)
-        return told.splitlines()
+        return command("explain", graph_file(text), *MIXED, "--node", pattern).splitlines()
 
     return run
 
