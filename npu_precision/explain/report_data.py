@@ -96,8 +96,8 @@ class _Rows:
         self._some: dict[str, dict[int, Any]] = {
             name: {}
             for name in (
-                "advice calls cause_elsewhere escaped followers inputs_after no_vote op_after range "
-                "rewrites values"
+                "advice calls cause_elsewhere escaped followers inputs_after no_vote op_after "
+                "range rewrites values"
             ).split()
         }
 
