@@ -17,7 +17,11 @@ from support.tf_versions import needs_outputs_of_the_docs
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 # By the command that they are shown before or after, files of the page; of those after it, what the
 # command wrote.
-BEFORE = {"--diff": "forced.json", "lint mixlist.json --model": "mixlist.json"}
+BEFORE = {
+    "--diff": "forced.json",
+    "lint mixlist.json --model": "mixlist.json",
+    "lint guarded.json": "guarded.json",
+}
 AFTER = {"--fix": "mended.json", "tune attention": "tuned.json"}
 # A measured number, which another processor may round otherwise.
 MEASURED = re.compile(r"\d\.\de[+-]\d\d|0\.\d{5,}")

@@ -37,10 +37,10 @@ def tell_of(command, graph_file):
 def test_a_gray_node_s_story_goes_back_to_the_black_one_that_decided(tell):
     assert tell("^after$") == [
         "after (Tanh): kept",
+        "  its values are between -1 and 1",
         "  gray; both feeds it and was kept",
         "  because both (AddV2), kept: gray; scale feeds it and was kept",
         "  because scale (Exp), kept: on the black list (built-in)",
-        "  its values are between -1 and 1",
         "  fed by both:0 (AddV2), kept",
         "  Cast of after:0 from float32 to float16, 64 bytes",
         '  the mixlist {"gray-list": {"to-add": ["node:scale"]}} lets scale follow what feeds it',
