@@ -29,12 +29,12 @@ SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
 CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
 
 .PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench bench-rewrite build \
-  page-packages lint format bazel bazel-build lock clean
+  known-parts page-packages lint format bazel bazel-build lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
 
-demo: $(VENV)/.installed build ## set up if needed, then train a real model in several modes
+demo: $(VENV)/.installed build ## set up if needed, then train a real model in four runs
 	$(BIN)/python examples/digits_demo.py
 
 test: $(VENV)/.installed build page-packages ## set up if needed, then run tests of every kind: 12 minutes
@@ -43,9 +43,14 @@ test: $(VENV)/.installed build page-packages ## set up if needed, then run tests
 test-fast: $(VENV)/.installed build ## run the tests that take no time each: 2 minutes
 	$(BIN)/python -m pytest --tier=fast $(PYTEST_FLAGS)
 
+FULL = $(BIN)/python tests/full.py "--parts=$(PARTS)" $(if $(SEED),"--seed=$(SEED)")
 # For example: make test-full PARTS=sanitize,tf115
-test-full: $(VENV)/.installed build page-packages ## run what has not passed yet, in parts of an hour
-	$(BIN)/python tests/full.py --parts=$(PARTS) $(if $(SEED),--seed=$(SEED))
+test-full: known-parts $(VENV)/.installed build page-packages ## run what has not passed yet, in parts of an hour
+	$(FULL)
+
+# Says which part is unknown, before anything is built.
+known-parts: $(VENV)/.requirements
+	@$(FULL) --check
 
 test-all: $(VENV)/.requirements page-packages ## test with every TensorFlow whose Python is found, with nox
 	$(BIN)/nox -- $(PYTEST_FLAGS)
@@ -54,11 +59,13 @@ sanitize: $(VENV)/.requirements ## run the tests of the C++ code under ASan and 
 	$(BIN)/python tests/sanitize.py $(PYTEST_FLAGS)
 
 # For example: make replay REF=HEAD REPLAY_FLAGS=--quick
-replay: $(VENV)/.requirements ## compare rewrites with those of REF=commit, byte for byte (REPLAY_FLAGS=--help)
+replay: $(VENV)/.requirements ## compare rewrites with those of REF=COMMIT, byte for byte (REPLAY_FLAGS=--help)
 	PYTHONPATH=tests $(BIN)/python -m replay $(REF) $(REPLAY_FLAGS)
 
+# What only prints needs no library.
+MUTATE_NEEDS = $(if $(filter --list --help -h,$(MUTATE_FLAGS)),,$(VENV)/.installed build)
 # For example: make mutate MUTATE_FLAGS="--only fold_batch_norms"
-mutate: $(VENV)/.installed build ## show that tests notice when lines are made wrong (MUTATE_FLAGS=--help)
+mutate: $(VENV)/.requirements $(MUTATE_NEEDS) ## show that tests notice when lines are made wrong (MUTATE_FLAGS=--help)
 	PYTHONPATH=tests $(BIN)/python -m mutate $(MUTATE_FLAGS)
 
 # For example: make bench BENCH_FLAGS="--only mobilenet_v2"

@@ -113,7 +113,9 @@ Status WriteFile(const std::string& parameter, const std::string& folder, const 
   const std::string temporary = absl::StrCat(path, ".partial");
   Status status = tensorflow::WriteStringToFile(env, temporary, content);
   if (status.ok()) status = env->RenameFile(temporary, path);
-  return status.ok() ? status : CannotWriteInto(parameter, folder, status);
+  if (status.ok()) return status;
+  unlink(temporary.c_str());  // what a full disk left of it
+  return CannotWriteInto(parameter, folder, status);
 }
 
 Status WriteNewJson(const std::string& parameter, const std::string& folder,
@@ -123,7 +125,10 @@ Status WriteNewJson(const std::string& parameter, const std::string& folder,
   const std::string temporary =
       tensorflow::io::JoinPath(folder, absl::StrCat(".", stem, ".", getpid(), ".partial"));
   if (status.ok()) status = tensorflow::WriteStringToFile(env, temporary, content);
-  if (!status.ok()) return CannotWriteInto(parameter, folder, status);
+  if (!status.ok()) {
+    unlink(temporary.c_str());  // what a full disk left of it
+    return CannotWriteInto(parameter, folder, status);
+  }
   int error = EEXIST;
   for (int i = 1; error == EEXIST; ++i) {
     *path = absl::StrCat(Numbered(folder, stem, i), ".json");

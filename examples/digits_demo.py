@@ -1,4 +1,4 @@
-"""`make demo`: trains one small convolutional net in four precisions and tells what was lowered.
+"""`make demo`: trains one small convolutional net in four runs and tells what was lowered.
 
 The model, the seed and the order of the data are the same each time; only NPURunConfig's
 precision_mode and modify_mixlist differ. Every number printed is measured by this run or read from
@@ -242,7 +242,7 @@ def main(arguments=None):
     mixlist.write_text(MIXLIST)
     console = Console(highlight=False, markup=False)
     console.print(
-        f"Training on scikit-learn's digits in {len(RUNS)} precisions, {options.steps} steps of "
+        f"Training on scikit-learn's digits in {len(RUNS)} runs, {options.steps} steps of "
         f"{BATCH} images each."
     )
     columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn())

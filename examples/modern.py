@@ -1,3 +1,4 @@
+import numpy as np
 import tensorflow as tf
 from sklearn.datasets import load_digits
 
@@ -5,11 +6,12 @@ import npu_precision
 
 images, digits = load_digits(return_X_y=True)
 images = images.astype("float32") / 16
-model = tf.keras.Sequential([tf.keras.layers.Dense(128, "relu"), tf.keras.layers.Dense(10)])
+dense = tf.keras.layers.Dense
+model = tf.keras.Sequential([tf.keras.Input([64], name="inputs"), dense(128, "relu"), dense(10)])
 loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 model.compile("adam", loss, metrics=["accuracy"])
 
-# Every tf.function from here on, Keras' fit, evaluate and predict among them, in all threads.
+# From here on it applies to every tf.function, in all threads, and so to Keras' fit and predict.
 npu_precision.enable(precision_mode="allow_mix_precision_bf16", report_dir="ledgers")
 model.fit(images, digits, epochs=3, verbose=0)
 npu_precision.disable()
@@ -22,6 +24,7 @@ with npu_precision.autocast(precision_mode="allow_mix_precision_bf16"):
 options = npu_precision.PrecisionOptions(precision_mode_v2="mixed_bfloat16", strict=True)
 tf.saved_model.save(model, "model")
 npu_precision.convert_saved_model("model", "model_bf16", options)
+np.savez("inputs.npz", inputs=images)  # For the commands further down.
 
 with tf.Graph().as_default() as graph:
     x = tf.compat.v1.placeholder(tf.float32, [None, 64], name="x")

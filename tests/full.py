@@ -98,14 +98,21 @@ def table(commit: str, clean: bool, ran: dict[str, tuple[bool, float]]) -> str:
 
 def main() -> int:
     """Runs the parts; the status is 0 if all of those have passed."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="make test-full",
+        usage="make test-full [PARTS=PART,...] [SEED=NUMBER]",
+        description=__doc__.partition("\n")[0],
+    )
     parser.add_argument("--parts", default="", help=f"separated by commas: {', '.join(PARTS)}")
     parser.add_argument("--seed", type=int, help="of the random corpora; new if not given")
+    parser.add_argument("--check", action="store_true", help="look at the arguments, and end")
     arguments = parser.parse_args()
     named = [part for part in arguments.parts.split(",") if part]
     unknown = sorted(set(named) - set(PARTS))
     if unknown:
-        parser.error(f"unknown part {unknown[0]!r}; the parts are {', '.join(PARTS)}")
+        parser.error(f"PARTS: unknown part {unknown[0]!r}; the parts are {', '.join(PARTS)}")
+    if arguments.check:
+        return 0
 
     commit, clean = state()
     known = passed(commit) if clean else {}

@@ -77,6 +77,15 @@ class Classifier {
   }
 
   Status LookUp(int id, NodeClass* node) {
+    TF_RETURN_IF_ERROR(LookUpOp(id, node));
+    // The lists know op types only, and Einsum is on that of the products.
+    if (node->listing.edited == Edited::kNo && IsPlainReduction(view_.node(id))) {
+      node->listing = context_.lists->OfOp("Sum", context_.support->KindOf(view_.node(id)));
+    }
+    return Status();
+  }
+
+  Status LookUpOp(int id, NodeClass* node) {
     const NodeDef& def = view_.node(id);
     const DeviceKind kind = context_.support->KindOf(def);
     // The answer depends on more than the op: on the parts of a fused op, or on the name.

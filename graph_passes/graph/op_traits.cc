@@ -1,9 +1,13 @@
 #include "graph_passes/graph/op_traits.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace npu_precision {
@@ -193,6 +197,25 @@ bool IsMatrixOrConvolution(const std::string& op) {
                                        "DepthwiseConv2dNativeBackpropFilter",
                                        "DepthwiseConv2dNativeBackpropInput"};
   return names->count(op) != 0;
+}
+
+bool IsPlainReduction(const tensorflow::NodeDef& node) {
+  const auto equation = node.attr().find("equation");
+  if (node.op() != "Einsum" || equation == node.attr().end()) return false;
+  const std::vector<std::string> sides = absl::StrSplit(equation->second.s(), "->");
+  if (sides.size() != 2) return false;
+  const std::vector<std::string> operands = absl::StrSplit(sides[0], ',');
+  bool sums = false;
+  for (const char index : sides[0]) {
+    if (!absl::ascii_isalpha(static_cast<unsigned char>(index))) continue;
+    if (absl::StrContains(sides[1], std::string(1, index))) continue;
+    sums = true;
+    const auto has_it = [index](const std::string& operand) {
+      return operand.find(index) != std::string::npos;
+    };
+    if (std::count_if(operands.begin(), operands.end(), has_it) > 1) return false;
+  }
+  return sums;
 }
 
 bool MovesValues(const std::string& op) {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/op_def.pb.h"
 
 namespace npu_precision {
@@ -40,6 +41,10 @@ bool FeedsLoopMerge(const std::string& op);
 
 // Multiplies matrices or convolves: what Ascend's cube unit computes.
 bool IsMatrixOrConvolution(const std::string& op);
+
+// Whether an Einsum sums, but over no index that two operands have: "i->" and "ij,k->jk". It is
+// then a reduction, and no product of matrices.
+bool IsPlainReduction(const tensorflow::NodeDef& node);
 
 // Yields every element of one tensor and, apart from these, only zeros; or yields its shape. Ops
 // that join several tensors, or pick some elements, do not count.

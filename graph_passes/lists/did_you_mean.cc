@@ -32,33 +32,78 @@ size_t EditDistance(const std::string& a, const std::string& b, size_t limit) {
   return row[b.size()];
 }
 
+// A third of the word may differ: enough for typos, too little for another word.
+size_t Limit(const std::string& wanted) {
+  return std::max<size_t>(1, std::min<size_t>(wanted.size() / 3, 6));
+}
+
 }  // namespace
 
-const std::string* Nearest(const std::string& given, const std::vector<std::string>& candidates,
-                           size_t* distance) {
+KnownNames::KnownNames(std::vector<std::string> names) : names_(std::move(names)) {
+  for (const std::string& name : names_) {
+    lower_.push_back(absl::AsciiStrToLower(name));
+    letters_.push_back(LettersOf(lower_.back()));
+  }
+}
+
+KnownNames::Letters KnownNames::LettersOf(const std::string& lower) {
+  Letters letters = {};
+  for (const char c : lower) {
+    signed char& count = letters[static_cast<unsigned char>(c) % letters.size()];
+    if (count < 127) ++count;
+  }
+  return letters;
+}
+
+// The distance from name `i`, or more than `limit`.
+size_t KnownNames::Distance(const std::string& lower, const Letters& letters, size_t i,
+                            size_t limit) const {
+  // An edit adds a letter, takes one away, or does both.
+  size_t more = 0, fewer = 0;
+  for (size_t k = 0; k < letters.size(); ++k) {
+    const int difference = letters[k] - letters_[i][k];
+    (difference > 0 ? more : fewer) += std::abs(difference);
+  }
+  if (std::max(more, fewer) > limit) return limit + 1;
+  return EditDistance(lower, lower_[i], limit);
+}
+
+const std::string* KnownNames::Nearest(const std::string& given) const {
   const std::string wanted = absl::AsciiStrToLower(given);
-  // A third of the word may differ: enough for typos, too little for another word.
-  const size_t limit = std::max<size_t>(1, std::min<size_t>(wanted.size() / 3, 6));
-  *distance = limit + 1;
+  const Letters letters = LettersOf(wanted);
+  size_t limit = Limit(wanted);
   const std::string* nearest = nullptr;
-  for (const std::string& candidate : candidates) {
-    const size_t differ = EditDistance(wanted, absl::AsciiStrToLower(candidate), limit);
-    if (differ < *distance) {
-      *distance = differ;
-      nearest = &candidate;
-    }
+  for (size_t i = 0; i < names_.size(); ++i) {
+    const size_t distance = Distance(wanted, letters, i, limit);
+    if (distance > limit) continue;
+    nearest = &names_[i];
+    if (distance == 0) return nearest;
+    limit = distance - 1;  // the first of those that are as near
   }
-  for (const std::string& candidate : candidates) {
-    const bool abbreviated = wanted.size() >= 4 && absl::StartsWithIgnoreCase(candidate, wanted);
-    if (nearest == nullptr && abbreviated) nearest = &candidate;
+  if (nearest != nullptr || wanted.size() < 4) return nearest;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if (absl::StartsWith(lower_[i], wanted)) return &names_[i];
   }
-  return nearest;
+  return nullptr;
+}
+
+std::vector<std::string> KnownNames::OneLetterFrom(const std::string& given) const {
+  const std::string wanted = absl::AsciiStrToLower(given);
+  const Letters letters = LettersOf(wanted);
+  std::vector<std::string> found;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if (Distance(wanted, letters, i, 1) <= 1) found.push_back(names_[i]);
+  }
+  return found;
+}
+
+std::string DidYouMean(const std::string& given, const KnownNames& names) {
+  const std::string* nearest = names.Nearest(given);
+  return nearest == nullptr ? "" : absl::StrCat("; did you mean '", *nearest, "'?");
 }
 
 std::string DidYouMean(const std::string& given, const std::vector<std::string>& candidates) {
-  size_t distance;
-  const std::string* nearest = Nearest(given, candidates, &distance);
-  return nearest == nullptr ? "" : absl::StrCat("; did you mean '", *nearest, "'?");
+  return DidYouMean(given, KnownNames(candidates));
 }
 
 }  // namespace npu_precision

@@ -86,6 +86,10 @@ Status ParseJson(const std::string& file, const std::string& text, JsonDocument*
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     return InvalidArgument(file, ": the file is empty, expected a JSON object");
   }
+  const size_t zero = text.find('\0');
+  if (zero != std::string::npos) {
+    return InvalidArgument(Place(*document, zero), ": a NUL byte, which no JSON has");
+  }
   const size_t too_deep = TooDeepAt(text);
   if (too_deep != std::string::npos) {
     return InvalidArgument(Place(*document, too_deep), ": nested deeper than ", kMaxJsonDepth,

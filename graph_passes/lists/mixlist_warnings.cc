@@ -1,8 +1,11 @@
 #include "graph_passes/lists/mixlist_warnings.h"
 
 #include <algorithm>
+#include <mutex>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -34,7 +37,7 @@ bool LooksLikeNodeName(const std::string& text) {
   return absl::StrContains(text, "/") || absl::StrContains(text, ":");
 }
 
-std::vector<std::string> KnownNames(const IrNames& ir_names) {
+KnownNames OpNames(const IrNames& ir_names) {
   std::vector<tensorflow::OpDef> ops;
   tensorflow::OpRegistry::Global()->GetRegisteredOps(&ops);
   std::vector<std::string> names;
@@ -42,7 +45,7 @@ std::vector<std::string> KnownNames(const IrNames& ir_names) {
   // The registry has another order in each process; a guess among equals must not.
   std::sort(names.begin(), names.end());
   for (const auto& entry : ir_names) names.push_back(entry.first);
-  return names;
+  return KnownNames(std::move(names));
 }
 
 // The name in lower case, with letters for the digits that look like them.
@@ -59,17 +62,32 @@ std::string Digits(const std::string& name) {
 }
 
 // The only name that differs by a letter or in case, and in no number; else "".
-std::string Meant(const std::string& given, const std::vector<std::string>& names) {
+std::string Meant(const std::string& given, const KnownNames& names) {
+  const std::string seen = AsSeen(given);
+  for (const std::string& name : names.names()) {
+    if (name.size() == given.size() && AsSeen(name) == seen) return name;
+  }
   std::set<std::string> near;
-  for (const std::string& name : names) {
-    if (AsSeen(name) == AsSeen(given)) return name;
-    size_t distance;
-    if (Nearest(given, {name}, &distance) != nullptr && distance <= 1 &&
-        Digits(name) == Digits(given)) {
-      near.insert(name);
-    }
+  for (const std::string& name : names.OneLetterFrom(given)) {
+    if (Digits(name) == Digits(given)) near.insert(name);
   }
   return near.size() == 1 ? *near.begin() : "";
+}
+
+// What is said of a name that no op has. Optimizers of one process are made per graph and have the
+// same mixlist, so each name is looked for once.
+struct Guess {
+  std::string did_you_mean, meant;
+};
+
+Guess GuessFor(const std::string& name, const IrNames& ir_names) {
+  static std::mutex mutex;
+  static auto* guesses = new std::unordered_map<std::string, Guess>();
+  static const auto* names = new KnownNames(OpNames(ir_names));
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto known = guesses->find(name);
+  if (known != guesses->end()) return known->second;
+  return (*guesses)[name] = {DidYouMean(name, *names), Meant(name, *names)};
 }
 
 bool Matches(const MixlistEntry& entry, const std::unordered_set<std::string>& ops,
@@ -95,7 +113,6 @@ std::string EntryWarning::Line() const {
 std::vector<EntryWarning> UnknownOpWarnings(const std::vector<MixlistEntry>& entries,
                                             const IrNames& ir_names) {
   std::vector<EntryWarning> warnings;
-  std::vector<std::string> names;
   for (const MixlistEntry& entry : entries) {
     if (NamesAnOp(entry)) continue;
     if (ir_names.count(entry.text) != 0) {
@@ -106,15 +123,14 @@ std::vector<EntryWarning> UnknownOpWarnings(const std::vector<MixlistEntry>& ent
            ""});
       continue;
     }
-    if (names.empty()) names = KnownNames(ir_names);
     const std::string what = "is not an op type of TensorFlow or Ascend";
     if (LooksLikeNodeName(entry.text)) {
       const char* remedy = "; entries for nodes are \"node:<regular expression>\"";
       warnings.push_back({&entry, absl::StrCat(what, remedy), ""});
       continue;
     }
-    warnings.push_back(
-        {&entry, absl::StrCat(what, DidYouMean(entry.text, names)), Meant(entry.text, names)});
+    const Guess guess = GuessFor(entry.text, ir_names);
+    warnings.push_back({&entry, absl::StrCat(what, guess.did_you_mean), guess.meant});
   }
   return warnings;
 }

@@ -158,8 +158,8 @@ def checked(arrays: Mapping[str, np.ndarray], model: FrozenModel, source: str) -
     for name, array in arrays.items():
         if name not in by_name:
             raise ValueError(
-                f"{source}: got an array {name!r}, expected those of the inputs "
-                f"{', '.join(map(repr, model.inputs))}{_errors.did_you_mean(name, by_name)}"
+                f"{source}: got an array {name!r}, but {_named(model)}"
+                f"{_errors.did_you_mean(name, by_name)}"
             )
         given = by_name[name]
         if given.tensor in feed:
@@ -172,6 +172,14 @@ def checked(arrays: Mapping[str, np.ndarray], model: FrozenModel, source: str) -
                 "needs it: --fetch asks for less"
             )
     return feed
+
+
+def _named(model: FrozenModel) -> str:
+    """What inputs the model has, as the end of a sentence."""
+    names = ", ".join(map(repr, model.inputs))
+    if not names:
+        return "the model has no inputs"
+    return f"the model's {'input is' if len(model.inputs) == 1 else 'inputs are'} {names}"
 
 
 def _checked(name: str, array: np.ndarray, given: Any, source: str) -> np.ndarray:

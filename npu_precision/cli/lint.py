@@ -73,9 +73,12 @@ def lint(
     out = printing.console()
     for each in fixed:
         printing.say(out, f"mended: {each}")
+    fixed_nothing = fix and not fixed
+    if fixed_nothing:
+        printing.say(out, f"{mixlist}: has nothing that --fix can fix")
     for each in found:
         printing.say(out, str(each))
-    if not found:
+    if not found and not fixed_nothing:
         printing.say(out, f"{mixlist}: nothing to be said")
     return int(failed)
 

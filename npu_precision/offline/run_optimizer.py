@@ -8,9 +8,13 @@ differs from the input only by what the optimizer changed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
+import os
 import pathlib
 import re
+import secrets
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -240,17 +244,31 @@ def _read_ledger(
 
 
 def _write_new(folder: pathlib.Path, ledger: Ledger) -> None:
-    """Writes the ledger under a new file name."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Writes the ledger under a new file name, completely or not at all."""
     stem = "".join(char if char.isalnum() or char in "._-" else "_" for char in ledger.graph)
-    number = 0
-    while True:
+    temporary = folder / f".{stem}.{secrets.token_hex(4)}.partial"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
         try:
-            with open(folder / f"{stem}-{number}.json", "x", encoding="utf-8") as file:
-                file.write(ledger.to_json())
+            temporary.write_text(ledger.to_json(), encoding="utf-8")
+            _link_new(temporary, folder, stem)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                temporary.unlink()
+    except OSError as error:
+        raise OSError(
+            f"report_dir: cannot write into folder {str(folder)!r}: {error.strerror or error}"
+        ) from error
+
+
+def _link_new(file: pathlib.Path, folder: pathlib.Path, stem: str) -> None:
+    """Gives a file the first name that is free. Unlike a rename, a link replaces nothing."""
+    for number in itertools.count():
+        try:
+            os.link(str(file), str(folder / f"{stem}-{number}.json"))
             return
         except FileExistsError:
-            number += 1
+            continue
 
 
 def _restored(

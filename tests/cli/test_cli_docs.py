@@ -14,15 +14,8 @@ from support.report_files import needs_page
 from support.strict_zip import strict_zip
 from support.tf_versions import needs_outputs_of_the_docs
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
-# By the command that they are shown before or after, files of the page; of those after it, what the
-# command wrote.
-BEFORE = {
-    "--diff": "forced.json",
-    "lint mixlist.json --model": "mixlist.json",
-    "lint guarded.json": "guarded.json",
-}
-AFTER = {"--fix": "mended.json", "tune attention": "tuned.json"}
+# The file that stands over a block, or nothing; its language, and its text.
+BLOCK = re.compile(r"(?:^`([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.M | re.S)
 # A measured number, which another processor may round otherwise.
 MEASURED = re.compile(r"\d\.\de[+-]\d\d|0\.\d{5,}")
 
@@ -55,23 +48,24 @@ def test_the_commands_print_what_the_page_says(tmp_path):
         return "".join(f"{line.rstrip()}\n" for line in process.stdout.splitlines())
 
     found = blocks()
-    assert sum(kind == "console" for kind, _ in found) >= 6
-    for number, (kind, text) in enumerate(found):
+    assert sum(kind == "console" for _, kind, _ in found) >= 6
+    written = set()
+    for name, kind, text in found:
         if kind == "python":
             python("-c", text)
+        if kind == "json":
+            assert name, f"no file over the block {text}"
+            if name in written:
+                assert text == (tmp_path / name).read_text()
+            else:
+                (tmp_path / name).write_text(text)
         if kind != "console":
             continue
         command, shown = text.split("\n", 1)
-        for part, name in BEFORE.items():
-            if part in command:
-                assert found[number - 1][0] == "json"
-                (tmp_path / name).write_text(found[number - 1][1])
         program, *arguments = shlex.split(command[len("$ ") :])
         assert program == "npu-precision"
         assert_same_but_measured(python("-m", "npu_precision_command", *arguments), shown)
-        for part, name in AFTER.items():
-            if part in command:
-                assert found[number + 1] == ("json", (tmp_path / name).read_text())
+        written.update(re.findall(r"-o (\S+)", command))
 
 
 def test_every_subcommand_and_flag_of_its_own_is_on_the_page(command):

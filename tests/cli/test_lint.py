@@ -285,8 +285,14 @@ def test_fixing_keeps_comments_and_layout(lint, tmp_path):
     lines = lint(MESSY, "--fix")
     assert (tmp_path / "m.json").read_text() == TIDY
     assert [line.split(": ")[0] for line in lines] == ["mended"] * 5 + ["m.json:9:5"]
-    assert lint(TIDY, "--fix") == lines[-1:]
+    assert lint(TIDY, "--fix") == ["m.json: has nothing that --fix can fix", *lines[-1:]]
     assert (tmp_path / "m.json").read_text() == TIDY
+
+
+def test_fixing_says_so_where_nothing_is_wrong(lint):
+    assert lint('{"black-list": {"to-add": ["Relu"]}}', "--fix") == [
+        "m.json: has nothing that --fix can fix"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -320,7 +326,8 @@ def test_an_entry_goes_with_its_comma(text, fixed, lint, tmp_path):
 
 def test_nothing_is_fixed_into_a_mistake(lint, tmp_path):
     text = '{"black-list": {"to-add": ["Relo"]}, "white-list": {"to-add": ["Relu"]}}'
-    (line,) = lint(text, "--fix")
+    first, line = lint(text, "--fix")
+    assert first == "m.json: has nothing that --fix can fix"
     assert "'Relo' is not an op type" in line
     assert (tmp_path / "m.json").read_text() == text
 

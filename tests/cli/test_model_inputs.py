@@ -101,7 +101,7 @@ def test_a_function_of_another_kind_is_an_error(function, message, command, mode
 X = normal(4, 8)
 BAD_INPUTS = {
     "missing": ({}, "input 'x' is missing, got []"),
-    "misspelt": ({"X": X}, "got an array 'X', expected those of the inputs 'x'"),
+    "misspelt": ({"X": X}, "inputs.npz: got an array 'X', but the model's input is 'x'"),
     "too many": ({"x": X, "y": X}, "got an array 'y'"),
     "shape": ({"x": X[:, :4]}, "input 'x': got shape (4, 4), expected (4, 8)"),
     "dtype": ({"x": X.astype(np.complex64)}, "input 'x': got complex64, expected float32"),
@@ -120,6 +120,23 @@ def test_inputs_that_the_model_does_not_take_are_an_error(name, command, model_f
     text = command("compare", model_files.frozen, *MIXED, "--inputs", arrays(**values), status=2)
     assert message in text
     assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("graph", "inputs"),
+    [
+        (
+            "x = Placeholder(shape=4x4)\ny = Placeholder(shape=4x4)\nend = MatMul(x, y)",
+            "inputs are 'x', 'y'",
+        ),
+        ("w = Const(shape=4x4)\nend = MatMul(w, w)", "has no inputs"),
+    ],
+)
+def test_an_unknown_array_is_told_with_all_inputs(graph, inputs, command, graph_file, arrays):
+    arguments = ("compare", graph_file(graph), *MIXED, "--inputs", arrays(image=X))
+    text = command(*arguments, status=2)
+    assert "inputs.npz: got an array 'image', but the model" in text
+    assert inputs in text
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off", b"not a zip file", b"\x93NUMPY"])

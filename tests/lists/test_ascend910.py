@@ -163,3 +163,19 @@ def test_force_fp32_cannot_raise_what_has_float16_kernels_only():
         **TARGET,
     )
     assert result.reasons["product"] == ("kept", "target_unsupported", "")
+
+
+def test_a_node_that_keeps_a_dtype_without_a_kernel_is_warned_of():
+    graph = """
+        x = Placeholder(shape=1x4x4x1)
+        pool = MaxPool(x, ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding=SAME)
+        end = Log1p(pool)
+        """
+    edits = '{"black-list": {"to-add": ["node:pool"]}}'
+    result = check_rewrite(graph, None, mixlist_edits=edits, **TARGET)
+    assert result.reasons["pool"] == ("kept", "black_list", "")
+    assert (
+        "1 node keeps float32, for which the target has no kernel (black_list), such as 'pool'"
+        in result.ledger.warnings
+    )
+    assert not check_rewrite(graph, None, **TARGET).ledger.warnings

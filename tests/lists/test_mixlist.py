@@ -223,3 +223,10 @@ def test_a_pipe_is_refused_rather_than_waited_for(tmp_path):
         npu_precision.PrecisionOptions(
             precision_mode="allow_mix_precision", modify_mixlist=tmp_path / "pipe"
         )
+
+
+def test_a_nul_byte_is_an_error_that_says_where(tmp_path):
+    path = tmp_path / "mixlist.json"
+    path.write_bytes(b'{"black-list":\n {"to-add": ["Mul\0"]}}')
+    with pytest.raises(ValueError, match=r"mixlist\.json:2:18: a NUL byte, which no JSON has"):
+        rewrite(str(path))

@@ -25,7 +25,6 @@ _shared_dtypes = mutations_of("graph_passes/decide/shared_dtypes.cc")
 _resolve_gray = mutations_of("graph_passes/decide/resolve_gray.cc")
 _explain_gray = mutations_of("graph_passes/decide/explain_gray.cc")
 _follow_consumers = mutations_of("graph_passes/decide/follow_consumers.cc")
-_accumulators = mutations_of("graph_passes/analysis/accumulators.cc")
 _variable_updates = mutations_of("graph_passes/decide/variable_updates.cc")
 _plan_fused_ops = mutations_of("graph_passes/decide/plan_fused_ops.cc")
 _all_white = mutations_of("graph_passes/decide/all_white.cc")
@@ -209,20 +208,6 @@ MUTATIONS = (
         "",
         "What costs nothing follows, and saves no Cast.",
         f"{_FOLLOW_CONSUMERS}::test_where_nothing_is_gained_it_stays",
-    ),
-    _accumulators(
-        "gates",
-        "if (!divides && range.Magnitude() <= 1) return true;",
-        "",
-        "A gate between 0 and 1 counts as a factor that remembers.",
-        f"{_LOOP_SUMS}::test_what_forgets_follows_its_predecessors",
-    ),
-    _accumulators(
-        "additions",
-        '{"AddV2", {Path::kAdds, 0, 1}},',
-        "",
-        "What an addition yields is not followed.",
-        f"{_LOOP_SUMS}::test_whatever_the_addition_looks_like",
     ),
     _variable_updates(
         "also_used",

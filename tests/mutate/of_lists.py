@@ -136,8 +136,8 @@ MUTATIONS = (
     ),
     _mixlist_warnings(
         "digits",
-        "Digits(name) == Digits(given)) {",
-        "true) {",
+        "if (Digits(name) == Digits(given)) near",
+        "near",
         "A misspelt name is fixed to an op of another version.",
         f"{_LINT}::test_only_what_can_be_nothing_else_is_taken_for_a_misspelt_name",
     ),

@@ -91,6 +91,7 @@ def test_a_gradient_of_a_gradient_follows_as_well():
 @pytest.mark.parametrize(
     "gradient",
     [
+        "gradients_of/model/dense/MatMul_grad/MatMul",
         "gradient_tape/model/dense_1/MatMul/MatMul",
         "gradients/dense/MatMul_grad/MatMul",
         "graded/MatMul",

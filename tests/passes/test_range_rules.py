@@ -33,6 +33,7 @@ LOWERED = ("lowered", "gray_follows_lowered", "y")
         (0.001, LOWERED, LOWERED),
         (1e-5, KEPT, LOWERED),  # subnormal
         (1e-12, KEPT, LOWERED),  # zero
+        (0.000030517578125, KEPT, LOWERED),  # 2^-15, subnormal without being rounded
         (1.0000001, KEPT, KEPT),  # one
         (0.999, LOWERED, KEPT),  # one
         (-0.999, LOWERED, KEPT),

@@ -1,4 +1,4 @@
-"""`make demo` in its quick form: trains in four precisions, and prints what it measured."""
+"""`make demo` in its quick form: trains in four runs, and prints what it measured."""
 
 import importlib
 import os

@@ -3,12 +3,14 @@
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 
 import pytest
 from support import ROOT
+from support.report_files import needs_page
 from support.strict_zip import strict_zip
 from support.tf_versions import (
     needs_estimator,
@@ -92,6 +94,23 @@ def test_the_script_of_today_enables_casts_and_converts(run_code, tmp_path):
     assert "logits MatMul lowered white_list" in printed
     assert list((tmp_path / "ledgers").glob("*.json"))
     assert (tmp_path / "model_bf16" / "saved_model.pb").is_file()
+
+
+@pytest.mark.full  # tests/cli tests what each command does.
+@needs_keras_2
+@needs_page
+def test_the_commands_of_the_readme_find_what_the_scripts_saved(run_code, tmp_path):
+    run_code(example("modern.py"))
+    commands = re.findall(r"^    npu-precision (.*)$", (ROOT / "README.md").read_text(), re.M)
+    assert len(commands) >= 6
+    for command in commands:
+        subprocess.run(
+            [sys.executable, "-m", "npu_precision_command", *shlex.split(command, comments=True)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=True,
+            timeout=300,
+        )
 
 
 @pytest.mark.full  # The script with a flight recorder scales too.

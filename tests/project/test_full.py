@@ -86,4 +86,10 @@ def test_the_seed_is_new_in_each_run_and_remembered(repository, run):
 def test_an_unknown_part_is_an_error_that_names_the_parts(run, capsys):
     with pytest.raises(SystemExit):
         run({"one": PASSES}, "--parts=won")
-    assert "unknown part 'won'; the parts are one" in capsys.readouterr().err
+    assert "PARTS: unknown part 'won'; the parts are one" in capsys.readouterr().err
+
+
+def test_a_check_runs_no_part(run):
+    assert run({"one": PASSES}, "--parts=one", "--check") == (0, [], "")
+    with pytest.raises(SystemExit):
+        run({"one": PASSES}, "--parts=won", "--check")

@@ -20,6 +20,7 @@ PASSES = _library.describe()["passes"]
 OPTIONS = [row["option"] for row in PASSES if row["option"]]
 # Switches that are about the whole run, not about a pass.
 OF_THE_RUN = {"all_white", "strict", "quiet"}
+FIELDS = {field.name for field in dataclasses.fields(PrecisionOptions) if "bool" in field.type}
 # Where the passes are that no file of rewrite/ is named for.
 ELSEWHERE = {"decide": "decide/decide_precision", "ledger": "ledger"}
 
@@ -37,17 +38,21 @@ def test_each_row_says_why_it_stands_there():
 def test_options_of_passes_are_parameters_and_fields_and_no_others_are_switches():
     switches = {name for name, kind in _library.describe()["parameters"].items() if kind == "b"}
     assert switches == {*OPTIONS, *OF_THE_RUN}
-    fields = {field.name for field in dataclasses.fields(PrecisionOptions) if "bool" in field.type}
-    assert fields == switches
+    missing = sorted(switches - FIELDS)
+    assert not missing, f"no field for {missing} in npu_precision/options.py"
+    assert switches == FIELDS
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_each_option_is_a_flag_of_its_name_and_is_documented(option):
+    assert option in flags.FLAGS, f"no flag for {option} in npu_precision/cli/flags.py"
     assert flags.FLAGS[option][0] == "--" + option.replace("_", "-")
-    assert re.search(rf"^        {option}: ", PrecisionOptions.__doc__, re.MULTILINE)
-    (row,) = re.findall(rf"^\| `{option}` \| switch \| (.*?) \|", read("docs/options.md"), re.M)
+    described = re.search(rf"^        {option}: ", PrecisionOptions.__doc__, re.MULTILINE)
+    assert described, f"no {option} among the attributes of npu_precision/options.py's docstring"
+    rows = re.findall(rf"^\| `{option}` \| switch \| (.*?) \|", read("docs/options.md"), re.M)
+    assert len(rows) == 1, f"{len(rows)} rows for {option} in docs/options.md, expected one"
     by_use = {"speed": "on; for `ascend910` off", "size": "off; offline on", "emulation": "off"}
-    assert row == by_use[next(row["purpose"] for row in PASSES if row["option"] == option)]
+    assert rows[0] == by_use[next(row["purpose"] for row in PASSES if row["option"] == option)]
 
 
 def test_options_for_speed_are_on_for_the_host_alone():
@@ -59,6 +64,7 @@ def test_options_for_speed_are_on_for_the_host_alone():
 
     for row in PASSES:
         if row["purpose"] == "speed":
+            assert row["option"] in FIELDS, f"no field {row['option']} in npu_precision/options.py"
             assert "which changes at most dtypes" in takes(
                 row["option"], precision_mode="force_fp32"
             )
@@ -77,16 +83,20 @@ def test_what_changes_more_than_dtypes_is_listed_once():
 
 def test_the_map_has_the_rows_in_their_order():
     pipeline = read("docs/architecture.md").split("## The pipeline")[1].split("### Deciding")[0]
-    assert re.findall(r"^\d+\. `(\w+)`", pipeline, re.M) == [row["name"] for row in PASSES]
+    listed = re.findall(r"^\d+\. `(\w+)`", pipeline, re.M)
+    missing = [row["name"] for row in PASSES if row["name"] not in listed]
+    assert not missing, f"no item for {missing} under 'The pipeline' in docs/architecture.md"
+    assert listed == [row["name"] for row in PASSES]
 
 
 @pytest.mark.parametrize("name", [row["name"] for row in PASSES])
 def test_each_pass_has_its_files_and_a_test(name):
     place = ELSEWHERE.get(name, f"rewrite/{name}")
-    for suffix in (".h", ".cc"):
-        assert (ROOT / "graph_passes" / (place + suffix)).exists()
+    files = [f"graph_passes/{place}.h", f"graph_passes/{place}.cc"]
     if name not in ELSEWHERE:
-        assert (ROOT / "tests" / "passes" / f"test_{name}.py").exists()
+        files.append(f"tests/passes/test_{name}.py")
+    missing = [file for file in files if not (ROOT / file).exists()]
+    assert not missing, f"the pass {name} has no {', '.join(missing)}"
 
 
 def test_rewrites_of_ledgers_are_named_for_options():

@@ -1,6 +1,9 @@
 """`make replay` tells apart what is rewritten differently, and shows where."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from replay import rewrite_sides
@@ -9,6 +12,7 @@ from replay.corpus import Case, Corpus
 from replay.record_rewrites import rewriting_input
 from replay.rewrite_corpus import Rewriter, config_of
 from replay.variants import variants
+from support import ROOT
 from support.text_graph import read_graph
 
 import npu_precision
@@ -119,3 +123,28 @@ def test_variants_have_every_mode_and_target_and_are_accepted():
     modes = {(options.get("precision_mode"), options.get("target")) for options in found}
     assert {(m, t) for m in described["modes"] for t in described["targets"]} <= modes
     assert {*described["modes_v2"]} <= {options.get("precision_mode_v2") for options in found}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "REF: got none, expected a branch, a tag or a hash, as in REF=main"),
+        (["no_such"], "REF: 'no_such' is no commit of this repository; give a branch, a tag or a"),
+    ],
+)
+def test_a_mistake_in_ref_is_told_before_tensorflow_is_imported(arguments, message):
+    code = (
+        "import sys\n"
+        "sys.modules['tensorflow'] = None  # To import it is an error.\n"
+        "from replay.__main__ import main\n"
+        "sys.exit(main())"
+    )
+    process = subprocess.run(
+        [sys.executable, "-B", "-c", code, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 2
+    assert message in process.stderr

@@ -1,4 +1,4 @@
-"""`make replay REF=commit`: compares two builds of the optimizer on the same corpus of graphs."""
+"""`make replay REF=COMMIT`: compares two builds of the optimizer on the same corpus of graphs."""
 
 import os
 

@@ -5,38 +5,13 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 
 import tensorflow as tf
 
+from replay.commits import git
 from replay.processes import ReplayError, end_of, run
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def git(*arguments: str) -> str:
-    """Runs git on the repository; returns what it prints.
-
-    Raises:
-        ReplayError: git failed.
-    """
-    process = subprocess.run(
-        ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False
-    )
-    if process.returncode != 0:
-        raise ReplayError(f"git {' '.join(arguments)}: {process.stderr.strip()}")
-    return process.stdout.strip()
-
-
-def commit_of(reference: str) -> str:
-    """The full name of a commit.
-
-    Raises:
-        ReplayError: there is no such commit.
-    """
-    return git("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
 
 
 @contextlib.contextmanager

@@ -1,6 +1,10 @@
 """rewrite_graph_def: a graph in another precision, for TensorFlow as it is."""
 
+import errno
 import json
+import os
+import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -288,6 +292,49 @@ def test_report_dir_gets_the_returned_ledger_and_keeps_older_ones(dense_graph, l
         assert ledger.graph == "a/b"
     assert ledgers(tmp_path) == [ledger, ledger]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a_b-0.json", "a_b-1.json"]
+
+
+def test_a_full_disk_leaves_no_partial_ledger_and_is_told(dense_graph, tmp_path, monkeypatch):
+    write = pathlib.Path.write_text
+
+    def write_half(path, text, **options):
+        write(path, text[: len(text) // 2], **options)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pathlib.Path, "write_text", write_half)
+    message = f"report_dir: cannot write into folder '{tmp_path}': No space left on device"
+    with pytest.raises(OSError, match=f"^{re.escape(message)}$"):
+        rewrite_graph_def(dense_graph, ["logits"], MIXED, report_dir=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_a_session_a_full_disk_leaves_no_partial_ledger_and_is_told(run_python, tmp_path):
+    """A limit on the size of files stands for the disk."""
+    told = run_python(
+        """
+import resource, sys
+import tensorflow as tf
+import npu_precision
+
+tf1 = tf.compat.v1
+with tf.Graph().as_default() as graph:
+    x = tf1.placeholder(tf.float32, [4, 4], name="x")
+    tf.nn.relu(tf.matmul(x, x), name="y")
+options = npu_precision.PrecisionOptions(
+    precision_mode="allow_mix_precision_bf16", report_dir=sys.argv[1]
+)
+config = npu_precision.npu_config_proto(options=options)
+with tf1.Session(graph=graph, config=config) as session:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+    try:
+        session.run("y:0", {"x:0": [[1.0] * 4] * 4})
+    except tf.errors.InvalidArgumentError as error:
+        sys.stdout.write(error.message)
+""",
+        str(tmp_path / "reports"),
+    )
+    assert f"report_dir: cannot write into folder '{tmp_path / 'reports'}'" in told.stdout
+    assert list((tmp_path / "reports").iterdir()) == []
 
 
 def test_a_ledger_round_trips_and_sums_up(dense_graph):

@@ -1,0 +1,150 @@
+"""Mutations of the rules that keep float32, and of the analyses that they ask."""
+
+from __future__ import annotations
+
+from mutate.mutation import mutations_of
+
+_BEFORE = "passes/test_before_magnifiers.py"
+_RANGES = "passes/test_range_rules.py"
+_LOOPS = "control_flow/test_loop_sums.py"
+_FORWARD = "passes/test_follows_forward.py"
+_FORCED = "passes/test_force_warnings.py"
+_ASCEND = "lists/test_ascend910.py"
+
+_accumulators = mutations_of("graph_passes/analysis/accumulators.cc")
+_few_values = mutations_of("graph_passes/analysis/few_values.cc")
+_forward_names = mutations_of("graph_passes/analysis/forward_names.cc")
+_squares = mutations_of("graph_passes/analysis/differences_of_squares.cc")
+_range_rules = mutations_of("graph_passes/decide/range_rules.cc")
+_before = mutations_of("graph_passes/decide/before_magnifiers.cc")
+_keep_rules = mutations_of("graph_passes/decide/keep_rules.cc")
+
+MUTATIONS = (
+    _accumulators(
+        "gates",
+        "if (!divides && range.Magnitude() <= 1) return true;",
+        "",
+        "A gate between 0 and 1 counts as a factor that remembers.",
+        f"{_LOOPS}::test_what_forgets_follows_its_predecessors",
+    ),
+    _accumulators(
+        "additions",
+        '{"AddV2", {Path::kAdds, 0, 1}},',
+        "",
+        "What an addition yields is not followed.",
+        f"{_LOOPS}::test_whatever_the_addition_looks_like",
+    ),
+    _accumulators(
+        "memory",
+        "constexpr double kForgets = 0.9;",
+        "constexpr double kForgets = 0.4;",
+        "A factor of one half counts as one that remembers.",
+        f"{_LOOPS}::test_what_forgets_follows_its_predecessors",
+    ),
+    _accumulators(
+        "layers",
+        "    return ComesFromModel(factor.node);",
+        "    return false;",
+        "A factor from a matrix product counts as one that remembers.",
+        f"{_LOOPS}::test_what_forgets_follows_its_predecessors",
+    ),
+    _few_values(
+        "few",
+        "if (different.size() == kFew) return {};",
+        "",
+        "A weight is taken for a mask.",
+        f"{_RANGES}::test_a_large_mask_of_two_values_is_found_and_weights_are_not_looked_at",
+    ),
+    _range_rules(
+        "one",
+        "rounded == 0 || std::fabs(rounded) == 1 ||",
+        "rounded == 0 ||",
+        "A constant next to 1 may become 1.",
+        f"{_RANGES}::test_a_constant_that_would_become_another_one_keeps_the_op_that_reads_it",
+    ),
+    _range_rules(
+        "subnormal",
+        "if (rounded == value) return std::fabs(value) < SmallestNormalOf(low_type);",
+        "if (rounded == value) return false;",
+        "A subnormal power of two may be lowered.",
+        f"{_RANGES}::test_a_constant_that_would_become_another_one_keeps_the_op_that_reads_it",
+    ),
+    _range_rules(
+        "moved",
+        "          moved.push_back(use.node);",
+        "",
+        "A guard is not found behind an op that moves it.",
+        f"{_RANGES}::test_a_constant_is_found_behind_ops_that_move_it",
+    ),
+    _range_rules(
+        "infinity",
+        "return std::isfinite(end) && ",
+        "return ",
+        "A tensor of which nothing is known counts as too large.",
+        f"{_RANGES}::test_a_value_that_is_known_to_be_too_large_is_not_lowered",
+    ),
+    _before(
+        "products",
+        "IsMatrixOrConvolution(op) || ",
+        "",
+        "What is before the last matrix product is kept as well.",
+        f"{_BEFORE}::test_a_probability_is_computed_in_float32_before_its_logarithm",
+    ),
+    _before(
+        "away_from_zero",
+        "return range.low < SmallestNormalOf(context_.NewDtype());",
+        "return true;",
+        "A root of what is never near zero counts as a magnifier.",
+        f"{_BEFORE}::test_an_op_magnifies_only_where_its_input_may_be_where_it_does",
+    ),
+    _before(
+        "turns",
+        "return range.Magnitude() > kPi;",
+        "return true;",
+        "A sine of a small angle counts as a magnifier.",
+        f"{_BEFORE}::test_an_op_magnifies_only_where_its_input_may_be_where_it_does",
+    ),
+    _squares(
+        "means",
+        "all_are_means &= averages_.Has(mean.node);",
+        "",
+        "Any difference of products counts as a variance.",
+        f"{_BEFORE}::test_a_difference_of_two_products_of_different_values_follows_its_predecessors",
+    ),
+    _keep_rules(
+        "mixlist",
+        "|| IsEdited(id) || !HasFloat32",
+        "|| !HasFloat32",
+        "A rule beats the mixlist.",
+        f"{_RANGES}::test_a_mixlist_entry_beats_it",
+        f"{_BEFORE}::test_a_mixlist_entry_beats_it",
+    ),
+    _keep_rules(
+        "target",
+        " || !HasFloat32(id, kept.group)",
+        "",
+        "A rule keeps float32 where the target has no kernel for it.",
+        f"{_ASCEND}::test_a_gray_op_with_float16_kernels_only_is_lowered_even_after_a_black_one",
+    ),
+    _keep_rules(
+        "warnings",
+        "      if (!MayBeLowered(kept.group)) continue;",
+        "",
+        "force_fp16 warns of what it does not lower.",
+        f"{_FORCED}::test_a_mode_that_lowers_nothing_here_warns_of_nothing",
+    ),
+    _forward_names(
+        "whole_scope",
+        'if (!absl::ConsumePrefix(&scope, "_") || scope.empty()) return false;',
+        "",
+        "Any scope that begins with gradients is one of gradients.",
+        f"{_FORWARD}::test_a_gradient_of_another_op_does_not_follow",
+    ),
+    _forward_names(
+        "outer_scopes",
+        "for (size_t outer = 0; outer <= gradients; ++outer) {",
+        "for (size_t outer = gradients; outer <= gradients; ++outer) {",
+        "Gradients that are built in a name scope are not found.",
+        f"{_FORWARD}::test_a_gradient_goes_by_its_name",
+    ),
+)
