@@ -191,8 +191,13 @@ def _print_story(out: rich.console.Console, shown: story.Story) -> None:
         for attribute, (before, after) in node.dtypes.items()
         if before != after
     ]
-    lines = [step.why if number == 0 else _because(step) for number, step in enumerate(shown.steps)]
-    lines += [f"fed by {each.tensor} ({each.op}), {each.decision}" for each in shown.fed_by]
+    lines = [f"its values are {shown.values}"] if shown.values else []
+    lines += [
+        step.why if number == 0 else _because(step) for number, step in enumerate(shown.steps)
+    ]
+    for each in shown.fed_by:
+        why_not = f", and does not vote because {each.no_vote}" if each.no_vote else ""
+        lines.append(f"fed by {each.tensor} ({each.op}), {each.decision}{why_not}")
     for cast in shown.casts:
         tensor = explanation.cast_tensor(cast)
         size = "" if cast.bytes is None else f", {rich.filesize.decimal(cast.bytes)}"

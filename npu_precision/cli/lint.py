@@ -41,8 +41,10 @@ def lint(
 ) -> int:
     """Shows what is wrong, odd or needless in MIXLIST, a modify_mixlist file.
 
-    What is needless depends on the target, and on whether the mode is for float16 or bfloat16. The
-    exit status is 1 if there are errors, with which the file would fail a run.
+    What is needless depends on the target, and on whether the mode is for float16 or bfloat16. With
+    a model, it also names the nodes whose values would overflow or vanish in the low type, kept or
+    lowered by MIXLIST. The exit status is 1 if there are errors, with which the file would fail a
+    run.
     """
     if (output is not None or force) and not fix:
         raise click.UsageError("--output and --force go with --fix.")

@@ -47,6 +47,14 @@ class Body:
         """The node whose decision this node follows, or None if it has a reason of its own."""
         return self.nodes.get(node.cause) if node.reason in _FOLLOWS else None
 
+    def shares_dtype_of(self, node: LedgerNode) -> LedgerNode:
+        """The node whose decision is that of all nodes that share its dtype."""
+        seen = set()
+        while node.reason == "shares_dtype" and node.cause in self.nodes and node.name not in seen:
+            seen.add(node.name)
+            node = self.nodes[node.cause]
+        return node
+
     def chain(self, name: str) -> list[LedgerNode]:
         """The node, the node that it follows, and so on to the first with a reason of its own."""
         chain: dict[str, LedgerNode] = {}

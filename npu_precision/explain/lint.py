@@ -5,12 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 
 from npu_precision import _library
+from npu_precision.explain import story
+from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
 ERROR = "error"
+# The reasons of nodes whose values the low type would lose, and the rules that tell of them.
+_LOSES_VALUES = {"guard_constant": "guard-constant", "leaves_range": "leaves-range"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +41,8 @@ class Finding:
     Attributes:
         severity: "error", "warning" or "note".
         rule: the kind of finding, a word or two such as "unknown-op".
-        place: "FILE:LINE:COLUMN", or "FILE" if it concerns several places.
+        place: "FILE:LINE:COLUMN", or "FILE" if it concerns several places. The file is the
+            mixlist; of what the mixlist says nothing about, the model.
         text: the message.
         edit: the change that fixes it, or None.
     """
@@ -95,11 +101,96 @@ def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[F
     except ValueError as error:
         model.rewrite(options)
         return [Finding(ERROR, "contradiction", file, str(error))]
+    _, without = model.rewrite(options)
     found = []
     for line in ledger.unmatched:
         place, _, text = line.partition(": ")
         found.append(Finding("warning", "no-match", place, text))
-    return found
+    return [*found, *_lost_values(file, ledger, without), *_kept_values(model.path, ledger)]
+
+
+def _lost_values(file: str, ledger: Ledger, without: Ledger) -> list[Finding]:
+    """Warnings about nodes that the mixlist lowers, although the low type loses their values."""
+    lowered = {
+        (part.graph, node.name): node
+        for part in ledger
+        for node in part.nodes
+        if node.decision == "lowered"
+    }
+    several = _Several("warning")
+    for part in without:
+        nodes = {node.name: node for node in part.nodes}
+        for node in part.nodes:
+            now = lowered.get((part.graph, node.name))
+            if node.reason not in _LOSES_VALUES or now is None:
+                continue
+            place = now.listed_by if now.listed_by.startswith(f"{file}:") else file
+            verdict = "is lowered by the mixlist, although"
+            several.add(place, node, verdict, nodes, _function(part, without))
+    return several.findings()
+
+
+def _kept_values(path: str, ledger: Ledger) -> list[Finding]:
+    """Notes about nodes that stay in float32 because the low type would lose their values."""
+    several = _Several("note")
+    for part in ledger:
+        nodes = {node.name: node for node in part.nodes}
+        for node in part.nodes:
+            if node.reason in _LOSES_VALUES:
+                several.add(path, node, "stays in float32:", nodes, _function(part, ledger))
+    return several.findings()
+
+
+class _Several:
+    """Findings about nodes; what is the same in several functions is one finding."""
+
+    def __init__(self, severity: str) -> None:
+        self._severity = severity
+        self._functions: dict[tuple[str, str, str, str], list[str]] = {}
+
+    def add(
+        self,
+        place: str,
+        node: LedgerNode,
+        verdict: str,
+        nodes: Mapping[str, LedgerNode],
+        function: str,
+    ) -> None:
+        """Adds a node of a function, whose other nodes are `nodes`."""
+        text = f"({node.op}) {verdict} {_why_lost(node, nodes)}"
+        key = (_LOSES_VALUES[node.reason], place, repr(node.name), text)
+        self._functions.setdefault(key, []).append(function)
+
+    def findings(self) -> list[Finding]:
+        return [
+            Finding(self._severity, rule, place, f"{name}{_inside(functions)} {text}")
+            for (rule, place, name, text), functions in self._functions.items()
+        ]
+
+
+def _function(part: Ledger, ledger: Ledger) -> str:
+    return "" if part is ledger else part.graph
+
+
+def _inside(functions: list[str]) -> str:
+    more = len(functions) - 1
+    others = f" and {more} more function{'s' if more > 1 else ''}" if more else ""
+    return f" in {functions[0] or 'the graph'}{others}" if functions != [""] else ""
+
+
+def _why_lost(node: LedgerNode, nodes: Mapping[str, LedgerNode]) -> str:
+    cause = nodes.get(node.cause)
+    if node.reason == "guard_constant":
+        known = story.values(cause) if cause is not None else ""
+        value = f" ({known})" if known else ""
+        return (
+            f"it reads the constant {node.cause!r}{value}, of which the low type makes 0, 1, "
+            "infinity or a subnormal number"
+        )
+    if cause is None:
+        return f"its values are {story.values(node)}, too large for the low type"
+    values = f"whose values are {story.values(cause)}, too large for the low type"
+    return f"it reads {cause.name!r}, {values}"
 
 
 def fix(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list[Finding]]:

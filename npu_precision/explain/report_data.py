@@ -96,7 +96,8 @@ class _Rows:
         self._some: dict[str, dict[int, Any]] = {
             name: {}
             for name in (
-                "advice calls cause_elsewhere escaped followers inputs_after op_after rewrites"
+                "advice calls cause_elsewhere escaped followers inputs_after no_vote op_after "
+                "range rewrites values"
             ).split()
         }
 
@@ -224,6 +225,14 @@ class _Rows:
             self._some["followers"][row] = self._followers[key]
         if re.escape(node.name) != node.name:
             self._some["escaped"][row] = re.escape(node.name)
+        self._add_range(row, node)
+        no_vote = [
+            [rows[each.tensor.rpartition(":")[0]], self._strings.number(each.no_vote)]
+            for each in story.neighbours(body, node)
+            if each.no_vote
+        ]
+        if no_vote:
+            self._some["no_vote"][row] = no_vote
         if not self._with_advice:
             return
         found = story.advice(node, decider)
@@ -232,6 +241,19 @@ class _Rows:
                 [self._strings.number(each.key), rows[each.node], self._strings.number(each.effect)]
                 for each in found
             ]
+
+    def _add_range(self, row: int, node: LedgerNode) -> None:
+        told = story.values(node)
+        if node.range is None or not told:
+            return
+        self._some["values"][row] = self._strings.number(told)
+        self._some["range"][row] = [
+            *node.range,
+            *(
+                _NONE if end is None else self._strings.number(story.shown_number(end))
+                for end in node.range
+            ),
+        ]
 
     def _add_cast(
         self, body: Body, cast: Any, before: Mapping[str, int], after: Mapping[str, int]

@@ -17,13 +17,15 @@ SENTENCES = {
     "white_list": "on the white list ({by})",
     "black_list": "on the black list ({by})",
     "unlisted": "its op type is on no list of the target",
-    "gray_follows_lowered": "gray; {cause} feeds it and was lowered, and no other input was kept",
+    "gray_follows_lowered": (
+        "gray; {cause} feeds it and was lowered, and no input that votes was kept"
+    ),
     "gray_follows_kept": "gray; {cause} feeds it and was kept",
     "gray_follows_consumers": (
-        "gray; it only moves values, nothing before it has a say, and what reads it, such as "
+        "gray; it only moves values, nothing that feeds it votes, and what reads it, such as "
         "{cause}, is lowered"
     ),
-    "gray_no_votes": "gray; nothing that feeds it has a say",
+    "gray_no_votes": "gray; nothing that feeds it votes",
     "neutral_source": "a source, which keeps its dtype; a Cast follows it where one is needed",
     "never_changed": "its op is never changed: it has state, or is where values enter or leave",
     "updates_variable": "gray; it makes the next value of a variable, which is done in float32",
@@ -58,6 +60,21 @@ SENTENCES = {
     "not_matrix_or_convolution": "the mode is about matrix and convolution ops only",
 }
 _ON_A_LIST = ("black_list", "unlisted")
+# The reasons of nodes that were asked for the votes on their inputs.
+_HEARD_VOTES = (
+    "gray_follows_lowered",
+    "gray_follows_kept",
+    "gray_follows_consumers",
+    "gray_no_votes",
+    "shares_dtype",
+)
+# Those of nodes that do not vote, and why they do not.
+_DOES_NOT_VOTE = {
+    "neutral_source": "it is a source",
+    "gray_no_votes": "nothing that feeds it votes",
+    "gray_follows_consumers": "nothing that feeds it votes",
+}
+_VOTE_IS_NOT_HEARD = "the dtype of this input stays"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,11 +102,14 @@ class Neighbour:
         tensor: the tensor that is read, as "conv1:0".
         op: the op type of its producer.
         decision: "lowered", "raised" or "kept".
+        no_vote: why its decision is no vote on the node, in words; "" if it is one, or if the node
+            was not decided by votes.
     """
 
     tensor: str
     op: str
     decision: str
+    no_vote: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +138,7 @@ class Story:
     Attributes:
         body: the function it is in, or "".
         node: the node.
+        values: what its values are, whatever is fed, as "between 0 and 1"; "" if nothing is known.
         steps: the chain of causes: first the node itself, last the one that decided in the end.
         fed_by: the float producers of its inputs.
         casts: the Casts among its producers and consumers.
@@ -127,6 +148,7 @@ class Story:
 
     body: str
     node: LedgerNode
+    values: str
     steps: tuple[Step, ...]
     fed_by: tuple[Neighbour, ...]
     casts: tuple[LedgerCast, ...]
@@ -180,22 +202,13 @@ def uses_lists(options: PrecisionOptions) -> bool:
 
 
 def _story(body: Body, node: LedgerNode, followers: int, with_advice: bool) -> Story:
-    definition = body.definitions.get(node.name)
-    inputs = [
-        flat_tensor(name, body.definitions)
-        for name in (definition.input if definition else ())
-        if not name.startswith("^")
-    ]
     chain = body.chain(node.name)
     return Story(
         body.name,
         node,
+        values(node),
         tuple(Step(each.name, each.op, each.decision, _sentence(each)) for each in chain),
-        tuple(
-            Neighbour(tensor, body.nodes[source].op, body.nodes[source].decision)
-            for source, tensor in dict.fromkeys(inputs)
-            if source in body.nodes
-        ),
+        neighbours(body, node),
         body.casts_at(node.name),
         followers,
         tuple(
@@ -203,6 +216,59 @@ def _story(body: Body, node: LedgerNode, followers: int, with_advice: bool) -> S
             for each in (advice(node, chain[-1]) if with_advice else ())
         ),
     )
+
+
+def neighbours(body: Body, node: LedgerNode) -> tuple[Neighbour, ...]:
+    """The float producers of a node's inputs, each tensor once."""
+    definition = body.definitions.get(node.name)
+    inputs = [
+        flat_tensor(name, body.definitions)
+        for name in (definition.input if definition else ())
+        if not name.startswith("^")
+    ]
+    found = []
+    for source, tensor in dict.fromkeys(inputs):
+        if source in body.nodes:
+            producer = body.nodes[source]
+            no_vote = _no_vote(body, node, producer)
+            found.append(Neighbour(tensor, producer.op, producer.decision, no_vote))
+    return tuple(found)
+
+
+def _no_vote(body: Body, node: LedgerNode, producer: LedgerNode) -> str:
+    """Why a producer has no vote on a node; "" if it has one, or if votes do not matter."""
+    if node.reason not in _HEARD_VOTES or producer.name == node.cause:
+        return ""
+    shared = body.shares_dtype_of(producer)
+    if shared.reason in _DOES_NOT_VOTE:
+        return _DOES_NOT_VOTE[shared.reason]
+    # The reason says that no vote on this node was another one.
+    is_without_votes = node.reason in ("gray_no_votes", "gray_follows_consumers")
+    is_kept = node.reason == "gray_follows_lowered" and producer.decision == "kept"
+    return _VOTE_IS_NOT_HEARD if is_without_votes or is_kept else ""
+
+
+def values(node: LedgerNode) -> str:
+    """What the values of a node's outputs are, whatever is fed; "" if nothing is known."""
+    low, high = node.range or (None, None)
+    if low is None:
+        return "" if high is None else f"at most {shown_number(high)}"
+    if high is None:
+        return f"at least {shown_number(low)}"
+    if low == high:
+        return shown_number(low)
+    return f"between {shown_number(low)} and {shown_number(high)}"
+
+
+def shown_number(value: float) -> str:
+    """A number in as few digits as tell it from the other numbers of float32."""
+    text = ""
+    for digits in range(6, 18):
+        text = f"{value + 0.0:.{digits}g}"
+        # Half of the distance of two neighbours in float32.
+        if abs(float(text) - value) <= 3e-8 * abs(value):
+            break
+    return re.sub(r"e([+-])0*", lambda sign: "e" + sign[1].replace("+", ""), text)
 
 
 def _sentence(node: LedgerNode) -> str:

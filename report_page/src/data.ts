@@ -16,6 +16,14 @@ const BITS: Record<View, number> = { before: 1, after: 2 };
 /** A type attribute, and its dtype before and after. */
 export type Dtype = readonly [attribute: string, before: string, after: string];
 
+/** The ends of what is known of a node's values, and each as text. */
+export type Range = readonly [
+  low: number | null,
+  high: number | null,
+  lowText: number,
+  highText: number,
+];
+
 /** Of a report, a Cast that was inserted. */
 export interface CastRow {
   node: number;
@@ -97,8 +105,11 @@ interface Stored {
     escaped: Some<string>;
     followers: Some<number>;
     inputs_after: Some<number[]>;
+    no_vote: Some<[input: number, why: number][]>;
     op_after: Some<number>;
+    range: Some<Range>;
     rewrites: Some<string[]>;
+    values: Some<number>;
   };
   casts: CastRow[];
   curve: CurvePoint[];
@@ -176,6 +187,15 @@ export class Report {
 
   device(node: number): string {
     return this.text(this.stored.nodes.device[node]);
+  }
+
+  range(node: number): Range | undefined {
+    return this.stored.some.range[node];
+  }
+
+  /** What its values are, in words; "" if nothing is known. */
+  values(node: number): string {
+    return this.text(this.stored.some.values[node]);
   }
 
   dtypes(node: number): Dtype[] {

@@ -97,6 +97,7 @@ export class Details {
       facts.push(["list", `${report.list(node)} (${report.listedBy(node)})`]);
       facts.push(["reason", report.reason(node)]);
     }
+    if (report.values(node) !== "") facts.push(["values", report.values(node)]);
     if (report.device(node) !== "") facts.push(["device", report.device(node)]);
     const followers = report.stored.some.followers[node];
     if (followers !== undefined) {

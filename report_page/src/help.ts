@@ -13,6 +13,7 @@ export const KEYS: readonly [keys: string, what: string][] = [
   ["o", "to the outline, a tree of all scopes and nodes: ↑ ↓, → opens, ← closes"],
   ["d", "to the details"],
   ["t", "to the table of nodes, and back to the graph"],
+  ["r", "to the table of ranges, and back to the graph"],
   ["b", "before or after the rewrite"],
   ["c", "show or hide control inputs"],
   ["+ − 0", "in the graph: larger, smaller, all"],

@@ -12,13 +12,14 @@ import { Outline } from "./outline";
 import { Search } from "./search";
 import { State, type Tab } from "./state";
 import { summary } from "./summary";
-import { castTable, nodeTable, opTable } from "./tables";
+import { castTable, nodeTable, opTable, rangeTable } from "./tables";
 import { themeSwitch } from "./theme";
 import { Tree } from "./tree";
 
 const TAB_NAMES: Record<Tab, string> = {
   graph: "Graph",
   nodes: "Nodes",
+  ranges: "Ranges",
   casts: "Casts",
   ops: "Op types",
   curve: "Curve",
@@ -121,6 +122,7 @@ export class Page {
     const goTo = (node: number): void => this.goTo(node);
     this.panels.set("graph", this.graphPanel());
     this.panels.set("nodes", nodeTable(this.report, goTo).element);
+    this.panels.set("ranges", rangeTable(this.report, goTo).element);
     this.panels.set("casts", castTable(this.report, goTo).element);
     this.panels.set("ops", opTable(this.report).element);
     const { curve: points } = this.report.stored;
@@ -238,15 +240,17 @@ export class Page {
     const isField = target.matches("input[type=search], select, textarea");
     if (event.ctrlKey || event.metaKey || event.altKey || isField || this.help.element.open) return;
     const { tab, view, control } = this.state.shown;
+    const table = (wanted: Tab) => (): void => {
+      this.state.set({ tab: tab === wanted ? "graph" : wanted });
+      this.tabs.get(this.state.shown.tab)?.focus();
+    };
     const actions: Record<string, () => void> = {
       "/": () => this.search.focus(),
       "?": () => this.help.toggle(),
       b: () => this.state.set({ view: view === "before" ? "after" : "before" }),
       c: () => this.state.set({ control: !control }),
-      t: () => {
-        this.state.set({ tab: tab === "nodes" ? "graph" : "nodes" });
-        this.tabs.get(this.state.shown.tab)?.focus();
-      },
+      t: table("nodes"),
+      r: table("ranges"),
       g: () => this.focusIn(this.canvas),
       o: () => this.focusIn(this.outline.element),
       d: () => this.focusIn(this.details.element),

@@ -48,12 +48,15 @@ export function fedBy(report: Report, node: number): Telling[] {
   const seen = new Set<string>();
   const told: Telling[] = [];
   const view = report.isIn(node, "before") ? "before" : "after";
+  const noVote = new Map(report.stored.some.no_vote[node]);
   for (const { node: source, port } of report.inputs(node, view)) {
     const name = report.name(source);
     const text = port === CONTROL ? name : `${name}:${port}`;
     if (seen.has(`${text} ${port}`)) continue;
     seen.add(`${text} ${port}`);
-    const how = port === CONTROL ? ", waited for" : "";
+    const why = noVote.get(source);
+    let how = why === undefined ? "" : `, and does not vote because ${report.text(why)}`;
+    if (port === CONTROL) how = ", waited for";
     const what = ` (${report.op(source, view)}), ${report.decisionName(source)}${how}`;
     told.push([{ node: source, text }, what]);
   }

@@ -1,10 +1,10 @@
-// The tables: of all nodes, of the Casts, and of the op types.
+// The tables: of all nodes, of the ranges of their values, of the Casts, and of the op types.
 
 import type { OpRow, Report } from "./data";
 import { look } from "./decisions";
 import { make, size } from "./dom";
 import { dtypesIn } from "./labels";
-import { Table } from "./table";
+import { type Column, Table } from "./table";
 
 export function nodeTable(report: Report, goTo: (node: number) => void): Table {
   const rows: number[] = [];
@@ -67,6 +67,58 @@ function changes(report: Report, node: number): string {
   const before = dtypesIn(report, node, "before");
   const after = dtypesIn(report, node, "after");
   return before === after ? before : `${before} → ${after}`;
+}
+
+/** The float nodes of whose values something is known, those with the largest first. */
+export function rangeTable(report: Report, goTo: (node: number) => void): Table {
+  const magnitude = (node: number): number => {
+    const [low, high] = report.range(node) ?? [null, null];
+    return Math.max(Math.abs(low ?? 0), Math.abs(high ?? 0));
+  };
+  const end = (heading: string, which: 0 | 1): Column => ({
+    heading,
+    width: "8rem",
+    value: (node) => report.range(node)?.[which] ?? null,
+    show: (node) => report.text(report.range(node)?.[which === 0 ? 2 : 3]) || "?",
+  });
+  return new Table({
+    label: "Ranges",
+    rows: Object.keys(report.stored.some.range)
+      .map(Number)
+      .sort((one, other) => magnitude(other) - magnitude(one)),
+    text: (node) => `${report.name(node)} ${report.op(node, "before")}`,
+    open: goTo,
+    columns: [
+      { heading: "node", width: "minmax(10rem, 4fr)", value: (node) => report.name(node) },
+      {
+        heading: "op type",
+        width: "minmax(6rem, 2fr)",
+        choose: true,
+        value: (node) => report.op(node, "before"),
+      },
+      end("low", 0),
+      end("high", 1),
+      {
+        heading: "decision",
+        width: "7rem",
+        choose: true,
+        value: (node) => report.decisionName(node),
+        show: (node) => decision(report, node),
+      },
+      {
+        heading: "reason",
+        width: "minmax(7rem, 2fr)",
+        choose: true,
+        value: (node) => report.reason(node),
+      },
+      {
+        heading: "function",
+        width: "minmax(5rem, 2fr)",
+        choose: true,
+        value: (node) => report.functionOf(node),
+      },
+    ],
+  });
 }
 
 export function castTable(report: Report, goTo: (node: number) => void): Table {

@@ -77,6 +77,23 @@ def test_a_story_s_chain_and_advice_are_those_of_explain(rows, model):
         assert some["followers"].get(str(first), 0) == told.followers
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_values_and_missing_votes_are_those_of_explain(rows, model):
+    found, data, names = rows(model)
+    some, strings = data["some"], data["strings"]
+    for told in story.stories(found, ""):
+        row = str(names[told.body, told.node.name])
+        number = some["values"].get(row)
+        assert ("" if number is None else strings[number]) == told.values
+        assert some["range"].get(row, [None, None])[:2] == list(told.node.range or (None, None))
+        silent = {
+            (names[told.body, each.tensor.rpartition(":")[0]], each.no_vote)
+            for each in told.fed_by
+            if each.no_vote
+        }
+        assert {(at, strings[why]) for at, why in some["no_vote"].get(row, [])} == silent
+
+
 def _why(data, row):
     cause = data["nodes"]["cause"][row]
     name = data["some"]["cause_elsewhere"].get(str(row), "")

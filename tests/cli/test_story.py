@@ -24,9 +24,20 @@ def tell(command, model_files: ModelFiles):
     return run
 
 
+@pytest.fixture
+def tell_of(command, graph_file):
+    """tell_of(text of a graph, pattern) -> the lines."""
+
+    def run(text, pattern):
+        return command("explain", graph_file(text), *MIXED, "--node", pattern).splitlines()
+
+    return run
+
+
 def test_a_gray_node_s_story_goes_back_to_the_black_one_that_decided(tell):
     assert tell("^after$") == [
         "after (Tanh): kept",
+        "  its values are between -1 and 1",
         "  gray; both feeds it and was kept",
         "  because both (AddV2), kept: gray; scale feeds it and was kept",
         "  because scale (Exp), kept: on the black list (built-in)",
@@ -71,12 +82,135 @@ def test_a_node_of_a_function_is_told_with_its_function_and_arguments(tell):
     assert "on the white list (built-in)" in text
 
 
+RANGES = """
+    x = Placeholder(shape=4x4)
+    product = MatMul(x, x)
+    share = Sigmoid(product)
+    positive = Relu(product)
+    negative = Neg(positive)
+    guard = Const(value=1e-12, shape=)
+    almost = Const(value=1.0000001, shape=)
+    mask = Const(value=-1e9, shape=)
+    half = Const(value=400.5, shape=)
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "values"),
+    [
+        ("share", "between 0 and 1"),
+        ("positive", "at least 0"),
+        ("negative", "at most 0"),
+        ("guard", "1e-12"),
+        ("almost", "1.0000001"),
+        ("mask", "-1e9"),
+        ("half", "400.5"),
+    ],
+)
+def test_what_is_known_of_a_node_s_values_is_told(node, values, tell_of):
+    assert f"  its values are {values}" in tell_of(RANGES, f"^{node}$")
+
+
+def test_of_values_of_which_nothing_is_known_nothing_is_told(tell_of):
+    assert not [line for line in tell_of(RANGES, "^product$") if "its values" in line]
+
+
+VOTES = """
+    x = Placeholder(shape=4x4)
+    w = Placeholder(shape=4x4)
+    product = MatMul(x, w)
+    turned = Neg(w)
+    both = AddV2(product, turned)
+    scale = Exp(x)
+    three = AddN(both, turned, scale, w)
+"""
+
+
+def fed_by(lines):
+    return [line.strip() for line in lines if line.startswith("  fed by ")]
+
+
+def test_an_input_without_a_vote_is_told_to_have_none_and_why(tell_of):
+    assert fed_by(tell_of(VOTES, "^both$")) == [
+        "fed by product:0 (MatMul), lowered",
+        "fed by turned:0 (Neg), kept, and does not vote because nothing that feeds it votes",
+    ]
+    assert fed_by(tell_of(VOTES, "^turned$")) == [
+        "fed by w:0 (Placeholder), kept, and does not vote because it is a source"
+    ]
+
+
+def test_an_input_that_votes_is_told_without_a_word_about_votes(tell_of):
+    assert fed_by(tell_of(VOTES, "^three$")) == [
+        "fed by both:0 (AddV2), lowered",
+        "fed by turned:0 (Neg), kept, and does not vote because nothing that feeds it votes",
+        "fed by scale:0 (Exp), kept",
+        "fed by w:0 (Placeholder), kept, and does not vote because it is a source",
+    ]
+
+
+def test_of_a_node_that_no_votes_decided_votes_are_not_told(tell_of):
+    assert fed_by(tell_of(VOTES, "^product$")) == [
+        "fed by x:0 (Placeholder), kept",
+        "fed by w:0 (Placeholder), kept",
+    ]
+
+
+def test_an_input_whose_dtype_stays_hears_no_vote(tell_of):
+    graph = """
+        x = Placeholder(shape=2x4x4x3)
+        filter = Placeholder(shape=1x1x3x3)
+        values = Placeholder(shape=3)
+        images = Conv2D(x, filter, strides=[1,1,1,1], padding='SAME')
+        scale = Exp(values)
+        norm = FusedBatchNormV3(images, scale, values, values, values, is_training=False)
+        out = Relu(norm)
+    """
+    assert fed_by(tell_of(graph, "^norm$"))[:2] == [
+        "fed by images:0 (Conv2D), lowered",
+        "fed by scale:0 (Exp), kept, and does not vote because the dtype of this input stays",
+    ]
+
+
+LOOP = """
+    x = Placeholder(shape=4x4)
+    go = Const[bool](value=True, shape=)
+    enter = Enter(x, frame_name='f')
+    merge = Merge(enter, next)
+    enter_go = Enter(go, frame_name='f', is_constant=True)
+    cond = LoopCond(enter_go)
+    switch = Switch(merge, cond)
+    next = NextIteration(switch:1)
+    exit = Exit(switch)
+"""
+
+
+def test_around_a_loop_without_votes_nothing_votes(tell_of):
+    graph = f"{LOOP}    turned = Neg(exit)"
+    for node in ("merge", "switch", "exit", "turned"):
+        for line in fed_by(tell_of(graph, f"^{node}$")):
+            if "LoopCond" not in line:
+                assert line.endswith("does not vote because nothing that feeds it votes"), line
+
+
+def test_what_follows_its_consumers_does_not_vote(tell_of):
+    graph = f"{LOOP}    product = MatMul(exit, exit)"
+    lines = tell_of(graph, "^merge$")
+    assert lines[0] == "merge (Merge): lowered, T float32 -> float16"
+    for line in fed_by(lines):
+        assert line.endswith("lowered, and does not vote because nothing that feeds it votes"), line
+
+
 def test_json_has_the_same_steps(command, model_files):
     data = json.loads(command("explain", model_files.frozen, *MIXED, "--node", "^after$", "--json"))
     (told,) = data["stories"]
     assert [step["node"] for step in told["steps"]] == ["after", "both", "scale"]
     assert told["steps"][2]["why"] == "on the black list (built-in)"
     assert told["node"]["cause"] == "both"
+    assert told["values"] == "between -1 and 1"
+    assert told["fed_by"] == [
+        {"tensor": "both:0", "op": "AddV2", "decision": "kept", "no_vote": ""}
+    ]
 
 
 def test_every_reason_of_the_optimizer_has_a_sentence():

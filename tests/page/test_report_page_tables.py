@@ -7,6 +7,7 @@ import re
 from support.browser import needs_browser
 from support.report_files import explained, needs_page
 from support.report_page import cells, go_to, selected
+from support.text_graph import read_graph
 
 pytestmark = [needs_browser, needs_page]
 
@@ -14,13 +15,14 @@ pytestmark = [needs_browser, needs_page]
 def test_the_table_has_a_row_for_every_float_node_and_can_be_filtered(show, model_files):
     page = show(model_files.frozen)
     _, found = explained(model_files.frozen)
+    filters = page.get_by_label("Filters of Nodes")
     page.keyboard.press("t")
     assert sorted(cells(page, 1)) == sorted(node.name for _, node in found.nodes())
-    page.get_by_label("Filter by op type").select_option("=MatMul")
+    filters.get_by_label("Filter by op type").select_option("=MatMul")
     assert sorted(cells(page, 1)) == ["out", "product"]
-    page.get_by_label("Filter by op type").select_option("*")
-    page.get_by_label("Filter by decision").select_option("=kept")
-    page.get_by_label("Filter by list").select_option("=gray")
+    filters.get_by_label("Filter by op type").select_option("*")
+    filters.get_by_label("Filter by decision").select_option("=kept")
+    filters.get_by_label("Filter by list").select_option("=gray")
     assert sorted(cells(page, 1)) == ["after", "both"]
     page.get_by_label("Filter Nodes by text").fill("AFT")
     assert cells(page, 1) == ["after"]
@@ -53,6 +55,45 @@ def test_a_row_leads_to_the_graph(show, model_files):
     page.keyboard.press("Enter")
     assert selected(page) == name
     assert page.locator("#canvas").is_visible()
+
+
+RANGES = """
+    x = Placeholder(shape=4x4)
+    product = MatMul(x, x)
+    share = Sigmoid(product)
+    mask = Const(value=-1e9, shape=)
+    hidden = Mul(share, mask)
+    guard = Const(value=1e-12, shape=)
+    positive = Relu(product)
+    safe = AddV2(positive, guard)
+"""
+
+
+def test_ranges_have_a_table_with_the_largest_first(show, tmp_path):
+    (tmp_path / "model.pb").write_bytes(read_graph(RANGES).SerializeToString())
+    page = show(tmp_path / "model.pb")
+    page.get_by_role("tab", name="Ranges").click()
+    table = [cells(page, column) for column in (1, 3, 4, 5, 6)]
+    assert [row for row in zip(*table) if row[0] != "positive"] == [
+        ("mask", "-1e9", "-1e9", "K kept", "neutral_source"),
+        ("hidden", "-1e9", "0", "K kept", "guard_constant"),
+        ("share", "0", "1", "L lowered", "gray_follows_lowered"),
+        ("guard", "1e-12", "1e-12", "K kept", "neutral_source"),
+        ("safe", "1e-12", "?", "K kept", "guard_constant"),
+    ]
+    assert ("positive", "0", "?", "L lowered", "gray_follows_lowered") in zip(*table)
+
+
+def test_ranges_can_be_filtered_and_lead_to_the_graph(show, tmp_path):
+    (tmp_path / "model.pb").write_bytes(read_graph(RANGES).SerializeToString())
+    page = show(tmp_path / "model.pb")
+    page.keyboard.press("r")
+    filters = page.get_by_label("Filters of Ranges")
+    filters.get_by_label("Filter by reason").select_option("=guard_constant")
+    assert cells(page, 1) == ["hidden", "safe"]
+    page.locator(".table:visible .row.opens").first.click()
+    assert selected(page) == "hidden"
+    assert "between -1e9 and 0" in page.locator(".details dl").inner_text()
 
 
 def test_casts_have_a_table_with_the_largest_first(show, model_files):
@@ -130,4 +171,5 @@ def test_errors_that_are_all_zero_are_a_table_only(show, model_files):
 
 def test_without_a_curve_there_is_no_tab_of_it(show, model_files):
     page = show(model_files.frozen)
-    assert page.get_by_role("tab").all_inner_texts() == ["Graph", "Nodes", "Casts", "Op types"]
+    tabs = page.get_by_role("tab").all_inner_texts()
+    assert tabs == ["Graph", "Nodes", "Ranges", "Casts", "Op types"]
