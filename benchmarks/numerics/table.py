@@ -1,0 +1,48 @@
+"""The table of docs/numerics.md."""
+
+from __future__ import annotations
+
+import math
+
+HEADINGS = ("program", "float32", "bf16 mode", "fp16 mode", "TensorFlow's", "Keras' policy")
+
+
+def cell(verdict: dict) -> str:
+    """What became of a program: its end and its distance; what is wrong, in bold."""
+    status = verdict["status"]
+    if status == "does not apply":
+        return ""
+    if status in {"does not end", "crashes"}:
+        return f"**{status}**"
+    if status == "error":
+        return f"**{verdict['error'].partition(':')[0]}**"
+    number = value(verdict["value"])
+    if status == "not finite":
+        return f"**{number}**" if "a" in number or "i" in number else f"**not finite**, {number}"
+    distance = "?" if verdict["distance"] is None else f"{100 * verdict['distance']:.2g}%"
+    return f"{number}, {distance}" if status == "ok" else f"**{number}, {distance}**"
+
+
+def value(number: float | None) -> str:
+    """Four digits, or what is not a number."""
+    if number is None:
+        return ""
+    return f"{number:.4g}" if math.isfinite(number) else str(number)
+
+
+def markdown(found: dict, columns: list[str]) -> str:
+    """A table per room, in the order of the corpus."""
+    lines = []
+    room = None
+    headings = dict(zip(["float32", "bf16", "fp16", "tf amp", "keras"], HEADINGS[1:]))
+    for name, entry in found.items():
+        if entry["room"] != room:
+            room = entry["room"]
+            lines += ["", f"### {room.replace('_', ' ')}", ""]
+            lines.append(f"| program | {' | '.join(headings[c] for c in columns)} | lowered |")
+            lines.append("|" + " --- |" * (len(columns) + 2))
+        cells = [cell(entry[c]) for c in columns]
+        ours = entry.get("bf16") or entry.get("fp16") or {"lowered": {}}
+        count = sum(ours["lowered"].values())
+        lines.append(f"| {name} | {' | '.join(cells)} | {count or ''} |")
+    return "\n".join(lines[1:]) + "\n"
