@@ -84,7 +84,9 @@ def good(verdict: dict) -> bool:
     return verdict["status"] in {"ok", "does not apply"}
 
 
-def measured(workers: measure.Workers, one: program.Program, names: list[str], blames: bool) -> dict:
+def measured(
+    workers: measure.Workers, one: program.Program, names: list[str], blames: bool
+) -> dict:
     """The verdict of each contender on a program."""
     reference = workers.run(contender.FLOAT32, one.name, one.seconds)
     entry: dict = {"room": one.room, "kind": one.kind}

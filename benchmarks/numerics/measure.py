@@ -116,7 +116,7 @@ def judge(reply: dict, reference: dict, tolerance: float) -> Verdict:
     if not np.isfinite(found[known]).all():
         return Verdict("not finite", value, None, reply["lowered"])
     scale = max(np.abs(expected[known]).max(initial=0.0), reference.get("start", 0.0))
-    distance = float(np.abs(found - expected)[known].max(initial=0.0) / (scale or 1.0))
+    distance = float(np.abs(found[known] - expected[known]).max(initial=0.0) / (scale or 1.0))
     status = "ok" if distance <= tolerance else "far"
     return Verdict(status, value, distance, reply["lowered"])
 

@@ -38,7 +38,7 @@ class Training:
 
 @dataclasses.dataclass(frozen=True)
 class KerasTraining:
-    """Adam minimizes `loss(targets, model(inputs))`; the only form that Keras' policy can change."""
+    """Adam minimizes `loss(targets, model(inputs))`; Keras' policy can change this form alone."""
 
     model: tf.keras.Model
     loss: Callable[..., tf.Tensor]
@@ -50,7 +50,7 @@ class KerasTraining:
 
 @dataclasses.dataclass(frozen=True)
 class Graph:
-    """A TF1 graph, run in a session: `fetch` is the result, or with `steps` the loss to minimize."""
+    """A TF1 graph, run in a session: `fetch` is the result, or the loss to minimize in `steps`."""
 
     fetch: tf.Tensor
     feeds: dict[tf.Tensor, np.ndarray]
