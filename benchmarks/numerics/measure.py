@@ -80,14 +80,14 @@ class Verdict:
         status: "ok", "far", "not finite", "does not end", "crashes", "error" or "does not apply".
         value: the last loss, or the mean size of the result; None if there is none.
         distance: from float32, as a share of the size of its values; None if there is none.
-        lowered: by op type, how many nodes were lowered.
+        lowered: by op type, the names of the nodes that were lowered.
         error: the text of an error.
     """
 
     status: str
     value: float | None = None
     distance: float | None = None
-    lowered: dict[str, int] = dataclasses.field(default_factory=dict)
+    lowered: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     error: str = ""
 
     @property

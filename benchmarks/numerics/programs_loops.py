@@ -48,7 +48,7 @@ def clock():
     def function(x, w):
         t = tf.constant(0.0)
         while t < 50.0:
-            x += 0.1 * (tf.tanh(tf.matmul(x, w)) * tf.sin(t) - x)
+            x += 0.1 * (tf.tanh(tf.matmul(x, w) + tf.sin(t)) - x)
             t += 0.1
         return tf.concat([tf.reshape(x, [-1]), [t / 50.0]], 0)
 

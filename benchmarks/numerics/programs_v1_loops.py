@@ -56,7 +56,7 @@ _both("tf.while_loop: total < 400", _total_below)
 
 def _clock(x, w):
     def step(t, state):
-        return t + 0.1, state + 0.1 * (tf.tanh(tf.matmul(state, w)) * tf.sin(t) - state)
+        return t + 0.1, state + 0.1 * (tf.tanh(tf.matmul(state, w) + tf.sin(t)) - state)
 
     t, state = tf.while_loop(lambda t, _: t < 50.0, step, (0.0, x))
     return tf.concat([tf.reshape(state, [-1]), [t / 50.0]], 0)

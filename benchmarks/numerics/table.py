@@ -43,6 +43,6 @@ def markdown(found: dict, columns: list[str]) -> str:
             lines.append("|" + " --- |" * (len(columns) + 2))
         cells = [cell(entry[c]) for c in columns]
         ours = entry.get("bf16") or entry.get("fp16") or {"lowered": {}}
-        count = sum(ours["lowered"].values())
+        count = sum(map(len, ours["lowered"].values()))
         lines.append(f"| {name} | {' | '.join(cells)} | {count or ''} |")
     return "\n".join(lines[1:]) + "\n"

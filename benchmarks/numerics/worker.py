@@ -14,15 +14,17 @@ import tempfile
 import time
 
 
-def lowered(folder: str) -> dict[str, int]:
-    """By op type, how many nodes were lowered, from the ledgers of a program."""
+def lowered(folder: str) -> dict[str, list[str]]:
+    """By op type, the names of the nodes that were lowered, from the ledgers of a program."""
     import npu_precision
 
-    found: collections.Counter = collections.Counter()
-    for path in pathlib.Path(folder).glob("*.json"):
+    found = collections.defaultdict(list)
+    for path in sorted(pathlib.Path(folder).glob("*.json")):
         ledger = npu_precision.Ledger.from_json(path.read_text(encoding="utf-8"))
-        found.update(node.op for node in ledger.nodes if node.decision == "lowered")
-    return dict(found)
+        for node in ledger.nodes:
+            if node.decision == "lowered":
+                found[node.op].append(node.name)
+    return found
 
 
 def answer(programs: dict, contender: str, request: dict) -> dict:
