@@ -55,9 +55,9 @@ def main() -> int:
     if not programs:
         sys.exit(f"--only={chosen.only}: no program has that name; --list prints all")
     names = [name for name in chosen.modes.split(",") if name != contender.FLOAT32]
-    unknown = set(names) - set(contender.NAMES)
+    unknown = set(names) - set(contender.ALL)
     if unknown:
-        sys.exit(f"--modes: got {', '.join(unknown)}, expected {', '.join(contender.NAMES)}")
+        sys.exit(f"--modes: got {', '.join(unknown)}, expected {', '.join(contender.ALL)}")
     found = {}
     workers = measure.Workers()
     try:

@@ -14,11 +14,21 @@ tf1 = tf.compat.v1
 
 FLOAT32 = "float32"
 MODES = {"bf16": "allow_mix_precision_bf16", "fp16": "allow_mix_precision_fp16"}
+# Rounds what matrix products read, and nothing else: how much of a distance that explains.
+ROUNDED = "rounded"
+_PRECISION_MODES = {**MODES, ROUNDED: "cube_fp16in_fp32out"}
 TENSORFLOW = "tf amp"
 KERAS = "keras"
 NAMES = (FLOAT32, *MODES, TENSORFLOW, KERAS)
+ALL = (*NAMES, ROUNDED)
 # The low dtype of each, which says how far from float32 it may be.
-LOW = {"bf16": "bfloat16", "fp16": "float16", TENSORFLOW: "bfloat16", KERAS: "bfloat16"}
+LOW = {
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    ROUNDED: "float16",
+    TENSORFLOW: "bfloat16",
+    KERAS: "bfloat16",
+}
 
 
 def scales_losses(contender: str) -> bool:
@@ -29,8 +39,9 @@ def scales_losses(contender: str) -> bool:
 @contextlib.contextmanager
 def functions(contender: str, **options: object) -> Iterator[None]:
     """Within it, tf.functions are traced and run as the contender does."""
-    if contender in MODES:
-        with npu_precision.autocast(precision_mode=MODES[contender], quiet=True, **options):
+    if contender in _PRECISION_MODES:
+        mode = _PRECISION_MODES[contender]
+        with npu_precision.autocast(precision_mode=mode, quiet=True, **options):
             yield
     elif contender == TENSORFLOW:
         # The worker runs this contender alone, so nothing has to be set back.
@@ -46,8 +57,8 @@ def functions(contender: str, **options: object) -> Iterator[None]:
 def session_config(contender: str, **options: object) -> tf1.ConfigProto:
     """The ConfigProto of the contender's sessions."""
     config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
-    if contender in MODES:
-        mode = MODES[contender]
+    if contender in _PRECISION_MODES:
+        mode = _PRECISION_MODES[contender]
         return npu_precision.npu_config_proto(config, precision_mode=mode, quiet=True, **options)
     if contender == TENSORFLOW:
         rewrite = config.graph_options.rewrite_options

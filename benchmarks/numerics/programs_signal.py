@@ -58,14 +58,16 @@ def spectral_loss():
         made = tf.matmul(x, variables[0])
         total = 0.0
         for size in (32, 64):
-            a = tf.abs(tf.signal.stft(made, size, size // 2)) + 1e-7
-            b = tf.abs(tf.signal.stft(y, size, size // 2)) + 1e-7
+            a = tf.abs(tf.signal.stft(made, size, size // 2)) + 1e-3
+            b = tf.abs(tf.signal.stft(y, size, size // 2)) + 1e-3
             total += tf.reduce_mean(tf.abs(a - b))
             total += tf.reduce_mean(tf.abs(tf.math.log(a) - tf.math.log(b)))
         return total
 
+    x = normal(0, 4, 64)
+    y = x @ normal(3, 64, 128, scale=1 / 8) + 0.1 * normal(2, 4, 128)
     variables = [normal(1, 64, 128, scale=1 / 8)]
-    return Training(loss, variables, [normal(0, 4, 64), normal(2, 4, 128)], steps=30)
+    return Training(loss, variables, [x, y], steps=60, rate=0.002)
 
 
 @program("signal-to-noise ratio in dB, 1e-8")

@@ -191,7 +191,7 @@ def boxes():
 
 @program("hash of a float: fractional part of a large sine")
 def float_hash():
-    """The noise of shaders: no float32 survives a low dtype here, whatever the tolerance."""
+    """The noise of shaders, which no low dtype survives."""
 
     def function(x, w):
         seeds = tf.range(16.0) * 12.9898

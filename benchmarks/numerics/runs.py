@@ -122,7 +122,7 @@ def _graph(form: Graph, contender: str, options: dict) -> Outcome:
         optimizer = tf1.train.AdamOptimizer(form.rate)
         made = tf.constant(True)
         if contenders.scales_losses(contender):
-            manager = npu_precision.ExponentialUpdateLossScaleManager(2**15, 1000, 2, 1, 0.5)
+            manager = npu_precision.ExponentialUpdateLossScaleManager(2**15, 1000)
             optimizer = npu_precision.NPULossScaleOptimizer(optimizer, manager)
         minimize = optimizer.minimize(form.fetch)
         if contenders.scales_losses(contender):

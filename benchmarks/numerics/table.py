@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import math
 
-HEADINGS = ("program", "float32", "bf16 mode", "fp16 mode", "TensorFlow's", "Keras' policy")
+HEADINGS = (
+    "program",
+    "float32",
+    "bf16 mode",
+    "fp16 mode",
+    "TensorFlow's",
+    "Keras' policy",
+    "inputs rounded",
+)
 
 
 def cell(verdict: dict) -> str:
@@ -34,12 +42,11 @@ def markdown(found: dict, columns: list[str]) -> str:
     """A table per room, in the order of the corpus."""
     lines = []
     room = None
-    headings = dict(zip(["float32", "bf16", "fp16", "tf amp", "keras"], HEADINGS[1:]))
     for name, entry in found.items():
         if entry["room"] != room:
             room = entry["room"]
             lines += ["", f"### {room.replace('_', ' ')}", ""]
-            lines.append(f"| program | {' | '.join(headings[c] for c in columns)} | lowered |")
+            lines.append(f"| program | {' | '.join(HEADINGS[c] for c in columns)} | lowered |")
             lines.append("|" + " --- |" * (len(columns) + 2))
         cells = [cell(entry[c]) for c in columns]
         ours = entry.get("bf16") or entry.get("fp16") or {"lowered": {}}
