@@ -35,6 +35,7 @@ def flags() -> argparse.Namespace:
     parser.add_argument("--modes", default=",".join(contender.NAMES), help="contenders, by commas")
     parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
     parser.add_argument("--json", type=pathlib.Path, help="write what was found into a file")
+    parser.add_argument("--found", type=pathlib.Path, help="measure nothing; read such a file")
     parser.add_argument("--blame", action="store_true", help="find the lowered ops that break it")
     parser.add_argument("--list", action="store_true", help="print the names of the programs")
     return parser.parse_args()
@@ -58,17 +59,16 @@ def main() -> int:
     unknown = set(names) - set(contender.ALL)
     if unknown:
         sys.exit(f"--modes: got {', '.join(unknown)}, expected {', '.join(contender.ALL)}")
-    found = {}
-    workers = measure.Workers()
-    try:
-        for one in programs:
-            found[one.name] = measured(workers, one, names, chosen.blame)
-            print_line(one.name, found[one.name])
-    finally:
-        workers.close()
+    if chosen.write and (chosen.only or chosen.rooms):
+        sys.exit("--write writes the tables of all programs; leave out --only and --rooms")
+    if chosen.found:
+        found = json.loads(chosen.found.read_text(encoding="utf-8"))
+    else:
+        found = measured(programs, names, chosen.blame)
     if chosen.json:
         chosen.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     text = table.markdown(found, [contender.FLOAT32, *names])
+    print(text)
     if chosen.write:
         write(text)
     return conclusion(found, [name for name in names if name in OURS])
@@ -77,7 +77,7 @@ def main() -> int:
 def conclusion(found: dict, modes: list[str]) -> int:
     """Says which programs our modes break, and returns 1 if one of them is not known to."""
     broken = {
-        name: ",".join(mode for mode in modes if not good(entry[mode]))
+        name: ",".join(mode for mode in modes if entry[mode]["status"] not in measure.GOOD)
         for name, entry in found.items()
     }
     new = {
@@ -93,15 +93,23 @@ def conclusion(found: dict, modes: list[str]) -> int:
 OURS = tuple(contender.MODES)
 
 
-def good(verdict: dict) -> bool:
-    """Whether nothing is wrong."""
-    return verdict["status"] in {"ok", "does not apply"}
+def measured(programs: list[program.Program], names: list[str], blames: bool) -> dict:
+    """By program, the verdict of each contender."""
+    workers = measure.Workers()
+    found = {}
+    try:
+        for one in programs:
+            found[one.name] = verdicts(workers, one, names, blames)
+            print_line(one.name, found[one.name])
+    finally:
+        workers.close()
+    return found
 
 
-def measured(
+def verdicts(
     workers: measure.Workers, one: program.Program, names: list[str], blames: bool
 ) -> dict:
-    """The verdict of each contender on a program."""
+    """By contender, what became of a program."""
     reference = workers.run(contender.FLOAT32, one.name, one.seconds)
     entry: dict = {"room": one.room, "kind": one.kind}
     entry[contender.FLOAT32] = dataclasses.asdict(measure.judge(reference, reference, 0.0))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 
-HEADINGS = (
-    "program",
-    "float32",
-    "bf16 mode",
-    "fp16 mode",
-    "TensorFlow's",
-    "Keras' policy",
-    "inputs rounded",
-)
+HEADINGS = {
+    "float32": "float32",
+    "bf16": "bf16 mode",
+    "fp16": "fp16 mode",
+    "tf amp": "TensorFlow's",
+    "keras": "Keras' policy",
+    "rounded": "inputs rounded",
+}
 
 
 def cell(verdict: dict) -> str:
@@ -26,7 +25,7 @@ def cell(verdict: dict) -> str:
         return f"**{verdict['error'].partition(':')[0]}**"
     number = value(verdict["value"])
     if status == "not finite":
-        return f"**{number}**" if "a" in number or "i" in number else f"**not finite**, {number}"
+        return f"**{number}**"
     distance = "?" if verdict["distance"] is None else f"{100 * verdict['distance']:.2g}%"
     return f"{number}, {distance}" if status == "ok" else f"**{number}, {distance}**"
 
@@ -48,8 +47,10 @@ def markdown(found: dict, columns: list[str]) -> str:
             lines += ["", f"### {room.replace('_', ' ')}", ""]
             lines.append(f"| program | {' | '.join(HEADINGS[c] for c in columns)} | lowered |")
             lines.append("|" + " --- |" * (len(columns) + 2))
-        cells = [cell(entry[c]) for c in columns]
+        cells = [cell(entry[c]) for c in columns if c != "float32"]
+        cells.insert(0, value(entry["float32"]["value"]))
         ours = entry.get("bf16") or entry.get("fp16") or {"lowered": {}}
         count = sum(map(len, ours["lowered"].values()))
-        lines.append(f"| {name} | {' | '.join(cells)} | {count or ''} |")
+        shown = name.replace("|", "\\|")
+        lines.append(f"| {shown} | {' | '.join(cells)} | {count or ''} |")
     return "\n".join(lines[1:]) + "\n"
