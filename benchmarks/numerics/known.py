@@ -7,9 +7,9 @@ BROKEN: dict[str, tuple[str, ...]] = {
     # The sum of scores and -10000 is lowered: its steps are 64 and 8 there, and in a row where all
     # is padding nothing else tells the scores apart.
     "attention, mask + -10000": ("bf16", "fp16"),
-    # 20 steps multiply and add what was lowered behind each product.
+    # The state of 20 steps is lowered behind each product; rounding the inputs alone does nothing.
     "diffusion, cumulative product of 1 - beta": ("bf16",),
-    # The products of tf.linalg.expm have coefficients up to 6e16.
+    # The products of tf.linalg.expm have coefficients up to 6e16; cube_fp16in_fp32out fails too.
     "expm of a product": ("fp16",),
     # The sum 1 + z/2 is lowered, and then raised to the sixth power as terms that cancel.
     "polynomial of 6th degree of a product": ("bf16", "fp16"),
@@ -17,8 +17,10 @@ BROKEN: dict[str, tuple[str, ...]] = {
     "finite difference of a product": ("bf16", "fp16"),
     # y * x is lowered, and larger than 65504.
     "Poisson log-likelihood of large counts": ("fp16",),
-    # Squared distances as squares minus a product: what is near comes out as zero, or far.
+    # Chaotic: the loss collapses to its margin, and keeping any one product, be it a gradient's,
+    # prevents it.
     "triplet loss, hardest by + 1e6": ("bf16",),
+    # Squared distances as squares minus a product: what is near comes out as zero, or far.
     "squared distances as x²+y²-2xy, square root with 1e-12": ("fp16",),
     # 1 / (product + 1e-9), where the product of exp(-cost) underflows to zero.
     "Sinkhorn distance": ("fp16",),
