@@ -22,7 +22,7 @@ BROKEN: dict[str, tuple[str, ...]] = {
     "triplet loss, hardest by + 1e6": ("bf16",),
     # Squared distances as squares minus a product: what is near comes out as zero, or far.
     "squared distances as x²+y²-2xy, square root with 1e-12": ("fp16",),
-    # 1 / (product + 1e-9), where the product of exp(-cost) underflows to zero.
+    # Only keeping the products cures it; likely 1 / (product of exp(-cost) + 1e-9) overflows.
     "Sinkhorn distance": ("fp16",),
     # x + 16 is lowered before its square is taken.
     "variance as E[x²]-E[x]² of a shifted input": ("bf16", "fp16"),
