@@ -52,7 +52,7 @@ def test_convolution_and_batch_norm(mode, low):
 
 @each_mode
 def test_convolution_batch_norm_and_dropout(mode, low):
-    """The mask is drawn and compared in float32, and its Cast from bool stays."""
+    """The mask is drawn and compared in float32, and its Cast yields the low type."""
     check_rewrite(
         f"""
         {IMAGE}
@@ -75,9 +75,9 @@ def test_convolution_batch_norm_and_dropout(mode, low):
         shape = Shape[{low}](norm)
         draw = StatelessRandomUniform(shape, seed)
         keep = GreaterEqual[float32](draw, rate)
-        mask = Cast[bool,float32](keep)
+        mask = Cast[bool,{low}](keep)
         scaled = Mul[{low}](norm, factor/npu_cast_0_{low})
-        dropout = Mul[{low}](scaled, mask/npu_cast_0_{low})
+        dropout = Mul[{low}](scaled, mask)
         end = LogSoftmax[float32](dropout/npu_cast_0_float32)
         """,
         mode=mode,

@@ -162,9 +162,9 @@ def test_a_convolution_with_pooling_and_dropout():
         shape = Shape[float16](pool)
         draw = StatelessRandomUniform(shape, seed)
         keep = GreaterEqual[float32](draw, rate)
-        mask = Cast[bool,float32](keep)
+        mask = Cast[bool,float16](keep)
         scaled = Mul[float16](pool, scale/npu_cast_0_float16)
-        dropout = Mul[float16](scaled, mask/npu_cast_0_float16)
+        dropout = Mul[float16](scaled, mask)
         end = Exp[float32](dropout/npu_cast_0_float32)
         """,
     )

@@ -1,0 +1,1 @@
+"""What the modes do to the numbers of small programs: `make numerics`."""

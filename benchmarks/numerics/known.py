@@ -1,0 +1,39 @@
+"""The programs that our modes are known to break, which modes do, and by what.
+
+A test fails on any other. Take out of the list what a change has mended.
+"""
+
+BROKEN: dict[str, tuple[str, ...]] = {
+    # The sum of scores and -10000 is lowered: its steps are 64 and 8 there, and in a row where all
+    # is padding nothing else tells the scores apart.
+    "attention, mask + -10000": ("bf16", "fp16"),
+    # The state of 20 steps is lowered behind each product; rounding the inputs alone does nothing.
+    "diffusion, cumulative product of 1 - beta": ("bf16",),
+    # The products of tf.linalg.expm have coefficients up to 6e16; cube_fp16in_fp32out fails too.
+    "expm of a product": ("fp16",),
+    # The sum 1 + z/2 is lowered, and then raised to the sixth power as terms that cancel.
+    "polynomial of 6th degree of a product": ("bf16", "fp16"),
+    # The difference is below the digits of the products' inputs: no list can help but for them.
+    "finite difference of a product": ("bf16", "fp16"),
+    # y * x is lowered, and larger than 65504.
+    "Poisson log-likelihood of large counts": ("fp16",),
+    # Chaotic: the loss collapses to its margin, and keeping any one product, be it a gradient's,
+    # prevents it.
+    "triplet loss, hardest by + 1e6": ("bf16",),
+    # Squared distances as squares minus a product: what is near comes out as zero, or far.
+    "squared distances as x²+y²-2xy, square root with 1e-12": ("fp16",),
+    # Only keeping the products cures it; likely 1 / (product of exp(-cost) + 1e-9) overflows.
+    "Sinkhorn distance": ("fp16",),
+    # x + 16 is lowered before its square is taken.
+    "variance as E[x²]-E[x]² of a shifted input": ("bf16", "fp16"),
+    # ssim sums x² + y² by a depthwise convolution: beyond 65504 if pixels go up to 255.
+    "ssim of images up to 255": ("fp16",),
+    # Coordinates up to 640 are lowered, where bfloat16 has steps of 4 and float16 of 0.5.
+    "boxes of a detector in pixels, IoU of neighbours": ("bf16", "fp16"),
+    # The product of 300 * z by itself does not fit into a float16.
+    "a product of large products, scaled later": ("fp16",),
+    # Softmax is a magnifier here: 0.01 divides what the lowered Sigmoid rounded.
+    "softmax with a temperature of 0.01": ("bf16", "fp16"),
+    # acos is steep at 1, where the product of a unit vector by itself is.
+    "acos of a cosine of unit vectors, in degrees": ("fp16",),
+}
