@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
-_LOOP_SUMS = "control_flow/test_loop_sums.py"
 _V1_LOOPS = "control_flow/test_v1_loops.py"
 _ASCEND910 = "lists/test_ascend910.py"
 _ALL_WHITE = "passes/test_all_white.py"
@@ -102,13 +101,6 @@ MUTATIONS = (
         "",
         "Cube mode rounds the bias of a fused convolution.",
         f"{_FUSED_OPS}::test_cube_rounds_image_and_filter_of_a_fused_convolution_and_not_its_bias",
-    ),
-    _decide_precision(
-        "loop_sums",
-        "KeepGray(LoopAccumulatorGroups(), Reason::kSumsIterations);",
-        "",
-        "A sum over the iterations of a loop is lowered.",
-        f"{_LOOP_SUMS}::test_a_sum_over_the_iterations_keeps_float32",
     ),
     _decide_precision(
         "what_can_change",

@@ -112,6 +112,13 @@ MUTATIONS = (
         f"{_BEFORE}::test_a_difference_of_two_products_of_different_values_follows_its_predecessors",
     ),
     _keep_rules(
+        "accumulating",
+        "{Accumulating(ranges, ends_path), ",
+        "{",
+        "A sum over the iterations of a loop is lowered.",
+        f"{_LOOPS}::test_a_sum_over_the_iterations_keeps_float32",
+    ),
+    _keep_rules(
         "mixlist",
         "|| IsEdited(id) || !HasFloat32",
         "|| !HasFloat32",

@@ -37,8 +37,8 @@ MUTATIONS = (
     ),
     _op_lists(
         "node_over_op",
-        "*listing = {entry.list, &entry.place, false};",
-        "if (listing->listed_by == nullptr) *listing = {entry.list, &entry.place, false};",
+        "*listing = {entry.list, &entry.place, false, Edited::kByName};",
+        "if (listing->listed_by == nullptr) listing->color = entry.list;",
         "An entry for an op type counts for more than a node: entry.",
         f"{_OP_LISTS}::test_the_table_of_edits",
     ),
