@@ -1,6 +1,6 @@
 """The programs that our modes are known to break, which modes do, and by what.
 
-A test fails on any other. Take out of the list what a change has mended.
+A test fails on any other. Take out of the list what a change has fixed.
 """
 
 BROKEN: dict[str, tuple[str, ...]] = {
