@@ -134,11 +134,9 @@ class Finder {
   // Whether what is multiplied by the factor, or divided, is forgotten in time.
   bool Forgets(const OutputPort& factor, bool divides) {
     const ValueRange& range = ranges_[view_.LookThroughInserted(factor).node];
-    if (range.IsPoint()) {
-      return divides ? range.Magnitude() > 1 / kForgets : range.Magnitude() < kForgets;
-    }
-    if (!divides && range.Magnitude() <= 1) return true;
-    return ComesFromModel(factor.node);
+    const ValueRange gain = divides ? DividedBy(ValueRange::Of(1), range) : range;
+    if (gain.Magnitude() < kForgets) return true;
+    return !gain.IsPoint() && ComesFromModel(factor.node);
   }
 
   // Whether elementwise ops compute the value from the result of a layer, a gate or a list.

@@ -19,8 +19,8 @@ namespace npu_precision {
 // - of ops that yield what they read with a gain of about 1: additions, moves, choices, maxima, and
 //   products with a factor that does not forget,
 // - with at least one op that adds to it, or multiplies it.
-// A factor forgets if it is a constant below 0.9, or comes from a matrix product, a list, or an op
-// with bounded results, as the gate of an LSTM does: then errors fade too.
+// A factor forgets if it is known to be below 0.9, or comes from a matrix product, a list, or a
+// Sigmoid, Tanh or Softmax, as the gate of an LSTM does: then errors fade too.
 //
 // Paths end at nodes with `ends_path` set, by node id.
 std::vector<int> Accumulators(const GraphView& view, const std::vector<ValueRange>& ranges,

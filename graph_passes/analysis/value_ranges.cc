@@ -64,6 +64,7 @@ class Solver {
     const ValueRange before = ranges_[id];
     ValueRange now = Compute(id);
     if (widens && merges_.Has(id)) {
+      now = Join(before, now);  // so that it ends, whatever rounding does to the bounds
       if (now.low < before.low) now.low = -ValueRange::kInfinity;
       if (now.high > before.high) now.high = ValueRange::kInfinity;
     }

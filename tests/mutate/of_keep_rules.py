@@ -21,10 +21,10 @@ _keep_rules = mutations_of("graph_passes/decide/keep_rules.cc")
 
 MUTATIONS = (
     _accumulators(
-        "gates",
-        "if (!divides && range.Magnitude() <= 1) return true;",
-        "",
-        "A gate between 0 and 1 counts as a factor that remembers.",
+        "divisors",
+        "divides ? DividedBy(ValueRange::Of(1), range) : range",
+        "range",
+        "What is divided by two each time counts as if it were doubled.",
         f"{_LOOPS}::test_what_forgets_follows_its_predecessors",
     ),
     _accumulators(
@@ -43,8 +43,8 @@ MUTATIONS = (
     ),
     _accumulators(
         "layers",
-        "    return ComesFromModel(factor.node);",
-        "    return false;",
+        "return !gain.IsPoint() && ComesFromModel(factor.node);",
+        "return false;",
         "A factor from a matrix product counts as one that remembers.",
         f"{_LOOPS}::test_what_forgets_follows_its_predecessors",
     ),
