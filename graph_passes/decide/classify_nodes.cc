@@ -42,6 +42,7 @@ class Classifier {
         neutral_(view, IsNeutralSource),
         has_element_dtype_(view, HasElementDtype),
         never_changed_(view, NeverChanges),
+        einsums_(view, "Einsum"),
         classes_(classes) {}
 
   Status Run() {
@@ -79,8 +80,11 @@ class Classifier {
   Status LookUp(int id, NodeClass* node) {
     TF_RETURN_IF_ERROR(LookUpOp(id, node));
     // The lists know op types only, and Einsum is on that of the products.
-    if (node->listing.edited == Edited::kNo && IsPlainReduction(view_.node(id))) {
-      node->listing = context_.lists->OfOp("Sum", context_.support->KindOf(view_.node(id)));
+    if (!einsums_.Has(id) || node->listing.edited != Edited::kNo) return Status();
+    const NodeDef& def = view_.node(id);
+    const std::string computed = ComputedByEinsum(def);
+    if (computed != "Einsum") {
+      node->listing = context_.lists->OfOp(computed, context_.support->KindOf(def));
     }
     return Status();
   }
@@ -200,7 +204,7 @@ class Classifier {
   const GraphView& view_;
   const DecideContext& context_;
   const ReferenceReads references_;
-  const OpSet neutral_, has_element_dtype_, never_changed_;
+  const OpSet neutral_, has_element_dtype_, never_changed_, einsums_;
   NodeClasses* classes_;
   std::map<std::pair<int, DeviceKind>, NodeClass> of_op_;  // by the number of the op in the view
   std::unordered_set<int> leaving_;  // group numbers of handles that leave the graph

@@ -199,11 +199,11 @@ bool IsMatrixOrConvolution(const std::string& op) {
   return names->count(op) != 0;
 }
 
-bool IsPlainReduction(const tensorflow::NodeDef& node) {
+std::string ComputedByEinsum(const tensorflow::NodeDef& node) {
   const auto equation = node.attr().find("equation");
-  if (node.op() != "Einsum" || equation == node.attr().end()) return false;
+  if (equation == node.attr().end()) return "Einsum";
   const std::vector<std::string> sides = absl::StrSplit(equation->second.s(), "->");
-  if (sides.size() != 2) return false;
+  if (sides.size() != 2) return "Einsum";
   const std::vector<std::string> operands = absl::StrSplit(sides[0], ',');
   bool sums = false;
   for (const char index : sides[0]) {
@@ -213,9 +213,9 @@ bool IsPlainReduction(const tensorflow::NodeDef& node) {
     const auto has_it = [index](const std::string& operand) {
       return operand.find(index) != std::string::npos;
     };
-    if (std::count_if(operands.begin(), operands.end(), has_it) > 1) return false;
+    if (std::count_if(operands.begin(), operands.end(), has_it) > 1) return "Einsum";
   }
-  return sums;
+  return sums ? "Sum" : "Mul";
 }
 
 bool MovesValues(const std::string& op) {

@@ -42,9 +42,10 @@ bool FeedsLoopMerge(const std::string& op);
 // Multiplies matrices or convolves: what Ascend's cube unit computes.
 bool IsMatrixOrConvolution(const std::string& op);
 
-// Whether an Einsum sums, but over no index that two operands have: "i->" and "ij,k->jk". It is
-// then a reduction, and no product of matrices.
-bool IsPlainReduction(const tensorflow::NodeDef& node);
+// What an Einsum computes: "Einsum" for a product of matrices, which sums over an index that two
+// operands have. "Sum" where it sums over others only ("i->"), and "Mul" where it sums over none
+// ("i,j->ij", the angles of a rotary embedding).
+std::string ComputedByEinsum(const tensorflow::NodeDef& node);
 
 // Yields every element of one tensor and, apart from these, only zeros; or yields its shape. Ops
 // that join several tensors, or pick some elements, do not count.

@@ -26,8 +26,19 @@ def test_a_reduction_keeps_float32_as_a_sum_does(equation, operands):
 
 
 @pytest.mark.parametrize(("equation", "operands"), [("ij->ji", 1), ("ij,kl->ijkl", 2)])
-def test_without_a_sum_it_is_lowered(equation, operands):
-    assert reason(equation, operands) == ("lowered", "white_list", "")
+def test_without_a_sum_it_follows_its_predecessors(equation, operands):
+    assert reason(equation, operands) == ("lowered", "gray_follows_lowered", "MatMul")
+
+
+def test_the_angles_of_a_rotary_embedding_stay_float32():
+    """Positions by frequencies: in bfloat16, position 4095 would be 4096."""
+    with tf.Graph().as_default() as graph:
+        positions = tf1.placeholder(tf.float32, [8], name="positions")
+        frequencies = tf1.placeholder(tf.float32, [4], name="frequencies")
+        tf.sin(tf.einsum("i,j->ij", positions, frequencies, name="angles"), name="end")
+    reasons = check_rewrite(graph.as_graph_def(), None).reasons
+    angles = [reason for name, reason in reasons.items() if name.startswith("angles")]
+    assert {decision for decision, _, _ in angles} == {"kept"}
 
 
 def test_the_mixlist_beats_the_equation():
