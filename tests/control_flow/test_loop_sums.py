@@ -67,8 +67,7 @@ def test_whatever_the_addition_looks_like(body):
         "turn = Maximum(switch:1, term)",
         # A short memory.
         "decay = Const(^switch, value=0.5) \n old = Mul(switch:1, decay) \nturn = AddV2(old, term)",
-        "two = Const(^switch, value=2.0) \n old = RealDiv(switch:1, two) \n"
-        "turn = AddV2(old, term)",
+        "two = Const(^switch, value=2.0) \n old = RealDiv(switch:1, two) \nturn = AddV2(old, term)",
         # The gate of a recurrent cell, bounded by itself, and behind a matrix product.
         "gate = Sigmoid(term) \n old = Mul(switch:1, gate) \n turn = AddV2(old, term)",
         "old = Mul(switch:1, term) \n turn = AddV2(old, term)",
