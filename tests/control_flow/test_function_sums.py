@@ -10,7 +10,7 @@ tf1 = tf.compat.v1
 
 def decisions(graph_def, fetches, **options):
     """By op type of the functions' nodes, the set of (decision, reason)."""
-    mode = {"precision_mode": "allow_mix_precision_bf16", **options}
+    mode = {"precision_mode": "allow_mix_precision", **options}
     _, ledger = npu_precision.rewrite_graph_def(graph_def, fetches, **mode)
     found = {}
     for function in ledger.functions:

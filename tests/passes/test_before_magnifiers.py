@@ -4,6 +4,7 @@ import json
 
 import pytest
 from support.check_rewrite import check_rewrite
+from support.tf_versions import need_kernels
 
 LOW = {"allow_mix_precision_fp16": "float16", "allow_mix_precision_bf16": "bfloat16"}
 modes = pytest.mark.parametrize("mode", sorted(LOW))
@@ -12,6 +13,7 @@ modes = pytest.mark.parametrize("mode", sorted(LOW))
 @modes
 def test_a_probability_is_computed_in_float32_before_its_logarithm(mode):
     low = LOW[mode]
+    need_kernels(low, "Sigmoid")
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)
