@@ -131,6 +131,12 @@ class Decider {
       decision.verdict = raises ? Verdict::kRaised : Verdict::kLowered;
     }
     if (!node.is_float || node.is_neutral) return;
+    if (changes && IsOfKeepRule(decision.reason)) {
+      // A rule that kept one of several groups is no reason why others were lowered.
+      const bool is_white = node.listing.color == ListColor::kWhite;
+      decision.reason = is_white ? Reason::kWhiteList : Reason::kNone;
+      decision.cause = -1;
+    }
     if (decision.reason == Reason::kNone || LowersByItself(decision.reason) != changes) {
       explain.Explain(id, changes, &decision);
     }

@@ -113,6 +113,12 @@ class Rules {
 
 }  // namespace
 
+bool IsOfKeepRule(Reason reason) {
+  return reason == Reason::kFollowsForward || reason == Reason::kSumsIterations ||
+         reason == Reason::kBeforeMagnifier || reason == Reason::kMagnifies ||
+         reason == Reason::kGuardConstant || reason == Reason::kLeavesRange;
+}
+
 void ApplyKeepRules(const GraphView& view, const DecideContext& context, const NodeClasses& classes,
                     const ConstantValues& values, std::vector<GroupState>* groups,
                     Decisions* decisions) {

@@ -20,6 +20,8 @@
 
 namespace npu_precision {
 
+bool IsOfKeepRule(Reason reason);
+
 // In the mixed modes, decides the groups that a rule keeps; not those of which the mixlist says
 // anything, nor those whose float32 the target does not support. In the other modes that lower,
 // only adds a warning for each rule that would keep what the mode lowers.

@@ -134,3 +134,25 @@ def test_a_difference_of_two_products_of_different_values_follows_its_predecesso
         None,
     )
     assert result.reasons["difference"][0] == "lowered"
+
+
+@pytest.mark.parametrize("all_white", [False, True])
+def test_of_a_node_with_several_dtypes_only_the_one_that_is_read_is_kept(all_white):
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        a = MatMul(x, x)
+        b = MatMul(a, x)
+        both = IdentityN(a, b)
+        positive = Sigmoid(both)
+        loss = Log(positive)
+        other = Relu(both:1)
+        """,
+        None,
+        ["loss", "other"],
+        all_white=all_white,
+    )
+    node = result.ledger.node("both")
+    assert node.dtypes == {"T[0]": ["float32", "float32"], "T[1]": ["float32", "float16"]}
+    reason = ("white_list", "") if all_white else ("gray_follows_lowered", "b")
+    assert (node.decision, node.reason, node.cause) == ("lowered", *reason)
