@@ -109,7 +109,7 @@ MUTATIONS = (
         "all_are_means &= averages_.Has(mean.node);",
         "",
         "Any difference of products counts as a variance.",
-        f"{_BEFORE}::test_a_difference_of_two_products_of_different_values_follows_its_predecessors",
+        f"{_BEFORE}::test_a_blurred_square_minus_a_square_that_is_not_blurred_is_no_variance",
     ),
     _keep_rules(
         "accumulating",

@@ -136,6 +136,22 @@ def test_a_difference_of_two_products_of_different_values_follows_its_predecesso
     assert result.reasons["difference"][0] == "lowered"
 
 
+def test_a_blurred_square_minus_a_square_that_is_not_blurred_is_no_variance():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=1x8x8x1)
+        window = Const(shape=3x3x1x1)
+        conv = Conv2D(x, window, strides=[1, 1, 1, 1], padding=SAME)
+        features = Relu(conv)
+        square = Mul(features, features)
+        blurred = DepthwiseConv2dNative(square, window, strides=[1, 1, 1, 1], padding=SAME)
+        difference = Sub(blurred, square)
+        """,
+        None,
+    )
+    assert result.reasons["difference"][0] == "lowered"
+
+
 @pytest.mark.parametrize("all_white", [False, True])
 def test_of_a_node_with_several_dtypes_only_the_one_that_is_read_is_kept(all_white):
     result = check_rewrite(

@@ -92,6 +92,7 @@ def test_a_gradient_of_a_gradient_follows_as_well():
     "gradient",
     [
         "gradients_of/model/dense/MatMul_grad/MatMul",
+        "gradients2/model/dense/MatMul_grad/MatMul",
         "gradient_tape/model/dense_1/MatMul/MatMul",
         "gradients/dense/MatMul_grad/MatMul",
         "graded/MatMul",
