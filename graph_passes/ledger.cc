@@ -27,6 +27,7 @@ LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions, int id) 
   node.decision = VerdictName(decision.verdict);
   node.reason = ReasonName(decision.reason);
   node.range = decisions.ranges[id];
+  node.lacks_kernel = decision.lacks_kernel;
   if (decision.cause >= 0) node.cause = view.node(decision.cause).name();
   DecisionMark mark;  // of an earlier run, which knows what the dtypes were before it
   ReadDecisionMark(def, &mark);
@@ -79,6 +80,7 @@ Json::Value NodeJson(const LedgerNode& node) {
   }
   json["dtypes"] = dtypes;
   json["range"] = RangeJson(node.range);
+  json["lacks_kernel"] = node.lacks_kernel;
   return json;
 }
 

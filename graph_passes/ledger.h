@@ -30,6 +30,7 @@ struct LedgerNode {
   std::string decision, reason, cause;
   std::vector<DtypeChange> dtypes;
   ValueRange range;  // of its outputs
+  bool lacks_kernel = false;
 };
 
 constexpr int64_t kUnknownBytes = -1;

@@ -54,9 +54,8 @@ Status WriteLedger(PassState* state, bool* changed) {
   state->ledger->rewrites = state->rewrites;
   FillLedger(*state->decided.view, state->decided.decisions, state->view(), state->context,
              state->details, state->ledger);
-  for (const std::string& warning : state->decided.decisions.warnings) {
-    state->ledger->warnings.push_back(warning);
-  }
+  const std::vector<std::string>& warnings = state->decided.decisions.warnings;
+  state->ledger->warnings.insert(state->ledger->warnings.end(), warnings.begin(), warnings.end());
   return Status();
 }
 

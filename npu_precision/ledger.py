@@ -26,6 +26,7 @@ class LedgerNode:
         dtypes: by type attribute, its dtypes before and after, as ["float32", "float16"].
         range: the lowest and the highest value that its outputs may have, whatever is fed, each
             None if it is not known; None if neither is.
+        lacks_kernel: whether it keeps float32 although the target has no such kernel.
     """
 
     name: str
@@ -38,6 +39,7 @@ class LedgerNode:
     cause: str
     dtypes: Mapping[str, Any]
     range: Sequence[float | None] | None = None
+    lacks_kernel: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +118,7 @@ class Ledger:
     def nodes(self) -> tuple[LedgerNode, ...]:
         """The float nodes of this graph, without those in functions."""
         names = [field.name for field in dataclasses.fields(LedgerNode)]
-        # A ledger of an earlier version has no ranges.
+        # A ledger of an earlier version lacks what has a default.
         return tuple(
             LedgerNode(**{name: node[name] for name in names if name in node})
             for node in self.data["nodes"]

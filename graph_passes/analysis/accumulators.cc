@@ -68,7 +68,7 @@ bool Divides(const std::string& op) { return op == "RealDiv" || op == "Div" || o
 // Yields what varies from time to time, as a gate or a layer of a model does.
 bool IsOfModel(const std::string& op) {
   static const auto* names =
-      new Names{"Sigmoid", "Tanh", "Softmax", "Softsign", "HardSigmoid", "FusedBatchNormV3"};
+      new Names{"Sigmoid", "Tanh", "Softmax", "Softsign", "FusedBatchNormV3"};
   return names->count(op) != 0 || IsMatrixOrConvolution(op) || HasElementDtype(op);
 }
 
@@ -139,7 +139,7 @@ class Finder {
     return !gain.IsPoint() && ComesFromModel(factor.node);
   }
 
-  // Whether elementwise ops compute the value from the result of a layer, a gate or a list.
+  // Whether the value is computed from the result of a layer, a gate or a list.
   bool ComesFromModel(int id) {
     std::vector<int> nodes = {id};
     std::unordered_set<int> seen = {id};

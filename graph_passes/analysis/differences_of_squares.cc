@@ -31,8 +31,8 @@ class Finder {
   std::vector<DifferenceOfSquares> Run() const {
     std::vector<DifferenceOfSquares> found;
     if (averages_.IsEmpty() || multiplies_.IsEmpty()) return found;
-    for (int id = 0; id < view_.size(); ++id) {
-      if (!subtracts_.Has(id) || view_.num_fanin(id) != 2) continue;
+    for (int id : InOrderOfNames(view_, subtracts_.Ids())) {
+      if (view_.num_fanin(id) != 2) continue;
       DifferenceOfSquares difference = {id, {id}};
       const OutputPort a = view_.fanin(id)[0], b = view_.fanin(id)[1];
       if ((IsMeanOfProduct(a, &difference.nodes) && IsProductOfMeans(b, &difference.nodes)) ||

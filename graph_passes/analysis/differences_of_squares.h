@@ -12,12 +12,14 @@
 namespace npu_precision {
 
 struct DifferenceOfSquares {
-  int difference;          // the Sub
-  std::vector<int> nodes;  // the Sub and all that computes its inputs, back to both products
+  int difference;  // the Sub
+  // The Sub, and what computes its inputs from the product under a mean and from the two means.
+  std::vector<int> nodes;
 };
 
-// A mean is a Mean, a Sum, a pooling or a convolution (a window of SSIM), and may be reshaped and
-// scaled. One side of the Sub must be a mean of a product, the other a product of means.
+// A mean is a Mean, a Sum, a pooling or a convolution (a window of SSIM), and may be reshaped. One
+// side of the Sub must be a mean of a product, the other a product of means. They come in the order
+// of the names of the Subs.
 std::vector<DifferenceOfSquares> DifferencesOfSquares(const GraphView& view);
 
 }  // namespace npu_precision

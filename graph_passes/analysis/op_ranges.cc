@@ -7,7 +7,6 @@
 namespace npu_precision {
 namespace {
 
-using tensorflow::DataType;
 using In = const OpRangeInputs&;
 
 constexpr double kInfinity = ValueRange::kInfinity;

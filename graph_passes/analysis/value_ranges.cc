@@ -32,7 +32,8 @@ class Solver {
     const std::vector<int> order = Order();
     for (int id : order) ranges_[id] = ValueRange::Nothing();
     // Each bound of each Merge is widened once at most, so this ends.
-    for (int pass = 1, changed = true; changed; ++pass) {
+    bool changed = true;
+    for (int pass = 1; changed; ++pass) {
       changed = false;
       for (int id : order) changed |= Update(id, pass > kPassesBeforeWidening);
       if (next_.IsEmpty()) break;

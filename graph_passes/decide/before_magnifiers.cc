@@ -1,6 +1,5 @@
 #include "graph_passes/decide/before_magnifiers.h"
 
-#include <algorithm>
 #include <string>
 #include <unordered_set>
 
@@ -36,7 +35,8 @@ class Walk {
         kept_(view.num_groups(), false) {}
 
   std::vector<KeptGroup> Run() {
-    for (int magnifier : InOrderOfNames(MagnifyingNodes())) KeepBefore(magnifier);
+    // The first cause of a node stays, so their order must not be that of the nodes.
+    for (int magnifier : InOrderOfNames(view_, MagnifyingNodes())) KeepBefore(magnifier);
     for (const DifferenceOfSquares& difference : DifferencesOfSquares(view_)) {
       for (int node : difference.nodes) KeepNode(node, difference.difference);
     }
@@ -55,13 +55,6 @@ class Walk {
   const std::vector<MagnifiedInput>* InputsOf(int id) const {
     const auto found = context_.magnifiers->find(view_.node(id).op());
     return found == context_.magnifiers->end() ? nullptr : &found->second;
-  }
-
-  // So that a node before two magnifiers has the same cause, whatever the order of the nodes.
-  std::vector<int> InOrderOfNames(std::vector<int> nodes) const {
-    std::sort(nodes.begin(), nodes.end(),
-              [this](int a, int b) { return view_.node(a).name() < view_.node(b).name(); });
-    return nodes;
   }
 
   void KeepBefore(int magnifier) {
@@ -88,15 +81,15 @@ class Walk {
                       ends_walk_.Has(from.node) || ends_path_[from.node] ||
                       context_.fed.count(view_.node(from.node).name()) != 0;
     const int group = view_.GroupOf(from);
-    if (ends || group == kNoGroup || kept_[group]) return;
-    Keep(group, magnifier);
-    nodes->push_back(from.node);
+    if (!ends && group != kNoGroup && Keep(group, magnifier)) nodes->push_back(from.node);
   }
 
-  void Keep(int group, int magnifier) {
-    if (kept_[group]) return;
+  // Whether the group was not kept before.
+  bool Keep(int group, int magnifier) {
+    if (kept_[group]) return false;
     kept_[group] = true;
     keeps_.push_back({group, Reason::kBeforeMagnifier, magnifier});
+    return true;
   }
 
   void KeepNode(int id, int magnifier) {

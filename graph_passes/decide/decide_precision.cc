@@ -1,31 +1,25 @@
 #include "graph_passes/decide/decide_precision.h"
 
-#include <map>
-#include <set>
-#include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "graph_passes/analysis/value_ranges.h"
 #include "graph_passes/decide/all_white.h"
 #include "graph_passes/decide/apply_mode.h"
-#include "graph_passes/decide/check_origin.h"
 #include "graph_passes/decide/classify_nodes.h"
 #include "graph_passes/decide/cube_inputs.h"
 #include "graph_passes/decide/earlier_runs.h"
 #include "graph_passes/decide/explain_gray.h"
 #include "graph_passes/decide/follow_consumers.h"
 #include "graph_passes/decide/keep_rules.h"
+#include "graph_passes/decide/missing_kernels.h"
 #include "graph_passes/decide/resolve_gray.h"
 #include "graph_passes/decide/shared_dtypes.h"
 #include "graph_passes/decide/variable_updates.h"
-#include "graph_passes/graph/quoted.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
 namespace {
 
-using tensorflow::DT_FLOAT;
 using tensorflow::Status;
 
 class Decider {
@@ -38,7 +32,9 @@ class Decider {
     const ModeRule rule = context_.mode.rule;
     KeepAllDtypes();
     TF_RETURN_IF_ERROR(ClassifyNodes(view_, context_, &classes_));
-    if (rule == ModeRule::kKeepOrigin) TF_RETURN_IF_ERROR(CheckOriginSupported(view_, context_));
+    if (rule == ModeRule::kKeepOrigin) {
+      TF_RETURN_IF_ERROR(CheckOriginSupported(view_, context_, classes_));
+    }
     groups_ = ApplyMode(view_, context_, classes_, &decisions_);
     decisions_.ranges = ValueRanges(view_, values_, context_.fed);
 
@@ -60,7 +56,7 @@ class Decider {
     const GrayExplainer explain(view_, context_, classes_, leader_, groups_, decisions_);
     for (int id = 0; id < view_.size(); ++id) Conclude(id, explain);
     if (rule == ModeRule::kCube) DecideCubeInputs(view_, &decisions_);
-    if (Lowers(rule)) WarnOfMissingKernels();
+    if (Lowers(rule)) WarnOfMissingKernels(view_, classes_, &decisions_);
     return Status();
   }
 
@@ -81,26 +77,6 @@ class Decider {
       if (groups_[group].kind != GroupState::kFollows) continue;
       groups_[group] = GroupState::Decided(Vote::kKept);
       decisions_.nodes[view_.node_of_group(group)].reason = reason;
-    }
-  }
-
-  // A node may keep a dtype that the target has no kernel for: a list or a rule says so.
-  void WarnOfMissingKernels() {
-    std::map<Reason, std::set<std::string>> names;
-    for (int id = 0; id < view_.size(); ++id) {
-      const Decision& decision = decisions_.nodes[id];
-      for (int g = 0; g < view_.num_groups(id) && decision.verdict == Verdict::kKept; ++g) {
-        const bool is_float32 = view_.groups(id)[g].dtype == DT_FLOAT;
-        if (is_float32 && !TargetAllows(view_, classes_.nodes[id].info, id, g, DT_FLOAT)) {
-          names[decision.reason].insert(view_.node(id).name());
-        }
-      }
-    }
-    for (const auto& entry : names) {
-      decisions_.warnings.push_back(absl::StrCat(
-          entry.second.size(), entry.second.size() == 1 ? " node keeps" : " nodes keep",
-          " float32, for which the target has no kernel (", ReasonName(entry.first), "), such as ",
-          Quoted(*entry.second.begin())));
     }
   }
 

@@ -10,9 +10,8 @@
 namespace npu_precision {
 
 // Decides every node of `view` by the rule of the mode. `values` has the large values of constants
-// that the view's graph lacks. InvalidArgument where node patterns of the
-// mixlist contradict each other, or where the target lacks a dtype that must_keep_origin_dtype
-// keeps.
+// that the view's graph lacks. InvalidArgument where node patterns of the mixlist contradict each
+// other, or where the target lacks a dtype that must_keep_origin_dtype keeps.
 tensorflow::Status DecidePrecision(const GraphView& view, const ConstantValues& values,
                                    const DecideContext& context, Decisions* decisions);
 

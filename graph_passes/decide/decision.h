@@ -65,7 +65,8 @@ struct Decision {
   Verdict verdict = Verdict::kNotFloat;
   Reason reason = Reason::kNone;
   Listing listing;
-  int cause = -1;  // node id, or -1
+  int cause = -1;             // node id, or -1
+  bool lacks_kernel = false;  // it keeps float32, for which the target has no kernel
 };
 
 struct Decisions {

@@ -1,13 +1,14 @@
 #include "graph_passes/decide/follows_forward.h"
 
-#include <algorithm>
 #include <string>
 
 #include "graph_passes/analysis/forward_names.h"
-#include "graph_passes/graph/marks.h"
 
 namespace npu_precision {
 namespace {
+
+constexpr int kUnknown = -2;
+constexpr int kNone = -1;
 
 class Follower {
  public:
@@ -30,8 +31,6 @@ class Follower {
   }
 
  private:
-  static constexpr int kUnknown = -2;
-  static constexpr int kNone = -1;
   enum Kept : char { kNotAsked, kNo, kYes };
 
   bool KeepsAnyByName() const {

@@ -1,15 +1,11 @@
 #include "graph_passes/decide/keep_rules.h"
 
-#include <map>
-#include <set>
-
 #include "absl/strings/str_cat.h"
 #include "graph_passes/analysis/accumulators.h"
 #include "graph_passes/decide/before_magnifiers.h"
 #include "graph_passes/decide/follows_forward.h"
+#include "graph_passes/decide/nodes_by_reason.h"
 #include "graph_passes/decide/range_rules.h"
-#include "graph_passes/graph/dtype_names.h"
-#include "graph_passes/graph/quoted.h"
 
 namespace npu_precision {
 namespace {
@@ -89,18 +85,13 @@ class Rules {
   }
 
   void Warn() {
-    std::map<Reason, std::set<std::string>> names;
+    NodesByReason nodes;
     for (const KeptGroup& kept : Found()) {
       if (!MayBeLowered(kept.group)) continue;
-      names[kept.reason].insert(view_.node(view_.node_of_group(kept.group)).name());
+      nodes.Add(kept.reason, view_.node(view_.node_of_group(kept.group)).name());
     }
-    for (const auto& entry : names) {
-      const size_t count = entry.second.size();
-      decisions_.warnings.push_back(
-          absl::StrCat(context_.mode.name, " lowers ", count, count == 1 ? " node" : " nodes",
-                       " that a mixed mode keeps in float32 (", ReasonName(entry.first), "), ",
-                       count == 1 ? "" : "such as ", Quoted(*entry.second.begin())));
-    }
+    nodes.Warn(absl::StrCat(context_.mode.name, " lowers "), " that a mixed mode keeps in float32",
+               &decisions_.warnings);
   }
 
   const GraphView& view_;

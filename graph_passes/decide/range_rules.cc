@@ -12,6 +12,8 @@ namespace {
 
 using tensorflow::DataType;
 
+constexpr int kNotSeen = -1;
+
 class Rules {
  public:
   Rules(const GraphView& view, const ConstantValues& values, const std::vector<ValueRange>& ranges,
@@ -23,12 +25,10 @@ class Rules {
         moves_values_(view, MovesValues),
         matrix_(view, IsMatrixOrConvolution),
         seen_(view.size(), kNotSeen) {
-    const OpSet constants(view, "Const");
-    for (int id = 0; id < view.size(); ++id) {
-      if (constants.Has(id) && context.fed.count(view.node(id).name()) == 0 &&
-          IsGuard(id, values)) {
+    // The last cause of a node stays, so their order must not be that of the nodes.
+    for (int id : InOrderOfNames(view, OpSet(view, "Const").Ids())) {
+      if (context.fed.count(view.node(id).name()) == 0 && IsGuard(id, values))
         guards_.push_back(id);
-      }
     }
   }
 
@@ -42,8 +42,6 @@ class Rules {
   }
 
  private:
-  static constexpr int kNotSeen = -1;
-
   bool IsGuard(int id, const ConstantValues& values) const {
     for (float value : FewValues(view_.node(id), values)) {
       if (LosesMeaning(value, context_.NewDtype())) return true;
@@ -103,8 +101,6 @@ class Rules {
   std::vector<int> seen_;    // by node id, the last guard whose values it moves
   std::vector<KeptGroup> keeps_;
 };
-
-constexpr int Rules::kNotSeen;
 
 }  // namespace
 

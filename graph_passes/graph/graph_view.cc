@@ -196,4 +196,10 @@ void GraphView::ConnectOutputs() {
   }
 }
 
+std::vector<int> InOrderOfNames(const GraphView& view, std::vector<int> ids) {
+  std::sort(ids.begin(), ids.end(),
+            [&view](int a, int b) { return view.node(a).name() < view.node(b).name(); });
+  return ids;
+}
+
 }  // namespace npu_precision

@@ -135,6 +135,9 @@ class GraphView {
   std::vector<int> fanin_begin_, fanout_begin_, groups_begin_, inputs_begin_, outputs_begin_;
 };
 
+// For what depends on the order of nodes, and must not depend on that of the GraphDef.
+std::vector<int> InOrderOfNames(const GraphView& view, std::vector<int> ids);
+
 // The ports of one argument are bound to one group or, one by one, to consecutive groups. A node
 // has few arguments, and may have thousands of ports.
 template <typename Visit>

@@ -16,7 +16,7 @@ inline float RoundedTo(tensorflow::DataType low_type, float value) {
   return static_cast<float>(tensorflow::bfloat16(value));
 }
 
-// The largest finite value that does not become infinity.
+// The largest finite value.
 inline float LargestOf(tensorflow::DataType low_type) {
   return low_type == tensorflow::DT_HALF ? 65504.0f : 3.38953139e38f;
 }

@@ -29,6 +29,14 @@ class OpSet {
   }
 
   bool Has(int id) const { return has_[view_.op(id)]; }
+  // The ids of its nodes, in their order.
+  std::vector<int> Ids() const {
+    std::vector<int> ids;
+    for (int id = 0; id < view_.size(); ++id) {
+      if (Has(id)) ids.push_back(id);
+    }
+    return ids;
+  }
   bool IsEmpty() const { return std::find(has_.begin(), has_.end(), true) == has_.end(); }
 
  private:

@@ -192,6 +192,7 @@ def _print_story(out: rich.console.Console, shown: story.Story) -> None:
         if before != after
     ]
     lines = [f"its values are {shown.values}"] if shown.values else []
+    lines += [shown.remark] if shown.remark else []
     lines += [
         step.why if number == 0 else _because(step) for number, step in enumerate(shown.steps)
     ]

@@ -183,10 +183,7 @@ def _why_lost(node: LedgerNode, nodes: Mapping[str, LedgerNode]) -> str:
     if node.reason == "guard_constant":
         known = story.values(cause) if cause is not None else ""
         value = f" ({known})" if known else ""
-        return (
-            f"it reads the constant {node.cause!r}{value}, of which the low type makes 0, 1, "
-            "infinity or a subnormal number"
-        )
+        return story.SENTENCES[node.reason].format(cause=f"{node.cause!r}{value}")
     if cause is None:
         return f"its values are {story.values(node)}, too large for the low type"
     values = f"whose values are {story.values(cause)}, too large for the low type"

@@ -97,7 +97,7 @@ class _Rows:
             name: {}
             for name in (
                 "advice calls cause_elsewhere escaped followers inputs_after no_vote op_after "
-                "range rewrites values"
+                "range remark rewrites values"
             ).split()
         }
 
@@ -226,6 +226,8 @@ class _Rows:
         if re.escape(node.name) != node.name:
             self._some["escaped"][row] = re.escape(node.name)
         self._add_range(row, node)
+        if story.remark(node):
+            self._some["remark"][row] = self._strings.number(story.remark(node))
         no_vote = [
             [rows[each.tensor.rpartition(":")[0]], self._strings.number(each.no_vote)]
             for each in story.neighbours(body, node)

@@ -139,6 +139,7 @@ class Story:
         body: the function it is in, or "".
         node: the node.
         values: what its values are, whatever is fed, as "between 0 and 1"; "" if nothing is known.
+        remark: what its reason does not say of the target, in words; mostly "".
         steps: the chain of causes: first the node itself, last the one that decided in the end.
         fed_by: the float producers of its inputs.
         casts: the Casts among its producers and consumers.
@@ -149,6 +150,7 @@ class Story:
     body: str
     node: LedgerNode
     values: str
+    remark: str
     steps: tuple[Step, ...]
     fed_by: tuple[Neighbour, ...]
     casts: tuple[LedgerCast, ...]
@@ -207,6 +209,7 @@ def _story(body: Body, node: LedgerNode, followers: int, with_advice: bool) -> S
         body.name,
         node,
         values(node),
+        remark(node),
         tuple(Step(each.name, each.op, each.decision, _sentence(each)) for each in chain),
         neighbours(body, node),
         body.casts_at(node.name),
@@ -269,6 +272,11 @@ def shown_number(value: float) -> str:
         if abs(float(text) - value) <= 3e-8 * abs(value):
             break
     return re.sub(r"e([+-])0*", lambda sign: "e" + sign[1].replace("+", ""), text)
+
+
+def remark(node: LedgerNode) -> str:
+    """What the reason of a node's decision does not say of the target; "" if there is nothing."""
+    return "the target has no float32 kernel for it" if node.lacks_kernel else ""
 
 
 def _sentence(node: LedgerNode) -> str:

@@ -108,6 +108,7 @@ interface Stored {
     no_vote: Some<[input: number, why: number][]>;
     op_after: Some<number>;
     range: Some<Range>;
+    remark: Some<number>;
     rewrites: Some<string[]>;
     values: Some<number>;
   };

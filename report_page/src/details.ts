@@ -98,6 +98,8 @@ export class Details {
       facts.push(["reason", report.reason(node)]);
     }
     if (report.values(node) !== "") facts.push(["values", report.values(node)]);
+    const remark = report.text(report.stored.some.remark[node]);
+    if (remark !== "") facts.push(["note", remark]);
     if (report.device(node) !== "") facts.push(["device", report.device(node)]);
     const followers = report.stored.some.followers[node];
     if (followers !== undefined) {

@@ -56,7 +56,7 @@ export function fedBy(report: Report, node: number): Telling[] {
     seen.add(`${text} ${port}`);
     const why = noVote.get(source);
     let how = why === undefined ? "" : `, and does not vote because ${report.text(why)}`;
-    if (port === CONTROL) how = ", waited for";
+    if (port === CONTROL) how = ", a control input";
     const what = ` (${report.op(source, view)}), ${report.decisionName(source)}${how}`;
     told.push([{ node: source, text }, what]);
   }

@@ -7,6 +7,7 @@ import { dtypesIn } from "./labels";
 import { type Column, Table } from "./table";
 
 export function nodeTable(report: Report, goTo: (node: number) => void): Table {
+  const column = nodeColumns(report);
   const rows: number[] = [];
   for (let node = 0; node < report.size; node++) if (report.isFloat(node)) rows.push(node);
   return new Table({
@@ -15,27 +16,11 @@ export function nodeTable(report: Report, goTo: (node: number) => void): Table {
     text: (node) => `${report.name(node)} ${report.op(node, "before")}`,
     open: goTo,
     columns: [
-      { heading: "node", width: "minmax(10rem, 4fr)", value: (node) => report.name(node) },
-      {
-        heading: "op type",
-        width: "minmax(6rem, 2fr)",
-        choose: true,
-        value: (node) => report.op(node, "before"),
-      },
-      {
-        heading: "decision",
-        width: "7rem",
-        choose: true,
-        value: (node) => report.decisionName(node),
-        show: (node) => decision(report, node),
-      },
+      column.node,
+      column.op,
+      column.decision,
       { heading: "list", width: "5.5rem", choose: true, value: (node) => report.list(node) },
-      {
-        heading: "reason",
-        width: "minmax(7rem, 2fr)",
-        choose: true,
-        value: (node) => report.reason(node),
-      },
+      column.reason,
       {
         heading: "dtypes",
         width: "minmax(7rem, 1.5fr)",
@@ -47,12 +32,7 @@ export function nodeTable(report: Report, goTo: (node: number) => void): Table {
         value: (node) => report.stored.some.followers[node] ?? 0,
         show: (node) => report.stored.some.followers[node]?.toLocaleString("en") ?? "",
       },
-      {
-        heading: "function",
-        width: "minmax(5rem, 2fr)",
-        choose: true,
-        value: (node) => report.functionOf(node),
-      },
+      column.function,
     ],
   });
 }
@@ -69,8 +49,41 @@ function changes(report: Report, node: number): string {
   return before === after ? before : `${before} → ${after}`;
 }
 
+/** The columns that several tables of nodes have. */
+function nodeColumns(report: Report): Record<"node" | "op" | "decision" | "reason" | "function", Column> {
+  return {
+    node: { heading: "node", width: "minmax(10rem, 4fr)", value: (node) => report.name(node) },
+    op: {
+      heading: "op type",
+      width: "minmax(6rem, 2fr)",
+      choose: true,
+      value: (node) => report.op(node, "before"),
+    },
+    decision: {
+      heading: "decision",
+      width: "7rem",
+      choose: true,
+      value: (node) => report.decisionName(node),
+      show: (node) => decision(report, node),
+    },
+    reason: {
+      heading: "reason",
+      width: "minmax(7rem, 2fr)",
+      choose: true,
+      value: (node) => report.reason(node),
+    },
+    function: {
+      heading: "function",
+      width: "minmax(5rem, 2fr)",
+      choose: true,
+      value: (node) => report.functionOf(node),
+    },
+  };
+}
+
 /** The float nodes of whose values something is known, those with the largest first. */
 export function rangeTable(report: Report, goTo: (node: number) => void): Table {
+  const column = nodeColumns(report);
   const magnitude = (node: number): number => {
     const [low, high] = report.range(node) ?? [null, null];
     return Math.max(Math.abs(low ?? 0), Math.abs(high ?? 0));
@@ -89,34 +102,13 @@ export function rangeTable(report: Report, goTo: (node: number) => void): Table 
     text: (node) => `${report.name(node)} ${report.op(node, "before")}`,
     open: goTo,
     columns: [
-      { heading: "node", width: "minmax(10rem, 4fr)", value: (node) => report.name(node) },
-      {
-        heading: "op type",
-        width: "minmax(6rem, 2fr)",
-        choose: true,
-        value: (node) => report.op(node, "before"),
-      },
+      column.node,
+      column.op,
       end("low", 0),
       end("high", 1),
-      {
-        heading: "decision",
-        width: "7rem",
-        choose: true,
-        value: (node) => report.decisionName(node),
-        show: (node) => decision(report, node),
-      },
-      {
-        heading: "reason",
-        width: "minmax(7rem, 2fr)",
-        choose: true,
-        value: (node) => report.reason(node),
-      },
-      {
-        heading: "function",
-        width: "minmax(5rem, 2fr)",
-        choose: true,
-        value: (node) => report.functionOf(node),
-      },
+      column.decision,
+      column.reason,
+      column.function,
     ],
   });
 }

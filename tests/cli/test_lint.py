@@ -153,11 +153,11 @@ LOSES = """
     out = MatMul(guarded, masked)
 """
 GUARD = (
-    "it reads the constant 'guard' (1e-12), of which the low type makes 0, 1, infinity or a "
+    "it reads the constant 'guard' (1e-12), of which the low type would make 0, 1, infinity or a "
     "subnormal number [guard-constant]"
 )
 MASK = (
-    "it reads the constant 'mask' (-1e9), of which the low type makes 0, 1, infinity or a "
+    "it reads the constant 'mask' (-1e9), of which the low type would make 0, 1, infinity or a "
     "subnormal number [guard-constant]"
 )
 MASKED = (

@@ -175,7 +175,9 @@ def test_a_node_that_keeps_a_dtype_without_a_kernel_is_warned_of():
     result = check_rewrite(graph, None, mixlist_edits=edits, **TARGET)
     assert result.reasons["pool"] == ("kept", "black_list", "")
     assert (
-        "1 node keeps float32, for which the target has no kernel (black_list), such as 'pool'"
-        in result.ledger.warnings
+        "the target has no kernel for the float32 of 1 node that the mode keeps in it "
+        "(black_list), 'pool'" in result.ledger.warnings
     )
+    assert result.ledger.node("pool").lacks_kernel
+    assert not result.ledger.node("end").lacks_kernel
     assert not check_rewrite(graph, None, **TARGET).ledger.warnings

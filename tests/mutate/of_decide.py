@@ -17,7 +17,7 @@ _VARIABLE_UPDATES = "passes/test_variable_updates.py"
 
 _classify_nodes = mutations_of("graph_passes/decide/classify_nodes.cc")
 _apply_mode = mutations_of("graph_passes/decide/apply_mode.cc")
-_check_origin = mutations_of("graph_passes/decide/check_origin.cc")
+_missing_kernels = mutations_of("graph_passes/decide/missing_kernels.cc")
 _cube_inputs = mutations_of("graph_passes/decide/cube_inputs.cc")
 _decide_precision = mutations_of("graph_passes/decide/decide_precision.cc")
 _shared_dtypes = mutations_of("graph_passes/decide/shared_dtypes.cc")
@@ -88,7 +88,7 @@ MUTATIONS = (
         "What keep_dtype_scope keeps says nothing to what follows it.",
         "passes/test_keep_dtype_scope.py::test_ops_of_the_scope_keep_float32_and_vote_so",
     ),
-    _check_origin(
+    _missing_kernels(
         "ten_nodes",
         "++count > kMostNodesNamed",
         "++count >= kMostNodesNamed",

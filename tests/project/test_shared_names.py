@@ -53,6 +53,7 @@ def test_cxx_writes_a_shared_name_in_one_place(name):
         path.name
         for folder in ("graph_passes", "cc")
         for path in (ROOT / folder).rglob("*.*")
+        if path.suffix in (".cc", ".h")
         if f'"{name}"' in path.read_text(encoding="utf-8")
     ]
     assert len(files) == 1
