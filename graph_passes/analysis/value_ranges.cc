@@ -1,5 +1,7 @@
 #include "graph_passes/analysis/value_ranges.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "graph_passes/analysis/few_values.h"
@@ -10,8 +12,19 @@
 namespace npu_precision {
 namespace {
 
-// A loop variable whose bound still moves after this many passes has none.
+// A bound of a loop variable that still moves after this many passes moves on to the next of these.
 constexpr int kPassesBeforeWidening = 3;
+constexpr double kBounds[] = {-ValueRange::kInfinity, -1, 0, 1, ValueRange::kInfinity};
+
+double NextBelow(double low) {
+  return *std::find_if(std::rbegin(kBounds), std::rend(kBounds),
+                       [low](double bound) { return bound <= low; });
+}
+
+double NextAbove(double high) {
+  return *std::find_if(std::begin(kBounds), std::end(kBounds),
+                       [high](double bound) { return bound >= high; });
+}
 
 class Solver {
  public:
@@ -31,7 +44,7 @@ class Solver {
   std::vector<ValueRange> Run() {
     const std::vector<int> order = Order();
     for (int id : order) ranges_[id] = ValueRange::Nothing();
-    // Each bound of each Merge is widened once at most, so this ends.
+    // Each bound of each Merge is widened a few times at most, so this ends.
     bool changed = true;
     for (int pass = 1; changed; ++pass) {
       changed = false;
@@ -66,8 +79,8 @@ class Solver {
     ValueRange now = Compute(id);
     if (widens && merges_.Has(id)) {
       now = Join(before, now);  // so that it ends, whatever rounding does to the bounds
-      if (now.low < before.low) now.low = -ValueRange::kInfinity;
-      if (now.high > before.high) now.high = ValueRange::kInfinity;
+      if (now.low < before.low) now.low = NextBelow(now.low);
+      if (now.high > before.high) now.high = NextAbove(now.high);
     }
     ranges_[id] = now;
     return merges_.Has(id) && now != before;

@@ -1,8 +1,11 @@
 #include "graph_passes/lists/magnifiers.h"
 
 #include <map>
+#include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "graph_passes/graph/quoted.h"
 #include "graph_passes/lists/json_text.h"
@@ -35,7 +38,11 @@ Status ParseInput(const JsonDocument& document, const std::string& name, const J
   const auto known =
       is_condition ? Conditions().find(value["unless"].asString()) : Conditions().end();
   if (known == Conditions().end()) {
-    return InvalidArgument(document.PlaceOf(value), ": expected {} or {\"unless\": CONDITION}");
+    std::vector<std::string> names;
+    for (const auto& condition : Conditions()) names.push_back(condition.first);
+    return InvalidArgument(document.PlaceOf(value),
+                           ": expected {} or {\"unless\": CONDITION}, with ", "a CONDITION of ",
+                           absl::StrJoin(names, ", "));
   }
   input->unless = known->second;
   return Status();

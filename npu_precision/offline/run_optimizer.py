@@ -264,11 +264,9 @@ def _write_new(folder: pathlib.Path, ledger: Ledger) -> None:
 def _link_new(file: pathlib.Path, folder: pathlib.Path, stem: str) -> None:
     """Gives a file the first name that is free. Unlike a rename, a link replaces nothing."""
     for number in itertools.count():
-        try:
+        with contextlib.suppress(FileExistsError):
             os.link(str(file), str(folder / f"{stem}-{number}.json"))
             return
-        except FileExistsError:
-            continue
 
 
 def _restored(

@@ -30,6 +30,7 @@ def load(path):
 
 
 IR_NAMES = load(CONFIGS / "ascend_ir_names.json")
+MAGNIFIERS = load(CONFIGS / "magnifiers.json")
 CPU_BFLOAT16 = ["cpu_onednn_bfloat16", "cpu_bfloat16_mean"]
 FOLDERS = ["host", "host/cpu", *(f"host/{name}" for name in CPU_BFLOAT16), "host/gpu", "ascend910"]
 FILES = {folder: sorted((CONFIGS / folder).glob("*.json")) for folder in FOLDERS}
@@ -372,3 +373,13 @@ def test_ir_names_stand_for_ops_that_exist():
 )
 def test_ir_names_as_published(name, ops):
     assert set(IR_NAMES[name]) == ops
+
+
+@needs_every_listed_op
+@pytest.mark.parametrize("op", MAGNIFIERS)
+def test_a_magnified_input_is_a_float_input_of_an_op_of_tensorflow(op):
+    op_def = op_definition(op)
+    assert MAGNIFIERS[op]
+    for name in MAGNIFIERS[op]:
+        index = int(re.fullmatch(r"input(\d+)", name)[1])
+        assert FLOAT in type_attributes(op_def, "input", index)[1]

@@ -14,7 +14,12 @@ from support.tiers import mostly_full
 pytest.importorskip("matplotlib", reason="the benchmarks are for the default environment")
 
 # Of each kind one that takes no time: a result, a training, and a loop in a session.
-CHEAP = ["attention, mask + float32's min", "CTC", "tf.while_loop: total < 400, v1"]
+# Without the rules, one is NaN in bfloat16, one is NaN in both low types, and one does not end.
+CHEAP = [
+    "attention, tf.where with float32's min",
+    "keras BinaryCrossentropy of a Sigmoid and a Reshape",
+    "tf.while_loop: total < 400, v1",
+]
 ROOMS = sorted(
     path.stem[len("programs_") :] for path in (ROOT / "benchmarks/numerics").glob("programs_*.py")
 )
