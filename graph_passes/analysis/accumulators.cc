@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "graph_passes/analysis/cycles.h"
+#include "graph_passes/analysis/varying_nodes.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 
@@ -72,17 +73,16 @@ bool IsOfModel(const std::string& op) {
   return names->count(op) != 0 || IsMatrixOrConvolution(op) || HasElementDtype(op);
 }
 
-bool IsArgument(const std::string& op) { return op == "_Arg" || op == "_DeviceArg"; }
-bool IsResult(const std::string& op) { return op == "_Retval" || op == "_DeviceRetval"; }
 // TensorFlow 1.15 presents the arguments of a function as these.
 bool IsPlaceholder(const std::string& op) { return op == "Placeholder"; }
 
 class Finder {
  public:
   Finder(const GraphView& view, const std::vector<ValueRange>& ranges,
-         const std::vector<bool>& ends_path)
+         const std::set<std::string>& fed, const std::vector<bool>& ends_path)
       : view_(view),
         ranges_(ranges),
+        varies_(VaryingNodes(view, fed)),
         ends_path_(ends_path),
         moves_values_(view, MovesValues),
         multiplies_(view, Multiplies),
@@ -136,7 +136,7 @@ class Finder {
     const ValueRange& range = ranges_[view_.LookThroughInserted(factor).node];
     const ValueRange gain = divides ? DividedBy(ValueRange::Of(1), range) : range;
     if (gain.Magnitude() < kForgets) return true;
-    return !gain.IsPoint() && ComesFromModel(factor.node);
+    return varies_[factor.node] && ComesFromModel(factor.node);
   }
 
   // Whether the value is computed from the result of a layer, a gate or a list.
@@ -228,6 +228,7 @@ class Finder {
 
   const GraphView& view_;
   const std::vector<ValueRange>& ranges_;
+  const std::vector<bool> varies_;
   const std::vector<bool>& ends_path_;
   const OpSet moves_values_, multiplies_, divides_, of_model_, next_, arguments_, placeholders_,
       results_;
@@ -238,8 +239,9 @@ class Finder {
 }  // namespace
 
 std::vector<int> Accumulators(const GraphView& view, const std::vector<ValueRange>& ranges,
+                              const std::set<std::string>& fed,
                               const std::vector<bool>& ends_path) {
-  return Finder(view, ranges, ends_path).Run();
+  return Finder(view, ranges, fed, ends_path).Run();
 }
 
 }  // namespace npu_precision

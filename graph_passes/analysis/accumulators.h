@@ -7,6 +7,8 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_ACCUMULATORS_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_ACCUMULATORS_H_
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "graph_passes/analysis/value_range.h"
@@ -19,12 +21,13 @@ namespace npu_precision {
 // - of ops that yield what they read with a gain of about 1: additions, moves, choices, maxima, and
 //   products with a factor that does not forget,
 // - with at least one op that adds to it, or multiplies it.
-// A factor forgets if it is known to be below 0.9, or comes from a matrix product, a list, or a
-// Sigmoid, Tanh or Softmax, as the gate of an LSTM does: then errors fade too.
+// A factor forgets if it is known to be below 0.9, or if it varies and comes from a matrix product,
+// a list, or a Sigmoid, Tanh or Softmax, as the gate of an LSTM does: then errors fade too. One
+// that is the same each time is a decay, however it was computed.
 //
-// Paths end at nodes with `ends_path` set, by node id.
+// `fed` are names of nodes. Paths end at nodes with `ends_path` set, by node id.
 std::vector<int> Accumulators(const GraphView& view, const std::vector<ValueRange>& ranges,
-                              const std::vector<bool>& ends_path);
+                              const std::set<std::string>& fed, const std::vector<bool>& ends_path);
 
 }  // namespace npu_precision
 

@@ -34,7 +34,7 @@ bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) con
     // The statistics of a batch norm vote on their own dtype only.
     const bool can_change = classes_.can_change[view_.first_group(id) + group];
     if (!can_change && classes_.nodes[id].fixed == Reason::kNone) continue;
-    // Nor is one that votes on a dtype that stays the reason why another one changed.
+    // The vote on a dtype that stays is not why another dtype changed.
     if (changes && groups_[leader_[view_.first_group(id) + group]].vote == Vote::kKept) continue;
     int voter;
     const Vote vote = VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter);

@@ -56,7 +56,7 @@ class Rules {
   std::vector<KeptGroup> Accumulating(const std::vector<ValueRange>& ranges,
                                       const std::vector<bool>& ends_path) const {
     std::vector<KeptGroup> kept;
-    for (int id : Accumulators(view_, ranges, ends_path)) {
+    for (int id : Accumulators(view_, ranges, context_.fed, ends_path)) {
       const int group = view_.num_outputs(id) == 0 ? kNoGroup : view_.GroupOf(OutputPort{id, 0});
       if (group != kNoGroup) kept.push_back({group, Reason::kSumsIterations});
     }

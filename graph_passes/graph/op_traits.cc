@@ -172,6 +172,9 @@ bool AliasesInput(const std::string& op) {
   return names->count(op) != 0;
 }
 
+bool IsArgument(const std::string& op) { return op == "_Arg" || op == "_DeviceArg"; }
+bool IsResult(const std::string& op) { return op == "_Retval" || op == "_DeviceRetval"; }
+
 bool IsMerge(const std::string& op) { return op == "Merge"; }
 
 bool FeedsLoopMerge(const std::string& op) { return op == "Enter" || op == "NextIteration"; }

@@ -35,6 +35,10 @@ bool WritesVariable(const std::string& op);
 // Yields the memory of its first input (a Merge, of any input), and never a copy.
 bool AliasesInput(const std::string& op);
 
+// The first: an argument of a function. The second: a result.
+bool IsArgument(const std::string& op);
+bool IsResult(const std::string& op);
+
 // Merge and the Enter or NextIteration that feed it are one value of one dtype.
 bool IsMerge(const std::string& op);
 bool FeedsLoopMerge(const std::string& op);

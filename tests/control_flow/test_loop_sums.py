@@ -55,6 +55,9 @@ def test_a_sum_over_the_iterations_keeps_float32():
         "old = Mul(switch:1, decay) \n turn = AddV2(old, term)",
         "old = Mul(switch:1, x_enter) \n turn = AddV2(old, term)",
         "old = RealDiv(switch:1, x_enter) \n turn = AddV2(old, term)",
+        # A decay that is learned, or computed by a layer, and the same in every iteration.
+        "decay = Sigmoid(x_enter) \n old = Mul(switch:1, decay) \n turn = AddV2(old, x_enter)",
+        "decay = Sigmoid(term) \n old = Mul(switch:1, decay) \n turn = AddV2(old, term)",
     ],
 )
 def test_whatever_the_addition_looks_like(body):
@@ -69,8 +72,9 @@ def test_whatever_the_addition_looks_like(body):
         "decay = Const(^switch, value=0.5) \n old = Mul(switch:1, decay) \nturn = AddV2(old, term)",
         "two = Const(^switch, value=2.0) \n old = RealDiv(switch:1, two) \nturn = AddV2(old, term)",
         # The gate of a recurrent cell, bounded by itself, and behind a matrix product.
-        "gate = Sigmoid(term) \n old = Mul(switch:1, gate) \n turn = AddV2(old, term)",
-        "old = Mul(switch:1, term) \n turn = AddV2(old, term)",
+        "step = MatMul(switch:1, term) \n gate = Sigmoid(step) \n"
+        "old = Mul(switch:1, gate) \n turn = AddV2(old, term)",
+        "step = MatMul(switch:1, term) \n old = Mul(switch:1, step) \n turn = AddV2(old, term)",
         # A simple recurrent cell.
         "more = MatMul(switch:1, term) \n sum = AddV2(more, term) \n turn = Tanh(sum)",
         "sum = AddV2(switch:1, term) \n turn = Tanh(sum)",

@@ -1,7 +1,8 @@
 """What the ledger says of a node's values is true of a run, and says as much as can be said.
 
-Each op reads values between -3 and 5, or pairs of such, packed densely. So a range that is too narrow
-does not hold all that a run yields, and one that is too wide has ends that no value comes near to.
+Each op reads values between -3 and 5, or pairs of such, packed densely. So a range that is too
+narrow does not hold all that a run yields, and one that is too wide has ends that no value comes
+near to.
 """
 
 import functools
