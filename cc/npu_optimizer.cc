@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cc/cast_bytes.h"
 #include "cc/error_op.h"
 #include "cc/float16_on_cpu.h"
 #include "cc/kernel_support.h"
@@ -11,6 +10,7 @@
 #include "cc/parameters.h"
 #include "cc/pass_dump.h"
 #include "cc/report.h"
+#include "cc/shapes.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
 #include "graph_passes/graph/marks.h"
@@ -109,7 +109,11 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   Status Rewrite(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) {
     const bool emulates = parameters_.passes.count("emulate") != 0;
     const KernelSupport support(HasGpu(cluster), emulates);
-    const DecideContext context = ContextOf(parameters_, lists_, support, item);
+    DecideContext context = ContextOf(parameters_, lists_, support, item);
+    Shapes shapes(item);
+    context.elements = [&shapes](const std::string& node, int port) {
+      return shapes.NumElements(node, port);
+    };
     PipelineOptions options;
     options.passes = parameters_.passes;
     options.details = !parameters_.report_dir.empty();

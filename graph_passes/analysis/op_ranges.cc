@@ -75,6 +75,7 @@ ValueRange CastOf(In in) {
 ValueRange Sum(In in) {
   const ValueRange terms = Input(in, 0);
   if (terms == ValueRange::Of(0)) return terms;
+  if (std::isfinite(in.num_terms)) return Times(terms, ValueRange::Of(in.num_terms));
   return {terms.low >= 0 ? 0 : -kInfinity, terms.high <= 0 ? 0 : kInfinity};
 }
 

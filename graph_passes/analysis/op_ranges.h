@@ -15,6 +15,7 @@ struct OpRangeInputs {
   // Of the data inputs. Those that are not of a float dtype are unknown.
   absl::Span<const ValueRange> ranges;
   bool first_two_are_one;  // both read the same tensor, so that x * x is a square
+  double num_terms;        // of a Sum: how many elements it adds up; infinity if unknown
 };
 
 // The range of all outputs of a node.

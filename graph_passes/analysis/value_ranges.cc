@@ -1,6 +1,7 @@
 #include "graph_passes/analysis/value_ranges.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -28,10 +29,13 @@ double NextAbove(double high) {
 
 class Solver {
  public:
-  Solver(const GraphView& view, const ConstantValues& values, const std::set<std::string>& fed)
+  Solver(const GraphView& view, const ConstantValues& values, const std::set<std::string>& fed,
+         const ElementCounts& elements)
       : view_(view),
         values_(values),
         fed_(fed),
+        elements_(elements),
+        sums_(view, "Sum"),
         constants_(view, "Const"),
         merges_(view, IsMerge),
         next_(view, "NextIteration"),
@@ -103,13 +107,26 @@ class Solver {
     }
     const bool first_two_are_one =
         fanin.size() > 1 && fanin[0].node == fanin[1].node && fanin[0].port == fanin[1].port;
-    return of_op({view_.node(id), inputs_, first_two_are_one});
+    const double num_terms = sums_.Has(id) ? NumTerms(id) : 1;
+    return of_op({view_.node(id), inputs_, first_two_are_one, num_terms});
+  }
+
+  // How many elements of its input each element of a Sum adds up. Infinity if nobody knows.
+  double NumTerms(int id) const {
+    const bool matters = std::isfinite(inputs_[0].low) || std::isfinite(inputs_[0].high);
+    if (!matters || inputs_[0] == ValueRange::Of(0) || !elements_) return ValueRange::kInfinity;
+    const OutputPort& from = view_.fanin(id)[0];
+    const int64_t before = elements_(view_.node(from.node).name(), from.port);
+    const int64_t after = elements_(view_.node(id).name(), 0);
+    if (before == kUnknownElements || after <= 0) return ValueRange::kInfinity;
+    return static_cast<double>(before) / after;
   }
 
   const GraphView& view_;
   const ConstantValues& values_;
   const std::set<std::string>& fed_;
-  const OpSet constants_, merges_, next_;
+  const ElementCounts& elements_;
+  const OpSet sums_, constants_, merges_, next_;
   std::vector<OpRange> of_op_;      // by the number of the op in the view
   std::vector<ValueRange> inputs_;  // of the node that is computed
   std::vector<ValueRange> ranges_;  // by node id
@@ -118,8 +135,9 @@ class Solver {
 }  // namespace
 
 std::vector<ValueRange> ValueRanges(const GraphView& view, const ConstantValues& values,
-                                    const std::set<std::string>& fed) {
-  return Solver(view, values, fed).Run();
+                                    const std::set<std::string>& fed,
+                                    const ElementCounts& elements) {
+  return Solver(view, values, fed, elements).Run();
 }
 
 }  // namespace npu_precision

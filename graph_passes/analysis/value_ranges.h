@@ -13,14 +13,17 @@
 
 #include "graph_passes/analysis/value_range.h"
 #include "graph_passes/graph/constant_values.h"
+#include "graph_passes/graph/element_counts.h"
 #include "graph_passes/graph/graph_view.h"
 
 namespace npu_precision {
 
 // By node id, of all outputs of a node together. `values` has what the view's graph lacks; `fed`
-// are names of nodes whose outputs the caller replaces.
+// are names of nodes whose outputs the caller replaces. `elements` is asked about sums of values
+// that are bounded.
 std::vector<ValueRange> ValueRanges(const GraphView& view, const ConstantValues& values,
-                                    const std::set<std::string>& fed);
+                                    const std::set<std::string>& fed,
+                                    const ElementCounts& elements);
 
 }  // namespace npu_precision
 

@@ -7,6 +7,7 @@
 
 #include "graph_passes/decide/dtype_support.h"
 #include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/graph/element_counts.h"
 #include "graph_passes/lists/magnifiers.h"
 #include "graph_passes/lists/op_lists.h"
 
@@ -22,6 +23,8 @@ struct DecideContext {
   bool follow_consumers = false;
   std::set<std::string> preserved;  // nodes that must yield their dtype under their name
   std::set<std::string> fed;        // nodes whose outputs the caller replaces
+
+  ElementCounts elements;
 
   // Whether the caller fetches or feeds the node, so that its outputs must stay as they are.
   bool IsFixed(const std::string& name) const {

@@ -36,7 +36,7 @@ class Decider {
       TF_RETURN_IF_ERROR(CheckOriginSupported(view_, context_, classes_));
     }
     groups_ = ApplyMode(view_, context_, classes_, &decisions_);
-    decisions_.ranges = ValueRanges(view_, values_, context_.fed);
+    decisions_.ranges = ValueRanges(view_, values_, context_.fed, context_.elements);
 
     if (rule == ModeRule::kMix) {
       KeepGray(VariableUpdates(view_, context_.preserved, groups_), Reason::kUpdatesVariable);

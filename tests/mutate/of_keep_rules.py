@@ -7,6 +7,7 @@ from mutate.mutation import mutations_of
 _BEFORE = "passes/test_before_magnifiers.py"
 _RANGES = "passes/test_range_rules.py"
 _LOOPS = "control_flow/test_loop_sums.py"
+_VALUES = "passes/test_value_ranges.py"
 _FORWARD = "passes/test_follows_forward.py"
 _FORCED = "passes/test_force_warnings.py"
 _ASCEND = "lists/test_ascend910.py"
@@ -14,6 +15,7 @@ _ASCEND = "lists/test_ascend910.py"
 _accumulators = mutations_of("graph_passes/analysis/accumulators.cc")
 _few_values = mutations_of("graph_passes/analysis/few_values.cc")
 _forward_names = mutations_of("graph_passes/analysis/forward_names.cc")
+_value_ranges = mutations_of("graph_passes/analysis/value_ranges.cc")
 _squares = mutations_of("graph_passes/analysis/differences_of_squares.cc")
 _range_rules = mutations_of("graph_passes/decide/range_rules.cc")
 _before = mutations_of("graph_passes/decide/before_magnifiers.cc")
@@ -43,10 +45,38 @@ MUTATIONS = (
     ),
     _accumulators(
         "layers",
-        "return !gain.IsPoint() && ComesFromModel(factor.node);",
+        "return varies_[factor.node] && ComesFromModel(factor.node);",
         "return false;",
         "A factor from a matrix product counts as one that remembers.",
         f"{_LOOPS}::test_what_forgets_follows_its_predecessors",
+    ),
+    _accumulators(
+        "decays",
+        "return varies_[factor.node] && ComesFromModel(factor.node);",
+        "return ComesFromModel(factor.node);",
+        "A decay that a layer computed outside of the loop counts as one that forgets.",
+        f"{_LOOPS}::test_whatever_the_addition_looks_like",
+    ),
+    _value_ranges(
+        "bounds",
+        "now.low = NextBelow(now.low);",
+        "now.low = -ValueRange::kInfinity;",
+        "Nothing is known of a value that decays in a loop.",
+        f"{_VALUES}::test_a_loop_variable_has_the_range_of_all_its_iterations",
+    ),
+    _value_ranges(
+        "terms",
+        "return static_cast<double>(before) / after;",
+        "return static_cast<double>(before);",
+        "A Sum over rows counts as one over the whole tensor.",
+        f"{_VALUES}::test_the_ends_of_a_range_are_values_that_a_run_comes_to",
+    ),
+    _value_ranges(
+        "fed",
+        "if (fed_.count(view_.node(id).name()) != 0) return ValueRange();",
+        "",
+        "A constant that is fed counts as what it was.",
+        f"{_VALUES}::test_nothing_is_known_of_what_is_fed_or_of_an_op_that_the_analysis_does_not_know",
     ),
     _few_values(
         "few",

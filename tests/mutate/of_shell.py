@@ -14,7 +14,7 @@ _RAISED = f"{_ERRORS}::test_the_python_helpers_raise_the_same_text_before_anythi
 _parameters = mutations_of("cc/parameters.cc")
 _kernel_support = mutations_of("cc/kernel_support.cc")
 _npu_optimizer = mutations_of("cc/npu_optimizer.cc")
-_cast_bytes = mutations_of("cc/cast_bytes.cc")
+_shapes = mutations_of("cc/shapes.cc")
 _options = mutations_of("npu_precision/options.py")
 
 MUTATIONS = (
@@ -103,10 +103,10 @@ MUTATIONS = (
         "On an emulated target gray follows what reads it.",
         "passes/test_follow_consumers.py::test_a_target_that_is_emulated_does_not_do_so",
     ),
-    _cast_bytes(
+    _shapes(
         "unknown_shapes",
-        "if (!shape.IsFullyDefined()) continue;",
-        "if (shape.unknown_rank()) continue;",
+        "if (elements == kUnknownElements) continue;",
+        "if (elements == 0) continue;",
         "The bytes of a Cast of an unknown size are a negative number.",
         "passes/test_ledger.py::test_bytes_are_unknown_where_a_shape_is",
     ),

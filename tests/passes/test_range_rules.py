@@ -127,3 +127,29 @@ def test_a_mixlist_entry_beats_it():
         result = check_rewrite(graph, None, mixlist_edits=edits)
         assert result.reasons["guarded"][0] == "lowered"
     assert check_rewrite(graph, None).reasons["guarded"] == ("kept", "guard_constant", "tiny")
+
+
+@pytest.mark.parametrize(
+    ("shape", "low", "expected"),
+    [
+        ("300x300", "fp16", ("kept", "leaves_range", "")),
+        ("30x300", "fp16", ("lowered", "white_list", "")),
+        ("300x300", "bf16", ("lowered", "white_list", "")),
+        ("?x300", "fp16", ("lowered", "white_list", "")),  # nothing is known
+    ],
+)
+def test_a_sum_may_be_too_large_for_the_low_type(shape, low, expected):
+    """How many elements of a mask are set: 90,000 at most, and infinite in float16."""
+    result = check_rewrite(
+        f"""
+        given = Placeholder[bool](shape={shape})
+        mask = Cast(given, SrcT=bool, DstT=float32)
+        axes = Const[int32](value=[0, 1])
+        count = Sum(mask, axes)
+        """,
+        None,
+        mode=f"allow_mix_precision_{low}",
+        all_white=True,
+        run=False,
+    )
+    assert result.reasons["count"] == expected
