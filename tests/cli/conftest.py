@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -23,6 +24,18 @@ def command(capsys):
         assert cli.main([str(argument) for argument in arguments]) == status
         printed = capsys.readouterr()
         return printed.err if status == 2 else printed.out
+
+    return run
+
+
+@pytest.fixture
+def lint(command, tmp_path):
+    """lint(text, ...) -> the lines about "m.json", without the name of its folder."""
+
+    def run(text, *arguments, status=0):
+        (tmp_path / "m.json").write_text(text)
+        printed = command("lint", tmp_path / "m.json", *arguments, status=status)
+        return printed.replace(f"{tmp_path}{os.sep}", "").splitlines()
 
     return run
 

@@ -192,7 +192,8 @@ MUTATIONS = (
         "if (switches_.Has(id) && !loop_conds_.Has(view_.fanin(id)[1].node)) return true;",
         "",
         "What one branch reads is cast for both.",
-        f"{_FOLLOW_CONSUMERS}::test_what_only_one_branch_reads_is_not_cast_for_both",
+        "control_flow/test_follow_consumers_flow.py::"
+        "test_what_only_one_branch_reads_is_not_cast_for_both",
     ),
     _follow_consumers(
         "gains",
