@@ -24,10 +24,6 @@ BROKEN: dict[str, tuple[str, ...]] = {
     "squared distances as x²+y²-2xy, square root with 1e-12": ("fp16",),
     # Only keeping the products cures it; likely 1 / (product of exp(-cost) + 1e-9) overflows.
     "Sinkhorn distance": ("fp16",),
-    # x + 16 is lowered before its square is taken.
-    "variance as E[x²]-E[x]² of a shifted input": ("bf16", "fp16"),
-    # ssim sums x² + y² by a depthwise convolution: beyond 65504 if pixels go up to 255.
-    "ssim of images up to 255": ("fp16",),
     # Coordinates up to 640 are lowered, where bfloat16 has steps of 4 and float16 of 0.5.
     "boxes of a detector in pixels, IoU of neighbours": ("bf16", "fp16"),
     # The product of 300 * z by itself does not fit into a float16.

@@ -12,14 +12,14 @@
 namespace npu_precision {
 
 struct DifferenceOfSquares {
-  int difference;  // the Sub
-  // The Sub, and what computes its inputs from the product under a mean and from the two means.
+  int difference;  // the Sub, or the Add of a negated side
+  // It, and what computes its inputs from the products under a mean and from the means.
   std::vector<int> nodes;
 };
 
-// A mean is a Mean, a Sum, a pooling or a convolution (a window of SSIM), and may be reshaped. One
-// side of the Sub must be a mean of a product, the other a product of means. They come in the order
-// of the names of the Subs.
+// A mean is a Mean, a Sum, a pooling or a convolution (a window of SSIM). One side must be a mean
+// of a product, or of a sum of two, and the other a product of means, or a sum of two. Both may be
+// reshaped, and have constant terms and factors. The differences come in the order of their names.
 std::vector<DifferenceOfSquares> DifferencesOfSquares(const GraphView& view);
 
 }  // namespace npu_precision

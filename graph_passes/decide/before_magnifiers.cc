@@ -2,6 +2,7 @@
 
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "graph_passes/analysis/differences_of_squares.h"
 #include "graph_passes/graph/low_types.h"
@@ -39,6 +40,7 @@ class Walk {
     for (int magnifier : InOrderOfNames(view_, MagnifyingNodes())) KeepBefore(magnifier);
     for (const DifferenceOfSquares& difference : DifferencesOfSquares(view_)) {
       for (int node : difference.nodes) KeepNode(node, difference.difference);
+      KeepBehind(difference.nodes, difference.difference);
     }
     return keeps_;
   }
@@ -66,7 +68,11 @@ class Walk {
       if (group != kNoGroup) keeps_.push_back({group, Reason::kMagnifies});
       Push(view_.fanin(magnifier)[input.index], magnifier, &nodes);
     }
-    // Breadth first, and each tensor once, whichever magnifier comes first.
+    KeepBehind(std::move(nodes), magnifier);
+  }
+
+  // Breadth first, and each tensor once, whichever magnifier comes first.
+  void KeepBehind(std::vector<int> nodes, int magnifier) {
     for (size_t i = 0; i < nodes.size(); ++i) {
       for (int k = 0; k < view_.num_inputs(nodes[i]); ++k) {
         if (view_.GroupOf(InputPort{nodes[i], k}) == kNoGroup) continue;

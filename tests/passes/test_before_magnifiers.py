@@ -102,6 +102,27 @@ def test_an_op_magnifies_only_where_its_input_may_be_where_it_does(body, kept):
     assert (result.reasons["y"][1] == "before_magnifier") == kept
 
 
+def variance(end):
+    """The mean of a square and the square of the mean, and what `end` makes of them."""
+    return check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        sixteen = Const(value=16.0)
+        epsilon = Const(value=0.5)
+        axis = Const[int32](value=[1])
+        shifted = AddV2(product, sixteen)
+        square = Square(shifted)
+        mean_of_square = Mean(square, axis)
+        mean = Mean(shifted, axis)
+        square_of_mean = Mul(mean, mean)
+        {end}
+        """,
+        None,
+        ["end"],
+    )
+
+
 def test_both_sides_of_a_variance_written_by_hand_are_computed_in_float32():
     result = check_rewrite(
         """
@@ -119,6 +140,32 @@ def test_both_sides_of_a_variance_written_by_hand_are_computed_in_float32():
     for name in ("square", "mean", "mean_of_square", "square_of_mean", "variance"):
         assert result.reasons[name] == ("kept", "before_magnifier", "variance"), name
     assert result.reasons["features"][0] == "lowered"
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        "end = Sub(mean_of_square, square_of_mean)",
+        # As TensorFlow rewrites (mean_of_square - square_of_mean) + epsilon.
+        "less = Sub(epsilon, square_of_mean) \n end = AddV2(mean_of_square, less)",
+        "more = AddV2(mean_of_square, epsilon) \n end = Sub(more, square_of_mean)",
+        "minus = Neg(square_of_mean) \n end = Add(minus, mean_of_square)",
+        "scaled = Mul(epsilon, mean_of_square) \n end = Sub(scaled, square_of_mean)",
+        # The denominator of SSIM.
+        "squares = AddV2(square, square) \n mean_of_squares = Mean(squares, axis) \n"
+        "more = AddV2(square_of_mean, square_of_mean) \n end = Sub(mean_of_squares, more)",
+    ],
+)
+def test_so_is_what_a_variance_is_about_back_to_the_last_product(difference):
+    """Where the mean is large, a rounded x has no digits left for the spread."""
+    result = variance(difference)
+    assert result.reasons["shifted"] == ("kept", "before_magnifier", "end")
+    assert result.reasons["product"][0] == "lowered"
+
+
+def test_a_sum_of_squares_is_no_difference():
+    result = variance("end = AddV2(mean_of_square, square_of_mean)")
+    assert result.reasons["shifted"][0] == "lowered"
 
 
 def test_a_difference_of_two_products_of_different_values_follows_its_predecessors():
