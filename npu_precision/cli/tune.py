@@ -206,16 +206,24 @@ def _run(
 ) -> tuple[Split, Tuned]:
     with printing.busy("freezing"):
         flat = frozen.freeze(model)
-    split = held_out_inputs.split(list(inputs.read(flat)), flat, held_out)
+    batches = list(inputs.read(flat))
+    split = held_out_inputs.split(batches, flat, held_out)
     state = State(state_path, fingerprint(flat, options, split.searched, objective))
     if resume:
         state.load()
     with printing.busy("running float32"):
-        trials = Trials(flat, split.searched, objective)
-        rest = None
-        if split.held_out:
-            # The margin is there for these.
-            rest = Trials(flat, split.held_out, dataclasses.replace(objective, margin=0.0))
+        try:
+            trials = Trials(flat, split.searched, objective)
+            rest = None
+            if split.held_out:
+                # The margin is there for these.
+                rest = Trials(flat, split.held_out, dataclasses.replace(objective, margin=0.0))
+        except ValueError as error:
+            if len(batches) > 1 or not split.held_out:
+                raise
+            raise ValueError(
+                f"{error} ({split.words}; --held-out 0 runs the batch as it is)"
+            ) from error
     has_functions = bool(model.meta_graph.graph_def.library.function)
     with _says_how_to_resume(state_path), printing.counted("trying mixlists") as progress:
         tuner = Tuner(flat, options, trials, rest, state, progress)

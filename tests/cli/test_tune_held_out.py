@@ -100,7 +100,17 @@ def test_why_nothing_is_held_out_is_told(text, shapes, share, words, model_of):
     assert found.words.endswith(words)
 
 
-# The product of x and column is cancelled in the rows (1, 1), and large in the rows (1, 0).
+def test_a_batch_that_cannot_be_divided_is_told_how_to_run_whole(
+    graph_file, arrays, command, tmp_path
+):
+    text = "x = Placeholder(shape=?x2)\n w = Const(shape=2x8)\n out = MatMul(w, x)"
+    arguments = ("tune", graph_file(text), "--inputs", arrays(x=normal(8, 2)), "--max-error", "1")
+    told = command(*arguments, *EMULATED, "-o", tmp_path / "m.json", status=2)
+    assert "(2 of 8 rows held out; --held-out 0 runs the batch as it is)" in told
+    command(*arguments, *EMULATED, "--held-out", "0", "-o", tmp_path / "m.json")
+
+
+# The product of x and y is cancelled in the rows (1, 1), and large in the rows (1, 0).
 CANCELLED = """
     x = Placeholder(shape=?x2)
     flat = Const(value=[1000.0, 500.0, -999.4, -499.7])
