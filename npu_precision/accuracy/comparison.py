@@ -11,6 +11,7 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from npu_precision import _library
 from npu_precision.accuracy import tensor_stats
+from npu_precision.accuracy.counterparts import computed_tensors, counterpart, low_type, rounds
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.model_inputs import Feed
 from npu_precision.accuracy.model_run import random_tensors, run_as_it_is
@@ -174,29 +175,18 @@ class Comparer:
     def _build(self, mixed: graph_pb2.GraphDef) -> None:
         model = self._model
         tf.import_graph_def(model.graph_def, name="float32")
-        reachable = fetchable_nodes(model.graph_def)
         self._random = {name: self._reference(name) for name in random_tensors(model.graph_def)}
         tf.import_graph_def(mixed, input_map=self._random, name="mixed")
         self._rewritten = {node.name for node in mixed.node}
         self._statistics = tensor_stats.Statistics(self._low)
         self._tensors: list[str] = []
-        read = {
-            flat_tensor(tensor, self._nodes)[1]
-            for node in model.graph_def.node
-            for tensor in node.input
-            if not tensor.startswith("^")
-        }
-        for op in list(self._graph.get_operations()):
-            name = op.name[len("float32/") :]
-            if not op.name.startswith("float32/") or name not in reachable or not _computes(op):
-                continue
-            for number, tensor in enumerate(op.outputs):
-                if f"{name}:{number}" in read or name in model.outputs:
-                    self._compare(f"{name}:{number}", tensor)
+        for name in computed_tensors(model, self._graph, "float32/"):
+            self._compare(name)
+        reachable = fetchable_nodes(model.graph_def)
         rounding = [
             node
             for node in self._ledger.nodes
-            if _rounds(node) and node.op not in _EXITS and node.name in reachable
+            if rounds(node) and node.op not in _EXITS and node.name in reachable
         ]
         self._compare_locally(rounding)
         self._fetches = self._statistics.build()
@@ -205,7 +195,7 @@ class Comparer:
         """Whether the tensor's producer rounds, or contains nodes that do, out of our reach."""
         definition = self._nodes[row.tensor.rpartition(":")[0]]
         return (
-            (row.node is not None and _rounds(row.node))
+            (row.node is not None and rounds(row.node))
             or definition.op in _EXITS
             or any(True for _ in function_attributes(definition))
         )
@@ -213,24 +203,19 @@ class Comparer:
     def _reference(self, tensor: str) -> tf.Tensor:
         return self._graph.get_tensor_by_name(f"float32/{tensor}")
 
-    def _compare(self, name: str, tensor: tf.Tensor) -> None:
+    def _compare(self, name: str) -> None:
         other = self._counterpart(name)
-        if tensor.dtype != tf.float32 or other is None:
+        if other is None:
             return
         self._tensors.append(name)
-        self._statistics.add(name, tensor, other)
+        self._statistics.add(name, self._reference(name), other)
 
     def _counterpart(self, name: str) -> tf.Tensor | None:
         """The tensor of this name in the other precision, as its consumers read it."""
         if name in self._random:
             return self._random[name]
-        node, _, number = name.rpartition(":")
-        rounded = f"{node}/npu_emulated_{number}_{self._low.name}"
-        if rounded in self._rewritten:
-            return self._graph.get_tensor_by_name(f"mixed/{rounded}:0")
-        if node in self._rewritten:
-            return self._graph.get_tensor_by_name(f"mixed/{name}")
-        return None
+        other = counterpart(name, self._rewritten, self._low)
+        return None if other is None else self._graph.get_tensor_by_name(f"mixed/{other}")
 
     def _compare_locally(self, rounding: list[LedgerNode]) -> None:
         """Adds a float32 copy of each op that rounds, which reads the rounded inputs."""
@@ -274,22 +259,5 @@ class Comparer:
         return tensors
 
 
-def _rounds(node: LedgerNode) -> bool:
-    return node.decision == "lowered" or node.reason == "inputs_rounded"
-
-
 def _is_float(tensor: tf.Tensor) -> bool:
     return bool(tensor.dtype == tf.float32)
-
-
-def _computes(op: tf.Operation) -> bool:
-    """Whether the op computes its outputs, rather than being a source."""
-    return op.type not in ("Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
-
-
-def low_type(ledger: Ledger) -> tf.DType:
-    """The type that nodes were lowered to; float16 if none was."""
-    dtypes = {
-        after for node in ledger.nodes for before, after in node.dtypes.values() if before != after
-    }
-    return tf.bfloat16 if "bfloat16" in dtypes else tf.float16

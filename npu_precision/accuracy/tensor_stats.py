@@ -7,7 +7,8 @@ import math
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import graph_pb2
+
+from npu_precision.accuracy.per_tensor import PerTensor
 
 # The outputs of `statistics`, in order. The first ones are maxima, the others sums.
 _LARGEST = 4
@@ -150,57 +151,15 @@ def statistics(reference: tf.Tensor, other: tf.Tensor, low: tf.DType) -> tf.Tens
     )
 
 
-class Statistics:
-    """The statistics of many tensors, added to the default graph at once.
-
-    Adding them op by op would take a minute for a large model. So the ops are created once for each
-    pair of dtypes, and their nodes are copied.
+class Statistics(PerTensor):
+    """The statistics of many tensors; add(key, reference, other).
 
     Args:
         low: the low type.
     """
 
     def __init__(self, low: tf.DType):
-        self._low = low
-        self._templates: dict[tuple[tf.DType, tf.DType], graph_pb2.GraphDef] = {}
-        self._nodes = graph_pb2.GraphDef()
-        self._inputs: dict[str, tf.Tensor] = {}
-        self._keys: dict[str, int] = {}
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._keys
-
-    def add(self, key: str, reference: tf.Tensor, other: tf.Tensor) -> None:
-        """Adds the statistics of a tensor and its reference; `build` returns them by key."""
-        number = self._keys[key] = len(self._keys)
-        for name, tensor in (("reference", reference), ("other", other)):
-            self._inputs[f"{number}/{name}:0"] = tensor
-        for node in self._template(reference.dtype, other.dtype).node:
-            if node.op == "Placeholder":
-                continue
-            copy = self._nodes.node.add()
-            copy.CopyFrom(node)
-            copy.name = f"{number}/{node.name}"
-            copy.input[:] = [f"{number}/{name}" for name in node.input]
-
-    def build(self) -> dict[str, tf.Tensor]:
-        """Builds the ops; returns the outputs of `statistics` by key."""
-        tf.import_graph_def(self._nodes, input_map=self._inputs, name="statistics")
-        graph = tf.compat.v1.get_default_graph()
-        return {
-            key: graph.get_tensor_by_name(f"statistics/{number}/result:0")
-            for key, number in self._keys.items()
-        }
-
-    def _template(self, reference: tf.DType, other: tf.DType) -> graph_pb2.GraphDef:
-        if (reference, other) not in self._templates:
-            placeholder = tf.compat.v1.placeholder
-            with tf.Graph().as_default() as graph:
-                tensors = placeholder(reference, name="reference"), placeholder(other, name="other")
-                tf.identity(statistics(*tensors, self._low), name="result")
-            self._templates[reference, other] = graph.as_graph_def()
-            self._nodes.versions.CopyFrom(self._templates[reference, other].versions)
-        return self._templates[reference, other]
+        super().__init__("statistics", lambda reference, other: statistics(reference, other, low))
 
 
 def merged(batches: list[np.ndarray]) -> TensorStats:

@@ -7,7 +7,7 @@ import math
 import pathlib
 
 from npu_precision.accuracy.comparison import Comparison
-from npu_precision.tuning.objective import MaxError, Metric
+from npu_precision.tuning.objective import MaxError, Objective
 from npu_precision.tuning.trials import Trial
 from npu_precision.tuning.tuner import Tuned
 
@@ -64,7 +64,7 @@ def comparison(path: pathlib.Path, compared: Comparison) -> None:
     figure.savefig(str(path), dpi=100)
 
 
-def curve(path: pathlib.Path, tuned: Tuned, objective: MaxError | Metric) -> None:
+def curve(path: pathlib.Path, tuned: Tuned, objective: Objective) -> None:
     """Draws the trials: the error, or the metric, against the share of lowered nodes.
 
     Args:
@@ -93,6 +93,8 @@ def curve(path: pathlib.Path, tuned: Tuned, objective: MaxError | Metric) -> Non
     if isinstance(objective, MaxError):
         axes.set_yscale("symlog", linthresh=1e-6)
         axes.axhline(objective.limit, color="black", linestyle="--", label="--max-error")
+        if objective.margin:
+            axes.axhline(objective.searched, color="gray", linestyle="--", label="less --margin")
         axes.set_ylabel("largest error of an output (dotted: infinite)")
     else:
         axes.set_ylabel(f"{objective.name} (dotted: NaN or infinite)")

@@ -5,28 +5,26 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import math
 import pathlib
 from collections.abc import Iterator
-from typing import Any
 
 import click
-import rich.console
 
 from npu_precision import outputs
 from npu_precision.accuracy import frozen
-from npu_precision.cli import flags, plots, printing
+from npu_precision.cli import flags, plots, printing, tune_result
 from npu_precision.explain import explanation
 from npu_precision.explain import report as reports
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
+from npu_precision.tuning import held_out as held_out_inputs
 from npu_precision.tuning import objective as objectives
-from npu_precision.tuning.objective import MaxError, Metric
+from npu_precision.tuning.held_out import Split
+from npu_precision.tuning.objective import MaxError, Metric, Objective
 from npu_precision.tuning.state import State, fingerprint
-from npu_precision.tuning.trials import Trial, Trials
+from npu_precision.tuning.trials import Trials
 from npu_precision.tuning.tuner import NothingFoundError, Tuned, Tuner
 
-SCHEMA = "npu_precision.tune/1"
 # The file beside the mixlist that holds the state of an unfinished search has this suffix.
 _STATE = ".state"
 
@@ -46,6 +44,22 @@ _STATE = ".state"
 )
 @click.option("--budget", type=float, help="How much worse than float32's the metric may be.")
 @click.option("--smaller-is-better", is_flag=True, help="The metric is like a loss.")
+@click.option(
+    "--margin",
+    type=float,
+    default=0.1,
+    show_default=True,
+    metavar="SHARE",
+    help="The share of --max-error or --budget that the search leaves free, for other inputs.",
+)
+@click.option(
+    "--held-out",
+    type=float,
+    default=0.25,
+    show_default=True,
+    metavar="SHARE",
+    help="The share of the inputs that the search does not use: what it finds is checked on them.",
+)
 @click.option(
     "--max-runs",
     type=click.IntRange(min=1),
@@ -77,6 +91,8 @@ def tune(
     metric: str | None,
     budget: float | None,
     smaller_is_better: bool,
+    margin: float,
+    held_out: float,
     max_runs: int,
     output: str,
     plot_file: str | None,
@@ -84,92 +100,87 @@ def tune(
     resume: bool,
     force: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Finds a mixlist for MODEL: what to keep in float32 so that it stays accurate enough.
 
-    The mixlist is written to the file given by -o. Until it is found, the trials are kept in a file
-    beside it, and --resume continues from there.
+    No tensor gets a NaN or an infinity that it has not in float32, or becomes all zero. The mixlist
+    is written to the file given by -o. Until it is found, the trials are kept in a file beside it,
+    and --resume continues from there. The exit status is 1 if the mixlist is not good enough for
+    the inputs that were held out; then it is not written.
     """
-    objective = _objective(max_error, metric, budget, smaller_is_better)
+    objective = _objective(max_error, metric, budget, smaller_is_better, margin)
+    objectives.check_share(held_out, "--held-out")
     read = flags.files_read(model, options, inputs)
     outputs.check_apart((output, output + _STATE, plot_file, report_file), read)
     if plot_file is not None:
         plots.check(plot_file)
     if report_file is not None:
         reports.read_page()  # Fails early if the page is missing.
-    with contextlib.ExitStack() as stack:
+    with contextlib.suppress(_NotAcceptedError), contextlib.ExitStack() as stack:
         plot_path = stack.enter_context(outputs.optional_file(plot_file, force))
         report_path = stack.enter_context(outputs.optional_file(report_file, force))
         # The result replaces the state of the unfinished search.
         with outputs.new_file(output, force or resume) as mixlist_path:
             state_path = pathlib.Path(output + _STATE)
             _check_state(state_path, resume, force)
-            tuned = _run(
+            split, tuned = _run(
                 model,
                 options,
                 inputs,
                 objective,
+                held_out,
                 max_runs,
                 state_path,
                 resume,
                 draws_curve=plot_file is not None or report_file is not None,
             )
+            if not tuned.is_accepted:
+                raise _NotAcceptedError  # No output is left behind.
             mixlist_path.write_text(tuned.mixlist, encoding="utf-8")
         if plot_path is not None:
             plots.curve(plot_path, tuned, objective)
         if report_path is not None:
-            explained = explanation.explain(model, _used(tuned, output))
-            reports.write_report(report_path, model, explained, _curve(tuned))
+            explained = explanation.explain(model, tune_result.used(tuned, output))
+            reports.write_report(report_path, model, explained, tune_result.curve(tuned))
     if tuned.is_complete and state_path.exists():
         state_path.unlink()
+    status = 0 if tuned.is_accepted else 1
+    if not tuned.is_accepted:
+        told = tune_result.refusal(objective, split, tuned, output)
+        click.echo(f"{printing.PROGRAM}: {told}", err=True)
     if as_json:
-        click.echo(json.dumps(_data(model, options, objective, tuned), indent=1))
-        return
+        click.echo(json.dumps(tune_result.data(model, options, objective, split, tuned), indent=1))
+        return status
     out = printing.console()
     printing.say(out, f"{model.path}: {model.kind}")
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
-    _print(out, objective, tuned, output)
+    tune_result.show(out, objective, split, tuned, output)
+    return status
 
 
-def _used(tuned: Tuned, output: str) -> PrecisionOptions:
-    """The options for using the mixlist file, without those that were only for measuring."""
-    return dataclasses.replace(
-        tuned.options, mixlist_edits=None, modify_mixlist=output, emulate=None
-    )
-
-
-def _curve(tuned: Tuned) -> list[dict[str, Any]]:
-    """The trials as points of the report's curve; for each share, the one of least error."""
-    best: dict[float, tuple[int, Trial]] = {}
-    for kept, trial in sorted(tuned.trials, key=lambda item: -item[1].error):
-        best[tuned.share(trial)] = (kept, trial)
-    best[tuned.share(tuned.found)] = (len(tuned.kept), tuned.found)
-    return [
-        {
-            "share": share,
-            "error": trial.error if math.isfinite(trial.error) else None,
-            "label": f"{kept} kept",
-            "good": trial.is_good,
-            "chosen": trial is tuned.found,
-        }
-        for share, (kept, trial) in best.items()
-    ]
+class _NotAcceptedError(Exception):
+    """The mixlist is not good enough for the inputs that were held out."""
 
 
 def _objective(
-    max_error: float | None, metric: str | None, budget: float | None, smaller_is_better: bool
-) -> MaxError | Metric:
+    max_error: float | None,
+    metric: str | None,
+    budget: float | None,
+    smaller_is_better: bool,
+    margin: float,
+) -> Objective:
+    objectives.check_share(margin, "--margin")
     if (max_error is None) == (metric is None):
         got = "neither" if metric is None else "both"
         raise click.UsageError(f"got {got}, expected one of --max-error and --metric.")
     if max_error is not None:
         if budget is not None or smaller_is_better:
             raise click.UsageError("--budget and --smaller-is-better go with --metric.")
-        return MaxError(objectives.check(max_error, "--max-error"))
+        return MaxError(objectives.check(max_error, "--max-error"), margin)
     assert metric is not None
     if budget is None:
         raise click.UsageError("--metric needs --budget.")
-    return Metric(metric, objectives.check(budget, "--budget"), smaller_is_better)
+    return Metric(metric, objectives.check(budget, "--budget"), smaller_is_better, margin)
 
 
 def _check_state(path: pathlib.Path, resume: bool, force: bool) -> None:
@@ -186,25 +197,38 @@ def _run(
     model: Model,
     options: PrecisionOptions,
     inputs: flags.Inputs,
-    objective: MaxError | Metric,
+    objective: Objective,
+    held_out: float,
     max_runs: int,
     state_path: pathlib.Path,
     resume: bool,
     draws_curve: bool,
-) -> Tuned:
+) -> tuple[Split, Tuned]:
     with printing.busy("freezing"):
         flat = frozen.freeze(model)
     batches = list(inputs.read(flat))
-    state = State(state_path, fingerprint(flat, options, batches, str(objective)))
+    split = held_out_inputs.split(batches, flat, held_out)
+    state = State(state_path, fingerprint(flat, options, split.searched, objective))
     if resume:
         state.load()
     with printing.busy("running float32"):
-        trials = Trials(flat, batches, objective)
+        try:
+            trials = Trials(flat, split.searched, objective)
+            rest = None
+            if split.held_out:
+                # The margin is there for these.
+                rest = Trials(flat, split.held_out, dataclasses.replace(objective, margin=0.0))
+        except ValueError as error:
+            if len(batches) > 1 or not split.held_out:
+                raise
+            raise ValueError(
+                f"{error} ({split.words}; --held-out 0 runs the batch as it is)"
+            ) from error
     has_functions = bool(model.meta_graph.graph_def.library.function)
     with _says_how_to_resume(state_path), printing.counted("trying mixlists") as progress:
-        tuner = Tuner(flat, options, trials, state, progress)
+        tuner = Tuner(flat, options, trials, rest, state, progress)
         try:
-            return tuner.run(batches, max_runs, has_functions, draws_curve)
+            return split, tuner.run(split.searched, max_runs, has_functions, draws_curve)
         except NothingFoundError:  # The search cannot go on.
             if state_path.exists():
                 state_path.unlink()
@@ -222,84 +246,3 @@ def _says_how_to_resume(state_path: pathlib.Path) -> Iterator[None]:
                 err=True,
             )
         raise
-
-
-def _print(
-    out: rich.console.Console, objective: MaxError | Metric, tuned: Tuned, output: str
-) -> None:
-    printing.say(out, f"wanted: {objective}")
-    if tuned.reference is not None:
-        printing.say(out, f"float32: metric {tuned.reference:g}")
-    printing.say(out, f"as given: {_described(tuned.start)}")
-    if not tuned.kept:
-        printing.say(out, "nothing has to be kept for it")
-    else:
-        own = sum(len(each.flat) for each in tuned.kept)
-        behind = max(tuned.start.lowered - tuned.found.lowered - own, 0)
-        out.print()
-        printing.show(
-            out,
-            printing.table(
-                f"Kept in float32: {own} of {tuned.start.lowered} lowered nodes"
-                f"{f', and {behind} that follow them' if behind else ''}",
-                [("node", False), ("op type", False), ("what speaks against lowering it", False)],
-                [(each.node, each.op, "; ".join(each.why)) for each in tuned.kept],
-            ),
-        )
-        out.print()
-        printing.say(
-            out, f"with the mixlist: {_described(tuned.found)}, after {len(tuned.trials)} trials"
-        )
-    if not tuned.is_complete:
-        printing.say(
-            out,
-            "--max-runs ended the search: some of these may not have to be kept; --resume with "
-            "more goes on",
-        )
-    entries = "entry" if len(tuned.entries) == 1 else "entries"
-    used = ", ".join(f"{name} {value}" for name, value in _used(tuned, output).to_dict().items())
-    printing.say(out, f"{output}: {len(tuned.entries)} {entries} added to black-list")
-    printing.say(out, f"to be used with {used}")
-
-
-def _described(trial: Trial) -> str:
-    measured = "" if trial.metric is None else f", metric {trial.metric:g}"
-    error = "" if math.isnan(trial.error) else f", error {trial.error:.1e}"
-    return f"lowered {trial.lowered} of {trial.float_nodes} float nodes{error}{measured}"
-
-
-def _data(
-    model: Model, options: PrecisionOptions, objective: MaxError | Metric, tuned: Tuned
-) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "model": model.path,
-        "options": options.to_dict(),
-        "objective": str(objective),
-        "reference": {"metric": tuned.reference},
-        "start": _trial(tuned, tuned.start),
-        "found": _trial(tuned, tuned.found),
-        "complete": tuned.is_complete,
-        "kept": [
-            {
-                "node": each.node,
-                "op": each.op,
-                "risk": printing.in_json(each.risk),
-                "why": each.why,
-            }
-            for each in tuned.kept
-        ],
-        "entries": tuned.entries,
-        "trials": [{"kept": kept, **_trial(tuned, trial)} for kept, trial in tuned.trials],
-    }
-
-
-def _trial(tuned: Tuned, trial: Trial) -> dict[str, Any]:
-    return {
-        "lowered": trial.lowered,
-        "float_nodes": trial.float_nodes,
-        "share": tuned.share(trial),
-        "error": printing.in_json(trial.error),
-        "metric": printing.in_json(trial.metric),
-        "good": trial.is_good,
-    }

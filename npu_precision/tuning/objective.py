@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple, Union
 
 import numpy as np
 
@@ -21,12 +21,24 @@ class MaxError:
 
     Attributes:
         limit: root mean square error over root mean square, as Comparison.error().
+        margin: the share of the limit that the search leaves free, so that other inputs stay within
+            it.
     """
 
     limit: float
+    margin: float = 0.0
+
+    @property
+    def searched(self) -> float:
+        """The limit less the margin."""
+        return self.limit * (1 - self.margin)
 
     def __str__(self) -> str:
         return f"error at most {self.limit:g}"
+
+    def is_met(self, error: float, metric: float | None, reference: float | None) -> bool:
+        """Whether an error is small enough, with the margin; NaN is not."""
+        return error <= self.searched
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,11 +50,19 @@ class Metric:
             its inputs and its outputs by name, and returns a number.
         budget: how much worse it may be.
         smaller_is_better: whether smaller values are better, as for a loss.
+        margin: the share of the budget that the search leaves free, so that other inputs stay
+            within it.
     """
 
     name: str
     budget: float
     smaller_is_better: bool = False
+    margin: float = 0.0
+
+    @property
+    def searched(self) -> float:
+        """The budget less the margin."""
+        return self.budget * (1 - self.margin)
 
     def __str__(self) -> str:
         direction = "above" if self.smaller_is_better else "below"
@@ -61,10 +81,12 @@ class Metric:
 
         return measure
 
-    def is_met(self, value: float, reference: float) -> bool:
-        """Whether a value is good enough, compared to float32's; NaN is not."""
-        worse = value - reference if self.smaller_is_better else reference - value
-        return worse <= self.budget
+    def is_met(self, error: float, metric: float | None, reference: float | None) -> bool:
+        """Whether a metric is good enough compared to float32's, with the margin; NaN is not."""
+        assert metric is not None
+        assert reference is not None
+        worse = metric - reference if self.smaller_is_better else reference - metric
+        return worse <= self.searched
 
 
 def _number(name: str, value: Any) -> float:
@@ -72,6 +94,9 @@ def _number(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name} returned {type(value).__name__}, expected a number") from None
+
+
+Objective = Union[MaxError, Metric]
 
 
 def check(value: float, what: str) -> float:
@@ -83,3 +108,15 @@ def check(value: float, what: str) -> float:
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{what}: got {value:g}, expected a number from 0 on")
     return value
+
+
+def check_share(value: float, what: str) -> float:
+    """Checks a share of something, of which a part must remain, and returns it.
+
+    Raises:
+        ValueError: it is negative, NaN, or 1 or more.
+    """
+    if 0 <= value < 1:
+        return value
+    percent = f"; {value:g} % is {value / 100:g}" if 1 < value < 100 else ""
+    raise ValueError(f"{what}: got {value:g}, expected a share from 0 to less than 1{percent}")

@@ -11,7 +11,8 @@ from typing import List, Tuple
 import numpy as np
 import tensorflow as tf
 
-from npu_precision.accuracy.comparison import Comparison, Row, low_type
+from npu_precision.accuracy.comparison import Comparison, Row
+from npu_precision.accuracy.counterparts import low_type
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.tensor_stats import low_type_of
 

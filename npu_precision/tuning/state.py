@@ -12,13 +12,15 @@ import numpy as np
 import tensorflow as tf
 
 from npu_precision import _version, outputs
+from npu_precision.accuracy.faults import Fault
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.model_inputs import Feed
 from npu_precision.options import PrecisionOptions
+from npu_precision.tuning.objective import Objective
 from npu_precision.tuning.risk import Suspect
 from npu_precision.tuning.trials import Trial
 
-SCHEMA = "npu_precision.tune-state/1"
+SCHEMA = "npu_precision.tune-state/2"
 
 
 class State:
@@ -60,7 +62,10 @@ class State:
             trials = {}
             for each in data["trials"]:
                 kept = frozenset(suspects[number].node for number in each.pop("kept"))
-                trials[kept] = Trial(**{**each, "error": float(each["error"])})
+                fault = each.pop("fault")
+                if fault is not None:
+                    fault = Fault(**{**fault, "nodes": tuple(fault["nodes"])})
+                trials[kept] = Trial(**{**each, "error": float(each["error"]), "fault": fault})
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise ValueError(f"{str(self._path)!r} is no state of a search: {error!r}") from error
         changed = [name for name in self._about if about.get(name) != self._about[name]]
@@ -96,9 +101,19 @@ class State:
 
 
 def fingerprint(
-    model: FrozenModel, options: PrecisionOptions, batches: Sequence[Feed], objective: str
+    model: FrozenModel,
+    options: PrecisionOptions,
+    batches: Sequence[Feed],
+    objective: Objective,
 ) -> dict[str, str]:
-    """Hashes of everything that results depend on, by the user's name for it."""
+    """Hashes of everything that results depend on, by the user's name for it.
+
+    Args:
+        model: the model.
+        options: the precision as given.
+        batches: the inputs that are searched, without those that are held out.
+        objective: the limit to meet.
+    """
     graph_def = model.graph_def
     parts = [*graph_def.node, *graph_def.library.function]
     files = [] if options.modify_mixlist is None else [pathlib.Path(options.modify_mixlist)]
@@ -107,10 +122,11 @@ def fingerprint(
     return {
         "model": _digest(sorted(part.SerializeToString(deterministic=True) for part in parts)),
         "options": options.to_json() + _digest(file.read_bytes() for file in files),
-        "inputs": _digest(
+        "inputs or --held-out": _digest(
             part for feed in batches for name in sorted(feed) for part in _content(name, feed[name])
         ),
-        "objective": objective,
+        "objective": str(objective),
+        "--margin": str(objective.margin),
         "versions": f"npu_precision {_version.__version__}, TensorFlow {tf.__version__}",
     }
 

@@ -12,14 +12,16 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 from npu_precision.accuracy import tensor_stats
-from npu_precision.accuracy.comparison import DTYPES_ONLY, EMPTY, low_type
+from npu_precision.accuracy.comparison import DTYPES_ONLY, EMPTY
+from npu_precision.accuracy.counterparts import low_type
+from npu_precision.accuracy.faults import Fault, FaultFinder
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.model_inputs import Feed
 from npu_precision.accuracy.model_run import random_tensors, run_as_it_is
 from npu_precision.ledger import Ledger
 from npu_precision.offline.graph_def import rewrite_graph_def
 from npu_precision.options import PrecisionOptions
-from npu_precision.tuning.objective import Batches, MaxError, Metric
+from npu_precision.tuning.objective import Batches, MaxError, Objective
 
 Arrays = Dict[str, np.ndarray]
 
@@ -33,21 +35,28 @@ class Trial:
         float_nodes: how many float nodes there are.
         error: the largest error of an output, as Comparison.error(); NaN if no output is float32.
         metric: the value of the user's metric, or None.
-        is_good: whether the objective is met.
+        fault: the first tensor that has a new NaN or infinity or became all zero, or None.
+        is_met: whether the objective is met.
     """
 
     lowered: int
     float_nodes: int
     error: float
     metric: float | None
-    is_good: bool
+    fault: Fault | None
+    is_met: bool
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the precision is accepted: the objective is met, and no tensor is ruined."""
+        return self.is_met and self.fault is None
 
 
 class Trials:
     """Tries precisions on a model, always with the same batches.
 
     Float32 runs once. Its outputs are kept, and the values of its random ops, which every trial
-    reuses.
+    reuses. Of the other tensors, it is kept where they are not finite, and whether they are zero.
 
     Args:
         model: the model.
@@ -58,7 +67,7 @@ class Trials:
         ValueError: TensorFlow cannot run the model on the batches, or the metric fails.
     """
 
-    def __init__(self, model: FrozenModel, batches: Sequence[Feed], objective: MaxError | Metric):
+    def __init__(self, model: FrozenModel, batches: Sequence[Feed], objective: Objective):
         self._model = model
         self._batches = batches
         self._objective = objective
@@ -68,8 +77,10 @@ class Trials:
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(model.graph_def, name="")
             self._outputs = _output_tensors(model, graph)
-            fetches = {tensor: tensor for tensor in [*self._outputs.values(), *self._random]}
-            self._float32 = run_as_it_is(graph, fetches, batches)
+            self._faults = FaultFinder(model, graph)
+            kept = {tensor: tensor for tensor in [*self._outputs.values(), *self._random]}
+            self._float32 = run_as_it_is(graph, {**kept, **self._faults.fetches}, batches)
+        self._faults.remember(self._float32)
         self._check()
         self.reference = self._metric(self._float32)
         if self.reference is not None and not math.isfinite(self.reference):
@@ -92,7 +103,7 @@ class Trials:
             ValueError: the optimizer refuses options or model.
         """
         graph_def, ledger = self.decide(options)
-        results = self._run(graph_def, low_type(ledger))
+        results, fault = self._run(graph_def, ledger)
         stats = [
             tensor_stats.merged([result[_STATISTICS + tensor] for result in results])
             for tensor in self._outputs.values()
@@ -100,14 +111,9 @@ class Trials:
         ]
         error = max((each.error for each in stats), default=math.nan)
         metric = self._metric(results)
-        if isinstance(self._objective, MaxError):
-            is_good = error <= self._objective.limit
-        else:
-            assert metric is not None
-            assert self.reference is not None
-            is_good = self._objective.is_met(metric, self.reference)
+        is_met = self._objective.is_met(error, metric, self.reference)
         lowered, total = ledger.total("lowered"), ledger.total("float_nodes")
-        return Trial(lowered, total, error, metric, is_good)
+        return Trial(lowered, total, error, metric, fault, is_met)
 
     def decide(self, options: PrecisionOptions) -> tuple[graph_pb2.GraphDef, Ledger]:
         """The model rewritten to a precision, and the ledger, without a run."""
@@ -115,12 +121,17 @@ class Trials:
             self._model.graph_def, list(self._model.outputs), options, **DTYPES_ONLY
         )
 
-    def _run(self, graph_def: graph_pb2.GraphDef, low: tf.DType) -> list[Arrays]:
-        """For each batch: the statistics of float outputs, and the outputs if there is a metric."""
+    def _run(
+        self, graph_def: graph_pb2.GraphDef, ledger: Ledger
+    ) -> tuple[list[Arrays], Fault | None]:
+        """For each batch: the statistics of float outputs, and the outputs if there is a metric.
+
+        And the first fault of any batch.
+        """
         feeds = []
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(graph_def, name="")
-            statistics = tensor_stats.Statistics(low)
+            statistics = tensor_stats.Statistics(low_type(ledger))
             references = {}
             for tensor in self._outputs.values():
                 if self._float32[0][tensor].dtype == np.float32:
@@ -130,11 +141,14 @@ class Trials:
             fetches = dict(statistics.build())
             if self._compute_metric is not None:
                 fetches.update({tensor: tensor for tensor in self._outputs.values()})
-            for feed, values in zip(self._batches, self._float32):
+            watch = self._faults.watch(ledger)
+            fetches[_FAULTS] = watch.fetch
+            for feed, values, more in zip(self._batches, self._float32, watch.feeds):
                 given = {tensor: values[tensor] for tensor in self._random}
                 given.update({references[tensor].name: values[tensor] for tensor in references})
-                feeds.append({**feed, **given})
-            return run_as_it_is(graph, fetches, feeds)
+                feeds.append({**feed, **given, **more})
+            results = run_as_it_is(graph, fetches, feeds)
+        return results, self._faults.first(watch, [each[_FAULTS] for each in results], ledger)
 
     def _metric(self, results: list[Arrays]) -> float | None:
         if self._compute_metric is None:
@@ -151,6 +165,8 @@ class Trials:
 
 # The key of a tensor's statistics: this, then the tensor's name.
 _STATISTICS = "statistics of "
+# The key of what the search for faults fetches.
+_FAULTS = "faults"
 
 
 def _output_tensors(model: FrozenModel, graph: tf.Graph) -> dict[str, str]:

@@ -34,6 +34,9 @@ class Tuned:
         entries: the entries added to the black list for them.
         mixlist: the whole mixlist, as JSON.
         options: the options with the mixlist.
+        held_out: the model with the mixlist on the inputs that were held out, judged without a
+            margin; None if none were.
+        held_out_reference: the user's metric in float32 on those, or None.
         trials: all trials, each with the number of nodes kept for it.
         is_complete: whether the search showed that none of the kept nodes can be lowered; False if
             it ran out of trials.
@@ -46,8 +49,20 @@ class Tuned:
     entries: tuple[str, ...]
     mixlist: str
     options: PrecisionOptions
+    held_out: Trial | None
+    held_out_reference: float | None
     trials: tuple[tuple[int, Trial], ...]
     is_complete: bool
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the mixlist is good enough for the inputs that were held out too."""
+        return self.held_out is None or self.held_out.is_good
+
+    @property
+    def refused(self) -> tuple[Trial, ...]:
+        """The trials that meet the objective, and were refused for a tensor that they ruin."""
+        return tuple(trial for _, trial in self.trials if trial.is_met and trial.fault is not None)
 
     def share(self, trial: Trial) -> float:
         """The nodes lowered in a trial, as a share of those lowered with the given options."""
@@ -65,6 +80,7 @@ class Tuner:
         model: the model.
         options: the precision, with the user's mixlist if there is one.
         trials: runs the trials and judges them.
+        held_out: runs the mixlist that is found on other inputs; None if there are none.
         state: the state so far; kept up to date.
         progress: called after each trial with the number of trials made and about how many are
             left.
@@ -75,6 +91,7 @@ class Tuner:
         model: FrozenModel,
         options: PrecisionOptions,
         trials: Trials,
+        held_out: Trials | None,
         state: State,
         progress: Callable[[int, int], None],
     ):
@@ -82,6 +99,7 @@ class Tuner:
         self._options = options
         self._mixlist = Mixlist(options)
         self._trials = trials
+        self._held_out = held_out
         self._state = state
         self._progress = progress
         self._search: Search | None = None
@@ -104,11 +122,7 @@ class Tuner:
         start = self._trials.run(self._options)
         self._progress(1, 0)
         if start.is_good:
-            text = self._mixlist.text([])
-            tried = ((0, start),)
-            return Tuned(
-                self._trials.reference, start, start, (), (), text, self._options, tried, True
-            )
+            return self._tuned(start, start, (), (), self._options, ((0, start),), True)
         suspects = self._suspects(batches)
         names = [each.node for each in suspects]
         everything = self._trial(frozenset(names))
@@ -116,8 +130,7 @@ class Tuner:
             left = sorted(self._lowered(flat_entries(suspects)))
             raise NothingFoundError(
                 f"no mixlist is good enough: with all {len(names)} nodes kept that one may be "
-                f"about, {len(left)} are lowered{_named(left)}; the error is "
-                f"{everything.error:.1e}{_measured(everything)}"
+                f"about, {len(left)} are lowered{_named(left)}; {_measured(everything)}"
             )
         self._search = Search(names, lambda kept: self._trial(kept).is_good, most)
         found = set(self._search.run())
@@ -129,20 +142,38 @@ class Tuner:
         last = self._trials.run(options)
         if not last.is_good:
             raise NothingFoundError(
-                f"{', '.join(entries)}: with these entries the error is {last.error:.1e}"
-                f"{_measured(last)}, and was less when they were tried first: results differ from "
-                "run to run, or nodes have names that no entry tells apart"
+                f"{', '.join(entries)}: with these entries {_measured(last)}, and they were "
+                "good enough when they were tried first: results differ from run to run, or nodes "
+                "have names that no entry tells apart"
             )
+        tried = ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items()))
+        return self._tuned(
+            start, last, kept, tuple(entries), options, tried, self._search.is_complete
+        )
+
+    def _tuned(
+        self,
+        start: Trial,
+        found: Trial,
+        kept: tuple[Suspect, ...],
+        entries: tuple[str, ...],
+        options: PrecisionOptions,
+        tried: tuple[tuple[int, Trial], ...],
+        is_complete: bool,
+    ) -> Tuned:
+        """The result, with the mixlist tried on the inputs that were held out."""
         return Tuned(
             self._trials.reference,
             start,
-            last,
+            found,
             kept,
-            tuple(entries),
+            entries,
             self._mixlist.text(entries),
             options,
-            ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items())),
-            self._search.is_complete,
+            None if self._held_out is None else self._held_out.run(options),
+            None if self._held_out is None else self._held_out.reference,
+            tried,
+            is_complete,
         )
 
     def _suspects(self, batches: Sequence[Feed]) -> list[Suspect]:
@@ -211,7 +242,9 @@ def _named(nodes: Sequence[tuple[str, str]]) -> str:
 
 
 def _measured(trial: Trial) -> str:
-    return "" if trial.metric is None else f" and the metric {trial.metric:g}"
+    metric = "" if trial.metric is None else f" and the metric {trial.metric:g}"
+    fault = "" if trial.fault is None else f", and {trial.fault}"
+    return f"the error is {trial.error:.1e}{metric}{fault}"
 
 
 def _lowered_nodes(ledger: Ledger) -> set[tuple[str, str]]:

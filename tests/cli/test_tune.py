@@ -77,7 +77,7 @@ def test_every_kind_of_model_is_tuned(
     arguments = (path, "--inputs", arrays(**{name: normal(*shape)}), *fetch)
     limit = error_of(None, *arguments) / 2
     assert limit > 0
-    printed, mixlist = tune(*arguments, "--max-error", limit)
+    printed, mixlist = tune(*arguments, "--max-error", limit, "--held-out", "0")
     entries = mixlist["black-list"]["to-add"]
     assert entries
     assert all(entry.startswith(prefix) for entry in entries)
@@ -170,13 +170,18 @@ def batches():
     for _ in range(2):
         yield {"x": random.normal(size=[8, 8]), "factor": 6e4 * random.normal(size=[8, 8])}
 
-def finite_share(batches):
+def small_batches():
+    random = np.random.default_rng(1)
+    for _ in range(2):
+        yield {"x": random.normal(size=[8, 8]), "factor": random.normal(size=[8, 8])}
+
+def largest(batches):
     for inputs, outputs in batches:
         assert inputs["x"].shape == outputs["out:0"].shape == (8, 8)
-    return np.mean([np.isfinite(outputs["out:0"]) for _, outputs in batches])
+    return max(outputs["out:0"].max() for _, outputs in batches)
 
-def bad_share(batches):
-    return 1 - finite_share(batches)
+def less(batches):
+    return -largest(batches)
 
 def not_a_number(batches):
     return "good"
@@ -197,24 +202,27 @@ def metrics(tmp_path, monkeypatch):
     return "my_metrics"
 
 
-@pytest.mark.parametrize(
-    ("function", "more"), [("finite_share", ()), ("bad_share", ("--smaller-is-better",))]
-)
-def test_a_measure_of_the_users_decides(function, more, graph_file, tune, metrics):
-    model = (graph_file(OVERFLOW), "--inputs-from", f"{metrics}:batches")
-    measure = ("--metric", f"{metrics}:{function}", "--budget", "0.001", *more)
-    printed, mixlist = tune(*model, *measure)
-    assert mixlist == {"black-list": {"to-add": ["node:large/product"]}}
-    assert printed["found"]["metric"] == (1 if function == "finite_share" else 0)
-    # In the wrong direction, nothing is worse than float32's.
-    other = () if more else ("--smaller-is-better",)
-    printed, _ = tune(*model, *measure[:4], *other, "--force")
+@pytest.mark.parametrize("better", ["larger", "smaller"])
+def test_a_measure_of_the_users_decides(better, graph_file, tune, metrics):
+    inputs = ("--inputs-from", f"{metrics}:small_batches", "--held-out", "0", "--budget", "0")
+    model = graph_file(OVERFLOW)
+    start = tune(model, *inputs, "--metric", f"{metrics}:largest")[0]
+    is_less = start["start"]["metric"] < start["reference"]["metric"]
+    # Of the two measures, one is worse than in float32, and one is better.
+    names = {"larger": ("largest", "less"), "smaller": ("less", "largest")}[better]
+    more = () if better == "larger" else ("--smaller-is-better",)
+    worse, fine = names if is_less else names[::-1]
+    printed, _ = tune(model, *inputs, "--metric", f"{metrics}:{worse}", *more, "--force")
+    assert printed["kept"]
+    metric, reference = printed["found"]["metric"], printed["reference"]["metric"]
+    assert metric <= reference if more else metric >= reference
+    printed, _ = tune(model, *inputs, "--metric", f"{metrics}:{fine}", *more, "--force")
     assert printed["kept"] == []
 
 
 def test_a_budget_that_allows_everything_keeps_nothing(graph_file, tune, metrics):
-    model = (graph_file(OVERFLOW), "--inputs-from", f"{metrics}:batches")
-    printed, _ = tune(*model, "--metric", f"{metrics}:finite_share", "--budget", "1")
+    model = (graph_file(OVERFLOW), "--inputs-from", f"{metrics}:small_batches")
+    printed, _ = tune(*model, "--metric", f"{metrics}:largest", "--budget", "100")
     assert printed["kept"] == []
 
 
@@ -299,8 +307,12 @@ def test_what_is_printed(overflow, command, tmp_path):
     output = tmp_path / "m.json"
     arguments = ("tune", *overflow, *EMULATED, "--max-error", "0.01", "-o", output)
     text = command(*arguments)
-    assert "\nwanted: error at most 0.01\n" in text
-    assert re.search(r"\nas given: lowered 7 of \d+ float nodes, error inf\n", text)
+    assert "\nwanted: error at most 0.01, searched with 0.009 (margin 0.1)\n" in text
+    assert "\ninputs: nothing is held out of one batch: input 'x' always has 8 rows\n" in text
+    given = (
+        r"as given: lowered 7 of \d+ float nodes, error inf; large/product:0 \(MatMul\) has a NaN"
+    )
+    assert re.search(rf"\n{given} NaN or an infinity .*; lowered: large/product\n", text)
     assert "\nKept in float32: 1 of 7 lowered nodes, and 1 that follow them" in text
     assert re.search(r"\nlarge/product +MatMul +yields values up to", text)
     assert text.endswith(
@@ -330,6 +342,12 @@ def test_what_is_printed(overflow, command, tmp_path):
             ("--max-error", "1", "--mode", "force_fp16"),
             "'force_fp16', which does not use the lists",
         ),
+        (("--max-error", "1", "--margin", "1"), "--margin: got 1, expected a share from 0 to less"),
+        (("--max-error", "1", "--margin", "-0.1"), "--margin: got -0.1, expected a share from 0"),
+        (("--max-error", "1", "--margin", "nan"), "--margin: got nan, expected a share from 0 to"),
+        (("--max-error", "1", "--margin", "wide"), "Invalid value for '--margin'"),
+        (("--max-error", "1", "--held-out", "25"), "--held-out: got 25, expected a share from 0"),
+        (("--max-error", "1", "--held-out", "25"), "to less than 1; 25 % is 0.25"),
         (("--max-error", "1", "--max-runs", "0"), "Invalid value for '--max-runs'"),
         (("--max-error", "1", "--plot", "a.doc"), "draws no 'doc'"),
     ],

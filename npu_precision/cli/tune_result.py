@@ -1,0 +1,199 @@
+"""The result of npu-precision tune: as text, as JSON, and as points of a curve."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import rich.console
+
+from npu_precision.cli import printing
+from npu_precision.offline.model_file import Model
+from npu_precision.options import PrecisionOptions
+from npu_precision.tuning.held_out import Split
+from npu_precision.tuning.objective import Objective
+from npu_precision.tuning.trials import Trial
+from npu_precision.tuning.tuner import Tuned
+
+SCHEMA = "npu_precision.tune/1"
+# The most ruined tensors to name.
+_MOST_FAULTS = 5
+
+
+def used(tuned: Tuned, output: str) -> PrecisionOptions:
+    """The options for using the mixlist file, without those that were only for measuring."""
+    return dataclasses.replace(
+        tuned.options, mixlist_edits=None, modify_mixlist=output, emulate=None
+    )
+
+
+def curve(tuned: Tuned) -> list[dict[str, Any]]:
+    """The trials as points of the report's curve; for each share, the one of least error."""
+    best: dict[float, tuple[int, Trial]] = {}
+    for kept, trial in sorted(tuned.trials, key=lambda item: -item[1].error):
+        best[tuned.share(trial)] = (kept, trial)
+    best[tuned.share(tuned.found)] = (len(tuned.kept), tuned.found)
+    return [
+        {
+            "share": share,
+            "error": trial.error if math.isfinite(trial.error) else None,
+            "label": f"{kept} kept",
+            "good": trial.is_good,
+            "chosen": trial is tuned.found,
+        }
+        for share, (kept, trial) in best.items()
+    ]
+
+
+def show(
+    out: rich.console.Console, objective: Objective, split: Split, tuned: Tuned, output: str
+) -> None:
+    """Prints the result.
+
+    Args:
+        out: where to.
+        objective: the limit that the search had to meet.
+        split: the inputs.
+        tuned: the result.
+        output: the file of the mixlist, which is written only if it is accepted.
+    """
+    less = f", searched with {objective.searched:g} (margin {objective.margin:.3g})"
+    printing.say(out, f"wanted: {objective}{less if objective.margin else ''}")
+    printing.say(out, f"inputs: {split.words}")
+    if tuned.reference is not None:
+        printing.say(out, f"float32: metric {tuned.reference:g}")
+    printing.say(out, f"as given: {_described(tuned.start)}")
+    if not tuned.kept:
+        printing.say(out, "nothing has to be kept for it")
+    else:
+        _show_kept(out, tuned)
+    _show_refused(out, tuned)
+    if tuned.held_out is not None:
+        printing.say(out, f"held out: {_described_held_out(tuned.held_out, tuned)}")
+    if not tuned.is_complete:
+        printing.say(
+            out,
+            "--max-runs ended the search: some of these may not have to be kept; --resume with "
+            "more goes on",
+        )
+    if not tuned.is_accepted:
+        printing.say(out, "NOT ACCEPTED, for what was held out. The mixlist would be:")
+        printing.say(out, tuned.mixlist.rstrip())
+        return
+    entries = "entry" if len(tuned.entries) == 1 else "entries"
+    options = used(tuned, output).to_dict()
+    printing.say(out, f"{output}: {len(tuned.entries)} {entries} added to black-list")
+    printing.say(
+        out, f"to be used with {', '.join(f'{name} {value}' for name, value in options.items())}"
+    )
+
+
+def refusal(objective: Objective, split: Split, tuned: Tuned, output: str) -> str:
+    """Why a mixlist that was found is not written, as a sentence for stderr."""
+    assert tuned.held_out is not None
+    return (
+        f"{output!r} is not written: {split.words}, and there the mixlist has "
+        f"{_described_held_out(tuned.held_out, tuned)}; expected {objective}, and no ruined "
+        "tensor. Search on more inputs, or with a larger --margin; --held-out 0 searches on all"
+    )
+
+
+def _show_kept(out: rich.console.Console, tuned: Tuned) -> None:
+    own = sum(len(each.flat) for each in tuned.kept)
+    behind = max(tuned.start.lowered - tuned.found.lowered - own, 0)
+    out.print()
+    printing.show(
+        out,
+        printing.table(
+            f"Kept in float32: {own} of {tuned.start.lowered} lowered nodes"
+            f"{f', and {behind} that follow them' if behind else ''}",
+            [("node", False), ("op type", False), ("what speaks against lowering it", False)],
+            [(each.node, each.op, "; ".join(each.why)) for each in tuned.kept],
+        ),
+    )
+    out.print()
+    printing.say(
+        out, f"with the mixlist: {_described(tuned.found)}, after {len(tuned.trials)} trials"
+    )
+
+
+def _show_refused(out: rich.console.Console, tuned: Tuned) -> None:
+    """The tensors for which trials were refused that met the objective."""
+    faults = list(dict.fromkeys(str(trial.fault) for trial in tuned.refused))
+    if not faults:
+        return
+    count = len(tuned.refused)
+    trials = f"{count} trial{'' if count == 1 else 's'}"
+    printing.say(out, f"refused, though good enough by the outputs: {trials}, in which")
+    for fault in faults[:_MOST_FAULTS]:
+        printing.say(out, f"  {fault}")
+    if len(faults) > _MOST_FAULTS:
+        printing.say(out, f"  and {len(faults) - _MOST_FAULTS} more")
+
+
+def _described(trial: Trial) -> str:
+    fault = "" if trial.fault is None else f"; {trial.fault}"
+    return f"lowered {trial.lowered} of {trial.float_nodes} float nodes{_measured(trial)}{fault}"
+
+
+def _described_held_out(trial: Trial, tuned: Tuned) -> str:
+    reference = tuned.held_out_reference
+    beside = "" if reference is None else f" (float32's {reference:g})"
+    fault = "" if trial.fault is None else f"; {trial.fault}"
+    return f"{_measured(trial)[2:]}{beside}{fault}"
+
+
+def _measured(trial: Trial) -> str:
+    metric = "" if trial.metric is None else f", metric {trial.metric:g}"
+    error = "" if math.isnan(trial.error) else f", error {trial.error:.1e}"
+    return f"{error}{metric}"
+
+
+def data(
+    model: Model, options: PrecisionOptions, objective: Objective, split: Split, tuned: Tuned
+) -> dict[str, Any]:
+    """The result for JSON."""
+    held_out = None
+    if tuned.held_out is not None:
+        held_out = {
+            **_trial(tuned, tuned.held_out),
+            "reference": {"metric": tuned.held_out_reference},
+        }
+    return {
+        "schema": SCHEMA,
+        "model": model.path,
+        "options": options.to_dict(),
+        "objective": str(objective),
+        "margin": objective.margin,
+        "inputs": split.words,
+        "reference": {"metric": tuned.reference},
+        "start": _trial(tuned, tuned.start),
+        "found": _trial(tuned, tuned.found),
+        "held_out": held_out,
+        "accepted": tuned.is_accepted,
+        "complete": tuned.is_complete,
+        "kept": [
+            {
+                "node": each.node,
+                "op": each.op,
+                "risk": printing.in_json(each.risk),
+                "why": each.why,
+            }
+            for each in tuned.kept
+        ],
+        "entries": tuned.entries,
+        "trials": [{"kept": kept, **_trial(tuned, trial)} for kept, trial in tuned.trials],
+    }
+
+
+def _trial(tuned: Tuned, trial: Trial) -> dict[str, Any]:
+    return {
+        "lowered": trial.lowered,
+        "float_nodes": trial.float_nodes,
+        "share": tuned.share(trial),
+        "error": printing.in_json(trial.error),
+        "metric": printing.in_json(trial.metric),
+        "fault": None if trial.fault is None else dataclasses.asdict(trial.fault),
+        "good": trial.is_good,
+    }
