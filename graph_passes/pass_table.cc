@@ -3,6 +3,7 @@
 #include "graph_passes/decide/decide_precision.h"
 #include "graph_passes/decide/plan_fused_ops.h"
 #include "graph_passes/ledger.h"
+#include "graph_passes/rewrite/batch_norm_v3.h"
 #include "graph_passes/rewrite/emulate.h"
 #include "graph_passes/rewrite/fold_batch_norms.h"
 #include "graph_passes/rewrite/fold_constants.h"
@@ -69,6 +70,9 @@ const std::vector<Pass>& Passes() {
       {"fold_batch_norms",
        "before deciding, in float32: weights are rounded once, after they were scaled",
        "fold_batch_norms", Switch::kForSpeed, false, LowersForSpeed, FoldBatchNorms},
+      {"batch_norm_v3",
+       "after fold_batch_norms, which leaves some; before deciding, which cannot lower version 1",
+       "batch_norm_v3", Switch::kForSpeed, false, LowersForSpeed, WriteBatchNormsAsV3},
       {"decide",
        "after all that changes which ops there are; fused ops are planned with the "
        "decisions, because a gray neighbor has the same votes whether or not the remapper ran",

@@ -43,6 +43,9 @@ class PrecisionOptions:
             outside the loop; on by default for the target "host".
         fold_batch_norms: folds inference batch norms into the convolutions before them, in float32;
             on by default for the target "host".
+        batch_norm_v3: writes FusedBatchNorm and its gradient, which know float32 only, as
+            FusedBatchNormV3, so that they are lowered like that; on by default for the target
+            "host".
         same_padding: changes the padding of lowered 1x1 convolutions from VALID to SAME. The
             results are equal, and TensorFlow can fuse a residual sum into them; on by default for
             the target "host".
@@ -77,6 +80,7 @@ class PrecisionOptions:
     strict: bool | None = None
     loop_constants: bool | None = None
     fold_batch_norms: bool | None = None
+    batch_norm_v3: bool | None = None
     same_padding: bool | None = None
     sink_reshapes: bool | None = None
     fold_constants: bool | None = None

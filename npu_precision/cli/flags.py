@@ -33,6 +33,7 @@ FLAGS = {
     "dump_passes_dir": ("--dump-passes", "A folder that gets the graph as text after each pass."),
     "loop_constants": ("--loop-constants", "Loops read from outside what they only pass on."),
     "fold_batch_norms": ("--fold-batch-norms", "Batch norms are folded into convolutions."),
+    "batch_norm_v3": ("--batch-norm-v3", "FusedBatchNorm is written as FusedBatchNormV3."),
     "same_padding": ("--same-padding", "Lowered convolutions of 1x1 say SAME for VALID."),
     "sink_reshapes": ("--sink-reshapes", "A Reshape moves behind a lowered MatMul's BiasAdd."),
     "emulate": ("--emulate", "Compute in float32, round values to the low type."),

@@ -1,4 +1,4 @@
-"""Mutations of graph_passes/rewrite/fold_batch_norms.cc."""
+"""Mutations of what graph_passes/rewrite does to batch norms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from mutate.mutation import mutations_of
 _FOLD_BATCH_NORMS = "passes/test_fold_batch_norms.py"
 _NOT_FOLDED = f"{_FOLD_BATCH_NORMS}::test_a_batch_norm_stays_where_folding_would_not_do"
 
+_BATCH_NORM_V3 = "passes/test_batch_norm_v3.py"
+_NOT_V3 = f"{_BATCH_NORM_V3}::test_the_first_version_stays_where_the_third_would_not_do"
+
 _fold_batch_norms = mutations_of("graph_passes/rewrite/fold_batch_norms.cc")
+_batch_norm_v3 = mutations_of("graph_passes/rewrite/batch_norm_v3.cc")
 
 MUTATIONS = (
     _fold_batch_norms(
@@ -180,5 +184,54 @@ MUTATIONS = (
         "(before - parameter(kMean) * scales[c])",
         "A bias before the batch norm is not scaled.",
         f"{_FOLD_BATCH_NORMS}::test_a_bias_before_the_batch_norm_is_folded_too",
+    ),
+    _batch_norm_v3(
+        "fixed",
+        "context_.IsFixed(node.name()) || HasKeepDtypeMark(node)",
+        "HasKeepDtypeMark(node)",
+        "A fetched batch norm gets an output more.",
+        f"{_BATCH_NORM_V3}::test_what_is_fetched_stays",
+    ),
+    _batch_norm_v3(
+        "kept",
+        "context_.IsFixed(node.name()) || HasKeepDtypeMark(node)",
+        "context_.IsFixed(node.name())",
+        "A batch norm is written anew that keeps its dtype.",
+        f"{_NOT_V3}[a forward op that keeps its dtype]",
+    ),
+    _batch_norm_v3(
+        "lists",
+        "before.color == after.color && ",
+        "",
+        "What the mixlist says of one version is lost.",
+        f"{_BATCH_NORM_V3}::test_what_the_mixlist_says_of_either_version_holds",
+    ),
+    _batch_norm_v3(
+        "kernel",
+        "!is_kept && context_.support->CanRun(node, lowered)",
+        "!is_kept",
+        "A version is written that the device has no kernel for.",
+        f"{_BATCH_NORM_V3}::test_channels_first_stay_on_a_cpu_in_float16",
+    ),
+    _batch_norm_v3(
+        "forward",
+        "return reads && becomes_v3_[forward] ? forward : kNone;",
+        "return becomes_v3_[forward] ? forward : kNone;",
+        "Any op that yields the mean counts as the forward op.",
+        f"{_NOT_V3}[a gradient of other outputs]",
+    ),
+    _batch_norm_v3(
+        "statistics",
+        "Same(inputs[kMean], of_forward[kMean]) &&",
+        "true ||",
+        "The gradient belongs to a batch norm of other statistics.",
+        f"{_NOT_V3}[a gradient of other statistics]",
+    ),
+    _batch_norm_v3(
+        "shapes",
+        'node->mutable_attr()->erase("_output_shapes");',
+        "",
+        "The shapes of five outputs are said of six.",
+        f"{_BATCH_NORM_V3}::test_shapes_that_were_known_of_five_outputs_are_forgotten",
     ),
 )
