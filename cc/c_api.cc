@@ -8,6 +8,7 @@
 #include "cc/error_op.h"
 #include "cc/inert_parameters.h"
 #include "cc/parameters.h"
+#include "cc/saturate_op.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
 #include "graph_passes/decide/decision.h"
@@ -180,6 +181,21 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
     row["option"] = pass.option;
     row["purpose"] = npu_precision::PurposeName(pass.purpose);
     root["passes"].append(row);
+  }
+  return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
+}
+
+// Whether a value saturated in this process since this was last asked, by anyone: 1 or 0.
+NPU_PRECISION_EXPORT int NpuPrecisionTakeOverflow() {
+  return npu_precision::TakeOverflow() ? 1 : 0;
+}
+
+// Returns JSON: by the name of a node, how many values saturated in it since this was last asked.
+// Release it with NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionTakeSaturations() {
+  Json::Value root(Json::objectValue);
+  for (const auto& node : npu_precision::TakeSaturations()) {
+    root[node.first] = Json::Int64(node.second);
   }
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }

@@ -39,15 +39,6 @@ class ErrorKernel : public tensorflow::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("NpuPrecisionError").Device(tensorflow::DEVICE_CPU), ErrorKernel);
 
-// The CPU of the task that `device` belongs to. In a graph of Grappler's every node needs a device.
-std::string CpuBeside(const std::string& device) {
-  std::string task, rest;
-  if (device.empty() || !tensorflow::DeviceNameUtils::SplitDeviceName(device, &task, &rest)) {
-    return device;
-  }
-  return absl::StrCat(task, "/device:CPU:0");
-}
-
 bool IsInput(const std::string& op) {
   return op == "_Arg" || op == "_DeviceArg" || op == "Placeholder" || op == "PlaceholderV2";
 }
@@ -91,6 +82,14 @@ void FailOutsideLoop(int index, const std::string& control_input, tensorflow::Gr
 }
 
 }  // namespace
+
+std::string CpuBeside(const std::string& device) {
+  std::string task, rest;
+  if (device.empty() || !tensorflow::DeviceNameUtils::SplitDeviceName(device, &task, &rest)) {
+    return device;
+  }
+  return absl::StrCat(task, "/device:CPU:0");
+}
 
 void FailWhenRun(const std::string& message, const std::unordered_set<std::string>& preserved,
                  tensorflow::GraphDef* graph) {

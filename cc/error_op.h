@@ -14,6 +14,9 @@ namespace npu_precision {
 
 extern const char kErrorOp[];
 
+// The CPU of the task that `device` belongs to. In a graph of Grappler's every node needs a device.
+std::string CpuBeside(const std::string& device);
+
 // Adds one error node, and a control dependency on it to every node of `preserved`.
 void FailWhenRun(const std::string& message, const std::unordered_set<std::string>& preserved,
                  tensorflow::GraphDef* graph);

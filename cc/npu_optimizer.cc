@@ -10,6 +10,7 @@
 #include "cc/parameters.h"
 #include "cc/pass_dump.h"
 #include "cc/report.h"
+#include "cc/saturate_op.h"
 #include "cc/shapes.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
@@ -116,6 +117,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     };
     PipelineOptions options;
     options.passes = parameters_.passes;
+    options.saturates = parameters_.saturates;
     options.details = !parameters_.report_dir.empty();
     options.check_changed = parameters_.strict;
     PassDump dump(parameters_.dump_passes_dir, item.id);
@@ -126,6 +128,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     ledger.options = parameters_.given;
     ledger.warnings = list_warnings_;
     TF_RETURN_IF_ERROR(RunPipeline(item.graph, context, options, optimized, &ledger));
+    if (parameters_.saturates) PlaceSaturationOnCpu(optimized);
     for (const std::string& warning : ledger.warnings) WarnOnce(warning);
     for (const LedgerMapping& mapping : ledger.mappings) {
       if (mapping.ops.empty()) continue;  // a warning said so

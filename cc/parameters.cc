@@ -19,6 +19,12 @@ using tensorflow::AttrValue;
 using tensorflow::Status;
 using tensorflow::errors::InvalidArgument;
 
+// The values of `overflow`.
+constexpr char kInfinity[] = "inf";
+constexpr char kSaturate[] = "saturate";
+// The target whose device saturates.
+constexpr char kAscend910Target[] = "ascend910";
+
 const char* MemberOf(const AttrValue& value) {
   switch (value.value_case()) {
     case AttrValue::kS:
@@ -154,18 +160,41 @@ Status CheckPassesFitMode(const Values& values, const Parameters& parameters) {
   return Status();
 }
 
+// Whether emulated values saturate. Only where float16 is emulated is there anything to choose; a
+// 910 saturates.
+Status ChooseOverflow(const Values& values, const Parameters& parameters, bool* saturates) {
+  const std::string given = values.String("overflow", "");
+  const bool emulates = values.Bool("emulate", false);
+  const bool is_half = parameters.mode.low_type == tensorflow::DT_HALF;
+  *saturates = given.empty() ? emulates && is_half && parameters.target == kAscend910Target
+                             : given == kSaturate;
+  if (given.empty()) return Status();
+  const std::vector<std::string> known = {kInfinity, kSaturate};
+  if (std::find(known.begin(), known.end(), given) == known.end()) {
+    return InvalidArgument("overflow: got ", Quoted(given), ", expected one of inf, saturate",
+                           DidYouMean(given, known));
+  }
+  if (!emulates) {
+    return InvalidArgument("overflow: got ", Quoted(given),
+                           " without emulate, so that the kernels of this machine decide what "
+                           "overflow yields; set emulate, or leave overflow out");
+  }
+  if (*saturates && !is_half) {
+    return InvalidArgument("overflow: got \"saturate\" with precision_mode ",
+                           Quoted(parameters.mode.name),
+                           ", which lowers to bfloat16: it has the range of float32, and what it "
+                           "is for is float16; use \"inf\", or leave overflow out");
+  }
+  return Status();
+}
+
 std::vector<ParameterType> AllParameters() {
-  std::vector<ParameterType> parameters = {{"precision_mode", 's'},
-                                           {"precision_mode_v2", 's'},
-                                           {"modify_mixlist", 's'},
-                                           {"target", 's'},
-                                           {"ops_info_dir", 's'},
-                                           {"report_dir", 's'},
-                                           {"dump_passes_dir", 's'},
-                                           {"mixlist_edits", 's'},
-                                           {"all_white", 'b'},
-                                           {"strict", 'b'},
-                                           {"quiet", 'b'}};
+  std::vector<ParameterType> parameters = {{"precision_mode", 's'},  {"precision_mode_v2", 's'},
+                                           {"modify_mixlist", 's'},  {"target", 's'},
+                                           {"ops_info_dir", 's'},    {"report_dir", 's'},
+                                           {"dump_passes_dir", 's'}, {"mixlist_edits", 's'},
+                                           {"overflow", 's'},        {"all_white", 'b'},
+                                           {"strict", 'b'},          {"quiet", 'b'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone) parameters.push_back({pass.option, 'b'});
   }
@@ -229,7 +258,8 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   }
   TF_RETURN_IF_ERROR(CheckTarget(parameters->target));
   TF_RETURN_IF_ERROR(CheckUsesLists(*parameters));
-  return CheckPassesFitMode(values, *parameters);
+  TF_RETURN_IF_ERROR(CheckPassesFitMode(values, *parameters));
+  return ChooseOverflow(values, *parameters, &parameters->saturates);
 }
 
 }  // namespace npu_precision

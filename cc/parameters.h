@@ -29,6 +29,7 @@ struct Parameters {
   bool strict = false;
   std::string dump_passes_dir;
   std::set<std::string> passes = DefaultPasses(true);  // those with an option that are on
+  bool saturates = false;                              // what is emulated does not overflow
   bool quiet = false;                                  // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted
   // The parameters that were given, as text, for the ledger; sorted by name.

@@ -86,7 +86,7 @@ void AddWarnings(const PassState& state, Ledger* ledger) {
 
 Status RunPipeline(const GraphDef& given, const DecideContext& context,
                    const PipelineOptions& options, GraphDef* out, Ledger* ledger) {
-  PassState state(context, options.passes.count("emulate") != 0);
+  PassState state(context, options.passes.count("emulate") != 0, options.saturates);
   state.ledger = ledger;
   state.details = options.details;
   TF_RETURN_IF_ERROR(state.Start(given));

@@ -59,6 +59,7 @@ def _load() -> ctypes.CDLL:
             "NpuPrecisionCheckOptions",
             "NpuPrecisionDescribe",
             "NpuPrecisionLintMixlist",
+            "NpuPrecisionTakeSaturations",
         ):
             # Not c_char_p: ctypes would copy the text and lose the pointer, which must be freed.
             getattr(library, name).restype = ctypes.c_void_p
@@ -70,6 +71,9 @@ def _load() -> ctypes.CDLL:
             ctypes.c_char_p,
             ctypes.c_size_t,
         ]
+        library.NpuPrecisionTakeSaturations.argtypes = []
+        library.NpuPrecisionTakeOverflow.argtypes = []
+        library.NpuPrecisionTakeOverflow.restype = ctypes.c_int
         library.NpuPrecisionFree.argtypes = [ctypes.c_void_p]
         library.NpuPrecisionFree.restype = None
     except (tf.errors.OpError, OSError, AttributeError) as error:
@@ -132,6 +136,18 @@ def lint_mixlist(
     if "error" in result:
         raise ValueError(result["error"])
     return result
+
+
+def take_overflow() -> bool:
+    """Whether a value saturated in an emulated graph since this was last asked, by anyone."""
+    return bool(_LIBRARY.NpuPrecisionTakeOverflow())
+
+
+def take_saturations() -> dict[str, int]:
+    """By the name of a node, how many values saturated in it since this was last asked."""
+    text = _text(_LIBRARY.NpuPrecisionTakeSaturations)
+    assert text is not None
+    return json.loads(text)
 
 
 @functools.lru_cache(maxsize=None)

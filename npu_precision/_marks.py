@@ -14,6 +14,8 @@ KEEP_DTYPE: str = _NAMES["keep_dtype"]
 # Set by loss scaling on the product of a loss and its scale, and on the producer of the scale if
 # nothing else reads it.
 LOSS_SCALE: str = _NAMES["loss_scale"]
+# Set by loss scaling on the op that yields whether all gradients are finite.
+OVERFLOW_CHECK: str = _NAMES["overflow_check"]
 # Set by offline rewrites on nodes of functions that must keep name and dtype.
 PRESERVED: str = _NAMES["preserved"]
 # Set by offline rewrites on nodes with state. They need no new name when they change, because the

@@ -56,6 +56,10 @@ class PrecisionOptions:
             conversions set it by default.
         emulate: computes lowered nodes in float32 and rounds their values to the low type. Shows
             the accuracy of the mode on a machine without kernels for it. In the modes that lower.
+        overflow: what a value becomes that `emulate` rounds to float16 and that does not fit:
+            "inf", an infinity; or "saturate", 65504 of its sign, with a flag that loss scaling
+            reads, as on an Ascend 910. By default "saturate" for the target "ascend910". Only with
+            `emulate`.
         quiet: writes no line per optimized graph to the log; warnings stay. The offline
             conversions, which return the ledger, set it by default.
 
@@ -85,6 +89,7 @@ class PrecisionOptions:
     sink_reshapes: bool | None = None
     fold_constants: bool | None = None
     emulate: bool | None = None
+    overflow: str | None = None
     quiet: bool | None = None
 
     def __post_init__(self) -> None:

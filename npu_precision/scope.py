@@ -61,5 +61,10 @@ def keep_dtype(op: tf.Operation) -> None:
     _tf_compat.set_op_attribute(op, _marks.KEEP_DTYPE, _mark())
 
 
+def overflow_check(op: tf.Operation) -> None:
+    """Marks the op that yields whether all gradients are finite."""
+    _tf_compat.set_op_attribute(op, _marks.OVERFLOW_CHECK, _mark())
+
+
 def _mark() -> attr_value_pb2.AttrValue:
     return attr_value_pb2.AttrValue(i=1)

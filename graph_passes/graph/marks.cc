@@ -14,6 +14,7 @@ namespace {
 // Strings, so that a look-up does not make one.
 const std::string& kKeepDtype = *new std::string("_keep_dtype");
 const std::string& kLossScale = *new std::string("_npu_precision_loss_scale");
+const std::string& kOverflowCheck = *new std::string("_npu_precision_overflow_check");
 const std::string& kPreserved = *new std::string("_npu_precision_preserved");
 const std::string& kNamed = *new std::string("_npu_precision_named");
 const std::string& kLowerIo = *new std::string("_npu_precision_lower_io");
@@ -31,9 +32,13 @@ const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const std::st
 }  // namespace
 
 std::map<std::string, std::string> MarkNames() {
-  return {{"keep_dtype", kKeepDtype},     {"loss_scale", kLossScale},
-          {"preserved", kPreserved},      {"named", kNamed},
-          {"lower_io", kLowerIo},         {"inserted", kInserted},
+  return {{"keep_dtype", kKeepDtype},
+          {"loss_scale", kLossScale},
+          {"overflow_check", kOverflowCheck},
+          {"preserved", kPreserved},
+          {"named", kNamed},
+          {"lower_io", kLowerIo},
+          {"inserted", kInserted},
           {"colocation", kColocations[1]}};
 }
 
@@ -43,6 +48,14 @@ bool HasKeepDtypeMark(const tensorflow::NodeDef& node) {
 }
 
 bool HasLossScaleMark(const tensorflow::NodeDef& node) { return Find(node, kLossScale) != nullptr; }
+
+bool HasOverflowCheckMark(const tensorflow::NodeDef& node) {
+  return Find(node, kOverflowCheck) != nullptr;
+}
+
+void ForgetOverflowCheckMark(tensorflow::NodeDef* node) {
+  node->mutable_attr()->erase(kOverflowCheck);
+}
 
 bool HasPreservedMark(const tensorflow::NodeDef& node) { return Find(node, kPreserved) != nullptr; }
 

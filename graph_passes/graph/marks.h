@@ -22,6 +22,10 @@ bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
 // Set on the product of a loss and its scale, and on what yields the scale for it alone.
 bool HasLossScaleMark(const tensorflow::NodeDef& node);
 
+// Set by loss scaling on what yields whether all gradients are finite.
+bool HasOverflowCheckMark(const tensorflow::NodeDef& node);
+void ForgetOverflowCheckMark(tensorflow::NodeDef* node);
+
 // Set by the offline rewrite on nodes of function bodies that yield their dtype under their name.
 bool HasPreservedMark(const tensorflow::NodeDef& node);
 

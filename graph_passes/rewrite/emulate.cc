@@ -13,6 +13,7 @@
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/rewrite/cast_nodes.h"
+#include "graph_passes/rewrite/saturate_overflows.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -97,6 +98,9 @@ class Emulator {
 
 tensorflow::Status EmulateLowTypes(PassState* state, bool* changed) {
   *changed = Emulator(state->view(), state->Editable()).Run();
+  if (state->saturates) {
+    *changed |= SaturateOverflows(state->view(), state->context.fed, state->Editable());
+  }
   return tensorflow::Status();
 }
 

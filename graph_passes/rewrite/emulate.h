@@ -6,7 +6,8 @@
 // each pair of Casts goes through float16 and back.
 //
 // Exact for an op of one rounding, as Eigen's elementwise kernels are. What sums in the low type on
-// the device sums in float32 here.
+// the device sums in float32 here. With `saturates`, what leaves float16's range becomes 65504: see
+// saturate_overflows.h.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_EMULATE_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_EMULATE_H_
 

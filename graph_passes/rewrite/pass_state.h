@@ -31,8 +31,9 @@ struct Decided {
 class PassState {
  public:
   // `context` must outlive this object. `emulates`: the last pass undoes the dtypes and rounds.
-  PassState(const DecideContext& context, bool emulates)
-      : context(context), emulates(emulates), preserved(context.preserved) {}
+  // `saturates`: what it rounds stays finite.
+  PassState(const DecideContext& context, bool emulates, bool saturates)
+      : context(context), emulates(emulates), saturates(saturates), preserved(context.preserved) {}
 
   // Begins with `given`, which must outlive this object. A node that the caller feeds is no longer
   // marked as inserted: passes look through nodes with that mark.
@@ -59,7 +60,7 @@ class PassState {
   GraphView* mutable_view() { return &current_->view; }
 
   const DecideContext& context;
-  const bool emulates;
+  const bool emulates, saturates;
   ConstantValues values;
   std::set<std::string> preserved;  // a pass that changes the dtype of an output removes its node
   Decided decided;

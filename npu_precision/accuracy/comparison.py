@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,6 +33,10 @@ _ENTERED = "entered "
 # Added to names that both graphs would have.
 _OTHER = "_mixed"
 EMPTY = "nothing was compared: no output has any elements; have the inputs any rows?"
+# What a node is called that rounds a tensor and saturates: the producer and the output's number.
+_SATURATES = re.compile(
+    r"(?:mixed/)?(.*?)(?:/npu_changed_*)?/npu_(?:emulated|cast)_(\d+)_float16_*"
+)
 # The outputs of loops; values are rounded inside, out of reach of the comparison.
 _EXITS = ("Exit", "RefExit")
 # Passes that change more than dtypes are off: after them tensors have no counterparts.
@@ -69,12 +75,15 @@ class Comparison:
         batches: how many batches were run.
         unmeasured: tensors whose entering error is not known, because they come out of a loop or a
             function.
+        saturated: by tensor, in the order of their names, how many values became 65504 because they
+            did not fit, where an emulated device saturates; also of tensors inside of loops.
     """
 
     rows: tuple[Row, ...]
     ledger: Ledger
     batches: int
     unmeasured: frozenset[str]
+    saturated: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def ranked(self) -> list[Row]:
         """The tensors at which error enters, largest error first."""
@@ -147,6 +156,7 @@ class Comparer:
             }
             for feed in batches
         )
+        _library.take_saturations()  # of earlier runs
         results = run_as_it_is(self._graph, self._fetches, given)
         rows = []
         for position, name in enumerate(self._tensors):
@@ -170,7 +180,7 @@ class Comparer:
         unmeasured = frozenset(
             row.tensor for row in rows if row.entered is None and self._hides_rounding(row)
         )
-        return Comparison(tuple(rows), self._ledger, len(results), unmeasured)
+        return Comparison(tuple(rows), self._ledger, len(results), unmeasured, _saturated_tensors())
 
     def _build(self, mixed: graph_pb2.GraphDef) -> None:
         model = self._model
@@ -257,6 +267,14 @@ class Comparer:
                 return None
             tensors.append(tf.cast(tensor, reference.dtype) if _is_float(reference) else tensor)
         return tensors
+
+
+def _saturated_tensors() -> dict[str, int]:
+    counts: collections.Counter[str] = collections.Counter()
+    for node, count in _library.take_saturations().items():
+        match = _SATURATES.fullmatch(node)
+        counts[node if match is None else f"{match[1]}:{match[2]}"] += count
+    return dict(sorted(counts.items()))
 
 
 def _is_float(tensor: tf.Tensor) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
-from npu_precision import _tf_compat
+from npu_precision import _library, _tf_compat
 from npu_precision.offline.reachable import fetchable_nodes
 
 
@@ -30,6 +30,7 @@ def run_as_it_is(
         return [_run(session, fetches, feed) for feed in feeds]
     finally:
         session.close()
+        _library.take_overflow()  # A training in this process has not overflowed by this.
 
 
 def _run(

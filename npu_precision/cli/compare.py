@@ -24,7 +24,7 @@ from npu_precision.options import PrecisionOptions
 
 SCHEMA = "npu_precision.compare/1"
 # The most tensors out of loops and functions to name.
-_MOST_HIDDEN = 5
+_MOST_NAMED = 5
 # The values of a row, by column of the CSV file and key of the JSON.
 _COLUMNS = (
     "tensor",
@@ -124,12 +124,17 @@ def _print(out: rich.console.Console, compared: Comparison, top: int) -> None:
             f"first NaN or infinity: {bad.tensor}{op}, {int(bad.stats.new_bad)} of "
             f"{int(bad.stats.elements)} elements",
         )
+    if compared.saturated:
+        most = sorted(compared.saturated.items(), key=lambda entry: -entry[1])
+        first = [f"{tensor} {_count(count, 'value')}" for tensor, count in most[:_MOST_NAMED]]
+        more = f" and {len(most) - len(first)} more" if len(most) > len(first) else ""
+        printing.say(out, f"became 65504, as they did not fit: {', '.join(first)}{more}")
     hidden = sorted(
         (row for row in compared.rows if row.tensor in compared.unmeasured and row.stats.error),
         key=lambda row: -row.stats.error,
     )
     if hidden:
-        first = [f"{row.tensor} {_number(row.stats.error)}" for row in hidden[:_MOST_HIDDEN]]
+        first = [f"{row.tensor} {_number(row.stats.error)}" for row in hidden[:_MOST_NAMED]]
         more = f" and {len(hidden) - len(first)} more" if len(hidden) > len(first) else ""
         printing.say(
             out,
@@ -227,6 +232,7 @@ def _data(model: Model, options: PrecisionOptions, compared: Comparison) -> dict
         "batches": compared.batches,
         "error": printing.in_json(compared.error()),
         "first_bad": None if bad is None else bad.tensor,
+        "saturated": compared.saturated,
         "tensors": [
             {name: printing.in_json(value) for name, value in _fields(row).items()}
             for row in compared.rows

@@ -37,6 +37,7 @@ FLAGS = {
     "same_padding": ("--same-padding", "Lowered convolutions of 1x1 say SAME for VALID."),
     "sink_reshapes": ("--sink-reshapes", "A Reshape moves behind a lowered MatMul's BiasAdd."),
     "emulate": ("--emulate", "Compute in float32, round values to the low type."),
+    "overflow": ("--overflow", "What overflow yields with --emulate."),
     "fold_constants": ("--fold-constants", "Constants are stored in the low type."),
 }
 
@@ -46,6 +47,7 @@ _METAVARS = {
     "ops_info_dir": "FOLDER",
     "report_dir": "FOLDER",
     "dump_passes_dir": "FOLDER",
+    "overflow": "inf|saturate",
 }
 
 

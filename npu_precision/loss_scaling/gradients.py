@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import _errors, scope
+from npu_precision import _errors, _library, scope
 
 
 def scaled(loss: Any, scale: tf.Tensor) -> tf.Tensor:
@@ -62,7 +62,7 @@ def unscaled_and_checked(
             back = tf.reshape(values, tf.shape(part))
             back.set_shape(part.shape)
             gradients[index] = map_values(gradients[index], lambda _, back=back: back)
-    return gradients, tf.reduce_all(tf.stack(finite))
+    return gradients, _without_overflow(tf.reduce_all(tf.stack(finite)))
 
 
 def all_finite(gradients: Iterable[Any], name: str | None = None) -> tf.Tensor:
@@ -72,7 +72,20 @@ def all_finite(gradients: Iterable[Any], name: str | None = None) -> tf.Tensor:
         for gradient in gradients
         if gradient is not None
     ]
-    return tf.reduce_all(tf.stack(finite) if finite else tf.constant([True]), name=name)
+    return _without_overflow(
+        tf.reduce_all(tf.stack(finite) if finite else tf.constant([True]), name=name)
+    )
+
+
+def _without_overflow(finite: tf.Tensor) -> tf.Tensor:
+    """False also where an emulated 910 overflowed, which leaves gradients finite.
+
+    In a graph, the optimizer adds that to the marked op if it emulates one.
+    """
+    if tf.executing_eagerly():
+        return tf.logical_and(finite, not _library.take_overflow())
+    scope.overflow_check(finite.op)
+    return finite
 
 
 def values_of(gradient: Any) -> tf.Tensor:

@@ -12,7 +12,7 @@ from support.model_files import input_name
 from support.text_graph import read_graph
 from support.tf_versions import needs_frozen_loops
 
-from npu_precision import rewrite_graph_def
+from npu_precision import _library, rewrite_graph_def
 
 tf1 = tf.compat.v1
 MIXED = ("--mode", "allow_mix_precision")
@@ -249,6 +249,29 @@ def test_what_is_random_is_the_same_in_both(compare, graph_file, arrays):
     data = compare(graph_file(text), arrays(x=normal(4, 4)))
     assert 0 < data["tensors"]["out:0"]["error"] < 1e-2
     assert data["tensors"]["noise:0"]["error"] == 0
+
+
+def test_where_the_device_saturates_the_tensors_are_named_that_did(
+    compare, command, graph_file, arrays
+):
+    text = """
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        hidden = Relu(product)
+        out = MatMul(hidden, x)
+        """
+    x = np.zeros([4, 4], np.float32)
+    np.fill_diagonal(x, [1.0, 300.0, 30.0, 50.0])  # squares, then cubes, on the diagonal
+    options = (*MIXED, "--emulate", "--target", "ascend910")
+    data = compare(graph_file(text), arrays(x=x), options=options)
+    assert data["saturated"] == {"out:0": 2, "product:0": 1}
+    assert data["first_bad"] is None
+    printed = command("compare", graph_file(text), *options, "--inputs", arrays(x=x))
+    assert "became 65504, as they did not fit: out:0 2 values, product:0 1 value\n" in printed
+    other = compare(graph_file(text), arrays(x=x), options=(*options, "--overflow", "inf"))
+    assert other["saturated"] == {}
+    assert other["first_bad"] == "product:0"
+    assert not _library.take_overflow()
 
 
 def test_devices_that_are_not_here_do_not_matter(compare, graph_file, arrays):

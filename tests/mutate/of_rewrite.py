@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
+_SATURATE = "passes/test_saturate_overflows.py"
 _EMULATE = "passes/test_emulate.py"
 _FOLD_CONSTANTS = "passes/test_fold_constants.py"
 _SAME_PADDING = "passes/test_same_padding.py"
@@ -17,6 +18,7 @@ _same_padding = mutations_of("graph_passes/rewrite/same_padding.cc")
 _sink_reshapes = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
 _lower_io_types = mutations_of("graph_passes/rewrite/lower_io_types.cc")
 _emulate = mutations_of("graph_passes/rewrite/emulate.cc")
+_saturate = mutations_of("graph_passes/rewrite/saturate_overflows.cc")
 _verify_graph = mutations_of("graph_passes/rewrite/verify_graph.cc")
 _pipeline = mutations_of("graph_passes/pipeline.cc")
 _pass_table = mutations_of("graph_passes/pass_table.cc")
@@ -271,5 +273,26 @@ MUTATIONS = (
         "if (cast.bytes == kUnknownBytes) continue;",
         "Bytes that are unknown count for none.",
         "passes/test_ledger.py::test_bytes_are_unknown_where_a_shape_is",
+    ),
+    _saturate(
+        "own_casts",
+        "(is_new || view.IsInserted(id)) && RoundsToHalf(node)",
+        "RoundsToHalf(node)",
+        "A Cast of the user's saturates.",
+        f"{_SATURATE}::test_only_casts_of_the_optimizer_saturate",
+    ),
+    _saturate(
+        "constants",
+        'is_new || view.node(view.fanin(id)[0].node).op() != "Const"',
+        "true",
+        "A constant that does not fit has every step skipped.",
+        f"{_SATURATE}::test_a_constant_that_does_not_fit_raises_no_flag",
+    ),
+    _saturate(
+        "order",
+        'asks->add_input(absl::StrCat("^", gradients));',
+        "",
+        "Loss scaling asks for an overflow before there are gradients.",
+        f"{_SATURATE}::test_a_check_of_gradients_asks_the_flag_too",
     ),
 )

@@ -31,6 +31,8 @@ def every_value(mixlist, tmp_path):
         "dump_passes_dir": str(tmp_path / "dumps"),
         "strict": True,
         **{row["option"]: False for row in _library.describe()["passes"] if row["option"]},
+        "emulate": True,
+        "overflow": "inf",
         "quiet": True,
     }
 
@@ -47,6 +49,8 @@ def full(request, every_value):
 def test_every_field_reaches_the_parameter_map_and_comes_back(field, every_value):
     of_lists = ("modify_mixlist", "mixlist_edits", "all_white")
     needed = {"precision_mode": every_value["precision_mode"]} if field in of_lists else {}
+    if field == "overflow":
+        needed = {"emulate": True}
     options = PrecisionOptions(**{field: every_value[field]}, **needed)
     parameter_map = options.to_parameter_map()
     assert set(parameter_map) == {field, *needed}
