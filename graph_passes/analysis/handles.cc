@@ -31,6 +31,15 @@ bool ForwardsHandle(const std::string& op) {
   return names->count(op) != 0;
 }
 
+// Move handles that are packed in a tensor, and have kernels for such. All of the handles count as
+// one: whoever reads the tensor may read any of them.
+bool MovesHandles(const std::string& op) {
+  static const auto* names =
+      new Names{"BroadcastTo", "Fill",   "Gather",       "GatherV2", "Pack",      "Reshape",
+                "Split",       "SplitV", "StridedSlice", "Tile",     "Transpose", "Unpack"};
+  return names->count(op) != 0;
+}
+
 bool Adds(const std::string& op) {
   return op == "AddN" || op == "TensorArrayGradV3" || op == "TensorArrayGradWithShape";
 }
@@ -98,7 +107,8 @@ class Finder {
     if (op == "IdentityN") return JoinEach(id);
     adds_[MemberOf(id)] = Adds(op);
     const bool knows_elements = HasElementDtype(op) || IsIndifferent(op);
-    const bool known = view_.op_def(id) != nullptr && (knows_elements || ForwardsHandle(op));
+    const bool known =
+        view_.op_def(id) != nullptr && (knows_elements || ForwardsHandle(op) || MovesHandles(op));
     // A handle that is itself an element is not traced further.
     const auto is_element = [=](int group) { return knows_elements && group != kFixedDtype; };
     for (int k = 0; k < view_.num_fanin(id); ++k) {

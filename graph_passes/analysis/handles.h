@@ -1,8 +1,9 @@
 // Tensors kept behind a handle: the elements of a TensorArray, a TensorList or a Stack.
 //
 // All ops on one handle must agree on the dtype of its elements. No edge shows that dtype: a
-// mismatch fails when the graph runs. So the handle is traced through control flow and gradients,
-// and the type groups of its ops change together or not at all.
+// mismatch fails when the graph runs. So the handle is traced through control flow, gradients, and
+// tensors of several handles, as TensorListPushBackBatch reads them; and the type groups of its ops
+// change together or not at all.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_HANDLES_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_HANDLES_H_
 

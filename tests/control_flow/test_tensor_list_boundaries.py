@@ -1,7 +1,7 @@
 """TensorLists that leave the graph keep float32: not all ops on their handle are in sight.
 
-Of the cases that TensorFlow's tests cover: a list through a function, and push-back-batch with
-concat. Wanted besides: lists across the boundaries of While, If and calls.
+Of the cases that TensorFlow's tests cover: a list through a function. Wanted besides: lists across
+the boundaries of While, If and calls.
 """
 
 from __future__ import annotations
@@ -143,36 +143,6 @@ def test_a_list_that_stays_in_a_function_is_lowered_there():
             stack = TensorListStack[float16](push, row)
         """,
     )
-
-
-def test_push_back_batch_and_concat():
-    """The handles of a batch are in a tensor, where nobody follows them."""
-    result = check_rewrite(
-        """
-        x = Placeholder(shape=2x4x4)
-        shape = Const[int32](value=[4, 4])
-        none = Const[int64](value=[])
-        most = Const[int32](value=-1)
-        white = BatchMatMulV2(x, x)
-        a = EmptyTensorList(shape, most)
-        b = EmptyTensorList(shape, most)
-        batch = Pack(a, b)
-        push = TensorListPushBackBatch(batch, white)
-        lists = Unpack(push, num=2)
-        concat = TensorListConcatV2(lists:1, shape, none)
-        end = Relu(concat)
-        """,
-        """
-        white = BatchMatMulV2[float16](x/npu_cast_0_float16, x/npu_cast_0_float16)
-        a = EmptyTensorList[float32,int32](shape, most)
-        b = EmptyTensorList[float32,int32](shape, most)
-        push = TensorListPushBackBatch[float32](batch, white/npu_cast_0_float32)
-        concat = TensorListConcatV2[float32,int32](lists:1, shape, none)
-        end = Relu[float32](concat)
-        """,
-    )
-    for name in "a", "push", "concat":
-        assert result.reasons[name] == ("kept", "handle_leaves_graph", "")
 
 
 def test_a_list_that_is_fetched_keeps_float32():

@@ -41,6 +41,19 @@ def has_kernel(op, dtype):
     return _registered(op, "CPU", dtype)
 
 
+def moves_handles(op):
+    """Whether a CPU can run the op on a tensor of TensorLists, whatever the dtype of its shapes."""
+    return any(
+        kernel.device_type == "CPU"
+        and all(
+            tf.variant.as_datatype_enum in each.allowed_values.list.type
+            for each in kernel.constraint
+            if each.name in ("T", "Tparams")
+        )
+        for kernel in kernels.get_registered_kernels_for_op(op).kernel
+    )
+
+
 def need_kernels(dtype, *ops):
     """Skips the calling test if an op has no CPU kernel for the dtype."""
     lacking = [op for op in ops if not has_kernel(op, dtype)]
