@@ -24,7 +24,7 @@ _MOST_FAULTS = 5
 def used(tuned: Tuned, output: str) -> PrecisionOptions:
     """The options for using the mixlist file, without those that were only for measuring."""
     return dataclasses.replace(
-        tuned.options, mixlist_edits=None, modify_mixlist=output, emulate=None
+        tuned.options, mixlist_edits=None, modify_mixlist=output, emulate=None, overflow=None
     )
 
 

@@ -117,8 +117,10 @@ class Trials:
 
     def decide(self, options: PrecisionOptions) -> tuple[graph_pb2.GraphDef, Ledger]:
         """The model rewritten to a precision, and the ledger, without a run."""
+        # What overflows must show, on a device that saturates too: 65504 is as wrong as infinity.
+        changes = {**DTYPES_ONLY, **({"overflow": "inf"} if options.emulate else {})}
         return rewrite_graph_def(
-            self._model.graph_def, list(self._model.outputs), options, **DTYPES_ONLY
+            self._model.graph_def, list(self._model.outputs), options, **changes
         )
 
     def _run(
