@@ -42,12 +42,12 @@ def test_the_op_that_overflows_is_found_and_nothing_else(options, overflow, tune
     assert len(printed["trials"]) <= 6
 
 
-def test_on_a_device_that_saturates_the_op_is_found_as_well(overflow, tune):
-    for more in ((), ("--overflow", "saturate")):
-        options = (*EMULATED, "--target", "ascend910", *more)
-        printed, mixlist = tune(*overflow, "--max-error", "0.01", options=options)
-        assert mixlist == {"black-list": {"to-add": ["node:large/product"]}}
-        assert printed["start"]["error"] == "Infinity"
+@pytest.mark.parametrize("more", [(), ("--overflow", "saturate")], ids=["default", "given"])
+def test_on_a_device_that_saturates_the_op_is_found_as_well(more, overflow, tune):
+    options = (*EMULATED, "--target", "ascend910", *more)
+    printed, mixlist = tune(*overflow, "--max-error", "0.01", options=options)
+    assert mixlist == {"black-list": {"to-add": ["node:large/product"]}}
+    assert printed["start"]["error"] == "Infinity"
 
 
 def test_what_reads_values_that_are_too_large_is_kept_too(graph_file, arrays, tune, error_of):
