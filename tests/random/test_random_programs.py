@@ -137,7 +137,8 @@ SQUARE = ("square", ("p",))
 # What the modes are known to break, by kind: whether a program is of the kind, and an example. Of
 # these only NaNs and infinities count. Take out of the list what a change has fixed.
 KNOWN = {
-    # state *= 1 - 0.01 * y is lowered, and of what is a little less than 1 the low type has few.
+    # In state *= 1 - 0.01 * y, the factor is lowered, though the product is not. Of what is a bit
+    # less than 1 the low types have few numbers, and the error is the same in every iteration.
     "a product over a loop of what is near 1": (
         _product_in_a_loop,
         Program(
