@@ -63,9 +63,6 @@ const std::unordered_map<std::string, Yields>& Table() {
   return *table;
 }
 
-bool Multiplies(const std::string& op) { return op == "Mul" || op == "MulNoNan"; }
-bool Divides(const std::string& op) { return op == "RealDiv" || op == "Div" || op == "DivNoNan"; }
-
 // Yields what varies from time to time, as a gate or a layer of a model does.
 bool IsOfModel(const std::string& op) {
   static const auto* names =

@@ -1,5 +1,6 @@
 #include "graph_passes/decide/before_magnifiers.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -24,14 +25,19 @@ bool EndsWalk(const std::string& op) {
          HasElementDtype(op);
 }
 
+bool Scales(const std::string& op) { return Multiplies(op) || Divides(op); }
+
 class Walk {
  public:
-  Walk(const GraphView& view, const std::vector<ValueRange>& ranges, const DecideContext& context,
+  Walk(const GraphView& view, const std::vector<ValueRange>& ranges,
+       const std::vector<int>& accumulators, const DecideContext& context,
        const std::vector<bool>& ends_path)
       : view_(view),
         ranges_(ranges),
+        accumulators_(accumulators),
         context_(context),
         ends_path_(ends_path),
+        scales_(view, Scales),
         ends_walk_(view, EndsWalk),
         kept_(view.num_groups(), false) {}
 
@@ -42,6 +48,7 @@ class Walk {
       for (int node : difference.nodes) KeepNode(node, difference.difference);
       KeepBehind(difference.nodes, difference.difference);
     }
+    for (int product : InOrderOfNames(view_, accumulators_)) KeepFactors(product);
     return keeps_;
   }
 
@@ -69,6 +76,18 @@ class Walk {
       Push(view_.fanin(magnifier)[input.index], magnifier, &nodes);
     }
     KeepBehind(std::move(nodes), magnifier);
+  }
+
+  // What is multiplied by a factor again and again is off by the error of the factor as often.
+  void KeepFactors(int product) {
+    if (!scales_.Has(product) || ends_path_[product]) return;
+    std::vector<int> nodes;
+    for (const OutputPort& factor : view_.fanin(product)) {
+      const int from = view_.LookThroughInserted(factor).node;
+      const auto same = std::find(accumulators_.begin(), accumulators_.end(), from);
+      if (same == accumulators_.end()) Push(factor, product, &nodes);
+    }
+    KeepBehind(std::move(nodes), product);
   }
 
   // Breadth first, and each tensor once, whichever magnifier comes first.
@@ -125,9 +144,10 @@ class Walk {
 
   const GraphView& view_;
   const std::vector<ValueRange>& ranges_;
+  const std::vector<int>& accumulators_;
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
-  const OpSet ends_walk_;
+  const OpSet scales_, ends_walk_;
   std::vector<bool> kept_;  // by group number
   std::vector<KeptGroup> keeps_;
 };
@@ -136,9 +156,10 @@ class Walk {
 
 std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view,
                                         const std::vector<ValueRange>& ranges,
+                                        const std::vector<int>& accumulators,
                                         const DecideContext& context,
                                         const std::vector<bool>& ends_path) {
-  return Walk(view, ranges, context, ends_path).Run();
+  return Walk(view, ranges, accumulators, context, ends_path).Run();
 }
 
 }  // namespace npu_precision

@@ -17,11 +17,13 @@
 namespace npu_precision {
 
 // The groups of these ops (reason before_magnifier; the cause is the magnifier, or the difference
-// of squares), and those of the magnifiers (reason magnifies), which are not black under all_white.
-// The walk back ends at matrix and convolution ops, sums and means, sources, function calls, lists,
-// where a loop begins an iteration, and nodes with `ends_path` set, by node id.
+// of squares, or a product that accumulates), and those of the magnifiers (reason magnifies), which
+// are not black under all_white. The walk back ends at matrix and convolution ops, sums and means,
+// sources, function calls, lists, where a loop begins an iteration, and nodes with `ends_path` set,
+// by node id. `accumulators` are node ids.
 std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view,
                                         const std::vector<ValueRange>& ranges,
+                                        const std::vector<int>& accumulators,
                                         const DecideContext& context,
                                         const std::vector<bool>& ends_path);
 

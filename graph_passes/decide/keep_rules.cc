@@ -33,10 +33,11 @@ class Rules {
   std::vector<KeptGroup> Found() const {
     const std::vector<ValueRange>& ranges = decisions_.ranges;
     const std::vector<bool> ends_path = EndsPath();
+    const std::vector<int> accumulators = Accumulators(view_, ranges, context_.fed, ends_path);
     std::vector<KeptGroup> all = FollowsForward(view_, classes_);
-    for (const auto& more :
-         {Accumulating(ranges, ends_path), BeforeMagnifiers(view_, ranges, context_, ends_path),
-          RangeRules(view_, values_, ranges, context_, ends_path)}) {
+    for (const auto& more : {Accumulating(accumulators),
+                             BeforeMagnifiers(view_, ranges, accumulators, context_, ends_path),
+                             RangeRules(view_, values_, ranges, context_, ends_path)}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;
@@ -53,10 +54,9 @@ class Rules {
     return ends;
   }
 
-  std::vector<KeptGroup> Accumulating(const std::vector<ValueRange>& ranges,
-                                      const std::vector<bool>& ends_path) const {
+  std::vector<KeptGroup> Accumulating(const std::vector<int>& accumulators) const {
     std::vector<KeptGroup> kept;
-    for (int id : Accumulators(view_, ranges, context_.fed, ends_path)) {
+    for (int id : accumulators) {
       const int group = view_.num_outputs(id) == 0 ? kNoGroup : view_.GroupOf(OutputPort{id, 0});
       if (group != kNoGroup) kept.push_back({group, Reason::kSumsIterations});
     }

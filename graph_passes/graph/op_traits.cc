@@ -179,6 +179,9 @@ bool IsMerge(const std::string& op) { return op == "Merge"; }
 
 bool FeedsLoopMerge(const std::string& op) { return op == "Enter" || op == "NextIteration"; }
 
+bool Multiplies(const std::string& op) { return op == "Mul" || op == "MulNoNan"; }
+bool Divides(const std::string& op) { return op == "RealDiv" || op == "Div" || op == "DivNoNan"; }
+
 bool IsMatrixOrConvolution(const std::string& op) {
   static const auto* names = new Names{"MatMul",
                                        "BatchMatMul",

@@ -46,6 +46,9 @@ bool FeedsLoopMerge(const std::string& op);
 // Multiplies matrices or convolves: what Ascend's cube unit computes.
 bool IsMatrixOrConvolution(const std::string& op);
 
+bool Multiplies(const std::string& op);
+bool Divides(const std::string& op);
+
 // What an Einsum computes: "Einsum" for a product of matrices, which sums over an index that two
 // operands have. "Sum" where it sums over others only ("i->"), and "Mul" where it sums over none
 // ("i,j->ij", the angles of a rotary embedding).

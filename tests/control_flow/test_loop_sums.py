@@ -84,6 +84,22 @@ def test_what_forgets_follows_its_predecessors(body):
     assert decisions(body)["merge"][:2] == ("lowered", "gray_follows_lowered")
 
 
+def test_the_factor_of_what_is_multiplied_again_and_again_is_computed_in_float32():
+    """Its rounding error enters the product as often as the loop runs."""
+    body = """
+        y = Sigmoid(term)
+        hundredth = Const(^switch, value=0.01)
+        whole = Const(^switch, value=1.0)
+        loss = Mul(y, hundredth)
+        factor = Sub(whole, loss)
+        turn = Mul(switch:1, factor)
+        """
+    result = check_rewrite(sum_loop(body), None)
+    for name in ("y", "loss", "factor"):
+        assert result.reasons[name] == ("kept", "before_magnifier", "turn"), name
+    assert result.reasons["term"][0] == "lowered"
+
+
 def test_the_users_word_on_the_addition_or_the_variable_counts_for_more(mixlist):
     body = "turn = AddV2(switch:1, term)"
     for entry in ("AddV2", "node:merge"):

@@ -143,7 +143,7 @@ MUTATIONS = (
     ),
     _keep_rules(
         "accumulating",
-        "{Accumulating(ranges, ends_path), ",
+        "{Accumulating(accumulators),",
         "{",
         "A sum over the iterations of a loop is lowered.",
         f"{_LOOPS}::test_a_sum_over_the_iterations_keeps_float32",
