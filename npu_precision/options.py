@@ -70,6 +70,7 @@ class PrecisionOptions:
     modify_mixlist: str | None = None
     mixlist_edits: str | None = None
     all_white: bool | None = None
+    float16_compute: str | None = None
     target: str | None = None
     ops_info_dir: str | None = None
     report_dir: str | None = None

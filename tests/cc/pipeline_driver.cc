@@ -52,6 +52,7 @@ class FakeSupport : public DtypeSupport {
     return !low || unsupported_.count(node.op()) == 0;
   }
   DeviceKind KindOf(const tensorflow::NodeDef&) const override { return DeviceKind::kOther; }
+  bool HasFastFloat16(const tensorflow::NodeDef&) const override { return true; }
 
  private:
   const std::set<std::string> unsupported_;
