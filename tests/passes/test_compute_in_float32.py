@@ -346,11 +346,13 @@ def test_with_emulate_it_is_an_error(value):
 
 
 @pytest.mark.parametrize("mode", ["allow_mix_precision_bf16", "force_fp32", "cube_fp16in_fp32out"])
-def test_a_mode_without_float16_has_nothing_to_compute(mode):
-    PrecisionOptions(precision_mode=mode, float16_compute="auto")
-    for value in ("native", "float32"):
-        with pytest.raises(ValueError, match="which lowers nothing to float16"):
-            PrecisionOptions(precision_mode=mode, float16_compute=value)
+def test_a_mode_that_lowers_nothing_to_float16_has_nothing_to_compute_so(mode):
+    graph = read_graph("x = Placeholder(shape=4x4)\np = MatMul(x, x)\nend = Softmax(p)")
+    need_kernels("bfloat16", "MatMul")
+    expected, _ = rewrite_graph_def(graph, "end", precision_mode=mode)
+    for value in ("auto", "native", "float32"):
+        got, _ = rewrite_graph_def(graph, "end", precision_mode=mode, float16_compute=value)
+        assert to_bytes(got) == to_bytes(expected)
 
 
 def test_the_story_of_a_node_says_how_it_computes():
