@@ -49,21 +49,26 @@ NAMES = tuple(_CONFIGS)
 _MODE = "npu, "
 
 
-def of_mode(precision_mode: str) -> str:
-    """The contender that runs one of our modes.
+def of_mode(name: str) -> str:
+    """The contender that runs one of our modes: "MODE", or "MODE/native" for a float16_compute.
 
     Raises:
-        ValueError: there is no such mode.
+        ValueError: there is no such mode, or nothing like that to compute in.
     """
-    _ours(precision_mode)
-    return _MODE + precision_mode
+    _of_mode(name)
+    return _MODE + name
+
+
+def _of_mode(name: str) -> tf1.ConfigProto:
+    precision_mode, _, float16_compute = name.partition("/")
+    return _ours(precision_mode, float16_compute=float16_compute or None)
 
 
 def config(contender: str) -> tf1.ConfigProto:
     """The ConfigProto of the contender's sessions."""
     if contender in _CONFIGS:
         return _CONFIGS[contender]()
-    return _ours(contender[len(_MODE) :])
+    return _of_mode(contender[len(_MODE) :])
 
 
 def grappler_name(contender: str) -> str | None:

@@ -141,7 +141,9 @@ def arguments() -> argparse.Namespace:
     everything = [*inference_graphs.NAMES, *map(task.training_name, training_graphs.NAMES)]
     parser.add_argument("--only", help=f"some of {', '.join(everything)}, separated by commas")
     parser.add_argument(
-        "--modes", help="more of our modes to run, such as force_fp16, separated by commas"
+        "--modes",
+        help="more of our modes to run, separated by commas, such as force_fp16, or "
+        "force_fp16/native for that float16_compute",
     )
     parser.add_argument("--seconds", type=float, default=25.0, help="of rounds, for each graph")
     parser.add_argument(

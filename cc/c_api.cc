@@ -156,6 +156,7 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   root["modes"] = npu_precision::Names(npu_precision::PrecisionModeNames());
   root["modes_v2"] = npu_precision::Names(npu_precision::PrecisionModeV2Names());
   root["targets"] = npu_precision::Names(npu_precision::TargetNames());
+  root["float16_computes"] = npu_precision::Names(npu_precision::Float16ComputeNames());
   root["inert_parameters"] = npu_precision::Names(npu_precision::InertParameters());
   root["reasons"] = npu_precision::Names(npu_precision::ReasonNames());
   root["ascend_ops"] = Json::Value(Json::arrayValue);

@@ -1,7 +1,5 @@
 #include "cc/float16_on_cpu.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "cc/tf_compat.h"
 #include "graph_passes/decide/decision.h"
@@ -12,27 +10,36 @@
 namespace npu_precision {
 namespace {
 
-bool IsLoweredProduct(const tensorflow::NodeDef& node) {
-  if (!IsMatrixOrConvolution(node.op())) return false;
-  const auto type = node.attr().find("T");
+using tensorflow::NodeDef;
+
+bool IsLoweredProduct(const NodeDef& node) {
   DecisionMark mark;
-  return type != node.attr().end() && type->second.type() == tensorflow::DT_HALF &&
-         ReadDecisionMark(node, &mark) && mark.decision == VerdictName(Verdict::kLowered);
+  return IsMatrixOrConvolution(node.op()) && ReadDecisionMark(node, &mark) &&
+         mark.decision == VerdictName(Verdict::kLowered);
+}
+
+bool IsFloat16(const NodeDef& node) {
+  const auto type = node.attr().find("T");
+  return type != node.attr().end() && type->second.type() == tensorflow::DT_HALF;
 }
 
 }  // namespace
 
-bool EmulatesFloat16(const tensorflow::GraphDef& graph, const DtypeSupport& support) {
-  if (CpuComputesInFloat16()) return false;
-  return std::any_of(graph.node().begin(), graph.node().end(),
-                     [&support](const tensorflow::NodeDef& node) {
-                       return IsLoweredProduct(node) && support.KindOf(node) == DeviceKind::kCpu;
-                     });
-}
-
-std::string Float16Advice() {
+std::string Float16Advice(const tensorflow::GraphDef& graph, const DtypeSupport& support) {
+  if (CpuComputesInFloat16()) return "";
+  bool emulates = false, in_float32 = false;
+  for (const NodeDef& node : graph.node()) {
+    if (!IsLoweredProduct(node) || support.KindOf(node) != DeviceKind::kCpu) continue;
+    emulates |= IsFloat16(node);
+    in_float32 |= !GroupsInFloat32(node).empty();
+  }
+  if (!emulates && !in_float32) return "";
   return absl::StrCat(
-      "on this CPU, TensorFlow emulates matrix products and convolutions in float16, which is slow",
+      emulates
+          ? "on this CPU, TensorFlow emulates matrix products and convolutions in float16, "
+            "which is slow"
+          : "on this CPU, which has no fast float16, float32 takes its place, on values rounded "
+            "to float16 (float16_compute): it is not faster than float32",
       CpuComputesInBfloat16() ? "; bfloat16 is the fast choice here: allow_mix_precision_bf16"
                               : "");
 }

@@ -9,13 +9,11 @@
 
 namespace npu_precision {
 
-// Whether a CPU emulates float16 in `graph`: this optimizer lowered a matrix product or a
-// convolution there, and the CPU has no instructions for float16, or TensorFlow has no kernel that
-// uses them.
-bool EmulatesFloat16(const tensorflow::GraphDef& graph, const DtypeSupport& support);
-
-// The sentence for the log.
-std::string Float16Advice();
+// The sentence for the log, where a CPU has no instructions for float16, or TensorFlow has no
+// kernel that uses them, and this optimizer lowered a matrix product or a convolution of `graph` on
+// it. "" where there is none. The sentence says whether such nodes compute in float32 instead, or
+// in TensorFlow's kernels that emulate float16.
+std::string Float16Advice(const tensorflow::GraphDef& graph, const DtypeSupport& support);
 
 }  // namespace npu_precision
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "cc/tf_compat.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/kernel_def.pb.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -55,6 +56,10 @@ bool KernelSupport::CanRun(const tensorflow::NodeDef& node,
   if (emulates_) return true;
   const std::string type = DeviceTypeOf(node);
   return Registered(type, changed) && !(type == tensorflow::DEVICE_CPU && FailsOnCpu(changed));
+}
+
+bool KernelSupport::HasFastFloat16(const tensorflow::NodeDef& node) const {
+  return !runs_here_ || DeviceTypeOf(node) != tensorflow::DEVICE_CPU || CpuComputesInFloat16();
 }
 
 DeviceKind KernelSupport::KindOf(const tensorflow::NodeDef& node) const {

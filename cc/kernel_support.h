@@ -12,16 +12,21 @@ namespace npu_precision {
 class KernelSupport : public DtypeSupport {
  public:
   // `has_gpu`: a node without a device will run on the GPU if there is a kernel for it.
+  // `runs_here`: the graph runs in this process, and is not converted for another one.
   // `emulates`: every dtype is supported, because another dtype takes its place in the run.
-  KernelSupport(bool has_gpu, bool emulates) : has_gpu_(has_gpu), emulates_(emulates) {}
+  KernelSupport(bool has_gpu, bool runs_here, bool emulates)
+      : has_gpu_(has_gpu), runs_here_(runs_here), emulates_(emulates) {}
 
   bool CanRun(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed) const override;
   DeviceKind KindOf(const tensorflow::NodeDef& node) const override;
+  // On a CPU, products decide, which are TensorFlow's only kernels that use such instructions:
+  // where they do, the ops that TensorFlow fuses into them are to stay in their dtype.
+  bool HasFastFloat16(const tensorflow::NodeDef& node) const override;
 
  private:
   std::string DeviceTypeOf(const tensorflow::NodeDef& node) const;
 
-  const bool has_gpu_, emulates_;
+  const bool has_gpu_, runs_here_, emulates_;
   mutable std::unordered_map<std::string, std::string> type_of_device_;  // by its full name
 };
 

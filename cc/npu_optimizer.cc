@@ -39,6 +39,12 @@ bool HasGpu(const Cluster* cluster) {
   return false;
 }
 
+// Whether the graph is to run in this process. An offline rewrite has names of devices, and no
+// devices: nobody knows where its result will run.
+bool RunsHere(const Cluster* cluster) {
+  return cluster != nullptr && cluster->GetDeviceSet() != nullptr;
+}
+
 DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
                         const DtypeSupport& support, const GrapplerItem& item) {
   DecideContext context;
@@ -46,6 +52,7 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
   context.lists = &lists;
   context.magnifiers = &BuiltInMagnifiers();
   context.support = &support;
+  context.float16_compute = parameters.float16_compute;
   context.follow_consumers = parameters.target == kHostTarget && parameters.ops_info_dir.empty();
   for (const std::string& name : item.NodesToPreserve()) context.preserved.insert(name);
   for (const tensorflow::NodeDef& node : item.graph.node()) {
@@ -109,7 +116,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
  private:
   Status Rewrite(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) {
     const bool emulates = parameters_.passes.count("emulate") != 0;
-    const KernelSupport support(HasGpu(cluster), emulates);
+    const KernelSupport support(HasGpu(cluster), RunsHere(cluster), emulates);
     DecideContext context = ContextOf(parameters_, lists_, support, item);
     Shapes shapes(item);
     context.elements = [&shapes](const std::string& node, int port) {
@@ -142,8 +149,9 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     Log(ledger, report);
     const bool lowers =
         ledger.lowered > 0 && !emulates && context.NewDtype() == tensorflow::DT_HALF;
-    if (lowers && !parameters_.quiet && EmulatesFloat16(*optimized, support)) {
-      InformOnce(Float16Advice());
+    if (lowers && !parameters_.quiet) {
+      const std::string advice = Float16Advice(*optimized, support);
+      if (!advice.empty()) InformOnce(advice);
     }
     return Status();
   }

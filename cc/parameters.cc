@@ -188,13 +188,33 @@ Status ChooseOverflow(const Values& values, const Parameters& parameters, bool* 
   return Status();
 }
 
+Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
+                            Float16Compute* compute) {
+  const std::string name = values.String("float16_compute", "");
+  if (name.empty()) return Status();
+  TF_RETURN_IF_ERROR(ParseFloat16Compute(name, compute));
+  if (parameters.passes.count("emulate") != 0) {
+    return InvalidArgument("float16_compute: got ", Quoted(name),
+                           " with emulate, which computes everything in float32; leave one of the "
+                           "two out");
+  }
+  return Status();
+}
+
 std::vector<ParameterType> AllParameters() {
-  std::vector<ParameterType> parameters = {{"precision_mode", 's'},  {"precision_mode_v2", 's'},
-                                           {"modify_mixlist", 's'},  {"target", 's'},
-                                           {"ops_info_dir", 's'},    {"report_dir", 's'},
-                                           {"dump_passes_dir", 's'}, {"mixlist_edits", 's'},
-                                           {"overflow", 's'},        {"all_white", 'b'},
-                                           {"strict", 'b'},          {"quiet", 'b'}};
+  std::vector<ParameterType> parameters = {{"precision_mode", 's'},
+                                           {"precision_mode_v2", 's'},
+                                           {"modify_mixlist", 's'},
+                                           {"target", 's'},
+                                           {"ops_info_dir", 's'},
+                                           {"report_dir", 's'},
+                                           {"dump_passes_dir", 's'},
+                                           {"mixlist_edits", 's'},
+                                           {"overflow", 's'},
+                                           {"float16_compute", 's'},
+                                           {"all_white", 'b'},
+                                           {"strict", 'b'},
+                                           {"quiet", 'b'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone) parameters.push_back({pass.option, 'b'});
   }
@@ -251,6 +271,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->dump_passes_dir = values.String("dump_passes_dir", "");
   parameters->passes = ChoosePasses(values, parameters->target == kHostTarget);
   parameters->quiet = values.Bool("quiet", false);
+  TF_RETURN_IF_ERROR(ChooseFloat16Compute(values, *parameters, &parameters->float16_compute));
   for (const auto& entry : values.strings) parameters->given.push_back(entry);
   for (const auto& entry : values.bools) {
     if (entry.first == "quiet") continue;  // about the log, not about the graph

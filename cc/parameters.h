@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cc/targets.h"
+#include "graph_passes/decide/float16_compute.h"
 #include "graph_passes/decide/precision_mode.h"
 #include "tensorflow/core/lib/core/status.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
@@ -23,6 +24,7 @@ struct Parameters {
   std::string modify_mixlist;  // path, "" when not given
   std::string mixlist_edits;   // the same as text, on top of it
   bool all_white = false;
+  Float16Compute float16_compute = Float16Compute::kAuto;
   std::string target = kHostTarget;
   std::string ops_info_dir;
   std::string report_dir;

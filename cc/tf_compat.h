@@ -50,12 +50,13 @@ inline bool OneDnnComputesInBfloat16() {
 // Whether Mean in bfloat16 adds in float32 on a CPU. In 2.15 it adds in bfloat16.
 inline bool MeanOfBfloat16AddsInFloat32() { return NPU_PRECISION_TF_AT_LEAST(2, 21); }
 
-// Whether the processor has instructions for float16 that this TensorFlow's kernels use. No kernel
-// does before 2.21.
+// Whether the processor has instructions for float16 that this TensorFlow's kernels use. They are
+// oneDNN's, and no kernel does before 2.21.
 inline bool CpuComputesInFloat16() {
 #if NPU_PRECISION_TF_AT_LEAST(2, 21)
-  return tensorflow::port::TestCPUFeature(tensorflow::port::AVX512_FP16) ||
-         tensorflow::port::TestCPUFeature(tensorflow::port::AMX_FP16);
+  return (tensorflow::port::TestCPUFeature(tensorflow::port::AVX512_FP16) ||
+          tensorflow::port::TestCPUFeature(tensorflow::port::AMX_FP16)) &&
+         tensorflow::IsMKLEnabled();
 #else
   return false;
 #endif

@@ -42,6 +42,14 @@ LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions, int id) 
   return node;
 }
 
+// Whether a lowered node computes in float32, on rounded values. A Cast may have its name now.
+bool ComputesInFloat32(const GraphView& after, const std::string& name) {
+  const int id = after.IndexOf(name);
+  if (id < 0) return false;
+  const int node = after.LookThroughInserted({id, 0}).node;
+  return !GroupsInFloat32(after.node(node)).empty();
+}
+
 LedgerCast CastEntry(const GraphView& view, int id) {
   const OutputPort from = view.fanin(id)[0];
   LedgerCast cast;
@@ -79,6 +87,7 @@ Json::Value NodeJson(const LedgerNode& node) {
     dtypes[change.group].append(change.after);
   }
   json["dtypes"] = dtypes;
+  json["computes_in"] = node.computes_in;
   json["range"] = RangeJson(node.range);
   json["lacks_kernel"] = node.lacks_kernel;
   return json;
@@ -164,7 +173,15 @@ void FillLedger(const GraphView& view, const Decisions& decisions, const GraphVi
     ledger->kept += decision.verdict == Verdict::kKept;
     ++by_list[decision.listing.color];
     ++by_reason[decision.reason];
-    if (details) ledger->nodes.push_back(NodeEntry(view, decisions, id));
+    const bool lowered = decision.verdict == Verdict::kLowered;
+    const bool in_float32 = lowered && ComputesInFloat32(after, view.node(id).name());
+    ledger->computed_in_float32 += in_float32;
+    if (!details) continue;
+    ledger->nodes.push_back(NodeEntry(view, decisions, id));
+    if (lowered) {
+      ledger->nodes.back().computes_in =
+          DtypeName(in_float32 ? tensorflow::DT_FLOAT : context.NewDtype());
+    }
   }
   for (const auto& entry : by_list) ledger->by_list[ListColorName(entry.first)] = entry.second;
   for (const auto& entry : by_reason) ledger->by_reason[ReasonName(entry.first)] = entry.second;
@@ -216,6 +233,9 @@ std::string LedgerSummary(const Ledger& ledger) {
   std::string summary =
       absl::StrCat(raising ? "raised " : "lowered ", raising ? ledger.raised : ledger.lowered,
                    " of ", ledger.float_nodes, " float nodes, ", ledger.casts, " casts");
+  if (ledger.computed_in_float32 > 0) {
+    absl::StrAppend(&summary, ", ", ledger.computed_in_float32, " computed in float32");
+  }
   std::map<std::string, int> rewrites;
   for (const RewriteEntry& rewrite : ledger.rewrites) ++rewrites[rewrite.by];
   for (const auto& entry : rewrites) {

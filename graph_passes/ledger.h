@@ -29,7 +29,8 @@ struct LedgerNode {
   std::string list, listed_by;
   std::string decision, reason, cause;
   std::vector<DtypeChange> dtypes;
-  ValueRange range;  // of its outputs
+  std::string computes_in;  // of a lowered node: the dtype that its kernel computes in
+  ValueRange range;         // of its outputs
   bool lacks_kernel = false;
 };
 
@@ -56,6 +57,7 @@ struct Ledger {
   int total_nodes = 0;
   int float_nodes = 0, lowered = 0, raised = 0, kept = 0;
   int casts = 0;
+  int computed_in_float32 = 0;  // of those lowered
   std::map<std::string, int> by_list, by_reason;
   std::vector<LedgerNode> nodes;      // empty unless details were asked for
   std::vector<LedgerCast> cast_list;  // empty unless details were asked for

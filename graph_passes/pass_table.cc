@@ -4,12 +4,14 @@
 #include "graph_passes/decide/plan_fused_ops.h"
 #include "graph_passes/ledger.h"
 #include "graph_passes/rewrite/batch_norm_v3.h"
+#include "graph_passes/rewrite/compute_in_float32.h"
 #include "graph_passes/rewrite/emulate.h"
 #include "graph_passes/rewrite/fold_batch_norms.h"
 #include "graph_passes/rewrite/fold_constants.h"
 #include "graph_passes/rewrite/hoist_loop_invariants.h"
 #include "graph_passes/rewrite/insert_casts.h"
 #include "graph_passes/rewrite/lower_io_types.h"
+#include "graph_passes/rewrite/restore_float16.h"
 #include "graph_passes/rewrite/same_padding.h"
 #include "graph_passes/rewrite/sink_reshapes.h"
 
@@ -26,6 +28,13 @@ bool LowersForSpeed(const PassState& state) { return LowersForSpeed(state.contex
 bool LowersForSpeedHere(const PassState& state) { return LowersForSpeed(state) && !state.emulates; }
 
 bool Emulates(const PassState& state) { return state.emulates; }
+
+bool MayHaveFloat16(const PassState& state) { return Lowers(state.context.mode.rule); }
+
+bool MayComputeInFloat32(const PassState& state) {
+  return MayHaveFloat16(state) && !state.emulates &&
+         state.context.float16_compute != Float16Compute::kNative;
+}
 
 bool KeepsLowTypes(const PassState& state) { return !state.emulates; }
 
@@ -64,6 +73,9 @@ Status WriteLedger(PassState* state, bool* changed) {
 
 const std::vector<Pass>& Passes() {
   static const auto* passes = new std::vector<Pass>{
+      {"restore_float16",
+       "before all others: what an earlier run left in float32 is float16 to them", "",
+       Switch::kNone, false, MayHaveFloat16, RestoreFloat16},
       {"hoist_loop_invariants",
        "before deciding: what comes of it is decided about as if written so", "loop_constants",
        Switch::kForSpeed, false, LowersForSpeed, HoistLoopInvariants},
@@ -87,6 +99,10 @@ const std::vector<Pass>& Passes() {
        "sink_reshapes", Switch::kForSpeed, true, LowersForSpeedHere, SinkReshapes},
       {"lower_io_types", "after whatever asks what is fetched, because that changes its dtype here",
        "", Switch::kNone, true, KeepsLowTypes, LowerIoTypes},
+      {"compute_in_float32",
+       "after the casts and all that changes what is of a low type, which it undoes the dtypes of; "
+       "before the ledger, which says in which dtype a node computes",
+       "", Switch::kNone, true, MayComputeInFloat32, ComputeInFloat32},
       {"ledger", "before emulate, which undoes what it is about", "", Switch::kNone, true, Always,
        WriteLedger},
       {"emulate", "last: it undoes the dtypes that the others rely on", "emulate",

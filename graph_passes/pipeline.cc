@@ -1,8 +1,11 @@
 #include "graph_passes/pipeline.h"
 
+#include <unordered_map>
+
 #include "graph_passes/graph/graph_text.h"
 #include "graph_passes/lists/mixlist_warnings.h"
 #include "graph_passes/pass_table.h"
+#include "graph_passes/rewrite/restore_float16.h"
 #include "graph_passes/rewrite/verify_graph.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/strings/proto_serialization.h"
@@ -34,6 +37,7 @@ class Driver {
   }
 
   bool changed_anything() const { return changed_anything_; }
+  bool restored_float16() const { return restored_float16_; }
 
  private:
   Status RunPass(const Pass& pass) {
@@ -49,6 +53,7 @@ class Driver {
     }
     if (!changed) return Status();
     changed_anything_ = true;
+    restored_float16_ |= pass.run == RestoreFloat16;
     TF_RETURN_IF_ERROR(
         VerifyGraph(state_.given(), state_.preserved, state_.graph(), state_.mutable_view()));
     return Show(number_, pass.name);
@@ -68,7 +73,24 @@ class Driver {
   PassState& state_;
   int number_ = 0;  // of the row
   bool changed_anything_ = false;
+  bool restored_float16_ = false;
 };
+
+// Whether both have the same nodes, in whatever order.
+bool HaveSameNodes(const GraphDef& a, const GraphDef& b) {
+  if (a.node_size() != b.node_size()) return false;
+  std::unordered_map<std::string, const tensorflow::NodeDef*> nodes;
+  for (const tensorflow::NodeDef& node : a.node()) nodes[node.name()] = &node;
+  std::string text_a, text_b;
+  for (const tensorflow::NodeDef& node : b.node()) {
+    const auto found = nodes.find(node.name());
+    if (found == nodes.end()) return false;
+    tensorflow::SerializeToStringDeterministic(*found->second, &text_a);
+    tensorflow::SerializeToStringDeterministic(node, &text_b);
+    if (text_a != text_b) return false;
+  }
+  return true;
+}
 
 void AddWarnings(const PassState& state, Ledger* ledger) {
   if (state.decided.found_fused_ops) ledger->warnings.push_back(kFusedBefore);
@@ -94,6 +116,8 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   TF_RETURN_IF_ERROR(driver.Run());
   if (driver.changed_anything()) {
     state.MoveTo(out);
+    // What restore_float16 undid may have been done again.
+    if (driver.restored_float16() && HaveSameNodes(given, *out)) *out = given;
   } else {
     *out = given;
   }

@@ -24,6 +24,8 @@ class LedgerNode:
         reason: the reason of the decision, one of a fixed set of words.
         cause: the name of the node that the reason refers to, or "".
         dtypes: by type attribute, its dtypes before and after, as ["float32", "float16"].
+        computes_in: of a lowered node, the dtype that its kernel computes in: the low type, or
+            "float32" on values rounded to it; else "".
         range: the lowest and the highest value that its outputs may have, whatever is fed, each
             None if it is not known; None if neither is.
         lacks_kernel: whether it keeps float32 although the target has no such kernel.
@@ -40,6 +42,7 @@ class LedgerNode:
     dtypes: Mapping[str, Any]
     range: Sequence[float | None] | None = None
     lacks_kernel: bool = False
+    computes_in: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,6 +33,9 @@ class PrecisionOptions:
         all_white: treats ops of the gray and black lists as white unless the edits say otherwise.
             Nodes that only update a variable, or sum over a loop, stay float32, and the lists
             decide about a scaled loss. In the mixed modes.
+        float16_compute: the dtype in which nodes compute that were lowered to float16: "native",
+            in float16; "float32", in float32 on values rounded to float16; "auto" (default), in
+            float32 where the graph runs on a CPU without fast float16. Not with emulate.
         target: the device whose abilities and lists decide: "host" (default) or "ascend910".
         ops_info_dir: folder of ops-info JSON files that replaces the target's own.
         report_dir: folder that gets one ledger (JSON) per optimized graph.
@@ -77,6 +80,7 @@ class PrecisionOptions:
     modify_mixlist: str | None = None
     mixlist_edits: str | None = None
     all_white: bool | None = None
+    float16_compute: str | None = None
     target: str | None = None
     ops_info_dir: str | None = None
     report_dir: str | None = None

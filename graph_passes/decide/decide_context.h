@@ -6,6 +6,7 @@
 #include <string>
 
 #include "graph_passes/decide/dtype_support.h"
+#include "graph_passes/decide/float16_compute.h"
 #include "graph_passes/decide/precision_mode.h"
 #include "graph_passes/graph/element_counts.h"
 #include "graph_passes/lists/magnifiers.h"
@@ -18,6 +19,7 @@ struct DecideContext {
   const OpLists* lists;
   const Magnifiers* magnifiers;
   const DtypeSupport* support;
+  Float16Compute float16_compute = Float16Compute::kNative;
   // Whether gray nodes that only move values, and get no vote, follow their consumers where that
   // saves Casts. Not for the lists of another target, which decides without that.
   bool follow_consumers = false;

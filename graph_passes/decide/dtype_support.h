@@ -17,6 +17,10 @@ class DtypeSupport {
 
   // The kind of device that `node` runs on. It selects the lists of the host.
   virtual DeviceKind KindOf(const tensorflow::NodeDef& node) const = 0;
+
+  // False where `node` runs on a device that only emulates float16 in its kernels. True where the
+  // device is not known.
+  virtual bool HasFastFloat16(const tensorflow::NodeDef& node) const = 0;
 };
 
 }  // namespace npu_precision

@@ -19,6 +19,8 @@ const std::string& kPreserved = *new std::string("_npu_precision_preserved");
 const std::string& kNamed = *new std::string("_npu_precision_named");
 const std::string& kLowerIo = *new std::string("_npu_precision_lower_io");
 const std::string& kInserted = *new std::string("_npu_precision_cast");
+const std::string& kRounding = *new std::string("_npu_precision_rounding");
+const std::string& kInFloat32 = *new std::string("_npu_precision_in_float32");
 const std::string& kDecision = *new std::string("_npu_precision");
 
 constexpr const char* kColocations[] = {"_class", "_npu_precision_class"};
@@ -129,6 +131,30 @@ void MarkDecision(const DecisionMark& mark, tensorflow::NodeDef* node) {
       absl::StrJoin({mark.decision, mark.list, mark.reason,
                      absl::StrJoin(before, ",", absl::PairFormatter("=")), mark.cause},
                     " "));
+}
+
+void MarkRounding(tensorflow::NodeDef* node) {
+  MarkInserted(node);
+  (*node->mutable_attr())[kRounding].set_b(true);
+}
+
+bool IsRounding(const tensorflow::NodeDef& node) {
+  return IsInsertedCast(node) && Find(node, kRounding) != nullptr;
+}
+
+void MarkInFloat32(const std::set<std::string>& groups, tensorflow::NodeDef* node) {
+  (*node->mutable_attr())[kInFloat32].set_s(absl::StrJoin(groups, ","));
+}
+
+std::set<std::string> GroupsInFloat32(const tensorflow::NodeDef& node) {
+  const tensorflow::AttrValue* value = Find(node, kInFloat32);
+  if (value == nullptr) return {};
+  return absl::StrSplit(value->s(), ',', absl::SkipEmpty());
+}
+
+void ForgetRounding(tensorflow::NodeDef* node) {
+  node->mutable_attr()->erase(kRounding);
+  node->mutable_attr()->erase(kInFloat32);
 }
 
 bool ReadDecisionMark(const tensorflow::NodeDef& node, DecisionMark* mark) {

@@ -66,6 +66,18 @@ struct DecisionMark {
   std::map<std::string, std::string> before;
   std::string cause;
 };
+// On Casts that round a tensor between nodes that compute in float32 in the place of float16. They
+// are inserted nodes as well.
+void MarkRounding(tensorflow::NodeDef* node);
+bool IsRounding(const tensorflow::NodeDef& node);
+
+// On nodes of which type groups, by their names, are float32 in the place of float16.
+void MarkInFloat32(const std::set<std::string>& groups, tensorflow::NodeDef* node);
+// Empty where there is no such mark.
+std::set<std::string> GroupsInFloat32(const tensorflow::NodeDef& node);
+// Takes both marks off.
+void ForgetRounding(tensorflow::NodeDef* node);
+
 // Takes off what says that a node was inserted or changed. False where nothing said so.
 bool ForgetMarks(tensorflow::NodeDef* node);
 // What `before` an earlier mark has of other groups is kept.

@@ -241,4 +241,60 @@ bool MovesValues(const std::string& op) {
   return names->count(op) != 0;
 }
 
+bool SelectsValues(const std::string& op) {
+  static const auto* names = new Names{"Neg",
+                                       "Abs",
+                                       "Sign",
+                                       "Floor",
+                                       "Ceil",
+                                       "Round",
+                                       "Rint",
+                                       "Relu",
+                                       "Relu6",
+                                       "ReluGrad",
+                                       "Relu6Grad",
+                                       "Maximum",
+                                       "Minimum",
+                                       "ClipByValue",
+                                       "Select",
+                                       "SelectV2",
+                                       "Max",
+                                       "Min",
+                                       "MaxPool",
+                                       "MaxPoolV2",
+                                       "MaxPool3D",
+                                       "TopKV2",
+                                       "ZerosLike",
+                                       "OnesLike",
+                                       "ConcatV2",
+                                       "Concat",
+                                       "Pack",
+                                       "PadV2",
+                                       "Slice",
+                                       "StridedSlice",
+                                       "StridedSliceGrad",
+                                       "Gather",
+                                       "GatherV2",
+                                       "GatherNd",
+                                       "MatrixBandPart",
+                                       "ResizeNearestNeighbor",
+                                       "IdentityN"};
+  return names->count(op) != 0 || MovesValues(op);
+}
+
+bool IsElementwise(const std::string& op) {
+  static const auto* names = new Names{
+      "Add", "AddV2", "AddN", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "MulNoNan", "BiasAdd",
+      "Neg", "Abs", "Square", "SquaredDifference", "Sqrt", "Rsqrt", "Reciprocal", "Inv", "Exp",
+      "Expm1", "Log", "Log1p", "Pow", "Sin", "Cos", "Erf", "Erfc", "Maximum", "Minimum",
+      "ClipByValue", "Select", "SelectV2", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu",
+      "LeakyRelu", "Softplus", "Softsign", "TanhGrad", "SigmoidGrad", "ReluGrad", "Relu6Grad",
+      "EluGrad", "SeluGrad", "LeakyReluGrad", "SoftplusGrad", "SoftsignGrad", "SqrtGrad",
+      "RsqrtGrad", "ReciprocalGrad", "InvGrad",
+      // The same elements in another shape.
+      "Identity", "Snapshot", "StopGradient", "PreventGradient", "EnsureShape", "Reshape",
+      "ExpandDims", "Squeeze"};
+  return names->count(op) != 0;
+}
+
 }  // namespace npu_precision

@@ -58,6 +58,14 @@ std::string ComputedByEinsum(const tensorflow::NodeDef& node);
 // that join several tensors, or pick some elements, do not count.
 bool MovesValues(const std::string& op);
 
+// Each element of its outputs is one of an input, the negative or the magnitude of one, or a small
+// whole number. So rounded inputs give rounded outputs, in whatever dtype it computes.
+bool SelectsValues(const std::string& op);
+
+// Computes an element of its output from one element of each operand, or yields its first input in
+// another shape: what a compiler fuses with what comes before. Comparisons do not count.
+bool IsElementwise(const std::string& op);
+
 }  // namespace npu_precision
 
 #endif  // NPU_PRECISION_GRAPH_PASSES_GRAPH_OP_TRAITS_H_

@@ -9,8 +9,9 @@
 // The special cases have files of their own: shared_casts, loop_carriers (loops), reference_casts
 // (reference variables), rename_stateful (nodes with state), unique_names.
 //
-// Two later passes change dtypes too, each where the caller asks for it: lower_io_types those of
-// marked inputs, emulate those that were lowered here. No other pass changes the dtype of a node.
+// Later passes change dtypes too: lower_io_types those of marked inputs, where the caller asks for
+// it, and compute_in_float32 and emulate those that were lowered here, which restore_float16 undoes
+// in a later run. No other pass changes the dtype of a node.
 // classify_nodes and plan_fused_ops try dtypes on copies, to ask whether a kernel exists.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_

@@ -51,9 +51,10 @@ def counterpart(tensor: str, rewritten: Container[str], low: tf.DType) -> str | 
         low: the low type.
     """
     node, _, number = tensor.rpartition(":")
-    rounded = f"{node}/npu_emulated_{number}_{low.name}"
-    if rounded in rewritten:
-        return f"{rounded}:0"
+    for by in ("npu_emulated", "npu_rounded"):
+        rounded = f"{node}/{by}_{number}_{low.name}"
+        if rounded in rewritten:
+            return f"{rounded}:0"
     return tensor if node in rewritten else None
 
 

@@ -27,6 +27,7 @@ FLAGS = {
     "modify_mixlist": ("--mixlist", "A JSON file that edits the lists; mixed modes only."),
     "mixlist_edits": ("--mixlist-edits", "The same JSON as text, on top of that file."),
     "all_white": ("--all-white", "Ops of the gray and black lists are white too."),
+    "float16_compute": ("--float16-compute", "How float16 is computed on a CPU that emulates it."),
     "target": ("--target", "Whose lists and abilities decide."),
     "ops_info_dir": ("--ops-info-dir", "A folder of ops-info files instead of the target's lists."),
     "report_dir": ("--report-dir", "A folder that gets the ledger (JSON) too."),
@@ -41,6 +42,8 @@ FLAGS = {
     "fold_constants": ("--fold-constants", "Constants are stored in the low type."),
 }
 
+# Fields with a few values, and what the library calls these.
+_ONE_OF = {"target": "targets", "float16_compute": "float16_computes"}
 _METAVARS = {
     "modify_mixlist": "FILE",
     "mixlist_edits": "JSON",
@@ -88,8 +91,8 @@ def precision_flags(
             if _is_switch(name):
                 flag = f"{flag}/--no-{flag[2:]}"
             metavar = _METAVARS.get(name)
-            if name == "target":
-                metavar = "|".join(_library.describe()["targets"])
+            if name in _ONE_OF:
+                metavar = "|".join(_library.describe()[_ONE_OF[name]])
             decorated = click.option(flag, name, default=None, metavar=metavar, help=text)(
                 decorated
             )

@@ -140,6 +140,7 @@ class Story:
         node: the node.
         values: what its values are, whatever is fed, as "between 0 and 1"; "" if nothing is known.
         remark: what its reason does not say of the target, in words; mostly "".
+        computes_in: in which dtype it computes, in words, where that is not its own; else "".
         steps: the chain of causes: first the node itself, last the one that decided in the end.
         fed_by: the float producers of its inputs.
         casts: the Casts among its producers and consumers.
@@ -151,6 +152,7 @@ class Story:
     node: LedgerNode
     values: str
     remark: str
+    computes_in: str
     steps: tuple[Step, ...]
     fed_by: tuple[Neighbour, ...]
     casts: tuple[LedgerCast, ...]
@@ -210,6 +212,7 @@ def _story(body: Body, node: LedgerNode, followers: int, with_advice: bool) -> S
         node,
         values(node),
         remark(node),
+        computes_in(node),
         tuple(Step(each.name, each.op, each.decision, _sentence(each)) for each in chain),
         neighbours(body, node),
         body.casts_at(node.name),
@@ -249,6 +252,14 @@ def _no_vote(body: Body, node: LedgerNode, producer: LedgerNode) -> str:
     is_without_votes = node.reason in ("gray_no_votes", "gray_follows_consumers")
     is_kept = node.reason == "gray_follows_lowered" and producer.decision == "kept"
     return _VOTE_IS_NOT_HEARD if is_without_votes or is_kept else ""
+
+
+def computes_in(node: LedgerNode) -> str:
+    """In which dtype a lowered node computes; "" if that is the one that it was lowered to."""
+    lowered_to = {after for before, after in node.dtypes.values() if before != after}
+    if node.computes_in in ("", *lowered_to):
+        return ""
+    return f"it computes in {node.computes_in}, on values rounded to {', '.join(lowered_to)}"
 
 
 def values(node: LedgerNode) -> str:

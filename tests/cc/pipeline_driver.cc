@@ -37,6 +37,9 @@ std::string Content(const std::string& path) {
 // An op whose input is computed in float32, so that the sanitizers see that rule at work.
 constexpr char kMagnifiers[] = R"({"Log": {"input0": {}}})";
 
+// The one device on which float16 is slow.
+constexpr char kSlowDevice[] = "/device:CPU:1";
+
 // Supports every op in float32, and in the low types every op but those given.
 class FakeSupport : public DtypeSupport {
  public:
@@ -52,6 +55,9 @@ class FakeSupport : public DtypeSupport {
     return !low || unsupported_.count(node.op()) == 0;
   }
   DeviceKind KindOf(const tensorflow::NodeDef&) const override { return DeviceKind::kOther; }
+  bool HasFastFloat16(const tensorflow::NodeDef& node) const override {
+    return node.device() != kSlowDevice;
+  }
 
  private:
   const std::set<std::string> unsupported_;
@@ -70,6 +76,7 @@ class Driver {
     context_.magnifiers = &magnifiers_;
     context_.support = support_.get();
     context_.preserved = Names(argv[4]);
+    context_.float16_compute = Float16Compute::kAuto;
     return tensorflow::Status();
   }
 

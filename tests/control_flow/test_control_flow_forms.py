@@ -32,7 +32,9 @@ X, W = np.abs(random_values("x", [4, 4])), random_values("w", [4, 4])
 
 
 def run(graph, mode, x=X):
-    config = npu_precision.npu_config_proto(precision_mode=mode, strict=True)
+    config = npu_precision.npu_config_proto(
+        precision_mode=mode, strict=True, float16_compute="native"
+    )
     with tf1.Session(graph=graph, config=config) as session:
         return run_counted(session, "y:0", {"x:0": x, "w:0": W})
 

@@ -51,7 +51,7 @@ def training_loop(use_resource):
 
 
 def train(graph, mode):
-    config = npu_precision.npu_config_proto(precision_mode=mode)
+    config = npu_precision.npu_config_proto(precision_mode=mode, float16_compute="native")
     with tf1.Session(graph=graph, config=config) as session:
         session.run("initialize")
         step = run_counted(session, "losses:0")

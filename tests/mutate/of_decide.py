@@ -18,6 +18,7 @@ _VARIABLE_UPDATES = "passes/test_variable_updates.py"
 _classify_nodes = mutations_of("graph_passes/decide/classify_nodes.cc")
 _apply_mode = mutations_of("graph_passes/decide/apply_mode.cc")
 _missing_kernels = mutations_of("graph_passes/decide/missing_kernels.cc")
+_compute_dtypes = mutations_of("graph_passes/decide/compute_dtypes.cc")
 _cube_inputs = mutations_of("graph_passes/decide/cube_inputs.cc")
 _decide_precision = mutations_of("graph_passes/decide/decide_precision.cc")
 _shared_dtypes = mutations_of("graph_passes/decide/shared_dtypes.cc")
@@ -94,6 +95,29 @@ MUTATIONS = (
         "++count >= kMostNodesNamed",
         "An error of must_keep_origin_dtype names nine nodes.",
         f"{_ASCEND910}::test_origin_names_ten_nodes_and_counts_the_rest",
+    ),
+    _compute_dtypes(
+        "stored",
+        "if (!is_fused) is_stored_[id] = true;",
+        "",
+        "A product reads what was not rounded.",
+        "passes/test_compute_in_float32.py::"
+        "test_all_readers_of_a_tensor_read_the_same_rounded_values",
+    ),
+    _compute_dtypes(
+        "exact",
+        "if (is_stored_[id] || !YieldsFloat32(id)) continue;",
+        "continue;",
+        "What selects values that were not rounded counts as rounded.",
+        "passes/test_compute_in_float32.py::test_an_activation_of_unrounded_values_is_rounded",
+    ),
+    _compute_dtypes(
+        "classes",
+        "if (stays[leaders[g]]) found_.in_float32[g] = false;",
+        "if (stays[g]) found_.in_float32[g] = false;",
+        "Ops on one handle compute in two dtypes.",
+        "passes/test_abilities.py::"
+        "test_ops_on_one_handle_compute_in_float32_together_or_not_at_all",
     ),
     _cube_inputs(
         "bias",

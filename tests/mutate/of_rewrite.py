@@ -6,6 +6,8 @@ from mutate.mutation import mutations_of
 
 _SATURATE = "passes/test_saturate_overflows.py"
 _EMULATE = "passes/test_emulate.py"
+_COMPUTE_IN_FLOAT32 = "passes/test_compute_in_float32.py"
+_RESTORE_FLOAT16 = "passes/test_restore_float16.py"
 _FOLD_CONSTANTS = "passes/test_fold_constants.py"
 _SAME_PADDING = "passes/test_same_padding.py"
 _SINK_RESHAPES = "passes/test_sink_reshapes.py"
@@ -17,8 +19,10 @@ _fold_constants = mutations_of("graph_passes/rewrite/fold_constants.cc")
 _same_padding = mutations_of("graph_passes/rewrite/same_padding.cc")
 _sink_reshapes = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
 _lower_io_types = mutations_of("graph_passes/rewrite/lower_io_types.cc")
-_emulate = mutations_of("graph_passes/rewrite/emulate.cc")
 _saturate = mutations_of("graph_passes/rewrite/saturate_overflows.cc")
+_raise_groups = mutations_of("graph_passes/rewrite/raise_groups.cc")
+_compute_in_float32 = mutations_of("graph_passes/rewrite/compute_in_float32.cc")
+_restore_float16 = mutations_of("graph_passes/rewrite/restore_float16.cc")
 _verify_graph = mutations_of("graph_passes/rewrite/verify_graph.cc")
 _pipeline = mutations_of("graph_passes/pipeline.cc")
 _pass_table = mutations_of("graph_passes/pass_table.cc")
@@ -161,19 +165,62 @@ MUTATIONS = (
         "passes/test_lower_io_types.py::"
         "test_an_input_and_an_output_that_are_only_cast_get_the_low_type",
     ),
-    _emulate(
+    _raise_groups(
         "rounds_results",
-        "if (wants_float32 && moves_values_.Has(from.node)) return;",
+        "if (wants_float32 && reads_unrounded(from.node)) return;",
         "if (wants_float32) return;",
         "What an emulated op yields is not rounded.",
         f"{_EMULATE}::test_each_lowered_op_reads_and_yields_rounded_values",
     ),
-    _emulate(
+    _raise_groups(
         "shared_casts",
         "if (!name.empty()) return name;",
         "",
         "Each reader of an emulated op has Casts of its own.",
         f"{_EMULATE}::test_each_lowered_op_reads_and_yields_rounded_values",
+    ),
+    _compute_in_float32(
+        "casts_of_exact",
+        "!IsInFloat32(view_.GroupOf(from)) || !dtypes_.is_exact[from.node]",
+        "!IsInFloat32(view_.GroupOf(from))",
+        "What was not rounded is read by what keeps float32.",
+        f"{_COMPUTE_IN_FLOAT32}::test_an_activation_of_unrounded_values_is_rounded",
+    ),
+    _compute_in_float32(
+        "other_readers",
+        "if (view_.fanout(id).size() != 1) return;",
+        "",
+        "A constant is rounded that something else reads.",
+        f"{_COMPUTE_IN_FLOAT32}::test_a_constant_that_others_read_in_float32_stays",
+    ),
+    _compute_in_float32(
+        "rounds_constants",
+        "if (RoundThroughFloat16(values, *value, &rounded)) {",
+        "if (false) {",
+        "A constant is read as if it were rounded.",
+        f"{_COMPUTE_IN_FLOAT32}::test_a_constant_that_nothing_else_reads_holds_rounded_values",
+    ),
+    _restore_float16(
+        "fetched",
+        "if (context_.IsFixed(node.name())) is_rounding_[id] = false;",
+        "",
+        "A Cast goes that is fetched.",
+        f"{_RESTORE_FLOAT16}::test_a_rounding_cast_that_is_fetched_stays",
+    ),
+    _restore_float16(
+        "disagreeing",
+        "if (!widens && !narrows) continue;",
+        "continue;",
+        "Edges disagree where another optimizer changed the graph.",
+        f"{_RESTORE_FLOAT16}::test_casts_connect_what_another_optimizer_changed",
+    ),
+    _pipeline(
+        "same_nodes",
+        "if (driver.restored_float16() && HaveSameNodes(given, *out)) *out = given;",
+        "",
+        "A second run in float32 gives the nodes in another order.",
+        "passes/test_abilities.py::"
+        "test_what_computes_in_float32_is_given_back_as_it_was_whatever_its_order",
     ),
     _verify_graph(
         "edges",

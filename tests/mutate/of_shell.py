@@ -61,6 +61,13 @@ MUTATIONS = (
         f"{_INTERNAL_FAILURES}::test_strict_fails_a_run_that_would_not_be_in_the_precision_asked_for",
     ),
     _kernel_support(
+        "converted",
+        "return !runs_here_ || ",
+        "return ",
+        "A conversion computes for the CPU that it runs on.",
+        "passes/test_compute_in_float32.py::test_a_graph_that_is_converted_computes_in_float16",
+    ),
+    _kernel_support(
         "channels_first",
         'if (absl::StartsWith(attr("data_format").s(), "NC")) return true;',
         "",

@@ -40,12 +40,11 @@ GRAPH = """
 
 
 @pytest.fixture
-def decide(pipeline_driver, tmp_path):
-    """decide(text, mode, unsupported=..., preserved=...) -> (text, decisions by node)."""
+def run_driver(pipeline_driver, tmp_path):
+    """run_driver(graph, mode, preserved, unsupported) -> (graph, ledger as data)."""
 
-    def run(text, mode="allow_mix_precision", *, unsupported="", preserved=""):
-        before = read_graph(text)
-        (tmp_path / "graph.pb").write_bytes(before.SerializeToString())
+    def run(graph, mode="allow_mix_precision", preserved="", unsupported=""):
+        (tmp_path / "graph.pb").write_bytes(graph.SerializeToString())
         (tmp_path / "lists.json").write_text(json.dumps(LISTS))
         files = [str(tmp_path / name) for name in ("graph.pb", "lists.json", "out.pb")]
         process = subprocess.run(
@@ -57,7 +56,19 @@ def decide(pipeline_driver, tmp_path):
         if process.returncode != 0:
             raise ValueError(process.stderr.strip().splitlines()[-1])
         after = graph_pb2.GraphDef.FromString(pathlib.Path(files[2]).read_bytes())
-        nodes = json.loads(process.stdout)["nodes"]
+        return after, json.loads(process.stdout)
+
+    return run
+
+
+@pytest.fixture
+def decide(run_driver):
+    """decide(text, mode, unsupported=..., preserved=...) -> (text, decisions by node)."""
+
+    def run(text, mode="allow_mix_precision", *, unsupported="", preserved=""):
+        before = read_graph(text)
+        after, ledger = run_driver(before, mode, preserved, unsupported)
+        nodes = ledger["nodes"]
         told = {node["name"]: (node["decision"], node["reason"], node["cause"]) for node in nodes}
         return write_graph(after, before), told
 
@@ -152,3 +163,49 @@ def test_ops_on_one_handle_change_together_or_not_at_all(decide):
     _, told = decide(array, unsupported="TensorArrayReadV3")
     assert told["read"] == ("kept", "no_kernel", "")
     assert told["array"] == told["write"] == ("kept", "shares_dtype", "read")
+
+
+def test_only_what_runs_where_float16_is_slow_computes_in_float32(decide):
+    text, told = decide(GRAPH.replace("Relu(product)", "Relu(product) @ /device:CPU:1"))
+    assert text == golden("""
+        product = MatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16)
+        product/npu_rounded_0_float32 = Cast[float16,float32](product)
+        relu = Relu[float32](product/npu_rounded_0_float32) @ /device:CPU:1
+        relu/npu_rounded_0_float16 = Cast[float32,float16](relu) @ /device:CPU:1
+        tanh = Tanh[float16](relu/npu_rounded_0_float16)
+    """)
+    assert told["relu"] == ("lowered", "gray_follows_lowered", "product")
+
+
+ARRAY = """
+    x = Placeholder(shape=4x4)
+    size = Const[int32](value=1)
+    index = Const[int32](value=0)
+    array = TensorArrayV3[float32](size) @ /device:CPU:1
+    product = MatMul(x, x) @ /device:CPU:1
+    write = TensorArrayWriteV3(array, index, product, array:1) @ /device:CPU:1
+    read = TensorArrayReadV3[float32](array, index, write){place}
+    """
+
+
+@pytest.mark.parametrize(
+    ("place", "dtype"), [(" @ /device:CPU:1", "float32"), (" @ /device:CPU:2", "float16")]
+)
+def test_ops_on_one_handle_compute_in_float32_together_or_not_at_all(decide, place, dtype):
+    text, _ = decide(ARRAY.format(place=place))
+    assert "product = MatMul[float32]" in text
+    for op in ("TensorArrayV3", "TensorArrayWriteV3", "TensorArrayReadV3"):
+        assert f"{op}[{dtype}]" in text
+
+
+def test_what_computes_in_float32_is_given_back_as_it_was_whatever_its_order(run_driver):
+    """The optimizer undoes it to decide, and does it again."""
+    text = "x = Placeholder(shape=4x4)\np = MatMul(x, x) @ /device:CPU:1\nend = Exp(p)"
+    result, _ = run_driver(read_graph(text))
+    assert "_npu_precision_in_float32" in str(result)
+    nodes = list(reversed(result.node))
+    del result.node[:]
+    result.node.extend(nodes)
+    again, ledger = run_driver(result)
+    assert list(again.node) == list(result.node)
+    assert {node["computes_in"] for node in ledger["nodes"] if node["name"] == "p"} == {"float32"}

@@ -28,6 +28,8 @@ def _of_mode(mode: str, target: str) -> list[Variant]:
         found.append(({**plain, "emulate": True}, (CPU,)))
     if "mix" in mode:
         found.append(({**folding, "all_white": True}, (CPU,)))
+    if mode in ("allow_mix_precision", "force_fp16"):
+        found.append(({**plain, "float16_compute": "float32"}, (CPU,)))
     return found
 
 

@@ -25,6 +25,7 @@ def every_value(mixlist, tmp_path):
         "modify_mixlist": mixlist(black=["Relu"]),
         "mixlist_edits": '{"white-list": {"to-add": ["Exp"]}}',
         "all_white": True,
+        "float16_compute": "auto",
         "target": "host",
         "ops_info_dir": str(ops_info),
         "report_dir": str(tmp_path / "reports"),

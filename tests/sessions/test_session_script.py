@@ -308,7 +308,7 @@ def test_keep_dtype_scope_keeps_its_ops_in_float32(executed_nodes):
         with npu_precision.keep_dtype_scope():
             hidden = tf.matmul(hidden, x, name="kept")
         tf.matmul(hidden, x, name="lowered_again")
-    config = npu_config_proto(precision_mode="allow_mix_precision")
+    config = npu_config_proto(precision_mode="allow_mix_precision", float16_compute="native")
     with tf1.Session(graph=graph, config=config) as session:
         nodes = executed_nodes(session, "lowered_again:0", {"x:0": np.eye(4)})
     dtypes = [
@@ -324,7 +324,7 @@ def test_keep_tensors_dtypes_marks_ops_of_an_imported_graph(dense_graph, execute
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(dense_graph, name="")
     npu_precision.keep_tensors_dtypes(graph, ("hidden:0",))
-    config = npu_config_proto(precision_mode="allow_mix_precision")
+    config = npu_config_proto(precision_mode="allow_mix_precision", float16_compute="native")
     with tf1.Session(graph=graph, config=config) as session:
         nodes = executed_nodes(session, "logits:0", {"x:0": np.ones([4, 8])})
     dtypes = {

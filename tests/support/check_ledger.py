@@ -9,6 +9,7 @@ from support.text_graph import tensor_name
 # Attributes that only the optimizer writes.
 MARK = "_npu_precision"
 CAST_MARK = "_npu_precision_cast"
+IN_FLOAT32_MARK = "_npu_precision_in_float32"
 _RENAMED = re.compile(r"/npu_changed(_\d+)?$")
 _REASONS_WITH_A_CAUSE = {
     "gray_follows_lowered",
@@ -60,8 +61,12 @@ def check_nodes(ledger, before, after):
             # To optimizers, TensorFlow 1.15 presents the arguments of a function as placeholders.
             dtypes = {"T": dtypes["dtype"]}
         assert {name: was for name, (was, _) in dtypes.items()} == _dtypes(original), entry
-        assert {name: is_now for name, (_, is_now) in dtypes.items()} == _dtypes(now), entry
-        changed = _dtypes(original) != _dtypes(now)
+        decided = {**_dtypes(now), **dict.fromkeys(_in_float32(now), "float16")}
+        assert {name: is_now for name, (_, is_now) in dtypes.items()} == decided, entry
+        changed = _dtypes(original) != decided
+        lowered_to = {is_now for was, is_now in dtypes.values() if was != is_now}
+        computes_in = {"float32"} if _in_float32(now) else lowered_to
+        assert {entry.computes_in} == (computes_in if entry.decision == "lowered" else {""}), entry
         assert changed == (entry.decision in ("lowered", "raised")), entry
         assert MARK in now.attr or not changed, f"{entry} is not marked"
         if entry.reason not in _REASONS_THAT_MAY_HAVE_A_CAUSE:
@@ -71,8 +76,18 @@ def check_nodes(ledger, before, after):
 
 def behind_its_name(name, nodes, originals):
     """The node that had a name before a Cast took over that name."""
-    took_it = CAST_MARK in nodes[name].attr and CAST_MARK not in originals[name].attr
-    return nodes[nodes[name].input[0]] if took_it else nodes[name]
+    node = nodes[name]
+    if CAST_MARK not in node.attr or CAST_MARK in originals[name].attr:
+        return node
+    while CAST_MARK in node.attr:  # one, or two where it rounds
+        node = nodes[node.input[0]]
+    return node
+
+
+def _in_float32(node):
+    """The type attributes that are float32 in the place of float16, by the ledger's names."""
+    names = node.attr[IN_FLOAT32_MARK].s.decode() if IN_FLOAT32_MARK in node.attr else ""
+    return names.split(",") if names else []
 
 
 def _dtypes(node):

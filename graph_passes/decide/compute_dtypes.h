@@ -1,0 +1,31 @@
+// Which nodes that were lowered to float16 compute in float32, and where their values are rounded.
+#ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_COMPUTE_DTYPES_H_
+#define NPU_PRECISION_GRAPH_PASSES_DECIDE_COMPUTE_DTYPES_H_
+
+#include <vector>
+
+#include "graph_passes/decide/decide_context.h"
+#include "graph_passes/graph/graph_view.h"
+
+namespace npu_precision {
+
+struct ComputeDtypes {
+  std::vector<bool> in_float32;  // by group number: of float16, to become float32
+  // By node id: its outputs, of float32, are read as they are by other nodes that compute in
+  // float32. Either they have values of float16, or every reader is elementwise: an accelerator's
+  // compiler would fuse it, and so round once, at the end.
+  std::vector<bool> read_unrounded;
+  // By node id: its outputs have values of float16, whatever their dtype.
+  std::vector<bool> is_exact;
+};
+
+// Of a graph whose nodes carry the marks of their decisions.
+//
+// On a CPU that emulates float16, every lowered node computes in float32: rounding a tensor costs
+// less there than an elementwise kernel of float16. What must share a dtype, as around a loop,
+// computes in float32 only if all of it does.
+ComputeDtypes DecideComputeDtypes(const GraphView& view, const DecideContext& context);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_DECIDE_COMPUTE_DTYPES_H_
