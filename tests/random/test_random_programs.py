@@ -197,9 +197,8 @@ PLAIN = Program(1.0, 1, "sigmoid", True, ("p",), "mean", None, 0, 0)
         {"loss": ("log", ("add", ("t",), 1e-12))},
         {"loop": Loop("max", 0.01, "clock", 600, inside=False, form="while")},
         {"loop": Loop("sum", 0.01, "count", 600, inside=True, form="scan")},
-        {"loop": Loop("product", 0.01, "count", 600, inside=False, form="while")},
     ],
-    ids=["guard", "clock", "sum", "product"],
+    ids=["guard", "clock", "sum"],
 )
 def test_what_a_mode_without_our_rules_breaks_is_noticed(changed):
     program = dataclasses.replace(PLAIN, **changed)
