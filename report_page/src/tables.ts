@@ -50,7 +50,9 @@ function changes(report: Report, node: number): string {
 }
 
 /** The columns that several tables of nodes have. */
-function nodeColumns(report: Report): Record<"node" | "op" | "decision" | "reason" | "function", Column> {
+function nodeColumns(
+  report: Report,
+): Record<"node" | "op" | "decision" | "reason" | "function", Column> {
   return {
     node: { heading: "node", width: "minmax(10rem, 4fr)", value: (node) => report.name(node) },
     op: {
