@@ -103,7 +103,9 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
         size = 5 + seed * 37 % 100
         graph = random_graph(seed, size, control_flow=seed % 4 == 0)
         graph = with_fitting_feeds(with_all_ends_fetched(graph))
-        options = npu_precision.PrecisionOptions(mode, report_dir=folder, strict=True)
+        options = npu_precision.PrecisionOptions(
+            mode, report_dir=folder, strict=True, float16_compute="native"
+        )
         found, nodes = run_session(graph, way(options))
 
         assert ledgers(folder), seed

@@ -37,7 +37,10 @@ def config_for(mode, report_dir=None, config=None):
         config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     if mode == FLOAT32:
         return config
-    return npu_precision.npu_config_proto(config, precision_mode=mode, report_dir=report_dir)
+    # The dtypes that ran are compared with those decided; see test_float16_compute.py for the rest.
+    return npu_precision.npu_config_proto(
+        config, precision_mode=mode, report_dir=report_dir, float16_compute="native"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
