@@ -193,8 +193,6 @@ def _print_story(out: rich.console.Console, shown: story.Story) -> None:
     ]
     lines = [f"its values are {shown.values}"] if shown.values else []
     lines += [shown.remark] if shown.remark else []
-    if shown.computes_in:
-        lines.append(shown.computes_in)
     lines += [
         step.why if number == 0 else _because(step) for number, step in enumerate(shown.steps)
     ]

@@ -139,8 +139,7 @@ class Story:
         body: the function it is in, or "".
         node: the node.
         values: what its values are, whatever is fed, as "between 0 and 1"; "" if nothing is known.
-        remark: what its reason does not say of the target, in words; mostly "".
-        computes_in: in which dtype it computes, in words, where that is not its own; else "".
+        remark: what its reason does not say of its kernel, in words; mostly "".
         steps: the chain of causes: first the node itself, last the one that decided in the end.
         fed_by: the float producers of its inputs.
         casts: the Casts among its producers and consumers.
@@ -152,7 +151,6 @@ class Story:
     node: LedgerNode
     values: str
     remark: str
-    computes_in: str
     steps: tuple[Step, ...]
     fed_by: tuple[Neighbour, ...]
     casts: tuple[LedgerCast, ...]
@@ -212,7 +210,6 @@ def _story(body: Body, node: LedgerNode, followers: int, with_advice: bool) -> S
         node,
         values(node),
         remark(node),
-        computes_in(node),
         tuple(Step(each.name, each.op, each.decision, _sentence(each)) for each in chain),
         neighbours(body, node),
         body.casts_at(node.name),
@@ -254,14 +251,6 @@ def _no_vote(body: Body, node: LedgerNode, producer: LedgerNode) -> str:
     return _VOTE_IS_NOT_HEARD if is_without_votes or is_kept else ""
 
 
-def computes_in(node: LedgerNode) -> str:
-    """In which dtype a lowered node computes; "" if that is the one that it was lowered to."""
-    lowered_to = {after for before, after in node.dtypes.values() if before != after}
-    if node.computes_in in ("", *lowered_to):
-        return ""
-    return f"it computes in {node.computes_in}, on values rounded to {', '.join(lowered_to)}"
-
-
 def values(node: LedgerNode) -> str:
     """What the values of a node's outputs are, whatever is fed; "" if nothing is known."""
     low, high = node.range or (None, None)
@@ -286,8 +275,13 @@ def shown_number(value: float) -> str:
 
 
 def remark(node: LedgerNode) -> str:
-    """What the reason of a node's decision does not say of the target; "" if there is nothing."""
-    return "the target has no float32 kernel for it" if node.lacks_kernel else ""
+    """What the reason of a node's decision does not say of its kernel; "" if there is nothing."""
+    if node.lacks_kernel:
+        return "the target has no float32 kernel for it"
+    lowered_to = {after for before, after in node.dtypes.values() if before != after}
+    if node.computes_in in ("", *lowered_to):
+        return ""
+    return f"it computes in {node.computes_in}, on values rounded to {', '.join(lowered_to)}"
 
 
 def _sentence(node: LedgerNode) -> str:

@@ -83,8 +83,9 @@ def test_values_and_missing_votes_are_those_of_explain(rows, model):
     some, strings = data["some"], data["strings"]
     for told in story.stories(found, ""):
         row = str(names[told.body, told.node.name])
-        number = some["values"].get(row)
-        assert ("" if number is None else strings[number]) == told.values
+        for column, words in (("values", told.values), ("remark", told.remark)):
+            number = some[column].get(row)
+            assert ("" if number is None else strings[number]) == words
         assert some["range"].get(row, [None, None])[:2] == list(told.node.range or (None, None))
         silent = {
             (names[told.body, each.tensor.rpartition(":")[0]], each.no_vote)

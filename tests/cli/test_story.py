@@ -28,8 +28,9 @@ def tell(command, model_files: ModelFiles):
 def tell_of(command, graph_file):
     """tell_of(text of a graph, pattern) -> the lines."""
 
-    def run(text, pattern):
-        return command("explain", graph_file(text), *MIXED, "--node", pattern).splitlines()
+    def run(text, pattern, *options):
+        arguments = (*MIXED, *options, "--node", pattern)
+        return command("explain", graph_file(text), *arguments).splitlines()
 
     return run
 
@@ -113,6 +114,27 @@ def test_what_is_known_of_a_node_s_values_is_told(node, values, tell_of):
 
 def test_of_values_of_which_nothing_is_known_nothing_is_told(tell_of):
     assert not [line for line in tell_of(RANGES, "^product$") if "its values" in line]
+
+
+POOLED = """
+    x = Placeholder(shape=1x4x4x1)
+    pool = MaxPool(x, ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding=SAME)
+    end = Log1p(pool)
+"""
+
+
+def test_what_is_kept_without_a_kernel_for_it_is_told(tell_of, mixlist):
+    options = ("--target", "ascend910", "--mixlist", mixlist(black=["MaxPool"]))
+    line = "  the target has no float32 kernel for it"
+    assert line in tell_of(POOLED, "^pool$", *options)
+    assert line not in tell_of(POOLED, "^end$", *options)
+
+
+def test_what_computes_in_float32_is_told(tell_of):
+    line = "  it computes in float32, on values rounded to float16"
+    graph = "x = Placeholder(shape=4x4) \n product = MatMul(x, x)"
+    assert line in tell_of(graph, "^product$", "--float16-compute", "float32")
+    assert line not in tell_of(graph, "^product$")
 
 
 VOTES = """
