@@ -36,12 +36,19 @@ def scales_losses(contender: str) -> bool:
     return contender == "fp16"
 
 
+def _options(contender: str, **options: object) -> npu_precision.PrecisionOptions:
+    # Kernels of float16 round after each op, as those of a device do; computing in float32 hides
+    # what a rule misses.
+    return npu_precision.PrecisionOptions(
+        _PRECISION_MODES[contender], quiet=True, float16_compute="native", **options
+    )
+
+
 @contextlib.contextmanager
 def functions(contender: str, **options: object) -> Iterator[None]:
     """Within it, tf.functions are traced and run as the contender does."""
     if contender in _PRECISION_MODES:
-        mode = _PRECISION_MODES[contender]
-        with npu_precision.autocast(precision_mode=mode, quiet=True, **options):
+        with npu_precision.autocast(_options(contender, **options)):
             yield
     elif contender == TENSORFLOW:
         # The worker runs this contender alone, so nothing has to be set back.
@@ -58,8 +65,7 @@ def session_config(contender: str, **options: object) -> tf1.ConfigProto:
     """The ConfigProto of the contender's sessions."""
     config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     if contender in _PRECISION_MODES:
-        mode = _PRECISION_MODES[contender]
-        return npu_precision.npu_config_proto(config, precision_mode=mode, quiet=True, **options)
+        return npu_precision.npu_config_proto(config, options=_options(contender, **options))
     if contender == TENSORFLOW:
         rewrite = config.graph_options.rewrite_options
         rewrite.auto_mixed_precision_onednn_bfloat16 = RewriterConfig.ON
