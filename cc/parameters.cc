@@ -180,10 +180,10 @@ Status ChooseOverflow(const Values& values, const Parameters& parameters, bool* 
                            "overflow yields; set emulate, or leave overflow out");
   }
   if (*saturates && !is_half) {
-    return InvalidArgument("overflow: got \"saturate\" with precision_mode ",
+    return InvalidArgument("overflow: got 'saturate' with precision_mode ",
                            Quoted(parameters.mode.name),
                            ", which lowers to bfloat16: it has the range of float32, and what it "
-                           "is for is float16; use \"inf\", or leave overflow out");
+                           "is for is float16; use 'inf', or leave overflow out");
   }
   return Status();
 }
@@ -193,7 +193,9 @@ Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
   const std::string name = values.String("float16_compute", "");
   if (name.empty()) return Status();
   TF_RETURN_IF_ERROR(ParseFloat16Compute(name, compute));
-  if (parameters.passes.count("emulate") != 0) {
+  // "auto" is what there is without the option.
+  const bool chooses = *compute != Float16Compute::kAuto;
+  if (chooses && parameters.passes.count("emulate") != 0) {
     return InvalidArgument("float16_compute: got ", Quoted(name),
                            " with emulate, which computes everything in float32; leave one of the "
                            "two out");

@@ -376,3 +376,25 @@ def k_means():
     clusters = 6.0 * np.repeat(normal(3, 4, 16), 12, 0)
     points = np.random.default_rng(4).permutation(clusters)
     return Result(function, [points + normal(5, 48, 16), _w()])
+
+
+@program("running mean (99 * mean + x) / 100", seconds=_END)
+def running_mean():
+    def function(x, w):
+        mean = tf.matmul(x, w)
+        for _ in tf.range(1000):
+            mean = (99.0 * mean + tf.tanh(tf.matmul(x + 3.0, w))) / 100.0
+        return mean
+
+    return Result(function, [_x(), _w()])
+
+
+@program("product of 400 factors 1 - 0.01 * sigmoid", seconds=_END)
+def product_of_factors():
+    def function(x, w):
+        left = tf.ones([4, 16])
+        for _ in tf.range(400):
+            left *= 1.0 - 0.01 * tf.sigmoid(tf.matmul(x, w))
+        return left
+
+    return Result(function, [_x(), _w()])

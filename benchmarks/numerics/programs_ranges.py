@@ -267,3 +267,34 @@ _trained(
     ),
     lambda: np.repeat(classes(3, 32, 4)[:, None].astype(np.float32), 4, 1),
 )
+
+
+def _sure(function):
+    """Of probabilities close to 1."""
+    return _product(lambda z: function(tf.sigmoid(3.0 * z + 6.0)))
+
+
+@program("-log(1 - p) of a sure model, as it is")
+def minus_log():
+    """TensorFlow makes one op of Log and Neg."""
+    return _sure(lambda p: -tf.math.log(1.0 - p))
+
+
+@program("log of the square of 1 - p")
+def log_of_square():
+    return _sure(lambda p: tf.math.log(tf.square(1.0 - p)))
+
+
+@program("odds, p / (1 - p)")
+def odds():
+    return _sure(lambda p: tf.math.log1p(p / (1.0 - p)))
+
+
+@program("divide_no_nan by 1 - p")
+def no_nan():
+    return _sure(lambda p: tf.math.log1p(tf.math.divide_no_nan(1.0, 1.0 - p)))
+
+
+@program("ratio of two small probabilities")
+def small_ratio():
+    return _product(lambda z: (1.0 - tf.sigmoid(z + 7.0)) / (1.0 - tf.sigmoid(z + 8.0)))

@@ -20,6 +20,9 @@ constexpr double kForgets = 0.9;
 // What an op does with an input that comes from the last time.
 enum class Path : unsigned char { kEnds, kYields, kAdds };
 
+// What a product does with one factor, by the other one.
+enum class Gain : unsigned char { kForgets, kShrinks, kKeeps };
+
 // Which inputs the op yields, with a gain of 1.
 struct Yields {
   Path path;
@@ -40,6 +43,7 @@ const std::unordered_map<std::string, Yields>& Table() {
       {"TensorScatterAdd", {Path::kAdds, 0, 0}},
       {"TensorScatterSub", {Path::kAdds, 0, 0}},
 
+      {"Square", {Path::kAdds, 0, 0}},
       {"Neg", {Path::kYields, 0, 0}},
       {"Abs", {Path::kYields, 0, 0}},
       {"Relu", {Path::kYields, 0, 0}},
@@ -89,7 +93,8 @@ class Finder {
         arguments_(view, IsArgument),
         placeholders_(view, IsPlaceholder),
         results_(view, IsResult),
-        forgets_(view.size(), Known::kNo) {
+        forgets_(view.size(), Known::kNo),
+        grows_(view.size(), false) {
     for (int op = 0; op < view.num_ops(); ++op) {
       const auto found = Table().find(view.op_numbered(op).name);
       of_op_.push_back(found == Table().end() ? Yields{Path::kEnds, 0, -1} : found->second);
@@ -116,10 +121,10 @@ class Finder {
     if (view_.op_def(id) == nullptr || ends_path_[id]) return Path::kEnds;
     if (moves_values_.Has(id)) return IsValue(use) ? Path::kYields : Path::kEnds;
     if (view_.IsTransparent(id)) return Path::kYields;
-    if (multiplies_.Has(id))
-      return Forgets(view_.fanin(id)[1 - use.index], false) ? Path::kEnds : Path::kAdds;
-    if (divides_.Has(id)) {
-      return use.index == 1 || Forgets(view_.fanin(id)[1], true) ? Path::kEnds : Path::kAdds;
+    if (multiplies_.Has(id) || divides_.Has(id)) {
+      const Gain gain = GainOf(use);
+      const bool ends = gain == Gain::kForgets || (gain == Gain::kShrinks && !grows_[id]);
+      return ends ? Path::kEnds : Path::kAdds;
     }
     const Yields& yields = of_op_[view_.op(id)];
     const bool is_yielded = use.index >= yields.first && use.index <= yields.last;
@@ -128,12 +133,51 @@ class Finder {
 
   bool IsValue(const InputPort& use) const { return view_.GroupOf(use) != kNoGroup; }
 
-  // Whether what is multiplied by the factor, or divided, is forgotten in time.
-  bool Forgets(const OutputPort& factor, bool divides) {
-    const ValueRange& range = ranges_[view_.LookThroughInserted(factor).node];
-    const ValueRange gain = divides ? DividedBy(ValueRange::Of(1), range) : range;
-    if (gain.Magnitude() < kForgets) return true;
-    return varies_[factor.node] && ComesFromModel(factor.node);
+  // What the product, or the ratio, does with what `use` reads.
+  Gain GainOf(const InputPort& use) {
+    const bool divides = divides_.Has(use.node);
+    if (divides && use.index == 1) return Gain::kForgets;
+    const OutputPort factor = view_.LookThroughInserted(view_.fanin(use.node)[1 - use.index]);
+    const OutputPort value = view_.LookThroughInserted(view_.fanin(use.node)[use.index]);
+    if (factor.node == value.node) return Gain::kKeeps;  // a square
+    if (FactorsRange(factor, divides).Magnitude() < kForgets) return Gain::kShrinks;
+    return varies_[factor.node] && ComesFromModel(factor.node) ? Gain::kForgets : Gain::kKeeps;
+  }
+
+  ValueRange FactorsRange(const OutputPort& factor, bool divides) const {
+    const ValueRange& range = ranges_[factor.node];
+    return divides ? DividedBy(ValueRange::Of(1), range) : range;
+  }
+
+  // Whether the product makes what `use` reads larger, as far as anybody knows.
+  bool MayGrow(const InputPort& use) {
+    if (!multiplies_.Has(use.node) && !divides_.Has(use.node)) return false;
+    if (GainOf(use) != Gain::kKeeps) return false;
+    const OutputPort factor = view_.LookThroughInserted(view_.fanin(use.node)[1 - use.index]);
+    return FactorsRange(factor, divides_.Has(use.node)).Magnitude() > 1;
+  }
+
+  // What shrinks a value forgets it, unless something else on the same cycle makes it larger: of
+  // (99 * mean + x) / 100 the gain is 0.99.
+  void FindGrowing() {
+    grows_.assign(view_.size(), true);
+    const std::vector<int> component = Components();
+    std::vector<bool> grows(view_.size(), false);
+    for (int id = 0; id < view_.size(); ++id) {
+      for (const InputPort& use : view_.fanout(id)) {
+        if (component[id] == component[use.node] && MayGrow(use)) grows[component[id]] = true;
+      }
+    }
+    for (int id = 0; id < view_.size(); ++id) grows_[id] = grows[component[id]];
+  }
+
+  // Two nodes are on one cycle if and only if they are in one strongly connected component.
+  std::vector<int> Components() {
+    return StronglyConnected(view_.size(), [this](int id, const auto& visit) {
+      for (const InputPort& use : view_.fanout(id)) {
+        if (PathInto(use) != Path::kEnds) visit(use.node);
+      }
+    });
   }
 
   // Whether the value is computed from the result of a layer, a gate or a list.
@@ -156,13 +200,8 @@ class Finder {
   }
 
   void FindInLoops(std::vector<bool>* found) {
-    // Two nodes are on one cycle if and only if they are in one strongly connected component.
-    const std::vector<int> component =
-        StronglyConnected(view_.size(), [this](int id, const auto& visit) {
-          for (const InputPort& use : view_.fanout(id)) {
-            if (PathInto(use) != Path::kEnds) visit(use.node);
-          }
-        });
+    FindGrowing();
+    const std::vector<int> component = Components();
     std::vector<bool> accumulates(view_.size(), false);
     for (int id = 0; id < view_.size(); ++id) {
       for (const InputPort& use : view_.fanout(id)) {
@@ -181,15 +220,9 @@ class Finder {
       if (arguments_.Has(id) || placeholders_.Has(id)) arguments.push_back(id);
       if (results_.Has(id)) results.push_back(id);
     }
-    const Reached forward = Reach(arguments, [this](int id, const auto& visit) {
-      for (const InputPort& use : view_.fanout(id)) visit(use.node, PathInto(use));
-    });
-    const Reached backward = Reach(results, [this](int id, const auto& visit) {
-      for (int k = 0; k < view_.num_inputs(id); ++k) {
-        const Path path = results_.Has(id) ? Path::kYields : PathInto({id, k});
-        visit(view_.fanin(id)[k].node, path);
-      }
-    });
+    grows_.assign(view_.size(), true);
+    grows_.assign(view_.size(), GrowsBetween(From(arguments), BackFrom(results)));
+    const Reached forward = From(arguments), backward = BackFrom(results);
     for (int id = 0; id < view_.size(); ++id) {
       const bool adds =
           (forward.adds[id] && backward.any[id]) || (forward.any[id] && backward.adds[id]);
@@ -201,6 +234,30 @@ class Finder {
   struct Reached {
     std::vector<bool> any, adds;
   };
+
+  Reached From(const std::vector<int>& starts) {
+    return Reach(starts, [this](int id, const auto& visit) {
+      for (const InputPort& use : view_.fanout(id)) visit(use.node, PathInto(use));
+    });
+  }
+
+  Reached BackFrom(const std::vector<int>& ends) {
+    return Reach(ends, [this](int id, const auto& visit) {
+      for (int k = 0; k < view_.num_inputs(id); ++k) {
+        const Path path = results_.Has(id) ? Path::kYields : PathInto({id, k});
+        visit(view_.fanin(id)[k].node, path);
+      }
+    });
+  }
+
+  bool GrowsBetween(const Reached& forward, const Reached& backward) {
+    for (int id = 0; id < view_.size(); ++id) {
+      for (const InputPort& use : view_.fanout(id)) {
+        if (forward.any[id] && backward.any[use.node] && MayGrow(use)) return true;
+      }
+    }
+    return false;
+  }
 
   template <typename Neighbours>
   Reached Reach(const std::vector<int>& starts, const Neighbours& neighbours) const {
@@ -231,6 +288,7 @@ class Finder {
       results_;
   std::vector<Known> forgets_;  // by node id, what ComesFromModel found
   std::vector<Yields> of_op_;   // by the number of the op in the view
+  std::vector<bool> grows_;     // by node id: on a cycle on which a product may grow
 };
 
 }  // namespace

@@ -23,7 +23,8 @@ namespace npu_precision {
 // - with at least one op that adds to it, or multiplies it.
 // A factor forgets if it is known to be below 0.9, or if it varies and comes from a matrix product,
 // a list, or a Sigmoid, Tanh or Softmax, as the gate of an LSTM does: then errors fade too. One
-// that is the same each time is a decay, however it was computed.
+// that is the same each time is a decay, however it was computed. A factor below 0.9 does not
+// forget where another one on the same cycle makes the value larger: (99 * mean + x) / 100.
 //
 // `fed` are names of nodes. Paths end at nodes with `ends_path` set, by node id.
 std::vector<int> Accumulators(const GraphView& view, const std::vector<ValueRange>& ranges,

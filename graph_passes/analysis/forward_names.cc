@@ -38,6 +38,13 @@ void AddOfTape(const Scopes& scopes, size_t tape, std::vector<std::string>* name
   for (size_t end = scopes.size() - 1; end > tape + 1; --end) {
     names->push_back(Joined(scopes, tape, tape + 1, end));
   }
+  // The gradient of a gradient has the scope of that one, and the name of its op may be another.
+  if (scopes.size() > tape + 3 && IsNamed(scopes[tape + 1], kTape)) {
+    std::string sibling = Joined(scopes, tape, tape + 1, scopes.size());
+    names->push_back(sibling);
+    const size_t number = sibling.find_last_not_of("0123456789");
+    if (sibling[number] == '_') names->push_back(sibling.substr(0, number));
+  }
 }
 
 // In the scope of tf.gradients: the forward op's whole name with _grad, whatever scope gradients

@@ -37,6 +37,7 @@ class Walk {
         accumulators_(accumulators),
         context_(context),
         ends_path_(ends_path),
+        chains_(view, "_UnaryOpsComposition"),
         scales_(view, Scales),
         ends_walk_(view, EndsWalk),
         kept_(view.num_groups(), false) {}
@@ -56,20 +57,35 @@ class Walk {
   std::vector<int> MagnifyingNodes() const {
     std::vector<int> found;
     for (int id = 0; id < view_.size(); ++id) {
-      if (view_.op_def(id) != nullptr && InputsOf(id) != nullptr) found.push_back(id);
+      if (view_.op_def(id) != nullptr && !InputsOf(id).empty()) found.push_back(id);
     }
     return found;
   }
 
-  const std::vector<MagnifiedInput>* InputsOf(int id) const {
-    const auto found = context_.magnifiers->find(view_.node(id).op());
-    return found == context_.magnifiers->end() ? nullptr : &found->second;
+  // Of a chain of unary ops, which TensorFlow makes one op of, what any of them magnifies. Nothing
+  // is known of what those after the first read.
+  std::vector<MagnifiedInput> InputsOf(int id) const {
+    const tensorflow::NodeDef& node = view_.node(id);
+    if (!chains_.Has(id)) return InputsOfOp(node.op());
+    const auto names = node.attr().find("op_names");
+    std::vector<MagnifiedInput> inputs;
+    for (int i = 0; names != node.attr().end() && i < names->second.list().s_size(); ++i) {
+      for (const MagnifiedInput& input : InputsOfOp(names->second.list().s(i))) {
+        inputs.push_back({0, i == 0 ? input.unless : Unless::kNever});
+      }
+    }
+    return inputs;
+  }
+
+  std::vector<MagnifiedInput> InputsOfOp(const std::string& op) const {
+    const auto found = context_.magnifiers->find(op);
+    return found == context_.magnifiers->end() ? std::vector<MagnifiedInput>() : found->second;
   }
 
   void KeepBefore(int magnifier) {
     if (ends_path_[magnifier]) return;
     std::vector<int> nodes;
-    for (const MagnifiedInput& input : *InputsOf(magnifier)) {
+    for (const MagnifiedInput& input : InputsOf(magnifier)) {
       if (input.index >= view_.num_inputs(magnifier) || !Magnifies(magnifier, input)) continue;
       const int group = view_.GroupOf(InputPort{magnifier, input.index});
       if (group != kNoGroup) keeps_.push_back({group, Reason::kMagnifies});
@@ -128,13 +144,19 @@ class Walk {
       case Unless::kNever:
         return true;
       case Unless::kAwayFromZero:
-        return range.low < SmallestNormalOf(context_.NewDtype());
+        return MayBeNearZero(range);
+      case Unless::kDivisorAwayFromZero:
+        return MayBeNearZero(ranges_[view_.LookThroughInserted(view_.fanin(id)[1]).node]);
       case Unless::kSmallPower:
         return !IsSmallPower(view_.LookThroughInserted(view_.fanin(id)[1]).node);
       case Unless::kOneTurn:
         return range.Magnitude() > kPi;
     }
     return true;
+  }
+
+  bool MayBeNearZero(const ValueRange& range) const {
+    return range.low < SmallestNormalOf(context_.NewDtype());
   }
 
   bool IsSmallPower(int exponent) const {
@@ -147,7 +169,7 @@ class Walk {
   const std::vector<int>& accumulators_;
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
-  const OpSet scales_, ends_walk_;
+  const OpSet chains_, scales_, ends_walk_;
   std::vector<bool> kept_;  // by group number
   std::vector<KeptGroup> keeps_;
 };

@@ -20,6 +20,7 @@ using tensorflow::errors::InvalidArgument;
 const std::map<std::string, Unless>& Conditions() {
   static const auto* conditions =
       new std::map<std::string, Unless>{{"away_from_zero", Unless::kAwayFromZero},
+                                        {"divisor_away_from_zero", Unless::kDivisorAwayFromZero},
                                         {"small_power", Unless::kSmallPower},
                                         {"one_turn", Unless::kOneTurn}};
   return *conditions;

@@ -11,7 +11,13 @@
 namespace npu_precision {
 
 // When the op does not magnify the error of an input.
-enum class Unless : unsigned char { kNever, kAwayFromZero, kSmallPower, kOneTurn };
+enum class Unless : unsigned char {
+  kNever,
+  kAwayFromZero,
+  kDivisorAwayFromZero,
+  kSmallPower,
+  kOneTurn
+};
 
 struct MagnifiedInput {
   int index;

@@ -55,6 +55,11 @@ def test_a_sum_over_the_iterations_keeps_float32():
         "old = Mul(switch:1, decay) \n turn = AddV2(old, term)",
         "old = Mul(switch:1, x_enter) \n turn = AddV2(old, term)",
         "old = RealDiv(switch:1, x_enter) \n turn = AddV2(old, term)",
+        # A running mean, whose gain is 0.99.
+        "many = Const(^switch, value=99.0) \n part = Const(^switch, value=0.01) \n"
+        "old = Mul(switch:1, many) \n sum = AddV2(old, term) \n turn = Mul(sum, part)",
+        "turn = Mul(switch:1, switch:1)",
+        "turn = Square(switch:1)",
         # A decay that is learned, or computed by a layer, and the same in every iteration.
         "decay = Sigmoid(x_enter) \n old = Mul(switch:1, decay) \n turn = AddV2(old, x_enter)",
         "decay = Sigmoid(term) \n old = Mul(switch:1, decay) \n turn = AddV2(old, term)",

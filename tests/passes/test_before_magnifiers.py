@@ -39,6 +39,59 @@ def test_a_probability_is_computed_in_float32_before_its_logarithm(mode):
     assert result.reasons["logits"][0] == "lowered"
 
 
+@pytest.mark.parametrize(
+    ("ops", "kept"),
+    [
+        ("Log, Neg", True),
+        ("Neg, Log", True),
+        ("Sqrt, Log", True),
+        ("Reciprocal, Neg", True),
+        ("Neg, Tanh", False),
+    ],
+)
+def test_a_chain_of_unary_ops_magnifies_what_one_of_them_does(ops, kept):
+    """TensorFlow's arithmetic optimizer makes one op of Log and Neg."""
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        logits = MatMul(x, x)
+        p = Sigmoid(logits)
+        one = Const(value=1.0)
+        rest = Sub(one, p)
+        chain = _UnaryOpsComposition(rest, op_names={ops.split(", ")!r})
+        end = Relu(chain)
+        """,
+        None,
+        ["end"],
+        run=False,
+    )
+    for name in ("p", "rest"):
+        assert (result.reasons[name] == ("kept", "before_magnifier", "chain")) == kept
+
+
+@pytest.mark.parametrize("op", ["RealDiv", "DivNoNan"])
+def test_a_divisor_that_may_be_close_to_zero_is_computed_in_float32(op):
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        logits = MatMul(x, x)
+        p = Sigmoid(logits)
+        one = Const(value=1.0)
+        rest = Sub(one, p)
+        more = Relu6(logits)
+        odds = {op}(more, rest)
+        two = AddV2(one, p)
+        share = {op}(logits, two)
+        end = MatMul(odds, share)
+        """,
+        None,
+        ["end"],
+        run=False,
+    )
+    for name in ("p", "rest", "more"):
+        assert result.reasons[name] == ("kept", "before_magnifier", "odds")
+
+
 def test_its_gradient_follows_by_its_votes():
     result = check_rewrite(
         """

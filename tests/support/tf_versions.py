@@ -43,6 +43,8 @@ def has_kernel(op, dtype):
 
 def moves_handles(op):
     """Whether a CPU can run the op on a tensor of TensorLists, whatever the dtype of its shapes."""
+    if op == "Tile" and _VERSION < (2, 0):
+        return False  # It has one kernel for all types, which refuses some when it runs.
     return any(
         kernel.device_type == "CPU"
         and all(
@@ -132,6 +134,8 @@ needs_3d_batch_norm = _needs(_tf_compat.tf1 is not tf, "has no fused batch norm 
 _VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
 _FLAGS = re.search(r"^flags\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
 _CPU = set(_FLAGS.group(1).split()) if _FLAGS else set()
+# Eigen's kernel of a product by a vector did so for some time.
+ADDS_PRODUCTS_IN_FLOAT16 = _VERSION == (2, 15)
 EMULATES_FLOAT16 = _VERSION < (2, 21) or not _CPU & {"avx512_fp16", "amx_fp16"}
 HAS_FAST_BFLOAT16 = _VERSION >= (2, 15) and bool(_CPU & {"avx512_bf16", "amx_bf16"})
 
