@@ -286,7 +286,7 @@ def log_of_square():
 
 
 @program("odds, p / (1 - p)")
-def odds():
+def odds_of_sure():
     return _sure(lambda p: tf.math.log1p(p / (1.0 - p)))
 
 
