@@ -88,6 +88,20 @@ def test_a_gradient_of_a_gradient_follows_as_well():
     assert reasons[f"gradients_1/{first}_grad/MatMul"][1:] == ("follows_forward", first)
 
 
+@pytest.mark.parametrize("second", ["MatMul", "MatMul_1"])
+def test_a_tape_s_gradient_of_a_gradient_has_the_scope_of_that_one_and_another_name(second):
+    first = "gradient_tape/dense/MatMul/MatMul"
+    gradient = f"gradient_tape/gradient_tape/dense/MatMul/{second}"
+    graph = f"""
+        x = Placeholder(shape=4x4)
+        dense/MatMul = MatMul(x, x)
+        {first} = MatMul(dense/MatMul, x)
+        {gradient} = MatMul({first}, x)
+        """
+    reasons = kept_by_name(graph, "dense/MatMul")
+    assert reasons[gradient] == ("kept", "follows_forward", first)
+
+
 @pytest.mark.parametrize(
     "gradient",
     [
