@@ -113,7 +113,9 @@ class Decider {
       decision.reason = is_white ? Reason::kWhiteList : Reason::kNone;
       decision.cause = -1;
     }
-    if (decision.reason == Reason::kNone || LowersByItself(decision.reason) != changes) {
+    if (decision.reason == Reason::kMagnifies) {
+      explain.ExplainMagnifier(id, decisions_, &decision);
+    } else if (decision.reason == Reason::kNone || LowersByItself(decision.reason) != changes) {
       explain.Explain(id, changes, &decision);
     }
   }

@@ -23,6 +23,15 @@ void GrayExplainer::Explain(int id, bool changes, Decision* decision) const {
   if (was_decided || !ByPredecessors(id, changes, decision)) ByItsClass(id, decision);
 }
 
+void GrayExplainer::ExplainMagnifier(int id, const Decisions& decisions, Decision* decision) const {
+  if (classes_.nodes[id].listing.color != ListColor::kGray) return;
+  Decision other;
+  if (!ByPredecessors(id, false, &other) || other.reason != Reason::kGrayFollowsKept) return;
+  if (decisions.nodes[other.cause].reason == Reason::kBeforeMagnifier) return;
+  decision->reason = other.reason;
+  decision->cause = other.cause;
+}
+
 // Names the first predecessor whose vote decided a gray node. False where no predecessor voted so:
 // then its class decided.
 bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) const {

@@ -27,6 +27,9 @@ class GrayExplainer {
 
   // Sets reason and cause of node `id`, which changes or does not.
   void Explain(int id, bool changes, Decision* decision) const;
+  // Of a gray magnifier: where what feeds it would keep it too, and is not kept for it, that is the
+  // reason, so that the story goes on to where it begins.
+  void ExplainMagnifier(int id, const Decisions& decisions, Decision* decision) const;
 
  private:
   bool ByPredecessors(int id, bool changes, Decision* decision) const;

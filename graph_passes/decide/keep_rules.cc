@@ -35,9 +35,10 @@ class Rules {
     const std::vector<bool> ends_path = EndsPath();
     const std::vector<int> accumulators = Accumulators(view_, ranges, context_.fed, ends_path);
     std::vector<KeptGroup> all = FollowsForward(view_, classes_);
-    for (const auto& more : {Accumulating(accumulators),
-                             BeforeMagnifiers(view_, ranges, accumulators, context_, ends_path),
-                             RangeRules(view_, values_, ranges, context_, ends_path)}) {
+    // The first that keeps a node is told, so the one that says most about it comes first.
+    for (const auto& more :
+         {Accumulating(accumulators), RangeRules(view_, values_, ranges, context_, ends_path),
+          BeforeMagnifiers(view_, ranges, accumulators, context_, ends_path)}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

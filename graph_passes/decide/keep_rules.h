@@ -4,8 +4,9 @@
 // In this order, and the first that applies gives the reason:
 // - follows_forward: the gradient of an op that the user kept by name or scope,
 // - sums_iterations: what accumulates over a loop, or from call to call (analysis/accumulators),
-// - before_magnifier: what feeds an op that magnifies errors (before_magnifiers),
-// - guard_constant, leaves_range: values that the low type cannot hold (range_rules).
+// - guard_constant, leaves_range: values that the low type cannot hold (range_rules),
+// - before_magnifier, magnifies: an op that magnifies errors, and what feeds it
+// (before_magnifiers).
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_KEEP_RULES_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_KEEP_RULES_H_
 

@@ -25,7 +25,7 @@ class Rules {
         moves_values_(view, MovesValues),
         matrix_(view, IsMatrixOrConvolution),
         seen_(view.size(), kNotSeen) {
-    // The last cause of a node stays, so their order must not be that of the nodes.
+    // The first cause of a node stays, so their order must not be that of the nodes.
     for (int id : InOrderOfNames(view, OpSet(view, "Const").Ids())) {
       if (context.fed.count(view.node(id).name()) == 0 && IsGuard(id, values))
         guards_.push_back(id);

@@ -272,3 +272,48 @@ def test_of_a_node_with_several_dtypes_only_the_one_that_is_read_is_kept(all_whi
     assert node.dtypes == {"T[0]": ["float32", "float32"], "T[1]": ["float32", "float16"]}
     reason = ("white_list", "") if all_white else ("gray_follows_lowered", "b")
     assert (node.decision, node.reason, node.cause) == ("lowered", *reason)
+
+
+def test_a_magnifier_that_follows_a_black_op_says_so():
+    """The story of what follows it then begins where float32 does."""
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        weights = Exp(product)
+        shares = RealDiv(weights, weights)
+        positive = Relu(shares)
+        """,
+        None,
+    )
+    assert result.reasons["shares"] == ("kept", "gray_follows_kept", "weights")
+    assert result.reasons["positive"] == ("kept", "gray_follows_kept", "shares")
+
+
+def test_a_magnifier_says_so_where_only_that_keeps_it():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        positive = Sigmoid(product)
+        ratio = RealDiv(product, positive)
+        """,
+        None,
+    )
+    assert result.reasons["positive"] == ("kept", "before_magnifier", "ratio")
+    assert result.reasons["ratio"] == ("kept", "magnifies", "")
+
+
+def test_what_guards_before_a_magnifier_says_so():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        tiny = Const(value=1e-12)
+        square = Square(product)
+        guarded = AddV2(square, tiny)
+        root = Sqrt(guarded)
+        """,
+        None,
+    )
+    assert result.reasons["guarded"] == ("kept", "guard_constant", "tiny")
