@@ -285,6 +285,18 @@ def log_of_square():
     return _sure(lambda p: tf.math.log(tf.square(1.0 - p)))
 
 
+@program("log of a sum of 1 - p")
+def log_of_sum():
+    """The sums are summed in float32, but each of their terms is rounded before."""
+    return _sure(lambda p: tf.math.log(tf.reduce_sum(1.0 - p, 1)))
+
+
+@program("log of a product of 1 - p")
+def log_of_survival():
+    """None of several sure events happens."""
+    return _sure(lambda p: tf.math.log(tf.reduce_prod(1.0 - p[:, :4], 1)))
+
+
 @program("odds, p / (1 - p)")
 def odds_of_sure():
     return _sure(lambda p: tf.math.log1p(p / (1.0 - p)))

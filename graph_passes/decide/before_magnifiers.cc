@@ -15,10 +15,15 @@ namespace {
 
 constexpr double kPi = 3.14159265358979;
 
+// An error of their inputs is averaged, and they compute in float32 themselves.
+bool Accumulates(const std::string& op) {
+  static const auto* names = new std::unordered_set<std::string>{
+      "Sum", "Mean", "Prod", "L2Loss", "EuclideanNorm", "Cumsum", "Cumprod"};
+  return names->count(op) != 0;
+}
+
 bool EndsWalk(const std::string& op) {
   static const auto* names = new std::unordered_set<std::string>{
-      // An error of their inputs is averaged, and they compute in float32 themselves.
-      "Sum", "Mean", "Prod", "L2Loss", "EuclideanNorm", "Cumsum",
       // What an iteration begins with is not what the last one computed for the magnifier.
       "Enter", "NextIteration", "Exit"};
   return names->count(op) != 0 || IsMatrixOrConvolution(op) || IsNeutralSource(op) ||
@@ -39,6 +44,8 @@ class Walk {
         ends_path_(ends_path),
         chains_(view, "_UnaryOpsComposition"),
         scales_(view, Scales),
+        accumulates_(view, Accumulates),
+        moves_values_(view, MovesValues),
         ends_walk_(view, EndsWalk),
         kept_(view.num_groups(), false) {}
 
@@ -120,9 +127,19 @@ class Walk {
     const OutputPort from = view_.LookThroughInserted(tensor);
     const bool ends = view_.op_def(from.node) == nullptr || view_.calls_function(from.node) ||
                       ends_walk_.Has(from.node) || ends_path_[from.node] ||
+                      (accumulates_.Has(from.node) && !AccumulatesComplements(from.node)) ||
                       context_.fed.count(view_.node(from.node).name()) != 0;
     const int group = view_.GroupOf(from);
     if (!ends && group != kNoGroup && Keep(group, magnifier)) nodes->push_back(from.node);
+  }
+
+  // Where 1 - p of a rounded p near 1 has lost all of its digits, no sum brings them back.
+  bool AccumulatesComplements(int id) const {
+    int term = id;
+    do {
+      term = view_.LookThroughInserted(view_.fanin(term)[0]).node;
+    } while (moves_values_.Has(term));
+    return view_.node(term).op() == "Sub" && ranges_[term].low >= 0 && MayBeNearZero(ranges_[term]);
   }
 
   // Whether the group was not kept before.
@@ -169,7 +186,7 @@ class Walk {
   const std::vector<int>& accumulators_;
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
-  const OpSet chains_, scales_, ends_walk_;
+  const OpSet chains_, scales_, accumulates_, moves_values_, ends_walk_;
   std::vector<bool> kept_;  // by group number
   std::vector<KeptGroup> keeps_;
 };

@@ -21,7 +21,7 @@ SCHEMA = "npu_precision.lint/1"
 
 
 @click.command(short_help="Shows what is wrong with a mixlist.")
-@click.argument("mixlist")
+@click.argument("mixlist", required=False)
 @click.option("--model", metavar="MODEL", help="A model that it is for: entries should match it.")
 @flags.op_library_flag
 @flags.precision_flags(only=("target", "ops_info_dir"), default_mode=_MODE)
@@ -31,7 +31,7 @@ SCHEMA = "npu_precision.lint/1"
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
 def lint(
-    mixlist: str,
+    mixlist: str | None,
     model: str | None,
     options: PrecisionOptions,
     fix: bool,
@@ -43,33 +43,28 @@ def lint(
 
     What is needless depends on the target, and on whether the mode is for float16 or bfloat16. With
     a model, it also names the nodes whose values would overflow or vanish in the low type, kept or
-    lowered by MIXLIST. The exit status is 1 if there are errors, with which the file would fail a
-    run.
+    lowered by MIXLIST; MIXLIST may be left out then. The exit status is 1 if there are errors, with
+    which the file would fail a run.
     """
     if (output is not None or force) and not fix:
         raise click.UsageError("--output and --force go with --fix.")
-    text = pathlib.Path(mixlist).read_bytes()
     options = dataclasses.replace(options, modify_mixlist=None)
     fixed: list[Finding] = []
-    if fix:
-        text, fixed = linting.fix(mixlist, text, options)
-        target = mixlist if output is None else output
-    found = linting.lint(mixlist, text, options)
-    # If errors remain and nothing was fixed, no file is written.
-    is_usable = fixed or all(each.severity != linting.ERROR for each in found)
-    if fix and is_usable and (fixed or output is not None):
-        with outputs.new_file(target, force or output is None) as file:
-            file.write_bytes(text)
-    failed = any(each.severity == linting.ERROR for each in found)
-    if model is not None and not failed:
-        used = mixlist if output is None else output
+    if mixlist is None:
+        if model is None or fix:
+            needs = "--fix needs a MIXLIST" if fix else "Got neither a MIXLIST nor --model"
+            raise click.UsageError(f"{needs}; expected 'npu-precision lint MIXLIST'.")
         with printing.busy("deciding"):
-            found += linting.lint_for_model(used, options, load_model(model))
-        failed = any(each.severity == linting.ERROR for each in found)
+            found = linting.lint_model(options, load_model(model))
+    else:
+        mixlist, found, fixed = _lint_mixlist(mixlist, options, fix, output, force)
+        if model is not None and not _has_errors(found):
+            with printing.busy("deciding"):
+                found += linting.lint_for_model(mixlist, options, load_model(model))
     if as_json:
         data = {"schema": SCHEMA, "mended": _data(fixed), "findings": _data(found)}
         click.echo(json.dumps(data, indent=1))
-        return int(failed)
+        return int(_has_errors(found))
     out = printing.console()
     for each in fixed:
         printing.say(out, f"mended: {each}")
@@ -79,8 +74,30 @@ def lint(
     for each in found:
         printing.say(out, str(each))
     if not found and not fixed_nothing:
-        printing.say(out, f"{mixlist}: nothing to be said")
-    return int(failed)
+        printing.say(out, f"{mixlist or model}: nothing to be said")
+    return int(_has_errors(found))
+
+
+def _lint_mixlist(
+    mixlist: str, options: PrecisionOptions, fix: bool, output: str | None, force: bool
+) -> tuple[str, list[Finding], list[Finding]]:
+    """Returns the file that a run would use, what is found in it, and what was fixed."""
+    text = pathlib.Path(mixlist).read_bytes()
+    target = mixlist if output is None else output
+    fixed: list[Finding] = []
+    if fix:
+        text, fixed = linting.fix(mixlist, text, options)
+    found = linting.lint(mixlist, text, options)
+    # If errors remain and nothing was fixed, no file is written.
+    is_usable = fixed or not _has_errors(found)
+    if fix and is_usable and (fixed or output is not None):
+        with outputs.new_file(target, force or output is None) as file:
+            file.write_bytes(text)
+    return target, found, fixed
+
+
+def _has_errors(findings: list[Finding]) -> bool:
+    return any(each.severity == linting.ERROR for each in findings)
 
 
 def _data(findings: list[Finding]) -> list[dict[str, str]]:

@@ -109,6 +109,16 @@ def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[F
     return [*found, *_lost_values(file, ledger, without), *_kept_values(model.path, ledger)]
 
 
+def lint_model(options: PrecisionOptions, model: Model) -> list[Finding]:
+    """The findings about a model without a mixlist: what the mode and target say about its values.
+
+    Raises:
+        ValueError: the optimizer refuses the model.
+    """
+    _, ledger = model.rewrite(options)
+    return _kept_values(model.path, ledger)
+
+
 def _lost_values(file: str, ledger: Ledger, without: Ledger) -> list[Finding]:
     """Warnings about nodes that the mixlist lowers, although the low type loses their values."""
     lowered = {

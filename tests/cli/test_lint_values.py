@@ -40,6 +40,23 @@ def test_with_a_model_what_would_overflow_or_vanish_is_noted(lint, graph_file):
     ]
 
 
+def test_a_model_alone_is_linted_without_a_mixlist(command, graph_file):
+    model = graph_file(LOSES)
+    assert command("lint", "--model", model).splitlines() == [
+        f"{model}: note: 'guarded' (AddV2) stays in float32: {GUARD}",
+        f"{model}: note: 'hidden' (Mul) stays in float32: {MASK}",
+        f"{model}: note: 'masked' (AddV2) stays in float32: {MASKED}",
+    ]
+    bf16 = command("lint", "--model", model, "--mode", "allow_mix_precision_bf16")
+    assert bf16 == f"{model}: nothing to be said\n"
+
+
+def test_without_a_mixlist_and_a_model_lint_says_what_it_needs(command, graph_file):
+    assert "Got neither a MIXLIST nor --model" in command("lint", status=2)
+    model = graph_file(LOSES)
+    assert "--fix needs a MIXLIST" in command("lint", "--model", model, "--fix", status=2)
+
+
 def test_what_only_float16_loses_is_not_noted_for_bfloat16(lint, graph_file):
     lines = lint("{}", "--model", graph_file(LOSES), "--mode", "allow_mix_precision_bf16")
     assert lines == ["m.json: nothing to be said"]

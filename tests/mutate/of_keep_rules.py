@@ -64,6 +64,20 @@ MUTATIONS = (
         "Log and Neg as one op are no magnifier.",
         f"{_BEFORE}::test_a_chain_of_unary_ops_magnifies_what_one_of_them_does",
     ),
+    _before(
+        "complements",
+        "(accumulates_.Has(from.node) && !AccumulatesComplements(from.node)) ||",
+        "accumulates_.Has(from.node) ||",
+        "What a sum of 1 - p lost before a logarithm stays lost.",
+        f"{_BEFORE}::test_a_sum_brings_back_no_digits_that_a_complement_lost",
+    ),
+    _before(
+        "sums",
+        "(accumulates_.Has(from.node) && !AccumulatesComplements(from.node)) ||",
+        "",
+        "All that is summed before a logarithm is computed in float32.",
+        f"{_BEFORE}::test_a_sum_brings_back_no_digits_that_a_complement_lost",
+    ),
     _accumulators(
         "decays",
         "return varies_[factor.node] && ComesFromModel(factor.node) ?",

@@ -69,6 +69,28 @@ def test_a_chain_of_unary_ops_magnifies_what_one_of_them_does(ops, kept):
         assert (result.reasons[name] == ("kept", "before_magnifier", "chain")) == kept
 
 
+@pytest.mark.parametrize("op", ["Sum", "Prod"])
+@pytest.mark.parametrize(("term", "kept"), [("rest", True), ("p", False)])
+def test_a_sum_brings_back_no_digits_that_a_complement_lost(op, term, kept):
+    """The terms themselves are averaged, or their errors added, and stay small."""
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        logits = MatMul(x, x)
+        p = Sigmoid(logits)
+        one = Const(value=1.0)
+        rest = Sub(one, p)
+        axis = Const[int32](value=[1])
+        total = {op}({term}, axis)
+        loss = Log(total)
+        other = Relu(rest)
+        """,
+        None,
+        ["loss", "other"],
+    )
+    assert (result.reasons["rest"] == ("kept", "before_magnifier", "loss")) == kept
+
+
 @pytest.mark.parametrize("op", ["RealDiv", "DivNoNan"])
 def test_a_divisor_that_may_be_close_to_zero_is_computed_in_float32(op):
     result = check_rewrite(
