@@ -56,7 +56,7 @@ PICTURES = {
         x = Placeholder(shape=4x4)
         logits = MatMul(x, x)
         p = Sigmoid(logits)
-        one = Const(value=1.0000001)
+        one = Const(value=1.0)
         rest = Sub(one, p)
         loss = Log(rest)
         hidden = Relu(logits)
