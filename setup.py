@@ -2,8 +2,8 @@
 
 `python setup.py build_ext --inplace` compiles graph_passes/**/*.cc and cc/*.cc, in parallel and
 only what changed, against the TensorFlow that this Python imports, and puts
-npu_precision/_lib/npu_optimizer.tf-<TensorFlow's version>.so in place. Objects are kept in
-build/tf-<version>/, so libraries for several TensorFlows live side by side. The commands are in
+npu_precision/_lib/npu_optimizer.tf-<TensorFlow's minor version>.so in place. Objects are kept
+in build/tf-<version>/, so libraries for several TensorFlows live side by side. The commands are in
 compile_commands.json there, for clangd and clang-tidy; a build in place copies it to the root.
 
 It also brings the page of `npu-precision report` up to date, where there is a Node.js: see
@@ -38,6 +38,7 @@ except ImportError:  # Setuptools up to 70, so always on Python 3.7, leaves it t
 
 ROOT = pathlib.Path(__file__).resolve().parent
 LIBRARY_FOLDER = "npu_precision/_lib"
+PRECOMPILED = pathlib.Path("cc/precompiled.h")
 COMPILE_COMMANDS = "compile_commands.json"  # The name that clangd and clang-tidy look for.
 
 # A PEP 517 front end does not put the project on the path.
@@ -138,16 +139,43 @@ def included_files(depfile: pathlib.Path) -> list[pathlib.Path]:
     return [ROOT / name for name in files.split()]
 
 
-def compile_source(source: pathlib.Path, folder: pathlib.Path, compiler: list[str]) -> pathlib.Path:
-    """Compiles one source, unless its object is current; returns the object."""
-    output = folder / source.with_suffix(".o")
+def compile_file(
+    source: pathlib.Path, output: pathlib.Path, command: list[str], also_read: list[pathlib.Path]
+) -> None:
+    """Compiles one file, unless its output is current.
+
+    Args:
+        source: relative to ROOT.
+        output: what the compiler writes.
+        command: the compiler and its flags.
+        also_read: what the compiler reads and does not say that it does.
+    """
     output.parent.mkdir(parents=True, exist_ok=True)
     depfile = output.with_suffix(".d")
-    command = [*compiler, "-MMD", "-MF", str(depfile), "-c", str(source)]
+    command = [*command, "-MMD", "-MF", str(depfile), str(source)]
     files = included_files(depfile)
-    if not files or not is_current(output, command, files):
+    if not files or not is_current(output, command, [*files, *also_read]):
         sys.stdout.write(f"compiling {source}\n")  # Unlike print, whole lines from every thread.
         run_compiler(command, output, CompileError)
+
+
+def precompile_header(folder: pathlib.Path, compiler: list[str]) -> pathlib.Path:
+    """Compiles what nearly every source reads; returns the header to be given with -include."""
+    header = folder / PRECOMPILED.name
+    write_if_changed(header, f'#include "{PRECOMPILED}"\n')
+    # Beside the header, under this name, compilers find it.
+    output = header.with_name(f"{header.name}.gch")
+    compile_file(header.relative_to(ROOT), output, [*compiler, "-x", "c++-header"], [])
+    return header
+
+
+def compile_source(
+    source: pathlib.Path, folder: pathlib.Path, compiler: list[str], header: pathlib.Path
+) -> pathlib.Path:
+    """Compiles one source with a precompiled header; returns the object."""
+    output = folder / source.with_suffix(".o")
+    precompiled = header.with_name(f"{header.name}.gch")
+    compile_file(source, output, [*compiler, "-include", str(header), "-c"], [precompiled])
     return output
 
 
@@ -174,11 +202,16 @@ def compile_and_link(flags: build_flags.BuildFlags, folder: pathlib.Path) -> pat
     cxx = shlex.split(os.environ.get("CXX", "g++"))
     system_includes = [flag for path in flags.include_dirs for flag in ("-isystem", path)]
     compiler = [*cxx, *flags.compile, "-I.", *system_includes]
+    header = precompile_header(folder, compiler)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(lambda source: compile_source(source, folder, compiler), compiled))
+        objects = list(
+            pool.map(lambda source: compile_source(source, folder, compiler, header), compiled)
+        )
     write_if_changed(folder / COMPILE_COMMANDS, compile_commands(compiled, objects))
 
-    library = folder / f"npu_optimizer.tf-{flags.version}.so"
+    # Within a minor version TensorFlow keeps its binary interface.
+    minor = ".".join(flags.version.split(".")[:2])
+    library = folder / f"npu_optimizer.tf-{minor}.so"
     # Libraries come after the objects that need them: the linker reads from left to right.
     command = [*cxx, *map(str, objects), *flags.grappler_link, *flags.link]
     if not is_current(library, command, objects):

@@ -17,34 +17,21 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 
+from npu_precision import _library_file
+from npu_precision._library_file import PATH_VARIABLE, REMEDY
+
 _FOLDER = pathlib.Path(__file__).resolve().parent / "_lib"
-_PREFIX, _SUFFIX = "npu_optimizer.tf-", ".so"
-# Build systems that keep the library elsewhere (Bazel) set this variable to its path.
-_PATH_VARIABLE = "NPU_PRECISION_LIBRARY"
-_REMEDY = (
-    "build it for this TensorFlow with `make build` in a checkout, or with "
-    "`pip install --no-build-isolation --force-reinstall --no-deps npu_precision`"
-)
 
 
 def _library_path() -> pathlib.Path:
-    given = os.environ.get(_PATH_VARIABLE)
-    if given:
-        path = pathlib.Path(given)
-        if not path.is_file():
-            raise ImportError(f"{_PATH_VARIABLE} names {given!r}, which is not a file; {_REMEDY}.")
-    else:
-        path = _FOLDER / f"{_PREFIX}{tf.__version__}{_SUFFIX}"
-        if not path.is_file():
-            versions = sorted(
-                file.name[len(_PREFIX) : -len(_SUFFIX)]
-                for file in _FOLDER.glob(f"{_PREFIX}*{_SUFFIX}")
-            )
-            found = f"those for {', '.join(versions)}" if versions else "none"
-            raise ImportError(
-                f"npu_precision has no library for TensorFlow {tf.__version__}, the one that is "
-                f"imported here (there is {found}, in {_FOLDER}): {_REMEDY}."
-            )
+    given = os.environ.get(PATH_VARIABLE)
+    if not given:
+        path = _library_file.find(tf.__version__, _FOLDER).resolve()
+        _library_file.prove(path, tf.__version__, str(pathlib.Path(tf.__file__).parent))
+        return path
+    path = pathlib.Path(given)
+    if not path.is_file():
+        raise ImportError(f"{PATH_VARIABLE} names {given!r}, which is not a file; {REMEDY}.")
     # TensorFlow identifies a library by its path: loaded from two paths, it would register the op
     # twice.
     return path.resolve()
@@ -79,7 +66,7 @@ def _load() -> ctypes.CDLL:
     except (tf.errors.OpError, OSError, AttributeError) as error:
         raise ImportError(
             f"{path} does not load into TensorFlow {tf.__version__}: {error}. It was probably "
-            f"built for another TensorFlow; {_REMEDY}."
+            f"built for another TensorFlow; {REMEDY}."
         ) from error
     return library
 

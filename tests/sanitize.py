@@ -14,8 +14,6 @@ import shutil
 import subprocess
 import sys
 
-import tensorflow as tf
-
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "sanitize"
 REPORTS = BUILD / "reports"
@@ -69,9 +67,8 @@ def main(arguments):
     build = [sys.executable, "setup.py", "--quiet", "build_ext", "--build-lib", str(BUILD)]
     subprocess.run(build, cwd=str(ROOT), env=environment, check=True)
 
-    environment["NPU_PRECISION_LIBRARY"] = str(
-        BUILD / "npu_precision" / "_lib" / f"npu_optimizer.tf-{tf.__version__}.so"
-    )
+    (library,) = (BUILD / "npu_precision" / "_lib").glob("npu_optimizer.tf-*.so")
+    environment["NPU_PRECISION_LIBRARY"] = str(library)
     # Python itself is not linked with the sanitizer. It has to come first; without libstdc++ next
     # to it, it would not find what it wraps of that library, and end at the first exception.
     libraries = [compiler_file("libasan.so"), compiler_file("libstdc++.so")]

@@ -7,7 +7,7 @@
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/union_find.h"
-#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/framework/types.pb.h"
 
 namespace npu_precision {
 namespace {

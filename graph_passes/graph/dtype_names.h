@@ -4,16 +4,11 @@
 
 #include <string>
 
-#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/framework/types.pb.h"
 
 namespace npu_precision {
 
-inline std::string DtypeName(tensorflow::DataType dtype) {
-  if (dtype == tensorflow::DT_FLOAT) return "float32";
-  if (dtype == tensorflow::DT_DOUBLE) return "float64";
-  if (dtype == tensorflow::DT_HALF) return "float16";
-  return tensorflow::DataTypeString(dtype);
-}
+std::string DtypeName(tensorflow::DataType dtype);
 
 }  // namespace npu_precision
 

@@ -6,8 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph_passes/graph/constant_values.h"
+#include "graph_passes/graph/registered_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace npu_precision {
 namespace {
@@ -61,8 +61,8 @@ bool HasSideInput(const NodeDef& node) {
 }
 
 void CopyDeclaredAttrs(const NodeDef& from, NodeDef* to) {
-  const tensorflow::OpDef* op_def = nullptr;
-  if (!tensorflow::OpRegistry::Global()->LookUpOpDef(to->op(), &op_def).ok()) return;
+  const tensorflow::OpDef* op_def = RegisteredOp(to->op());
+  if (op_def == nullptr) return;
   for (const auto& attr : op_def->attr()) {
     const AttrValue* value = Find(from, attr.name().c_str());
     if (value != nullptr) (*to->mutable_attr())[attr.name()] = *value;
@@ -71,8 +71,8 @@ void CopyDeclaredAttrs(const NodeDef& from, NodeDef* to) {
 
 // Grappler's optimizers read attributes that have defaults without asking whether they are there.
 void AddDefaultAttrs(NodeDef* node) {
-  const tensorflow::OpDef* op_def = nullptr;
-  if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node->op(), &op_def).ok()) return;
+  const tensorflow::OpDef* op_def = RegisteredOp(node->op());
+  if (op_def == nullptr) return;
   for (const auto& attr : op_def->attr()) {
     if (!attr.has_default_value() || Find(*node, attr.name().c_str()) != nullptr) continue;
     (*node->mutable_attr())[attr.name()] = attr.default_value();

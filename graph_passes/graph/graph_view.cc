@@ -4,8 +4,8 @@
 
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/quoted.h"
+#include "graph_passes/graph/registered_ops.h"
 #include "tensorflow/core/framework/function.pb.h"
-#include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/graph/tensor_id.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/hash/hash.h"
@@ -96,8 +96,8 @@ void GraphView::NumberOps() {
     auto number = numbers.insert({node.op(), num_ops()});
     op_of_node_.push_back(number.first->second);
     if (!number.second) continue;
-    Op op = {node.op(), nullptr, false};
-    if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op.op_def).ok()) {
+    Op op = {node.op(), RegisteredOp(node.op()), false};
+    if (op.op_def == nullptr) {
       const auto function = functions.find(node.op());
       op.is_function = function != functions.end();
       op.op_def = op.is_function ? function->second : nullptr;

@@ -4,17 +4,12 @@
 
 #include <limits>
 
-#include "tensorflow/core/framework/bfloat16.h"
-#include "tensorflow/core/framework/numeric_types.h"
 #include "tensorflow/core/framework/types.pb.h"
 
 namespace npu_precision {
 
 // The nearest value of the low type.
-inline float RoundedTo(tensorflow::DataType low_type, float value) {
-  if (low_type == tensorflow::DT_HALF) return static_cast<float>(Eigen::half(value));
-  return static_cast<float>(tensorflow::bfloat16(value));
-}
+float RoundedTo(tensorflow::DataType low_type, float value);
 
 // The largest finite value.
 inline float LargestOf(tensorflow::DataType low_type) {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/quoted.h"
+#include "graph_passes/graph/registered_ops.h"
 #include "graph_passes/lists/mixlist_warnings.h"
-#include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
@@ -134,9 +134,8 @@ void FindUnknown(const Entries& entries, const IrNames& ir_names,
 // Whether an op keeps its dtype on any list.
 bool IsNeverLowered(const std::string& op) {
   if (IsNeutralSource(op)) return true;
-  const tensorflow::OpDef* op_def = nullptr;
-  return tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok() &&
-         NeverChanges(op, op_def);
+  const tensorflow::OpDef* op_def = RegisteredOp(op);
+  return op_def != nullptr && NeverChanges(op, op_def);
 }
 
 // The rule by which an entry is needless, with a text about it. No text where it is not needless.

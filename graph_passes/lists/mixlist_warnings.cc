@@ -14,21 +14,16 @@
 #include "graph_passes/graph/fused_ops.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/quoted.h"
+#include "graph_passes/graph/registered_ops.h"
 #include "graph_passes/lists/did_you_mean.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace npu_precision {
 namespace {
 
-bool IsRegistered(const std::string& op) {
-  const tensorflow::OpDef* op_def = nullptr;
-  return tensorflow::OpRegistry::Global()->LookUpOpDef(op, &op_def).ok();
-}
-
 bool NamesAnOp(const MixlistEntry& entry) {
   if (entry.node_pattern != nullptr) return true;
   for (const std::string& op : entry.ops) {
-    if (IsRegistered(op)) return true;
+    if (RegisteredOp(op) != nullptr) return true;
   }
   return false;
 }
@@ -38,12 +33,7 @@ bool LooksLikeNodeName(const std::string& text) {
 }
 
 KnownNames OpNames(const IrNames& ir_names) {
-  std::vector<tensorflow::OpDef> ops;
-  tensorflow::OpRegistry::Global()->GetRegisteredOps(&ops);
-  std::vector<std::string> names;
-  for (const tensorflow::OpDef& op : ops) names.push_back(op.name());
-  // The registry has another order in each process; a guess among equals must not.
-  std::sort(names.begin(), names.end());
+  std::vector<std::string> names = RegisteredOpNames();
   for (const auto& entry : ir_names) names.push_back(entry.first);
   return KnownNames(std::move(names));
 }

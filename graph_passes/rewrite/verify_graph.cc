@@ -9,6 +9,7 @@
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/quoted.h"
+#include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {

@@ -11,7 +11,7 @@ import sys
 import tensorflow as tf
 
 BUILD = f"build/tf-{tf.__version__}"
-LIBRARY = f"{BUILD}/npu_optimizer.tf-{tf.__version__}.so"
+LIBRARY = f"{BUILD}/npu_optimizer.tf-{'.'.join(tf.__version__.split('.')[:2])}.so"
 
 
 class MutateError(Exception):

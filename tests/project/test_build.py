@@ -151,14 +151,15 @@ def project(tmp_path):
     return BuildProject(tmp_path)
 
 
-LINK = "linking npu_optimizer.tf-2.99.0.so"
+LINK = "linking npu_optimizer.tf-2.99.so"
+HEADER = "precompiled.h"
 
 
 def test_setup_builds_only_what_changed(project):
     status, steps, complaints = project.build()
     assert (status, complaints) == (0, "")
     page = ["bundling report_page.html", "package-lock.json"]
-    assert steps == sorted(["embedded_configs.cc", LINK, "major.cc", "one.cc", *page])
+    assert steps == sorted(["embedded_configs.cc", LINK, "major.cc", "one.cc", HEADER, *page])
     assert project.library.exists()
     assert project.library.with_name("report_page.html").exists()
     assert project.build()[1] == []
@@ -172,7 +173,11 @@ def test_setup_builds_only_what_changed(project):
     (project.folder / "cc/major.cc").unlink()
     assert project.build()[1] == [LINK]
 
-    assert project.build(NPU_PRECISION_CXXFLAGS="-g")[1] == ["embedded_configs.cc", LINK, "one.cc"]
+    (project.folder / "cc/precompiled.h").write_text("#include <cstdint>\n")
+    assert project.build()[1] == ["embedded_configs.cc", LINK, "one.cc", HEADER]
+
+    every = ["embedded_configs.cc", LINK, "one.cc", HEADER]
+    assert project.build(NPU_PRECISION_CXXFLAGS="-g")[1] == every
 
 
 def test_setup_shows_what_the_compiler_says_and_keeps_the_former_library(project):

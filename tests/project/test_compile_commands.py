@@ -35,7 +35,8 @@ def test_each_source_has_the_command_that_compiled_it(project):
 
     # The compiler writes under a temporary name, which is then changed.
     used = [line.replace(".o.partial", ".o") for line in log.read_text().splitlines()]
-    *compiled, linked = used
+    header, *compiled, linked = used
+    assert " -x c++-header " in header
     assert " -shared " in linked
     written = entries(project.folder)
     assert sorted(" ".join(shlex.split(entry["command"])) for entry in written) == sorted(compiled)

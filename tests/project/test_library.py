@@ -38,7 +38,8 @@ def test_a_library_for_another_tensorflow_is_named_with_the_command_that_fixes_i
 ):
     folder = package_without_library / "npu_precision" / "_lib"
     folder.mkdir()
-    (folder / "npu_optimizer.tf-2.99.0.so").touch()
+    for minor in ("1.14", "2.99"):
+        (folder / f"npu_optimizer.tf-{minor}.so").touch()
     process = run_python(
         "import npu_precision.options",
         check=False,
@@ -49,9 +50,9 @@ def test_a_library_for_another_tensorflow_is_named_with_the_command_that_fixes_i
     error = process.stderr.splitlines()[-1]
     assert error.startswith("ImportError: npu_precision has no library for TensorFlow")
     assert tf.__version__ in error
-    assert "2.99.0" in error
+    assert "there are those for 1.14, 2.99, in " in error
     assert "make build" in error
-    assert "pip install --no-build-isolation --force-reinstall --no-deps npu_precision" in error
+    assert "pip install --no-build-isolation --force-reinstall --no-deps --no-binary " in error
 
 
 def test_no_library_at_all_is_said_as_such(run_python, package_without_library):
@@ -62,7 +63,7 @@ def test_no_library_at_all_is_said_as_such(run_python, package_without_library):
         NPU_PRECISION_LIBRARY="",
     )
     assert "ImportError: npu_precision has no library" in process.stderr
-    assert "there is none" in process.stderr
+    assert "nor for any other" in process.stderr
 
 
 def undefined_symbol(path):

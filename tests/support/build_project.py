@@ -38,7 +38,7 @@ class BuildProject:
 
     def __init__(self, folder):
         self.folder = folder
-        self.library = folder / "npu_precision/_lib/npu_optimizer.tf-2.99.0.so"
+        self.library = folder / "npu_precision/_lib/npu_optimizer.tf-2.99.so"
         for name in ["setup.py", "cc/build_flags.py", "cc/embed_configs.py"]:
             shutil.copy(ROOT / name, write(folder / name))
         shutil.copy(ROOT / "cc/embedded_configs.h", folder / "cc")
@@ -48,6 +48,7 @@ class BuildProject:
         write(
             folder / "graph_passes/one.cc", '#include "graph_passes/one.h"\nint One() {return 1;}'
         )
+        write(folder / "cc/precompiled.h", "#include <cstddef>\n")
         write(folder / "cc/major.cc", "int Major() { return TF_MAJOR_VERSION; }\n")
         package = folder / "site/tensorflow"
         write(package / "__init__.py", FAKE_TENSORFLOW)
