@@ -4,9 +4,12 @@ Importing the package loads the optimizer. Sessions, Estimators and tf.functions
 their ConfigProto names "NpuOptimizer" in rewrite_options.custom_optimizers.
 """
 
-from npu_precision import amp
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from npu_precision._version import __version__
-from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
 from npu_precision.ledger import Ledger, LedgerCast, LedgerNode
 from npu_precision.loss_scaling.flight_recorder import FlightRecorder
 from npu_precision.loss_scaling.grad_scaler import GradScaler
@@ -28,12 +31,6 @@ from npu_precision.npu_bridge.hooks import npu_callbacks_append, npu_hooks_appen
 from npu_precision.offline import rewrite_graph_def
 from npu_precision.offline.saved_model import convert_saved_model
 from npu_precision.options import PrecisionOptions
-from npu_precision.run_config import (
-    DumpConfig,
-    NPURunConfig,
-    ProfilingConfig,
-    npu_run_config_init,
-)
 from npu_precision.scope import keep_dtype_scope
 from npu_precision.session import (
     close_session,
@@ -45,6 +42,24 @@ from npu_precision.session import (
 )
 from npu_precision.session.functions import active_options, autocast, disable, enable
 from npu_precision.util import keep_tensors_dtypes
+
+if TYPE_CHECKING:
+    from npu_precision import amp
+    from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
+    from npu_precision.run_config import (
+        DumpConfig,
+        NPURunConfig,
+        ProfilingConfig,
+        npu_run_config_init,
+    )
+
+# By module, the public names in it; both are imported when they are first asked for. tf.estimator,
+# which two of them subclass, takes longer to import than all the rest of the package.
+_LATER: dict[str, tuple[str, ...]] = {
+    "amp": (),
+    "estimator": ("NPUEstimator", "NPUEstimatorSpec"),
+    "run_config": ("DumpConfig", "NPURunConfig", "ProfilingConfig", "npu_run_config_init"),
+}
 
 __all__ = [
     "DumpConfig",
@@ -90,3 +105,15 @@ __all__ = [
     "set_keras_session_npu_config",
     "shutdown_resource",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name == module or name in names:
+            imported = importlib.import_module(f"{__name__}.{module}")
+            return imported if name == module else getattr(imported, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER, *__all__})
