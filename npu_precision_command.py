@@ -1,20 +1,39 @@
-"""The command npu-precision, before TensorFlow is imported.
+"""The command npu-precision: its subcommands, and its error messages.
 
-A module of its own: importing anything of the package imports TensorFlow, which then writes a dozen
-lines to the terminal.
+A module of its own: importing anything of the package imports TensorFlow, which takes seconds and
+writes a dozen lines to the terminal. A subcommand is imported, in silence, when it is called.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
+import re
+import runpy
 import signal
 import sys
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import click
+
+PROGRAM = "npu-precision"
+# By name, what the help says of a subcommand. It is the click command of its name in the module of
+# its name in npu_precision/cli/.
+SUBCOMMANDS = {
+    "compare": "Compares a mode with float32, tensor by tensor.",
+    "convert": "Writes a model, lowered.",
+    "explain": "Shows what is lowered and kept, and why.",
+    "lint": "Shows what is wrong with a mixlist.",
+    "report": "Writes a page: the graph, and every reason.",
+    "tune": "Finds the mixlist that keeps a model accurate.",
+}
+
+FAILED = 2
 # What a shell reports of a process that the signal ended.
-_INTERRUPTED, _TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+INTERRUPTED, _TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 
 
 def main() -> None:
@@ -25,13 +44,103 @@ def main() -> None:
     # As after an interrupt: what is not complete goes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     try:
-        with contextlib.nullcontext() if "--debug" in sys.argv else _silence():
-            from npu_precision.cli import main as cli
-
-        status = cli.main(sys.argv[1:])
+        status = run(sys.argv[1:])
     except KeyboardInterrupt:
-        status = _INTERRUPTED
+        status = INTERRUPTED
     sys.exit(status)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command.
+
+    Args:
+        arguments: the command line without the program's name.
+
+    Returns:
+        The exit status: 0, or 2 after an error (one line on stderr), or the subcommand's status.
+    """
+    debug = "--debug" in arguments
+    try:
+        status = _group.main(
+            args=list(arguments) or ["--help"], prog_name=PROGRAM, standalone_mode=False, obj=debug
+        )
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except (click.Abort, KeyboardInterrupt):
+        _print_error("interrupted; outputs that were not complete were not written")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of the pipe closed it. Without this, Python's flush at exit would fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        _print_error(_message(error))
+        return FAILED
+
+
+class _Group(click.Group):
+    """Its commands have a name and a help only; the one that is called is imported then.
+
+    The object of its context is whether --debug was given.
+    """
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, None if command is None else _imported(str(command.name), ctx.obj), rest
+
+
+def _imported(name: str, debug: bool) -> click.Command:
+    """The subcommand; without debug, TensorFlow does not log what does not end the process."""
+    # Where TensorFlow is imported already, it has nothing more to say.
+    is_quiet = not debug and "tensorflow" not in sys.modules
+    try:
+        with _silence() if is_quiet else contextlib.nullcontext():
+            module = importlib.import_module(f"npu_precision.cli.{name}")
+    except ImportError as error:  # Of TensorFlow, or of our library for it.
+        raise click.ClickException(str(error)) from error
+    if not debug:
+        importlib.import_module("tensorflow").get_logger().setLevel("FATAL")
+    return getattr(module, name)
+
+
+def _version() -> str:
+    """The version, from the file beside this one that has it; its import imports the package."""
+    file = os.path.join(os.path.dirname(__file__), "npu_precision", "_version.py")
+    return runpy.run_path(file)["__version__"]
+
+
+@click.group(
+    cls=_Group,
+    commands=[click.Command(name, short_help=text) for name, text in SUBCOMMANDS.items()],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(_version(), prog_name=PROGRAM)
+def _group() -> None:
+    """Shows what a precision mode makes of a model, and why, and helps to change it."""
+
+
+def _message(error: Exception) -> str:
+    """The message of an error, in one line."""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{error.format_message()} See {error.ctx.command_path} --help."
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, (ValueError, OSError)):
+        return str(error)
+    return (
+        f"internal error: {type(error).__name__}: {error}. It is not your fault; --debug shows "
+        "where it happened"
+    )
+
+
+def _print_error(text: str) -> None:
+    click.echo(f"{PROGRAM}: " + re.sub(r"\s*\n\s*", " ", text.strip()), err=True)
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ _COLUMNS = (
 )
 
 
-@click.command(short_help="Compares a mode with float32, tensor by tensor.")
+@click.command()
 @flags.model_flags("signature")
 @flags.precision_flags()
 @flags.input_flags

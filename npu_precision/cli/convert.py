@@ -19,7 +19,7 @@ from npu_precision.options import PrecisionOptions
 _TEXT = (".pbtxt", ".txt")
 
 
-@click.command(short_help="Writes a model, lowered.")
+@click.command()
 @flags.model_flags()
 @flags.precision_flags()
 @click.option("-o", "--output", metavar="OUT", required=True, help="What to write.")

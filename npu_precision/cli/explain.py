@@ -20,7 +20,7 @@ SCHEMA = "npu_precision.explain/1"
 _MOST_BLOCKERS = _MOST_CASTS = 10
 
 
-@click.command(short_help="Shows what is lowered and kept, and why.")
+@click.command()
 @flags.model_flags("signature")
 @flags.precision_flags()
 @click.option("--node", "pattern", metavar="REGEX", help="Show the stories of matching nodes.")

@@ -20,7 +20,7 @@ _MODE = "allow_mix_precision"
 SCHEMA = "npu_precision.lint/1"
 
 
-@click.command(short_help="Shows what is wrong with a mixlist.")
+@click.command()
 @click.argument("mixlist", required=False)
 @click.option("--model", metavar="MODEL", help="A model that it is for: entries should match it.")
 @flags.op_library_flag

@@ -13,7 +13,9 @@ import rich.progress
 import rich.table
 import rich.text
 
-PROGRAM = "npu-precision"
+import npu_precision_command
+
+PROGRAM = npu_precision_command.PROGRAM
 # Lines are not wrapped in a file or a pipe, so that names can be searched for.
 _NO_LIMIT = 1_000_000
 

@@ -14,7 +14,7 @@ from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
 
-@click.command(short_help="Writes a page: the graph, and every reason.")
+@click.command()
 @flags.model_flags("signature")
 @flags.precision_flags()
 @click.option("-o", "--output", metavar="FILE", help="The page to write, as report.html.")

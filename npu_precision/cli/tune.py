@@ -29,7 +29,7 @@ from npu_precision.tuning.tuner import NothingFoundError, Tuned, Tuner
 _STATE = ".state"
 
 
-@click.command(short_help="Finds the mixlist that keeps a model accurate.")
+@click.command()
 @flags.model_flags("signature")
 @flags.precision_flags(
     only=[name for name in flags.FLAGS if name != "mixlist_edits"],

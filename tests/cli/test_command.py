@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
 
+import click
 import pytest
 from support import ROOT
 
 import npu_precision
+import npu_precision_command
 from npu_precision.cli import flags, main
 from npu_precision.options import FIELD_NAMES
 
@@ -52,6 +55,62 @@ def test_debug_shows_where_it_happened(run):
 
 def test_the_version_is_the_package_s(run):
     assert run("--version").stdout == f"npu-precision, version {npu_precision.__version__}\n"
+
+
+# Runs the command, and writes the modules that it imported as the last line of stderr.
+NAME_MODULES = """\
+import sys
+import npu_precision_command
+try:
+    npu_precision_command.main()
+finally:
+    print("", *sys.modules, file=sys.stderr)
+"""
+
+
+def imported_by(*arguments):
+    process = subprocess.run(
+        [sys.executable, "-c", NAME_MODULES, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return set(process.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["-h"], ["--version"], [], ["explian"], ["--unknown"]], ids=" ".join
+)
+def test_what_needs_no_subcommand_does_not_import_tensorflow(arguments):
+    imported = imported_by(*arguments)
+    assert "click" in imported
+    assert imported & {"tensorflow", "numpy", "rich", "npu_precision"} == set()
+
+
+def test_a_subcommand_imports_tensorflow_and_no_other_subcommand():
+    imported = imported_by("lint", "--help")
+    assert "tensorflow" in imported
+    subcommands = {f"npu_precision.cli.{name}" for name in npu_precision_command.SUBCOMMANDS}
+    assert imported & subcommands == {"npu_precision.cli.lint"}
+
+
+def test_the_list_of_subcommands_names_those_that_there_are():
+    modules = [path.stem for path in (ROOT / "npu_precision" / "cli").glob("[!_]*.py")]
+    found = {
+        name: getattr(importlib.import_module(f"npu_precision.cli.{name}"), name, None)
+        for name in modules
+    }
+    commands = {name for name, value in found.items() if isinstance(value, click.Command)}
+    assert commands == set(npu_precision_command.SUBCOMMANDS)
+    assert {found[name].name for name in commands} == commands
+
+
+def test_a_library_that_is_not_there_is_told_in_one_line(run):
+    process = run("lint", "--help", NPU_PRECISION_LIBRARY="none.so")
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr.startswith("npu-precision: NPU_PRECISION_LIBRARY names 'none.so', which")
+    assert process.stderr.count("\n") == 1
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(run, model_files):
