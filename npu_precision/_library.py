@@ -14,7 +14,16 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
+try:
+    import tensorflow as tf
+except ModuleNotFoundError as _error:
+    if _error.name != "tensorflow":
+        raise
+    raise ModuleNotFoundError(
+        "npu_precision needs a TensorFlow, and this Python has none: install the one that you want, "
+        "or the newest with `pip install 'npu-precision[tensorflow]'`",
+        name="tensorflow",
+    ) from None
 from tensorflow.core.protobuf import rewriter_config_pb2
 
 from npu_precision import _library_file

@@ -66,6 +66,16 @@ def test_no_library_at_all_is_said_as_such(run_python, package_without_library):
     assert "nor for any other" in process.stderr
 
 
+def test_without_tensorflow_the_error_says_how_to_get_one(run_python):
+    process = run_python(
+        "import sys\nsys.modules['tensorflow'] = None\nimport npu_precision", check=False
+    )
+    assert process.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: npu_precision needs a TensorFlow, and this Python has none: install "
+        "the one that you want, or the newest with `pip install 'npu-precision[tensorflow]'`"
+    )
+
+
 def undefined_symbol(path):
     source = path.with_suffix(".cc")
     source.write_text("void of_another_tensorflow(); void call() { of_another_tensorflow(); }")
