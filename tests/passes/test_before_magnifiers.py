@@ -88,7 +88,7 @@ def test_a_sum_brings_back_no_digits_that_a_complement_lost(op, term, kept):
         None,
         ["loss", "other"],
     )
-    assert (result.reasons["rest"] == ("kept", "before_magnifier", "loss")) == kept
+    assert (result.reasons[term] == ("kept", "before_magnifier", "loss")) == kept
 
 
 @pytest.mark.parametrize("op", ["RealDiv", "DivNoNan"])
