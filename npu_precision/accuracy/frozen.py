@@ -15,7 +15,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from npu_precision import _marks, _tf_compat
 from npu_precision.offline import model_file, run_optimizer
 from npu_precision.offline.model_file import Model
-from npu_precision.offline.reachable import keep_called_functions
+from npu_precision.offline.reachable import keep_called_functions, needed_nodes
 from npu_precision.offline.tensor_names import flat_tensor
 
 _CALLS = re.compile(r"(?:(?:Func/)?(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
@@ -98,7 +98,9 @@ def freeze(model: Model) -> FrozenModel:
     # Inlining leaves an Identity for each argument and result of a call.
     library = graph_def.library
     graph_def = util.remove_training_nodes(graph_def, list(outputs))
-    graph_def.library.CopyFrom(library)
+    # TensorFlow 2.12 also keeps what saves the variables.
+    needed = needed_nodes(graph_def, outputs)
+    graph_def = graph_pb2.GraphDef(node=needed, library=library)
     _name_as_in_functions(graph_def, {node.name for node in whole.node})
     keep_called_functions(graph_def)
     for node in graph_def.node:
