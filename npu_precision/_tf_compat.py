@@ -91,9 +91,10 @@ def optimize_graph(
         Exception: whatever TensorFlow raises when an optimizer fails.
     """
     # The TFG optimizer would run although it is not listed, and drop functions that no node calls.
-    # TensorFlow 1.15 does not have it.
-    if hasattr(config.graph_options.rewrite_options, "disable_tfg_optimizer"):
-        config.graph_options.rewrite_options.disable_tfg_optimizer = True
+    # Up to 2.12 it cannot be switched off; run_optimizer undoes what it does.
+    rewrite_options = config.graph_options.rewrite_options
+    if hasattr(rewrite_options, "disable_tfg_optimizer"):
+        rewrite_options.disable_tfg_optimizer = True
     # Without this cluster, TensorFlow would open a session, which takes the memory of every GPU.
     virtual = cluster.Cluster(
         devices=[

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
 
@@ -43,6 +44,8 @@ _NUMBERS = frozenset(
 _NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
 # The option whose pass changes shapes; _output_shapes is then out of date.
 _RESHAPES = "sink_reshapes"
+# TensorFlow's TFG optimizer, which cannot be switched off up to 2.12, leaves such attributes.
+_TFG = "tfg."
 # The largest tensor, in elements, that TensorFlow may allocate for a placeholder.
 _MAX_FAKE_FEED = 1 << 20
 
@@ -321,6 +324,8 @@ def _restored_node(
     for ours in (_marks.COLOCATION, _marks.PRESERVED, _marks.NAMED, _marks.LOWER_IO):
         if ours in node.attr:
             del node.attr[ours]
+    for name in [name for name in node.attr if name.startswith(_TFG)]:
+        del node.attr[name]
     if original is None:
         return node
     if original.op in _PLACEHOLDERS and node.name == original.name:
@@ -338,6 +343,11 @@ def _restored_node(
         node.attr["_output_shapes"].CopyFrom(original.attr["_output_shapes"])
     elif "_output_shapes" in node.attr:
         del node.attr["_output_shapes"]
+    # What cannot be switched off up to 2.12 infers these, and writes constants anew.
+    if "output_shapes" in original.attr and not reshaped:
+        node.attr["output_shapes"].CopyFrom(original.attr["output_shapes"])
+    if node.op == "Const" and _same_constant(node, original):
+        node.attr["value"].CopyFrom(original.attr["value"])
     # Newer TensorFlow versions infer it for every node of a function.
     has_field = "experimental_type" in node.DESCRIPTOR.fields_by_name
     if has_field and not original.HasField("experimental_type"):
@@ -348,6 +358,20 @@ def _restored_node(
         if added and node.attr[attribute.name] == attribute.default_value:
             del node.attr[attribute.name]
     return node
+
+
+def _same_constant(one: node_def_pb2.NodeDef, other: node_def_pb2.NodeDef) -> bool:
+    """Whether two constants have the same bits, however these are written down."""
+    tensors = [node.attr["value"].tensor for node in (one, other)]
+    if tensors[0] == tensors[1]:
+        return True
+    dtype = tensors[0].dtype
+    if dtype not in _NUMBERS or dtype != tensors[1].dtype:
+        return False
+    if tensors[0].tensor_shape != tensors[1].tensor_shape:
+        return False
+    arrays = [tf.make_ndarray(tensor) for tensor in tensors]
+    return arrays[0].tobytes() == arrays[1].tobytes()
 
 
 def _copy(graph_def: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
