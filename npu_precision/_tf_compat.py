@@ -91,7 +91,7 @@ def optimize_graph(
         Exception: whatever TensorFlow raises when an optimizer fails.
     """
     # The TFG optimizer would run although it is not listed, and drop functions that no node calls.
-    # Up to 2.12 it cannot be switched off; run_optimizer undoes what it does.
+    # Up to 2.13 it cannot be switched off; run_optimizer undoes what it does.
     rewrite_options = config.graph_options.rewrite_options
     if hasattr(rewrite_options, "disable_tfg_optimizer"):
         rewrite_options.disable_tfg_optimizer = True

@@ -44,7 +44,7 @@ _NUMBERS = frozenset(
 _NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
 # The option whose pass changes shapes; _output_shapes is then out of date.
 _RESHAPES = "sink_reshapes"
-# TensorFlow's TFG optimizer, which cannot be switched off up to 2.12, leaves such attributes.
+# TensorFlow's TFG optimizer, which cannot be switched off up to 2.13, leaves such attributes.
 _TFG = "tfg."
 # The largest tensor, in elements, that TensorFlow may allocate for a placeholder.
 _MAX_FAKE_FEED = 1 << 20
@@ -343,7 +343,7 @@ def _restored_node(
         node.attr["_output_shapes"].CopyFrom(original.attr["_output_shapes"])
     elif "_output_shapes" in node.attr:
         del node.attr["_output_shapes"]
-    # What cannot be switched off up to 2.12 infers these, and writes constants anew.
+    # What cannot be switched off up to 2.13 infers these, and writes constants anew.
     if "output_shapes" in original.attr and not reshaped:
         node.attr["output_shapes"].CopyFrom(original.attr["output_shapes"])
     if node.op == "Const" and _same_constant(node, original):
