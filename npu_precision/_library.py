@@ -20,8 +20,8 @@ except ModuleNotFoundError as _error:
     if _error.name != "tensorflow":
         raise
     raise ModuleNotFoundError(
-        "npu_precision needs a TensorFlow, and this Python has none: install the one that you want, "
-        "or the newest with `pip install 'npu-precision[tensorflow]'`",
+        "npu_precision needs a TensorFlow, and this Python has none: install the one that you "
+        "want, or the newest with `pip install 'npu-precision[tensorflow]'`",
         name="tensorflow",
     ) from None
 from tensorflow.core.protobuf import rewriter_config_pb2

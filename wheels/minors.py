@@ -20,6 +20,8 @@ _OLD_PROTOBUF = "protobuf<3.21"
 
 MINORS = {
     "1.15": Minor("3.7", ("tensorflow==1.15.5", _OLD_PROTOBUF)),
+    "2.4": Minor("3.8", ("tensorflow-cpu==2.4.*", _OLD_PROTOBUF)),
+    "2.11": Minor("3.9", ("tensorflow-cpu==2.11.*", "numpy<2", "protobuf<3.20")),
     "2.12": Minor("3.11", ("tensorflow-cpu==2.12.*",)),
     "2.13": Minor("3.11", ("tensorflow-cpu==2.13.*",)),
     "2.14": Minor("3.11", ("tensorflow-cpu==2.14.*",)),
