@@ -19,23 +19,18 @@ SCHEMA = "npu_precision.doctor/1"
 
 
 @click.command()
-@click.option(
-    "--measure/--no-measure",
-    default=True,
-    show_default=True,
-    help="Time the modes, which takes some seconds.",
-)
+@click.option("--no-measure", is_flag=True, help="Do not time the modes, which takes some seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @npu_precision_command.debug_flag
 @click.pass_obj
-def doctor(debug: bool, measure: bool, as_json: bool) -> int:
+def doctor(debug: bool, no_measure: bool, as_json: bool) -> int:
     """Shows what is installed, what each mode costs here, and what is wrong.
 
     It works without TensorFlow, too. The exit status is 1 if something keeps the package from
     working.
     """
     with printing.busy("examining"):
-        known = facts.collect(measure, debug)
+        known = facts.collect(not no_measure, debug)
     found = what_is_wrong.findings(known)
     works = all(each.severity != what_is_wrong.ERROR for each in found)
     if as_json:
