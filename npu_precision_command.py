@@ -14,8 +14,10 @@ import runpy
 import signal
 import sys
 import traceback
+import types
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import click
 
@@ -25,11 +27,14 @@ PROGRAM = "npu-precision"
 SUBCOMMANDS = {
     "compare": "Compares a mode with float32, tensor by tensor.",
     "convert": "Writes a model, lowered.",
+    "doctor": "Shows what is installed, and what is wrong.",
     "explain": "Shows what is lowered and kept, and why.",
     "lint": "Shows what is wrong with a mixlist.",
     "report": "Writes a page: the graph, and every reason.",
     "tune": "Finds the mixlist that keeps a model accurate.",
 }
+# Subcommands that work where TensorFlow, or our library for it, does not.
+WITHOUT_TENSORFLOW = ("doctor",)
 
 FAILED = 2
 # What a shell reports of a process that the signal ended.
@@ -80,6 +85,16 @@ def run(arguments: Sequence[str]) -> int:
         return FAILED
 
 
+def debug_flag(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --debug, which run() reads from the command line."""
+    return click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        help="A traceback with each error, and TensorFlow's log.",
+    )(command)
+
+
 class _Group(click.Group):
     """Its commands have a name and a help only; the one that is called is imported then.
 
@@ -95,6 +110,9 @@ class _Group(click.Group):
 
 def _imported(name: str, debug: bool) -> click.Command:
     """The subcommand; without debug, TensorFlow does not log what does not end the process."""
+    if name in WITHOUT_TENSORFLOW:
+        with _modules_alone():
+            return getattr(importlib.import_module(f"npu_precision.cli.{name}"), name)
     # Where TensorFlow is imported already, it has nothing more to say.
     is_quiet = not debug and "tensorflow" not in sys.modules
     try:
@@ -105,6 +123,21 @@ def _imported(name: str, debug: bool) -> click.Command:
     if not debug:
         importlib.import_module("tensorflow").get_logger().setLevel("FATAL")
     return getattr(module, name)
+
+
+@contextlib.contextmanager
+def _modules_alone() -> Iterator[None]:
+    """Modules of the package are imported within, but not the package, which needs TensorFlow."""
+    if "npu_precision" in sys.modules:
+        yield
+        return
+    package = types.ModuleType("npu_precision")
+    package.__path__ = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "npu_precision")]
+    sys.modules["npu_precision"] = package
+    try:
+        yield
+    finally:
+        del sys.modules["npu_precision"]
 
 
 def _version() -> str:

@@ -47,10 +47,9 @@ def _library_path() -> pathlib.Path:
 
 
 def _load() -> ctypes.CDLL:
-    path = _library_path()
     try:
-        tf.load_library(str(path))
-        library = ctypes.CDLL(str(path))
+        tf.load_library(str(PATH))
+        library = ctypes.CDLL(str(PATH))
         for name in (
             "NpuPrecisionCheckOptions",
             "NpuPrecisionDescribe",
@@ -74,12 +73,13 @@ def _load() -> ctypes.CDLL:
         library.NpuPrecisionFree.restype = None
     except (tf.errors.OpError, OSError, AttributeError) as error:
         raise ImportError(
-            f"{path} does not load into TensorFlow {tf.__version__}: {error}. It was probably "
+            f"{PATH} does not load into TensorFlow {tf.__version__}: {error}. It was probably "
             f"built for another TensorFlow; {REMEDY}."
         ) from error
     return library
 
 
+PATH = _library_path()
 _LIBRARY = _load()
 
 

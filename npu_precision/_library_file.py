@@ -41,6 +41,14 @@ def minor_of(version: str) -> tuple[int, int]:
     return int(match.group(1)), int(match.group(2))
 
 
+def libraries_in(folder: pathlib.Path) -> dict[tuple[int, int], pathlib.Path]:
+    """The path of each library, by the minor version of TensorFlow that it is for."""
+    return {
+        minor_of(file.name[len(PREFIX) : -len(SUFFIX)]): file
+        for file in folder.glob(f"{PREFIX}*{SUFFIX}")
+    }
+
+
 def find(version: str, folder: pathlib.Path) -> pathlib.Path:
     """The path of the library for a TensorFlow.
 
@@ -51,9 +59,7 @@ def find(version: str, folder: pathlib.Path) -> pathlib.Path:
     Raises:
         ImportError: there is none, with what to do about it.
     """
-    libraries = {}
-    for file in folder.glob(f"{PREFIX}*{SUFFIX}"):
-        libraries[minor_of(file.name[len(PREFIX) : -len(SUFFIX)])] = file
+    libraries = libraries_in(folder)
     wanted = minor_of(version)
     if wanted in libraries:
         return libraries[wanted]
@@ -95,19 +101,28 @@ def prove(library: pathlib.Path, version: str, tensorflow: str) -> None:
     """
     if not os.path.basename(sys.executable or "").startswith("python"):
         return  # The program that embeds this Python would be started anew.
-    stat = library.stat()
-    what = f"{library} {stat.st_size} {stat.st_mtime_ns} {version} {tensorflow}"
-    name = f"npu_precision-{hashlib.sha256(what.encode()).hexdigest()[:32]}.proved"
-    folders = [library.parent, pathlib.Path(tempfile.gettempdir())]
-    if any((folder / name).exists() for folder in folders):
+    if is_proved(library, version, tensorflow):
         return
     _run_self_rewrite(library, version)
-    for folder in folders:
+    for file in _proofs(library, version, tensorflow):
         try:
-            (folder / name).touch()
+            file.touch()
             return
         except OSError:
             continue
+
+
+def is_proved(library: pathlib.Path, version: str, tensorflow: str) -> bool:
+    """Whether prove() has succeeded with the same arguments."""
+    return any(file.exists() for file in _proofs(library, version, tensorflow))
+
+
+def _proofs(library: pathlib.Path, version: str, tensorflow: str) -> list[pathlib.Path]:
+    """The files one of which is there if the library was proved; the first may not be writable."""
+    stat = library.stat()
+    what = f"{library} {stat.st_size} {stat.st_mtime_ns} {version} {tensorflow}"
+    name = f"npu_precision-{hashlib.sha256(what.encode()).hexdigest()[:32]}.proved"
+    return [folder / name for folder in (library.parent, pathlib.Path(tempfile.gettempdir()))]
 
 
 def _run_self_rewrite(library: pathlib.Path, version: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import click
 import tensorflow as tf
 
+import npu_precision_command
 from npu_precision import _errors, _library
 from npu_precision.accuracy import model_inputs
 from npu_precision.accuracy.frozen import FrozenModel
@@ -53,15 +54,7 @@ _METAVARS = {
     "overflow": "inf|saturate",
 }
 
-
-def debug_flag(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --debug, which main() reads from the command line."""
-    return click.option(
-        "--debug",
-        is_flag=True,
-        expose_value=False,
-        help="A traceback with each error, and TensorFlow's log.",
-    )(command)
+debug_flag = npu_precision_command.debug_flag
 
 
 def precision_flags(

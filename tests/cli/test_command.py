@@ -95,6 +95,13 @@ def test_a_subcommand_imports_tensorflow_and_no_other_subcommand():
     assert imported & subcommands == {"npu_precision.cli.lint"}
 
 
+@pytest.mark.parametrize("name", npu_precision_command.WITHOUT_TENSORFLOW)
+def test_a_subcommand_that_works_without_tensorflow_imports_none_of_it(name):
+    imported = imported_by(name, "--help")
+    assert f"npu_precision.cli.{name}" in imported
+    assert imported & {"tensorflow", "numpy", "npu_precision", "npu_precision._library"} == set()
+
+
 def test_the_list_of_subcommands_names_those_that_there_are():
     modules = [path.stem for path in (ROOT / "npu_precision" / "cli").glob("[!_]*.py")]
     found = {
