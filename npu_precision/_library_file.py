@@ -106,6 +106,7 @@ def prove(library: pathlib.Path, version: str, tensorflow: str) -> None:
     _run_self_rewrite(library, version)
     for file in _proofs(library, version, tensorflow):
         try:
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.touch()
             return
         except OSError:
@@ -119,10 +120,14 @@ def is_proved(library: pathlib.Path, version: str, tensorflow: str) -> bool:
 
 def _proofs(library: pathlib.Path, version: str, tensorflow: str) -> list[pathlib.Path]:
     """The files one of which is there if the library was proved; the first may not be writable."""
+    # Not beside the library: pip would leave them, and with them the folder, when it uninstalls.
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     stat = library.stat()
     what = f"{library} {stat.st_size} {stat.st_mtime_ns} {version} {tensorflow}"
-    name = f"npu_precision-{hashlib.sha256(what.encode()).hexdigest()[:32]}.proved"
-    return [folder / name for folder in (library.parent, pathlib.Path(tempfile.gettempdir()))]
+    name = f"{hashlib.sha256(what.encode()).hexdigest()[:32]}.proved"
+    return [
+        pathlib.Path(folder, "npu_precision", name) for folder in (cache, tempfile.gettempdir())
+    ]
 
 
 def _run_self_rewrite(library: pathlib.Path, version: str) -> None:

@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+import tempfile
 
 import pytest
 
@@ -76,6 +77,9 @@ def python(tmp_path, monkeypatch):
 
 @pytest.fixture
 def prove(tmp_path, monkeypatch):
+    """prove("2.15.1"); nothing is noted outside of this test's folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     folder = tmp_path / "lib"
     folder.mkdir()
     library = folder / "npu_optimizer.tf-2.15.so"
@@ -98,6 +102,17 @@ def test_a_library_is_proved_once_for_each_tensorflow(prove, python):
     prove.library.write_text("another")
     prove("2.15.0")
     assert len(calls()) == 3
+
+
+def test_where_there_is_no_cache_folder_that_is_noted_in_the_one_for_temporary_files(
+    prove, python, tmp_path
+):
+    (tmp_path / "cache").write_text("no folder")
+    calls = python("exit 0")
+    prove()
+    prove()
+    assert len(calls()) == 1
+    assert len(list((tmp_path / "temporary/npu_precision").iterdir())) == 1
 
 
 @pytest.mark.parametrize(
