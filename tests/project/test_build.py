@@ -235,7 +235,11 @@ def test_only_the_compat_files_ask_for_the_version_of_tensorflow(folder):
         for path in (ROOT / folder).rglob(pattern)
         if re.search(question, path.read_text())
     }
-    allowed = {"npu_precision": {"_tf_compat.py"}, "cc": {"tf_compat.h"}}
+    allowed = {
+        # Doctor looks at a TensorFlow with which the package may not import.
+        "npu_precision": {"_tf_compat.py", "examination.py"},
+        "cc": {"tf_compat.h"},
+    }
     assert asking == allowed.get(folder, set())
 
 
