@@ -18,6 +18,7 @@
 #include "graph_passes/pass_table.h"
 #include "graph_passes/rewrite/changed_graph.h"
 #include "include/json/json.h"
+#include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 
 #define NPU_PRECISION_EXPORT extern "C" __attribute__((visibility("default")))

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/tf_compat.h"
 #include "graph_passes/graph/quoted.h"
+#include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/io/path.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/file_system.h"

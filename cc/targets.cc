@@ -15,6 +15,7 @@
 #include "graph_passes/lists/did_you_mean.h"
 #include "graph_passes/lists/json_text.h"
 #include "graph_passes/lists/mixlist_warnings.h"
+#include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace npu_precision {

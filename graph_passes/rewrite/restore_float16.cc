@@ -12,6 +12,7 @@
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/rewrite/cast_nodes.h"
 #include "graph_passes/rewrite/unique_names.h"
+#include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
 namespace {

@@ -215,6 +215,25 @@ def test_setup_without_node_warns_and_builds_the_library(project):
     assert not project.library.with_name("report_page.html").exists()
 
 
+# What cc/precompiled.h gives to each source by setup.py, and to none by Bazel.
+GIVEN = {
+    r"\bTF_RETURN_IF_ERROR\(|\berrors::": "tensorflow/core/lib/core/errors.h",
+    r"\bStr(Cat|Append)\(": "absl/strings/str_cat.h",
+}
+
+
+@pytest.mark.parametrize("folder", ["graph_passes", "cc"])
+def test_sources_include_what_the_precompiled_header_gives_them_too(folder):
+    lacking = []
+    for source in sorted((ROOT / folder).rglob("*.cc")):
+        own = source.with_suffix(".h")
+        text = source.read_text() + (own.read_text() if own.exists() else "")
+        for use, header in GIVEN.items():
+            if re.search(use, text) and f'#include "{header}"' not in text:
+                lacking.append((source.name, header))
+    assert lacking == []
+
+
 # The versions of TensorFlow.
 
 ENVIRONMENTS = re.findall(
