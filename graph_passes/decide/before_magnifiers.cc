@@ -135,10 +135,10 @@ class Walk {
 
   // Where 1 - p of a rounded p near 1 has lost all of its digits, no sum brings them back.
   bool AccumulatesComplements(int id) const {
-    int term = id;
-    do {
-      term = view_.LookThroughInserted(view_.fanin(term)[0]).node;
-    } while (moves_values_.Has(term));
+    const auto moves = [this](int passed) {
+      return view_.IsTransparent(passed) || moves_values_.Has(passed);
+    };
+    const int term = view_.LookThrough(view_.fanin(id)[0], moves).node;
     return view_.node(term).op() == "Sub" && ranges_[term].low >= 0 && MayBeNearZero(ranges_[term]);
   }
 

@@ -4,7 +4,10 @@ import json
 
 import pytest
 from support.check_rewrite import check_rewrite
+from support.text_graph import read_graph
 from support.tf_versions import need_kernels
+
+from npu_precision import rewrite_graph_def
 
 LOW = {"allow_mix_precision_fp16": "float16", "allow_mix_precision_bf16": "bfloat16"}
 modes = pytest.mark.parametrize("mode", sorted(LOW))
@@ -89,6 +92,22 @@ def test_a_sum_brings_back_no_digits_that_a_complement_lost(op, term, kept):
         ["loss", "other"],
     )
     assert (result.reasons[term] == ("kept", "before_magnifier", "loss")) == kept
+
+
+def test_a_damaged_graph_in_which_what_is_summed_is_a_circle_is_refused():
+    graph = read_graph(
+        """
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        axis = Const[int32](value=[1])
+        one = Identity(other)
+        other = Identity(one)
+        total = Sum(one, axis)
+        loss = Log(total)
+        """
+    )
+    with pytest.raises(ValueError, match="'graph'"):
+        rewrite_graph_def(graph, ["loss", "product"], precision_mode="allow_mix_precision")
 
 
 @pytest.mark.parametrize("op", ["RealDiv", "DivNoNan"])
