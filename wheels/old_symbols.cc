@@ -33,7 +33,7 @@ int Stat(const char* path, void* result) {
 extern NPU_PRECISION_HIDDEN char single_threaded __asm__("__libc_single_threaded");
 char single_threaded = 0;
 
-// libstdc++ of GCC 12.
+// libstdc++ of GCC 11.
 [[noreturn]] NPU_PRECISION_HIDDEN void ThrowBadArrayNewLength() __asm__(
     "_ZSt28__throw_bad_array_new_lengthv");
 void ThrowBadArrayNewLength() { throw std::bad_array_new_length(); }

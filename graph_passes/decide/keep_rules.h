@@ -5,8 +5,8 @@
 // - follows_forward: the gradient of an op that the user kept by name or scope,
 // - sums_iterations: what accumulates over a loop, or from call to call (analysis/accumulators),
 // - guard_constant, leaves_range: values that the low type cannot hold (range_rules),
-// - before_magnifier, magnifies: an op that magnifies errors, and what feeds it
-// (before_magnifiers).
+// - before_magnifier, magnifies: what feeds an op that magnifies errors, and the op itself
+//   (before_magnifiers).
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_KEEP_RULES_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_KEEP_RULES_H_
 
