@@ -1,5 +1,7 @@
 // NpuOptimizer, the Grappler optimizer. Sessions, functions and offline rewrites all run it.
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -14,8 +16,9 @@
 #include "cc/shapes.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
+#include "graph_passes/autocast_runs.h"
+#include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
-#include "graph_passes/pipeline.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/grappler_item.h"
@@ -135,7 +138,12 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     ledger.graph = item.id;
     ledger.options = parameters_.given;
     ledger.warnings = list_warnings_;
-    TF_RETURN_IF_ERROR(RunPipeline(item.graph, context, options, optimized, &ledger));
+    AutocastOptions autocast;
+    autocast.only = parameters_.autocast_only;
+    autocast.use_mode = [this](tensorflow::DataType dtype, DecideContext* marked) {
+      return UseMixedMode(dtype, marked);
+    };
+    TF_RETURN_IF_ERROR(RunWithAutocast(item.graph, context, options, autocast, optimized, &ledger));
     if (parameters_.saturates) PlaceSaturationOnCpu(optimized);
     for (const std::string& warning : ledger.warnings) WarnOnce(warning);
     for (const LedgerMapping& mapping : ledger.mappings) {
@@ -148,24 +156,41 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
       TF_RETURN_IF_ERROR(WriteReport(parameters_.report_dir, ledger, &report));
     }
     Log(ledger, report);
-    const bool lowers =
-        ledger.lowered > 0 && !emulates && context.NewDtype() == tensorflow::DT_HALF;
-    if (lowers && !parameters_.quiet) {
+    const bool to_float16 = context.NewDtype() == tensorflow::DT_HALF ||
+                            lists_of_marked_.count(tensorflow::DT_HALF) != 0;
+    if (to_float16 && ledger.lowered > 0 && !emulates && !parameters_.quiet) {
       const std::string advice = Float16Advice(*optimized, support);
       if (!advice.empty()) InformOnce(advice);
     }
     return Status();
   }
 
+  // For what autocast() marked.
+  Status UseMixedMode(tensorflow::DataType dtype, DecideContext* context) {
+    context->mode = MixedMode(dtype);
+    OpLists& lists = lists_of_marked_[dtype];
+    context->lists = &lists;
+    Parameters parameters = parameters_;
+    parameters.mode = context->mode;
+    std::vector<std::string> known_warnings;
+    return LoadLists(parameters, &lists, &known_warnings);
+  }
+
   void Log(const Ledger& ledger, const std::string& report) {
     if (ledger.float_nodes == 0 || parameters_.quiet) return;
+    std::vector<std::string> modes;
+    if (!parameters_.autocast_only) modes.push_back(parameters_.mode.name);
+    for (const auto& marked : lists_of_marked_) {
+      modes.push_back(absl::StrCat("autocast ", DtypeName(marked.first)));
+    }
     LOG(INFO) << "npu_precision: " << LedgerSummary(ledger) << " in graph '" << ledger.graph
-              << "' (" << parameters_.mode.name << ", " << parameters_.target << ")"
+              << "' (" << absl::StrJoin(modes, ", ") << ", " << parameters_.target << ")"
               << (report.empty() ? "" : absl::StrCat(", ledger: ", report));
   }
 
   Parameters parameters_;
   OpLists lists_;
+  std::map<tensorflow::DataType, OpLists> lists_of_marked_;  // by autocast()
   std::vector<std::string> list_warnings_;
   Status user_error_;
   bool decided_ = false;

@@ -126,6 +126,16 @@ Status ChooseMode(const Values& values, PrecisionMode* mode) {
     return InvalidArgument("got both precision_mode (", Quoted(v1), ") and precision_mode_v2 (",
                            Quoted(v2), "), expected one of the two");
   }
+  if (values.Bool("autocast_only", false)) {
+    if (!v1.empty() || !v2.empty()) {
+      return InvalidArgument("autocast_only: got true with ",
+                             v1.empty() ? "precision_mode_v2 " : "precision_mode ",
+                             Quoted(v1.empty() ? v2 : v1),
+                             ": what autocast() did not mark keeps its dtype; give one of the two");
+    }
+    *mode = MixedMode(tensorflow::DT_HALF);  // That of each mark takes its place.
+    return Status();
+  }
   if (!v1.empty()) return ParsePrecisionMode(v1, mode);
   if (!v2.empty()) return ParsePrecisionModeV2(v2, mode);
   return Status();
@@ -204,19 +214,13 @@ Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
 }
 
 std::vector<ParameterType> AllParameters() {
-  std::vector<ParameterType> parameters = {{"precision_mode", 's'},
-                                           {"precision_mode_v2", 's'},
-                                           {"modify_mixlist", 's'},
-                                           {"target", 's'},
-                                           {"ops_info_dir", 's'},
-                                           {"report_dir", 's'},
-                                           {"dump_passes_dir", 's'},
-                                           {"mixlist_edits", 's'},
-                                           {"overflow", 's'},
-                                           {"float16_compute", 's'},
-                                           {"all_white", 'b'},
-                                           {"strict", 'b'},
-                                           {"quiet", 'b'}};
+  std::vector<ParameterType> parameters = {{"precision_mode", 's'},  {"precision_mode_v2", 's'},
+                                           {"modify_mixlist", 's'},  {"target", 's'},
+                                           {"ops_info_dir", 's'},    {"report_dir", 's'},
+                                           {"dump_passes_dir", 's'}, {"mixlist_edits", 's'},
+                                           {"overflow", 's'},        {"float16_compute", 's'},
+                                           {"all_white", 'b'},       {"autocast_only", 'b'},
+                                           {"strict", 'b'},          {"quiet", 'b'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone) parameters.push_back({pass.option, 'b'});
   }
@@ -267,6 +271,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->modify_mixlist = values.String("modify_mixlist", "");
   parameters->mixlist_edits = values.String("mixlist_edits", "");
   parameters->all_white = values.Bool("all_white", false);
+  parameters->autocast_only = values.Bool("autocast_only", false);
   parameters->target = values.String("target", parameters->target);
   parameters->ops_info_dir = values.String("ops_info_dir", "");
   parameters->report_dir = values.String("report_dir", "");

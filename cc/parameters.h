@@ -24,6 +24,7 @@ struct Parameters {
   std::string modify_mixlist;  // path, "" when not given
   std::string mixlist_edits;   // the same as text, on top of it
   bool all_white = false;
+  bool autocast_only = false;  // what autocast() did not mark keeps its dtype
   Float16Compute float16_compute = Float16Compute::kAuto;
   std::string target = kHostTarget;
   std::string ops_info_dir;

@@ -16,8 +16,8 @@ npu_precision.enable(precision_mode="allow_mix_precision_bf16", report_dir="ledg
 model.fit(images, digits, epochs=3, verbose=0)
 npu_precision.disable()
 
-# Only what runs inside, in this thread; a decorator too.
-with npu_precision.autocast(precision_mode="allow_mix_precision_bf16"):
+# Only what runs inside, in this thread; a decorator too. In a tf.function: the ops made there.
+with npu_precision.autocast(dtype="bfloat16"):
     model.predict(images, verbose=0)
 
 # Offline: the results need nothing of npu_precision to run.

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
@@ -48,6 +49,13 @@ bool ComputesInFloat32(const GraphView& after, const std::string& name) {
   if (id < 0) return false;
   const int node = after.LookThroughInserted({id, 0}).node;
   return !GroupsInFloat32(after.node(node)).empty();
+}
+
+// Whether the run is about marked nodes, and the node is told of by another one.
+bool IsOfAnotherRun(const tensorflow::NodeDef& node, const DecideContext& context) {
+  const bool tells_of_all =
+      context.autocast.empty() || context.autocast.count(tensorflow::DT_INVALID) != 0;
+  return !tells_of_all && KeptByMark(node, context, false) == Reason::kOutsideAutocast;
 }
 
 LedgerCast CastEntry(const GraphView& view, int id) {
@@ -167,6 +175,7 @@ void FillLedger(const GraphView& view, const Decisions& decisions, const GraphVi
     const Decision& decision = decisions.nodes[id];
     // A Cast of an earlier run has a decision too, if it has control inputs; it is not counted.
     if (decision.verdict == Verdict::kNotFloat || view.IsInserted(id)) continue;
+    if (IsOfAnotherRun(view.node(id), context)) continue;
     ++ledger->float_nodes;
     ledger->lowered += decision.verdict == Verdict::kLowered;
     ledger->raised += decision.verdict == Verdict::kRaised;

@@ -66,7 +66,7 @@ class Driver {
 
   Status Show(int number, const char* pass) const {
     if (options_.observer == nullptr) return Status();
-    return options_.observer->Show(number, pass, GraphText(state_.graph()));
+    return options_.observer->Show(options_.first_number + number, pass, GraphText(state_.graph()));
   }
 
   const PipelineOptions& options_;
@@ -107,20 +107,20 @@ void AddWarnings(const PassState& state, Ledger* ledger) {
 }  // namespace
 
 Status RunPipeline(const GraphDef& given, const DecideContext& context,
-                   const PipelineOptions& options, GraphDef* out, Ledger* ledger) {
+                   const PipelineOptions& options, GraphDef* out, Ledger* ledger, bool* changed) {
   PassState state(context, options.passes.count("emulate") != 0, options.saturates);
   state.ledger = ledger;
   state.details = options.details;
   TF_RETURN_IF_ERROR(state.Start(given));
   Driver driver(options, &state);
   TF_RETURN_IF_ERROR(driver.Run());
-  if (driver.changed_anything()) {
+  *changed = driver.changed_anything();
+  if (*changed) {
     state.MoveTo(out);
     // What restore_float16 undid may have been done again.
-    if (driver.restored_float16() && HaveSameNodes(given, *out)) *out = given;
-  } else {
-    *out = given;
+    if (driver.restored_float16() && HaveSameNodes(given, *out)) *changed = false;
   }
+  if (!*changed) *out = given;
   AddWarnings(state, ledger);
   return Status();
 }

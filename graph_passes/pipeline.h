@@ -17,7 +17,7 @@ class PassObserver {
  public:
   virtual ~PassObserver() = default;
   // `text` is the graph (see graph_text.h) after row `number` of the table, whose name is `pass`.
-  // Row 0 is the given graph.
+  // Row 0 is the given graph. A run after another counts on.
   virtual tensorflow::Status Show(int number, const std::string& pass, const std::string& text) = 0;
 };
 
@@ -27,14 +27,16 @@ struct PipelineOptions {
   bool details = false;              // fill the ledger's nodes and casts, not only its totals
   bool check_changed = false;        // compare graphs: an error if a pass misreports a change
   PassObserver* observer = nullptr;  // not owned
+  int first_number = 0;              // of the row before the first, for the observer
 };
 
-// Applies the mode to `given`. If there is nothing to change, `out` is `given` to the byte. The
-// graph is verified (verify_graph.h) and indexed anew after each pass that changed it.
-// InvalidArgument is the user's mistake; any other error is ours, and `out` means nothing.
+// Applies the mode to `given`. If there is nothing to change, `changed` is false and `out` is
+// `given` to the byte. The graph is verified (verify_graph.h) and indexed anew after each pass that
+// changed it. InvalidArgument is the user's mistake; any other error is ours, and `out` means
+// nothing.
 tensorflow::Status RunPipeline(const tensorflow::GraphDef& given, const DecideContext& context,
                                const PipelineOptions& options, tensorflow::GraphDef* out,
-                               Ledger* ledger);
+                               Ledger* ledger, bool* changed);
 
 }  // namespace npu_precision
 

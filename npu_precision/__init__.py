@@ -40,7 +40,8 @@ from npu_precision.session import (
     set_keras_session_npu_config,
     shutdown_resource,
 )
-from npu_precision.session.functions import active_options, autocast, disable, enable
+from npu_precision.session.autocast import autocast
+from npu_precision.session.functions import active_options, disable, enable
 from npu_precision.util import keep_tensors_dtypes
 
 if TYPE_CHECKING:

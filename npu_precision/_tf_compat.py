@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,10 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, graph_pb2, op_def_pb2
 from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2
 from tensorflow.python.eager import context
-from tensorflow.python.framework import errors, op_def_registry, ops
+from tensorflow.python.framework import errors, func_graph, op_def_registry, ops
 from tensorflow.python.grappler import cluster, tf_optimizer
-from tensorflow.python.util import tf_export
+from tensorflow.python.ops import gradients_util
+from tensorflow.python.util import tf_decorator, tf_export
 
 # The module that TF1 scripts call tf. On TensorFlow 1.15 that is not compat.v1, which lacks
 # tf.contrib.
@@ -72,6 +74,152 @@ def attributes_of_new_ops(
         yield
 
 
+def call_for_new_ops(graph: tf.Graph, name: str, value: Callable[[], Any]) -> None:
+    """Gives each op created in this graph from now on the attribute, unless value() is None."""
+    graph._attr_scope_map[name] = lambda _: value()
+
+
+def call_for_no_new_ops(graph: tf.Graph, name: str) -> None:
+    """Reverses call_for_new_ops()."""
+    graph._attr_scope_map.pop(name, None)
+
+
+def call_for_new_functions(callback: Callable[[tf.Graph], None]) -> None:
+    """Calls back with the graph of each function, branch and loop body built from now on."""
+    original = func_graph.FuncGraph.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        callback(self)
+
+    func_graph.FuncGraph.__init__ = __init__
+
+
+class _PartOfKey:
+    """Stands for what tf.functions are traced anew for, in the place of an XLA context.
+
+    TensorFlow traces a function anew for each XLA context that says so.
+    """
+
+    def RequiresUniqueFunctionRetracing(self) -> bool:
+        return True
+
+
+# Where the module is that makes the key under which a trace of a tf.function is kept.
+_KEY_MODULES = (
+    "eager.polymorphic_function.function_context",
+    "eager.function_context",
+    "eager.function_cache",
+    "eager.function",
+)
+
+
+def trace_anew_for(part: Callable[[], Any]) -> None:
+    """Makes part(), of a few hashable values, a part of the key of a tf.function's traces.
+
+    It is asked where a function calls a function; None is no part.
+    """
+    parts: dict[Any, _PartOfKey] = {}
+    module: Any
+    for name in _KEY_MODULES:
+        try:
+            module = importlib.import_module(f"tensorflow.python.{name}")
+        except ImportError:
+            continue
+        if hasattr(module, "_enclosing_xla_context"):
+            break
+    else:  # 1.15
+        _trace_anew_in_tf1(importlib.import_module("tensorflow.python.eager.function"), part)
+        return
+    original = module._enclosing_xla_context
+
+    def _enclosing_xla_context() -> Any:
+        found, value = original(), part()
+        return found if value is None else parts.setdefault((id(found), value), _PartOfKey())
+
+    module._enclosing_xla_context = _enclosing_xla_context
+
+
+def _trace_anew_in_tf1(module: Any, part: Callable[[], Any]) -> None:
+    original = module.Function._cache_key
+
+    def _cache_key(self: Any, *args: Any, **kwargs: Any) -> Any:
+        key, value = original(self, *args, **kwargs), part()
+        return (
+            key if value is None else key._replace(colocation_stack=(*key.colocation_stack, value))
+        )
+
+    module.Function._cache_key = _cache_key
+
+
+def build_gradients_in(scope_of: Callable[[tf.Operation], Any]) -> None:
+    """Builds the gradient of each op in the scope that scope_of(op) gives, except under a tape."""
+    original = gradients_util._MaybeCompile
+
+    def _MaybeCompile(scope: Any, op: Any, func: Any, grad_fn: Any) -> Any:
+        with scope_of(op):
+            return original(scope, op, func, grad_fn)
+
+    gradients_util._MaybeCompile = _MaybeCompile
+
+
+def hand_to_replica_threads(take: Callable[[], Any], give: Callable[[Any], None]) -> None:
+    """Calls give() in each thread of a MirroredStrategy, with take() of the one that starts it."""
+    for name in ("mirrored_run", "mirrored_strategy"):
+        try:
+            module: Any = importlib.import_module(f"tensorflow.python.distribute.{name}")
+        except ImportError:
+            continue
+        thread = getattr(module, "_MirroredReplicaThread", None)
+        if thread is not None:
+            _hand_to_threads(thread, take, give)
+            return
+
+
+def _hand_to_threads(thread: Any, take: Callable[[], Any], give: Callable[[Any], None]) -> None:
+    construct, run = thread.__init__, thread.run
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        construct(self, *args, **kwargs)
+        self._npu_precision_handed = take()
+
+    def run_with(self: Any) -> None:
+        give(self._npu_precision_handed)
+        run(self)
+
+    thread.__init__, thread.run = __init__, run_with
+
+
+def attribute(op: tf.Operation, name: str) -> Any:
+    """The value of an attribute, or None where the op has none of that name."""
+    try:
+        return op.get_attr(name)
+    except ValueError:
+        return None
+
+
+def enter_for_compiled_functions(scope_of: Callable[[str], Any]) -> None:
+    """Calls each tf.function that XLA compiles in the scope that scope_of(its name) gives."""
+    function: Any = type(tf.function(lambda: None))
+    original = function.__call__
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(self, "_jit_compile", False) or getattr(self, "_experimental_compile", False):
+            with scope_of(getattr(self, "__name__", "?")):
+                return original(self, *args, **kwargs)
+        return original(self, *args, **kwargs)
+
+    function.__call__ = __call__
+
+
+def decorated(target: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """The wrapper, as a decorator of target that AutoGraph sees through.
+
+    The wrapper must call wrapper.__wrapped__, which AutoGraph replaces.
+    """
+    return tf_decorator.make_decorator(target, wrapper)
+
+
 def functions_run_eagerly() -> bool:
     """Whether a tf.function called here runs, or is only added to a graph for a session."""
     return ops.executing_eagerly_outside_functions()
@@ -108,6 +256,11 @@ def optimize_graph(
     return tf_optimizer.OptimizeGraph(
         config, meta_graph, verbose=False, graph_id=graph_id.encode("utf-8"), cluster=virtual
     )
+
+
+def has_gpu() -> bool:
+    """Whether TensorFlow sees a GPU."""
+    return any(name.startswith("GPU:") for name in _device_names())
 
 
 def _device_names() -> list[str]:

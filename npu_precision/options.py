@@ -33,6 +33,8 @@ class PrecisionOptions:
         all_white: treats ops of the gray and black lists as white unless the edits say otherwise.
             Nodes that only update a variable, or sum over a loop, stay float32, and the lists
             decide about a scaled loss. In the mixed modes.
+        autocast_only: decides about what autocast() marked while a graph was built; all else keeps
+            its dtype. Not with a mode.
         float16_compute: the dtype in which nodes compute that were lowered to float16: "native",
             in float16; "float32", in float32 on values rounded to float16; "auto" (default), in
             float32 where the graph runs on a CPU without fast float16. Not with emulate.
@@ -80,6 +82,7 @@ class PrecisionOptions:
     modify_mixlist: str | None = None
     mixlist_edits: str | None = None
     all_white: bool | None = None
+    autocast_only: bool | None = None
     float16_compute: str | None = None
     target: str | None = None
     ops_info_dir: str | None = None
@@ -186,7 +189,7 @@ def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> Prec
         TypeError: options is not a PrecisionOptions, or a name is not one of its fields.
         ValueError: a wrong value.
     """
-    _check_arguments(options, fields)
+    check_arguments(options, fields)
     return dataclasses.replace(options or PrecisionOptions(), **fields)
 
 
@@ -201,7 +204,7 @@ def parameters(
         TypeError: as resolve.
         ValueError: a value of the wrong type.
     """
-    _check_arguments(options, fields)
+    check_arguments(options, fields)
     result = options.to_dict() if options else {}
     for name, value in fields.items():
         if value is None:
@@ -211,7 +214,8 @@ def parameters(
     return {name: attr_value(value) for name, value in result.items()}
 
 
-def _check_arguments(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> None:
+def check_arguments(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> None:
+    """Raises the errors of resolve() that are about types and names, not values."""
     if options is not None and not isinstance(options, PrecisionOptions):
         raise TypeError(
             f"options: got {_errors.got(options)}, expected PrecisionOptions; name a mode with "

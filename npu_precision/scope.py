@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-from npu_precision import _marks, _tf_compat
-
-_LOGGER = logging.getLogger("npu_precision")
+from npu_precision import _mark_scopes, _marks, _tf_compat
 
 
 @contextlib.contextmanager
@@ -19,8 +16,8 @@ def keep_dtype_scope() -> Iterator[None]:
     """Scope in which new ops keep their dtype: the optimizer neither lowers nor raises them.
 
     For code that builds a graph: a TF1 graph, or the body of a tf.function (ops that run eagerly
-    keep their dtype anyway). A branch or loop of tf.cond and tf.while_loop builds a graph of its
-    own and needs the scope inside; the log names branches and loops built within the scope.
+    keep their dtype anyway). Branches and loop bodies that are built in the scope, and functions
+    that are called in it, inherit it; so do the gradients of its ops.
 
     TensorFlow's remapper fuses ops and drops the mark. npu_config_proto(), NPURunConfig, enable()
     and autocast() run the optimizer before it. In a config made by hand, set remapping OFF, as
@@ -28,21 +25,11 @@ def keep_dtype_scope() -> Iterator[None]:
 
     Source: npu_bridge's npu_scope.keep_dtype_scope.
     """
-    graph = tf.compat.v1.get_default_graph()
     if tf.executing_eagerly():
         yield
         return
-    before = len(graph.get_operations())
-    with _tf_compat.attributes_of_new_ops(graph, {_marks.KEEP_DTYPE: _mark()}):
+    with _mark_scopes.mark_new_ops({_marks.KEEP_DTYPE: _mark()}):
         yield
-    for op in graph.get_operations()[before:]:
-        if any(attribute.type in ("func", "list(func)") for attribute in op.op_def.attr):
-            _LOGGER.warning(
-                "keep_dtype_scope: the ops inside %r (%s) are in a function of their own, which "
-                "the scope does not reach; enter the scope inside that function too",
-                op.name,
-                op.type,
-            )
 
 
 @contextlib.contextmanager

@@ -57,6 +57,7 @@ Request AskedByMode(const GraphView& view, ModeRule rule, const NodeClass& node,
 // Whether no rule about a missing kernel or dtype, but one about the node itself keeps it.
 bool IsKeptForGood(Reason fixed) {
   return fixed == Reason::kNeverChanged || fixed == Reason::kKeepDtypeScope ||
+         fixed == Reason::kAutocastDisabled || fixed == Reason::kOutsideAutocast ||
          fixed == Reason::kUnknownNeighbour || fixed == Reason::kPreservedOutputs ||
          fixed == Reason::kHandleLeavesGraph;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/analysis/reference_reads.h"
+#include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/graph/fused_ops.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
@@ -120,9 +121,9 @@ class Classifier {
       if (leaving_.count(view_.first_group(id) + g) != 0) return Reason::kHandleLeavesGraph;
     }
     if (HasOpaqueNeighbour(id)) return Reason::kUnknownNeighbour;
-    // A name in the mixlist says more than the scope in which the node was built.
     const bool is_named = classes_->nodes[id].listing.edited == Edited::kByName;
-    if (HasKeepDtypeMark(def) && !is_named) return Reason::kKeepDtypeScope;
+    const Reason of_mark = KeptByMark(def, context_, is_named);
+    if (of_mark != Reason::kNone) return of_mark;
     if (context_.preserved.count(def.name()) != 0 && !CastCanTakeName(id)) {
       return Reason::kPreservedOutputs;
     }

@@ -26,6 +26,10 @@ struct DecideContext {
   std::set<std::string> preserved;  // nodes that must yield their dtype under their name
   std::set<std::string> fed;        // nodes whose outputs the caller replaces
 
+  // The marks of autocast() on the nodes that this run decides about; DT_INVALID: those without
+  // one.
+  std::set<tensorflow::DataType> autocast = {tensorflow::DT_INVALID};
+
   ElementCounts elements;
 
   // Whether the caller fetches or feeds the node, so that its outputs must stay as they are.

@@ -28,6 +28,8 @@ constexpr ReasonWord kReasons[] = {
     {Reason::kFollowsForward, "follows_forward"},
     {Reason::kHandleLeavesGraph, "handle_leaves_graph"},
     {Reason::kKeepDtypeScope, "keep_dtype_scope"},
+    {Reason::kAutocastDisabled, "autocast_disabled"},
+    {Reason::kOutsideAutocast, "outside_autocast"},
     {Reason::kUnknownNeighbour, "unknown_neighbour"},
     {Reason::kFed, "fed"},
     {Reason::kPreservedOutputs, "preserved_outputs"},

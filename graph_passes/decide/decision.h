@@ -40,6 +40,8 @@ enum class Reason : unsigned char {
   kFollowsForward,
   kHandleLeavesGraph,
   kKeepDtypeScope,
+  kAutocastDisabled,
+  kOutsideAutocast,
   kUnknownNeighbour,
   kFed,
   kPreservedOutputs,

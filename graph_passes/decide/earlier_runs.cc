@@ -1,5 +1,6 @@
 #include "graph_passes/decide/earlier_runs.h"
 
+#include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/graph/fused_ops.h"
 #include "graph_passes/graph/marks.h"
 
@@ -9,6 +10,7 @@ namespace {
 // Whether the mark is of this mode, and no later run undid what it did.
 bool StillHolds(const GraphView& view, const DecideContext& context, int id,
                 const DecisionMark& mark) {
+  if (KeptByMark(view.node(id), context, false) == Reason::kOutsideAutocast) return false;
   if (mark.reason == ReasonName(Reason::kInputsRounded)) {
     return context.mode.rule == ModeRule::kCube;
   }

@@ -66,6 +66,11 @@ Status UnknownMode(const char* parameter, const std::string& name,
 
 PrecisionMode DefaultPrecisionMode() { return *Find("allow_fp32_to_fp16"); }
 
+PrecisionMode MixedMode(tensorflow::DataType low_type) {
+  const bool is_bfloat16 = low_type == DT_BFLOAT16;
+  return *Find(is_bfloat16 ? "allow_mix_precision_bf16" : "allow_mix_precision_fp16");
+}
+
 Status ParsePrecisionMode(const std::string& name, PrecisionMode* mode) {
   const PrecisionMode* found = Find(name);
   if (found == nullptr) {

@@ -45,6 +45,9 @@ inline bool LowersForSpeed(ModeRule rule) {
 // The mode of a run that sets neither parameter.
 PrecisionMode DefaultPrecisionMode();
 
+// The mixed mode that lowers to the dtype.
+PrecisionMode MixedMode(tensorflow::DataType low_type);
+
 // Finds the mode by its name in precision_mode. The error lists the names and suggests one.
 tensorflow::Status ParsePrecisionMode(const std::string& name, PrecisionMode* mode);
 

@@ -13,6 +13,7 @@ namespace {
 
 // Strings, so that a look-up does not make one.
 const std::string& kKeepDtype = *new std::string("_keep_dtype");
+const std::string& kAutocast = *new std::string("_npu_precision_autocast");
 const std::string& kLossScale = *new std::string("_npu_precision_loss_scale");
 const std::string& kOverflowCheck = *new std::string("_npu_precision_overflow_check");
 const std::string& kPreserved = *new std::string("_npu_precision_preserved");
@@ -34,19 +35,25 @@ const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const std::st
 }  // namespace
 
 std::map<std::string, std::string> MarkNames() {
-  return {{"keep_dtype", kKeepDtype},
-          {"loss_scale", kLossScale},
-          {"overflow_check", kOverflowCheck},
-          {"preserved", kPreserved},
-          {"named", kNamed},
-          {"lower_io", kLowerIo},
-          {"inserted", kInserted},
+  return {{"keep_dtype", kKeepDtype},     {"autocast", kAutocast},
+          {"loss_scale", kLossScale},     {"overflow_check", kOverflowCheck},
+          {"preserved", kPreserved},      {"named", kNamed},
+          {"lower_io", kLowerIo},         {"inserted", kInserted},
           {"colocation", kColocations[1]}};
 }
 
 bool HasKeepDtypeMark(const tensorflow::NodeDef& node) {
   const tensorflow::AttrValue* value = Find(node, kKeepDtype);
   return value != nullptr && (value->i() != 0 || value->b());
+}
+
+tensorflow::DataType AutocastMark(const tensorflow::NodeDef& node) {
+  const tensorflow::AttrValue* value = Find(node, kAutocast);
+  return value == nullptr ? tensorflow::DT_INVALID : value->type();
+}
+
+void MarkAutocast(tensorflow::DataType dtype, tensorflow::NodeDef* node) {
+  (*node->mutable_attr())[kAutocast].set_type(dtype);
 }
 
 bool HasLossScaleMark(const tensorflow::NodeDef& node) { return Find(node, kLossScale) != nullptr; }

@@ -10,6 +10,7 @@
 
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/types.pb.h"
 
 namespace npu_precision {
 
@@ -18,6 +19,12 @@ std::map<std::string, std::string> MarkNames();
 
 // Set by keep_dtype_scope(): the node keeps its dtype.
 bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
+
+// Set by autocast() while a graph is built: DT_HALF or DT_BFLOAT16 where a mixed mode of that type
+// is to decide about the node; DT_FLOAT, where autocast is switched off, so that it keeps its
+// dtype; DT_INVALID where there is no such mark.
+tensorflow::DataType AutocastMark(const tensorflow::NodeDef& node);
+void MarkAutocast(tensorflow::DataType dtype, tensorflow::NodeDef* node);
 
 // Set on the product of a loss and its scale, and on what yields the scale for it alone.
 bool HasLossScaleMark(const tensorflow::NodeDef& node);

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/fused_ops.h"
-#include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/rewrite/cast_nodes.h"
 #include "graph_passes/rewrite/changed_graph.h"
@@ -68,7 +68,8 @@ class BatchNormWriter {
   Status MayChange(int id, bool* may_change) const {
     *may_change = false;
     const NodeDef& node = view_.node(id);
-    if (context_.IsFixed(node.name()) || HasKeepDtypeMark(node)) return Status();
+    if (context_.IsFixed(node.name())) return Status();
+    if (KeptByMark(node, context_, false) != Reason::kNone) return Status();
     NodeDef lowered = node;
     BecomeV3(&lowered);
     (*lowered.mutable_attr())["T"].set_type(context_.mode.low_type);

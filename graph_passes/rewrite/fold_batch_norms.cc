@@ -6,10 +6,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/float_values.h"
 #include "graph_passes/graph/fused_ops.h"
-#include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/rewrite/constants.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -146,7 +146,7 @@ class BatchNormFolder {
   Status MayChange(int id, bool* may_change) const {
     const NodeDef& node = view_.node(id);
     *may_change = view_.op_def(id) != nullptr && TypeOf(node) == tensorflow::DT_FLOAT &&
-                  !constants_.IsFixed(id) && !HasKeepDtypeMark(node);
+                  !constants_.IsFixed(id) && KeptByMark(node, context_, false) == Reason::kNone;
     if (!*may_change || context_.mode.rule != ModeRule::kMix) return Status();
     Listing listing;
     TF_RETURN_IF_ERROR(context_.lists->OfNode(NameInMixlist(node.name()), OpsOf(node),

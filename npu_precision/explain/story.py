@@ -45,6 +45,8 @@ SENTENCES = {
         "gray; its elements are behind a handle that is used elsewhere too, where dtypes stay"
     ),
     "keep_dtype_scope": "built in keep_dtype_scope(), or named to keep_tensors_dtypes",
+    "autocast_disabled": "built in autocast(enabled=False)",
+    "outside_autocast": "no scope of autocast() marked it, and only what one marked is lowered",
     "unknown_neighbour": "next to an op that this TensorFlow does not know",
     "fed": "its output is fed",
     "preserved_outputs": "fetched, and with several outputs, so that no Cast can take its name",

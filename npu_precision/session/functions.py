@@ -4,27 +4,53 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import dataclasses
 import functools
+import logging
 import threading
-from types import TracebackType
+from collections.abc import Iterator
 from typing import Any
 
-import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
-from npu_precision import _tf_compat
-from npu_precision.options import PrecisionOptions, resolve
-from npu_precision.session import rewriter_config
+from npu_precision import _mark_scopes, _tf_compat
+from npu_precision.options import PrecisionOptions
+from npu_precision.session import low_types, rewriter_config
+
+_LOGGER = logging.getLogger("npu_precision")
 
 # The options of the whole process; None when disabled.
 _enabled: PrecisionOptions | None = None
-# The options of the enclosing scopes, innermost last; None is a scope that switches the optimizer
-# off. A new thread starts with no scopes.
-_scopes: contextvars.ContextVar[tuple[PrecisionOptions | None, ...]] = contextvars.ContextVar(
+
+
+@dataclasses.dataclass(eq=False)
+class Scope:
+    """A scope of autocast() around calls.
+
+    Attributes:
+        options: what it puts in force; None switches the optimizer off.
+        reached: whether a tf.function was called in it.
+    """
+
+    options: PrecisionOptions | None
+    reached: bool = False
+
+
+# The enclosing scopes, innermost last. A new thread starts with none.
+_scopes: contextvars.ContextVar[tuple[Scope, ...]] = contextvars.ContextVar(
     "npu_precision_scopes", default=()
+)
+# The function that XLA compiles and that is being called, or None.
+_compiled: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+    "npu_precision_compiled", default=None
 )
 _hook_lock = threading.Lock()
 _hooked = False
+# Whether functions may have marks of autocast().
+_looks_for_marks = False
+_OF_MARKS = PrecisionOptions(autocast_only=True)
+# Functions that a warning named.
+_warned: set[str | None] = set()
 
 
 def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
@@ -38,7 +64,8 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
     the outer function was traced.
 
     Args:
-        options: the precision options.
+        options: the precision options. Without a mode: allow_mix_precision_bf16 on a CPU,
+            allow_mix_precision on a GPU or for the target of one that is emulated.
         **fields: fields of PrecisionOptions, on top of options.
 
     Raises:
@@ -55,8 +82,8 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
             "npu_precision.npu_config_proto() (TensorFlow 1.15 executes eagerly after "
             "tf.enable_v2_behavior())"
         )
-    resolved = resolve(options, fields)
-    _install_hook()
+    resolved = low_types.resolve("enable()", options, fields)
+    _install_hooks()
     _enabled = resolved
 
 
@@ -69,75 +96,87 @@ def disable() -> None:
 def active_options() -> PrecisionOptions | None:
     """The options a tf.function would run with if it were called here, or None."""
     scopes = _scopes.get()
-    return scopes[-1] if scopes else _enabled
+    return scopes[-1].options if scopes else _enabled
 
 
-class autocast(contextlib.ContextDecorator):
-    """Scope in which tf.functions run with the options: a context manager, and a decorator.
+@contextlib.contextmanager
+def entered(options: PrecisionOptions | None) -> Iterator[Scope]:
+    """Scope in which the tf.functions that this thread calls run with the options."""
+    _install_hooks()
+    before, scope = _scopes.get(), Scope(options)
+    _scopes.set((*before, scope))
+    try:
+        yield scope
+    finally:
+        _scopes.set(before)
 
-    The scope holds for this thread only: threads started inside do not inherit it. The innermost
-    scope wins, and any scope wins over enable(). Leaving it, also by an exception, restores the
-    options from before. It applies to the same functions as enable().
 
-        with npu_precision.autocast(precision_mode="allow_mix_precision_bf16"):
-            model.predict(x)
-
-        @npu_precision.autocast(precision_mode="allow_mix_precision_bf16")
-        def evaluate(batches):
-            return [step(batch) for batch in batches]  # step is a tf.function
+def look_for_marks(place: str) -> None:
+    """Lets the optimizer look for marks of autocast() in functions, from their next call on.
 
     Args:
-        options: the precision options.
-        enabled: False switches the optimizer off inside the scope.
-        **fields: fields of PrecisionOptions, on top of options.
-
-    Raises:
-        ValueError: a wrong option.
-        TypeError: a wrong type of argument, or an unknown name.
-        RuntimeError: on entering while a graph is being built, as in the body of a tf.function.
-            The precision of a function is decided where it is called, so there the scope would
-            have no effect.
+        place: of the scope that marks ops, for a warning.
     """
-
-    def __init__(
-        self, options: PrecisionOptions | None = None, *, enabled: bool = True, **fields: Any
-    ) -> None:
-        resolved = resolve(options, fields)
-        self._scope = resolved if enabled else None
-
-    def __enter__(self) -> autocast:
-        if not tf.executing_eagerly():
-            raise RuntimeError(
-                "npu_precision.autocast() was entered while a graph is being built, where it has "
-                "no effect: put it around the call of the tf.function. For a session use "
-                "npu_precision.npu_config_proto(); to keep some ops in their dtype use "
-                "npu_precision.keep_dtype_scope() (TensorFlow 1.15 builds graphs until "
-                "tf.enable_v2_behavior() is called)"
-            )
-        _install_hook()
-        _scopes.set((*_scopes.get(), self._scope))
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _scopes.set(_scopes.get()[:-1])
+    global _looks_for_marks
+    _looks_for_marks = True
+    _install_hooks()
+    if _compiled.get() is not None:
+        _warn_of_compiled(_compiled.get(), f"autocast() at {place}")
 
 
-def _install_hook() -> None:
+def _install_hooks() -> None:
     global _hooked
     with _hook_lock:
-        if not _hooked:
-            _tf_compat.map_function_configs(_with_active_options)
-            _hooked = True
+        if _hooked:
+            return
+        _hooked = True
+    _tf_compat.map_function_configs(_with_active_options)
+    _tf_compat.enter_for_compiled_functions(_in_compiled)
+    _tf_compat.hand_to_replica_threads(_take, _give)
 
 
 def _with_active_options(config: bytes) -> bytes:
+    for scope in _scopes.get():
+        scope.reached = True
     options = active_options()
+    if options is None and _looks_for_marks:
+        options = _OF_MARKS
     return config if options is None else _configured(config, options)
+
+
+@contextlib.contextmanager
+def _in_compiled(name: str) -> Iterator[None]:
+    """Around a call of a function that XLA compiles: the optimizer does not see it."""
+    if active_options() is not None:
+        _warn_of_compiled(name, "autocast()" if _scopes.get() else "enable()")
+    before = _compiled.get()
+    _compiled.set(name)
+    try:
+        yield
+    finally:
+        _compiled.set(before)
+
+
+def _warn_of_compiled(name: str | None, what: str) -> None:
+    if name not in _warned:
+        _warned.add(name)
+        _LOGGER.warning(
+            "%s has no effect on the tf.function %r, because XLA compiles it (jit_compile=True), "
+            "with what it calls; for a Keras model, call compile(jit_compile=False)",
+            what,
+            name,
+        )
+
+
+def _take() -> tuple[Any, ...]:
+    return _scopes.get(), _compiled.get(), _mark_scopes.active()
+
+
+def _give(taken: tuple[Any, ...]) -> None:
+    scopes, compiled, marks = taken
+    _scopes.set(scopes)
+    _compiled.set(compiled)
+    _mark_scopes.set_active(marks)
 
 
 @functools.lru_cache(maxsize=256)

@@ -88,7 +88,8 @@ class Driver {
     }
     PipelineOptions options;
     options.details = true;
-    TF_RETURN_IF_ERROR(RunPipeline(graph, context_, options, &out, ledger));
+    bool changed;
+    TF_RETURN_IF_ERROR(RunPipeline(graph, context_, options, &out, ledger, &changed));
     std::ofstream(out_file, std::ios::binary) << out.SerializeAsString();
     return tensorflow::Status();
   }

@@ -11,9 +11,10 @@ import zlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
-from support.check_ledger import check_nodes, check_totals
+from support.check_ledger import AUTOCAST_MARK, check_nodes, check_totals
 from support.check_rewrite import to_bytes
 from support.error_bounds import ErrorBounds
 from support.random_graphs import random_graph
@@ -28,15 +29,17 @@ SHARE_OF_CONTROL_FLOW = 0.15
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Options, how many graphs to try under them, and whether each graph gets a mixlist."""
+    """Options, how many graphs to try under them, and what each graph gets: a mixlist, marks."""
 
     graphs: int
     mode: str
     target: str = "host"
     mixlist: bool = False
+    autocast: bool = False
 
     def __str__(self):
-        return "-".join([self.mode, self.target, *["mixlist"] * self.mixlist])
+        given = [*["mixlist"] * self.mixlist, *["autocast"] * self.autocast]
+        return "-".join([self.mode, self.target, *given])
 
     def options(self, **fields):
         name = "precision_mode_v2" if self.mode in V2_MODES else "precision_mode"
@@ -60,6 +63,11 @@ CASES = [
     Case(50, "allow_fp32_to_fp16"),
     Case(50, "allow_fp32_to_bf16"),
     *(Case(50, mode) for mode in V2_MODES),
+    Case(200, "must_keep_origin_dtype", autocast=True),
+    Case(200, "allow_mix_precision", autocast=True),
+    Case(200, "allow_mix_precision_bf16", mixlist=True, autocast=True),
+    Case(100, "force_fp16", autocast=True),
+    Case(50, "force_fp32", autocast=True),
     Case(200, "allow_mix_precision", "ascend910"),
     Case(100, "allow_mix_precision", "ascend910", mixlist=True),
     Case(150, "allow_fp32_to_fp16", "ascend910"),
@@ -96,6 +104,19 @@ def random_mixlist(graph, chooser):
     }
 
 
+OFF = tf.float32.as_datatype_enum
+
+
+def mark_at_random(graph, chooser):
+    """Marks runs of nodes as scopes of autocast() would, of either type or switched off."""
+    mark = None
+    for node in graph.graph_def.node:
+        if chooser.random() < 0.2:
+            mark = chooser.choice([None, tf.bfloat16, tf.float16, tf.float32])
+        if mark is not None:
+            node.attr[AUTOCAST_MARK].type = mark.as_datatype_enum
+
+
 def check_contract(graph, result, ledger, cube, white=()):
     """Structure, Casts and marks, and what the ledger says of them; returns the RewrittenGraph.
 
@@ -114,7 +135,9 @@ def check_contract(graph, result, ledger, cube, white=()):
         nodes = ledgers[function].nodes
         assert changed == {node.name for node in nodes if node.decision in ("lowered", "raised")}
         for name in changed:
-            assert "_keep_dtype" not in part.originals[name].attr or name in white
+            attributes = part.originals[name].attr
+            is_off = AUTOCAST_MARK in attributes and attributes[AUTOCAST_MARK].type == OFF
+            assert not (is_off or "_keep_dtype" in attributes) or name in white
         untouched &= not changed and not ledgers[function].casts
     if untouched:
         assert to_bytes(result) == to_bytes(graph.graph_def)
@@ -138,6 +161,8 @@ def test_rewritten_graphs_keep_their_contract(case, tmp_path):
             fields["modify_mixlist"] = tmp_path / "mixlist.json"
             fields["modify_mixlist"].write_text(json.dumps(mixlist))
             fields["all_white"] = chooser.choice([False, True])
+        if case.autocast:
+            mark_at_random(graph, chooser)
         options = case.options(**fields)
 
         result, ledger = graph.rewrite(options)

@@ -218,21 +218,6 @@ def test_autocast_is_of_its_own_thread(product, is_lowered):
     assert results == [False]
 
 
-@pytest.mark.parametrize("order", ["scope inside", "decorator inside"])
-def test_autocast_inside_a_function_is_refused_where_it_would_do_nothing(order):
-    def scope_inside(x):
-        with npu_precision.autocast(MIXED):
-            return x + 1.0
-
-    bodies = {
-        "scope inside": scope_inside,
-        "decorator inside": npu_precision.autocast(MIXED)(lambda x: x + 1.0),
-    }
-    with pytest.raises(RuntimeError, match="put it around the call of the tf.function"):
-        tf.function(bodies[order])(tf.zeros([2]))
-    assert npu_precision.active_options() is None
-
-
 def test_enable_in_graph_mode_says_what_to_use():
     with tf.Graph().as_default(), pytest.raises(RuntimeError, match="npu_config_proto"):
         npu_precision.enable(MIXED)

@@ -8,6 +8,7 @@ from support.text_graph import tensor_name
 
 # Attributes that only the optimizer writes.
 MARK = "_npu_precision"
+AUTOCAST_MARK = "_npu_precision_autocast"
 CAST_MARK = "_npu_precision_cast"
 IN_FLOAT32_MARK = "_npu_precision_in_float32"
 _RENAMED = re.compile(r"/npu_changed(_\d+)?$")

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from support import node_dtypes
-from support.check_ledger import CAST_MARK, MARK
+from support.check_ledger import AUTOCAST_MARK, CAST_MARK, MARK
 from support.function_bodies import body_graphs, is_result
 from support.loop_carriers import canonical, carried_from, enter_of, node_of
 from support.strict_zip import strict_zip
@@ -201,7 +201,9 @@ class RewrittenGraph:
             yield f"is {node.op} on {node.device!r}, was {original.op} on {original.device!r}"
             return
         types, original_types = type_attributes(node), type_attributes(original)
-        for attribute in {*node.attr, *original.attr} - {MARK, *types}:
+        # A node without it gets the mark of the one that it belongs to.
+        spread = {AUTOCAST_MARK} - {*original.attr}
+        for attribute in {*node.attr, *original.attr} - {MARK, *types} - spread:
             if node.attr[attribute] != original.attr[attribute]:
                 yield f"attribute {attribute} differs"
         for attribute, dtypes in types.items():

@@ -109,6 +109,17 @@ needs_function_attributes = _needs(
     "experimental_attributes" in inspect.signature(tf.function).parameters,
     "has no way to say that a tf.function is not inlined",
 )
+needs_compiled_functions = _needs(
+    "jit_compile" in inspect.signature(tf.function).parameters,
+    "compiles no tf.function by itself",
+)
+needs_logical_devices = _needs(
+    hasattr(tf.config, "set_logical_device_configuration"),
+    "does not make two devices of a CPU",
+)
+needs_tape_names = _needs(
+    _tf_compat.tf1 is not tf, "does not say in the names of a tape's ops what they are of"
+)
 needs_saved_custom_gradients = _needs(
     _tf_compat.tf1 is not tf, "loses custom gradients when it saves a model"
 )

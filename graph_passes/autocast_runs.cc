@@ -1,0 +1,146 @@
+#include "graph_passes/autocast_runs.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "graph_passes/analysis/autocast_marks.h"
+#include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/pass_table.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::GraphDef;
+using tensorflow::Status;
+
+// The later run decided about the nodes that both tell of.
+void MergeNodes(std::vector<LedgerNode> more, std::vector<LedgerNode>* nodes) {
+  std::unordered_map<std::string, size_t> places;
+  for (size_t i = 0; i < nodes->size(); ++i) places[(*nodes)[i].name] = i;
+  for (LedgerNode& node : more) {
+    const auto place = places.find(node.name);
+    if (place == places.end()) {
+      nodes->push_back(std::move(node));
+    } else {
+      (*nodes)[place->second] = std::move(node);
+    }
+  }
+}
+
+void CountNodes(Ledger* ledger) {
+  ledger->float_nodes = ledger->lowered = ledger->raised = ledger->kept = 0;
+  ledger->computed_in_float32 = 0;
+  ledger->by_list.clear();
+  ledger->by_reason.clear();
+  for (const LedgerNode& node : ledger->nodes) {
+    ++ledger->float_nodes;
+    const bool lowered = node.decision == VerdictName(Verdict::kLowered);
+    ledger->lowered += lowered;
+    ledger->raised += node.decision == VerdictName(Verdict::kRaised);
+    ledger->kept += node.decision == VerdictName(Verdict::kKept);
+    ledger->computed_in_float32 += lowered && node.computes_in == DtypeName(tensorflow::DT_FLOAT);
+    ++ledger->by_list[node.list];
+    ++ledger->by_reason[node.reason];
+  }
+}
+
+class Runs {
+ public:
+  Runs(const DecideContext& context, const PipelineOptions& options,
+       const AutocastOptions& autocast, Ledger* ledger)
+      : context_(context), options_(options), autocast_(autocast), ledger_(*ledger) {
+    options_.details = true;  // to merge ledgers by
+  }
+
+  Status Run(std::set<DataType> dtypes, GraphDef* graph, bool* changed) {
+    dtypes.erase(tensorflow::DT_FLOAT);
+    DecideContext unmarked = context_;
+    const DataType own = context_.mode.low_type;
+    if (autocast_.only) {
+      unmarked.autocast.clear();
+    } else if (context_.mode.rule == ModeRule::kMix && dtypes.erase(own) != 0) {
+      // The mark asks for what the mode does anyway: nodes with and without it vote for each other.
+      unmarked.autocast.insert(own);
+    }
+    TF_RETURN_IF_ERROR(RunOnce(unmarked, graph, changed));
+    for (DataType dtype : dtypes) {
+      DecideContext marked = context_;
+      TF_RETURN_IF_ERROR(autocast_.use_mode(dtype, &marked));
+      marked.autocast = {dtype};
+      options_.saturates &= dtype == tensorflow::DT_HALF;
+      TF_RETURN_IF_ERROR(RunOnce(marked, graph, changed));
+    }
+    CountNodes(&ledger_);
+    return Status();
+  }
+
+ private:
+  Status RunOnce(const DecideContext& context, GraphDef* graph, bool* changed) {
+    Ledger ledger;
+    GraphDef out;
+    bool changed_here;
+    TF_RETURN_IF_ERROR(RunPipeline(*graph, context, options_, &out, &ledger, &changed_here));
+    graph->Swap(&out);
+    *changed |= changed_here;
+    options_.first_number += Passes().size();
+    Merge(std::move(ledger));
+    return Status();
+  }
+
+  void Merge(Ledger ledger) {
+    if (is_first_) {
+      ledger_.nodes = std::move(ledger.nodes);
+      ledger_.mappings = std::move(ledger.mappings);
+      ledger_.unmatched = std::move(ledger.unmatched);
+      ledger_.matches_expected = ledger.matches_expected;
+      is_first_ = false;
+    } else {
+      MergeNodes(std::move(ledger.nodes), &ledger_.nodes);
+    }
+    ledger_.total_nodes = ledger.total_nodes;
+    ledger_.casts = ledger.casts;
+    ledger_.cast_list = std::move(ledger.cast_list);
+    ledger_.rewrites.insert(ledger_.rewrites.end(), ledger.rewrites.begin(), ledger.rewrites.end());
+    for (std::string& warning : ledger.warnings) {
+      std::vector<std::string>& all = ledger_.warnings;
+      if (std::find(all.begin(), all.end(), warning) == all.end()) all.push_back(warning);
+    }
+  }
+
+  const DecideContext& context_;
+  PipelineOptions options_;
+  const AutocastOptions& autocast_;
+  Ledger& ledger_;
+  bool is_first_ = true;
+};
+
+}  // namespace
+
+Status RunWithAutocast(const GraphDef& given, const DecideContext& context,
+                       const PipelineOptions& options, const AutocastOptions& autocast,
+                       GraphDef* out, Ledger* ledger) {
+  bool changed = false;
+  const std::set<DataType> dtypes = AutocastDtypes(given);
+  if (dtypes.empty() && autocast.only) {
+    *out = given;
+    ledger->total_nodes = given.node_size();
+    return Status();
+  }
+  if (dtypes.empty()) return RunPipeline(given, context, options, out, ledger, &changed);
+  GraphView view;
+  TF_RETURN_IF_ERROR(GraphView::Build(given, &view));
+  *out = given;
+  SpreadAutocastMarks(view, out);
+  TF_RETURN_IF_ERROR(Runs(context, options, autocast, ledger).Run(dtypes, out, &changed));
+  if (!changed) *out = given;
+  if (!options.details) {
+    ledger->nodes.clear();
+    ledger->cast_list.clear();
+  }
+  return Status();
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,17 @@
+// Nodes that keep their dtype because of a mark that Python put on them.
+#ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_KEPT_BY_MARK_H_
+#define NPU_PRECISION_GRAPH_PASSES_DECIDE_KEPT_BY_MARK_H_
+
+#include "graph_passes/decide/decide_context.h"
+#include "graph_passes/decide/decision.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+
+namespace npu_precision {
+
+// kKeepDtypeScope, kAutocastDisabled, kOutsideAutocast if another run decides about the node, or
+// kNone. A name in the mixlist says more than the scope in which a node was built.
+Reason KeptByMark(const tensorflow::NodeDef& node, const DecideContext& context, bool is_named);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_DECIDE_KEPT_BY_MARK_H_

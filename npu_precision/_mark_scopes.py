@@ -1,0 +1,117 @@
+"""Scopes that mark the ops made in them: in a graph, and in the functions that are built there."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import threading
+import types
+import weakref
+from collections.abc import Iterator, Mapping
+
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+
+from npu_precision import _marks, _tf_compat
+
+# What functions, branches and loop bodies inherit, and gradients from their forward op.
+_INHERITED = (_marks.KEEP_DTYPE, _marks.AUTOCAST)
+
+Marks = Mapping[str, attr_value_pb2.AttrValue]
+# Of this thread: a graph may be built by several, as those of replicas do, in turns.
+_active: contextvars.ContextVar[Marks] = contextvars.ContextVar(
+    "npu_precision_marks", default=types.MappingProxyType({})
+)
+_lock = threading.Lock()
+_hooked = False
+# How many scopes are open in a graph.
+_open: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDictionary()
+
+
+@contextlib.contextmanager
+def mark_new_ops(marks: Marks) -> Iterator[None]:
+    """Scope in which ops that this thread makes in the current graph are marked.
+
+    Functions, branches and loop bodies built within inherit the marks, and the gradients of marked
+    ops follow them. A tf.function called within is traced for them.
+    """
+    _install_hooks()
+    graph = tf.compat.v1.get_default_graph()
+    before = _active.get()
+    _active.set({**before, **marks})
+    _enter(graph)
+    try:
+        yield
+    finally:
+        _leave(graph)
+        _active.set(before)
+
+
+def active() -> Marks:
+    """The marks of the scopes that this thread is in."""
+    return _active.get()
+
+
+def set_active(marks: Marks) -> None:
+    """For a thread that another one starts, which hands it its marks."""
+    _active.set(marks)
+
+
+def _enter(graph: tf.Graph) -> None:
+    with _lock:
+        _open[graph] = _open.get(graph, 0) + 1
+        if _open[graph] == 1:
+            _mark_all_of(graph)
+
+
+def _leave(graph: tf.Graph) -> None:
+    with _lock:
+        _open[graph] -= 1
+        if _open[graph] == 0:
+            for name in _INHERITED:
+                _tf_compat.call_for_no_new_ops(graph, name)
+
+
+def _mark_all_of(graph: tf.Graph) -> None:
+    for name in _INHERITED:
+        _tf_compat.call_for_new_ops(graph, name, functools.partial(_active_mark, name))
+
+
+def _active_mark(name: str) -> attr_value_pb2.AttrValue | None:
+    return _active.get().get(name)
+
+
+def _install_hooks() -> None:
+    global _hooked
+    with _lock:
+        if _hooked:
+            return
+        _hooked = True
+    _tf_compat.call_for_new_functions(_inherit)
+    _tf_compat.trace_anew_for(_key)
+    _tf_compat.build_gradients_in(_scope_of_gradient)
+
+
+def _inherit(graph: tf.Graph) -> None:
+    if _active.get():
+        _mark_all_of(graph)
+
+
+def _key() -> tuple[tuple[str, bytes], ...] | None:
+    marks = _active.get()
+    return tuple(sorted((name, mark.SerializeToString()) for name, mark in marks.items())) or None
+
+
+def _scope_of_gradient(op: tf.Operation) -> contextlib.AbstractContextManager[None]:
+    """For a gradient in a function of its own; in one graph, the optimizer finds it by its name."""
+    marks: dict[str, attr_value_pb2.AttrValue] = {}
+    if op.graph is tf.compat.v1.get_default_graph():
+        return contextlib.nullcontext()
+    if _tf_compat.attribute(op, _marks.KEEP_DTYPE):
+        marks[_marks.KEEP_DTYPE] = attr_value_pb2.AttrValue(i=1)
+    autocast = _tf_compat.attribute(op, _marks.AUTOCAST)
+    if autocast is not None:
+        dtype = tf.as_dtype(autocast).as_datatype_enum
+        marks[_marks.AUTOCAST] = attr_value_pb2.AttrValue(type=dtype)
+    return mark_new_ops(marks) if marks else contextlib.nullcontext()

@@ -1,0 +1,92 @@
+"""The dtype that autocast() and enable() lower to, where no precision mode says so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from npu_precision import _errors, _tf_compat
+from npu_precision.options import PrecisionOptions, check_arguments
+from npu_precision.options import resolve as resolve_options
+
+_LOGGER = logging.getLogger("npu_precision")
+
+_MODES = {tf.bfloat16: "allow_mix_precision_bf16", tf.float16: "allow_mix_precision"}
+# The mixed modes, by their older and newer names.
+_DTYPES = {
+    "allow_mix_precision": tf.float16,
+    "allow_mix_precision_fp16": tf.float16,
+    "allow_mix_precision_bf16": tf.bfloat16,
+    "mixed_float16": tf.float16,
+    "mixed_bfloat16": tf.bfloat16,
+}
+MODE_FIELDS = ("precision_mode", "precision_mode_v2")
+# The names of torch.autocast; an NPU computes in float16, as a GPU does.
+DEVICE_TYPES = {"cpu": tf.bfloat16, "gpu": tf.float16, "cuda": tf.float16, "npu": tf.float16}
+
+
+def parse(dtype: Any) -> tf.DType:
+    """A low type, given as a tf.DType, a numpy dtype or a name.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        parsed = tf.as_dtype(dtype)
+    except TypeError:
+        parsed = None
+    if parsed not in _MODES:
+        raise ValueError(f"dtype: got {_errors.got(dtype)}, expected tf.bfloat16 or tf.float16")
+    return parsed
+
+
+def for_device(device_type: str | None) -> tf.DType:
+    """bfloat16 on a CPU, float16 elsewhere; None is the device that TensorFlow uses here.
+
+    Raises:
+        ValueError: an unknown device type.
+    """
+    if device_type is None:
+        device_type = "gpu" if _tf_compat.has_gpu() else "cpu"
+    if device_type not in DEVICE_TYPES:
+        raise ValueError(
+            f"device_type: got {_errors.got(device_type)}, expected one of "
+            f"{', '.join(DEVICE_TYPES)}{_errors.did_you_mean(str(device_type), DEVICE_TYPES)}"
+        )
+    return DEVICE_TYPES[device_type]
+
+
+def resolve(
+    caller: str,
+    options: PrecisionOptions | None,
+    fields: Mapping[str, Any],
+    low_type: tf.DType | None = None,
+) -> PrecisionOptions:
+    """The options of a call, with a mixed mode where they name no mode.
+
+    Args:
+        caller: for the log, which says what was chosen where low_type is None.
+        options: as for npu_precision.options.resolve().
+        fields: as there.
+        low_type: what to lower to; by default what suits the target and the device.
+
+    Raises:
+        TypeError, ValueError: as there.
+    """
+    check_arguments(options, fields)
+    given = {**(options.to_dict() if options else {}), **fields}
+    if any(given.get(name) for name in (*MODE_FIELDS, "autocast_only")):
+        return resolve_options(options, fields)
+    if low_type is None:
+        # An Ascend 910 computes in float16.
+        low_type = for_device(None if given.get("target") in (None, "host") else "npu")
+        _LOGGER.info("%s lowers to %s, because no mode was given", caller, low_type.name)
+    return resolve_options(options, {**fields, "precision_mode": _MODES[low_type]})
+
+
+def of_mode(options: PrecisionOptions) -> tf.DType | None:
+    """What the mode of the options lowers to, if that is a mixed one."""
+    return _DTYPES.get(options.precision_mode or options.precision_mode_v2 or "")
