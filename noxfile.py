@@ -106,7 +106,7 @@ OF_TENSORFLOW = (
 
 
 def _build_library(session: nox.Session, minor: str) -> None:
-    _install(session, "--quiet", *MINORS[minor].packages, "setuptools<77", "wheel")
+    _install(session, "--quiet", *MINORS[minor].packages, "setuptools>=61,<77", "wheel")
     folder = WHEEL / f"tf-{minor}"
     environment = {
         "NPU_PRECISION_MANYLINUX": "1",

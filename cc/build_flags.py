@@ -96,8 +96,10 @@ def build_flags(tensorflow: TensorFlowBuild, extra: str = "") -> BuildFlags:
     library_dir = _flag_value(tensorflow.link_flags, "-L")
     compile_flags = [flag for flag in tensorflow.compile_flags if not flag.startswith("-I")]
     if not any(flag.lstrip("-").startswith("std=") for flag in compile_flags):
-        # TensorFlow 1.15 names none, and exports absl::string_view, which C++17 makes another type.
-        compile_flags.append("-std=c++14")
+        # None is named up to 2.10. They export absl::string_view, which C++17 makes another type,
+        # and 2.10 alone was compiled as C++17.
+        is_2_10 = tensorflow.version.startswith("2.10.")
+        compile_flags.append("-std=c++17" if is_2_10 else "-std=c++14")
     compile_flags += version_defines(tensorflow.version, include_dir)
     link_flags = list(tensorflow.link_flags)
     grappler_link_flags = []

@@ -13,8 +13,8 @@
 #define NPU_PRECISION_TF_AT_LEAST(major, minor) \
   (TF_MAJOR_VERSION > (major) || (TF_MAJOR_VERSION == (major) && TF_MINOR_VERSION >= (minor)))
 
-// CustomGraphOptimizer has a pure virtual Feedback() up to 2.4.
-#define NPU_PRECISION_HAS_FEEDBACK !NPU_PRECISION_TF_AT_LEAST(2, 5)
+// CustomGraphOptimizer has a pure virtual Feedback() up to 2.5.
+#define NPU_PRECISION_HAS_FEEDBACK !NPU_PRECISION_TF_AT_LEAST(2, 6)
 
 namespace npu_precision {
 

@@ -17,11 +17,18 @@ class Minor(NamedTuple):
 
 
 _OLD_PROTOBUF = "protobuf<3.21"
+_BEFORE_NUMPY_2 = ("numpy<2", _OLD_PROTOBUF)
 
 MINORS = {
     "1.15": Minor("3.7", ("tensorflow==1.15.5", _OLD_PROTOBUF)),
     "2.4": Minor("3.8", ("tensorflow-cpu==2.4.*", _OLD_PROTOBUF)),
-    "2.11": Minor("3.9", ("tensorflow-cpu==2.11.*", "numpy<2", "protobuf<3.20")),
+    "2.5": Minor("3.9", ("tensorflow-cpu==2.5.*", *_BEFORE_NUMPY_2)),
+    "2.6": Minor("3.9", ("tensorflow-cpu==2.6.*", *_BEFORE_NUMPY_2)),
+    "2.7": Minor("3.9", ("tensorflow-cpu==2.7.*", *_BEFORE_NUMPY_2)),
+    "2.8": Minor("3.9", ("tensorflow-cpu==2.8.*", *_BEFORE_NUMPY_2)),
+    "2.9": Minor("3.9", ("tensorflow-cpu==2.9.*", *_BEFORE_NUMPY_2)),
+    "2.10": Minor("3.9", ("tensorflow-cpu==2.10.*", *_BEFORE_NUMPY_2)),
+    "2.11": Minor("3.9", ("tensorflow-cpu==2.11.*", *_BEFORE_NUMPY_2)),
     "2.12": Minor("3.11", ("tensorflow-cpu==2.12.*",)),
     "2.13": Minor("3.11", ("tensorflow-cpu==2.13.*",)),
     "2.14": Minor("3.11", ("tensorflow-cpu==2.14.*",)),
