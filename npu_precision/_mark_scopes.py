@@ -9,6 +9,7 @@ import threading
 import types
 import weakref
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
@@ -18,7 +19,8 @@ from npu_precision import _marks, _tf_compat
 # What functions, branches and loop bodies inherit, and gradients from their forward op.
 _INHERITED = (_marks.KEEP_DTYPE, _marks.AUTOCAST)
 
-Marks = Mapping[str, attr_value_pb2.AttrValue]
+if TYPE_CHECKING:  # Python 3.8 cannot evaluate it.
+    Marks = Mapping[str, attr_value_pb2.AttrValue]
 # Of this thread: a graph may be built by several, as those of replicas do, in turns.
 _active: contextvars.ContextVar[Marks] = contextvars.ContextVar(
     "npu_precision_marks", default=types.MappingProxyType({})

@@ -65,12 +65,24 @@ def function() -> None:
     def logits(x: tf.Tensor) -> tf.Tensor:
         return tf.matmul(x, tf.constant(WEIGHTS))
 
-    expected = IMAGES @ WEIGHTS
+    @tf.function
+    def scopes(x: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        with npu_precision.autocast(dtype="float16"):
+            inside = logits(x)
+            for _ in tf.range(1):
+                looped = logits(x)
+        return inside, looped, logits(x)
+
+    images = tf.constant(IMAGES)
+    kept = logits(images)
     with npu_precision.autocast(precision_mode=MODE):
-        lowered = logits(tf.constant(IMAGES)).numpy()
-    kept = logits(tf.constant(IMAGES)).numpy()
-    assert np.abs(kept - expected).max() <= 1e-5 * np.abs(expected).max()
-    assert 1e-5 < np.abs(lowered - expected).max() / np.abs(expected).max() <= TOLERANCE
+        lowered = logits(images)
+    inside, looped, outside = scopes(images)
+    expected = IMAGES @ WEIGHTS
+    for result in (kept, outside):
+        assert np.abs(result - expected).max() <= 1e-5 * np.abs(expected).max()
+    for result in (lowered, inside, looped):
+        assert 1e-5 < np.abs(result - expected).max() / np.abs(expected).max() <= TOLERANCE
 
 
 def training_step() -> None:

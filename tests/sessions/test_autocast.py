@@ -5,7 +5,12 @@ import logging
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.tf_versions import needs_compiled_functions, needs_logical_devices, needs_tape_names
+from support.tf_versions import (
+    needs_compiled_functions,
+    needs_logical_devices,
+    needs_tape_names,
+    needs_train_step,
+)
 
 import npu_precision
 from npu_precision import autocast, keep_dtype_scope
@@ -182,6 +187,7 @@ def test_a_keras_call(weights, low_type):
     assert low_type(tf.constant(model.predict(X, verbose=0))) == "bfloat16"
 
 
+@needs_train_step
 def test_a_keras_train_step(ledgers, tmp_path):
     class Model(tf.keras.Sequential):
         def train_step(self, data):
@@ -198,8 +204,11 @@ def test_a_keras_train_step(ledgers, tmp_path):
     model.compile("sgd")
     npu_precision.enable(autocast_only=True, report_dir=tmp_path)
     x = X.numpy()
-    history = model.fit(x, x.sum(1, keepdims=True) * 0.1, epochs=3, verbose=0)
-    assert history.history["loss"][-1] < history.history["loss"][0]
+    y = x.sum(1, keepdims=True) * 0.1
+    model(X)  # builds it
+    before = np.mean((model(X) - y) ** 2)
+    model.fit(x, y, epochs=3, verbose=0)
+    assert np.mean((model(X) - y) ** 2) < before
     products = [
         node
         for ledger in ledgers(tmp_path)
@@ -240,7 +249,7 @@ def test_marks_survive_a_saved_model_and_are_used_by_convert(weights, tmp_path, 
     npu_precision.convert_saved_model(
         str(tmp_path / "model"), str(tmp_path / "lowered"), autocast_only=True
     )
-    served = tf.saved_model.load(str(tmp_path / "lowered")).signatures["serving_default"]
+    served = tf.compat.v2.saved_model.load(str(tmp_path / "lowered")).signatures["serving_default"]
     assert low_type(served(X)["y"]) == "bfloat16"
 
 

@@ -117,6 +117,9 @@ needs_logical_devices = _needs(
     hasattr(tf.config, "set_logical_device_configuration"),
     "does not make two devices of a CPU",
 )
+needs_train_step = _needs(
+    hasattr(tf.keras.Model, "train_step"), "has no train_step() of Keras models to override"
+)
 needs_tape_names = _needs(
     _tf_compat.tf1 is not tf, "does not say in the names of a tape's ops what they are of"
 )
