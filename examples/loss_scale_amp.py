@@ -7,7 +7,7 @@ images, digits = load_digits(return_X_y=True)
 images = images.astype("float32") / 16
 model = tf.keras.Sequential([tf.keras.layers.Dense(128, "relu"), tf.keras.layers.Dense(10)])
 compute_loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-optimizer, config = amp.initialize(tf.keras.optimizers.Adam(0.01), "O2")
+model, optimizer = amp.initialize(model, tf.keras.optimizers.Adam(0.01), opt_level="O2")
 
 
 @tf.function

@@ -3,6 +3,7 @@
 from npu_precision.amp.frontend import (
     initialize,
     load_state_dict,
+    master_params,
     scale_loss,
     state_dict,
     unscale_gradients,
@@ -16,6 +17,7 @@ from npu_precision.amp.registered import (
 __all__ = [
     "initialize",
     "load_state_dict",
+    "master_params",
     "register_float_function",
     "register_half_function",
     "register_promote_function",

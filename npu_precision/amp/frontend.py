@@ -12,7 +12,9 @@ from typing import Any
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat
-from npu_precision.amp import keras_optimizer, opt_levels, registered
+from npu_precision.amp import arguments, keras_optimizer, opt_levels, registered
+from npu_precision.amp.announced_scale import AnnouncedScale
+from npu_precision.amp.banner import banner
 from npu_precision.amp.keras_optimizer import KerasLosses
 from npu_precision.amp.opt_levels import Properties
 from npu_precision.amp.session_optimizer import SessionOptimizer
@@ -27,10 +29,19 @@ _LOGGER = logging.getLogger("npu_precision")
 
 @dataclasses.dataclass
 class _Initialized:
-    """The result of the last initialize(), for state_dict() and load_state_dict()."""
+    """The result of the last initialize(), for state_dict() and load_state_dict().
+
+    Attributes:
+        scales: that of each loss.
+        enabled: whether it was not called with enabled=False.
+        in_functions: whether it put options in force for functions.
+        models: those that it was given.
+    """
 
     scales: list[LossScaleVariables]
     enabled: bool
+    in_functions: bool
+    models: list[Any]
 
 
 _initialized: _Initialized | None = None
@@ -38,23 +49,41 @@ _not_enabled: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def initialize(
-    optimizer: Any, opt_level: str = "O1", session_config: Any = None, **overrides: Any
-) -> tuple[Any, Any]:
-    """Adds loss scaling to the optimizer, and sets the precision mode of an optimization level.
+    models: Any = None,
+    optimizers: Any = None,
+    session_config: Any = None,
+    *,
+    opt_level: Any = None,
+    optimizer: Any = None,
+    **overrides: Any,
+) -> Any:
+    """Adds loss scaling to optimizers, and sets the precision mode of an optimization level.
 
+        model, optimizer = npu_precision.amp.initialize(model, optimizer, opt_level="O1")
+        model = npu_precision.amp.initialize(model, opt_level="O2")  # for inference
         optimizer, config = npu_precision.amp.initialize(optimizer, "O1")
 
-    Run sessions and Estimators with `config`. For an optimizer of Keras the options take effect at
-    once for every tf.function, as with npu_precision.enable().
+    With models, or an optimizer of Keras, the options take effect at once for every tf.function, as
+    with npu_precision.enable(). Run sessions and Estimators with `config`, which only the form
+    without models returns.
 
     Args:
-        optimizer: a Keras optimizer, a tf.compat.v1.train.Optimizer, or a list of them.
-        opt_level: "O0", everything in float32; "O1", the lists decide what is lowered; "O2",
-            everything is lowered but batch norms and what updates variables; "O3", everything.
-        session_config: a ConfigProto to start from; it is not changed.
+        models: a Keras model or layer, a tf.Module, or a list of them; or, in the form without
+            models, optimizers.
+        optimizers: a Keras optimizer or a list of them; None for inference. In the form without
+            models: opt_level. There, optimizers of tf.compat.v1.train may be given too.
+        session_config: in the form without models, a ConfigProto to start from; it is not changed.
+            Else `enabled`, whose place that is in Apex.
+        opt_level: "O0", everything in float32; "O1" (default), the lists decide what is lowered;
+            "O2", everything is lowered but batch norms and what updates variables; "O3",
+            everything.
+        optimizer: the first argument of the form without models.
         **overrides: values in place of those of the level; None keeps that of the level.
-            enabled (bool, default True): False returns the arguments as they are.
+            enabled (bool, default True): False returns the arguments as they are, and ends what an
+                earlier call began.
             keep_batchnorm_fp32 (bool): whether batch norms stay float32.
+            master_weights (bool): accepted; variables are float32 at every level.
+            patch_torch_functions (bool): True at O1 alone, where the lists decide op by op.
             loss_scale (a number, or "dynamic"): 1.0 scales nothing and checks nothing.
             min_loss_scale, max_loss_scale (numbers): the bounds of a dynamic scale; by default
                 none and 2^24.
@@ -64,65 +93,137 @@ def initialize(
                 their dtype anyway.
             combine_grad (bool, default False): whether gradients are unscaled and checked for
                 overflow in one flat buffer per dtype.
-            verbosity (0 or 1, the default): whether the options are printed.
+            verbosity (0 or 1, the default): whether the options, and steps that overflow, are
+                printed.
             Any field of PrecisionOptions that the level does not decide, such as report_dir.
 
     Returns:
-        (the optimizer or list, a ConfigProto). A Keras optimizer is changed in place.
+        (models, optimizers); without optimizers, models; without models, (the optimizer or list,
+        a ConfigProto). Models are returned as they are, a Keras optimizer is changed in place.
 
     Raises:
-        ValueError: a wrong value, one that makes no sense at the level, or something that is not
-            an optimizer, or an optimizer that scales the loss already.
+        ValueError: a wrong value, one that makes no sense at the level, or something that is no
+            model and no optimizer, or an optimizer that scales the loss already.
         TypeError: an unknown override.
         RuntimeError: a Keras optimizer in the graph of a session.
 
-    Source: apex.amp.initialize(models, optimizers, opt_level, ...).
+    Source: apex.amp.initialize(models, optimizers, enabled, opt_level, ...).
     """
+    given = arguments.parse(
+        models if optimizer is None else optimizer, optimizers, session_config, opt_level
+    )
+    if given.enabled is not None:
+        overrides["enabled"] = given.enabled
+    level = "O1" if given.opt_level is None else given.opt_level
+    properties = opt_levels.properties(level, overrides)
+    several = arguments.as_list(given.optimizers)
+    if len({id(one) for one in several}) < len(several):
+        raise ValueError("optimizer: got the same one twice")
+    if properties.enabled:
+        made, config = _begin(given, properties, several, overrides)
+    else:
+        made, config = _end(several), given.session_config
+    same = made if isinstance(given.optimizers, (list, tuple)) else (made or [None])[0]
+    if given.models is None:
+        return same, config
+    return given.models if given.optimizers is None else (given.models, same)
+
+
+def _begin(
+    given: arguments.Arguments,
+    properties: Properties,
+    optimizers: list[Any],
+    overrides: Mapping[str, Any],
+) -> tuple[list[Any], Any]:
+    """Puts the options in force; returns the optimizers, with losses, and the config."""
     global _initialized
-    if hasattr(opt_level, "apply_gradients"):
-        raise ValueError(
-            "opt_level: got an optimizer; there is no argument for a model here: "
-            "initialize(optimizer, opt_level)"
-        )
-    properties = opt_levels.properties(opt_level, overrides)
-    optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
     for one in optimizers:
         keras_optimizer.check_kind(one)
-    if len({id(one) for one in optimizers}) < len(optimizers):
-        raise ValueError("optimizer: got the same one twice")
-    if not properties.enabled:
-        _not_enabled.update(optimizers)
-        _initialized = _Initialized([], False)
-        return optimizer, session_config
     options = properties.precision_options()
-    config = npu_config_proto(session_config, options)
-    strategy = properties.strategy()
-    scales = [LossScaleVariables(strategy) for _ in range(properties.num_losses)]
-    combined = properties.combine_grad
+    config = npu_config_proto(given.session_config, options)
+    strategy, combined = properties.strategy(), properties.combine_grad
+    scales: list[LossScaleVariables] = [
+        AnnouncedScale(strategy, loss_id) if properties.verbosity else LossScaleVariables(strategy)
+        for loss_id in range(properties.num_losses)
+    ]
     made = [
         SessionOptimizer(one, scales, combined)
         if isinstance(one, _tf_compat.tf1.train.Optimizer)
         else KerasLosses(scales, combined)
         for one in optimizers
     ]
-    if any(isinstance(losses, KerasLosses) for losses in made):
+    in_functions = not optimizers or any(isinstance(losses, KerasLosses) for losses in made)
+    if in_functions:
         entry = rewriter_config.npu_optimizer_entry(config.graph_options.rewrite_options)
         functions.enable(PrecisionOptions.from_parameter_map(entry.parameter_map))
     if options.mixlist_edits is None and registered.registered():
-        _LOGGER.warning("amp: registered functions have no effect at %s", opt_level)
+        _LOGGER.warning("amp: registered functions have no effect at %s", properties.opt_level)
     if properties.verbosity:
-        print(_banner(properties, overrides))
+        print(banner(properties, overrides))
     # Changes optimizers last, so that a caller may catch an error and try again.
     wrapped = [
         keras_optimizer.add_losses(one, losses) if isinstance(losses, KerasLosses) else losses
         for one, losses in zip(optimizers, made)
     ]
-    _initialized = _Initialized(scales, True)
-    return (wrapped if isinstance(optimizer, (list, tuple)) else wrapped[0]), config
+    models = arguments.as_list(given.models)
+    _initialized = _Initialized(scales if optimizers else [], True, in_functions, models)
+    return wrapped, config
+
+
+def _end(optimizers: list[Any]) -> list[Any]:
+    """Ends what an earlier call began; returns the optimizers as they were before it."""
+    global _initialized
+    if _initialized is not None and _initialized.in_functions:
+        functions.disable()
+    before = []
+    for one in optimizers:
+        if isinstance(one, SessionOptimizer):
+            before.append(one.plain)
+        elif keras_optimizer.losses_of(one) is not None:
+            before.append(keras_optimizer.remove_losses(one))
+        else:
+            keras_optimizer.check_kind(one)
+            before.append(one)
+    _not_enabled.update(before)
+    _initialized = _Initialized([], False, False, [])
+    return before
+
+
+def master_params(optimizer: Any) -> Iterator[Any]:
+    """The variables that an optimizer trains, which are float32: for clipping, and the like.
+
+    Args:
+        optimizer: an optimizer from initialize().
+
+    Raises:
+        ValueError: another optimizer.
+        RuntimeError: it made no step yet, and initialize() was given no models.
+
+    Source: apex.amp.master_params(optimizer).
+    """
+    losses = _losses_of(optimizer, 0)
+    variables = losses.trained() if isinstance(losses, KerasLosses) else []
+    if isinstance(losses, SessionOptimizer):
+        variables = tf.compat.v1.trainable_variables()
+    if not variables and _initialized is not None:
+        variables = [v for model in _initialized.models for v in model.trainable_variables]
+    if not variables:
+        raise RuntimeError(
+            "optimizer: it made no step yet, so that nobody knows its variables; give "
+            "amp.initialize() the model too"
+        )
+    yield from variables
 
 
 @contextlib.contextmanager
-def scale_loss(loss: Any, optimizer: Any, loss_id: int = 0) -> Iterator[Any]:
+def scale_loss(
+    loss: Any,
+    optimizer: Any,
+    loss_id: int = 0,
+    model: Any = None,
+    delay_unscale: bool = False,
+    delay_overflow_check: bool = False,
+) -> Iterator[Any]:
     """Gives the loss times its scale, to take gradients of.
 
         with npu_precision.amp.scale_loss(loss, optimizer) as scaled_loss:
@@ -137,11 +238,16 @@ def scale_loss(loss: Any, optimizer: Any, loss_id: int = 0) -> Iterator[Any]:
         loss: a scalar tensor.
         optimizer: an optimizer from initialize(), or a list of them, which share the loss.
         loss_id: the number of the loss, below num_losses.
+        model: accepted for scripts of Apex, which does not use it either.
+        delay_unscale: accepted for scripts of Apex that accumulate gradients: here they are values,
+            which nothing unscales before unscale_gradients() or the step. Add them up, scaled; the
+            scale stays as it is until the step.
+        delay_overflow_check: accepted for scripts of Apex; gradients are checked at the step.
 
     Raises:
         ValueError: loss_id out of range, or the optimizer is not from initialize().
 
-    Source: apex.amp.scale_loss(loss, optimizers, loss_id).
+    Source: apex.amp.scale_loss(loss, optimizers, loss_id, model, delay_unscale).
     """
     optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
     if not optimizers:
@@ -272,26 +378,3 @@ def _numbers(scale: LossScaleVariables, session: Any) -> LossScaleState:
     if not scale.strategy.adjusts or (session is not None and not scale.is_in(session)):
         return scale.strategy.initial()
     return scale.numbers(session)
-
-
-def _banner(properties: Properties, overrides: Mapping[str, Any]) -> str:
-    level = properties.opt_level
-    given = {name: value for name, value in overrides.items() if value is not None}
-    options = properties.precision_options()
-    return "\n".join(
-        [
-            f"npu_precision.amp, level {level}: {opt_levels.SUMMARIES[level]}.",
-            f"Defaults of {level}:",
-            *_lines(opt_levels.LEVELS[level]),
-            "Overrides:" if given else "Overrides: none",
-            *(f"  {name:20}: {value}" for name, value in given.items()),
-            "In force:",
-            *_lines(properties),
-            *(f"  {name:20}: {value}" for name, value in options.to_dict().items()),
-        ]
-    )
-
-
-def _lines(properties: Properties) -> list[str]:
-    values = ((name, getattr(properties, name)) for name in opt_levels.OVERRIDES)
-    return [f"  {name:20}: {getattr(value, 'name', value)}" for name, value in values]

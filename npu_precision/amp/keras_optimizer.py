@@ -34,6 +34,8 @@ class KerasLosses(tf.Module):
         super().__init__()
         self.scales = list(scales)
         self._combine_grad = combine_grad
+        # The variables of the last step; a list would be in checkpoints.
+        self.trained: Callable[[], list[Any]] = lambda: []
         # A weak reference to the optimizer, once add_losses() has set it.
         self.optimizer: Callable[[], Any] = lambda: None
         with tf.init_scope():
@@ -75,6 +77,7 @@ class KerasLosses(tf.Module):
         """Applies the gradients if all are finite; adjusts the scales. Returns whether it did."""
         refuse_replicas("amp")
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
+        self.trained = lambda: variables
         rounds = [self._round_of(loss_id) for loss_id in range(len(self.scales))]
         scaled = tf.stack([round_.is_in(Stage.SCALED) for round_ in rounds])
         is_unscaled = self._rounds.has_checks.read_value()
@@ -137,6 +140,13 @@ def add_losses(optimizer: Any, losses: KerasLosses) -> Any:
     optimizer.__class__ = type(cls.__name__, (cls,), {"__module__": cls.__module__, **methods})
     losses.optimizer = weakref.ref(optimizer)
     setattr(optimizer, _ATTRIBUTE, losses)
+    return optimizer
+
+
+def remove_losses(optimizer: Any) -> Any:
+    """Reverses add_losses(). Returns the optimizer."""
+    optimizer.__class__ = type(optimizer).__mro__[1]
+    delattr(optimizer, _ATTRIBUTE)
     return optimizer
 
 

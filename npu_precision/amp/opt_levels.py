@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -27,10 +27,17 @@ _BATCH_NORMS = [
 
 @dataclasses.dataclass(frozen=True)
 class Properties:
-    """A level with its overrides, by the names of Apex; `options` are those of PrecisionOptions."""
+    """A level with its overrides, by the names of Apex.
+
+    Attributes:
+        options: fields of PrecisionOptions.
+        notes: what was given and has no effect, a sentence each.
+    """
 
     opt_level: str
     enabled: bool = True
+    patch_torch_functions: bool = False
+    master_weights: bool = True
     keep_batchnorm_fp32: bool | None = None
     loss_scale: float | str = 1.0
     min_loss_scale: float | None = None
@@ -41,6 +48,7 @@ class Properties:
     combine_grad: bool = False
     verbosity: int = 1
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def strategy(self) -> Any:
         """The strategy of each loss's scale."""
@@ -76,8 +84,8 @@ class Properties:
 
 
 LEVELS = {
-    "O0": Properties("O0"),
-    "O1": Properties("O1", loss_scale="dynamic"),
+    "O0": Properties("O0", cast_model_type=tf.float32, master_weights=False),
+    "O1": Properties("O1", patch_torch_functions=True, loss_scale="dynamic"),
     "O2": Properties("O2", keep_batchnorm_fp32=True, loss_scale="dynamic"),
     "O3": Properties("O3", keep_batchnorm_fp32=False),
 }
@@ -90,7 +98,7 @@ SUMMARIES = {
 OVERRIDES = tuple(
     field.name
     for field in dataclasses.fields(Properties)
-    if field.name not in ("opt_level", "options")
+    if field.name not in ("opt_level", "options", "notes")
 )
 
 
@@ -121,14 +129,47 @@ def properties(opt_level: str, overrides: Mapping[str, Any]) -> Properties:
     given = {name: _parsed(name, value) for name, value in given.items()}
     if given.get("cast_model_type") == tf.bfloat16:
         given.setdefault("loss_scale", 1.0)  # it has the range of float32
-    result = dataclasses.replace(LEVELS[opt_level], **given, options=options)
+    notes = tuple(_notes(opt_level, given))
+    for name in [name for name in given if name in _BY_LEVEL_ALONE]:
+        given.pop(name)
+    result = dataclasses.replace(LEVELS[opt_level], **given, options=options, notes=notes)
     _check_sense(result, given)
     return result
 
 
+# Overrides that are checked, and change nothing.
+_BY_LEVEL_ALONE = ("patch_torch_functions", "master_weights")
+
+
+def _notes(opt_level: str, given: Mapping[str, Any]) -> Iterator[str]:
+    """What is given and has no effect.
+
+    Raises:
+        ValueError: another level has what is asked for.
+    """
+    level = LEVELS[opt_level]
+    patches = given.get("patch_torch_functions", level.patch_torch_functions)
+    if patches and not level.patch_torch_functions:
+        raise ValueError(
+            f"patch_torch_functions: True makes no sense at {opt_level}, where "
+            f"{SUMMARIES[opt_level]}; take O1, where the lists decide op by op"
+        )
+    if not patches and level.patch_torch_functions:
+        raise ValueError(
+            "patch_torch_functions: False makes no sense at O1, where the lists decide op by op; "
+            "take O2, which lowers everything but batch norms"
+        )
+    if given.get("master_weights") is False and opt_level != "O0":
+        yield "master_weights=False: variables stay float32 at every level, as master weights are"
+    fixed = given.get("loss_scale", level.loss_scale)
+    for name in ("min_loss_scale", "max_loss_scale"):
+        if name in given and fixed != "dynamic":
+            yield f"{name}: the loss scale is fixed, {fixed}"
+
+
 def _parsed(name: str, value: Any) -> Any:
     """Checks and converts a value: options often come as text, from a command line."""
-    if name in ("enabled", "combine_grad", "keep_batchnorm_fp32"):
+    if name in ("enabled", "combine_grad", "keep_batchnorm_fp32", *_BY_LEVEL_ALONE):
         if isinstance(value, str):
             value = {"True": True, "False": False}.get(value, value)
         if not isinstance(value, bool):
@@ -164,13 +205,13 @@ def _dtype(name: str, value: Any) -> tf.DType:
 
 def _check_sense(result: Properties, given: Mapping[str, Any]) -> None:
     level = result.opt_level
-    if result.cast_model_type not in (tf.float16, tf.bfloat16):
+    if level != "O0" and result.cast_model_type not in (tf.float16, tf.bfloat16):
         raise ValueError(
             f"cast_model_type: got {result.cast_model_type.name}, expected float16 or bfloat16"
         )
     if level == "O0":
-        for name in ("keep_batchnorm_fp32", "cast_model_type"):
-            if name in given:
+        for name, own in (("keep_batchnorm_fp32", None), ("cast_model_type", tf.float32)):
+            if name in given and given[name] is not own:
                 raise ValueError(f"{name}: makes no sense at O0, which computes all in float32")
     if level == "O1" and given.get("keep_batchnorm_fp32") is False:
         raise ValueError(
@@ -187,12 +228,8 @@ def _check_sense(result: Properties, given: Mapping[str, Any]) -> None:
             "returned keeps its dtype at every level; expected float32, which is what it has"
         )
     if result.loss_scale != "dynamic":
-        for name in ("min_loss_scale", "max_loss_scale"):
-            if name in given:
-                raise ValueError(
-                    f"{name}: makes no sense with a fixed loss_scale, {result.loss_scale}"
-                )
-    elif (result.min_loss_scale or 0.0) > result.max_loss_scale:
+        return
+    if (result.min_loss_scale or 0.0) > result.max_loss_scale:
         raise ValueError(
             f"min_loss_scale: got {result.min_loss_scale}, which is above max_loss_scale, "
             f"{result.max_loss_scale}"

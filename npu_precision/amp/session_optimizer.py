@@ -45,6 +45,11 @@ class SessionOptimizer(NPULossScaleOptimizer):
         """The scale of each loss."""
         return self._losses.scales
 
+    @property
+    def plain(self) -> Any:
+        """The optimizer that initialize() was given."""
+        return self._optimizer
+
     def scaled(self, loss: Any, loss_id: int) -> Any:
         """Multiplies the loss by its scale."""
         self._losses.current = loss_id

@@ -124,6 +124,11 @@ def look_for_marks(place: str) -> None:
         _warn_of_compiled(_compiled.get(), f"autocast() at {place}")
 
 
+def is_compiled() -> bool:
+    """Whether this is within a tf.function that XLA compiles."""
+    return _compiled.get() is not None
+
+
 def _install_hooks() -> None:
     global _hooked
     with _hook_lock:

@@ -125,8 +125,9 @@ def test_how_a_level_scales(level, overrides, expected):
         ("O1", {"cast_model_type": tf.int32}, "got int32, expected float16 or bfloat16"),
         ("O1", {"cast_model_type": "half-ish"}, "got 'half-ish' (str), expected a tf.DType"),
         ("O2", {"cast_model_outputs": tf.float16}, "what is fetched or returned keeps its dtype"),
-        ("O2", {"loss_scale": 8, "min_loss_scale": 2}, "no sense with a fixed loss_scale, 8.0"),
-        ("O3", {"max_loss_scale": 2}, "max_loss_scale: makes no sense with a fixed"),
+        ("O2", {"patch_torch_functions": True}, "True makes no sense at O2, where everything is"),
+        ("O1", {"patch_torch_functions": False}, "where the lists decide op by op; take O2"),
+        ("O1", {"master_weights": 2}, "master_weights: got 2 (int), expected a bool"),
         ("O1", {"min_loss_scale": 4, "max_loss_scale": 2}, "got 4.0, which is above max_loss"),
         ("O1", {"loss_scale": 0}, "loss_scale: got 0 (int), expected a positive, finite"),
         ("O1", {"loss_scale": float("inf")}, "loss_scale: got inf (float), expected a positive"),
@@ -196,12 +197,60 @@ def test_the_banner_tells_defaults_overrides_and_what_is_in_force(capsys):
     assert text.startswith("npu_precision.amp, level O2: everything is lowered but batch norms")
     defaults, rest = text.split("Overrides:\n")
     overrides, in_force = rest.split("In force:\n")
-    assert "loss_scale          : dynamic" in defaults
+    assert "loss_scale            : dynamic" in defaults
     assert overrides.split() == ["verbosity", ":", "1", "loss_scale", ":", "128.0"]
-    assert "loss_scale          : 128.0" in in_force
-    assert "precision_mode      : allow_mix_precision" in in_force
+    assert "loss_scale            : 128.0" in in_force
+    assert "precision_mode        : allow_mix_precision" in in_force
     initialize("O1", verbosity=0)
     assert not capsys.readouterr().out
+
+
+# The rows that the banner of Apex has.
+ROWS_OF_APEX = [
+    "enabled",
+    "opt_level",
+    "cast_model_type",
+    "patch_torch_functions",
+    "keep_batchnorm_fp32",
+    "master_weights",
+    "loss_scale",
+]
+
+
+@pytest.mark.parametrize("level", opt_levels.LEVELS)
+def test_the_banner_has_the_rows_of_apex(level, capsys):
+    initialize(level, verbosity=1)
+    text = capsys.readouterr().out
+    in_force = dict(
+        line.strip().split(":", 1) for line in text.split("In force:\n")[1].splitlines()
+    )
+    in_force = {name.strip(): value.strip() for name, value in in_force.items()}
+    assert set(ROWS_OF_APEX) <= set(in_force)
+    assert in_force["cast_model_type"] == ("float32" if level == "O0" else "float16")
+    assert in_force["patch_torch_functions"] == str(level == "O1")
+
+
+@pytest.mark.parametrize(
+    ("level", "overrides", "note"),
+    [
+        ("O2", {"master_weights": False}, "master_weights=False: variables stay float32"),
+        (
+            "O2",
+            {"loss_scale": 8, "min_loss_scale": 2},
+            "min_loss_scale: the loss scale is fixed",
+        ),
+        ("O3", {"max_loss_scale": 2.0**24}, "max_loss_scale: the loss scale is fixed, 1.0"),
+    ],
+)
+def test_what_has_no_effect_is_accepted_and_told(level, overrides, note, capsys):
+    initialize(level, verbosity=1, **overrides)
+    assert f"Without effect: {note}" in capsys.readouterr().out
+
+
+def test_what_a_level_has_anyway_may_be_given():
+    initialize("O0", master_weights=False, cast_model_type=tf.float32)
+    initialize("O1", patch_torch_functions=True, master_weights=True)
+    initialize("O3", patch_torch_functions="False", master_weights=True)
 
 
 def edits():

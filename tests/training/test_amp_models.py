@@ -1,0 +1,243 @@
+"""amp.initialize() with models, as Apex documents it, and what goes on until enabled=False."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.tf_versions import needs_functions_by_default
+
+import npu_precision
+from npu_precision import amp
+
+tf1 = tf.compat.v1
+pytestmark = needs_functions_by_default
+MODE = "allow_mix_precision"
+
+
+def model():
+    return tf.keras.Sequential([tf.keras.Input([4]), tf.keras.layers.Dense(2)])
+
+
+def sgd():
+    return tf.keras.optimizers.SGD(0.1)
+
+
+def gradient_of(loss_of, weight, optimizer, **flags):
+    """The gradient of the scaled loss."""
+    with tf.GradientTape() as tape, amp.scale_loss(loss_of(weight), optimizer, **flags) as loss:
+        pass
+    return tape.gradient(loss, weight)
+
+
+def initialize(*arguments, **overrides):
+    return amp.initialize(*arguments, verbosity=0, **overrides)
+
+
+def test_a_model_and_its_optimizer_come_back():
+    net, optimizer = model(), sgd()
+    got = initialize(net, optimizer, opt_level="O2")
+    assert got[0] is net
+    assert got[1] is optimizer
+    assert npu_precision.active_options().all_white
+
+
+def test_lists_come_back_as_lists():
+    nets, optimizers = [model(), model()], [sgd(), sgd()]
+    got_nets, got_optimizers = initialize(nets, optimizers, opt_level="O1", num_losses=3)
+    assert got_nets == nets
+    assert got_optimizers == optimizers
+    assert len(amp.state_dict()) == 3
+
+
+def test_one_model_and_several_optimizers():
+    net, optimizers = model(), [sgd(), sgd()]
+    got = initialize(net, optimizers)
+    assert got[0] is net
+    assert got[1] == optimizers
+
+
+def test_without_an_optimizer_it_is_for_inference():
+    net = model()
+    assert initialize(net, opt_level="O1") is net
+    assert npu_precision.active_options().precision_mode == MODE
+    assert amp.state_dict() == {}
+    nets = [model(), model()]
+    assert initialize(nets, None) == nets
+
+
+def test_the_form_without_a_model_is_as_it_was():
+    optimizer = sgd()
+    got, config = initialize(optimizer, "O1")
+    assert got is optimizer
+    assert config.graph_options.rewrite_options.custom_optimizers[0].name == "NpuOptimizer"
+    assert initialize(optimizer=sgd(), opt_level="O2")[1] is not None
+
+
+def test_the_third_argument_is_enabled_as_in_apex():
+    net, optimizer = model(), sgd()
+    assert initialize(net, optimizer, False) == (net, optimizer)
+    assert npu_precision.active_options() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "overrides", "message"),
+    [
+        (lambda: (sgd(), model()), {}, "got an optimizer and then a model: the order is"),
+        (lambda: (model(), "O1"), {}, "the level is given as opt_level='O1'"),
+        (lambda: (model(), 3), {}, r"optimizers: got 3 \(int\), expected an optimizer of Keras"),
+        (lambda: ("model", sgd()), {}, "got 'model' .str., expected an optimizer of Keras or"),
+        (lambda: (tf.keras.Model, sgd()), {}, "or a model, and then its optimizer"),
+        (lambda: (model(), sgd(), "O1"), {}, r"enabled: got 'O1' \(str\), expected a bool"),
+        (lambda: (sgd(), sgd()), {}, "got optimizers twice"),
+        (
+            lambda: (model(), tf1.train.GradientDescentOptimizer(0.1)),
+            {},
+            "without the model",
+        ),
+        (lambda: (model(), sgd()), {"opt_level": "01"}, "the letter is O, not zero"),
+    ],
+)
+def test_bad_calls_are_one_line_each(arguments, overrides, message):
+    with pytest.raises(ValueError, match=message) as error:
+        initialize(*arguments(), **overrides)
+    assert "\n" not in str(error.value)
+    assert npu_precision.active_options() is None
+
+
+def test_models_and_optimizers_of_another_framework_are_named():
+    optimizer_of_torch = type("SGD", (), {"__module__": "torch.optim.sgd", "step": None})()
+    module_of_torch = type("Linear", (), {"__module__": "torch.nn.modules.linear"})()
+    for arguments in ((model(), optimizer_of_torch), (module_of_torch, sgd())):
+        with pytest.raises(ValueError, match=r"got a torch\..*, which is of torch; expected"):
+            initialize(*arguments)
+
+
+def test_an_unknown_override_has_a_guess():
+    with pytest.raises(TypeError, match="unknown override 'opt_levle'"):
+        initialize(model(), sgd(), opt_levle="O1")
+
+
+def test_enabled_false_ends_what_an_earlier_call_began():
+    net, optimizer = initialize(model(), sgd())
+    weight = tf.Variable(1.0)
+    assert initialize(net, optimizer, enabled=False) == (net, optimizer)
+    assert npu_precision.active_options() is None
+    assert type(optimizer) is tf.keras.optimizers.SGD
+    with amp.scale_loss(tf.constant(2.0), optimizer) as scaled:
+        assert float(scaled) == 2.0
+    optimizer.apply_gradients([(tf.constant(1.0), weight)])
+    assert float(weight) == pytest.approx(0.9)
+    initialize(net, optimizer)  # and it may begin again
+    assert amp.state_dict()["loss_scaler0"]["loss_scale"] == 2.0**16
+
+
+def test_enabled_false_gives_back_the_optimizer_of_tf1():
+    plain = tf1.train.GradientDescentOptimizer(0.1)
+    with tf.Graph().as_default():
+        wrapped, _ = initialize(plain, "O1")
+        assert wrapped is not plain
+        assert initialize(wrapped, "O1", enabled=False)[0] is plain
+
+
+def test_master_params_are_the_variables():
+    net, optimizer = initialize(model(), sgd())
+    assert [v.shape for v in amp.master_params(optimizer)] == [v.shape for v in net.weights]
+    weight = tf.Variable([1.0])
+    optimizer.apply_gradients([(gradient_of(tf.reduce_sum, weight, optimizer), weight)])
+    assert list(amp.master_params(optimizer)) == [weight]
+
+
+def test_master_params_of_nobody_knows_which_variables():
+    optimizer, _ = initialize(sgd(), "O1")
+    with pytest.raises(RuntimeError, match=r"give amp.initialize\(\) the model too"):
+        next(amp.master_params(optimizer))
+    with pytest.raises(ValueError, match=r"expected what amp.initialize\(\) returned"):
+        next(amp.master_params(sgd()))
+
+
+@pytest.mark.parametrize("place", [tf.function, lambda function: function], ids=["graph", "eager"])
+def test_an_overflow_is_printed_with_the_new_scale(place, capfd):
+    optimizer, _ = amp.initialize(sgd(), "O1")
+    capfd.readouterr()
+    weight = tf.Variable([1.0])
+
+    @place
+    def step(factor):
+        gradient = gradient_of(lambda w: tf.reduce_sum(w * factor), weight, optimizer)
+        optimizer.apply_gradients([(gradient, weight)])
+
+    for factor in (1.0, np.inf, 1.0):
+        step(tf.constant(factor))
+    printed = capfd.readouterr().out
+    line = "npu_precision.amp: gradient overflow, step skipped; loss scaler 0 scales by 32768"
+    assert printed.count("overflow") == 1
+    assert line in printed
+
+
+def test_nothing_is_printed_without_verbosity(capfd):
+    optimizer, _ = initialize(sgd(), "O1")
+    weight = tf.Variable([1.0])
+    gradient = gradient_of(lambda w: tf.reduce_sum(w * np.inf), weight, optimizer)
+    optimizer.apply_gradients([(gradient, weight)])
+    assert "overflow" not in capfd.readouterr().out
+
+
+def test_gradients_accumulate_with_delay_unscale():
+    optimizer, _ = initialize(sgd(), "O1")
+    weight = tf.Variable([1.0])
+    total = tf.zeros([1])
+    for last in (False, False, True):
+        total += gradient_of(
+            lambda w: tf.reduce_sum(w * 2.0) / 3.0, weight, optimizer, delay_unscale=not last
+        )
+    optimizer.apply_gradients([(total, weight)])
+    assert weight.numpy() == pytest.approx([1.0 - 0.1 * 2.0])
+
+
+@pytest.mark.parametrize("overflows_in", [None, 0, 1, 2])
+def test_a_gan_of_two_models_two_optimizers_and_three_losses(overflows_in):
+    """As in Apex' DCGAN: the discriminator has two losses, on real and on fake images."""
+    dense = tf.keras.layers.Dense
+    discriminator = tf.keras.Sequential([tf.keras.Input([8]), dense(16, "relu"), dense(1)])
+    generator = tf.keras.Sequential([tf.keras.Input([4]), dense(16, "relu"), dense(8)])
+    nets = [discriminator, generator]
+    _, (opt_d, opt_g) = initialize(nets, [sgd(), sgd()], opt_level="O1", num_losses=3)
+
+    def loss_of(logits, is_real):
+        labels = tf.fill(tf.shape(logits), float(is_real))
+        return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
+
+    @tf.function
+    def step(real, noise, factors):
+        found = []
+        for loss_id, (images, is_real) in enumerate(((real, 1), (generator(noise), 0))):
+            with tf.GradientTape() as tape:
+                loss = loss_of(discriminator(images), is_real) * factors[loss_id]
+                with amp.scale_loss(loss, opt_d, loss_id=loss_id) as scaled:
+                    pass
+            gradients = tape.gradient(scaled, discriminator.trainable_variables)
+            found.append(amp.unscale_gradients(gradients, opt_d, loss_id=loss_id))
+        summed = [tf.add_n(pair) for pair in zip(*found)]
+        opt_d.apply_gradients(zip(summed, discriminator.trainable_variables))
+        with tf.GradientTape() as tape:
+            loss = loss_of(discriminator(generator(noise)), 1) * factors[2]
+            with amp.scale_loss(loss, opt_g, loss_id=2) as scaled:
+                pass
+        gradients = tape.gradient(scaled, generator.trainable_variables)
+        opt_g.apply_gradients(zip(gradients, generator.trainable_variables))
+
+    random = np.random.RandomState(0)
+    factors = np.ones(3, np.float32)
+    if overflows_in is not None:
+        factors[overflows_in] = np.inf
+    before = [[v.numpy() for v in net.trainable_variables] for net in nets]
+    images, noise = random.randn(16, 8), random.randn(16, 4)
+    step(tf.constant(images, tf.float32), tf.constant(noise, tf.float32), tf.constant(factors))
+    moved = [
+        any(np.any(v.numpy() != old) for v, old in zip(net.trainable_variables, olds))
+        for net, olds in zip(nets, before)
+    ]
+    assert moved == [overflows_in not in (0, 1), overflows_in != 2]
+    scales = [amp.state_dict()[f"loss_scaler{number}"]["loss_scale"] for number in range(3)]
+    assert scales == [2.0**15 if number == overflows_in else 2.0**16 for number in range(3)]
