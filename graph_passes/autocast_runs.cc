@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph_passes/analysis/autocast_marks.h"
+#include "graph_passes/analysis/inherited_marks.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/pass_table.h"
 
@@ -129,11 +129,13 @@ Status RunWithAutocast(const GraphDef& given, const DecideContext& context,
     ledger->total_nodes = given.node_size();
     return Status();
   }
-  if (dtypes.empty()) return RunPipeline(given, context, options, out, ledger, &changed);
+  if (dtypes.empty() && !HasInheritedMarks(given)) {
+    return RunPipeline(given, context, options, out, ledger, &changed);
+  }
   GraphView view;
   TF_RETURN_IF_ERROR(GraphView::Build(given, &view));
   *out = given;
-  SpreadAutocastMarks(view, out);
+  InheritMarks(view, out);
   TF_RETURN_IF_ERROR(Runs(context, options, autocast, ledger).Run(dtypes, out, &changed));
   if (!changed) *out = given;
   if (!options.details) {

@@ -17,7 +17,7 @@ from tensorflow.core.framework import attr_value_pb2
 from npu_precision import _marks, _tf_compat
 
 # What functions, branches and loop bodies inherit, and gradients from their forward op.
-_INHERITED = (_marks.KEEP_DTYPE, _marks.AUTOCAST)
+_INHERITED = (_marks.KEEP_DTYPE, _marks.AUTOCAST, _marks.LIST)
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate it.
     Marks = Mapping[str, attr_value_pb2.AttrValue]
@@ -116,4 +116,7 @@ def _scope_of_gradient(op: tf.Operation) -> contextlib.AbstractContextManager[No
     if autocast is not None:
         dtype = tf.as_dtype(autocast).as_datatype_enum
         marks[_marks.AUTOCAST] = attr_value_pb2.AttrValue(type=dtype)
+    color = _tf_compat.attribute(op, _marks.LIST)
+    if color is not None:
+        marks[_marks.LIST] = attr_value_pb2.AttrValue(s=color)
     return mark_new_ops(marks) if marks else contextlib.nullcontext()

@@ -13,6 +13,8 @@ _NAMES = _library.describe()["marks"]
 KEEP_DTYPE: str = _NAMES["keep_dtype"]
 # Set by autocast() while a graph is built: the dtype to lower to; float32 where it is switched off.
 AUTOCAST: str = _NAMES["autocast"]
+# Set by amp's decorators: "white", "black" or "gray".
+LIST: str = _NAMES["list"]
 # Set by loss scaling on the product of a loss and its scale, and on the producer of the scale if
 # nothing else reads it.
 LOSS_SCALE: str = _NAMES["loss_scale"]

@@ -80,6 +80,7 @@ class Classifier {
 
   Status LookUp(int id, NodeClass* node) {
     TF_RETURN_IF_ERROR(LookUpOp(id, node));
+    ListByMark(view_.node(id), &node->listing);
     // The lists know op types only, and Einsum is on that of the products.
     if (!einsums_.Has(id) || node->listing.edited != Edited::kNo) return Status();
     const NodeDef& def = view_.node(id);
@@ -88,6 +89,16 @@ class Classifier {
       node->listing = context_.lists->OfOp(computed, context_.support->KindOf(def));
     }
     return Status();
+  }
+
+  // Lists are what the mixed modes go by. A name in the mixlist says more than a function does.
+  void ListByMark(const NodeDef& def, Listing* listing) const {
+    if (context_.mode.rule != ModeRule::kMix || listing->edited == Edited::kByName) return;
+    static const std::string* const place = new std::string("its function");
+    const std::string mark = ListMark(def);
+    for (ListColor color : {ListColor::kWhite, ListColor::kBlack, ListColor::kGray}) {
+      if (mark == ListColorName(color)) *listing = {color, place, false, Edited::kByOpType};
+    }
   }
 
   Status LookUpOp(int id, NodeClass* node) {

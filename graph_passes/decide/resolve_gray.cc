@@ -4,6 +4,8 @@
 #include <deque>
 #include <unordered_map>
 
+#include "graph_passes/decide/precision_mode.h"
+
 namespace npu_precision {
 namespace {
 
@@ -94,7 +96,12 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
   const OutputPort port = view.LookThroughInserted(direct);
   *voter = port.node;
   if (view.op_def(port.node) == nullptr) return Vote::kKept;
-  if (port.node != direct.node && view.dtype(port) == low_type) return Vote::kLowered;
+  if (port.node != direct.node) {
+    const tensorflow::DataType dtype = view.dtype(port);
+    if (dtype == low_type) return Vote::kLowered;
+    // Of a run in another mode, as for what autocast() marked: to that run, this one kept its nodes.
+    if (IsLowType(dtype) && IsLowType(low_type)) return Vote::kKept;
+  }
   const int group = view.GroupOf(port);
   return group == kNoGroup ? Vote::kKept : groups[leader[group]].vote;
 }

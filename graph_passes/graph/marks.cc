@@ -14,6 +14,7 @@ namespace {
 // Strings, so that a look-up does not make one.
 const std::string& kKeepDtype = *new std::string("_keep_dtype");
 const std::string& kAutocast = *new std::string("_npu_precision_autocast");
+const std::string& kList = *new std::string("_npu_precision_list");
 const std::string& kLossScale = *new std::string("_npu_precision_loss_scale");
 const std::string& kOverflowCheck = *new std::string("_npu_precision_overflow_check");
 const std::string& kPreserved = *new std::string("_npu_precision_preserved");
@@ -35,10 +36,15 @@ const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const std::st
 }  // namespace
 
 std::map<std::string, std::string> MarkNames() {
-  return {{"keep_dtype", kKeepDtype},     {"autocast", kAutocast},
-          {"loss_scale", kLossScale},     {"overflow_check", kOverflowCheck},
-          {"preserved", kPreserved},      {"named", kNamed},
-          {"lower_io", kLowerIo},         {"inserted", kInserted},
+  return {{"keep_dtype", kKeepDtype},
+          {"autocast", kAutocast},
+          {"list", kList},
+          {"loss_scale", kLossScale},
+          {"overflow_check", kOverflowCheck},
+          {"preserved", kPreserved},
+          {"named", kNamed},
+          {"lower_io", kLowerIo},
+          {"inserted", kInserted},
           {"colocation", kColocations[1]}};
 }
 
@@ -52,8 +58,20 @@ tensorflow::DataType AutocastMark(const tensorflow::NodeDef& node) {
   return value == nullptr ? tensorflow::DT_INVALID : value->type();
 }
 
-void MarkAutocast(tensorflow::DataType dtype, tensorflow::NodeDef* node) {
-  (*node->mutable_attr())[kAutocast].set_type(dtype);
+std::string ListMark(const tensorflow::NodeDef& node) {
+  const tensorflow::AttrValue* value = Find(node, kList);
+  return value == nullptr ? "" : value->s();
+}
+
+void InheritMarks(const tensorflow::NodeDef& from, tensorflow::NodeDef* node) {
+  for (const std::string* name : {&kAutocast, &kList}) {
+    const tensorflow::AttrValue* value = Find(from, *name);
+    if (value != nullptr && Find(*node, *name) == nullptr) (*node->mutable_attr())[*name] = *value;
+  }
+}
+
+bool HasInheritedMark(const tensorflow::NodeDef& node) {
+  return Find(node, kAutocast) != nullptr || Find(node, kList) != nullptr;
 }
 
 bool HasLossScaleMark(const tensorflow::NodeDef& node) { return Find(node, kLossScale) != nullptr; }

@@ -24,7 +24,14 @@ bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
 // is to decide about the node; DT_FLOAT, where autocast is switched off, so that it keeps its
 // dtype; DT_INVALID where there is no such mark.
 tensorflow::DataType AutocastMark(const tensorflow::NodeDef& node);
-void MarkAutocast(tensorflow::DataType dtype, tensorflow::NodeDef* node);
+
+// Set by the decorators of amp on what a function computes: "white", "black" or "gray"; "" where
+// there is no such mark.
+std::string ListMark(const tensorflow::NodeDef& node);
+
+// Gives a node the marks of autocast() and of lists that it has not, if `from` has them.
+void InheritMarks(const tensorflow::NodeDef& from, tensorflow::NodeDef* node);
+bool HasInheritedMark(const tensorflow::NodeDef& node);
 
 // Set on the product of a loss and its scale, and on what yields the scale for it alone.
 bool HasLossScaleMark(const tensorflow::NodeDef& node);

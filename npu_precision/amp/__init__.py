@@ -8,6 +8,13 @@ from npu_precision.amp.frontend import (
     state_dict,
     unscale_gradients,
 )
+from npu_precision.amp.own_functions import (
+    custom_bwd,
+    custom_fwd,
+    float_function,
+    half_function,
+    promote_function,
+)
 from npu_precision.amp.registered import (
     register_float_function,
     register_half_function,
@@ -15,6 +22,11 @@ from npu_precision.amp.registered import (
 )
 
 __all__ = [
+    "custom_bwd",
+    "custom_fwd",
+    "float_function",
+    "half_function",
+    "promote_function",
     "initialize",
     "load_state_dict",
     "master_params",

@@ -154,10 +154,8 @@ def _begin(
     ]
     in_functions = not optimizers or any(isinstance(losses, KerasLosses) for losses in made)
     if in_functions:
-        entry = rewriter_config.npu_optimizer_entry(config.graph_options.rewrite_options)
-        functions.enable(PrecisionOptions.from_parameter_map(entry.parameter_map))
-    if options.mixlist_edits is None and registered.registered():
-        _LOGGER.warning("amp: registered functions have no effect at %s", properties.opt_level)
+        _enable(config)
+    _warn_of_registered(properties, options)
     if properties.verbosity:
         print(banner(properties, overrides))
     # Changes optimizers last, so that a caller may catch an error and try again.
@@ -165,9 +163,28 @@ def _begin(
         keras_optimizer.add_losses(one, losses) if isinstance(losses, KerasLosses) else losses
         for one, losses in zip(optimizers, made)
     ]
+    registered.on_change(lambda: in_functions and _take_up(given, properties))
     models = arguments.as_list(given.models)
     _initialized = _Initialized(scales if optimizers else [], True, in_functions, models)
     return wrapped, config
+
+
+def _enable(config: Any) -> None:
+    entry = rewriter_config.npu_optimizer_entry(config.graph_options.rewrite_options)
+    functions.enable(PrecisionOptions.from_parameter_map(entry.parameter_map))
+
+
+def _take_up(given: arguments.Arguments, properties: Properties) -> bool:
+    """Puts in force for functions what was registered since; returns True."""
+    options = properties.precision_options()
+    _enable(npu_config_proto(given.session_config, options))
+    _warn_of_registered(properties, options)
+    return True
+
+
+def _warn_of_registered(properties: Properties, options: PrecisionOptions) -> None:
+    if options.mixlist_edits is None and registered.registered():
+        _LOGGER.warning("amp: registered functions have no effect at %s", properties.opt_level)
 
 
 def _end(optimizers: list[Any]) -> list[Any]:

@@ -54,6 +54,14 @@ _KIN = r"(Grad(Grad)?|Backprop(Input|Filter))?(V\d+)?"
 _RAW_OPS = [name for name in dir(tf.raw_ops) if not name.startswith("_")]
 
 
+def computes_with_own_ops(function: Any) -> bool:
+    """Whether op_types() knows the ops of a function."""
+    try:
+        return bool(op_types(function))
+    except ValueError:
+        return False
+
+
 def op_types(function: Any) -> list[str]:
     """The op types of a function, its versions and its gradient, as ["Relu", "ReluGrad"].
 
@@ -67,7 +75,8 @@ def op_types(function: Any) -> list[str]:
     if name is None or inspect.isclass(function):
         raise ValueError(
             f"function: got {_errors.got(function)}, expected a function of TensorFlow's API such "
-            'as tf.nn.softmax, or the name of an op type such as "Softmax"'
+            'as tf.nn.softmax, or the name of an op type such as "Softmax"; a function of your own '
+            "takes its module and its name, or a decorator such as amp.half_function"
         )
     last = name.rpartition(".")[2]
     named = [op for op in _RAW_OPS if op.lower() == last.replace("_", "").lower()]
@@ -75,7 +84,7 @@ def op_types(function: Any) -> list[str]:
     found = {op for base in bases for op in _RAW_OPS if re.fullmatch(base + _KIN, op)}
     if not found:
         raise ValueError(
-            f"function: tf.{name} is made of several ops, or of none of its own: give op types "
-            'instead, by name ("Softmax"), or call it in npu_precision.keep_dtype_scope()'
+            f"function: tf.{name} is made of several ops, or of none of its own: give its module "
+            'and its name, as (tf.nn, "moments"), or op types by name ("Softmax")'
         )
     return sorted(found)

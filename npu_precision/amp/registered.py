@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from npu_precision import _errors, _library, _tf_compat
-from npu_precision.amp.op_types import op_types
+from npu_precision.amp.op_types import computes_with_own_ops, op_types
+from npu_precision.amp.own_functions import on_list
 
 _LOGGER = logging.getLogger("npu_precision")
 _REGISTERS = {
@@ -17,19 +19,39 @@ _REGISTERS = {
     "black": "register_float_function",
     "gray": "register_promote_function",
 }
+
+
+class _Replaced(NamedTuple):
+    """A function in whose place a marked one is.
+
+    Attributes:
+        color: that of its list.
+        module: where it was.
+        function: the function itself.
+    """
+
+    color: str
+    module: Any
+    function: Any
+
+
 _color_of: dict[str, str] = {}
+_replaced: dict[tuple[int, str], _Replaced] = {}
 _is_used = False
+# Puts what was registered since in force; returns whether it could. None before initialize().
+_take_up: Callable[[], bool] | None = None
 
 
 def register_half_function(function: Any, name: str | None = None) -> None:
     """Lowers what the function computes: its op types go on the white list.
 
-    Call it before initialize().
+    Before initialize() or after it; sessions see only what was registered before it.
 
     Args:
         function: a function of TensorFlow's API, such as tf.nn.softmax or tf.raw_ops.Softmax; or
             the name of an op type, such as "Softmax"; or, as in Apex, the function's module.
-        name: the name of the function, if a module is given.
+        name: the name of the function, if a module is given. Such a function may be composite, or
+            of your own: half_function(function) takes its place in the module.
 
     Raises:
         ValueError: it is not such a function, or is registered for another list.
@@ -65,11 +87,21 @@ def registered() -> dict[str, list[str]]:
     }
 
 
+def on_change(take_up: Callable[[], bool] | None) -> None:
+    """Calls take_up for each later registration; it returns whether it put that in force."""
+    global _take_up
+    _take_up = take_up
+
+
 def forget_all() -> None:
     """Removes all registrations."""
     global _is_used
     _color_of.clear()
+    for (_, name), one in _replaced.items():
+        setattr(one.module, name, one.function)
+    _replaced.clear()
     _is_used = False
+    on_change(None)
 
 
 def as_mixlist(added: dict[str, list[str]]) -> str:
@@ -89,22 +121,38 @@ def _known(op_type: str) -> str:
 
 
 def _register(color: str, function: Any, name: str | None) -> None:
+    module = None
     if name is not None:
         if not hasattr(function, name):
             raise ValueError(
                 f"name: got {_errors.got(name)}, which {_errors.got(function)} does not have"
                 + _errors.did_you_mean(name, dir(function))
             )
-        function = getattr(function, name)
+        module, function = function, getattr(function, name)
+    if module is not None and callable(function) and not computes_with_own_ops(function):
+        _replace(color, module, str(name), function)
+        return
     ops = [_known(function)] if isinstance(function, str) and function else op_types(function)
     for op in ops:
         other = _color_of.get(op, color)
         if other != color:
             raise ValueError(f"function: {op} is registered with {_REGISTERS[other]} already")
     _color_of.update(dict.fromkeys(ops, color))
-    if _is_used:
+    if _is_used and not (_take_up is not None and _take_up()):
         _LOGGER.warning(
-            "%s: %s: initialize() was called already; only the next one sees this",
+            "%s: %s: initialize() was called already, and its config is made; only the next one "
+            "sees this",
             _REGISTERS[color],
             ", ".join(ops),
         )
+
+
+def _replace(color: str, module: Any, name: str, function: Any) -> None:
+    """Puts a marked function into the place of one that is composite, or of the user's own."""
+    other = _replaced.get((id(module), name))
+    if other is not None:
+        if other.color != color:
+            raise ValueError(f"name: {name} is registered with {_REGISTERS[other.color]} already")
+        return
+    _replaced[id(module), name] = _Replaced(color, module, function)
+    setattr(module, name, on_list(color, function))

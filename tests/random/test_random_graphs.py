@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
-from support.check_ledger import AUTOCAST_MARK, check_nodes, check_totals
+from support.check_ledger import AUTOCAST_MARK, LIST_MARK, check_nodes, check_totals
 from support.check_rewrite import to_bytes
 from support.error_bounds import ErrorBounds
 from support.random_graphs import random_graph
@@ -108,13 +108,17 @@ OFF = tf.float32.as_datatype_enum
 
 
 def mark_at_random(graph, chooser):
-    """Marks runs of nodes as scopes of autocast() would, of either type or switched off."""
-    mark = None
+    """Marks runs of nodes as scopes of autocast() and decorators of amp would."""
+    mark = color = None
     for node in graph.graph_def.node:
         if chooser.random() < 0.2:
             mark = chooser.choice([None, tf.bfloat16, tf.float16, tf.float32])
+        if chooser.random() < 0.2:
+            color = chooser.choice([None, None, b"white", b"black", b"gray"])
         if mark is not None:
             node.attr[AUTOCAST_MARK].type = mark.as_datatype_enum
+        if color is not None:
+            node.attr[LIST_MARK].s = color
 
 
 def check_contract(graph, result, ledger, cube, white=()):

@@ -9,6 +9,9 @@ from support.text_graph import tensor_name
 # Attributes that only the optimizer writes.
 MARK = "_npu_precision"
 AUTOCAST_MARK = "_npu_precision_autocast"
+LIST_MARK = "_npu_precision_list"
+# A node without them gets those of the one that it belongs to.
+INHERITED_MARKS = {AUTOCAST_MARK, LIST_MARK}
 CAST_MARK = "_npu_precision_cast"
 IN_FLOAT32_MARK = "_npu_precision_in_float32"
 _RENAMED = re.compile(r"/npu_changed(_\d+)?$")

@@ -12,9 +12,9 @@ from tensorflow.core.framework import graph_pb2
 import npu_precision
 from npu_precision import _library
 from support.check_ledger import (
-    AUTOCAST_MARK,
     CAST_MARK,
     IN_FLOAT32_MARK,
+    INHERITED_MARKS,
     MARK,
     behind_its_name,
     check_nodes,
@@ -184,8 +184,8 @@ def _check_only_dtypes_changed(before, after):
             continue  # it is read in float32, in the place of float16
         for name in {*old.attr, *new.attr} - {*type_attributes(old), MARK, IN_FLOAT32_MARK}:
             assert name in new.attr, f"{old.name} lost {name}"
-            if name == AUTOCAST_MARK and name not in old.attr:
-                continue  # that of its forward op
+            if name in INHERITED_MARKS and name not in old.attr:
+                continue
             assert name in old.attr, f"{old.name} got {name}"
             assert new.attr[name] == old.attr[name], f"{name} of {old.name}"
         if _changed(new, old) and list(new.input) == list(old.input):
@@ -208,12 +208,14 @@ def _same_values(constant, values):
 
 
 def _changed(new, old):
-    """Whether a node differs in more than a mark that it got from another."""
-    if AUTOCAST_MARK in old.attr or AUTOCAST_MARK not in new.attr:
+    """Whether a node differs in more than marks that it got from another."""
+    inherited = INHERITED_MARKS.intersection(new.attr) - {*old.attr}
+    if not inherited:
         return new != old
     copy = type(old)()
     copy.CopyFrom(new)
-    del copy.attr[AUTOCAST_MARK]
+    for name in inherited:
+        del copy.attr[name]
     return copy != old
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from support import node_dtypes
-from support.check_ledger import AUTOCAST_MARK, CAST_MARK, MARK
+from support.check_ledger import CAST_MARK, INHERITED_MARKS, MARK
 from support.function_bodies import body_graphs, is_result
 from support.loop_carriers import canonical, carried_from, enter_of, node_of
 from support.strict_zip import strict_zip
@@ -201,9 +201,8 @@ class RewrittenGraph:
             yield f"is {node.op} on {node.device!r}, was {original.op} on {original.device!r}"
             return
         types, original_types = type_attributes(node), type_attributes(original)
-        # A node without it gets the mark of the one that it belongs to.
-        spread = {AUTOCAST_MARK} - {*original.attr}
-        for attribute in {*node.attr, *original.attr} - {MARK, *types} - spread:
+        inherited = INHERITED_MARKS - {*original.attr}
+        for attribute in {*node.attr, *original.attr} - {MARK, *types} - inherited:
             if node.attr[attribute] != original.attr[attribute]:
                 yield f"attribute {attribute} differs"
         for attribute, dtypes in types.items():

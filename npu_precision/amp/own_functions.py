@@ -1,0 +1,139 @@
+"""Decorators of amp: a function on a list, and the two parts of a custom gradient."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+
+from npu_precision import _errors, _mark_scopes, _marks, _tf_compat
+from npu_precision.session.autocast import autocast
+
+
+def half_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: what the function computes is on the white list.
+
+    In the mixed modes, and so at O1 and O2: within a tf.function or a graph, where the function may
+    be composite, and call others; their gradients follow. An entry `node:` of a mixlist says more.
+
+    Raises:
+        TypeError: it is no function.
+
+    Source: apex.amp.half_function.
+    """
+    return on_list("white", function)
+
+
+def float_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: what the function computes is on the black list, and stays float32.
+
+    The rest is as for half_function.
+    """
+    return on_list("black", function)
+
+
+def promote_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: what the function computes is on the gray list, and follows its inputs.
+
+    The rest is as for half_function.
+    """
+    return on_list("gray", function)
+
+
+def on_list(color: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose ops are marked for a list: "white", "black" or "gray"."""
+    return _marked(function, {_marks.LIST: attr_value_pb2.AttrValue(s=color.encode())})
+
+
+def custom_fwd(
+    function: Callable[..., Any] | None = None,
+    *,
+    cast_inputs: Any = None,
+    device_type: str | None = None,
+) -> Callable[..., Any]:
+    """Decorator of the forward part of a tf.custom_gradient.
+
+        @tf.custom_gradient
+        @amp.custom_fwd(cast_inputs=tf.float32)
+        def f(x):
+            @amp.custom_bwd
+            def gradient(dy):
+                ...
+            return y, gradient
+
+    Args:
+        function: the forward part, if the decorator is given no arguments.
+        cast_inputs: a float dtype that float inputs are cast to; autocast is off within then.
+        device_type: accepted for scripts of PyTorch.
+
+    Raises:
+        ValueError: cast_inputs is no float dtype.
+
+    Source: torch.amp.custom_fwd.
+    """
+    dtype = None if cast_inputs is None else _float_dtype(cast_inputs)
+    if function is None:
+        return functools.partial(custom_fwd, cast_inputs=cast_inputs, device_type=device_type)
+    if dtype is None:
+        return function
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tf.nest.map_structure(
+            lambda value: tf.cast(value, dtype) if _is_float(value) else value, (args, kwargs)
+        )
+        if tf.executing_eagerly():
+            return run.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
+        with autocast(enabled=False):
+            return run.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
+
+    return _tf_compat.decorated(function, functools.wraps(function)(run))
+
+
+def custom_bwd(
+    function: Callable[..., Any] | None = None, *, device_type: str | None = None
+) -> Callable[..., Any]:
+    """Decorator of the backward part of a tf.custom_gradient: the scopes of the forward part.
+
+    Decorate the gradient function where it is defined, in the forward part.
+
+    Args:
+        function: the backward part, if the decorator is given no arguments.
+        device_type: accepted for scripts of PyTorch.
+
+    Source: torch.amp.custom_bwd.
+    """
+    if function is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+    return _marked(function, _mark_scopes.active())
+
+
+def _marked(
+    function: Callable[..., Any], marks: Mapping[str, attr_value_pb2.AttrValue]
+) -> Callable[..., Any]:
+    if not callable(function):
+        raise TypeError(f"function: got {_errors.got(function)}, expected a function to decorate")
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if tf.executing_eagerly():
+            return run.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
+        with _mark_scopes.mark_new_ops(marks):
+            return run.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
+
+    return _tf_compat.decorated(function, functools.wraps(function)(run))
+
+
+def _float_dtype(dtype: Any) -> tf.DType:
+    try:
+        parsed = tf.as_dtype(dtype)
+    except TypeError:
+        parsed = None
+    if parsed is None or not parsed.is_floating:
+        raise ValueError(f"cast_inputs: got {_errors.got(dtype)}, expected a float dtype")
+    return parsed
+
+
+def _is_float(value: Any) -> bool:
+    return tf.is_tensor(value) and value.dtype.is_floating
