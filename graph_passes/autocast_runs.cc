@@ -8,6 +8,7 @@
 #include "graph_passes/analysis/inherited_marks.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/pass_table.h"
+#include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
 namespace {

@@ -25,6 +25,7 @@ def every_value(mixlist, tmp_path):
         "modify_mixlist": mixlist(black=["Relu"]),
         "mixlist_edits": '{"white-list": {"to-add": ["Exp"]}}',
         "all_white": True,
+        "autocast_only": True,
         "float16_compute": "auto",
         "target": "host",
         "ops_info_dir": str(ops_info),
@@ -38,11 +39,12 @@ def every_value(mixlist, tmp_path):
     }
 
 
-# What excludes each other: the names of a mode, and emulation and a choice of kernels.
+# What excludes each other: a mode by its names, or none; and emulation and a choice of kernels.
 EXCLUDING = [
-    ("precision_mode", "float16_compute"),
-    ("precision_mode_v2", "float16_compute"),
-    ("precision_mode", "overflow", "emulate"),
+    ("autocast_only", "precision_mode", "float16_compute"),
+    ("autocast_only", "precision_mode_v2", "float16_compute"),
+    ("autocast_only", "precision_mode", "overflow", "emulate"),
+    ("precision_mode", "precision_mode_v2", "float16_compute"),
 ]
 
 
@@ -68,7 +70,7 @@ def test_every_field_reaches_the_parameter_map_and_comes_back(field, every_value
 
 
 def test_all_fields_together_round_trip(full):
-    assert len(full.to_dict()) >= len(FIELDS) - 3
+    assert len(full.to_dict()) >= len(FIELDS) - 4
     assert PrecisionOptions.from_parameter_map(full.to_parameter_map()) == full
     assert PrecisionOptions.from_json(full.to_json()) == full
     assert PrecisionOptions(**full.to_dict()) == full
