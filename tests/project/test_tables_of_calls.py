@@ -1,0 +1,83 @@
+"""The tables of docs/from-torch-amp.md and from-apex.md: each row of the right column runs."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+import tensorflow as tf
+from support.tf_versions import needs_functions_by_default
+
+import npu_precision
+from npu_precision import amp
+from npu_precision.amp import registered
+
+ROOT = next(path for path in pathlib.Path(__file__).parents if (path / "setup.py").exists())
+pytestmark = needs_functions_by_default
+
+
+def rows(page):
+    """The calls of each row: (theirs, ours), as code."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`.*`) \| (`.*`) \|$", text, re.M)
+    return [tuple("\n".join(re.findall(r"`(.+?)`", cell)) for cell in row) for row in cells]
+
+
+def runnable(code):
+    """A scope or a decorator, with something to be about."""
+    last = code.splitlines()[-1]
+    if last.endswith(":"):
+        return f"{code}\n    ran = True"
+    if last.startswith("@"):
+        return f"{code}\ndef decorated(x):\n    return x\ndecorated(tf.constant(1.0))"
+    return code
+
+
+def net():
+    return tf.keras.Sequential([tf.keras.Input([2]), tf.keras.layers.Dense(1)])
+
+
+def names():
+    """What the rows are about."""
+    weight = tf.Variable([1.0, 2.0])
+    return {
+        "tf": tf,
+        "amp": amp,
+        "npu_precision": npu_precision,
+        "model": net(),
+        "net_d": net(),
+        "net_g": net(),
+        "optimizer": tf.keras.optimizers.SGD(0.1),
+        "opt_d": tf.keras.optimizers.SGD(0.1),
+        "opt_g": tf.keras.optimizers.SGD(0.1),
+        "fresh": lambda: tf.keras.optimizers.SGD(0.1),
+        "new_pair": lambda: (net(), tf.keras.optimizers.SGD(0.1)),
+        "variables": [weight],
+        "compute_loss": lambda: tf.reduce_sum(weight * weight),
+    }
+
+
+@pytest.mark.parametrize(("page", "least"), [("from-torch-amp.md", 19), ("from-apex.md", 26)])
+def test_every_row_runs_in_order(page, least):
+    table, namespace = rows(page), names()
+    assert len(table) >= least
+    try:
+        for theirs, ours in table:
+            try:
+                exec(runnable(ours), namespace)
+            except Exception as error:
+                pytest.fail(f"{page}: {theirs!r}: {ours!r}: {type(error).__name__}: {error}")
+    finally:
+        registered.forget_all()
+        npu_precision.disable()
+
+
+def test_steps_of_the_tables_train():
+    namespace = names()
+    weight = namespace["variables"][0]
+    for _, ours in rows("from-torch-amp.md"):
+        exec(runnable(ours), namespace)
+    npu_precision.disable()
+    assert bool(namespace["made"])
+    assert weight.numpy()[0] < 1.0
