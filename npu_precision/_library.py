@@ -27,7 +27,7 @@ except ModuleNotFoundError as _error:
 from tensorflow.core.protobuf import rewriter_config_pb2
 
 from npu_precision import _library_file
-from npu_precision._library_file import PATH_VARIABLE, REMEDY
+from npu_precision._library_file import MISFIT, PATH_VARIABLE, REMEDY
 
 _FOLDER = pathlib.Path(__file__).resolve().parent / "_lib"
 
@@ -73,8 +73,7 @@ def _load() -> ctypes.CDLL:
         library.NpuPrecisionFree.restype = None
     except (tf.errors.OpError, OSError, AttributeError) as error:
         raise ImportError(
-            f"{PATH} does not load into TensorFlow {tf.__version__}: {error}. It was probably "
-            f"built for another TensorFlow; {REMEDY}."
+            f"{PATH} does not load into TensorFlow {tf.__version__}: {error}. {MISFIT}; {REMEDY}."
         ) from error
     return library
 

@@ -21,6 +21,7 @@ PREFIX, SUFFIX = "npu_optimizer.tf-", ".so"
 # Build systems that keep the library elsewhere (Bazel) set this variable to its path.
 PATH_VARIABLE = "NPU_PRECISION_LIBRARY"
 UNTESTED_VARIABLE = "NPU_PRECISION_ALLOW_UNTESTED"
+MISFIT = "It was probably built for another TensorFlow"
 REMEDY = (
     "build it for this TensorFlow with `make build` in a checkout, or with "
     "`pip install --no-build-isolation --force-reinstall --no-deps --no-binary npu-precision "
@@ -156,6 +157,7 @@ def _run_self_rewrite(library: pathlib.Path, version: str) -> None:
             return
         lines = process.stdout.strip().splitlines()
         why = f"signal {-process.returncode}" if process.returncode < 0 else (lines or ["?"])[-1]
+        why = why.partition(f". {MISFIT}")[0]  # The remedy follows once.
     raise ImportError(
         f"{library} does not work with TensorFlow {version}: a small graph could not be rewritten "
         f"in a process of its own ({why}). Install another TensorFlow, or {REMEDY}."
