@@ -102,7 +102,7 @@ Status MakeNewFolder(const std::string& parameter, const std::string& folder,
     *path = Numbered(folder, stem, i);
     const Status made = env->CreateDir(*path);
     if (made.ok()) return made;
-    if (!tensorflow::errors::IsAlreadyExists(made)) status = made;
+    if (!SaysThatItExists(made)) status = made;
   }
   return CannotWriteInto(parameter, folder, status);
 }

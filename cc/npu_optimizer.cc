@@ -100,7 +100,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     if (status.ok()) status = Rewrite(cluster, item, optimized);
     if (status.ok()) return status;
     const std::string text = StatusText(status);
-    const bool users = tensorflow::errors::IsInvalidArgument(status);
+    const bool users = IsUserError(status);
     *optimized = item.graph;
     if (users || parameters_.strict) {
       FailWhenRun(users ? text : absl::StrCat("internal failure (strict is set): ", text),

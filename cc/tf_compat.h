@@ -27,6 +27,23 @@ inline std::string StatusText(const tensorflow::Status& status) {
 #endif
 }
 
+// tensorflow::errors lost these in 2.22.
+inline bool IsUserError(const tensorflow::Status& status) {
+#if NPU_PRECISION_TF_AT_LEAST(2, 22)
+  return absl::IsInvalidArgument(status);
+#else
+  return tensorflow::errors::IsInvalidArgument(status);
+#endif
+}
+
+inline bool SaysThatItExists(const tensorflow::Status& status) {
+#if NPU_PRECISION_TF_AT_LEAST(2, 22)
+  return absl::IsAlreadyExists(status);
+#else
+  return tensorflow::errors::IsAlreadyExists(status);
+#endif
+}
+
 // Whether the processor has instructions for bfloat16 that this TensorFlow's kernels use. The
 // kernels are oneDNN's.
 inline bool CpuComputesInBfloat16() {
