@@ -78,7 +78,8 @@ def resolve(
     """
     check_arguments(options, fields)
     given = {**(options.to_dict() if options else {}), **fields}
-    if any(given.get(name) for name in (*MODE_FIELDS, "autocast_only")):
+    has_mode = any(given.get(name) is not None for name in MODE_FIELDS)
+    if has_mode or given.get("autocast_only"):
         return resolve_options(options, fields)
     if low_type is None:
         # An Ascend 910 computes in float16.
