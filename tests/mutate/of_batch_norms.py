@@ -95,7 +95,7 @@ MUTATIONS = (
     ),
     _fold_batch_norms(
         "keep_dtype",
-        " && !HasKeepDtypeMark(node);",
+        " && KeptByMark(node, context_, false) == Reason::kNone;",
         ";",
         "What is marked to keep its dtype is folded.",
         f"{_NOT_FOLDED}[a convolution that keeps its dtype]",
@@ -187,15 +187,15 @@ MUTATIONS = (
     ),
     _batch_norm_v3(
         "fixed",
-        "context_.IsFixed(node.name()) || HasKeepDtypeMark(node)",
-        "HasKeepDtypeMark(node)",
+        "if (context_.IsFixed(node.name())) return Status();",
+        "",
         "A fetched batch norm gets an output more.",
         f"{_BATCH_NORM_V3}::test_what_is_fetched_stays",
     ),
     _batch_norm_v3(
         "kept",
-        "context_.IsFixed(node.name()) || HasKeepDtypeMark(node)",
-        "context_.IsFixed(node.name())",
+        "if (KeptByMark(node, context_, false) != Reason::kNone) return Status();",
+        "",
         "A batch norm is written anew that keeps its dtype.",
         f"{_NOT_V3}[a forward op that keeps its dtype]",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
+_AUTOCAST_MARKS = "passes/test_autocast_marks.py"
 _V1_LOOPS = "control_flow/test_v1_loops.py"
 _ASCEND910 = "lists/test_ascend910.py"
 _ALL_WHITE = "passes/test_all_white.py"
@@ -16,6 +17,8 @@ _RESOLVE_GRAY = "passes/test_resolve_gray.py"
 _VARIABLE_UPDATES = "passes/test_variable_updates.py"
 
 _classify_nodes = mutations_of("graph_passes/decide/classify_nodes.cc")
+_kept_by_mark = mutations_of("graph_passes/decide/kept_by_mark.cc")
+_autocast_runs = mutations_of("graph_passes/autocast_runs.cc")
 _apply_mode = mutations_of("graph_passes/decide/apply_mode.cc")
 _missing_kernels = mutations_of("graph_passes/decide/missing_kernels.cc")
 _compute_dtypes = mutations_of("graph_passes/decide/compute_dtypes.cc")
@@ -178,10 +181,53 @@ MUTATIONS = (
     ),
     _resolve_gray(
         "through_casts",
-        "if (port.node != direct.node && view.dtype(port) == low_type) return Vote::kLowered;",
+        "if (dtype == low_type) return Vote::kLowered;",
         "",
         "A second run does not see that the first lowered a source's reader.",
         f"{_EARLIER_RUNS}::test_gray_follows_what_an_earlier_run_lowered",
+    ),
+    _kept_by_mark(
+        "off",
+        "return is_disabled && !is_named ? Reason::kAutocastDisabled : Reason::kOutsideAutocast;",
+        "return Reason::kOutsideAutocast;",
+        "autocast_only does not say that a scope was switched off.",
+        f"{_AUTOCAST_MARKS}::test_autocast_only_says_what_was_switched_off",
+    ),
+    _kept_by_mark(
+        "named",
+        "if (is_named) return Reason::kNone;",
+        "",
+        "A name in the mixlist does not lower what a scope switched off.",
+        f"{_AUTOCAST_MARKS}::test_a_name_in_the_mixlist_lowers_what_the_scope_switched_off",
+    ),
+    _autocast_runs(
+        "same_mode",
+        "unmarked.autocast.insert(own);",
+        "",
+        "In the mode of the marks, what is marked keeps its dtype.",
+        f"{_AUTOCAST_MARKS}::test_in_the_mode_of_the_scope_nothing_is_special_about_it",
+    ),
+    _autocast_runs(
+        "inherit",
+        "InheritMarks(view, out);",
+        "",
+        "Gradients do not follow what autocast() marked.",
+        f"{_AUTOCAST_MARKS}::test_gradients_follow_their_forward_op",
+    ),
+    _classify_nodes(
+        "list_mark",
+        "ListByMark(view_.node(id), &node->listing);",
+        "",
+        "amp's decorators have no effect.",
+        "training/test_amp_own_functions.py::"
+        "test_what_a_float_function_computes_is_kept_after_a_white_op",
+    ),
+    _resolve_gray(
+        "other_low_type",
+        "if (IsLowType(dtype) && IsLowType(low_type)) return Vote::kKept;",
+        "",
+        "A second run lowers what the first kept after a node of another low type.",
+        f"{_AUTOCAST_MARKS}::test_a_mixed_mode_of_another_type_goes_on_around_the_scope",
     ),
     _resolve_gray(
         "fixed_output",

@@ -158,6 +158,11 @@ def test_autocast_only_leaves_all_else_alone(graph):
     check_rewrite(plain.as_graph_def(), UNCHANGED, mode=None, autocast_only=True)
 
 
+def test_autocast_only_says_what_was_switched_off():
+    result = check_rewrite(nested(autocast(enabled=False)), None, mode=None, autocast_only=True)
+    assert result.reasons["inner0"] == ("kept", "autocast_disabled", "")
+
+
 @pytest.mark.parametrize(
     "given", [{"precision_mode": "allow_mix_precision"}, {"precision_mode_v2": "fp16"}]
 )
