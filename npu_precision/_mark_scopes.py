@@ -19,6 +19,9 @@ from npu_precision import _marks, _tf_compat
 # What functions, branches and loop bodies inherit, and gradients from their forward op.
 _INHERITED = (_marks.KEEP_DTYPE, _marks.AUTOCAST, _marks.LIST)
 
+# What ops in a scope get: a sum that Grappler merged with others would lose its marks.
+_OF_OPS = (*_INHERITED, _tf_compat.IS_MERGED_SUM)
+
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate it.
     Marks = Mapping[str, attr_value_pb2.AttrValue]
 # Of this thread: a graph may be built by several, as those of replicas do, in turns.
@@ -71,17 +74,20 @@ def _leave(graph: tf.Graph) -> None:
     with _lock:
         _open[graph] -= 1
         if _open[graph] == 0:
-            for name in _INHERITED:
+            for name in _OF_OPS:
                 _tf_compat.call_for_no_new_ops(graph, name)
 
 
 def _mark_all_of(graph: tf.Graph) -> None:
-    for name in _INHERITED:
+    for name in _OF_OPS:
         _tf_compat.call_for_new_ops(graph, name, functools.partial(_active_mark, name))
 
 
-def _active_mark(name: str) -> attr_value_pb2.AttrValue | None:
-    return _active.get().get(name)
+def _active_mark(name: str, op_type: str) -> attr_value_pb2.AttrValue | None:
+    if name != _tf_compat.IS_MERGED_SUM:
+        return _active.get().get(name)
+    is_marked = op_type in _tf_compat.SUMS and bool(_active.get())
+    return attr_value_pb2.AttrValue(b=True) if is_marked else None
 
 
 def _install_hooks() -> None:

@@ -25,6 +25,11 @@ _MIXED_PRECISION = getattr(tf1, "mixed_precision", None) or tf1.train.experiment
 LossScale: Any = _MIXED_PRECISION.LossScale
 MixedPrecisionLossScaleOptimizer: Any = _MIXED_PRECISION.MixedPrecisionLossScaleOptimizer
 
+# Grappler makes one AddN of several sums, without their attributes. Those that have this one were
+# made so, to Grappler, and stay.
+IS_MERGED_SUM = "_grappler_ArithmeticOptimizer_AddOpsRewriteStage"
+SUMS = ("Add", "AddV2", "AddN")
+
 # tf.einsum of TensorFlow 1.15 builds matrix products instead of an Einsum.
 OPS_OF_EINSUM = () if tf1 is tf else ("Einsum",)
 
@@ -74,9 +79,9 @@ def attributes_of_new_ops(
         yield
 
 
-def call_for_new_ops(graph: tf.Graph, name: str, value: Callable[[], Any]) -> None:
-    """Gives each op created in this graph from now on the attribute, unless value() is None."""
-    graph._attr_scope_map[name] = lambda _: value()
+def call_for_new_ops(graph: tf.Graph, name: str, value: Callable[[str], Any]) -> None:
+    """Gives each op created in this graph from now on the attribute, unless value(type) is None."""
+    graph._attr_scope_map[name] = lambda node: value(node.op)
 
 
 def call_for_no_new_ops(graph: tf.Graph, name: str) -> None:
@@ -210,6 +215,11 @@ def enter_for_compiled_functions(scope_of: Callable[[str], Any]) -> None:
         return original(self, *args, **kwargs)
 
     function.__call__ = __call__
+
+
+def is_tf_function(function: Any) -> bool:
+    """Whether it is what @tf.function makes."""
+    return isinstance(function, type(tf.function(lambda: None)))
 
 
 def decorated(target: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:

@@ -90,7 +90,8 @@ def _is_optimizer(one: Any) -> bool:
 
 
 def _is_model(one: Any) -> bool:
-    has_variables = hasattr(one, "trainable_variables") or isinstance(one, tf.Module)
+    # Of the class: a Sequential that is not built has variables, and raises an error if asked.
+    has_variables = hasattr(type(one), "trainable_variables") or isinstance(one, tf.Module)
     return has_variables and not _is_optimizer(one) and not isinstance(one, type)
 
 

@@ -165,6 +165,9 @@ def _begin(
     ]
     registered.on_change(lambda: in_functions and _take_up(given, properties))
     models = arguments.as_list(given.models)
+    for model in models:
+        if getattr(model, "train_function", None) is not None:
+            model.train_function = None  # It was made without a loss scale; fit() makes another.
     _initialized = _Initialized(scales if optimizers else [], True, in_functions, models)
     return wrapped, config
 

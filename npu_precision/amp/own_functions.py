@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
 from npu_precision import _errors, _mark_scopes, _marks, _tf_compat
-from npu_precision.session.autocast import autocast
+from npu_precision.session.autocast import autocast, check_function
 
 
 def half_function(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,8 +113,7 @@ def custom_bwd(
 def _marked(
     function: Callable[..., Any], marks: Mapping[str, attr_value_pb2.AttrValue]
 ) -> Callable[..., Any]:
-    if not callable(function):
-        raise TypeError(f"function: got {_errors.got(function)}, expected a function to decorate")
+    check_function("function", function)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if tf.executing_eagerly():

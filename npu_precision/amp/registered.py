@@ -12,6 +12,7 @@ import tensorflow as tf
 from npu_precision import _errors, _library, _tf_compat
 from npu_precision.amp.op_types import computes_with_own_ops, op_types
 from npu_precision.amp.own_functions import on_list
+from npu_precision.session.autocast import check_function
 
 _LOGGER = logging.getLogger("npu_precision")
 _REGISTERS = {
@@ -123,7 +124,7 @@ def _known(op_type: str) -> str:
 def _register(color: str, function: Any, name: str | None) -> None:
     module = None
     if name is not None:
-        if not hasattr(function, name):
+        if not isinstance(name, str) or not hasattr(function, name):
             raise ValueError(
                 f"name: got {_errors.got(name)}, which {_errors.got(function)} does not have"
                 + _errors.did_you_mean(name, dir(function))
@@ -149,6 +150,7 @@ def _register(color: str, function: Any, name: str | None) -> None:
 
 def _replace(color: str, module: Any, name: str, function: Any) -> None:
     """Puts a marked function into the place of one that is composite, or of the user's own."""
+    check_function("name", function)
     other = _replaced.get((id(module), name))
     if other is not None:
         if other.color != color:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
@@ -70,11 +71,11 @@ class autocast:
     def __init__(
         self,
         options: PrecisionOptions | str | None = None,
-        *,
         dtype: Any = None,
         enabled: bool = True,
-        device_type: str | None = None,
         cache_enabled: bool | None = None,
+        *,
+        device_type: str | None = None,
         **fields: Any,
     ) -> None:
         if isinstance(options, str):
@@ -85,9 +86,10 @@ class autocast:
                     "a dtype with dtype=..."
                 )
             device_type, options = options, None
-        for name, value in (("enabled", enabled), ("cache_enabled", cache_enabled)):
-            if value is not None and not isinstance(value, bool):
-                raise TypeError(f"{name}: got {_errors.got(value)}, expected a bool")
+        if callable(options):
+            raise TypeError("autocast is written as a decorator with parentheses: @autocast()")
+        if not isinstance(enabled, (bool, np.bool_)):
+            raise TypeError(f"enabled: got {_errors.got(enabled)}, expected a bool")
         low_type = None if dtype is None else low_types.parse(dtype)
         for_device = None if device_type is None else low_types.for_device(device_type)
         resolved = low_types.resolve("autocast()", options, fields, low_type or for_device)
@@ -97,13 +99,11 @@ class autocast:
                 f"got both dtype ({low_type.name}) and a precision mode ({mode}), expected one"
             )
         self._options = resolved
-        self._enabled = enabled
+        self._enabled = bool(enabled)
         self._entered = threading.local()
 
     def __enter__(self) -> autocast:
-        caller = sys._getframe(1)
-        place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
-        self._enter(place)
+        self._enter(_place_of(sys._getframe(1)))
         return self
 
     def __exit__(
@@ -116,8 +116,9 @@ class autocast:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, which runs in the scope."""
-        if not callable(function):
-            raise TypeError(f"autocast() decorates a function: got {_errors.got(function)}")
+        check_function("autocast()", function)
+        if _tf_compat.is_tf_function(function):
+            return _Scoped(self, function)
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -166,6 +167,49 @@ class autocast:
         functions.look_for_marks(place)
         with _mark_scopes.mark_new_ops({_marks.AUTOCAST: mark}):
             yield
+
+
+class _Scoped:
+    """A tf.function that is called in a scope; bound to an instance, where it is a method.
+
+    Its other attributes are those of the tf.function.
+    """
+
+    def __init__(self, scope: autocast, function: Any) -> None:
+        self._scope = scope
+        self._function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._scope._enter(f"the decorated {getattr(self, '__name__', self._function)}")
+        try:
+            return self._function(*args, **kwargs)
+        finally:
+            self._scope.__exit__(*sys.exc_info())
+
+    def __get__(self, instance: Any, owner: Any = None) -> _Scoped:
+        return _Scoped(self._scope, self._function.__get__(instance, owner))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+
+def check_function(name: str, function: Any) -> None:
+    """Raises TypeError unless it is a function that may be decorated: no class, layer or model."""
+    is_function = callable(function) and not isinstance(function, type)
+    if not is_function or hasattr(type(function), "trainable_variables"):
+        raise TypeError(
+            f"{name}: got {_errors.got(function)}, expected a function to decorate; for a layer "
+            "or a model, decorate its `call`, or put a scope around what calls it"
+        )
+
+
+def _place_of(frame: Any) -> str:
+    """Of a scope: file and line, or the function that AutoGraph made another of."""
+    code = frame.f_code
+    if "__autograph_generated_file" in code.co_filename:
+        return f"the function {code.co_name.replace('tf__', '', 1)}"
+    return f"{code.co_filename}:{frame.f_lineno}"
 
 
 def _warn_once(text: str) -> None:

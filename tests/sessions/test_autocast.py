@@ -130,6 +130,54 @@ def test_a_decorator_inside_and_outside_of_tf_function(weights, low_type):
     assert low_type(inside(X)) == low_type(outside(X)) == "bfloat16"
 
 
+def test_a_decorated_method_with_a_signature_is_bound(weights, low_type):
+    class Module(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights = weights
+
+        @autocast(dtype="bfloat16")
+        @tf.function(input_signature=[tf.TensorSpec([None, 32], tf.float32)])
+        def above(self, x):
+            return tf.matmul(x, self.weights)
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 32], tf.float32)])
+        @autocast(dtype="bfloat16")
+        def below(self, x):
+            return tf.matmul(x, self.weights)
+
+    module = Module()
+    assert low_type(module.above(X)) == low_type(module.below(X)) == "bfloat16"
+    assert module.above.get_concrete_function() is not None
+
+
+@pytest.mark.parametrize("scope", [keep_dtype_scope, lambda: autocast(enabled=False)])
+def test_sums_that_grappler_would_merge_stay_in_the_scope(scope, weights):
+    @tf.function
+    def step(x):
+        y = tf.matmul(x, weights)
+        with scope():
+            return y, tf.exp(-tf.abs(y + x + 1.0))
+
+    with autocast(BF16):
+        y, result = step(X)
+    np.testing.assert_allclose(result, np.exp(-np.abs((y.numpy() + X.numpy()) + 1.0)), rtol=1e-5)
+
+
+def test_sums_that_grappler_would_merge_are_lowered_in_the_scope(weights, ledgers, tmp_path):
+    @tf.function
+    def step(x):
+        with autocast(dtype="bfloat16"):
+            y = tf.matmul(x, weights)
+            return tf.nn.relu(y + x + tf.matmul(y, weights))
+
+    npu_precision.enable(autocast_only=True, report_dir=tmp_path)
+    step(X)
+    (ledger,) = ledgers(tmp_path)
+    sums = [node for node in ledger.nodes if node.op in ("AddV2", "Add", "AddN")]
+    assert {node.decision for node in sums} == {"lowered"}
+
+
 @needs_tape_names
 def test_gradients_follow_their_forward_op(weights, product):
     def gradient(scope):
@@ -273,9 +321,29 @@ def test_without_a_dtype_the_device_decides(options, dtype, weights, low_type, m
     assert low_type(step(X)) == dtype
 
 
-def test_torchs_positional_device_type_is_taken(product, low_type):
+def test_torchs_positional_arguments_are_taken(product, low_type):
     with autocast("cpu", dtype="bfloat16", cache_enabled=True):
         assert low_type(product(X)) == "bfloat16"
+    with autocast("cuda", "float16", True, None):
+        assert low_type(product(X)) == "float16"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [3, tf.keras.layers.Dense, tf.keras.layers.Dense(1)],
+    ids=["number", "class", "layer"],
+)
+def test_only_functions_are_decorated(target):
+    with pytest.raises(TypeError, match="expected a function to decorate"):
+        autocast(dtype="bfloat16")(target)
+
+
+def test_a_decorator_without_parentheses_is_an_error_that_says_so():
+    with pytest.raises(TypeError, match=r"@autocast\(\)"):
+
+        @autocast
+        def step(x):
+            return x
 
 
 def test_enable_without_a_mode_lowers_also_with_a_mixlist(product, low_type, monkeypatch):

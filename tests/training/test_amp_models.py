@@ -42,6 +42,22 @@ def test_a_model_and_its_optimizer_come_back():
     assert npu_precision.active_options().all_white
 
 
+def test_a_model_may_be_unbuilt():
+    net = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    assert initialize(net, sgd())[0] is net
+
+
+def test_a_model_that_was_fitted_before_scales_its_loss_from_then_on():
+    net, optimizer = model(), sgd()
+    net.compile(optimizer, "mse")
+    x, y = np.ones([8, 4], np.float32), np.ones([8, 2], np.float32)
+    net.fit(x, y, verbose=0)
+    initialize(net, optimizer)
+    begun = amp.state_dict()
+    net.fit(x, y, epochs=2, verbose=0)
+    assert amp.state_dict() != begun
+
+
 def test_lists_come_back_as_lists():
     nets, optimizers = [model(), model()], [sgd(), sgd()]
     got_nets, got_optimizers = initialize(nets, optimizers, opt_level="O1", num_losses=3)
