@@ -11,7 +11,7 @@ import tensorflow as tf
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import call_order, gradients
 from npu_precision.loss_scaling.call_order import Stage
-from npu_precision.loss_scaling.conditional_step import refuse_replicas, step_if
+from npu_precision.loss_scaling.conditional_step import packed_pairs, refuse_replicas, step_if
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds, check
 from npu_precision.loss_scaling.variables import LossScaleVariables
@@ -94,9 +94,10 @@ class KerasLosses(tf.Module):
         grads = observed(grads, used, optimizer, None, variables, is_unscaled)
         with tf.control_dependencies([may_step]), scope.keep_dtype_scope():
             divisor = tf.where(is_unscaled, 1.0, used)
+            grads, targets = packed_pairs(optimizer, grads, variables)
             grads, finite = gradients.unscaled_and_checked(grads, divisor, self._combine_grad)
             finite = tf.logical_and(finite, self._rounds.all_finite)
-        pairs = list(zip(grads, variables))
+        pairs = list(zip(grads, targets))
         made = step_if(
             finite if self.scales[0].strategy.checks_overflow else None,
             optimizer,
