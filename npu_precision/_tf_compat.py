@@ -346,17 +346,9 @@ def optimizer_slot(value: tf.Tensor, name: str) -> Any:
 
 
 def tensors_in_checkpoint(
-    variables: Sequence[tf.Variable],
-    read: Callable[[], dict[str, tf.Tensor]],
-    write: Callable[[Mapping[str, tf.Tensor]], Any],
+    read: Callable[[], dict[str, tf.Tensor]], write: Callable[[Mapping[str, tf.Tensor]], Any]
 ) -> Any:
-    """An object whose state in a checkpoint is what read() gives, by name, and write() restores.
-
-    Args:
-        variables: the variables that the two use, which a SavedModel needs to know.
-        read: gives the tensors to save.
-        write: takes the restored tensors, and returns an op.
-    """
+    """An object whose state in a checkpoint is what read() gives, by name, and write() restores."""
     base: Any = tf.__internal__.tracking.Trackable
 
     class TensorsInCheckpoint(base):
@@ -366,12 +358,6 @@ def tensors_in_checkpoint(
         def _restore_from_tensors(self, restored: Mapping[str, tf.Tensor]) -> Any:
             return write(restored)
 
-        def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> Any:
-            children = super()._trackable_children(save_type, **kwargs)
-            if save_type == "savedmodel":
-                children.update({f"buffer{i}": each for i, each in enumerate(variables)})
-            return children
-
     return TensorsInCheckpoint()
 
 
@@ -380,20 +366,33 @@ def optimizer_class() -> Any:
 
     They have make_slots(variables) and take_step(grads_and_vars, learning_rate). Keras calls the
     first when it builds the optimizer, and the second in each step, without pairs whose gradient is
-    None; it counts the steps and applies constraints.
+    None; it counts the steps and applies constraints. A SavedModel does not have the attributes in
+    not_in_saved_models(), which is called when one is made.
 
     Raises:
         RuntimeError: TensorFlow before 2.11, whose Keras has other optimizers.
     """
     base = getattr(tf.keras.optimizers, "Optimizer", None)
     if hasattr(base, "_backend_update_step"):
-        return _optimizer_of_keras_3(base)
+        return _optimizer_of_keras_3(_without_slots_in_saved_models(base))
     if hasattr(base, "_internal_apply_gradients"):
-        return _optimizer_of_keras_2(base)
+        return _optimizer_of_keras_2(_without_slots_in_saved_models(base))
     raise RuntimeError(
         f"npu_precision.amp.optimizers: got TensorFlow {tf.__version__}, expected 2.11 or newer, "
         "whose Keras has optimizers of another kind"
     )
+
+
+def _without_slots_in_saved_models(base: Any) -> Any:
+    class SavedOptimizer(base):
+        def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> Any:
+            children = super()._trackable_children(save_type, **kwargs)
+            if save_type == "savedmodel":
+                left_out = self.not_in_saved_models()
+                return {name: each for name, each in children.items() if name not in left_out}
+            return children
+
+    return SavedOptimizer
 
 
 def _optimizer_of_keras_2(base: Any) -> Any:

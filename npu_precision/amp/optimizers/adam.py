@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from npu_precision.amp.optimizers import arguments
-from npu_precision.amp.optimizers.fused_optimizer import FusedOptimizer
+from npu_precision.amp.optimizers.fused_optimizer import FusedOptimizer, registered
 from npu_precision.amp.optimizers.parts import Part
 
 
@@ -94,7 +94,7 @@ class _Adam(FusedOptimizer):
         }
 
 
-@tf.keras.utils.register_keras_serializable("npu_precision")
+@registered
 class NpuFusedAdam(_Adam):
     """Adam as torch has it.
 
@@ -138,7 +138,7 @@ class NpuFusedAdam(_Adam):
         apply_adam(target, part, gradient, numbers)
 
 
-@tf.keras.utils.register_keras_serializable("npu_precision")
+@registered
 class NpuFusedAdamW(_Adam):
     """AdamW as torch has it: Adam, where the variable is first multiplied by 1 - lr * weight_decay.
 

@@ -131,7 +131,6 @@ class FusedOptimizer(_KerasOptimizer):
                 self._layout.kept.append(made)
                 part.slots[slot] = _tf_compat.plain_variable(made)
             state = _tf_compat.tensors_in_checkpoint(
-                [part.slots[slot] for part in self._layout.parts],
                 functools.partial(self._read, slot),
                 functools.partial(self._write, slot),
             )
@@ -234,6 +233,17 @@ class FusedOptimizer(_KerasOptimizer):
 
     # What saves and restores.
 
+    def not_in_saved_models(self) -> list[str]:
+        """The attributes that are not in a SavedModel: TensorFlow exports no parts of buffers."""
+        slots = [f"slot_{slot}" for slot in self.slot_values()] if hasattr(self, "_layout") else []
+        if slots:
+            _LOGGER.warning(
+                "%s: a SavedModel does not have its slots; to go on with training, save a "
+                "checkpoint, or the model in Keras' own format",
+                self.name,
+            )
+        return slots
+
     @property
     def variables(self) -> Any:
         """What Keras has, and the slots."""
@@ -311,7 +321,7 @@ class FusedOptimizer(_KerasOptimizer):
             return []
         names = self._layout.names
         return [
-            (f"{slot}.{names[id(variable)].replace('/', '.')}", variable, tensor)
+            (f"{slot}.{names[id(variable)]}", variable, tensor)
             for slot in self.slot_values()
             for variable, tensor in parts.read_slot(self._layout.parts, slot)
         ]
@@ -325,6 +335,12 @@ class FusedOptimizer(_KerasOptimizer):
     def _write(self, slot: str, restored: Mapping[str, tf.Tensor]) -> tf.Operation:
         names = self._layout.names
         return parts.write_slot(self._layout.parts, slot, lambda each: restored[names[id(each)]])
+
+
+def registered(cls: Any) -> Any:
+    """Lets Keras find the class by its name in a file; its subclass under amp has that name too."""
+    tf.keras.utils.get_custom_objects()[cls.__name__] = cls
+    return cls
 
 
 def _dense(gradient: Any, shape: tf.TensorShape) -> tf.Tensor:

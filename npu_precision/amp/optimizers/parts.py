@@ -109,17 +109,19 @@ def parts_of(variables: Sequence[Any], may_group: bool) -> list[Part]:
 def checkpoint_names(variables: Sequence[Any]) -> list[str]:
     """A name for each variable that is the same wherever the same model is made.
 
-    Keras numbers layers of a process: "dense_7/kernel". The numbers here begin with the first of
-    these variables: "dense/kernel".
+    Keras numbers layers of a process, and Keras 3 names the model first where it knows it:
+    "model/dense_7/kernel". Here it is "dense:kernel", numbered from the first of these variables
+    on. A checkpoint would write "/" and "." another way.
     """
     seen: dict[str, list[str]] = {}
     taken: dict[str, int] = {}
     result = []
     for variable in variables:
         name = getattr(variable, "path", None) or variable.name.partition(":")[0]
-        renumbered = "/".join(_renumbered(each, seen) for each in name.split("/"))
+        renumbered = ":".join(_renumbered(each, seen) for each in name.split("/")[-2:])
+        renumbered = renumbered.replace(".", "_")
         taken[renumbered] = count = taken.get(renumbered, 0) + 1
-        result.append(renumbered if count == 1 else f"{renumbered}.{count}")
+        result.append(renumbered if count == 1 else f"{renumbered}#{count}")
     return result
 
 

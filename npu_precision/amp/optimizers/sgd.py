@@ -8,11 +8,11 @@ from typing import Any
 import tensorflow as tf
 
 from npu_precision.amp.optimizers import arguments
-from npu_precision.amp.optimizers.fused_optimizer import FusedOptimizer
+from npu_precision.amp.optimizers.fused_optimizer import FusedOptimizer, registered
 from npu_precision.amp.optimizers.parts import Part
 
 
-@tf.keras.utils.register_keras_serializable("npu_precision")
+@registered
 class NpuFusedSGD(FusedOptimizer):
     """Stochastic gradient descent as torch has it.
 
