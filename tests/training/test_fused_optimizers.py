@@ -38,6 +38,40 @@ RULES = {
     "amsgrad": ("NpuFusedAdam", optimizer_formulas.adam, {"amsgrad": True}),
     "adamw": ("NpuFusedAdamW", optimizer_formulas.adamw, {"lr": 0.01}),
     "adamw without": ("NpuFusedAdamW", optimizer_formulas.adamw, {"weight_decay": 0.0}),
+    "adadelta": ("NpuFusedAdadelta", optimizer_formulas.adadelta, {}),
+    "adadelta decay": ("NpuFusedAdadelta", optimizer_formulas.adadelta, {"weight_decay": 0.1}),
+    "rmsprop": ("NpuFusedRMSprop", optimizer_formulas.rmsprop, {}),
+    "rmsprop all": (
+        "NpuFusedRMSprop",
+        optimizer_formulas.rmsprop,
+        {"momentum": 0.9, "centered": True, "weight_decay": 0.1},
+    ),
+    "rmsprop tf": ("NpuFusedRMSpropTF", optimizer_formulas.rmsprop_tf, {}),
+    "rmsprop tf all": (
+        "NpuFusedRMSpropTF",
+        optimizer_formulas.rmsprop_tf,
+        {"momentum": 0.9, "centered": True, "weight_decay": 0.1},
+    ),
+    "rmsprop tf lr": (
+        "NpuFusedRMSpropTF",
+        optimizer_formulas.rmsprop_tf,
+        {"momentum": 0.9, "weight_decay": 0.1, "decoupled_decay": True, "lr_in_momentum": False},
+    ),
+    "lamb": ("NpuFusedLamb", optimizer_formulas.lamb, {"lr": 0.01, "weight_decay": 0.1}),
+    "lamb adam": ("NpuFusedLamb", optimizer_formulas.lamb, {"lr": 0.01, "adam": True}),
+    "bert adam": ("NpuFusedBertAdam", optimizer_formulas.bert_adam, {"lr": 0.01}),
+    "bert adam warm-up": (
+        "NpuFusedBertAdam",
+        optimizer_formulas.bert_adam,
+        {"lr": 0.01, "warmup": 0.5, "t_total": 4, "weight_decay": 0.1},
+    ),
+    "adamp": ("NpuFusedAdamP", optimizer_formulas.adam_p, {"lr": 0.01, "weight_decay": 0.1}),
+    # Every step is projected: by unit where delta is large, and else as a whole.
+    "adamp all": (
+        "NpuFusedAdamP",
+        optimizer_formulas.adam_p,
+        {"lr": 0.01, "weight_decay": 0.1, "delta": 100.0, "nesterov": True},
+    ),
 }
 each_rule = pytest.mark.parametrize("rule", RULES)
 
@@ -99,11 +133,70 @@ def test_five_steps_are_those_of_the_formula(rule, place):
     for index, slots in enumerate(slots_of(optimizer, variables)):
         mine = [np.asarray(each[index], np.float64) for each in grads]
         expected, expected_slots = formula(values[index].astype(np.float64), mine, **arguments)
-        assert ulps(got[index], expected) <= 4
+        assert ulps(got[index], expected) <= 6
         assert slots.keys() == expected_slots.keys()
         for slot, value in slots.items():
-            assert ulps(value, expected_slots[slot]) <= 4, slot
+            assert ulps(value, expected_slots[slot]) <= 8, slot
     assert int(optimizer.iterations) == 5
+
+
+def orthogonal(shape, seed):
+    """Values, and gradients that are orthogonal to all of them but to no unit."""
+    random = np.random.RandomState(seed)
+    values, grad = random.uniform(1, 2, shape), random.uniform(1, 2, shape)
+    return values, grad - values * np.sum(values * grad) / np.sum(values * values)
+
+
+def test_adamp_projects_a_whole_variable_whose_units_are_not_orthogonal():
+    values, grad = orthogonal([30, 4], seed=2)
+    _, ratio = optimizer_formulas.projected(values, grad, grad, 0.1, 0.1, 1e-8)
+    (columns, _), arguments = (values, grad), {"lr": 0.01, "weight_decay": 0.1}
+    cosine = np.sum(columns * grad, 0) / np.linalg.norm(columns, axis=0)
+    assert ratio == 0.1
+    assert np.max(np.abs(cosine / np.linalg.norm(grad, axis=0))) > 0.1 / np.sqrt(30)
+    variable = tf.Variable(values, dtype=tf.float32)
+    optimizer = amp.optimizers.NpuFusedAdamP(**arguments)
+    optimizer.apply_gradients([(tf.constant(grad, tf.float32), variable)])
+    expected, _ = optimizer_formulas.adam_p(
+        np.float64(np.float32(values)), [np.float64(np.float32(grad))], **arguments
+    )
+    assert ulps(variable, expected) <= 4
+
+
+@pytest.mark.parametrize("schedule", ["linear", "constant", "cosine", "poly"])
+def test_berts_rate_follows_its_schedule(schedule):
+    arguments = {"warmup": 0.25, "t_total": 8, "schedule": f"warmup_{schedule}"}
+    optimizer = amp.optimizers.NpuFusedBertAdam(1.0, **arguments)
+    for step in range(10):
+        numbers = optimizer.step_numbers(
+            tf.constant(1.0, tf.float64), tf.constant(step, tf.float64), tf.float32
+        )
+        expected = optimizer_formulas.bert_factor(step, **arguments)
+        np.testing.assert_allclose(numbers["lr"], expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "limit"),
+    [
+        ("NpuFusedBertAdam", {"lr": 0.01, "max_grad_norm": 1.0}, "max_grad_norm"),
+        ("NpuFusedLamb", {"lr": 0.01, "use_global_grad_norm": True}, "use_global_grad_norm"),
+    ],
+)
+@pytest.mark.parametrize("factor", [1.0, 1e-4], ids=["beyond", "within"])
+def test_gradients_are_divided_by_their_norm_beyond_one(name, arguments, limit, factor):
+    (values,), (grads,) = some(1), some(1, seed=1)
+    grads = [np.float32(factor) * each for each in grads]
+    norm = np.sqrt(sum(np.sum(np.float64(each) ** 2) for each in grads))
+    divided = [np.float32(each / max(norm, 1.0)) for each in grads]
+    got, plain = variables_of(values), variables_of(values)
+    make_it = getattr(amp.optimizers, name)
+    steps(make_it(**arguments), got, [grads])
+    steps(
+        make_it(**{key: each for key, each in arguments.items() if key != limit}), plain, [divided]
+    )
+    for ours, expected in zip(got, plain):
+        # An error of the norm is in all numbers; Ascend's Apex adds 1e-6 to it for BERT.
+        np.testing.assert_allclose(ours, expected, rtol=3e-6)
 
 
 KERAS = {

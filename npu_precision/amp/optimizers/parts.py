@@ -55,6 +55,12 @@ class Part:
         """The variables' values, packed."""
         return self.packed([variable.read_value() for variable in self.variables])
 
+    def spread(self, scalars: Sequence[tf.Tensor]) -> tf.Tensor:
+        """A scalar per variable, as a factor of what is packed."""
+        if self.buffer is None:
+            return scalars[0]
+        return tf.repeat(tf.stack(scalars), self.sizes, axis=0)
+
     def only(self, packed: tf.Tensor, others: tf.Tensor, missing: Sequence[int]) -> tf.Tensor:
         """Takes the elements of the missing variables from others, the rest from packed."""
         lengths = [tf.fill([size], index not in missing) for index, size in enumerate(self.sizes)]
