@@ -160,7 +160,7 @@ def _begin(
         print(banner(properties, overrides))
     if options.precision_mode == "force_fp16":
         for one in optimizers:
-            keras_optimizer.warn_of_float16(one, f"{opt_level} has all")
+            keras_optimizer.warn_of_float16(one, f"{properties.opt_level} has all")
     # Changes optimizers last, so that a caller may catch an error and try again.
     wrapped = [
         keras_optimizer.add_losses(one, losses) if isinstance(losses, KerasLosses) else losses
