@@ -28,8 +28,8 @@ PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
 SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
 CXX_FILES = $(shell find cc graph_passes tests wheels -name '*.h' -o -name '*.cc')
 
-.PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench bench-rewrite numerics \
-  wheel test-wheel build known-parts page-packages lint format bazel bazel-build lock clean
+.PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench bench-rewrite \
+  bench-optimizers numerics wheel test-wheel build known-parts page-packages lint format bazel bazel-build lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -74,6 +74,9 @@ bench: $(VENV)/.installed build ## time steps next to float32 and TensorFlow's (
 
 bench-rewrite: $(VENV)/.installed build ## time the rewrite next to TensorFlow's (BENCH_FLAGS=--help)
 	$(BIN)/python benchmarks/rewrite.py $(BENCH_FLAGS)
+
+bench-optimizers: $(VENV)/.installed build ## time fused optimizers next to Keras' own (BENCH_FLAGS=--help)
+	$(BIN)/python benchmarks/fused_optimizers.py $(BENCH_FLAGS)
 
 # For example: make numerics NUMERICS_FLAGS="--only attention --modes bf16,fp16 --blame"
 numerics: $(VENV)/.installed build ## compare the ends of small programs with float32's (NUMERICS_FLAGS=--help)

@@ -1,5 +1,10 @@
 """amp, for Apex users: optimization levels, loss scaling, and registered functions."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from npu_precision.amp.frontend import (
     initialize,
     load_state_dict,
@@ -21,6 +26,9 @@ from npu_precision.amp.registered import (
     register_promote_function,
 )
 
+if TYPE_CHECKING:
+    from npu_precision.amp import optimizers
+
 __all__ = [
     "custom_bwd",
     "custom_fwd",
@@ -30,6 +38,7 @@ __all__ = [
     "initialize",
     "load_state_dict",
     "master_params",
+    "optimizers",
     "register_float_function",
     "register_half_function",
     "register_promote_function",
@@ -37,3 +46,13 @@ __all__ = [
     "state_dict",
     "unscale_gradients",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "optimizers":  # It imports Keras.
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -158,6 +158,9 @@ def _begin(
     _warn_of_registered(properties, options)
     if properties.verbosity:
         print(banner(properties, overrides))
+    if options.precision_mode == "force_fp16":
+        for one in optimizers:
+            keras_optimizer.warn_of_float16(one, f"{properties.opt_level} has all")
     # Changes optimizers last, so that a caller may catch an error and try again.
     wrapped = [
         keras_optimizer.add_losses(one, losses) if isinstance(losses, KerasLosses) else losses

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import call_order, gradients
 from npu_precision.loss_scaling.call_order import Stage
-from npu_precision.loss_scaling.conditional_step import refuse_replicas, step_if
+from npu_precision.loss_scaling.conditional_step import packed_pairs, refuse_replicas, step_if
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds, check
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
+_LOGGER = logging.getLogger("npu_precision")
 _ATTRIBUTE = "npu_precision_losses"
 
 
@@ -78,6 +81,8 @@ class KerasLosses(tf.Module):
         refuse_replicas("amp")
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
         self.trained = lambda: variables
+        if any(tf.as_dtype(variable.dtype) == tf.float16 for variable in variables):
+            warn_of_float16(optimizer, "its variables are")
         rounds = [self._round_of(loss_id) for loss_id in range(len(self.scales))]
         scaled = tf.stack([round_.is_in(Stage.SCALED) for round_ in rounds])
         is_unscaled = self._rounds.has_checks.read_value()
@@ -94,9 +99,10 @@ class KerasLosses(tf.Module):
         grads = observed(grads, used, optimizer, None, variables, is_unscaled)
         with tf.control_dependencies([may_step]), scope.keep_dtype_scope():
             divisor = tf.where(is_unscaled, 1.0, used)
+            grads, targets = packed_pairs(optimizer, grads, variables)
             grads, finite = gradients.unscaled_and_checked(grads, divisor, self._combine_grad)
             finite = tf.logical_and(finite, self._rounds.all_finite)
-        pairs = list(zip(grads, variables))
+        pairs = list(zip(grads, targets))
         made = step_if(
             finite if self.scales[0].strategy.checks_overflow else None,
             optimizer,
@@ -123,6 +129,25 @@ class KerasLosses(tf.Module):
             return tf.constant(True)
 
         tf.cond(round_.is_in(Stage.READY), lambda: tf.constant(False), adjust)
+
+
+def warn_of_float16(optimizer: Any, what: str) -> None:
+    """Warns if a Keras optimizer computes its update in float16 with an epsilon too small for it.
+
+    Args:
+        optimizer: a Keras optimizer; those of amp.optimizers compute in float32.
+        what: why the update is in float16.
+    """
+    epsilon = getattr(optimizer, "epsilon", None)
+    if isinstance(epsilon, float) and epsilon < np.finfo(np.float16).tiny:
+        _LOGGER.warning(
+            "amp: %s computes its update in float16, as %s, and loses its epsilon %g and the "
+            "squares of small gradients: take an optimizer of npu_precision.amp.optimizers, whose "
+            "state is in float32",
+            type(optimizer).__name__,
+            what,
+            epsilon,
+        )
 
 
 def losses_of(optimizer: Any) -> KerasLosses | None:

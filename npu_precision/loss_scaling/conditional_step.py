@@ -41,6 +41,21 @@ def step_if(
     return tf.cond(finite, make, skip)
 
 
+def packed_pairs(
+    optimizer: Any, grads: Sequence[Any], variables: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """The gradients and variables, for apply_gradients().
+
+    An optimizer of amp.optimizers takes the gradients of its small variables in one tensor each,
+    so that one op divides and one checks them all.
+    """
+    if not hasattr(optimizer, "packed"):
+        return list(grads), list(variables)
+    _tf_compat.build_optimizer(optimizer, variables)
+    pairs = optimizer.packed(zip(grads, variables))
+    return [grad for grad, _ in pairs], [variable for _, variable in pairs]
+
+
 def refuse_replicas(what: str) -> None:
     """Raises RuntimeError under a tf.distribute strategy of several replicas."""
     if tf.distribute.has_strategy() and tf.distribute.get_strategy().num_replicas_in_sync > 1:

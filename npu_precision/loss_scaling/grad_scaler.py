@@ -11,7 +11,7 @@ import tensorflow as tf
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import call_order, gradients, strategies
 from npu_precision.loss_scaling.call_order import Stage
-from npu_precision.loss_scaling.conditional_step import refuse_replicas, step_if
+from npu_precision.loss_scaling.conditional_step import packed_pairs, refuse_replicas, step_if
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds
 from npu_precision.loss_scaling.variables import LossScaleVariables
@@ -162,13 +162,14 @@ class GradScaler(tf.Module):
         grads = observed(grads, self._state.scale(), optimizer, None, variables, is_unscaled)
         with tf.control_dependencies(round_.may_enter(Stage.STEPPED)), scope.keep_dtype_scope():
             # Checks again: the script may have made them infinite after unscale_().
+            grads, targets = packed_pairs(optimizer, grads, variables)
             grads, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
             finite = round_.enter(Stage.STEPPED, finite)
         return step_if(
             finite if self._state.strategy.checks_overflow else None,
             optimizer,
             variables,
-            lambda: optimizer.apply_gradients(list(zip(grads, variables))),
+            lambda: optimizer.apply_gradients(list(zip(grads, targets))),
             self.skipped_steps,
         )
 

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from support import ROOT
+from support.tf_versions import needs_fused_optimizers
 from support.tiers import mostly_full
 
 pytest.importorskip("matplotlib", reason="the benchmarks are for the default environment")
@@ -70,3 +71,10 @@ def test_gradients_in_one_buffer_are_timed_next_to_those_one_by_one():
     done = run("combine_grad.py", "--models=small", "--seconds=0")
     assert done.returncode == 0, done.stderr
     assert re.search(r"small +│ 4 +│ \d+\.\d+ +│ \d+\.\d+", done.stdout)
+
+
+@needs_fused_optimizers
+def test_fused_optimizers_are_timed_next_to_those_of_keras():
+    done = run("fused_optimizers.py", "--models=small", "--optimizers=Adam", "--seconds=0")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"small +│ Adam +│ 4 +│ \d+\.\d+ +│ \d+\.\d+", done.stdout)

@@ -15,6 +15,7 @@ from support.strict_zip import strict_zip
 from support.tf_versions import (
     needs_estimator,
     needs_functions_by_default,
+    needs_fused_optimizers,
     needs_keras_2,
     needs_kernels,
 )
@@ -28,6 +29,7 @@ EXAMPLES = {
         "loss_scale_npu_bridge.py",
         "loss_scale_grad_scaler.py",
         "loss_scale_amp.py",
+        "fused_optimizer.py",
         "flight_recorder.py",
     ],
 }
@@ -140,6 +142,12 @@ def test_the_script_with_amp_learns_at_o2(run_code):
     assert int(values[1]) > 190
     assert float(values[2]) < 1
     assert 2**12 <= int(values[3]) <= 2**16
+
+
+@needs_fused_optimizers
+def test_the_script_with_a_fused_optimizer_learns_at_o2(run_code):
+    printed = run_code(example("fused_optimizer.py"))
+    assert float(printed.rpartition("accuracy ")[2]) > 0.9
 
 
 @needs_functions_by_default

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+import npu_precision
+
 tf1 = tf.compat.v1
 
 KERAS = {
     "sgd": lambda: tf.keras.optimizers.SGD(0.5, momentum=0.9),
     "adam": lambda: tf.keras.optimizers.Adam(0.5),
 }
+if hasattr(getattr(tf.keras.optimizers, "Optimizer", None), "build"):
+    KERAS["fused adam"] = lambda: npu_precision.amp.optimizers.NpuFusedAdam(0.5)
 if hasattr(tf1.keras.backend, "set_session") and hasattr(tf.keras.optimizers, "legacy"):
     KERAS["legacy adam"] = lambda: tf.keras.optimizers.legacy.Adam(0.5)
 SESSION = {

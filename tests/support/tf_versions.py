@@ -84,6 +84,10 @@ needs_estimator = _needs(
     not issubclass(estimator.NPUEstimator, _tf_compat.NoEstimator), "has no tf.estimator"
 )
 _HAS_KERAS_2 = hasattr(tf.compat.v1.keras.backend, "set_session")
+needs_fused_optimizers = _needs(
+    hasattr(getattr(tf.keras.optimizers, "Optimizer", None), "build"),
+    "has Keras' optimizers of before 2.11",
+)
 needs_keras_2 = _needs(
     _HAS_KERAS_2,
     "has Keras 3, without tf.layers, sessions and SavedModels of its own",

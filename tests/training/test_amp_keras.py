@@ -325,3 +325,31 @@ def test_the_scale_is_in_checkpoints(tmp_path):
 def test_keras_in_a_session_is_an_error_that_says_what_to_do():
     with tf.Graph().as_default(), pytest.raises(RuntimeError, match="tf.compat.v1.train"):
         amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
+
+
+ADAM = tf.keras.optimizers.Adam
+
+
+@pytest.mark.parametrize(
+    ("level", "make", "is_told"),
+    [
+        ("O3", lambda: ADAM(0.5), True),
+        ("O2", lambda: ADAM(0.5), False),
+        ("O3", lambda: ADAM(0.5, epsilon=1e-4), False),
+        ("O3", KERAS["sgd"], False),
+        *([("O3", KERAS["fused adam"], False)] if "fused adam" in KERAS else []),
+    ],
+)
+def test_o3_tells_of_an_epsilon_that_float16_loses(level, make, is_told, caplog):
+    amp.initialize(make(), level, verbosity=0)
+    assert ("Adam computes its update in float16, as O3 has all" in caplog.text) == is_told
+
+
+@pytest.mark.parametrize(("dtype", "is_told"), [(tf.float32, False), (tf.float16, True)])
+def test_variables_in_float16_are_told_of_too(dtype, is_told, caplog):
+    optimizer, _ = amp.initialize(ADAM(0.5), "O1", loss_scale=8.0, verbosity=0)
+    weight = tf.Variable(1.0, dtype=dtype)
+    with tf.GradientTape() as tape, amp.scale_loss(weight * 1.0, optimizer) as loss:
+        pass
+    optimizer.apply_gradients([(tape.gradient(loss, weight), weight)])
+    assert ("as its variables are" in caplog.text) == is_told

@@ -1,0 +1,357 @@
+"""The part that all fused optimizers share: slots, packed gradients, clipping, and saving."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from npu_precision import _tf_compat, scope
+from npu_precision.amp.optimizers import arguments, parts
+from npu_precision.amp.optimizers.parts import Part, Target
+
+_LOGGER = logging.getLogger("npu_precision")
+_KerasOptimizer: Any = _tf_compat.optimizer_class()
+
+
+class FusedOptimizer(_KerasOptimizer):
+    """A Keras optimizer that updates small variables together, and each other one in one op.
+
+    State is in float32 for variables of a lower dtype, and whatever the precision mode. Gradients
+    that are IndexedSlices become dense, unless that makes no difference for the result.
+
+    Args:
+        lr: the learning rate, a number or a LearningRateSchedule of Keras.
+        own: the other arguments of the subclass, by name, checked.
+        others: arguments that every subclass takes: name, and one of clipnorm, clipvalue and
+            global_clipnorm, as for Keras' optimizers.
+
+    Raises:
+        ValueError: an argument has a wrong value, or is one of torch that makes no sense here.
+        TypeError: an unknown argument.
+        RuntimeError: under a tf.distribute strategy of several replicas, or in a session's graph.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        arguments.check_first(args)
+        return super().__new__(cls)
+
+    def __init__(self, lr: Any, own: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+        keras = arguments.of_keras(others, ("lr", *own))
+        keras["name"] = keras.get("name") or type(self).__name__
+        lr = arguments.learning_rate(lr)
+        _refuse_replicas(type(self).__name__)
+        with tf.init_scope():
+            if not tf.executing_eagerly():
+                raise RuntimeError(
+                    f"{type(self).__name__} is for eager code and tf.function; in the graph of a "
+                    "session, use an optimizer of tf.compat.v1.train"
+                )
+        super().__init__(lr, **keras)
+        self.options = types.SimpleNamespace(**own)
+
+    # What a subclass gives.
+
+    def slot_values(self) -> dict[str, float]:
+        """The names of the slots, each with its first value."""
+        raise NotImplementedError
+
+    def step_numbers(
+        self, lr: tf.Tensor, steps: tf.Tensor, dtype: tf.DType
+    ) -> dict[str, tf.Tensor]:
+        """The scalars of a step for update(), in float64.
+
+        Args:
+            lr: the learning rate, a float64 scalar.
+            steps: how many steps were made before, a float64 scalar.
+            dtype: the dtype that they will be rounded to.
+        """
+        raise NotImplementedError
+
+    def update(
+        self, target: Any, part: Part, gradient: Any, numbers: Mapping[str, tf.Tensor]
+    ) -> None:
+        """Updates the target and the slots of a part.
+
+        Args:
+            target: a tf.Variable with the values of the part's variables or, unless reads_values(),
+                with zeros.
+            part: has the slots.
+            gradient: a tensor of the target's shape and dtype, or IndexedSlices if takes_slices().
+            numbers: step_numbers() in the target's dtype.
+        """
+        raise NotImplementedError
+
+    def reads_values(self) -> bool:
+        """Whether the update depends on the variables' values."""
+        return False
+
+    def takes_slices(self) -> bool:
+        """Whether rows that are not in IndexedSlices stay as they are."""
+        return False
+
+    def may_group(self) -> bool:
+        """Whether small variables may share a part."""
+        return True
+
+    def factor_of_norm(self, norm: tf.Tensor) -> tf.Tensor:
+        """The factor of all gradients, from their global norm, if needs_norm()."""
+        clip = tf.cast(self.global_clipnorm, norm.dtype)
+        # Not finite if the norm is not, as for tf.clip_by_global_norm.
+        return clip * tf.minimum(1.0 / norm, 1.0 / clip) + (norm - norm)
+
+    def needs_norm(self) -> bool:
+        """Whether a step needs the global norm of the gradients."""
+        return self.global_clipnorm is not None
+
+    # What Keras calls.
+
+    def make_slots(self, variables: Sequence[Any]) -> None:
+        """Makes the slots of all variables."""
+        names = parts.checkpoint_names(variables)
+        self._layout = types.SimpleNamespace(
+            parts=parts.parts_of(variables, self.may_group()), places={}, names={}, kept=[]
+        )
+        for variable, name in zip(variables, names):
+            plain = _tf_compat.plain_variable(variable)
+            for part in self._layout.parts:
+                for index, each in enumerate(part.variables):
+                    if each is plain:
+                        self._layout.places[self._var_key(variable)] = part, index
+                        self._layout.names[id(plain)] = name
+        for slot, value in self.slot_values().items():
+            for number, part in enumerate(self._layout.parts):
+                with tf.device(part.device):
+                    first = tf.fill(part.shape, tf.cast(value, part.dtype))
+                    made = _tf_compat.optimizer_slot(first, f"{self.name}_{slot}_{number}")
+                self._layout.kept.append(made)
+                part.slots[slot] = _tf_compat.plain_variable(made)
+            state = _tf_compat.tensors_in_checkpoint(
+                functools.partial(self._read, slot),
+                functools.partial(self._write, slot),
+            )
+            setattr(self, f"slot_{slot}", state)  # a checkpoint may have waited for it
+
+    def take_step(self, pairs: Iterable[tuple[Any, Any]], learning_rate: Any) -> None:
+        """Updates the variables of the pairs; the arguments are as Keras has them."""
+        _refuse_replicas(self.name)
+        with scope.keep_dtype_scope():
+            if self.clipnorm is not None:
+                pairs = [(tf.clip_by_norm(g, self.clipnorm), v) for g, v in self._dense(pairs)]
+            packed = self._packed(pairs)
+            gradients = self._clipped([gradient for gradient, _ in packed])
+            lr = tf.cast(tf.convert_to_tensor(learning_rate), tf.float64)
+            steps = tf.cast(_tf_compat.plain_variable(self.iterations).read_value(), tf.float64)
+            numbers: dict[tf.DType, dict[str, tf.Tensor]] = {}
+            for gradient, (_, target) in zip(gradients, packed):
+                dtype = target.part.dtype
+                if dtype not in numbers:
+                    exact = self.step_numbers(lr, steps, dtype)
+                    numbers[dtype] = {name: tf.cast(each, dtype) for name, each in exact.items()}
+                self._update_part(target, gradient, numbers[dtype])
+
+    def packed(self, pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """Pairs for apply_gradients(), with the gradients of small variables in one tensor each.
+
+        What unscales and checks gradients before the step has less to do then. Pairs without a
+        gradient stay.
+        """
+        pairs = list(pairs)
+        if self.clipnorm is not None:  # which is of each variable, after unscaling.
+            return pairs
+        with scope.keep_dtype_scope():
+            without = [pair for pair in pairs if pair[0] is None]
+            return self._packed([pair for pair in pairs if pair[0] is not None]) + without
+
+    def _packed(self, pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Target]]:
+        result: list[tuple[Any, Target]] = []
+        gradients: dict[int, tuple[Part, dict[int, Any]]] = {}
+        for gradient, variable in pairs:
+            if isinstance(variable, Target):
+                result.append((gradient, variable))
+            else:
+                part, index = self._place(variable)
+                _, given = gradients.setdefault(id(part), (part, {}))
+                given[index] = gradient
+        keeps_slices = self.takes_slices() and not self.needs_norm() and self.clipvalue is None
+        for part, given in gradients.values():
+            if part.buffer is None and keeps_slices and isinstance(given[0], tf.IndexedSlices):
+                result.append((given[0], Target(part)))
+                continue
+            count = len(part.variables)
+            missing = tuple(index for index in range(count) if index not in given)
+            dense = [
+                _dense(given[index], part.shapes[index])
+                if index in given
+                else tf.zeros(part.shapes[index], part.dtype)
+                for index in range(count)
+            ]
+            result.append((part.packed(dense), Target(part, missing)))
+        return result
+
+    def _dense(self, pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        return [(_dense(gradient, variable.shape), variable) for gradient, variable in pairs]
+
+    def _place(self, variable: Any) -> tuple[Part, int]:
+        place = self._layout.places.get(self._var_key(variable))
+        if place is None:
+            raise ValueError(
+                f"variable: got {variable.name!r}, expected one of the "
+                f"{len(self._layout.places)} that {self.name} was built with: call its "
+                "build(variables) with all of them before the first step"
+            )
+        return place
+
+    def _clipped(self, gradients: list[Any]) -> list[Any]:
+        if self.clipvalue is not None:
+            value = self.clipvalue
+            return [tf.clip_by_value(each, -value, value) for each in gradients]
+        if not self.needs_norm():
+            return gradients
+        squares = [tf.cast(2.0 * tf.nn.l2_loss(each), tf.float32) for each in gradients]
+        factor = self.factor_of_norm(tf.sqrt(tf.add_n(squares)))
+        return [each * tf.cast(factor, each.dtype) for each in gradients]
+
+    def _update_part(self, target: Target, gradient: Any, numbers: Mapping[str, tf.Tensor]) -> None:
+        part, missing = target.part, target.missing
+        if part.buffer is None:
+            self.update(part.variables[0], part, gradient, numbers)
+            return
+        before = {slot: part.slots[slot].read_value() for slot in part.slots} if missing else {}
+        # Adding the update to each variable saves reading it. A low dtype would round twice.
+        adds = not (part.is_low or self.reads_values())
+        part.buffer.assign(tf.zeros(part.shape, part.dtype) if adds else part.values())
+        self.update(part.buffer, part, gradient, numbers)
+        part.put(part.buffer.read_value(), adds, missing)
+        for slot, kept in before.items():
+            after = part.slots[slot].read_value()
+            part.slots[slot].assign(part.only(after, kept, missing))
+
+    # What saves and restores.
+
+    def not_in_saved_models(self) -> list[str]:
+        """The attributes that are not in a SavedModel: TensorFlow exports no parts of buffers."""
+        slots = [f"slot_{slot}" for slot in self.slot_values()] if hasattr(self, "_layout") else []
+        if slots:
+            _LOGGER.warning(
+                "%s: a SavedModel does not have its slots; to go on with training, save a "
+                "checkpoint, or the model in Keras' own format",
+                self.name,
+            )
+        return slots
+
+    @property
+    def variables(self) -> Any:
+        """What Keras has, and the slots."""
+        own = super().variables
+        layout = getattr(self, "_layout", None)
+        return type(own)([*own, *(layout.kept if layout else ())])
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Sets all that `variables` has, from arrays.
+
+        Raises:
+            ValueError: another number of arrays, or another shape.
+        """
+        variables = self.variables
+        shapes = [list(variable.shape) for variable in variables]
+        given = [list(weight.shape) for weight in weights]
+        if shapes != given:
+            raise ValueError(f"weights: got arrays of the shapes {given}, expected {shapes}")
+        for variable, weight in zip(variables, weights):
+            variable.assign(weight)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Writes the state into Keras' file, the slots under the names of the variables."""
+        for index, variable in enumerate(super().variables):
+            store[str(index)] = variable.numpy()
+        for key, _, tensor in self._entries():
+            store[key] = tensor.numpy()
+
+    def load_own_variables(self, store: Any) -> None:
+        """Reverses save_own_variables().
+
+        Raises:
+            ValueError: the file has some slots, and lacks others.
+        """
+        entries, keys = self._entries(), set(store.keys())
+        missing = sorted({key for key, _, _ in entries} - keys)
+        if missing and not any("." in key for key in keys):
+            _LOGGER.warning("%s: the file has no slots, and they stay as they are", self.name)
+            return
+        if missing:
+            raise ValueError(
+                f"{self.name}: got a file with the slots {sorted(k for k in keys if '.' in k)}, "
+                f"expected {missing} too"
+            )
+        for index, variable in enumerate(super().variables):
+            variable.assign(store[str(index)])
+        for slot in self.slot_values():
+            stored = {
+                self._layout.names[id(each)]: store[key]
+                for key, each, _ in entries
+                if key.partition(".")[0] == slot
+            }
+            self._write(slot, stored)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments, for from_config()."""
+        lr, schedules = self._learning_rate, tf.keras.optimizers.schedules
+        is_schedule = isinstance(lr, schedules.LearningRateSchedule)
+        lr = schedules.serialize(lr) if is_schedule else float(tf.convert_to_tensor(lr))
+        keras = {name: getattr(self, name) for name in arguments.OF_KERAS}
+        return {"lr": lr, **vars(self.options), **keras}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Any:
+        """Makes an optimizer from what get_config() returned."""
+        config = dict(config)
+        if isinstance(config["lr"], Mapping):
+            deserialize = tf.keras.optimizers.schedules.deserialize
+            config["lr"] = deserialize(config["lr"], custom_objects=custom_objects)
+        return cls(**config)
+
+    def _entries(self) -> list[tuple[str, tf.Variable, tf.Tensor]]:
+        """A key, a variable and the tensor of each slot of each variable."""
+        if not hasattr(self, "_layout"):
+            return []
+        names = self._layout.names
+        return [
+            (f"{slot}.{names[id(variable)]}", variable, tensor)
+            for slot in self.slot_values()
+            for variable, tensor in parts.read_slot(self._layout.parts, slot)
+        ]
+
+    def _read(self, slot: str) -> dict[str, tf.Tensor]:
+        return {
+            self._layout.names[id(variable)]: tensor
+            for variable, tensor in parts.read_slot(self._layout.parts, slot)
+        }
+
+    def _write(self, slot: str, restored: Mapping[str, tf.Tensor]) -> tf.Operation:
+        names = self._layout.names
+        return parts.write_slot(self._layout.parts, slot, lambda each: restored[names[id(each)]])
+
+
+def registered(cls: Any) -> Any:
+    """Lets Keras find the class by its name in a file; its subclass under amp has that name too."""
+    tf.keras.utils.get_custom_objects()[cls.__name__] = cls
+    return cls
+
+
+def _dense(gradient: Any, shape: tf.TensorShape) -> tf.Tensor:
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, shape[0])
+    return gradient
+
+
+def _refuse_replicas(name: str) -> None:
+    if tf.distribute.has_strategy() and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        raise RuntimeError(
+            f"{name}: not under a tf.distribute strategy of several replicas: use an optimizer of "
+            "Keras there"
+        )
