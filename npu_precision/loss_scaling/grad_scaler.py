@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
-from npu_precision.loss_scaling import call_order, gradients, strategies
+from npu_precision.loss_scaling import call_order, gradients, scaler_state, strategies
 from npu_precision.loss_scaling.call_order import Stage
 from npu_precision.loss_scaling.conditional_step import refuse_replicas, step_if
+from npu_precision.loss_scaling.growth import GrowthVariables
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds
+from npu_precision.loss_scaling.strategies import Growth
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 _NUMBERS = (2.0**16, 2.0, 0.5, 2000)
@@ -83,7 +84,11 @@ class GradScaler(tf.Module):
                     "GradScaler is for eager code and tf.function; in the graph of a session, use "
                     "npu_precision.NPULossScaleOptimizer"
                 )
-            self._state = LossScaleVariables(strategy if enabled else strategies.NoLossScale())
+            is_dynamic = isinstance(strategy, strategies.DynamicLossScale)
+            self._growth = GrowthVariables(strategy) if is_dynamic else None
+            self._state = LossScaleVariables(
+                strategy if enabled else strategies.NoLossScale(), self._growth
+            )
             self._state.scale()  # makes its variables
             self._rounds = Rounds(call_order.GRAD_SCALER)
             self.skipped_steps = tf.Variable(0, False, dtype=tf.int64, name="skipped_steps")
@@ -204,56 +209,109 @@ class GradScaler(tf.Module):
         # XLA drops the assertions on the order of calls; even then nothing is divided twice.
         return tf.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state and the strategy's parameters, as Python numbers; empty if not enabled.
+    def get_growth_factor(self) -> float:
+        """What the scale is multiplied by when it grows.
 
         Raises:
             RuntimeError: called in a tf.function.
+            ValueError: the scale is fixed.
         """
-        if not tf.executing_eagerly():
-            raise RuntimeError("state_dict() is called in a graph, where there are no numbers")
-        if not self._enabled:
-            return {}
-        scale, good_steps, bad_steps = self._state.numbers()
-        numbers = dataclasses.asdict(self._state.strategy)
-        numbers.pop("init_scale", None)
-        trackers = {"_growth_tracker": good_steps, "_hysteresis_tracker": bad_steps}
-        return {**numbers, "scale": scale, **trackers}
+        return self._growth_numbers("growth_factor").growth_factor
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restores what state_dict() of a scaler with the same parameters returned.
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Sets what the scale is multiplied by when it grows, also for functions traced before.
 
-        A scaler that is not enabled ignores it.
+        Args:
+            new_factor: above 1, and finite.
 
         Raises:
-            ValueError: its names or parameters differ from those of this scaler.
+            ValueError: new_factor is out of its range, or the scale is fixed.
+            RuntimeError: called in a tf.function.
+        """
+        strategies.check_growth("new_factor", new_factor)
+        self._set_growth("growth_factor", float(new_factor))
+
+    def get_backoff_factor(self) -> float:
+        """What the scale is multiplied by when it backs off; raises as get_growth_factor()."""
+        return self._growth_numbers("backoff_factor").backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Sets what the scale is multiplied by when it backs off, as set_growth_factor().
+
+        Args:
+            new_factor: above 0, below 1.
+        """
+        strategies.check_backoff("new_factor", new_factor)
+        self._set_growth("backoff_factor", float(new_factor))
+
+    def get_growth_interval(self) -> int:
+        """After how many finite steps in a row the scale grows; raises as get_growth_factor()."""
+        return self._growth_numbers("growth_interval").growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Sets after how many finite steps in a row the scale grows, as set_growth_factor().
+
+        If there were as many already, the scale grows with the next one.
+
+        Args:
+            new_interval: at least 1.
+        """
+        strategies.check_count("new_interval", new_interval)
+        self._set_growth("growth_interval", int(new_interval))
+
+    def _growth_numbers(self, name: str) -> Growth:
+        _check_eager(f"the {name}")
+        if self._growth is None:
+            raise ValueError(f"{name}: the scale is fixed, and has none")
+        return self._growth.numbers()
+
+    def _set_growth(self, name: str, value: float) -> None:
+        growth = self._growth_numbers(name)._replace(**{name: value})
+        self._growth.set(growth)  # type: ignore[union-attr]
+
+    def state_dict(self, torch: bool = False) -> dict[str, Any]:
+        """The state and the strategy's parameters, as Python numbers; empty if not enabled.
+
+        Args:
+            torch: whether to give the five names alone that torch.amp.GradScaler loads.
+
+        Raises:
+            RuntimeError: called in a tf.function.
+            ValueError: torch's GradScaler has no such strategy.
+        """
+        _check_eager("state_dict()")
+        strategy = self._state.strategy
+        if not self._enabled:
+            return {}
+        if torch:
+            scaler_state.check_is_torchs(strategy)
+        state = scaler_state.as_dict(strategy, self._growth, self._state.numbers())
+        return {name: state[name] for name in scaler_state.TORCH} if torch else state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restores what state_dict() returned, of this class or of torch.amp.GradScaler.
+
+        growth_factor, backoff_factor and growth_interval become those of the state. A scaler that
+        is not enabled ignores it.
+
+        Raises:
+            ValueError: its names, or its other parameters, differ from those of this scaler, or a
+                number is out of its range.
             RuntimeError: called in a tf.function.
         """
         if not self._enabled:
             return
-        own = self.state_dict()
-        if not isinstance(state_dict, Mapping) or set(state_dict) != set(own):
-            what = sorted(state_dict) if isinstance(state_dict, Mapping) else state_dict
-            raise ValueError(
-                f"state_dict: got {what!r}, expected the names {sorted(own)}; the state of a "
-                "scaler that is not enabled is empty"
-            )
-        changes = {"_growth_tracker", "_hysteresis_tracker"}
-        changes |= {"scale"} if self._state.strategy.adjusts else set()
-        for name in sorted(set(own) - changes):
-            if state_dict[name] != own[name]:
-                raise ValueError(
-                    f"state_dict: got {name} {state_dict[name]!r}, and this scaler has "
-                    f"{own[name]!r}"
-                )
-        self._state.set(
-            strategies.LossScaleState(
-                state_dict["scale"],
-                state_dict["_growth_tracker"],
-                state_dict["_hysteresis_tracker"],
-            )
-        )
+        state, growth = scaler_state.from_dict(state_dict, self.state_dict())
+        self._state.check(state)
+        if self._growth is not None:
+            self._growth.set(growth)
+        self._state.set(state)
         self._rounds.begin()
+
+
+def _check_eager(what: str) -> None:
+    if not tf.executing_eagerly():
+        raise RuntimeError(f"{what} is asked for in a graph, where there are no numbers")
 
 
 def _gradients(name: str, grads: Iterable[Any]) -> list[Any]:

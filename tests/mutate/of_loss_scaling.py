@@ -24,8 +24,8 @@ _npu_loss_scale_optimizer = mutations_of("npu_precision/loss_scaling/npu_loss_sc
 MUTATIONS = (
     _strategies(
         "growth_interval",
-        "grows = good >= self.growth_interval",
-        "grows = good > self.growth_interval",
+        "grows = good >= growth.growth_interval",
+        "grows = good > growth.growth_interval",
         "The scale grows a step late.",
         f"{_LOSS_SCALE_STRATEGIES}::test_a_dynamic_scale_is_what_the_reference_says",
     ),
@@ -132,8 +132,8 @@ MUTATIONS = (
     ),
     _grad_scaler(
         "restored_round",
-        "            )\n        )\n        self._rounds.begin()",
-        "            )\n        )",
+        "self._state.set(state)\n        self._rounds.begin()",
+        "self._state.set(state)",
         "Restoring a state leaves the calls of the round.",
         f"{_GRAD_SCALER_STATE}::test_a_state_dict_begins_a_round_anew",
     ),
