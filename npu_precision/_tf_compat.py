@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -161,6 +162,26 @@ def build_gradients_in(scope_of: Callable[[tf.Operation], Any]) -> None:
             return original(scope, op, func, grad_fn)
 
     gradients_util._MaybeCompile = _MaybeCompile
+
+
+def call_for_tape_gradients(callback: Callable[[Any, Any], None]) -> None:
+    """Calls back with the target and the gradients of each call of GradientTape.gradient().
+
+    Not if it is given output_gradients, with which they are not those of the target alone.
+    """
+    original = tf.GradientTape.gradient
+
+    @tf.autograph.experimental.do_not_convert
+    @functools.wraps(original)
+    def gradient(
+        self: Any, target: Any, sources: Any, output_gradients: Any = None, *rest: Any, **named: Any
+    ) -> Any:
+        grads = original(self, target, sources, output_gradients, *rest, **named)
+        if output_gradients is None:
+            callback(target, grads)
+        return grads
+
+    tf.GradientTape.gradient = gradient
 
 
 def hand_to_replica_threads(take: Callable[[], Any], give: Callable[[Any], None]) -> None:

@@ -8,7 +8,13 @@ from typing import Any
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
-from npu_precision.loss_scaling import call_order, gradients, scaler_state, strategies
+from npu_precision.loss_scaling import (
+    call_order,
+    gradients,
+    scaled_losses,
+    scaler_state,
+    strategies,
+)
 from npu_precision.loss_scaling.call_order import Stage
 from npu_precision.loss_scaling.conditional_step import refuse_replicas, step_if
 from npu_precision.loss_scaling.growth import GrowthVariables
@@ -76,6 +82,7 @@ class GradScaler(tf.Module):
                 f"strategy: got {_errors.got(strategy)}, expected an instance of NoLossScale, "
                 "FixedLossScale or DynamicLossScale"
             )
+        scaled_losses.watch_tapes()
         self._enabled = enabled
         self._has_scaled = False
         with tf.init_scope():
@@ -106,6 +113,7 @@ class GradScaler(tf.Module):
         self._has_scaled = True
         if not self._enabled:
             return outputs
+        scaled_losses.note_given(outputs, self)
         scale = self._state.scale()
         return tf.nest.map_structure(lambda loss: gradients.scaled(loss, scale), outputs)
 
@@ -121,11 +129,12 @@ class GradScaler(tf.Module):
 
         Raises:
             RuntimeError: called twice for an optimizer since the last update(), or after step().
-            ValueError: grads are no gradients.
+            ValueError: grads are no gradients, or not those of what scale() returned.
         """
         grads = _gradients("grads", grads)
         if not self._enabled:
             return grads
+        scaled_losses.check_gradients(grads, self, "scale")
         round_ = self._round_of(optimizer)
         given, grads = grads, observed(grads, self._state.scale(), optimizer)
         may_unscale = round_.may_enter(Stage.UNSCALED)
@@ -149,7 +158,8 @@ class GradScaler(tf.Module):
             RuntimeError: called without scale(), twice since the last update(), or under a
                 tf.distribute strategy of several replicas.
             ValueError: optimizer has no apply_gradients, or scales the loss itself; the gradients
-                are those that unscale_() was given, not those that it returned.
+                are those that unscale_() was given, not those that it returned, or those of a loss
+                that scale() was given, or all None.
         """
         _check_optimizer(optimizer)
         pairs = _pairs(grads_and_vars)
@@ -160,6 +170,7 @@ class GradScaler(tf.Module):
         if not self._has_scaled:
             raise RuntimeError(call_order.STEP_WITHOUT_SCALE)
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
+        scaled_losses.check_gradients(grads, self, "scale")
         round_ = self._round_of(optimizer)
         if round_.was_given(grads):
             raise ValueError(call_order.SCALED_AFTER_UNSCALING.format(call="unscale_"))
