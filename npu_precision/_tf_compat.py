@@ -29,6 +29,17 @@ MixedPrecisionLossScaleOptimizer: Any = _MIXED_PRECISION.MixedPrecisionLossScale
 # tf.einsum of TensorFlow 1.15 builds matrix products instead of an Einsum.
 OPS_OF_EINSUM = () if tf1 is tf else ("Einsum",)
 
+# Strategies whose replicas hold copies of all variables, and make each step together.
+MIRRORED_STRATEGIES: tuple[type, ...] = tuple(
+    getattr(module, name)
+    for module, name in (
+        (tf.distribute, "MirroredStrategy"),
+        (tf.distribute, "MultiWorkerMirroredStrategy"),
+        (tf.distribute.experimental, "MultiWorkerMirroredStrategy"),
+    )
+    if hasattr(module, name)
+)
+
 _NO_ESTIMATOR = (
     f"TensorFlow {tf.__version__} has no tf.estimator (2.15 is the last that does): use "
     "npu_precision.enable() with Keras or tf.function, or npu_config_proto() with a session"
@@ -326,11 +337,18 @@ def set_keras_session(session: tf.compat.v1.Session) -> None:
     backend.set_session(session)
 
 
+def needs_build(optimizer: Any) -> bool:
+    """Whether it is an optimizer that cannot create its variables in a branch: Keras' from 2.11."""
+    return hasattr(optimizer, "build") and not getattr(optimizer, "built", False)
+
+
 def build_optimizer(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
-    """Creates an optimizer's variables; from 2.11 on, Keras cannot do that in a branch."""
-    if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
-        with tf.init_scope():
-            optimizer.build(variables)
+    """Creates the variables of an optimizer that needs_build(), outside of its replicas."""
+    strategy = tf.distribute.get_strategy()
+    is_default = not tf.distribute.has_strategy()
+    # Outside of functions the script may have left the strategy's scope.
+    with tf.init_scope(), contextlib.nullcontext() if is_default else strategy.scope():
+        optimizer.build(variables)
 
 
 def scales_loss(optimizer: Any) -> bool:

@@ -11,12 +11,13 @@ from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import (
     call_order,
     gradients,
+    replicas,
     scaled_losses,
     scaler_state,
     strategies,
 )
 from npu_precision.loss_scaling.call_order import Stage
-from npu_precision.loss_scaling.conditional_step import refuse_replicas, step_if
+from npu_precision.loss_scaling.conditional_step import step_if
 from npu_precision.loss_scaling.growth import GrowthVariables
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds
@@ -46,6 +47,10 @@ class GradScaler(tf.Module):
 
     The calls may be in one tf.function, in several, or in eager code. A call out of order raises
     RuntimeError, and InvalidArgumentError from within a tf.function.
+
+    Under MirroredStrategy and MultiWorkerMirroredStrategy, unscale_() and step() are called in
+    strategy.run(). An overflow in one replica skips the step of all, and what all replicas call
+    counts once.
 
     Args:
         init_scale, growth_factor, backoff_factor, growth_interval: as for DynamicLossScale.
@@ -134,13 +139,14 @@ class GradScaler(tf.Module):
         grads = _gradients("grads", grads)
         if not self._enabled:
             return grads
+        replicas.refuse_strategy("GradScaler.unscale_()")
         scaled_losses.check_gradients(grads, self, "scale")
         round_ = self._round_of(optimizer)
         given, grads = grads, observed(grads, self._state.scale(), optimizer)
-        may_unscale = round_.may_enter(Stage.UNSCALED)
+        may_unscale = replicas.once(round_.may_enter, Stage.UNSCALED)
         with tf.control_dependencies(may_unscale), scope.keep_dtype_scope():
             unscaled, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
-            round_.enter(Stage.UNSCALED, finite)
+            replicas.once(round_.enter, Stage.UNSCALED, replicas.all_true(finite))
         round_.given.remember(given)
         return unscaled
 
@@ -156,7 +162,7 @@ class GradScaler(tf.Module):
 
         Raises:
             RuntimeError: called without scale(), twice since the last update(), or under a
-                tf.distribute strategy of several replicas.
+                tf.distribute strategy of several replicas that is not mirrored.
             ValueError: optimizer has no apply_gradients, or scales the loss itself; the gradients
                 are those that unscale_() was given, not those that it returned, or those of a loss
                 that scale() was given, or all None.
@@ -166,7 +172,7 @@ class GradScaler(tf.Module):
         if not self._enabled:
             optimizer.apply_gradients(pairs)
             return tf.constant(True)
-        refuse_replicas("GradScaler.step()")
+        replicas.refuse_strategy("GradScaler.step()")
         if not self._has_scaled:
             raise RuntimeError(call_order.STEP_WITHOUT_SCALE)
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
@@ -176,15 +182,16 @@ class GradScaler(tf.Module):
             raise ValueError(call_order.SCALED_AFTER_UNSCALING.format(call="unscale_"))
         is_unscaled = round_.is_in(Stage.UNSCALED)
         grads = observed(grads, self._state.scale(), optimizer, None, variables, is_unscaled)
-        with tf.control_dependencies(round_.may_enter(Stage.STEPPED)), scope.keep_dtype_scope():
+        may_step = replicas.once(round_.may_enter, Stage.STEPPED)
+        with tf.control_dependencies(may_step), scope.keep_dtype_scope():
             # Checks again: the script may have made them infinite after unscale_().
             grads, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
-            finite = round_.enter(Stage.STEPPED, finite)
+            finite = replicas.once(round_.enter, Stage.STEPPED, replicas.all_true(finite))
         return step_if(
             finite if self._state.strategy.checks_overflow else None,
             optimizer,
-            variables,
-            lambda: optimizer.apply_gradients(list(zip(grads, variables))),
+            list(zip(grads, variables)),
+            optimizer.apply_gradients,
             self.skipped_steps,
         )
 
@@ -200,6 +207,14 @@ class GradScaler(tf.Module):
         """
         if not self._enabled:
             return
+        if replicas.in_replica() and tf.is_tensor(new_scale):
+            raise ValueError(
+                "new_scale: got a tensor in a replica of a tf.distribute strategy, expected a "
+                "Python number, which is the same in all replicas"
+            )
+        replicas.once(lambda: self._update(new_scale))
+
+    def _update(self, new_scale: Any) -> None:
         if new_scale is not None:
             self._state.set_scale("new_scale", new_scale)
             self._rounds.begin()

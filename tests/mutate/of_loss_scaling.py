@@ -9,6 +9,7 @@ _GRAD_SCALER = "loss_scaling/test_grad_scaler.py"
 _GRAD_SCALER_CALLS = "loss_scaling/test_grad_scaler_calls.py"
 _GRAD_SCALER_STATE = "loss_scaling/test_grad_scaler_state.py"
 _LOSS_SCALE_STRATEGIES = "loss_scaling/test_loss_scale_strategies.py"
+_SCALER_REPLICAS = "loss_scaling/test_scaler_replicas.py"
 _NPU_LOSS_SCALE_OPTIMIZER = "loss_scaling/test_npu_loss_scale_optimizer.py"
 
 _strategies = mutations_of("npu_precision/loss_scaling/strategies.py")
@@ -17,6 +18,8 @@ _call_order = mutations_of("npu_precision/loss_scaling/call_order.py")
 _rounds = mutations_of("npu_precision/loss_scaling/rounds.py")
 _grad_scaler = mutations_of("npu_precision/loss_scaling/grad_scaler.py")
 _conditional_step = mutations_of("npu_precision/loss_scaling/conditional_step.py")
+_replicas = mutations_of("npu_precision/loss_scaling/replicas.py")
+_scaled_losses = mutations_of("npu_precision/loss_scaling/scaled_losses.py")
 _variables = mutations_of("npu_precision/loss_scaling/variables.py")
 _managers = mutations_of("npu_precision/loss_scaling/managers.py")
 _npu_loss_scale_optimizer = mutations_of("npu_precision/loss_scaling/npu_loss_scale_optimizer.py")
@@ -139,10 +142,24 @@ MUTATIONS = (
     ),
     _conditional_step(
         "counts",
-        "skipped_steps.assign_add(1)",
-        "",
+        "lambda: skipped_steps.assign_add(1)",
+        "lambda: None",
         "Steps that are skipped are not counted.",
         f"{_GRAD_SCALER}::test_a_skipped_step_leaves_no_trace",
+    ),
+    _replicas(
+        "agreed",
+        "missing = tf.cast(tf.logical_not(value), tf.float32)",
+        "missing = tf.cast(tf.logical_not(value), tf.float32) * 0.0",
+        "Replicas do not agree on whether gradients are finite.",
+        f"{_SCALER_REPLICAS}::test_an_overflow_in_one_replica_skips_the_step_of_all_and_counts_once",
+    ),
+    _scaled_losses(
+        "plain_loss",
+        "_given_to(loss).add(owner)",
+        "_given_to(loss)",
+        "Gradients of the loss itself are divided by the scale.",
+        f"{_GRAD_SCALER_CALLS}::test_gradients_of_the_loss_that_scale_was_given_are_refused",
     ),
     _variables(
         "out_of_range",
