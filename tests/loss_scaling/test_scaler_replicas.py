@@ -1,16 +1,20 @@
-"""GradScaler under MirroredStrategy: all replicas make a step, or none, and each step counts once.
+"""GradScaler under mirrored strategies: all replicas make a step, or none, and it counts once.
 
-Logical CPUs are replicas. Only a process of its own can have several.
+Replicas are logical CPUs, which only a process of its own can have, or processes.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
-from support.replicas import MIRRORED, shown
-from support.tf_versions import needs_functions_by_default, needs_logical_devices
+import tensorflow as tf
+from support.replicas import MIRRORED, MULTI_WORKER, shown
+from support.tf_versions import needs_functions_by_default, needs_logical_devices, needs_workers
+
+import npu_precision
 
 pytestmark = [needs_functions_by_default, needs_logical_devices, pytest.mark.slow]
 
@@ -92,9 +96,7 @@ def test_an_overflow_in_one_replica_skips_the_step_of_all_and_counts_once(run_py
             np.testing.assert_array_equal(value, expected)
 
 
-HALVES = (
-    MIRRORED
-    + """
+HALVES = """
 rng = np.random.default_rng(1)
 x = rng.normal(size=[6, 8, 4]).astype(np.float32)
 y = rng.normal(size=[6, 8, 1]).astype(np.float32)
@@ -121,24 +123,21 @@ def train(strategy, count):
 
     for batch in zip(x, y):
         parts = [np.split(value, count) for value in batch]
-        step(*map(one_of_each, parts) if count > 1 else map(tf.constant, batch))
+        step(*map(per_replica, parts) if count > 1 else map(tf.constant, batch))
     return weight.numpy()
-
-
-def one_of_each(parts):
-    return strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(parts[context.replica_id_in_sync_group])
-    )
 
 
 show(train(strategy, COUNT), train(tf.distribute.get_strategy(), 1), start)
 """
-)
 
 
 def test_two_replicas_with_half_the_batch_are_one_with_the_whole(run_python):
     """Within what the order of additions changes."""
-    ((halves, whole, start),) = shown(run_python(HALVES, 2).stdout)
+    check_halves(run_python(MIRRORED + HALVES, 2).stdout)
+
+
+def check_halves(printed):
+    ((halves, whole, start),) = shown(printed)
     np.testing.assert_allclose(halves, whole, rtol=0, atol=1e-5)
     assert np.abs(np.subtract(whole, start)).min() > 0.1
 
@@ -245,6 +244,60 @@ def test_a_checkpoint_is_restored_with_another_number_of_replicas(run_python, tm
     assert saved == restored
     assert saved[0][0]["scale"] == 4.0
     assert saved[0][1:] == [1, 0.5]
+
+
+WORKERS = (
+    MULTI_WORKER
+    + HALVES
+    + """
+folder = sys.argv[1]
+
+
+def make(in_scope):
+    scaler = None if in_scope else npu_precision.GradScaler(8.0)
+    with strategy.scope():
+        variable, optimizer = tf.Variable(1.0), tf.keras.optimizers.SGD(0.5)
+        scaler = scaler or npu_precision.GradScaler(8.0)
+
+    def replica(factor):
+        with tf.GradientTape() as tape:
+            scaled = scaler.scale(variable * factor / COUNT)
+        made = scaler.step(optimizer, [(tape.gradient(scaled, variable), variable)])
+        scaler.update()
+        return made
+
+    return scaler, variable, tf.function(lambda factor: strategy.run(replica, args=(factor,)))
+
+
+for in_scope in False, True:
+    scaler, variable, step = make(in_scope)
+    for factors in ones_but(COUNT - 1, np.inf), [1.0] * COUNT, ones_but(0, np.nan):
+        show(step(per_replica(factors)), scaler.get_scale(), variable.numpy())
+    # Every worker saves, into a folder of its own.
+    checkpoint = tf.train.Checkpoint(scaler=scaler, variable=variable)
+    checkpoint.write(f"{folder}/{WORKER}{in_scope}")
+    show(scaler.state_dict(), scaler.skipped_steps.numpy())
+"""
+)
+
+
+@needs_workers
+def test_workers_agree_on_each_step(run_workers, tmp_path):
+    """Only this finds a decision that goes by the replicas of one process alone."""
+    one, other = map(shown, run_workers(WORKERS, tmp_path))
+    assert one == other
+    halves, *lines = one
+    check_halves("SHOWN " + json.dumps(halves))
+    for *steps, (state, skipped) in lines[:4], lines[4:]:
+        assert steps == [[False, 4.0, 1.0], [True, 4.0, 0.5], [False, 2.0, 0.5]]
+        assert (state["scale"], state["_growth_tracker"], skipped) == (2.0, 0, 2)
+    # A run without a strategy goes on where the workers were.
+    for path in "0False", "0True":
+        scaler, variable = npu_precision.GradScaler(8.0), tf.Variable(1.0)
+        checkpoint = tf.train.Checkpoint(scaler=scaler, variable=variable)
+        checkpoint.read(str(tmp_path / path)).assert_consumed()
+        assert scaler.state_dict() == lines[3][0]
+        assert (scaler.skipped_steps.numpy(), variable.numpy()) == (2, 0.5)
 
 
 REFUSED = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-# argv[1] is the number of replicas; show() prints a line that shown() finds.
-MIRRORED = """
+_BEGIN = """
 import json
+import os
 import sys
 
 import numpy as np
@@ -14,11 +14,8 @@ import tensorflow as tf
 
 import npu_precision
 from npu_precision import amp
-
-COUNT = int(sys.argv[1])
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * COUNT)
-strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(COUNT)])
+"""
+_END = """
 KERAS_2 = hasattr(tf.compat.v1.keras.backend, "set_session")
 
 
@@ -36,6 +33,24 @@ def ones_but(replica, value):
 def show(*values):
     print("SHOWN " + json.dumps(values, default=lambda value: np.asarray(value).tolist()))
 """
+_LOGICAL = """
+cpu = tf.config.list_physical_devices("CPU")[0]
+devices = [tf.config.LogicalDeviceConfiguration()] * int(sys.argv[1])
+tf.config.set_logical_device_configuration(cpu, devices)
+"""
+
+# argv[1] is the number of replicas, which are in one process; show() prints a line for shown().
+MIRRORED = f"""{_BEGIN}{_LOGICAL}
+COUNT = int(sys.argv[1])
+strategy = tf.distribute.MirroredStrategy([f"CPU:{{i}}" for i in range(COUNT)])
+{_END}"""
+
+# The same for run_workers(): each has one replica.
+MULTI_WORKER = f"""{_BEGIN}
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+COUNT = strategy.num_replicas_in_sync
+WORKER = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+{_END}"""
 
 
 def shown(printed):

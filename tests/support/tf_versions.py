@@ -117,6 +117,9 @@ needs_logical_devices = _needs(
     hasattr(tf.config, "set_logical_device_configuration"),
     "does not make two devices of a CPU",
 )
+needs_workers = _needs(
+    hasattr(tf.distribute, "MultiWorkerMirroredStrategy"), "has no MultiWorkerMirroredStrategy"
+)
 needs_train_step = _needs(
     hasattr(tf.keras.Model, "train_step"), "has no train_step() of Keras models to override"
 )
