@@ -12,6 +12,7 @@ import tensorflow as tf
 from npu_precision import _errors, scope
 from npu_precision.loss_scaling import strategies
 from npu_precision.loss_scaling.growth import GrowthVariables
+from npu_precision.loss_scaling.lock import Lock
 from npu_precision.loss_scaling.strategies import LossScaleState
 
 tf1 = tf.compat.v1
@@ -35,7 +36,7 @@ class _Made:
 
     state: LossScaleState
     fetched: tf.Tensor | None
-    lock: Any
+    lock: Lock | None
 
 
 class LossScaleVariables(tf.Module):
@@ -71,7 +72,7 @@ class LossScaleVariables(tf.Module):
             with scope.keep_dtype_scope():
                 return self._adjust(made, all_finite)
 
-        if made.lock is None or tf.distribute.has_strategy():
+        if made.lock is None:
             return tf.group(adjust())
         # Two optimizers that share the scale may make their steps in one run of a session.
         return made.lock.execute(adjust).op
@@ -198,7 +199,7 @@ class LossScaleVariables(tf.Module):
             return _Made(state, None, None)
         with scope.keep_dtype_scope():
             fetched = tf.identity(self.current_loss_scale, name=_FETCHED)
-        return _Made(state, fetched, tf.CriticalSection(name="loss_scale_lock"))
+        return _Made(state, fetched, Lock("loss_scale_lock"))
 
 
 def _variable(value: float, dtype: tf.DType, name: str) -> tf.Variable:
