@@ -300,6 +300,43 @@ def test_workers_agree_on_each_step(run_workers, tmp_path):
         assert (scaler.skipped_steps.numpy(), variable.numpy()) == (2, 0.5)
 
 
+RECORDED = (
+    MIRRORED
+    + """
+with strategy.scope():
+    variable, optimizer = tf.Variable([1.0, 2.0]), tf.keras.optimizers.SGD(0.5)
+    scaler = npu_precision.GradScaler(8.0)
+
+
+def replica(factor):
+    with tf.GradientTape() as tape:
+        scaled = scaler.scale(tf.reduce_sum(variable * tf.stack([factor, 0.0])))
+    grads = tape.gradient(scaled, [variable])
+    if unscale:
+        grads = scaler.unscale_(optimizer, grads)
+    scaler.step(optimizer, zip(grads, [variable]))
+    scaler.update()
+
+
+for place in tf.function, lambda f: f:
+    for unscale in False, True:
+        with npu_precision.FlightRecorder("flight", every_n_steps=1):
+            step = place(lambda factor: strategy.run(replica, args=(factor,)))
+            step(per_replica(ones_but(0, 1.0)))
+            step(per_replica(ones_but(1, np.inf)))
+for line in open("flight/flight.jsonl"):
+    show(json.loads(line))
+"""
+)
+
+
+def test_the_flight_recorder_sees_a_step_of_all_replicas_once(run_python):
+    events = [event for (event,) in shown(run_python(RECORDED, 2).stdout)]
+    assert [(one["event"], one["step"]) for one in events] == [("sample", 0), ("overflow", 1)] * 4
+    assert [one["zero_share"] for one in events[::2]] == [0.5] * 4
+    assert [one["first"]["value"] for one in events[1::2]] == ["infinity"] * 4
+
+
 REFUSED = (
     MIRRORED
     + """
