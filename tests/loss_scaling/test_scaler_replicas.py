@@ -12,7 +12,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.replicas import MIRRORED, MULTI_WORKER, shown
-from support.tf_versions import needs_functions_by_default, needs_logical_devices, needs_workers
+from support.tf_versions import (
+    needs_functions_by_default,
+    needs_logical_devices,
+    needs_train_step,
+    needs_workers,
+)
 
 import npu_precision
 
@@ -140,6 +145,49 @@ def check_halves(printed):
     ((halves, whole, start),) = shown(printed)
     np.testing.assert_allclose(halves, whole, rtol=0, atol=1e-5)
     assert np.abs(np.subtract(whole, start)).min() > 0.1
+
+
+TRAIN_STEP = (
+    MIRRORED
+    + """
+class Model(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = tf.keras.layers.Dense(1, kernel_initializer="ones")
+        self.scaler = npu_precision.GradScaler(8.0)
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.nn.compute_average_loss(tf.square(self(x) - y)[:, 0], global_batch_size=4)
+            scaled = self.scaler.scale(loss)
+        grads = tape.gradient(scaled, self.trainable_variables)
+        made = self.scaler.step(self.optimizer, zip(grads, self.trainable_variables))
+        self.scaler.update()
+        return {"made": tf.cast(made, tf.float32)}
+
+
+x = np.random.default_rng(1).normal(size=[16, 2]).astype(np.float32)
+x[6, 0] = np.inf  # in the second of four batches
+for several in True, False:
+    with strategy.scope() if several else tf.distribute.get_strategy().scope():
+        model = Model()
+        model.compile(optimizer=tf.keras.optimizers.SGD(0.1))
+    model.fit(x, np.ones([16, 1], np.float32), batch_size=4, shuffle=False, verbose=0)
+    state, skipped = model.scaler.state_dict(), model.scaler.skipped_steps.numpy()
+    show(model.get_weights()[0], state["scale"], state["_growth_tracker"], skipped)
+"""
+)
+
+
+@needs_train_step
+def test_fit_calls_a_train_step_in_each_replica(run_python):
+    (several, *state), (one, *expected) = shown(run_python(TRAIN_STEP, 2).stdout)
+    np.testing.assert_allclose(several, one, rtol=0, atol=1e-6)
+    assert state == expected == [4.0, 2, 1]
 
 
 CALLS = (

@@ -8,6 +8,7 @@ _CALL_ORDER = "loss_scaling/test_call_order.py"
 _GRAD_SCALER = "loss_scaling/test_grad_scaler.py"
 _GRAD_SCALER_CALLS = "loss_scaling/test_grad_scaler_calls.py"
 _GRAD_SCALER_STATE = "loss_scaling/test_grad_scaler_state.py"
+_LOSS_SCALE_GRAPHS = "loss_scaling/test_loss_scale_graphs.py"
 _LOSS_SCALE_STRATEGIES = "loss_scaling/test_loss_scale_strategies.py"
 _SCALER_REPLICAS = "loss_scaling/test_scaler_replicas.py"
 _NPU_LOSS_SCALE_OPTIMIZER = "loss_scaling/test_npu_loss_scale_optimizer.py"
@@ -167,6 +168,13 @@ MUTATIONS = (
         "variable.assign(scale)",
         "Compiled by XLA, a scale out of range is set.",
         f"{_GRAD_SCALER_STATE}::test_a_new_scale_out_of_range_is_refused_in_a_function_too",
+    ),
+    _variables(
+        "lock",
+        "if made.lock is None:",
+        "if made.lock is None or tf.distribute.has_strategy():",
+        "Under a strategy, optimizers of one run overwrite each other's adjustment.",
+        f"{_LOSS_SCALE_GRAPHS}::test_under_a_strategy_steps_of_one_run_lose_no_adjustment",
     ),
     _managers(
         "at_least_one",

@@ -7,13 +7,16 @@ import json
 import numpy as np
 import pytest
 from support.replicas import MIRRORED, MULTI_WORKER, shown
-from support.tf_versions import needs_functions_by_default, needs_logical_devices, needs_workers
+from support.tf_versions import (
+    needs_fit_with_workers,
+    needs_functions_by_default,
+    needs_logical_devices,
+    needs_workers,
+)
 
 pytestmark = [needs_functions_by_default, needs_logical_devices, pytest.mark.slow]
 
-LOOPS = (
-    MIRRORED
-    + """
+LOOPS = """
 def train(unscale, losses, in_scope):
     with strategy.scope():
         variable, optimizer = tf.Variable([1.0, 2.0]), tf.keras.optimizers.SGD(0.5)
@@ -49,13 +52,23 @@ def train(unscale, losses, in_scope):
 for arguments in (False, 1, True), (True, 1, False), (True, 2, True):
     train(*arguments)
 """
-)
+
+
+def check_loops(printed):
+    at_once, before, two = shown(printed)
+    assert at_once == before == [[0.0, 1.0], [[2.0**14, 1]], 2]
+    assert two == [[-1.0, 0.0], [[2.0**16, 4], [2.0**14, 1]], 2]
 
 
 def test_an_overflow_in_one_replica_skips_the_step_of_all(run_python):
-    at_once, before, two = shown(run_python(LOOPS, 2).stdout)
-    assert at_once == before == [[0.0, 1.0], [[2.0**14, 1]], 2]
-    assert two == [[-1.0, 0.0], [[2.0**16, 4], [2.0**14, 1]], 2]
+    check_loops(run_python(MIRRORED + LOOPS, 2).stdout)
+
+
+@needs_workers
+def test_an_overflow_in_one_worker_skips_the_step_of_all(run_workers):
+    """Only this finds a decision that goes by the replicas of one process alone."""
+    for printed in run_workers(MULTI_WORKER + LOOPS):
+        check_loops(printed)
 
 
 FIT = """
@@ -107,7 +120,7 @@ def test_fit_with_two_replicas_is_fit_with_one(run_python):
     check_fits(run_python(MIRRORED + FIT, 2).stdout)
 
 
-@needs_workers
+@needs_fit_with_workers
 def test_fit_with_two_workers_is_fit_with_one(run_workers):
     """Only this finds a fit() whose workers wait for each other."""
     one, other = run_workers(MULTI_WORKER + FIT)
