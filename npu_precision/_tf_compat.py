@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -32,6 +33,17 @@ SUMS = ("Add", "AddV2", "AddN")
 
 # tf.einsum of TensorFlow 1.15 builds matrix products instead of an Einsum.
 OPS_OF_EINSUM = () if tf1 is tf else ("Einsum",)
+
+# Strategies whose replicas hold copies of all variables, and make each step together.
+MIRRORED_STRATEGIES: tuple[type, ...] = tuple(
+    getattr(module, name)
+    for module, name in (
+        (tf.distribute, "MirroredStrategy"),
+        (tf.distribute, "MultiWorkerMirroredStrategy"),
+        (tf.distribute.experimental, "MultiWorkerMirroredStrategy"),
+    )
+    if hasattr(module, name)
+)
 
 _NO_ESTIMATOR = (
     f"TensorFlow {tf.__version__} has no tf.estimator (2.15 is the last that does): use "
@@ -166,6 +178,26 @@ def build_gradients_in(scope_of: Callable[[tf.Operation], Any]) -> None:
             return original(scope, op, func, grad_fn)
 
     gradients_util._MaybeCompile = _MaybeCompile
+
+
+def call_for_tape_gradients(callback: Callable[[Any, Any], None]) -> None:
+    """Calls back with the target and the gradients of each call of GradientTape.gradient().
+
+    Not if it is given output_gradients, with which they are not those of the target alone.
+    """
+    original = tf.GradientTape.gradient
+
+    @tf.autograph.experimental.do_not_convert
+    @functools.wraps(original)
+    def gradient(
+        self: Any, target: Any, sources: Any, output_gradients: Any = None, *rest: Any, **named: Any
+    ) -> Any:
+        grads = original(self, target, sources, output_gradients, *rest, **named)
+        if output_gradients is None:
+            callback(target, grads)
+        return grads
+
+    tf.GradientTape.gradient = gradient
 
 
 def hand_to_replica_threads(take: Callable[[], Any], give: Callable[[Any], None]) -> None:
@@ -315,11 +347,18 @@ def set_keras_session(session: tf.compat.v1.Session) -> None:
     backend.set_session(session)
 
 
+def needs_build(optimizer: Any) -> bool:
+    """Whether it is an optimizer that cannot create its variables in a branch: Keras' from 2.11."""
+    return hasattr(optimizer, "build") and not getattr(optimizer, "built", False)
+
+
 def build_optimizer(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
-    """Creates an optimizer's variables; from 2.11 on, Keras cannot do that in a branch."""
-    if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
-        with tf.init_scope():
-            optimizer.build(variables)
+    """Creates the variables of an optimizer that needs_build(), outside of its replicas."""
+    strategy = tf.distribute.get_strategy()
+    is_default = not tf.distribute.has_strategy()
+    # Outside of functions the script may have left the strategy's scope.
+    with tf.init_scope(), contextlib.nullcontext() if is_default else strategy.scope():
+        optimizer.build(variables)
 
 
 def scales_loss(optimizer: Any) -> bool:

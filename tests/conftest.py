@@ -1,5 +1,6 @@
 """What tests of several rooms use; what one room uses is in its own conftest.py."""
 
+import functools
 import json
 import os
 import pathlib
@@ -7,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ROOT
+from support import ROOT, workers
 from support.compiled import compile_program
 
 # TensorFlow's start-up chatter would bury what a failing test prints.
@@ -69,6 +70,12 @@ def run_python(tmp_path):
         return process
 
     return run
+
+
+@pytest.fixture
+def run_workers(tmp_path):
+    """Runs a script as each worker of a cluster; returns what each printed."""
+    return functools.partial(workers.run_workers, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
-from npu_precision.loss_scaling import call_order, gradients
+from npu_precision.loss_scaling import call_order, gradients, replicas
 from npu_precision.loss_scaling.call_order import Stage
-from npu_precision.loss_scaling.conditional_step import packed_pairs, refuse_replicas, step_if
+from npu_precision.loss_scaling.conditional_step import packed_pairs, step_if
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds, check
 from npu_precision.loss_scaling.variables import LossScaleVariables
@@ -56,8 +56,12 @@ class KerasLosses(tf.Module):
     def scaled(self, loss: Any, loss_id: int) -> tf.Tensor:
         """Multiplies the loss by its scale."""
         scale, round_ = self.scales[loss_id].scale(), self._round_of(loss_id)
-        round_.enter(Stage.SCALED)
-        round_.scale.assign(scale)
+
+        def note(scale: tf.Tensor) -> None:
+            round_.enter(Stage.SCALED)
+            round_.scale.assign(scale)
+
+        replicas.once(note, scale)
         return gradients.scaled(loss, scale)
 
     def unscaled(self, grads: Sequence[Any], loss_id: int) -> list[Any]:
@@ -67,10 +71,10 @@ class KerasLosses(tf.Module):
         with scope.keep_dtype_scope():
             used = round_.scale.read_value()
         given, grads = grads, observed(grads, used, self.optimizer(), number)
-        may_unscale = round_.may_enter(Stage.UNSCALED)
+        may_unscale = replicas.once(round_.may_enter, Stage.UNSCALED)
         with tf.control_dependencies(may_unscale), scope.keep_dtype_scope():
             result, finite = gradients.unscaled_and_checked(grads, used, self._combine_grad)
-            round_.enter(Stage.UNSCALED, finite)
+            replicas.once(round_.enter, Stage.UNSCALED, replicas.all_true(finite))
         round_.given.remember(given)
         return result
 
@@ -78,7 +82,7 @@ class KerasLosses(tf.Module):
         self, optimizer: Any, pairs: Sequence[Any], apply: Callable[[list[Any]], Any]
     ) -> tf.Tensor:
         """Applies the gradients if all are finite; adjusts the scales. Returns whether it did."""
-        refuse_replicas("amp")
+        replicas.refuse_strategy("amp")
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
         self.trained = lambda: variables
         if any(tf.as_dtype(variable.dtype) == tf.float16 for variable in variables):
@@ -89,10 +93,9 @@ class KerasLosses(tf.Module):
         if any(round_.was_given(grads) for round_ in rounds):
             raise ValueError(call_order.SCALED_AFTER_UNSCALING.format(call="unscale_gradients"))
         count = tf.reduce_sum(tf.cast(scaled, tf.int32))
-        may_step = check(
-            tf.equal(count, tf.where(is_unscaled, 0, 1)),
-            call_order.AMP_KERAS_STEP.format(subject=type(optimizer).__name__),
-        )
+        message = call_order.AMP_KERAS_STEP.format(subject=type(optimizer).__name__)
+        is_right = tf.equal(count, tf.where(is_unscaled, 0, 1))
+        may_step = replicas.once(lambda is_right: check(is_right, message), is_right)
         with scope.keep_dtype_scope():
             used = tf.stack([round_.scale.read_value() for round_ in rounds])
             used = tf.reduce_max(tf.where(scaled, used, tf.zeros_like(used)))
@@ -101,19 +104,21 @@ class KerasLosses(tf.Module):
             divisor = tf.where(is_unscaled, 1.0, used)
             grads, targets = packed_pairs(optimizer, grads, variables)
             grads, finite = gradients.unscaled_and_checked(grads, divisor, self._combine_grad)
-            finite = tf.logical_and(finite, self._rounds.all_finite)
-        pairs = list(zip(grads, targets))
+            finite = tf.logical_and(replicas.all_true(finite), self._rounds.all_finite)
         made = step_if(
             finite if self.scales[0].strategy.checks_overflow else None,
             optimizer,
-            variables,
-            lambda: apply(pairs),
+            list(zip(grads, targets)),
+            apply,
             self.skipped_steps,
         )
-        for scale, round_ in zip(self.scales, rounds):
-            self._adjust(scale, round_, finite)
-        self._rounds.begin()
+        replicas.once(self._end_round, finite)
         return made
+
+    def _end_round(self, all_finite: tf.Tensor) -> None:
+        for loss_id, scale in enumerate(self.scales):
+            self._adjust(scale, self._round_of(loss_id), all_finite)
+        self._rounds.begin()
 
     def _round_of(self, loss_id: int) -> Round:
         return self._rounds.of(self.scales[loss_id], f"loss {loss_id}")

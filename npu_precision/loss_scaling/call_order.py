@@ -72,6 +72,13 @@ AMP_SESSION_STEP: Refusals = {
 SCALED_AFTER_UNSCALING = (
     "grads_and_vars: got the gradients that {call}() was given; pass on those that it returned"
 )
+# Of the gradients that a step or an unscaling is given.
+_INSIDE = "call {call}(loss) inside the tape's scope, and take the gradients of what it returns"
+NO_GRADIENTS = "got None for every variable, expected gradients: " + _INSIDE
+GRADIENTS_OF_PLAIN_LOSS = (
+    "got the gradients of the loss that {call}() was given, expected those of what it returned: "
+    + _INSIDE
+)
 
 
 def check_losses(refusals: Refusals, stages: Mapping[int, Stage]) -> None:

@@ -8,37 +8,33 @@ from typing import Any
 import tensorflow as tf
 
 from npu_precision import _tf_compat
+from npu_precision.loss_scaling import replicas
 
 
 def step_if(
     finite: tf.Tensor | None,
     optimizer: Any,
-    variables: Sequence[Any],
-    apply: Callable[[], Any],
+    pairs: Sequence[Any],
+    apply: Callable[[list[Any]], Any],
     skipped_steps: tf.Variable,
 ) -> tf.Tensor:
     """Makes the step if its gradients are finite; returns whether it did, a scalar bool tensor.
 
     Args:
-        finite: whether to make the step, a scalar bool tensor; None always makes it.
+        finite: whether to make the step, a scalar bool tensor, the same in each replica; None
+            always makes it.
         optimizer: the optimizer that takes the step.
-        variables: the variables that the step changes.
-        apply: a function that makes the step.
+        pairs: of a gradient and a variable.
+        apply: a function that makes the step with such pairs.
         skipped_steps: a counter of the steps that are not made.
     """
-
-    def make() -> tf.Tensor:
-        apply()
-        return tf.constant(True)
-
-    def skip() -> tf.Tensor:
-        skipped_steps.assign_add(1)
-        return tf.constant(False)
-
     if finite is None:
-        return make()
-    _tf_compat.build_optimizer(optimizer, variables)
-    return tf.cond(finite, make, skip)
+        apply(list(pairs))
+        return tf.constant(True)
+    variables = [variable for _, variable in pairs]
+    if _tf_compat.needs_build(optimizer):
+        replicas.once(lambda: _tf_compat.build_optimizer(optimizer, variables))
+    return replicas.cond(finite, pairs, apply, lambda: skipped_steps.assign_add(1))
 
 
 def packed_pairs(
@@ -54,12 +50,3 @@ def packed_pairs(
     _tf_compat.build_optimizer(optimizer, variables)
     pairs = optimizer.packed(zip(grads, variables))
     return [grad for grad, _ in pairs], [variable for _, variable in pairs]
-
-
-def refuse_replicas(what: str) -> None:
-    """Raises RuntimeError under a tf.distribute strategy of several replicas."""
-    if tf.distribute.has_strategy() and tf.distribute.get_strategy().num_replicas_in_sync > 1:
-        raise RuntimeError(
-            f"{what}: not under a tf.distribute strategy of several replicas: use Keras' "
-            "tf.keras.mixed_precision.LossScaleOptimizer there"
-        )

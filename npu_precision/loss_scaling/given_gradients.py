@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from npu_precision.loss_scaling import replicas
+
 
 class GivenGradients:
     """The gradients that the last unscaling was given, which are not those that it returned."""
@@ -16,8 +18,13 @@ class GivenGradients:
         self._given: tuple[Any, list[Any]] = (None, [])
 
     def remember(self, grads: Iterable[Any]) -> None:
-        """Records what unscaling is given, and in which graph."""
-        self._given = (_place(), [weakref.ref(grad) for grad in grads if grad is not None])
+        """Records what unscaling is given, in all replicas, and in which graph."""
+
+        def remember_all(all_grads: list[list[Any]]) -> None:
+            known = [grad for grads in all_grads for grad in grads if grad is not None]
+            self._given = (_place(), [weakref.ref(grad) for grad in known])
+
+        replicas.once_for_all(remember_all, list(grads))
 
     def includes(self, grads: Iterable[Any], is_unscaled: tf.Tensor) -> bool:
         """Whether any of these was given in this graph or one around it.

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
-from npu_precision.loss_scaling import call_order, gradients, strategies
+from npu_precision.loss_scaling import (
+    call_order,
+    gradients,
+    replicas,
+    scaled_losses,
+    scaler_state,
+    strategies,
+)
 from npu_precision.loss_scaling.call_order import Stage
-from npu_precision.loss_scaling.conditional_step import packed_pairs, refuse_replicas, step_if
+from npu_precision.loss_scaling.conditional_step import packed_pairs, step_if
+from npu_precision.loss_scaling.growth import GrowthVariables
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds
+from npu_precision.loss_scaling.strategies import Growth
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 _NUMBERS = (2.0**16, 2.0, 0.5, 2000)
@@ -39,6 +47,10 @@ class GradScaler(tf.Module):
 
     The calls may be in one tf.function, in several, or in eager code. A call out of order raises
     RuntimeError, and InvalidArgumentError from within a tf.function.
+
+    Under MirroredStrategy and MultiWorkerMirroredStrategy, unscale_() and step() are called in
+    strategy.run(). An overflow in one replica skips the step of all, and what all replicas call
+    counts once.
 
     Args:
         init_scale, growth_factor, backoff_factor, growth_interval: as for DynamicLossScale.
@@ -75,6 +87,7 @@ class GradScaler(tf.Module):
                 f"strategy: got {_errors.got(strategy)}, expected an instance of NoLossScale, "
                 "FixedLossScale or DynamicLossScale"
             )
+        scaled_losses.watch_tapes()
         self._enabled = enabled
         self._has_scaled = False
         with tf.init_scope():
@@ -83,7 +96,11 @@ class GradScaler(tf.Module):
                     "GradScaler is for eager code and tf.function; in the graph of a session, use "
                     "npu_precision.NPULossScaleOptimizer"
                 )
-            self._state = LossScaleVariables(strategy if enabled else strategies.NoLossScale())
+            is_dynamic = isinstance(strategy, strategies.DynamicLossScale)
+            self._growth = GrowthVariables(strategy) if is_dynamic else None
+            self._state = LossScaleVariables(
+                strategy if enabled else strategies.NoLossScale(), self._growth
+            )
             self._state.scale()  # makes its variables
             self._rounds = Rounds(call_order.GRAD_SCALER)
             self.skipped_steps = tf.Variable(0, False, dtype=tf.int64, name="skipped_steps")
@@ -101,6 +118,7 @@ class GradScaler(tf.Module):
         self._has_scaled = True
         if not self._enabled:
             return outputs
+        scaled_losses.note_given(outputs, self)
         scale = self._state.scale()
         return tf.nest.map_structure(lambda loss: gradients.scaled(loss, scale), outputs)
 
@@ -116,17 +134,19 @@ class GradScaler(tf.Module):
 
         Raises:
             RuntimeError: called twice for an optimizer since the last update(), or after step().
-            ValueError: grads are no gradients.
+            ValueError: grads are no gradients, or not those of what scale() returned.
         """
         grads = _gradients("grads", grads)
         if not self._enabled:
             return grads
+        replicas.refuse_strategy("GradScaler.unscale_()")
+        scaled_losses.check_gradients(grads, self, "scale")
         round_ = self._round_of(optimizer)
         given, grads = grads, observed(grads, self._state.scale(), optimizer)
-        may_unscale = round_.may_enter(Stage.UNSCALED)
+        may_unscale = replicas.once(round_.may_enter, Stage.UNSCALED)
         with tf.control_dependencies(may_unscale), scope.keep_dtype_scope():
             unscaled, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
-            round_.enter(Stage.UNSCALED, finite)
+            replicas.once(round_.enter, Stage.UNSCALED, replicas.all_true(finite))
         round_.given.remember(given)
         return unscaled
 
@@ -142,34 +162,37 @@ class GradScaler(tf.Module):
 
         Raises:
             RuntimeError: called without scale(), twice since the last update(), or under a
-                tf.distribute strategy of several replicas.
+                tf.distribute strategy of several replicas that is not mirrored.
             ValueError: optimizer has no apply_gradients, or scales the loss itself; the gradients
-                are those that unscale_() was given, not those that it returned.
+                are those that unscale_() was given, not those that it returned, or those of a loss
+                that scale() was given, or all None.
         """
         _check_optimizer(optimizer)
         pairs = _pairs(grads_and_vars)
         if not self._enabled:
             optimizer.apply_gradients(pairs)
             return tf.constant(True)
-        refuse_replicas("GradScaler.step()")
+        replicas.refuse_strategy("GradScaler.step()")
         if not self._has_scaled:
             raise RuntimeError(call_order.STEP_WITHOUT_SCALE)
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
+        scaled_losses.check_gradients(grads, self, "scale")
         round_ = self._round_of(optimizer)
         if round_.was_given(grads):
             raise ValueError(call_order.SCALED_AFTER_UNSCALING.format(call="unscale_"))
         is_unscaled = round_.is_in(Stage.UNSCALED)
         grads = observed(grads, self._state.scale(), optimizer, None, variables, is_unscaled)
-        with tf.control_dependencies(round_.may_enter(Stage.STEPPED)), scope.keep_dtype_scope():
+        may_step = replicas.once(round_.may_enter, Stage.STEPPED)
+        with tf.control_dependencies(may_step), scope.keep_dtype_scope():
             # Checks again: the script may have made them infinite after unscale_().
             grads, targets = packed_pairs(optimizer, grads, variables)
             grads, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
-            finite = round_.enter(Stage.STEPPED, finite)
+            finite = replicas.once(round_.enter, Stage.STEPPED, replicas.all_true(finite))
         return step_if(
             finite if self._state.strategy.checks_overflow else None,
             optimizer,
-            variables,
-            lambda: optimizer.apply_gradients(list(zip(grads, targets))),
+            list(zip(grads, targets)),
+            optimizer.apply_gradients,
             self.skipped_steps,
         )
 
@@ -185,6 +208,14 @@ class GradScaler(tf.Module):
         """
         if not self._enabled:
             return
+        if replicas.in_replica() and tf.is_tensor(new_scale):
+            raise ValueError(
+                "new_scale: got a tensor in a replica of a tf.distribute strategy, expected a "
+                "Python number, which is the same in all replicas"
+            )
+        replicas.once(lambda: self._update(new_scale))
+
+    def _update(self, new_scale: Any) -> None:
         if new_scale is not None:
             self._state.set_scale("new_scale", new_scale)
             self._rounds.begin()
@@ -205,56 +236,109 @@ class GradScaler(tf.Module):
         # XLA drops the assertions on the order of calls; even then nothing is divided twice.
         return tf.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state and the strategy's parameters, as Python numbers; empty if not enabled.
+    def get_growth_factor(self) -> float:
+        """What the scale is multiplied by when it grows.
 
         Raises:
             RuntimeError: called in a tf.function.
+            ValueError: the scale is fixed.
         """
-        if not tf.executing_eagerly():
-            raise RuntimeError("state_dict() is called in a graph, where there are no numbers")
-        if not self._enabled:
-            return {}
-        scale, good_steps, bad_steps = self._state.numbers()
-        numbers = dataclasses.asdict(self._state.strategy)
-        numbers.pop("init_scale", None)
-        trackers = {"_growth_tracker": good_steps, "_hysteresis_tracker": bad_steps}
-        return {**numbers, "scale": scale, **trackers}
+        return self._growth_numbers("growth_factor").growth_factor
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restores what state_dict() of a scaler with the same parameters returned.
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Sets what the scale is multiplied by when it grows, also for functions traced before.
 
-        A scaler that is not enabled ignores it.
+        Args:
+            new_factor: above 1, and finite.
 
         Raises:
-            ValueError: its names or parameters differ from those of this scaler.
+            ValueError: new_factor is out of its range, or the scale is fixed.
+            RuntimeError: called in a tf.function.
+        """
+        strategies.check_growth("new_factor", new_factor)
+        self._set_growth("growth_factor", float(new_factor))
+
+    def get_backoff_factor(self) -> float:
+        """What the scale is multiplied by when it backs off; raises as get_growth_factor()."""
+        return self._growth_numbers("backoff_factor").backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Sets what the scale is multiplied by when it backs off, as set_growth_factor().
+
+        Args:
+            new_factor: above 0, below 1.
+        """
+        strategies.check_backoff("new_factor", new_factor)
+        self._set_growth("backoff_factor", float(new_factor))
+
+    def get_growth_interval(self) -> int:
+        """After how many finite steps in a row the scale grows; raises as get_growth_factor()."""
+        return self._growth_numbers("growth_interval").growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Sets after how many finite steps in a row the scale grows, as set_growth_factor().
+
+        If there were as many already, the scale grows with the next one.
+
+        Args:
+            new_interval: at least 1.
+        """
+        strategies.check_count("new_interval", new_interval)
+        self._set_growth("growth_interval", int(new_interval))
+
+    def _growth_numbers(self, name: str) -> Growth:
+        _check_eager(f"the {name}")
+        if self._growth is None:
+            raise ValueError(f"{name}: the scale is fixed, and has none")
+        return self._growth.numbers()
+
+    def _set_growth(self, name: str, value: float) -> None:
+        growth = self._growth_numbers(name)._replace(**{name: value})
+        self._growth.set(growth)  # type: ignore[union-attr]
+
+    def state_dict(self, torch: bool = False) -> dict[str, Any]:
+        """The state and the strategy's parameters, as Python numbers; empty if not enabled.
+
+        Args:
+            torch: whether to give the five names alone that torch.amp.GradScaler loads.
+
+        Raises:
+            RuntimeError: called in a tf.function.
+            ValueError: torch's GradScaler has no such strategy.
+        """
+        _check_eager("state_dict()")
+        strategy = self._state.strategy
+        if not self._enabled:
+            return {}
+        if torch:
+            scaler_state.check_is_torchs(strategy)
+        state = scaler_state.as_dict(strategy, self._growth, self._state.numbers())
+        return {name: state[name] for name in scaler_state.TORCH} if torch else state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restores what state_dict() returned, of this class or of torch.amp.GradScaler.
+
+        growth_factor, backoff_factor and growth_interval become those of the state. A scaler that
+        is not enabled ignores it.
+
+        Raises:
+            ValueError: its names, or its other parameters, differ from those of this scaler, or a
+                number is out of its range.
             RuntimeError: called in a tf.function.
         """
         if not self._enabled:
             return
-        own = self.state_dict()
-        if not isinstance(state_dict, Mapping) or set(state_dict) != set(own):
-            what = sorted(state_dict) if isinstance(state_dict, Mapping) else state_dict
-            raise ValueError(
-                f"state_dict: got {what!r}, expected the names {sorted(own)}; the state of a "
-                "scaler that is not enabled is empty"
-            )
-        changes = {"_growth_tracker", "_hysteresis_tracker"}
-        changes |= {"scale"} if self._state.strategy.adjusts else set()
-        for name in sorted(set(own) - changes):
-            if state_dict[name] != own[name]:
-                raise ValueError(
-                    f"state_dict: got {name} {state_dict[name]!r}, and this scaler has "
-                    f"{own[name]!r}"
-                )
-        self._state.set(
-            strategies.LossScaleState(
-                state_dict["scale"],
-                state_dict["_growth_tracker"],
-                state_dict["_hysteresis_tracker"],
-            )
-        )
+        state, growth = scaler_state.from_dict(state_dict, self.state_dict())
+        self._state.check(state)
+        if self._growth is not None:
+            self._growth.set(growth)
+        self._state.set(state)
         self._rounds.begin()
+
+
+def _check_eager(what: str) -> None:
+    if not tf.executing_eagerly():
+        raise RuntimeError(f"{what} is asked for in a graph, where there are no numbers")
 
 
 def _gradients(name: str, grads: Iterable[Any]) -> list[Any]:

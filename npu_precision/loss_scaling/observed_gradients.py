@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from npu_precision import scope
-from npu_precision.loss_scaling import gradients
+from npu_precision.loss_scaling import gradients, replicas
 from npu_precision.loss_scaling.forward_ops import backward_order, forward_op
 
 # The observers of steps that are built now.
@@ -71,6 +71,8 @@ def observed(
 ) -> list[Any]:
     """Returns the gradients with a control dependency on the calls of all observers.
 
+    An observer is called once for all replicas of this process, with what is in any of them.
+
     Args:
         grads: the scaled gradients, as the backward pass yields them.
         scale: a scalar float32 tensor.
@@ -93,7 +95,7 @@ def observed(
     with scope.keep_dtype_scope():
         counts = _counts([gradients.values_of(grads[index]) for index in order])
         numbers = [tf.constant(False) if unless is None else unless, scale, *counts]
-        calls = [_call(observer, site, numbers) for observer in list(observers)]
+        calls = replicas.once_for_all(lambda each: _call_all(site, each), numbers)
         if tf.executing_eagerly():
             return grads
         with tf.control_dependencies(calls):
@@ -107,6 +109,18 @@ def _source_of(optimizer: Any) -> str:
         _named[name] += 1
         _sources[optimizer] = name if _named[name] == 1 else f"{name}_{_named[name]}"
     return _sources[optimizer]
+
+
+def _call_all(site: Site, of_replicas: list[list[tf.Tensor]]) -> list[tf.Tensor]:
+    """Calls all observers with the numbers of all replicas."""
+    is_left_out, scale, *counts = of_replicas[0]
+    if len(of_replicas) > 1:
+        with scope.keep_dtype_scope():
+            kinds, zeros, sizes = (
+                tf.stack([numbers[index] for numbers in of_replicas]) for index in (2, 3, 4)
+            )
+            counts = [tf.reduce_max(kinds, 0), tf.reduce_sum(zeros, 0), tf.reduce_sum(sizes, 0)]
+    return [_call(observer, site, [is_left_out, scale, *counts]) for observer in list(observers)]
 
 
 def _call(observer: Any, site: Site, numbers: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from npu_precision.loss_scaling import replicas
 from npu_precision.loss_scaling.call_order import Stage, Table
 from npu_precision.loss_scaling.given_gradients import GivenGradients
 
@@ -14,7 +15,8 @@ from npu_precision.loss_scaling.given_gradients import GivenGradients
 class Rounds:
     """The round between two updates, and the stages in it of all subjects: optimizers or losses.
 
-    Make it in eager code. No checkpoint holds it, and a copy begins a new round.
+    Make it in eager code. No checkpoint holds it, and a copy begins a new round. What changes it,
+    or checks whether it may be changed, is called once for all replicas of a strategy.
 
     Args:
         table: a table of call_order.
@@ -39,9 +41,12 @@ class Rounds:
     def of(self, subject: Any, name: str) -> Round:
         """The round of one subject, which errors call by this name."""
         if id(subject) not in self._of:
-            with tf.init_scope():
-                self._of[id(subject)] = Round(self, subject, name)
+            replicas.once(lambda: self._make(subject, name))
         return self._of[id(subject)]
+
+    def _make(self, subject: Any, name: str) -> None:
+        with tf.init_scope():
+            self._of[id(subject)] = Round(self, subject, name)
 
     def begin(self) -> None:
         """Begins a new round, in which every subject is READY."""

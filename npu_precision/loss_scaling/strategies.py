@@ -12,7 +12,7 @@ import tensorflow as tf
 from npu_precision import _errors
 
 _LARGEST = float(np.finfo(np.float32).max)
-_LARGEST_COUNT = 2**31 - 1
+LARGEST_COUNT = 2**31 - 1
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
 
@@ -30,14 +30,24 @@ class LossScaleState(NamedTuple):
     bad_steps: Any = 0
 
 
+class Growth(NamedTuple):
+    """The numbers of a DynamicLossScale that may change during a training, or scalar tensors."""
+
+    growth_factor: Any
+    backoff_factor: Any
+    growth_interval: Any
+
+
 class _Constant:
     """A strategy that adjusts nothing."""
 
     adjusts = False
 
-    def adjust(self, state: LossScaleState, all_finite: tf.Tensor) -> LossScaleState:
+    def adjust(
+        self, state: LossScaleState, all_finite: tf.Tensor, growth: Growth | None = None
+    ) -> LossScaleState:
         """Returns the state as it is."""
-        del all_finite
+        del all_finite, growth
         return state
 
 
@@ -119,33 +129,39 @@ class DynamicLossScale:
                 f"init_scale: got {self.init_scale!r}, expected a number from min_scale, "
                 f"{self.min_scale!r}, to max_scale, {self.max_scale!r}"
             )
-        check_growth("growth_factor", self.growth_factor)
-        check_backoff("backoff_factor", self.backoff_factor)
-        for name in ("growth_interval", "hysteresis"):
-            check_count(name, getattr(self, name))
+        check_all_growth(self.growth())
+        check_count("hysteresis", self.hysteresis)
 
     def initial(self) -> LossScaleState:
         """The state to begin with."""
         return LossScaleState(float(self.init_scale))
 
-    def adjust(self, state: LossScaleState, all_finite: tf.Tensor) -> LossScaleState:
+    def growth(self) -> Growth:
+        """The numbers that may change, as they are in the beginning."""
+        return Growth(self.growth_factor, self.backoff_factor, self.growth_interval)
+
+    def adjust(
+        self, state: LossScaleState, all_finite: tf.Tensor, growth: Growth | None = None
+    ) -> LossScaleState:
         """Returns the state after a step, as tensors.
 
         Args:
             state: the state of the step.
             all_finite: whether all gradients of the step are finite, a scalar bool tensor.
+            growth: numbers in place of growth().
         """
+        growth = growth or self.growth()
         scale = tf.convert_to_tensor(state.scale, tf.float32)
         overflowed = tf.logical_not(all_finite)
         zero = tf.zeros([], tf.int32)
         good = tf.where(overflowed, zero, state.good_steps + 1)
         bad = tf.where(overflowed, state.bad_steps + 1, state.bad_steps + zero)
-        grows = good >= self.growth_interval
+        grows = good >= growth.growth_interval
         backs_off = tf.logical_and(overflowed, bad >= self.hysteresis)
 
-        grown = scale * self.growth_factor
+        grown = scale * growth.growth_factor
         grown = tf.where(tf.math.is_finite(grown), tf.minimum(grown, self.max_scale), scale)
-        backed_off = tf.maximum(scale * self.backoff_factor, self.min_scale)
+        backed_off = tf.maximum(scale * growth.backoff_factor, self.min_scale)
         scale = tf.where(grows, grown, tf.where(backs_off, backed_off, scale))
         changed = tf.logical_or(grows, backs_off)
         return LossScaleState(scale, tf.where(changed, zero, good), tf.where(changed, zero, bad))
@@ -169,6 +185,13 @@ def check_backoff(name: str, value: object) -> None:
     _check(name, value, is_right, "a number above 0 and below 1")
 
 
+def check_all_growth(growth: Growth) -> None:
+    """Raises ValueError unless each is in its range."""
+    check_growth("growth_factor", growth.growth_factor)
+    check_backoff("backoff_factor", growth.backoff_factor)
+    check_count("growth_interval", growth.growth_interval)
+
+
 def check_whole(name: str, value: object, first: int, last: int) -> None:
     """Raises ValueError unless it is a whole number from first to last."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
@@ -178,7 +201,7 @@ def check_whole(name: str, value: object, first: int, last: int) -> None:
 
 def check_count(name: str, value: object) -> None:
     """Raises ValueError unless it is a whole number of at least 1."""
-    check_whole(name, value, 1, _LARGEST_COUNT)
+    check_whole(name, value, 1, LARGEST_COUNT)
 
 
 def _check(name: str, value: object, is_right: bool, expected: str) -> None:

@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from npu_precision import _errors, scope
 from npu_precision.loss_scaling import strategies
+from npu_precision.loss_scaling.growth import GrowthVariables
+from npu_precision.loss_scaling.lock import Lock
 from npu_precision.loss_scaling.strategies import LossScaleState
 
 tf1 = tf.compat.v1
@@ -34,7 +36,7 @@ class _Made:
 
     state: LossScaleState
     fetched: tf.Tensor | None
-    lock: Any
+    lock: Lock | None
 
 
 class LossScaleVariables(tf.Module):
@@ -42,11 +44,13 @@ class LossScaleVariables(tf.Module):
 
     Args:
         strategy: an instance of a class of npu_precision.loss_scaling.strategies.
+        growth: what takes the place of the strategy's growth(), for code that may change it.
     """
 
-    def __init__(self, strategy: Any) -> None:
+    def __init__(self, strategy: Any, growth: GrowthVariables | None = None) -> None:
         super().__init__()
         self.strategy = strategy
+        self._growth = growth
         self._eager: _Made | None = None
 
     def scale(self) -> tf.Tensor:
@@ -68,14 +72,15 @@ class LossScaleVariables(tf.Module):
             with scope.keep_dtype_scope():
                 return self._adjust(made, all_finite)
 
-        if made.lock is None or tf.distribute.has_strategy():
+        if made.lock is None:
             return tf.group(adjust())
         # Two optimizers that share the scale may make their steps in one run of a session.
         return made.lock.execute(adjust).op
 
     def _adjust(self, made: _Made, all_finite: tf.Tensor) -> tf.Tensor:
         before = LossScaleState(*(variable.read_value() for variable in made.state))
-        after = self.strategy.adjust(before, all_finite)
+        growth = None if self._growth is None else self._growth.tensors()
+        after = self.strategy.adjust(before, all_finite, growth)
         # A fetch of the scale together with a step gives the scale of the step.
         is_here = made.fetched is not None and made.fetched.graph is tf1.get_default_graph()
         with tf.control_dependencies([*before, *([made.fetched] if is_here else [])]):
@@ -129,6 +134,8 @@ class LossScaleVariables(tf.Module):
             return
         self._check_scale("scale", state.scale)
         last_good, last_bad = self.strategy.growth_interval - 1, self.strategy.hysteresis - 1
+        if self._growth is not None:  # the interval may have been longer
+            last_good = strategies.LARGEST_COUNT - 1
         strategies.check_whole("_growth_tracker", state.good_steps, 0, last_good)
         strategies.check_whole("_hysteresis_tracker", state.bad_steps, 0, last_bad)
         if session is not None:
@@ -192,7 +199,7 @@ class LossScaleVariables(tf.Module):
             return _Made(state, None, None)
         with scope.keep_dtype_scope():
             fetched = tf.identity(self.current_loss_scale, name=_FETCHED)
-        return _Made(state, fetched, tf.CriticalSection(name="loss_scale_lock"))
+        return _Made(state, fetched, Lock("loss_scale_lock"))
 
 
 def _variable(value: float, dtype: tf.DType, name: str) -> tf.Variable:

@@ -181,6 +181,117 @@ def test_who_forgets_what_unscale_returns_is_told(place, in_branch):
     assert variable.numpy() == 1.0
 
 
+@each_place
+@pytest.mark.parametrize("call", ["unscale", "step"])
+@pytest.mark.parametrize("scale_first", [False, True])
+def test_gradients_of_the_loss_that_scale_was_given_are_refused(place, call, scale_first):
+    """scale() outside of the tape's scope, or inside and what it returned forgotten."""
+    scaler, optimizer, variable = new_scaler_optimizer_and_variable()
+
+    @place
+    def run():
+        with tf.GradientTape() as tape:
+            loss = variable * 2.0
+            if scale_first:
+                scaler.scale(loss)
+        gradient = tape.gradient(loss, variable)
+        if not scale_first:
+            scaler.scale(loss)
+        if call == "unscale":
+            scaler.unscale_(optimizer, [gradient])
+        else:
+            scaler.step(optimizer, [(gradient, variable)])
+
+    with pytest.raises(ValueError, match=r"of the loss that scale\(\) was given, expected those"):
+        run()
+    assert variable.numpy() == 1.0
+
+
+@each_place
+def test_a_loss_scaled_outside_of_the_tape_has_no_gradients(place):
+    scaler, optimizer, variable = new_scaler_optimizer_and_variable()
+
+    @place
+    def run():
+        with tf.GradientTape() as tape:
+            loss = variable * 2.0
+        scaled = scaler.scale(loss)
+        scaler.step(optimizer, [(tape.gradient(scaled, variable), variable)])
+
+    with pytest.raises(ValueError, match=r"got None for every variable, .* scale\(loss\) inside"):
+        run()
+
+
+def by_a_persistent_tape(scaler, variable):
+    with tf.GradientTape(persistent=True) as tape:
+        loss = tf.square(variable)
+        scaled = scaler.scale(loss)
+    tape.gradient(loss, variable)  # to look at it
+    return tape.gradient(scaled, variable)
+
+
+def by_nested_tapes(scaler, variable):
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            loss = tf.square(variable)
+        penalty = tf.stop_gradient(inner.gradient(loss, variable))
+        scaled = scaler.scale(loss + 0.0 * penalty)
+    return outer.gradient(scaled, variable)
+
+
+def by_hand(scaler, variable):
+    with tf.GradientTape() as tape:
+        loss = tf.square(variable)
+    scaler.scale(loss)
+    return tape.gradient(loss, variable) * scaler.get_scale()
+
+
+def by_output_gradients(scaler, variable):
+    with tf.GradientTape() as tape:
+        loss = tf.square(variable)
+    scaler.scale(loss)
+    return tape.gradient(loss, variable, output_gradients=scaler.get_scale())
+
+
+def by_a_function(scaler, variable):
+    with tf.GradientTape() as tape:
+        scaled = tf.function(lambda: scaler.scale(tf.square(variable)))()
+    return tape.gradient(scaled, variable)
+
+
+def by_tf_gradients(scaler, variable):
+    @tf.function
+    def gradient():
+        return tf.gradients(scaler.scale(tf.square(variable)), variable)[0]
+
+    return gradient()
+
+
+@each_place
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        by_a_persistent_tape,
+        by_nested_tapes,
+        by_hand,
+        by_output_gradients,
+        by_a_function,
+        by_tf_gradients,
+    ],
+)
+def test_scaled_gradients_are_taken_however_they_were_made(gradient, place):
+    scaler, optimizer, variable = new_scaler_optimizer_and_variable()
+
+    @place
+    def run():
+        scaler.step(optimizer, [(gradient(scaler, variable), variable)])
+        scaler.update()
+
+    for expected in -1.0, 1.0:
+        run()
+        assert variable.numpy() == expected
+
+
 def test_a_function_that_fails_when_traced_leaves_nothing_behind():
     scaler, optimizer, variable = new_scaler_optimizer_and_variable()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -80,12 +82,15 @@ def test_gradients_may_be_applied_in_a_branch_or_a_loop(construct):
         assert session.run("loss_scale:0") == 16.0 * 2 ** (steps // 2)
 
 
-def test_the_graph_can_be_imported(tmp_path):
+def test_the_graph_can_be_imported(tmp_path, caplog):
+    logging.getLogger("tensorflow").addHandler(caplog.handler)
     with tf.Graph().as_default():
         variable = tf1.get_variable("v", [], initializer=tf1.ones_initializer(), use_resource=True)
         optimizer = NPULossScaleOptimizer(sgd(), exponential(8.0)())
         step = optimizer.minimize(tf.square(variable))
         tf1.train.export_meta_graph(str(tmp_path / "graph.meta"))
+    logging.getLogger("tensorflow").removeHandler(caplog.handler)
+    assert not [message for message in caplog.messages if "serializing" in message]
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         tf1.train.import_meta_graph(str(tmp_path / "graph.meta"))
         assert tf1.get_collection("train_op") == [graph.get_operation_by_name(step.name)]
@@ -135,6 +140,36 @@ with tf.Graph().as_default(), strategy.scope():
 
 def test_an_overflow_in_one_replica_skips_the_step_of_all(run_python):
     assert run_python(REPLICAS).stdout.split() == ["0.8", "16.0", "0.8", "8.0", "0.8", "4.0"]
+
+
+SHARED = """
+import numpy as np
+
+from npu_precision.npu_init import *
+
+strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+config = tf.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
+with tf.Graph().as_default(), strategy.scope():
+    manager = ExponentialUpdateLossScaleManager(1.0, 10000, 1, decr_ratio=0.5)
+    steps = []
+    for index in range(6):
+        variable = tf.get_variable(f"v{index}", [], initializer=tf.ones_initializer())
+        optimizer = NPULossScaleOptimizer(tf.train.GradientDescentOptimizer(0.1), manager)
+        run = getattr(strategy, "run", None) or strategy.experimental_run_v2
+        made = run(lambda: optimizer.minimize(variable * 1.0, var_list=[variable]))
+        steps.extend(strategy.experimental_local_results(made))
+    counter = [each for each in tf.global_variables() if "good_steps" in each.name][0]
+    with tf.Session(config=config) as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(50):
+            session.run(steps)
+        print(session.run(strategy.experimental_local_results(counter)))
+"""
+
+
+def test_under_a_strategy_steps_of_one_run_lose_no_adjustment(run_python):
+    """Only this finds optimizers that adjust a manager's scale at the same time."""
+    assert run_python(SHARED).stdout.splitlines()[-1] in ("(300, 300)", "[300, 300]")
 
 
 def test_a_manager_may_be_made_before_the_graph_and_used_in_several():

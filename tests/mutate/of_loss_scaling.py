@@ -8,7 +8,9 @@ _CALL_ORDER = "loss_scaling/test_call_order.py"
 _GRAD_SCALER = "loss_scaling/test_grad_scaler.py"
 _GRAD_SCALER_CALLS = "loss_scaling/test_grad_scaler_calls.py"
 _GRAD_SCALER_STATE = "loss_scaling/test_grad_scaler_state.py"
+_LOSS_SCALE_GRAPHS = "loss_scaling/test_loss_scale_graphs.py"
 _LOSS_SCALE_STRATEGIES = "loss_scaling/test_loss_scale_strategies.py"
+_SCALER_REPLICAS = "loss_scaling/test_scaler_replicas.py"
 _NPU_LOSS_SCALE_OPTIMIZER = "loss_scaling/test_npu_loss_scale_optimizer.py"
 
 _strategies = mutations_of("npu_precision/loss_scaling/strategies.py")
@@ -17,6 +19,8 @@ _call_order = mutations_of("npu_precision/loss_scaling/call_order.py")
 _rounds = mutations_of("npu_precision/loss_scaling/rounds.py")
 _grad_scaler = mutations_of("npu_precision/loss_scaling/grad_scaler.py")
 _conditional_step = mutations_of("npu_precision/loss_scaling/conditional_step.py")
+_replicas = mutations_of("npu_precision/loss_scaling/replicas.py")
+_scaled_losses = mutations_of("npu_precision/loss_scaling/scaled_losses.py")
 _variables = mutations_of("npu_precision/loss_scaling/variables.py")
 _managers = mutations_of("npu_precision/loss_scaling/managers.py")
 _npu_loss_scale_optimizer = mutations_of("npu_precision/loss_scaling/npu_loss_scale_optimizer.py")
@@ -24,8 +28,8 @@ _npu_loss_scale_optimizer = mutations_of("npu_precision/loss_scaling/npu_loss_sc
 MUTATIONS = (
     _strategies(
         "growth_interval",
-        "grows = good >= self.growth_interval",
-        "grows = good > self.growth_interval",
+        "grows = good >= growth.growth_interval",
+        "grows = good > growth.growth_interval",
         "The scale grows a step late.",
         f"{_LOSS_SCALE_STRATEGIES}::test_a_dynamic_scale_is_what_the_reference_says",
     ),
@@ -132,17 +136,31 @@ MUTATIONS = (
     ),
     _grad_scaler(
         "restored_round",
-        "            )\n        )\n        self._rounds.begin()",
-        "            )\n        )",
+        "self._state.set(state)\n        self._rounds.begin()",
+        "self._state.set(state)",
         "Restoring a state leaves the calls of the round.",
         f"{_GRAD_SCALER_STATE}::test_a_state_dict_begins_a_round_anew",
     ),
     _conditional_step(
         "counts",
-        "skipped_steps.assign_add(1)",
-        "",
+        "lambda: skipped_steps.assign_add(1)",
+        "lambda: None",
         "Steps that are skipped are not counted.",
         f"{_GRAD_SCALER}::test_a_skipped_step_leaves_no_trace",
+    ),
+    _replicas(
+        "agreed",
+        "missing = tf.cast(tf.logical_not(value), tf.float32)",
+        "missing = tf.cast(tf.logical_not(value), tf.float32) * 0.0",
+        "Replicas do not agree on whether gradients are finite.",
+        f"{_SCALER_REPLICAS}::test_an_overflow_in_one_replica_skips_the_step_of_all_and_counts_once",
+    ),
+    _scaled_losses(
+        "plain_loss",
+        "_given_to(loss).add(owner)",
+        "_given_to(loss)",
+        "Gradients of the loss itself are divided by the scale.",
+        f"{_GRAD_SCALER_CALLS}::test_gradients_of_the_loss_that_scale_was_given_are_refused",
     ),
     _variables(
         "out_of_range",
@@ -150,6 +168,13 @@ MUTATIONS = (
         "variable.assign(scale)",
         "Compiled by XLA, a scale out of range is set.",
         f"{_GRAD_SCALER_STATE}::test_a_new_scale_out_of_range_is_refused_in_a_function_too",
+    ),
+    _variables(
+        "lock",
+        "if made.lock is None:",
+        "if made.lock is None or tf.distribute.has_strategy():",
+        "Under a strategy, optimizers of one run overwrite each other's adjustment.",
+        f"{_LOSS_SCALE_GRAPHS}::test_under_a_strategy_steps_of_one_run_lose_no_adjustment",
     ),
     _managers(
         "at_least_one",

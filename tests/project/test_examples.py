@@ -18,6 +18,7 @@ from support.tf_versions import (
     needs_fused_optimizers,
     needs_keras_2,
     needs_kernels,
+    needs_logical_devices,
 )
 
 from npu_precision import PrecisionOptions, _library
@@ -29,6 +30,7 @@ EXAMPLES = {
         "loss_scale_npu_bridge.py",
         "loss_scale_grad_scaler.py",
         "loss_scale_amp.py",
+        "loss_scale_replicas.py",
         "fused_optimizer.py",
         "flight_recorder.py",
     ],
@@ -121,6 +123,9 @@ def test_the_commands_of_the_readme_find_what_the_scripts_saved(run_code, tmp_pa
     [
         "loss_scale_npu_bridge.py",
         pytest.param("loss_scale_grad_scaler.py", marks=needs_functions_by_default),
+        pytest.param(
+            "loss_scale_replicas.py", marks=[needs_functions_by_default, needs_logical_devices]
+        ),
     ],
 )
 def test_a_script_with_loss_scaling_skips_steps_and_learns(run_code, name):

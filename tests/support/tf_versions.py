@@ -121,6 +121,13 @@ needs_logical_devices = _needs(
     hasattr(tf.config, "set_logical_device_configuration"),
     "does not make two devices of a CPU",
 )
+needs_workers = _needs(
+    hasattr(tf.distribute, "MultiWorkerMirroredStrategy"), "has no MultiWorkerMirroredStrategy"
+)
+needs_fit_with_workers = _needs(
+    _HAS_KERAS_2 and hasattr(tf.distribute, "MultiWorkerMirroredStrategy"),
+    "has Keras 3, whose fit() cannot read what a dataset gives to several workers",
+)
 needs_train_step = _needs(
     hasattr(tf.keras.Model, "train_step"), "has no train_step() of Keras models to override"
 )

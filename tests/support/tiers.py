@@ -41,7 +41,7 @@ SLOW_ROOMS = {
     "training": "trains",
 }
 # A test that asks for one of these starts a process.
-SLOW_FIXTURES = {"chromium", "pipeline_driver", "run_python"}
+SLOW_FIXTURES = {"chromium", "pipeline_driver", "run_python", "run_workers"}
 
 _chosen = {"tier": "test", "seed": None}
 

@@ -10,7 +10,6 @@ from support.tf_versions import needs_functions_by_default, needs_keras_2
 
 import npu_precision
 from npu_precision import amp
-from npu_precision.loss_scaling import conditional_step
 
 pytestmark = needs_functions_by_default
 INF, NAN = np.inf, np.nan
@@ -243,22 +242,6 @@ def test_minimize_scales_as_fit_does():
     optimizer.minimize(lambda: weight * INF, [weight])
     assert weight.numpy() == 0.5
     assert amp.state_dict()["loss_scaler0"]["loss_scale"] == 2.0**15
-
-
-def test_several_replicas_are_refused_by_name():
-    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
-    with strategy.scope():
-        conditional_step.refuse_replicas("amp")  # one is none too many
-
-    class Two:
-        num_replicas_in_sync = 2
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tf.distribute, "has_strategy", lambda: True)
-        patch.setattr(tf.distribute, "get_strategy", Two)
-        with pytest.raises(RuntimeError, match="amp: not under a tf.distribute strategy"):
-            optimizer.apply_gradients([(tf.constant(1.0), tf.Variable(1.0))])
 
 
 def test_a_policy_that_scales_too_is_refused():

@@ -1,0 +1,59 @@
+"""What scripts of several replicas begin with: each is one logical CPU of its process."""
+
+from __future__ import annotations
+
+import json
+
+_BEGIN = """
+import json
+import os
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+import npu_precision
+from npu_precision import amp
+"""
+_END = """
+KERAS_2 = hasattr(tf.compat.v1.keras.backend, "set_session")
+
+
+def per_replica(values):
+    values = [tf.constant(value, tf.float32) for value in values]
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: values[context.replica_id_in_sync_group]
+    )
+
+
+def ones_but(replica, value):
+    return [value if i == replica else 1.0 for i in range(COUNT)]
+
+
+def show(*values):
+    print("SHOWN " + json.dumps(values, default=lambda value: np.asarray(value).tolist()))
+"""
+_LOGICAL = """
+cpu = tf.config.list_physical_devices("CPU")[0]
+devices = [tf.config.LogicalDeviceConfiguration()] * int(sys.argv[1])
+tf.config.set_logical_device_configuration(cpu, devices)
+"""
+
+# argv[1] is the number of replicas, which are in one process; show() prints a line for shown().
+MIRRORED = f"""{_BEGIN}{_LOGICAL}
+COUNT = int(sys.argv[1])
+strategy = tf.distribute.MirroredStrategy([f"CPU:{{i}}" for i in range(COUNT)])
+{_END}"""
+
+# The same for run_workers(): each has one replica.
+MULTI_WORKER = f"""{_BEGIN}
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+COUNT = strategy.num_replicas_in_sync
+WORKER = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+{_END}"""
+
+
+def shown(printed):
+    """What show() was given, call by call."""
+    marked = [line for line in printed.splitlines() if line.startswith("SHOWN ")]
+    return [json.loads(line[len("SHOWN ") :]) for line in marked]

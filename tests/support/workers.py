@@ -1,0 +1,105 @@
+"""Runs a script in several processes that are the workers of one cluster, on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from support import ROOT
+
+_TAIL = 4000
+_TAKEN = "Address already in use"
+
+
+def run_workers(folder, script, *args, count=2, timeout=240, **environment):
+    """Runs the script as each of the workers; returns what each printed.
+
+    Each has TF_CONFIG in its environment, with addresses that are free here. None is left running.
+
+    Args:
+        folder: an empty folder, in which the workers run.
+        script: the text of a Python program.
+        *args: its arguments.
+        count: the number of workers.
+        timeout: seconds that all of them may take together.
+        **environment: more variables.
+
+    Raises:
+        AssertionError: one failed, which ends the others at once, or the time is over. It shows the
+            end of what each wrote to stderr.
+    """
+    for attempt in range(3):
+        here = folder / f"workers{attempt}"
+        here.mkdir()
+        problem = _run(here, script, args, _addresses(count), timeout, environment)
+        if problem is None:
+            return [(here / f"stdout{index}").read_text() for index in range(count)]
+        errors = [(here / f"stderr{index}").read_text() for index in range(count)]
+        # Another process may have got the port between its choice and its use.
+        if not any(_TAKEN in text for text in errors):
+            break
+    tails = [f"worker {index}:\n{text[-_TAIL:]}" for index, text in enumerate(errors)]
+    raise AssertionError("\n".join([problem, *tails]))
+
+
+def _run(here, script, args, addresses, timeout, environment):
+    """Runs the workers; returns what went wrong, or None."""
+    (here / "script.py").write_text(script)
+    with contextlib.ExitStack() as stack:
+        workers = [
+            stack.enter_context(_worker(here, args, addresses, index, environment))
+            for index in range(len(addresses))
+        ]
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            statuses = [worker.poll() for worker in workers]
+            for index, status in enumerate(statuses):
+                if status:
+                    return f"worker {index} ended with status {status}"
+            if None not in statuses:
+                return None
+            time.sleep(0.05)
+        return f"workers {[i for i, each in enumerate(statuses) if each is None]} took {timeout} s"
+
+
+@contextlib.contextmanager
+def _worker(here, args, addresses, index, environment):
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    variables = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "TF_CONFIG": json.dumps(config),
+        **environment,
+    }
+    # Files, since a pipe that nobody reads would block it once it is full.
+    with (here / f"stdout{index}").open("w") as out, (here / f"stderr{index}").open("w") as err:
+        process = subprocess.Popen(
+            [sys.executable, "-B", "script.py", *map(str, args)],
+            cwd=here,
+            env=variables,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            # The whole session: a worker may have started processes.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _addresses(count):
+    """Loopback addresses with ports that were free a moment ago, all different."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
