@@ -14,7 +14,7 @@ from typing import Any
 from tensorflow.core.protobuf import config_pb2
 
 from npu_precision import _mark_scopes, _tf_compat
-from npu_precision.options import PrecisionOptions
+from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 from npu_precision.session import low_types, rewriter_config
 
 _LOGGER = logging.getLogger("npu_precision")
@@ -144,9 +144,9 @@ def _with_active_options(config: bytes) -> bytes:
     for scope in _scopes.get():
         scope.reached = True
     options = active_options()
-    if options is None and _looks_for_marks:
-        options = _OF_MARKS
-    return config if options is None else _configured(config, options)
+    if options is not None:
+        return _configured(config, options)
+    return _with_marks(config) if _looks_for_marks else config
 
 
 @contextlib.contextmanager
@@ -182,6 +182,16 @@ def _give(taken: tuple[Any, ...]) -> None:
     _scopes.set(scopes)
     _compiled.set(compiled)
     _mark_scopes.set_active(marks)
+
+
+@functools.lru_cache(maxsize=256)
+def _with_marks(serialized: bytes) -> bytes:
+    """The config, with an optimizer that heeds marks; one that a script put there does so too."""
+    rewrite = config_pb2.ConfigProto.FromString(serialized).graph_options.rewrite_options
+    has_own = any(one.name == OPTIMIZER_NAME for one in rewrite.custom_optimizers)
+    if has_own or rewrite.disable_meta_optimizer:
+        return serialized
+    return _configured(serialized, _OF_MARKS)
 
 
 @functools.lru_cache(maxsize=256)

@@ -169,7 +169,7 @@ def test_sums_that_grappler_would_merge_are_lowered_in_the_scope(weights, ledger
     def step(x):
         with autocast(dtype="bfloat16"):
             y = tf.matmul(x, weights)
-            return tf.nn.relu(y + x + tf.matmul(y, weights))
+            return tf.nn.relu(y + tf.matmul(-x, weights) + tf.matmul(y, weights))
 
     npu_precision.enable(autocast_only=True, report_dir=tmp_path)
     step(X)
@@ -297,8 +297,8 @@ def test_marks_survive_a_saved_model_and_are_used_by_convert(weights, tmp_path, 
     npu_precision.convert_saved_model(
         str(tmp_path / "model"), str(tmp_path / "lowered"), autocast_only=True
     )
-    served = tf.compat.v2.saved_model.load(str(tmp_path / "lowered")).signatures["serving_default"]
-    assert low_type(served(X)["y"]) == "bfloat16"
+    loaded = tf.compat.v2.saved_model.load(str(tmp_path / "lowered"))  # It keeps the variables.
+    assert low_type(loaded.signatures["serving_default"](X)["y"]) == "bfloat16"
 
 
 @pytest.mark.parametrize(
@@ -493,3 +493,13 @@ def test_replica_threads_inherit_the_scope_and_have_scopes_of_their_own(run_pyth
     around, outside, in_graph, inside, after = zip(printed[::2], printed[1::2])
     assert around == in_graph == inside == ("True", "True")
     assert outside == after == ("False", "False")
+
+
+def test_a_config_that_has_the_optimizer_is_left_as_it_is():
+    config = tf.compat.v1.ConfigProto()
+    added = npu_precision.session.functions._with_marks(config.SerializeToString())
+    assert b"autocast_only" in added
+    entry = config.graph_options.rewrite_options.custom_optimizers.add(name="NpuOptimizer")
+    entry.parameter_map["precision_mode"].s = b"allow_mix_precison"  # The run says so, not we.
+    own = config.SerializeToString()
+    assert npu_precision.session.functions._with_marks(own) == own
