@@ -55,7 +55,7 @@ bool ComputesInFloat32(const GraphView& after, const std::string& name) {
 bool IsOfAnotherRun(const tensorflow::NodeDef& node, const DecideContext& context) {
   const bool tells_of_all =
       context.autocast.empty() || context.autocast.count(tensorflow::DT_INVALID) != 0;
-  return !tells_of_all && KeptByMark(node, context, false) == Reason::kOutsideAutocast;
+  return !tells_of_all && KeptByMark(node, context, true) == Reason::kOutsideAutocast;
 }
 
 LedgerCast CastEntry(const GraphView& view, int id) {

@@ -10,7 +10,7 @@ namespace {
 // Whether the mark is of this mode, and no later run undid what it did.
 bool StillHolds(const GraphView& view, const DecideContext& context, int id,
                 const DecisionMark& mark) {
-  if (KeptByMark(view.node(id), context, false) == Reason::kOutsideAutocast) return false;
+  if (KeptByMark(view.node(id), context, true) == Reason::kOutsideAutocast) return false;
   if (mark.reason == ReasonName(Reason::kInputsRounded)) {
     return context.mode.rule == ModeRule::kCube;
   }
