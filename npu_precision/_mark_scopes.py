@@ -30,7 +30,7 @@ _active: contextvars.ContextVar[Marks] = contextvars.ContextVar(
 )
 _lock = threading.Lock()
 _hooked = False
-# How many scopes are open in a graph.
+# How many scopes are open in a graph; the one that a function inherits stays open.
 _open: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDictionary()
 
 
@@ -95,15 +95,15 @@ def _install_hooks() -> None:
     with _lock:
         if _hooked:
             return
+        _tf_compat.call_for_new_functions(_inherit)
+        _tf_compat.trace_anew_for(_key)
+        _tf_compat.build_gradients_in(_scope_of_gradient)
         _hooked = True
-    _tf_compat.call_for_new_functions(_inherit)
-    _tf_compat.trace_anew_for(_key)
-    _tf_compat.build_gradients_in(_scope_of_gradient)
 
 
 def _inherit(graph: tf.Graph) -> None:
     if _active.get():
-        _mark_all_of(graph)
+        _enter(graph)
 
 
 def _key() -> tuple[tuple[str, bytes], ...] | None:

@@ -196,6 +196,7 @@ def _warn_of_registered(properties: Properties, options: PrecisionOptions) -> No
 def _end(optimizers: list[Any]) -> list[Any]:
     """Ends what an earlier call began; returns the optimizers as they were before it."""
     global _initialized
+    registered.on_change(None)
     if _initialized is not None and _initialized.in_functions:
         functions.disable()
     before = []

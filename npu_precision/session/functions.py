@@ -134,10 +134,10 @@ def _install_hooks() -> None:
     with _hook_lock:
         if _hooked:
             return
+        _tf_compat.map_function_configs(_with_active_options)
+        _tf_compat.enter_for_compiled_functions(_in_compiled)
+        _tf_compat.hand_to_replica_threads(_take, _give)
         _hooked = True
-    _tf_compat.map_function_configs(_with_active_options)
-    _tf_compat.enter_for_compiled_functions(_in_compiled)
-    _tf_compat.hand_to_replica_threads(_take, _give)
 
 
 def _with_active_options(config: bytes) -> bytes:

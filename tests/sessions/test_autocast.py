@@ -103,6 +103,21 @@ def test_functions_branches_and_loop_bodies_inherit_the_scope(product, weights, 
     assert low_type(product(X)) == "float32"
 
 
+def test_the_scope_goes_on_in_a_function_after_another_one_within(product, weights, low_type):
+    @tf.function
+    def inner(x):
+        with keep_dtype_scope():
+            kept = tf.matmul(x, weights)
+        return kept, tf.matmul(x, weights)
+
+    @tf.function
+    def step(x):
+        with autocast(dtype="bfloat16"):
+            return inner(x)
+
+    assert [low_type(result) for result in step(X)] == ["float32", "bfloat16"]
+
+
 def test_keep_dtype_scope_reaches_them_too(product, weights, low_type):
     @tf.function
     def step(x):

@@ -141,6 +141,14 @@ def test_op_types_may_be_registered_after_initialize(caplog):
     assert not caplog.records
 
 
+@needs_functions_by_default
+def test_what_is_registered_after_amp_ended_puts_nothing_in_force():
+    optimizer, _ = amp.initialize(tf.keras.optimizers.SGD(), "O1", verbosity=0)
+    amp.initialize(optimizer, "O1", enabled=False)
+    amp.register_float_function(tf.matmul)
+    assert npu_precision.active_options() is None
+
+
 @pytest.mark.parametrize("decorator", [amp.half_function, amp.float_function, amp.custom_bwd])
 def test_what_is_no_function_is_refused(decorator):
     with pytest.raises(TypeError, match=r"function: got 3 \(int\), expected a function"):
