@@ -12,6 +12,8 @@
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
 #include "graph_passes/decide/decision.h"
+#include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/ledger.h"
 #include "graph_passes/lists/lint_mixlist.h"
@@ -156,6 +158,9 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   Json::Value root(Json::objectValue);
   root["modes"] = npu_precision::Names(npu_precision::PrecisionModeNames());
   root["modes_v2"] = npu_precision::Names(npu_precision::PrecisionModeV2Names());
+  for (const auto& mode : npu_precision::MixedModes()) {
+    root["mixed_modes"][mode.first] = npu_precision::DtypeName(mode.second);
+  }
   root["targets"] = npu_precision::Names(npu_precision::TargetNames());
   root["float16_computes"] = npu_precision::Names(npu_precision::Float16ComputeNames());
   root["inert_parameters"] = npu_precision::Names(npu_precision::InertParameters());

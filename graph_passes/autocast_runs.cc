@@ -62,9 +62,10 @@ class Runs {
     const DataType own = context_.mode.low_type;
     if (autocast_.only) {
       unmarked.autocast.clear();
-    } else if (context_.mode.rule == ModeRule::kMix && dtypes.erase(own) != 0) {
+    } else if (context_.mode.rule == ModeRule::kMix) {
       // The mark asks for what the mode does anyway: nodes with and without it vote for each other.
       unmarked.autocast.insert(own);
+      dtypes.erase(own);
     }
     TF_RETURN_IF_ERROR(RunOnce(unmarked, graph, changed));
     for (DataType dtype : dtypes) {
@@ -124,20 +125,18 @@ Status RunWithAutocast(const GraphDef& given, const DecideContext& context,
                        const PipelineOptions& options, const AutocastOptions& autocast,
                        GraphDef* out, Ledger* ledger) {
   bool changed = false;
-  const std::set<DataType> dtypes = AutocastDtypes(given);
-  if (dtypes.empty() && autocast.only) {
+  if (!HasInheritedMarks(given)) {
+    if (!autocast.only) return RunPipeline(given, context, options, out, ledger, &changed);
     *out = given;
     ledger->total_nodes = given.node_size();
     return Status();
-  }
-  if (dtypes.empty() && !HasInheritedMarks(given)) {
-    return RunPipeline(given, context, options, out, ledger, &changed);
   }
   GraphView view;
   TF_RETURN_IF_ERROR(GraphView::Build(given, &view));
   *out = given;
   InheritMarks(view, out);
-  TF_RETURN_IF_ERROR(Runs(context, options, autocast, ledger).Run(dtypes, out, &changed));
+  TF_RETURN_IF_ERROR(
+      Runs(context, options, autocast, ledger).Run(AutocastDtypes(given), out, &changed));
   if (!changed) *out = given;
   if (!options.details) {
     ledger->nodes.clear();

@@ -66,6 +66,18 @@ Status UnknownMode(const char* parameter, const std::string& name,
 
 PrecisionMode DefaultPrecisionMode() { return *Find("allow_fp32_to_fp16"); }
 
+std::map<std::string, tensorflow::DataType> MixedModes() {
+  std::map<std::string, tensorflow::DataType> mixed;
+  for (const PrecisionMode& mode : Modes()) {
+    if (mode.rule == ModeRule::kMix) mixed[mode.name] = mode.low_type;
+  }
+  for (const ModeV2& newer : kModesV2) {
+    const auto found = newer.same_as == nullptr ? mixed.end() : mixed.find(newer.same_as);
+    if (found != mixed.end()) mixed[newer.name] = found->second;
+  }
+  return mixed;
+}
+
 PrecisionMode MixedMode(tensorflow::DataType low_type) {
   const bool is_bfloat16 = low_type == DT_BFLOAT16;
   return *Find(is_bfloat16 ? "allow_mix_precision_bf16" : "allow_mix_precision_fp16");

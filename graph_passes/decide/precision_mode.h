@@ -2,6 +2,7 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_PRECISION_MODE_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_PRECISION_MODE_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ inline bool LowersForSpeed(ModeRule rule) {
 
 // The mode of a run that sets neither parameter.
 PrecisionMode DefaultPrecisionMode();
+
+// The mixed modes by their older and newer names, each with the dtype that it lowers to.
+std::map<std::string, tensorflow::DataType> MixedModes();
 
 // The mixed mode that lowers to the dtype.
 PrecisionMode MixedMode(tensorflow::DataType low_type);

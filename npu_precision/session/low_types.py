@@ -8,21 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import _errors, _tf_compat
+from npu_precision import _errors, _library, _tf_compat
 from npu_precision.options import PrecisionOptions, check_arguments
 from npu_precision.options import resolve as resolve_options
 
 _LOGGER = logging.getLogger("npu_precision")
 
 _MODES = {tf.bfloat16: "allow_mix_precision_bf16", tf.float16: "allow_mix_precision"}
-# The mixed modes, by their older and newer names.
-_DTYPES = {
-    "allow_mix_precision": tf.float16,
-    "allow_mix_precision_fp16": tf.float16,
-    "allow_mix_precision_bf16": tf.bfloat16,
-    "mixed_float16": tf.float16,
-    "mixed_bfloat16": tf.bfloat16,
-}
 MODE_FIELDS = ("precision_mode", "precision_mode_v2")
 # The names of torch.autocast; an NPU computes in float16, as a GPU does.
 DEVICE_TYPES = {"cpu": tf.bfloat16, "gpu": tf.float16, "cuda": tf.float16, "npu": tf.float16}
@@ -90,4 +82,6 @@ def resolve(
 
 def of_mode(options: PrecisionOptions) -> tf.DType | None:
     """What the mode of the options lowers to, if that is a mixed one."""
-    return _DTYPES.get(options.precision_mode or options.precision_mode_v2 or "")
+    mode = options.precision_mode or options.precision_mode_v2
+    low_type = _library.describe()["mixed_modes"].get(mode)
+    return None if low_type is None else tf.as_dtype(low_type)
