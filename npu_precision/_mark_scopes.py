@@ -36,11 +36,14 @@ _open: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDictionary()
 
 @contextlib.contextmanager
 def mark_new_ops(marks: Marks) -> Iterator[None]:
-    """Scope in which ops that this thread makes in the current graph are marked.
+    """Scope in which ops that this thread makes in the current graph are marked; eager ops are not.
 
     Functions, branches and loop bodies built within inherit the marks, and the gradients of marked
     ops follow them. A tf.function called within is traced for them.
     """
+    if tf.executing_eagerly():
+        yield
+        return
     _install_hooks()
     graph = tf.compat.v1.get_default_graph()
     before = _active.get()

@@ -237,7 +237,7 @@ def attribute(op: tf.Operation, name: str) -> Any:
 
 def enter_for_compiled_functions(scope_of: Callable[[str], Any]) -> None:
     """Calls each tf.function that XLA compiles in the scope that scope_of(its name) gives."""
-    function: Any = type(tf.function(lambda: None))
+    function = _function_class()
     original = function.__call__
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -251,15 +251,33 @@ def enter_for_compiled_functions(scope_of: Callable[[str], Any]) -> None:
 
 def is_tf_function(function: Any) -> bool:
     """Whether it is what @tf.function makes."""
-    return isinstance(function, type(tf.function(lambda: None)))
+    return isinstance(function, _function_class())
 
 
-def decorated(target: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    """The wrapper, as a decorator of target that AutoGraph sees through.
+@functools.lru_cache(maxsize=None)
+def _function_class() -> Any:
+    return type(tf.function(lambda: None))
 
-    The wrapper must call wrapper.__wrapped__, which AutoGraph replaces.
+
+def called_in(
+    scope: Callable[[], Any], function: Callable[..., Any], cast: Callable[[Any], Any] | None = None
+) -> Callable[..., Any]:
+    """A function that calls another one in a scope, and that AutoGraph sees through.
+
+    Args:
+        scope: makes the context manager of a call.
+        function: what is called.
+        cast: changes the pair of args and kwargs first.
     """
-    return tf_decorator.make_decorator(target, wrapper)
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if cast is not None:
+            args, kwargs = cast((args, kwargs))
+        with scope():
+            return run.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
+
+    return tf_decorator.make_decorator(function, run)  # AutoGraph replaces __wrapped__.
 
 
 def functions_run_eagerly() -> bool:

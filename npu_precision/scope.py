@@ -25,9 +25,6 @@ def keep_dtype_scope() -> Iterator[None]:
 
     Source: npu_bridge's npu_scope.keep_dtype_scope.
     """
-    if tf.executing_eagerly():
-        yield
-        return
     with _mark_scopes.mark_new_ops({_marks.KEEP_DTYPE: _mark()}):
         yield
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -80,16 +81,15 @@ def custom_fwd(
     if dtype is None:
         return function
 
-    def run(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = tf.nest.map_structure(
-            lambda value: tf.cast(value, dtype) if _is_float(value) else value, (args, kwargs)
+    def cast(arguments: Any) -> Any:
+        return tf.nest.map_structure(
+            lambda value: tf.cast(value, dtype) if _is_float(value) else value, arguments
         )
-        if tf.executing_eagerly():
-            return run.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
-        with autocast(enabled=False):
-            return run.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
 
-    return _tf_compat.decorated(function, functools.wraps(function)(run))
+    def scope() -> Any:
+        return contextlib.nullcontext() if tf.executing_eagerly() else autocast(enabled=False)
+
+    return _tf_compat.called_in(scope, function, cast)
 
 
 def custom_bwd(
@@ -114,14 +114,7 @@ def _marked(
     function: Callable[..., Any], marks: Mapping[str, attr_value_pb2.AttrValue]
 ) -> Callable[..., Any]:
     check_function("function", function)
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if tf.executing_eagerly():
-            return run.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
-        with _mark_scopes.mark_new_ops(marks):
-            return run.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
-
-    return _tf_compat.decorated(function, functools.wraps(function)(run))
+    return _tf_compat.called_in(lambda: _mark_scopes.mark_new_ops(marks), function)
 
 
 def _float_dtype(dtype: Any) -> tf.DType:

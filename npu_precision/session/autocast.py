@@ -103,7 +103,11 @@ class autocast:
         self._entered = threading.local()
 
     def __enter__(self) -> autocast:
-        self._enter(_place_of(sys._getframe(1)))
+        scope = self._at(_place_of(sys._getframe(1)))
+        scope.__enter__()
+        if not hasattr(self._entered, "scopes"):
+            self._entered.scopes = []
+        self._entered.scopes.append(scope)
         return self
 
     def __exit__(
@@ -120,22 +124,12 @@ class autocast:
         if _tf_compat.is_tf_function(function):
             return _Scoped(self, function)
 
-        @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            self._enter(f"the decorated {getattr(function, '__name__', function)}")
-            try:
-                return run.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
-            finally:
-                self.__exit__(*sys.exc_info())
+        place = f"the decorated {getattr(function, '__name__', function)}"
+        return _tf_compat.called_in(lambda: self._at(place), function)
 
-        return _tf_compat.decorated(function, run)
-
-    def _enter(self, place: str) -> None:
-        scope = self._around_calls(place) if tf.executing_eagerly() else self._in_graph(place)
-        scope.__enter__()
-        if not hasattr(self._entered, "scopes"):
-            self._entered.scopes = []
-        self._entered.scopes.append(scope)
+    def _at(self, place: str) -> contextlib.AbstractContextManager[None]:
+        """The scope; the place is what messages call it."""
+        return self._around_calls(place) if tf.executing_eagerly() else self._in_graph(place)
 
     @contextlib.contextmanager
     def _around_calls(self, place: str) -> Iterator[None]:
@@ -181,11 +175,8 @@ class _Scoped:
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._scope._enter(f"the decorated {getattr(self, '__name__', self._function)}")
-        try:
+        with self._scope._at(f"the decorated {getattr(self, '__name__', self._function)}"):
             return self._function(*args, **kwargs)
-        finally:
-            self._scope.__exit__(*sys.exc_info())
 
     def __get__(self, instance: Any, owner: Any = None) -> _Scoped:
         return _Scoped(self._scope, self._function.__get__(instance, owner))
