@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from npu_precision.amp.frontend import (
     initialize,
-    load_state_dict,
     master_params,
     scale_loss,
-    state_dict,
     unscale_gradients,
 )
 from npu_precision.amp.own_functions import (
@@ -25,6 +23,7 @@ from npu_precision.amp.registered import (
     register_half_function,
     register_promote_function,
 )
+from npu_precision.amp.state import load_state_dict, state_dict
 
 if TYPE_CHECKING:
     from npu_precision.amp import optimizers

@@ -1,9 +1,8 @@
-"""The public calls of amp, by the names that Apex gives them: initialize(), scale_loss(), ..."""
+"""The calls of amp around a step, by the names of Apex: initialize(), scale_loss(), ..."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +11,14 @@ from typing import Any
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat
-from npu_precision.amp import arguments, keras_optimizer, opt_levels, registered
+from npu_precision.amp import arguments, keras_optimizer, opt_levels, registered, state
 from npu_precision.amp.announced_scale import AnnouncedScale
 from npu_precision.amp.banner import banner
 from npu_precision.amp.keras_optimizer import KerasLosses
 from npu_precision.amp.opt_levels import Properties
 from npu_precision.amp.session_optimizer import SessionOptimizer
-from npu_precision.loss_scaling.strategies import LossScaleState
+from npu_precision.amp.shared_losses import SharedLosses
+from npu_precision.amp.state import Initialized
 from npu_precision.loss_scaling.variables import LossScaleVariables
 from npu_precision.options import PrecisionOptions
 from npu_precision.session import functions, rewriter_config
@@ -27,24 +27,6 @@ from npu_precision.session.sessions import npu_config_proto
 _LOGGER = logging.getLogger("npu_precision")
 
 
-@dataclasses.dataclass
-class _Initialized:
-    """The result of the last initialize(), for state_dict() and load_state_dict().
-
-    Attributes:
-        scales: that of each loss.
-        enabled: whether it was not called with enabled=False.
-        in_functions: whether it put options in force for functions.
-        models: those that it was given.
-    """
-
-    scales: list[LossScaleVariables]
-    enabled: bool
-    in_functions: bool
-    models: list[Any]
-
-
-_initialized: _Initialized | None = None
 _not_enabled: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -136,7 +118,6 @@ def _begin(
     overrides: Mapping[str, Any],
 ) -> tuple[list[Any], Any]:
     """Puts the options in force; returns the optimizers, with losses, and the config."""
-    global _initialized
     for one in optimizers:
         keras_optimizer.check_kind(one)
     options = properties.precision_options()
@@ -146,10 +127,11 @@ def _begin(
         AnnouncedScale(strategy, loss_id) if properties.verbosity else LossScaleVariables(strategy)
         for loss_id in range(properties.num_losses)
     ]
+    shared = SharedLosses(scales)
     made = [
         SessionOptimizer(one, scales, combined)
         if isinstance(one, _tf_compat.tf1.train.Optimizer)
-        else KerasLosses(scales, combined)
+        else KerasLosses(scales, combined, shared)
         for one in optimizers
     ]
     in_functions = not optimizers or any(isinstance(losses, KerasLosses) for losses in made)
@@ -171,7 +153,7 @@ def _begin(
     for model in models:
         if getattr(model, "train_function", None) is not None:
             model.train_function = None  # It was made without a loss scale; fit() makes another.
-    _initialized = _Initialized(scales if optimizers else [], True, in_functions, models)
+    state.initialized = Initialized(scales if optimizers else [], True, in_functions, models)
     return wrapped, config
 
 
@@ -195,9 +177,8 @@ def _warn_of_registered(properties: Properties, options: PrecisionOptions) -> No
 
 def _end(optimizers: list[Any]) -> list[Any]:
     """Ends what an earlier call began; returns the optimizers as they were before it."""
-    global _initialized
     registered.on_change(None)
-    if _initialized is not None and _initialized.in_functions:
+    if state.initialized is not None and state.initialized.in_functions:
         functions.disable()
     before = []
     for one in optimizers:
@@ -209,7 +190,7 @@ def _end(optimizers: list[Any]) -> list[Any]:
             keras_optimizer.check_kind(one)
             before.append(one)
     _not_enabled.update(before)
-    _initialized = _Initialized([], False, False, [])
+    state.initialized = Initialized([], False, False, [])
     return before
 
 
@@ -229,8 +210,8 @@ def master_params(optimizer: Any) -> Iterator[Any]:
     variables = losses.trained() if isinstance(losses, KerasLosses) else []
     if isinstance(losses, SessionOptimizer):
         variables = tf.compat.v1.trainable_variables()
-    if not variables and _initialized is not None:
-        variables = [v for model in _initialized.models for v in model.trainable_variables]
+    if not variables and state.initialized is not None:
+        variables = [v for model in state.initialized.models for v in model.trainable_variables]
     if not variables:
         raise RuntimeError(
             "optimizer: it made no step yet, so that nobody knows its variables; give "
@@ -280,8 +261,16 @@ def scale_loss(
     if any(_scales(one) != _scales(all_losses[0]) for one in all_losses):
         raise ValueError("optimizer: got a list whose scales differ: initialize() them in one call")
     # Every optimizer records the call; the products are the same.
-    products = [loss if one is None else one.scaled(loss, loss_id) for one in all_losses]
+    products = [_scaled(loss, one, loss_id, len(all_losses)) for one in all_losses]
     yield products[-1]
+
+
+def _scaled(
+    loss: Any, losses: SessionOptimizer | KerasLosses | None, loss_id: int, optimizers: int
+) -> Any:
+    if isinstance(losses, KerasLosses):
+        return losses.scaled(loss, loss_id, optimizers)
+    return loss if losses is None else losses.scaled(loss, loss_id)
 
 
 def unscale_gradients(grads: Sequence[Any], optimizer: Any, loss_id: int = 0) -> list[Any]:
@@ -299,67 +288,6 @@ def unscale_gradients(grads: Sequence[Any], optimizer: Any, loss_id: int = 0) ->
     """
     losses = _losses_of(optimizer, loss_id)
     return list(grads) if losses is None else losses.unscaled(grads, loss_id)
-
-
-def state_dict(session: Any = None) -> dict[str, dict[str, float]]:
-    """The loss scales of the last initialize(), to be saved with a model.
-
-    Args:
-        session: the session that has them, in a graph; by default the default session.
-
-    Returns:
-        An entry per loss: {"loss_scaler0": {"loss_scale": 65536.0, "unskipped": 0}, ...}.
-
-    Raises:
-        RuntimeError: before initialize(), or in a graph without a session.
-
-    Source: apex.amp.state_dict().
-    """
-    session = _session(session)
-    result = {}
-    for index, scale in enumerate(_last().scales):
-        state = _numbers(scale, session)
-        result[f"loss_scaler{index}"] = {"loss_scale": state.scale, "unskipped": state.good_steps}
-    return result
-
-
-def load_state_dict(state_dict: Mapping[str, Any], session: Any = None) -> None:
-    """Restores what state_dict() returned. Fixed scales stay; without `enabled` nothing changes.
-
-    Args:
-        state_dict: with as many losses as initialize() was given.
-        session: as for state_dict().
-
-    Raises:
-        ValueError: another shape, or a number out of its range; nothing is changed then.
-        RuntimeError: as state_dict().
-
-    Source: apex.amp.load_state_dict().
-    """
-    if not _last().enabled:
-        return
-    session, scales = _session(session), _last().scales
-    names = [f"loss_scaler{index}" for index in range(len(scales))]
-    if not isinstance(state_dict, Mapping) or sorted(state_dict) != sorted(names):
-        what = sorted(state_dict) if isinstance(state_dict, Mapping) else state_dict
-        raise ValueError(
-            f"state_dict: got {what!r}, expected {names}: one for each of num_losses={len(names)}"
-        )
-    states = []
-    for name, scale in zip(names, scales):
-        one = state_dict[name]
-        if not isinstance(one, Mapping) or set(one) != {"loss_scale", "unskipped"}:
-            raise ValueError(f"state_dict: {name}: got {one!r}, expected loss_scale and unskipped")
-        states.append(LossScaleState(one["loss_scale"], one["unskipped"]))
-        try:
-            scale.check(states[-1], session)
-        except ValueError as error:
-            text = (
-                str(error).replace("_growth_tracker", "unskipped").replace("scale:", "loss_scale:")
-            )
-            raise ValueError(f"state_dict: {name}: {text}") from None
-    for scale, state in zip(scales, states):
-        scale.set(state, session)
 
 
 def _scales(losses: SessionOptimizer | KerasLosses | None) -> list[LossScaleVariables]:
@@ -383,22 +311,3 @@ def _losses_of(optimizer: Any, loss_id: int) -> SessionOptimizer | KerasLosses |
             f"initialize() was called with num_losses={count}"
         )
     return losses
-
-
-def _session(session: Any) -> Any:
-    session = session or tf.compat.v1.get_default_session()
-    if session is None and not tf.executing_eagerly():
-        raise RuntimeError("in a graph, give the session that has the loss scales")
-    return session
-
-
-def _last() -> _Initialized:
-    if _initialized is None:
-        raise RuntimeError("there is no state before amp.initialize()")
-    return _initialized
-
-
-def _numbers(scale: LossScaleVariables, session: Any) -> LossScaleState:
-    if not scale.strategy.adjusts or (session is not None and not scale.is_in(session)):
-        return scale.strategy.initial()
-    return scale.numbers(session)

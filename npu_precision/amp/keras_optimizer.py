@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
+from npu_precision.amp.shared_losses import SharedLosses
 from npu_precision.loss_scaling import call_order, gradients, replicas
 from npu_precision.loss_scaling.call_order import Stage
 from npu_precision.loss_scaling.conditional_step import packed_pairs, step_if
@@ -28,12 +29,15 @@ class KerasLosses(tf.Module):
     Args:
         scales: the scale of each loss.
         combine_grad: whether gradients are unscaled and checked in one buffer per dtype.
+        shared: what the optimizers with these scales know of each other.
 
     Raises:
         RuntimeError: made in the graph of a session.
     """
 
-    def __init__(self, scales: Sequence[LossScaleVariables], combine_grad: bool) -> None:
+    def __init__(
+        self, scales: Sequence[LossScaleVariables], combine_grad: bool, shared: SharedLosses
+    ) -> None:
         super().__init__()
         self.scales = list(scales)
         self._combine_grad = combine_grad
@@ -48,16 +52,18 @@ class KerasLosses(tf.Module):
                     "session, give it an optimizer of tf.compat.v1.train"
                 )
             self._rounds = Rounds(call_order.AMP_KERAS)
+            self._shares = shared.join()
             for loss_id, scale in enumerate(scales):
                 scale.scale()  # makes its variables
                 self._round_of(loss_id)
             self.skipped_steps = tf.Variable(0, False, dtype=tf.int64, name="skipped_steps")
 
-    def scaled(self, loss: Any, loss_id: int) -> tf.Tensor:
-        """Multiplies the loss by its scale."""
+    def scaled(self, loss: Any, loss_id: int, optimizers: int = 1) -> tf.Tensor:
+        """Multiplies the loss, which so many optimizers share, by its scale."""
         scale, round_ = self.scales[loss_id].scale(), self._round_of(loss_id)
 
         def note(scale: tf.Tensor) -> None:
+            self._shares[loss_id].begin(optimizers)
             round_.enter(Stage.SCALED)
             round_.scale.assign(scale)
 
@@ -74,7 +80,9 @@ class KerasLosses(tf.Module):
         may_unscale = replicas.once(round_.may_enter, Stage.UNSCALED)
         with tf.control_dependencies(may_unscale), scope.keep_dtype_scope():
             result, finite = gradients.unscaled_and_checked(grads, used, self._combine_grad)
-            replicas.once(round_.enter, Stage.UNSCALED, replicas.all_true(finite))
+            finite = replicas.all_true(finite)
+            replicas.once(round_.enter, Stage.UNSCALED, finite)
+            replicas.once(self._shares[loss_id].note, finite)
         round_.given.remember(given)
         return result
 
@@ -105,6 +113,10 @@ class KerasLosses(tf.Module):
             grads, targets = packed_pairs(optimizer, grads, variables)
             grads, finite = gradients.unscaled_and_checked(grads, divisor, self._combine_grad)
             finite = tf.logical_and(replicas.all_true(finite), self._rounds.all_finite)
+            # If another optimizer of the loss has met an overflow, both skip the step.
+            for round_, share in zip(rounds, self._shares.of_losses):
+                is_of_none = round_.is_in(Stage.READY)
+                finite = tf.logical_and(finite, tf.logical_or(is_of_none, share.was_finite()))
         made = step_if(
             finite if self.scales[0].strategy.checks_overflow else None,
             optimizer,
@@ -116,24 +128,20 @@ class KerasLosses(tf.Module):
         return made
 
     def _end_round(self, all_finite: tf.Tensor) -> None:
-        for loss_id, scale in enumerate(self.scales):
-            self._adjust(scale, self._round_of(loss_id), all_finite)
+        for loss_id in range(len(self.scales)):
+            self._end_loss(loss_id, self._round_of(loss_id), all_finite)
         self._rounds.begin()
 
     def _round_of(self, loss_id: int) -> Round:
         return self._rounds.of(self.scales[loss_id], f"loss {loss_id}")
 
-    def _adjust(self, scale: LossScaleVariables, round_: Round, all_finite: tf.Tensor) -> None:
-        """Adjusts the scale of a loss that took part in the step."""
+    def _end_loss(self, loss_id: int, round_: Round, all_finite: tf.Tensor) -> None:
+        """Ends this optimizer's part in a loss that took part in the step."""
         # With one loss, an overflow that came after unscaling is its own too.
         is_all = tf.constant(True) if len(self.scales) == 1 else round_.is_in(Stage.SCALED)
         finite = tf.where(is_all, all_finite, round_.was_finite())
-
-        def adjust() -> tf.Tensor:
-            scale.update(finite)
-            return tf.constant(True)
-
-        tf.cond(round_.is_in(Stage.READY), lambda: tf.constant(False), adjust)
+        share = self._shares[loss_id]
+        tf.cond(round_.is_in(Stage.READY), lambda: tf.constant(False), lambda: share.end(finite))
 
 
 def warn_of_float16(optimizer: Any, what: str) -> None:

@@ -257,3 +257,66 @@ def test_a_gan_of_two_models_two_optimizers_and_three_losses(overflows_in):
     assert moved == [overflows_in not in (0, 1), overflows_in != 2]
     scales = [amp.state_dict()[f"loss_scaler{number}"]["loss_scale"] for number in range(3)]
     assert scales == [2.0**15 if number == overflows_in else 2.0**16 for number in range(3)]
+
+
+class TwoOptimizers:
+    """A loss of two weights, each with an optimizer; a factor for the gradient of each."""
+
+    def __init__(self, place, unscale_first=False):
+        self.weights = [tf.Variable([1.0]), tf.Variable([1.0])]
+        _, self.optimizers = initialize(model(), [sgd(), sgd()], opt_level="O1")
+
+        def step(factors):
+            weights, optimizers = self.weights, self.optimizers
+            with tf.GradientTape(persistent=True) as tape:
+                loss = tf.add_n([tf.reduce_sum(w * f) for w, f in zip(weights, factors)])
+                with amp.scale_loss(loss, optimizers) as scaled:
+                    pass
+            gradients = [tape.gradient(scaled, weight) for weight in weights]
+            if unscale_first:
+                gradients = [
+                    amp.unscale_gradients([gradient], optimizer)[0]
+                    for gradient, optimizer in zip(gradients, optimizers)
+                ]
+            for optimizer, gradient, weight in zip(optimizers, gradients, weights):
+                optimizer.apply_gradients([(gradient, weight)])
+
+        self._step = place(step)
+
+    def moved(self, *factors):
+        """Which weights a step moves, and the state of the scale after it."""
+        before = [weight.numpy() for weight in self.weights]
+        self._step([tf.constant(factor) for factor in factors])
+        now = [weight.numpy() for weight in self.weights]
+        moved = [bool(np.any(a != b)) for a, b in zip(now, before)]
+        return moved, amp.state_dict()["loss_scaler0"]
+
+
+@pytest.mark.parametrize("place", [tf.function, lambda function: function], ids=["graph", "eager"])
+def test_optimizers_that_share_a_loss_adjust_its_scale_once(place):
+    training = TwoOptimizers(place)
+    scale = 2.0**16
+    assert training.moved(1.0, 1.0) == ([True, True], {"loss_scale": scale, "unskipped": 1})
+    assert training.moved(1.0, 1.0) == ([True, True], {"loss_scale": scale, "unskipped": 2})
+    halved = {"loss_scale": scale / 2, "unskipped": 0}
+    assert training.moved(np.inf, 1.0) == ([False, False], halved)
+    # The first has stepped by the time that the second meets its overflow.
+    assert training.moved(1.0, np.inf) == ([True, False], {"loss_scale": scale / 4, "unskipped": 0})
+
+
+@pytest.mark.parametrize("factors", [(np.inf, 1.0), (1.0, np.inf)])
+def test_they_skip_together_where_all_are_unscaled_first(factors):
+    training = TwoOptimizers(tf.function, unscale_first=True)
+    halved = {"loss_scale": 2.0**15, "unskipped": 0}
+    assert training.moved(*factors) == ([False, False], halved)
+    assert training.moved(1.0, 1.0) == ([True, True], {"loss_scale": 2.0**15, "unskipped": 1})
+
+
+def test_where_one_of_them_never_steps_the_others_adjust_the_scale():
+    _, optimizers = initialize(model(), [sgd(), sgd()])
+    weight = tf.Variable([1.0])
+    for _ in range(3):
+        gradient = gradient_of(lambda w: tf.reduce_sum(w * np.inf), weight, optimizers)
+        optimizers[0].apply_gradients([(gradient, weight)])
+    # The last step waits for the other optimizer.
+    assert amp.state_dict()["loss_scaler0"]["loss_scale"] == 2.0**14

@@ -71,6 +71,38 @@ def test_an_overflow_in_one_worker_skips_the_step_of_all(run_workers):
         check_loops(printed)
 
 
+SHARED = """
+with strategy.scope():
+    weights = [tf.Variable([1.0]), tf.Variable([1.0])]
+    optimizers = [tf.keras.optimizers.SGD(0.5), tf.keras.optimizers.SGD(0.5)]
+    amp.initialize(optimizers, "O1", verbosity=0)
+
+
+def replica(factor):
+    with tf.GradientTape(persistent=True) as tape:
+        loss = tf.reduce_sum(weights[0] + weights[1] * factor) / COUNT
+        with amp.scale_loss(loss, optimizers) as scaled:
+            pass
+    grads = [
+        amp.unscale_gradients([tape.gradient(scaled, weight)], optimizer)[0]
+        for weight, optimizer in zip(weights, optimizers)
+    ]
+    for grad, weight, optimizer in zip(grads, weights, optimizers):
+        optimizer.apply_gradients([(grad, weight)])
+
+
+step = tf.function(lambda factor: strategy.run(replica, args=(factor,)))
+for factors in [1.0] * COUNT, ones_but(1, np.inf), [1.0] * COUNT:
+    step(per_replica(factors))
+show([weight.numpy() for weight in weights], amp.state_dict()["loss_scaler0"])
+"""
+
+
+def test_optimizers_that_share_a_loss_skip_together_in_all_replicas(run_python):
+    (result,) = shown(run_python(MIRRORED + SHARED, 2).stdout)
+    assert result == [[[0.0], [0.0]], {"loss_scale": 2.0**15, "unskipped": 1}]
+
+
 FIT = """
 x = np.random.default_rng(0).normal(size=[32, 4]).astype(np.float32)
 y = x @ np.ones([4, 1], np.float32)
