@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.amp.shared_losses import SharedLosses
-from npu_precision.loss_scaling import call_order, gradients, replicas
+from npu_precision.loss_scaling import call_order, gradients, replicas, scaled_losses
 from npu_precision.loss_scaling.call_order import Stage
 from npu_precision.loss_scaling.conditional_step import packed_pairs, step_if
 from npu_precision.loss_scaling.observed_gradients import observed
@@ -39,6 +39,7 @@ class KerasLosses(tf.Module):
         self, scales: Sequence[LossScaleVariables], combine_grad: bool, shared: SharedLosses
     ) -> None:
         super().__init__()
+        scaled_losses.watch_tapes()
         self.scales = list(scales)
         self._combine_grad = combine_grad
         # The variables of the last step; a list would be in checkpoints.
@@ -60,6 +61,7 @@ class KerasLosses(tf.Module):
 
     def scaled(self, loss: Any, loss_id: int, optimizers: int = 1) -> tf.Tensor:
         """Multiplies the loss, which so many optimizers share, by its scale."""
+        scaled_losses.note_given(loss, self)
         scale, round_ = self.scales[loss_id].scale(), self._round_of(loss_id)
 
         def note(scale: tf.Tensor) -> None:
@@ -72,6 +74,7 @@ class KerasLosses(tf.Module):
 
     def unscaled(self, grads: Sequence[Any], loss_id: int) -> list[Any]:
         """Divides the gradients by the scale that their loss was multiplied by."""
+        scaled_losses.check_gradients(grads, self, "scale_loss")
         round_ = self._round_of(loss_id)
         number = loss_id if len(self.scales) > 1 else None
         with scope.keep_dtype_scope():
@@ -92,6 +95,7 @@ class KerasLosses(tf.Module):
         """Applies the gradients if all are finite; adjusts the scales. Returns whether it did."""
         replicas.refuse_strategy("amp")
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
+        scaled_losses.check_gradients(grads, self, "scale_loss")
         self.trained = lambda: variables
         if any(tf.as_dtype(variable.dtype) == tf.float16 for variable in variables):
             warn_of_float16(optimizer, "its variables are")

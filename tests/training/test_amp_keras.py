@@ -114,6 +114,36 @@ def test_calls_out_of_order_are_errors(place):
     assert weight.numpy() == 1.0
 
 
+@each_place
+@pytest.mark.parametrize("unscale", [False, True])
+@pytest.mark.parametrize("loss_scale", [1.0, "dynamic"])
+@pytest.mark.parametrize("forgets", ["the tape", "the scaled loss"])
+def test_a_step_without_the_scaled_loss_in_the_tape_is_an_error(
+    place, unscale, loss_scale, forgets
+):
+    optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0, loss_scale=loss_scale)
+    weight = tf.Variable(1.0)
+
+    @place
+    def run():
+        with tf.GradientTape() as tape:
+            loss = weight * 2.0
+            if forgets == "the scaled loss":
+                with amp.scale_loss(loss, optimizer):
+                    pass
+        if forgets == "the tape":
+            with amp.scale_loss(loss, optimizer) as loss:
+                pass
+        gradients = [tape.gradient(loss, weight)]
+        if unscale:
+            gradients = amp.unscale_gradients(gradients, optimizer)
+        optimizer.apply_gradients(zip(gradients, [weight]))
+
+    with pytest.raises(ValueError, match=r"call scale_loss\(loss\) inside the tape's scope"):
+        run()
+    assert weight.numpy() == 1.0
+
+
 def test_rows_of_a_table_are_unscaled_too():
     optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", combine_grad=True, verbosity=0)
     table, other = tf.Variable(tf.ones([4, 2])), tf.Variable(2.0)
