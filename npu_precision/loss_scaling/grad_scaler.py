@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -23,9 +24,22 @@ from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds
 from npu_precision.loss_scaling.strategies import Growth
 from npu_precision.loss_scaling.variables import LossScaleVariables
+from npu_precision.session import low_types
 
 _NUMBERS = (2.0**16, 2.0, 0.5, 2000)
 _STRATEGIES = (strategies.NoLossScale, strategies.FixedLossScale, strategies.DynamicLossScale)
+
+
+def _takes_a_device_first(init: Callable[..., None]) -> Callable[..., None]:
+    """Lets a constructor have the form of torch.amp too, whose first argument is the device."""
+
+    @functools.wraps(init)
+    def with_device(self: Any, *args: Any, **kwargs: Any) -> None:
+        if args and isinstance(args[0], str) and "device" not in kwargs:
+            args, kwargs = args[1:], {"device": args[0], **kwargs}
+        init(self, *args, **kwargs)
+
+    return with_device
 
 
 class GradScaler(tf.Module):
@@ -57,6 +71,8 @@ class GradScaler(tf.Module):
         enabled: False returns losses and gradients as they are, and checks nothing.
         strategy: an instance of NoLossScale, FixedLossScale or DynamicLossScale, in place of the
             four numbers.
+        device: "cpu", "gpu", "cuda" or "npu", as the first argument too; accepted for scripts of
+            PyTorch. The scale is where TensorFlow puts variables.
 
     Raises:
         ValueError: an argument out of its range, or a strategy given together with numbers.
@@ -65,6 +81,7 @@ class GradScaler(tf.Module):
     Source: torch.amp.GradScaler.
     """
 
+    @_takes_a_device_first
     def __init__(
         self,
         init_scale: float = _NUMBERS[0],
@@ -73,8 +90,11 @@ class GradScaler(tf.Module):
         growth_interval: int = _NUMBERS[3],
         enabled: bool = True,
         strategy: Any = None,
+        *,
+        device: str | None = None,
     ) -> None:
         super().__init__()
+        low_types.for_device(device)
         if not isinstance(enabled, bool):
             raise ValueError(f"enabled: got {_errors.got(enabled)}, expected a bool")
         numbers = (init_scale, growth_factor, backoff_factor, growth_interval)

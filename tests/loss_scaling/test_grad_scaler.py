@@ -170,6 +170,20 @@ def test_no_mode_lowers_the_scale(mode):
     assert scaler.get_scale().numpy() == 2.0 ** (20 - made.count(False))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "fields", "scale"),
+    [
+        (("cuda",), {}, 2.0**16),
+        (("cuda", 8.0), {}, 8.0),
+        (("cpu",), {"init_scale": 8.0}, 8.0),
+        ((), {"device": "npu", "init_scale": 8.0}, 8.0),
+        (("cuda", 8.0, 2.0, 0.5, 10, False), {}, 1.0),
+    ],
+)
+def test_the_first_argument_may_be_a_device_as_in_torch(arguments, fields, scale):
+    assert npu_precision.GradScaler(*arguments, **fields).get_scale().numpy() == scale
+
+
 def test_in_a_graph_of_a_session_it_names_what_to_use():
     with tf.Graph().as_default(), pytest.raises(RuntimeError, match="NPULossScaleOptimizer"):
         npu_precision.GradScaler()
@@ -179,6 +193,10 @@ def test_in_a_graph_of_a_session_it_names_what_to_use():
     ("mistake", "message"),
     [
         (lambda: npu_precision.GradScaler(0), "init_scale: got 0 (int), expected a positive"),
+        (
+            lambda: npu_precision.GradScaler("cdua"),
+            "device_type: got 'cdua' (str), expected one of",
+        ),
         (lambda: npu_precision.GradScaler(growth_factor=1.0), "growth_factor: got 1.0 (float)"),
         (lambda: npu_precision.GradScaler(strategy="dynamic"), "strategy: got 'dynamic' (str), ex"),
         (
