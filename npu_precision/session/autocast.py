@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import logging
 import sys
 import threading
@@ -192,6 +193,11 @@ def check_function(name: str, function: Any) -> None:
         raise TypeError(
             f"{name}: got {_errors.got(function)}, expected a function to decorate; for a layer "
             "or a model, decorate its `call`, or put a scope around what calls it"
+        )
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        raise TypeError(
+            f"{name}: got {_errors.got(function)}, whose body runs after the call; decorate what "
+            "it calls, or write `with npu_precision.autocast():` in its body"
         )
 
 
