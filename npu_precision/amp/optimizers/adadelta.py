@@ -52,9 +52,6 @@ class NpuFusedAdadelta(FusedOptimizer):
     def slot_values(self) -> dict[str, float]:
         return {"square_avg": 0.0, "acc_delta": 0.0}
 
-    def reads_values(self) -> bool:
-        return bool(self.options.weight_decay)
-
     def step_numbers(
         self, lr: tf.Tensor, steps: tf.Tensor, dtype: tf.DType
     ) -> dict[str, tf.Tensor]:
@@ -63,8 +60,7 @@ class NpuFusedAdadelta(FusedOptimizer):
     def update(
         self, target: Any, part: Part, gradient: Any, numbers: Mapping[str, tf.Tensor]
     ) -> None:
-        if self.options.weight_decay:
-            gradient += self.options.weight_decay * target.read_value()
+        gradient = self.decayed(gradient, target)
         tf.raw_ops.ResourceApplyAdadelta(
             var=target.handle,
             accum=part.slots["square_avg"].handle,

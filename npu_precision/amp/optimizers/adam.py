@@ -72,9 +72,6 @@ class _Adam(FusedOptimizer):
         names = ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if self.options.amsgrad else [])]
         return dict.fromkeys(names, 0.0)
 
-    def reads_values(self) -> bool:
-        return bool(self.options.weight_decay)
-
     def step_numbers(
         self, lr: tf.Tensor, steps: tf.Tensor, dtype: tf.DType
     ) -> dict[str, tf.Tensor]:
@@ -133,8 +130,7 @@ class NpuFusedAdam(_Adam):
     def update(
         self, target: Any, part: Part, gradient: Any, numbers: Mapping[str, tf.Tensor]
     ) -> None:
-        if self.options.weight_decay:
-            gradient += self.options.weight_decay * target.read_value()
+        gradient = self.decayed(gradient, target)
         apply_adam(target, part, gradient, numbers)
 
 

@@ -90,9 +90,6 @@ class NpuFusedBertAdam(FusedOptimizer):
     def slot_values(self) -> dict[str, float]:
         return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
-    def reads_values(self) -> bool:
-        return bool(self.options.weight_decay)
-
     def needs_norm(self) -> bool:
         return self.options.max_grad_norm > 0
 

@@ -70,7 +70,7 @@ class FusedOptimizer(_KerasOptimizer):
             steps: how many steps were made before, a float64 scalar.
             dtype: the dtype that they will be rounded to.
         """
-        raise NotImplementedError
+        return {"lr": lr}
 
     def update(
         self, target: Any, part: Part, gradient: Any, numbers: Mapping[str, tf.Tensor]
@@ -88,7 +88,13 @@ class FusedOptimizer(_KerasOptimizer):
 
     def reads_values(self) -> bool:
         """Whether the update depends on the variables' values."""
-        return False
+        return bool(self.options.weight_decay)
+
+    def decayed(self, gradient: tf.Tensor, target: Any) -> tf.Tensor:
+        """The gradient and weight_decay * the target's values, as optimizers of torch have it."""
+        if not self.options.weight_decay:
+            return gradient
+        return gradient + self.options.weight_decay * target.read_value()
 
     def takes_slices(self) -> bool:
         """Whether rows that are not in IndexedSlices stay as they are."""

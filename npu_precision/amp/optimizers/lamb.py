@@ -76,11 +76,6 @@ class NpuFusedLamb(FusedOptimizer):
             return 1.0 / tf.maximum(norm, 1.0)
         return super().factor_of_norm(norm)
 
-    def step_numbers(
-        self, lr: tf.Tensor, steps: tf.Tensor, dtype: tf.DType
-    ) -> dict[str, tf.Tensor]:
-        return {"lr": lr}
-
     def update(
         self, target: Any, part: Part, gradient: Any, numbers: Mapping[str, tf.Tensor]
     ) -> None:

@@ -76,20 +76,11 @@ class NpuFusedRMSprop(FusedOptimizer):
         more = {"momentum_buffer": self.options.momentum, "grad_avg": self.options.centered}
         return dict.fromkeys(["square_avg", *(name for name, used in more.items() if used)], 0.0)
 
-    def reads_values(self) -> bool:
-        return bool(self.options.weight_decay)
-
-    def step_numbers(
-        self, lr: tf.Tensor, steps: tf.Tensor, dtype: tf.DType
-    ) -> dict[str, tf.Tensor]:
-        return {"lr": lr}
-
     def update(
         self, target: Any, part: Part, gradient: Any, numbers: Mapping[str, tf.Tensor]
     ) -> None:
         options = self.options
-        if options.weight_decay:
-            gradient += options.weight_decay * target.read_value()
+        gradient = self.decayed(gradient, target)
         # TensorFlow's op adds eps below the root.
         mean_square = _mean_square(part, gradient, options.alpha, options.centered)
         step = gradient / (tf.sqrt(mean_square) + options.eps)
@@ -147,9 +138,6 @@ class NpuFusedRMSpropTF(FusedOptimizer):
         more = {"grad_avg": 0.0} if self.options.centered else {}
         return {"square_avg": 1.0, "momentum_buffer": 0.0, **more}
 
-    def reads_values(self) -> bool:
-        return bool(self.options.weight_decay)
-
     def step_numbers(
         self, lr: tf.Tensor, steps: tf.Tensor, dtype: tf.DType
     ) -> dict[str, tf.Tensor]:
@@ -161,8 +149,8 @@ class NpuFusedRMSpropTF(FusedOptimizer):
         options, slots = self.options, part.slots
         if options.weight_decay and options.decoupled_decay:
             target.assign(target.read_value() * numbers["kept"])
-        elif options.weight_decay:
-            gradient += options.weight_decay * target.read_value()
+        else:
+            gradient = self.decayed(gradient, target)
         if options.momentum and not options.lr_in_momentum:
             mean_square = _mean_square(part, gradient, options.alpha, options.centered)
             step = gradient * tf.math.rsqrt(mean_square + options.eps)

@@ -64,9 +64,6 @@ class NpuFusedSGD(FusedOptimizer):
     def takes_slices(self) -> bool:
         return not self.options.momentum and not self.options.weight_decay
 
-    def reads_values(self) -> bool:
-        return bool(self.options.weight_decay)
-
     def step_numbers(
         self, lr: tf.Tensor, steps: tf.Tensor, dtype: tf.DType
     ) -> dict[str, tf.Tensor]:
@@ -80,8 +77,7 @@ class NpuFusedSGD(FusedOptimizer):
             rows = tf.IndexedSlices(numbers["lr"] * gradient.values, gradient.indices)
             target.scatter_sub(rows)
             return
-        if self.options.weight_decay:
-            gradient += self.options.weight_decay * target.read_value()
+        gradient = self.decayed(gradient, target)
         if not self.options.momentum:
             tf.raw_ops.ResourceApplyGradientDescent(
                 var=target.handle, alpha=numbers["lr"], delta=gradient
