@@ -12,6 +12,7 @@ from npu_precision import _errors
 from npu_precision.amp import registered
 from npu_precision.loss_scaling import strategies
 from npu_precision.options import FIELD_NAMES, PrecisionOptions
+from npu_precision.session import low_types
 
 _LARGEST_SCALE = 2.0**24
 _FIRST_SCALE = 2.0**16
@@ -100,6 +101,8 @@ OVERRIDES = tuple(
     for field in dataclasses.fields(Properties)
     if field.name not in ("opt_level", "options", "notes")
 )
+# Overrides that are checked, and change nothing.
+_BY_LEVEL_ALONE = ("patch_torch_functions", "master_weights")
 
 
 def properties(opt_level: str, overrides: Mapping[str, Any]) -> Properties:
@@ -129,6 +132,7 @@ def properties(opt_level: str, overrides: Mapping[str, Any]) -> Properties:
     given = {name: _parsed(name, value) for name, value in given.items()}
     if given.get("cast_model_type") == tf.bfloat16:
         given.setdefault("loss_scale", 1.0)  # it has the range of float32
+    _check_patches(opt_level, given)
     notes = tuple(_notes(opt_level, given))
     for name in [name for name in given if name in _BY_LEVEL_ALONE]:
         given.pop(name)
@@ -137,31 +141,26 @@ def properties(opt_level: str, overrides: Mapping[str, Any]) -> Properties:
     return result
 
 
-# Overrides that are checked, and change nothing.
-_BY_LEVEL_ALONE = ("patch_torch_functions", "master_weights")
-
-
-def _notes(opt_level: str, given: Mapping[str, Any]) -> Iterator[str]:
-    """What is given and has no effect.
-
-    Raises:
-        ValueError: another level has what is asked for.
-    """
-    level = LEVELS[opt_level]
-    patches = given.get("patch_torch_functions", level.patch_torch_functions)
-    if patches and not level.patch_torch_functions:
+def _check_patches(opt_level: str, given: Mapping[str, Any]) -> None:
+    is_default = LEVELS[opt_level].patch_torch_functions
+    patches = given.get("patch_torch_functions", is_default)
+    if patches and not is_default:
         raise ValueError(
             f"patch_torch_functions: True makes no sense at {opt_level}, where "
             f"{SUMMARIES[opt_level]}; take O1, where the lists decide op by op"
         )
-    if not patches and level.patch_torch_functions:
+    if not patches and is_default:
         raise ValueError(
             "patch_torch_functions: False makes no sense at O1, where the lists decide op by op; "
             "take O2, which lowers everything but batch norms"
         )
+
+
+def _notes(opt_level: str, given: Mapping[str, Any]) -> Iterator[str]:
+    """What is given and has no effect."""
     if given.get("master_weights") is False and opt_level != "O0":
         yield "master_weights=False: variables stay float32 at every level, as master weights are"
-    fixed = given.get("loss_scale", level.loss_scale)
+    fixed = given.get("loss_scale", LEVELS[opt_level].loss_scale)
     for name in ("min_loss_scale", "max_loss_scale"):
         if name in given and fixed != "dynamic":
             yield f"{name}: the loss scale is fixed, {fixed}"
@@ -197,10 +196,10 @@ def _number(text: str) -> Any:
 
 
 def _dtype(name: str, value: Any) -> tf.DType:
-    try:
-        return tf.as_dtype(value)
-    except TypeError:
-        raise ValueError(f"{name}: got {_errors.got(value)}, expected a tf.DType") from None
+    dtype = low_types.dtype_or_none(value)
+    if dtype is None:
+        raise ValueError(f"{name}: got {_errors.got(value)}, expected a tf.DType")
+    return dtype
 
 
 def _check_sense(result: Properties, given: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
 from npu_precision import _errors, _mark_scopes, _marks, _tf_compat
+from npu_precision.session import low_types
 from npu_precision.session.autocast import autocast, check_function
 
 
@@ -118,10 +119,7 @@ def _marked(
 
 
 def _float_dtype(dtype: Any) -> tf.DType:
-    try:
-        parsed = tf.as_dtype(dtype)
-    except TypeError:
-        parsed = None
+    parsed = low_types.dtype_or_none(dtype)
     if parsed is None or not parsed.is_floating:
         raise ValueError(f"cast_inputs: got {_errors.got(dtype)}, expected a float dtype")
     return parsed

@@ -20,16 +20,21 @@ MODE_FIELDS = ("precision_mode", "precision_mode_v2")
 DEVICE_TYPES = {"cpu": tf.bfloat16, "gpu": tf.float16, "cuda": tf.float16, "npu": tf.float16}
 
 
+def dtype_or_none(value: Any) -> tf.DType | None:
+    """A tf.DType, a numpy dtype or a name as a tf.DType; None if it is none of these."""
+    try:
+        return tf.as_dtype(value)
+    except TypeError:
+        return None
+
+
 def parse(dtype: Any) -> tf.DType:
     """A low type, given as a tf.DType, a numpy dtype or a name.
 
     Raises:
         ValueError: it is none.
     """
-    try:
-        parsed = tf.as_dtype(dtype)
-    except TypeError:
-        parsed = None
+    parsed = dtype_or_none(dtype)
     if parsed not in _MODES:
         raise ValueError(f"dtype: got {_errors.got(dtype)}, expected tf.bfloat16 or tf.float16")
     return parsed
