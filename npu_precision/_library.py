@@ -145,6 +145,16 @@ def take_saturations() -> dict[str, int]:
     return json.loads(text)
 
 
+class _Description(dict):  # type: ignore[type-arg]
+    """A part of what describe() returns."""
+
+    def __missing__(self, key: str) -> None:
+        raise ImportError(
+            f"{PATH} says nothing of {key!r}: it was built from other sources than this Python "
+            f"code; {REMEDY}."
+        )
+
+
 @functools.lru_cache(maxsize=None)
 def describe() -> dict[str, Any]:
     """Describes the optimizer: its parameters, their values, and the names it shares with Python.
@@ -163,7 +173,7 @@ def describe() -> dict[str, Any]:
     """
     text = _text(_LIBRARY.NpuPrecisionDescribe)
     assert text is not None
-    return json.loads(text)
+    return json.loads(text, object_hook=_Description)
 
 
 def passes_beyond_dtypes() -> list[str]:

@@ -157,7 +157,7 @@ def _run_self_rewrite(library: pathlib.Path, version: str) -> None:
             return
         lines = process.stdout.strip().splitlines()
         why = f"signal {-process.returncode}" if process.returncode < 0 else (lines or ["?"])[-1]
-        why = why.partition(f". {MISFIT}")[0]  # The remedy follows once.
+        why = why.partition(f". {MISFIT}")[0].partition(f"; {REMEDY}")[0]  # It follows once.
     raise ImportError(
         f"{library} does not work with TensorFlow {version}: a small graph could not be rewritten "
         f"in a process of its own ({why}). Install another TensorFlow, or {REMEDY}."

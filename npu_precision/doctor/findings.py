@@ -143,7 +143,8 @@ def _costs(facts: dict[str, Any]) -> Iterator[Finding]:
     faster = [
         mode
         for mode, each in costs.items()
-        if all(cost["lowered"] and cost["ratio"] < _FASTER for cost in each)
+        if all(cost["lowered"] and cost["ratio"] <= _SLOWER for cost in each)
+        and any(cost["ratio"] < _FASTER for cost in each)
     ]
     for mode, each in costs.items():
         low_type = _LOW_TYPES[mode]

@@ -222,6 +222,7 @@ def test_a_healthy_installation_has_no_findings(doctor):
             with_changes(
                 costs=[
                     cost("allow_mix_precision", "convolutions", 1.3),
+                    cost("allow_mix_precision_bf16", "matrix products", 0.95),
                     cost("allow_mix_precision_bf16", "convolutions", 0.6),
                 ],
             ),

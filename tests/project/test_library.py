@@ -131,6 +131,13 @@ def test_describe_lists_modes_and_targets():
     assert "use_off_line" in described["inert_parameters"]
 
 
+@pytest.mark.parametrize("group", [None, "parameters", "marks"])
+def test_a_library_of_other_sources_is_named_when_python_knows_more(group):
+    described = _library.describe() if group is None else _library.describe()[group]
+    with pytest.raises(ImportError, match=r"says nothing of 'newer': it was built from other s"):
+        described["newer"]
+
+
 def test_messages_with_any_bytes_come_back():
     entry = npu_precision.PrecisionOptions().custom_optimizer()
     entry.parameter_map["precision_mode"].s = b"\xff\x00\xf0\x9f\x98\x80"

@@ -119,6 +119,7 @@ def test_where_there_is_no_cache_folder_that_is_noted_in_the_one_for_temporary_f
     ("script", "reason"),
     [
         ("echo first; echo 'RuntimeError: it was not lowered' >&2; exit 1", "it was not lowered"),
+        (f"echo 'ImportError: other sources; {_library_file.REMEDY}.'; exit 1", "other sources"),
         ("kill -SEGV $$", "signal 11"),
         ("exit 1", "?"),
     ],
@@ -130,7 +131,8 @@ def test_what_does_not_work_is_an_error_at_each_import(prove, python, script, re
             prove()
         message = str(raised.value)
         assert f"{prove.library} does not work with TensorFlow 2.15.1" in message
-        assert f"({reason})" in message.replace("RuntimeError: ", "")
+        assert f"({reason})" in message.replace("RuntimeError: ", "").replace("ImportError: ", "")
+        assert message.count(_library_file.REMEDY) == 1
     assert len(calls()) == 2
 
 
