@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
+_AMP_KERAS = "training/test_amp_keras.py"
+_AMP_MODELS = "training/test_amp_models.py"
 _CALL_ORDER = "loss_scaling/test_call_order.py"
 _GRAD_SCALER = "loss_scaling/test_grad_scaler.py"
 _GRAD_SCALER_CALLS = "loss_scaling/test_grad_scaler_calls.py"
@@ -21,6 +23,7 @@ _grad_scaler = mutations_of("npu_precision/loss_scaling/grad_scaler.py")
 _conditional_step = mutations_of("npu_precision/loss_scaling/conditional_step.py")
 _replicas = mutations_of("npu_precision/loss_scaling/replicas.py")
 _scaled_losses = mutations_of("npu_precision/loss_scaling/scaled_losses.py")
+_shared_losses = mutations_of("npu_precision/amp/shared_losses.py")
 _variables = mutations_of("npu_precision/loss_scaling/variables.py")
 _managers = mutations_of("npu_precision/loss_scaling/managers.py")
 _npu_loss_scale_optimizer = mutations_of("npu_precision/loss_scaling/npu_loss_scale_optimizer.py")
@@ -161,6 +164,20 @@ MUTATIONS = (
         "_given_to(loss)",
         "Gradients of the loss itself are divided by the scale.",
         f"{_GRAD_SCALER_CALLS}::test_gradients_of_the_loss_that_scale_was_given_are_refused",
+    ),
+    _shared_losses(
+        "adjusted_once",
+        "return tf.cond(tf.equal(left, 0), self._adjust, lambda: tf.constant(False))",
+        "return self._adjust()",
+        "Each optimizer that shares a loss adjusts its scale.",
+        f"{_AMP_MODELS}::test_optimizers_that_share_a_loss_adjust_its_scale_once",
+    ),
+    _shared_losses(
+        "alone",
+        "self._is_shared.assign(count > 1)",
+        "self._is_shared.assign(True)",
+        "An optimizer that was given a loss alone skips with others.",
+        f"{_AMP_KERAS}::test_gradients_are_divided_by_the_scale_they_were_made_with",
     ),
     _variables(
         "out_of_range",
