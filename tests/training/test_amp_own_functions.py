@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.check_rewrite import check_rewrite
-from support.tf_versions import needs_functions_by_default, needs_tape_names
+from support.tf_versions import needs_functions_by_default, needs_kernels, needs_tape_names
 
 import npu_precision
 from npu_precision import amp
@@ -16,6 +16,7 @@ from npu_precision.amp import registered
 
 tf1 = tf.compat.v1
 MODE = "allow_mix_precision_bf16"
+needs_tanh = needs_kernels("bfloat16", "Tanh")
 
 
 @pytest.fixture(autouse=True)
@@ -47,11 +48,13 @@ def decisions(graph, scope, mode=MODE):
     return {decision for name, (decision, *_) in reasons.items() if name.startswith(scope)}
 
 
+@needs_tanh
 def test_what_a_half_function_computes_is_lowered_without_a_white_op_before_it():
     assert decisions(graph_of(gelu), "before") == {"kept"}
     assert decisions(graph_of(amp.half_function(gelu)), "before") == {"lowered"}
 
 
+@needs_tanh
 def test_what_a_float_function_computes_is_kept_after_a_white_op():
     assert decisions(graph_of(gelu), "after") == {"lowered"}
     assert decisions(graph_of(amp.float_function(gelu)), "after") == {"kept"}
@@ -110,6 +113,7 @@ def test_autograph_sees_through_a_decorator():
     assert float(doubled_if_positive(tf.constant(-1.0))) == -1.0
 
 
+@needs_tanh
 def test_registered_functions_may_be_composite_or_of_your_own():
     module = types.SimpleNamespace(gelu=gelu)
     amp.register_half_function(module, "gelu")
