@@ -100,7 +100,7 @@ def _install_hooks() -> None:
             return
         _tf_compat.call_for_new_functions(_inherit)
         _tf_compat.trace_anew_for(_key)
-        _tf_compat.build_gradients_in(_scope_of_gradient)
+        _tf_compat.build_gradients_in(_scope_of_gradient, _key, _scope_of_key)
         _hooked = True
 
 
@@ -114,11 +114,15 @@ def _key() -> tuple[tuple[str, bytes], ...] | None:
     return tuple(sorted((name, mark.SerializeToString()) for name, mark in marks.items())) or None
 
 
+def _scope_of_key(
+    key: tuple[tuple[str, bytes], ...],
+) -> contextlib.AbstractContextManager[None]:
+    return mark_new_ops({name: attr_value_pb2.AttrValue.FromString(mark) for name, mark in key})
+
+
 def _scope_of_gradient(op: tf.Operation) -> contextlib.AbstractContextManager[None]:
-    """For a gradient in a function of its own; in one graph, the optimizer finds it by its name."""
+    """For the gradient of an op by tf.gradients."""
     marks: dict[str, attr_value_pb2.AttrValue] = {}
-    if op.graph is tf.compat.v1.get_default_graph():
-        return contextlib.nullcontext()
     if _tf_compat.attribute(op, _marks.KEEP_DTYPE):
         marks[_marks.KEEP_DTYPE] = attr_value_pb2.AttrValue(i=1)
     autocast = _tf_compat.attribute(op, _marks.AUTOCAST)

@@ -31,7 +31,7 @@ def test_gradients_of_tf_gradients(scope):
     begin = f"{scope}/gradients" if scope else "gradients"
     for name in ("MatMul", "MatMul_1"):
         kept = result.reasons[f"{begin}/layer/kept_grad/{name}"]
-        assert kept == ("kept", "follows_forward", "layer/kept")
+        assert kept == ("kept", "keep_dtype_scope", "")
         lowered = result.reasons[f"{begin}/layer/first_grad/{name}"]
         assert lowered == ("lowered", "white_list", "")
 

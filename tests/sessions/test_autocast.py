@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.products import X
-from support.tf_versions import (
-    needs_tape_names,
-    needs_train_step,
-)
+from support.tf_versions import needs_train_step
 
 import npu_precision
 from npu_precision import autocast, keep_dtype_scope
@@ -161,53 +158,6 @@ def test_sums_that_grappler_would_merge_are_lowered_in_the_scope(weights, ledger
     (ledger,) = ledgers(tmp_path)
     sums = [node for node in ledger.nodes if node.op in ("AddV2", "Add", "AddN")]
     assert {node.decision for node in sums} == {"lowered"}
-
-
-@needs_tape_names
-def test_gradients_follow_their_forward_op(weights, product):
-    def gradient(scope):
-        @tf.function
-        def step(x):
-            with tf.GradientTape() as tape:
-                with scope():
-                    y = product(tf.matmul(x, weights))
-                loss = tf.reduce_sum(y * y)
-            return tape.gradient(loss, weights)
-
-        return step(X), step.get_concrete_function(X)
-
-    exact, _ = gradient(lambda: autocast(enabled=False))
-    lowered, _ = gradient(lambda: autocast(dtype="bfloat16"))
-    error = tf.norm(lowered - exact) / tf.norm(exact)
-    assert 1e-4 < error < 2e-2
-    assert lowered.dtype == tf.float32
-
-
-@needs_tape_names
-def test_the_gradient_products_of_a_marked_function_are_lowered(weights, ledgers, tmp_path):
-    inner = tf.function(lambda x: tf.matmul(x, weights))
-
-    @tf.function
-    def step(x):
-        with tf.GradientTape() as tape:
-            with autocast(dtype="bfloat16"):
-                y = inner(x)
-                for _ in tf.range(2):
-                    y = tf.matmul(y, weights)
-            loss = tf.reduce_sum(y)
-        return tape.gradient(loss, weights)
-
-    npu_precision.enable(autocast_only=True, report_dir=tmp_path)
-    step(X)
-    products = [
-        node
-        for ledger in ledgers(tmp_path)
-        for each in (ledger, *ledger.functions)
-        for node in each.nodes
-        if node.op == "MatMul"
-    ]
-    assert len(products) >= 4
-    assert {node.decision for node in products} == {"lowered"}
 
 
 def test_a_keras_call(weights, low_type):
