@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import _errors, _tf_compat, scope
+from npu_precision import _device_types, _errors, _tf_compat, scope
 from npu_precision.loss_scaling import (
     call_order,
     gradients,
@@ -24,7 +24,6 @@ from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds
 from npu_precision.loss_scaling.strategies import Growth
 from npu_precision.loss_scaling.variables import LossScaleVariables
-from npu_precision.session import low_types
 
 _NUMBERS = (2.0**16, 2.0, 0.5, 2000)
 _STRATEGIES = (strategies.NoLossScale, strategies.FixedLossScale, strategies.DynamicLossScale)
@@ -94,7 +93,8 @@ class GradScaler(tf.Module):
         device: str | None = None,
     ) -> None:
         super().__init__()
-        low_types.for_device(device)
+        if device is not None:
+            _device_types.check("device", device)
         if not isinstance(enabled, bool):
             raise ValueError(f"enabled: got {_errors.got(enabled)}, expected a bool")
         numbers = (init_scale, growth_factor, backoff_factor, growth_interval)

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-from npu_precision import _errors, _mark_scopes, _marks, _tf_compat
+from npu_precision import _device_types, _errors, _mark_scopes, _marks, _tf_compat
 from npu_precision.options import PrecisionOptions
 from npu_precision.session import functions, low_types
 
@@ -80,10 +80,10 @@ class autocast:
         **fields: Any,
     ) -> None:
         if isinstance(options, str):
-            if device_type is not None or options not in low_types.DEVICE_TYPES:
+            if device_type is not None or options not in _device_types.NAMES:
                 raise TypeError(
                     f"options: got {options!r}, expected PrecisionOptions, or a device type "
-                    f"({', '.join(low_types.DEVICE_TYPES)}); name a mode with precision_mode=..., "
+                    f"({', '.join(_device_types.NAMES)}); name a mode with precision_mode=..., "
                     "a dtype with dtype=..."
                 )
             device_type, options = options, None

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import _errors, _library, _tf_compat
+from npu_precision import _device_types, _errors, _library, _tf_compat
 from npu_precision.options import PrecisionOptions, check_arguments
 from npu_precision.options import resolve as resolve_options
 
@@ -16,8 +16,6 @@ _LOGGER = logging.getLogger("npu_precision")
 
 _MODES = {tf.bfloat16: "allow_mix_precision_bf16", tf.float16: "allow_mix_precision"}
 MODE_FIELDS = ("precision_mode", "precision_mode_v2")
-# The names of torch.autocast; an NPU computes in float16, as a GPU does.
-DEVICE_TYPES = {"cpu": tf.bfloat16, "gpu": tf.float16, "cuda": tf.float16, "npu": tf.float16}
 
 
 def dtype_or_none(value: Any) -> tf.DType | None:
@@ -41,19 +39,15 @@ def parse(dtype: Any) -> tf.DType:
 
 
 def for_device(device_type: str | None) -> tf.DType:
-    """bfloat16 on a CPU, float16 elsewhere; None is the device that TensorFlow uses here.
+    """bfloat16 on a CPU, float16 on a GPU or an NPU; None is the device that TensorFlow uses here.
 
     Raises:
         ValueError: an unknown device type.
     """
     if device_type is None:
         device_type = "gpu" if _tf_compat.has_gpu() else "cpu"
-    if device_type not in DEVICE_TYPES:
-        raise ValueError(
-            f"device_type: got {_errors.got(device_type)}, expected one of "
-            f"{', '.join(DEVICE_TYPES)}{_errors.did_you_mean(str(device_type), DEVICE_TYPES)}"
-        )
-    return DEVICE_TYPES[device_type]
+    _device_types.check("device_type", device_type)
+    return tf.bfloat16 if device_type == "cpu" else tf.float16
 
 
 def resolve(

@@ -102,7 +102,8 @@ def test_what_is_the_same_in_several_functions_is_told_once(lint, tmp_path):
     class Model(tf.Module):
         def root(self, x):
             with tf.name_scope("root"):
-                return tf.sqrt(tf.add(tf.matmul(x, x), 1e-12, name="guarded"))
+                guarded = tf.raw_ops.AddV2(x=tf.matmul(x, x), y=1e-12, name="guarded")
+                return tf.sqrt(guarded)
 
         @tf.function(input_signature=[tf.TensorSpec([4, 4], tf.float32)])
         def one(self, x):

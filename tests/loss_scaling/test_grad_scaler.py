@@ -195,7 +195,7 @@ def test_in_a_graph_of_a_session_it_names_what_to_use():
         (lambda: npu_precision.GradScaler(0), "init_scale: got 0 (int), expected a positive"),
         (
             lambda: npu_precision.GradScaler("cdua"),
-            "device_type: got 'cdua' (str), expected one of",
+            "device: got 'cdua' (str), expected one of",
         ),
         (lambda: npu_precision.GradScaler(growth_factor=1.0), "growth_factor: got 1.0 (float)"),
         (lambda: npu_precision.GradScaler(strategy="dynamic"), "strategy: got 'dynamic' (str), ex"),

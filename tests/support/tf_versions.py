@@ -131,9 +131,6 @@ needs_fit_with_workers = _needs(
 needs_train_step = _needs(
     hasattr(tf.keras.Model, "train_step"), "has no train_step() of Keras models to override"
 )
-needs_tape_names = _needs(
-    _tf_compat.tf1 is not tf, "does not say in the names of a tape's ops what they are of"
-)
 needs_saved_custom_gradients = _needs(
     _tf_compat.tf1 is not tf, "loses custom gradients when it saves a model"
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.check_rewrite import check_rewrite
-from support.tf_versions import needs_functions_by_default, needs_kernels, needs_tape_names
+from support.tf_versions import needs_functions_by_default, needs_kernels
 
 import npu_precision
 from npu_precision import amp
@@ -176,7 +176,6 @@ def custom_product(weights, **flags):
     return product
 
 
-@needs_tape_names
 @needs_functions_by_default
 @pytest.mark.parametrize(
     ("flags", "expected"),

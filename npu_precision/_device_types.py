@@ -1,0 +1,16 @@
+"""The names of devices that calls of torch take."""
+
+from __future__ import annotations
+
+from npu_precision import _errors
+
+NAMES = ("cpu", "gpu", "cuda", "npu")
+
+
+def check(argument: str, name: str) -> None:
+    """Raises ValueError, which calls the argument so, unless the name is one of them."""
+    if name not in NAMES:
+        raise ValueError(
+            f"{argument}: got {_errors.got(name)}, expected one of {', '.join(NAMES)}"
+            + _errors.did_you_mean(str(name), NAMES)
+        )
