@@ -335,7 +335,10 @@ def _function_class() -> Any:
 
 
 def called_in(
-    scope: Callable[[], Any], function: Callable[..., Any], cast: Callable[[Any], Any] | None = None
+    scope: Callable[[], Any],
+    function: Callable[..., Any],
+    cast: Callable[[Any], Any] = lambda given: given,
+    finish: Callable[[Any, Any], Any] = lambda result, given: result,
 ) -> Callable[..., Any]:
     """A function that calls another one in a scope, and that AutoGraph sees through.
 
@@ -343,14 +346,17 @@ def called_in(
         scope: makes the context manager of a call.
         function: what is called.
         cast: changes the pair of args and kwargs first.
+        finish: changes the result; also gets what the call was given, as such a pair.
     """
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if cast is not None:
-            args, kwargs = cast((args, kwargs))
+        args_of_function, kwargs_of_function = cast((args, kwargs))
         with scope():
-            return run.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
+            result = run.__wrapped__(  # type: ignore[attr-defined]
+                *args_of_function, **kwargs_of_function
+            )
+        return finish(result, (args, kwargs))
 
     return tf_decorator.make_decorator(function, run)  # AutoGraph replaces __wrapped__.
 

@@ -56,8 +56,8 @@ def parse(first: Any, second: Any, third: Any, opt_level: Any) -> Arguments:
         )
     if isinstance(second, str):
         raise ValueError(
-            f"optimizers: got {second!r}, expected an optimizer, or None for inference; the level "
-            f"is given as opt_level={second!r}"
+            f"optimizers: got {second!r}, expected an optimizer, such as "
+            "tf.keras.optimizers.Adam(), or None for inference; a level is given as opt_level='O1'"
         )
     if second is not None and not _are(second, _is_optimizer):
         raise ValueError(

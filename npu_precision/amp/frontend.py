@@ -104,7 +104,7 @@ def initialize(
     if properties.enabled:
         made, config = _begin(given, properties, several, overrides)
     else:
-        made, config = _end(several), given.session_config
+        made, config = _end(several, arguments.as_list(given.models)), given.session_config
     same = made if isinstance(given.optimizers, (list, tuple)) else (made or [None])[0]
     if given.models is None:
         return same, config
@@ -153,7 +153,10 @@ def _begin(
     for model in models:
         if getattr(model, "train_function", None) is not None:
             model.train_function = None  # It was made without a loss scale; fit() makes another.
-    state.initialized = Initialized(scales if optimizers else [], True, in_functions, models)
+    lowers = in_functions and properties.opt_level != "O0"
+    state.initialized = Initialized(
+        scales if optimizers else [], True, in_functions, models, lowers
+    )
     return wrapped, config
 
 
@@ -175,7 +178,7 @@ def _warn_of_registered(properties: Properties, options: PrecisionOptions) -> No
         _LOGGER.warning("amp: registered functions have no effect at %s", properties.opt_level)
 
 
-def _end(optimizers: list[Any]) -> list[Any]:
+def _end(optimizers: list[Any], models: list[Any]) -> list[Any]:
     """Ends what an earlier call began; returns the optimizers as they were before it."""
     registered.on_change(None)
     if state.initialized is not None and state.initialized.in_functions:
@@ -190,7 +193,7 @@ def _end(optimizers: list[Any]) -> list[Any]:
             keras_optimizer.check_kind(one)
             before.append(one)
     _not_enabled.update(before)
-    state.initialized = Initialized([], False, False, [])
+    state.initialized = Initialized([], False, False, models, False)
     return before
 
 
@@ -202,20 +205,21 @@ def master_params(optimizer: Any) -> Iterator[Any]:
 
     Raises:
         ValueError: another optimizer.
-        RuntimeError: it made no step yet, and initialize() was given no models.
+        RuntimeError: it made no step yet, or was not enabled, and initialize() was given no models
+            that are built.
 
     Source: apex.amp.master_params(optimizer).
     """
     losses = _losses_of(optimizer, 0)
     variables = losses.trained() if isinstance(losses, KerasLosses) else []
-    if isinstance(losses, SessionOptimizer):
+    if isinstance(optimizer, _tf_compat.tf1.train.Optimizer):
         variables = tf.compat.v1.trainable_variables()
     if not variables and state.initialized is not None:
         variables = [v for model in state.initialized.models for v in model.trainable_variables]
     if not variables:
         raise RuntimeError(
-            "optimizer: it made no step yet, so that nobody knows its variables; give "
-            "amp.initialize() the model too"
+            "optimizer: nobody knows its variables before its first step, or without one that "
+            "amp.initialize() enabled; give initialize() the model too, and build the model"
         )
     yield from variables
 
@@ -240,7 +244,7 @@ def scale_loss(
     minimize() take the loss, scaled or not, and unscale the gradients.
 
     Args:
-        loss: a scalar tensor.
+        loss: a tensor.
         optimizer: an optimizer from initialize(), or a list of them, which share the loss.
         loss_id: the number of the loss, below num_losses.
         model: accepted for scripts of Apex, which does not use it either.
@@ -260,9 +264,22 @@ def scale_loss(
     all_losses = [_losses_of(one, loss_id) for one in optimizers]
     if any(_scales(one) != _scales(all_losses[0]) for one in all_losses):
         raise ValueError("optimizer: got a list whose scales differ: initialize() them in one call")
+    _warn_of_eager_code()
     # Every optimizer records the call; the products are the same.
     products = [_scaled(loss, one, loss_id, len(all_losses)) for one in all_losses]
     yield products[-1]
+
+
+def _warn_of_eager_code() -> None:
+    last = state.initialized
+    if last is None or not last.lowers or functions.has_reached_functions():
+        return
+    if tf.executing_eagerly():
+        last.lowers = False  # Once is enough.
+        _LOGGER.warning(
+            "amp: the loss was computed eagerly, where nothing is lowered: decorate the step with "
+            "@tf.function"
+        )
 
 
 def _scaled(
@@ -299,7 +316,7 @@ def _losses_of(optimizer: Any, loss_id: int) -> SessionOptimizer | KerasLosses |
     is_tf1 = isinstance(optimizer, SessionOptimizer)
     losses = optimizer if is_tf1 else keras_optimizer.losses_of(optimizer)
     if losses is None:
-        if optimizer in _not_enabled:
+        if any(optimizer is one for one in _not_enabled):
             return None
         raise ValueError(
             f"optimizer: got {_errors.got(optimizer)}, expected what amp.initialize() returned"

@@ -13,6 +13,7 @@ import tensorflow as tf
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.amp.shared_losses import SharedLosses
 from npu_precision.loss_scaling import call_order, gradients, replicas, scaled_losses
+from npu_precision.loss_scaling.arguments import LOSSES
 from npu_precision.loss_scaling.call_order import Stage
 from npu_precision.loss_scaling.conditional_step import packed_pairs, step_if
 from npu_precision.loss_scaling.observed_gradients import observed
@@ -20,7 +21,6 @@ from npu_precision.loss_scaling.rounds import Round, Rounds, check
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 _LOGGER = logging.getLogger("npu_precision")
-_ATTRIBUTE = "npu_precision_losses"
 
 
 class KerasLosses(tf.Module):
@@ -94,6 +94,7 @@ class KerasLosses(tf.Module):
     ) -> tf.Tensor:
         """Applies the gradients if all are finite; adjusts the scales. Returns whether it did."""
         replicas.refuse_strategy("amp")
+        _refuse_mixed_float16()  # It may have been set since.
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
         scaled_losses.check_gradients(grads, self, "scale_loss")
         self.trained = lambda: variables
@@ -169,7 +170,7 @@ def warn_of_float16(optimizer: Any, what: str) -> None:
 
 def losses_of(optimizer: Any) -> KerasLosses | None:
     """The losses of an optimizer that initialize() returned, else None."""
-    return getattr(optimizer, _ATTRIBUTE, None)
+    return getattr(optimizer, LOSSES, None)
 
 
 def add_losses(optimizer: Any, losses: KerasLosses) -> Any:
@@ -181,14 +182,14 @@ def add_losses(optimizer: Any, losses: KerasLosses) -> Any:
     methods = _methods_with_apply(cls) if hasattr(cls, "apply") else _methods_of_keras_2(cls)
     optimizer.__class__ = type(cls.__name__, (cls,), {"__module__": cls.__module__, **methods})
     losses.optimizer = weakref.ref(optimizer)
-    setattr(optimizer, _ATTRIBUTE, losses)
+    setattr(optimizer, LOSSES, losses)
     return optimizer
 
 
 def remove_losses(optimizer: Any) -> Any:
     """Reverses add_losses(). Returns the optimizer."""
     optimizer.__class__ = type(optimizer).__mro__[1]
-    delattr(optimizer, _ATTRIBUTE)
+    delattr(optimizer, LOSSES)
     return optimizer
 
 
@@ -257,12 +258,16 @@ def check_kind(optimizer: Any) -> None:
             f"optimizer: got {_errors.got(optimizer)}, expected an optimizer of Keras or a "
             "tf.compat.v1.train.Optimizer, or a list of them"
         )
+    _refuse_mixed_float16()
+    if losses_of(optimizer) is not None or _tf_compat.scales_loss(optimizer):
+        raise ValueError(
+            f"optimizer: got {type(optimizer).__name__}, which scales the loss already"
+        )
+
+
+def _refuse_mixed_float16() -> None:
     if _tf_compat.keras_computes_in_float16():
         raise ValueError(
             "Keras' global policy is mixed_float16, with which compile() scales the loss too: set "
             "it to float32, and let amp lower what it may, or do without amp"
-        )
-    if losses_of(optimizer) is not None or _tf_compat.scales_loss(optimizer):
-        raise ValueError(
-            f"optimizer: got {type(optimizer).__name__}, which scales the loss already"
         )

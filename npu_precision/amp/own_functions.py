@@ -68,7 +68,8 @@ def custom_fwd(
 
     Args:
         function: the forward part, if the decorator is given no arguments.
-        cast_inputs: a float dtype that float inputs are cast to; autocast is off within then.
+        cast_inputs: a float dtype that float inputs are cast to, wherever it is called; autocast is
+            off within then. Gradients are cast to the dtypes of the inputs.
         device_type: accepted for scripts of PyTorch.
 
     Raises:
@@ -90,7 +91,7 @@ def custom_fwd(
     def scope() -> Any:
         return contextlib.nullcontext() if tf.executing_eagerly() else autocast(enabled=False)
 
-    return _tf_compat.called_in(scope, function, cast)
+    return _tf_compat.called_in(scope, function, cast, _with_gradients_as_given)
 
 
 def custom_bwd(
@@ -109,6 +110,29 @@ def custom_bwd(
     if function is None:
         return functools.partial(custom_bwd, device_type=device_type)
     return _marked(function, _mark_scopes.active())
+
+
+def _with_gradients_as_given(result: Any, given: Any) -> Any:
+    """What a forward part returns, with gradients in the dtypes that its inputs had."""
+    if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
+        return result
+    inputs = tf.nest.flatten(given)
+
+    def cast(grads: Any, call: Any) -> Any:
+        if call[1].get("variables"):
+            of_inputs, of_variables = grads
+            return cast(of_inputs, ((), {})), of_variables
+        flat = tf.nest.flatten(grads)
+        if len(flat) != len(inputs):
+            return grads  # TensorFlow says so.
+        return tf.nest.pack_sequence_as(grads, list(map(_cast_as, flat, inputs)))
+
+    value, gradient = result
+    return value, _tf_compat.called_in(contextlib.nullcontext, gradient, finish=cast)
+
+
+def _cast_as(grad: Any, value: Any) -> Any:
+    return tf.cast(grad, value.dtype) if _is_float(grad) and _is_float(value) else grad
 
 
 def _marked(

@@ -21,12 +21,14 @@ class Initialized:
         enabled: whether it was not called with enabled=False.
         in_functions: whether it put options in force for functions.
         models: those that it was given.
+        lowers: whether functions lower by it, and it has not been warned of eager code yet.
     """
 
     scales: list[LossScaleVariables]
     enabled: bool
     in_functions: bool
     models: list[Any]
+    lowers: bool
 
 
 initialized: Initialized | None = None

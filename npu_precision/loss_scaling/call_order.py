@@ -55,7 +55,8 @@ AMP_KERAS: Table = {
 }
 AMP_KERAS_STEP = (
     "{subject}: got the gradients of no scaled loss, or of several, expected those of one that "
-    "scale_loss() scaled; of several, call unscale_gradients() for each"
+    "scale_loss() scaled; of several, call unscale_gradients() for each; a penalty on gradients is "
+    "a loss with a loss_id of its own"
 )
 
 # amp with an optimizer of TF1, per loss and graph; each call looks at all losses.

@@ -8,8 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import _device_types, _errors, _tf_compat, scope
+from npu_precision import _device_types, _errors, scope
 from npu_precision.loss_scaling import (
+    arguments,
     call_order,
     gradients,
     replicas,
@@ -142,7 +143,7 @@ class GradScaler(tf.Module):
         scale = self._state.scale()
         return tf.nest.map_structure(lambda loss: gradients.scaled(loss, scale), outputs)
 
-    def unscale_(self, optimizer: Any, grads: Iterable[Any]) -> list[Any]:
+    def unscale_(self, optimizer: Any, grads: Iterable[Any] | None = None) -> list[Any]:
         """Divides gradients by the scale, for code that uses them before step(), such as clipping.
 
         Args:
@@ -155,8 +156,9 @@ class GradScaler(tf.Module):
         Raises:
             RuntimeError: called twice for an optimizer since the last update(), or after step().
             ValueError: grads are no gradients, or not those of what scale() returned.
+            TypeError: called without them, as in torch.
         """
-        grads = _gradients("grads", grads)
+        grads = arguments.gradients("grads", grads)
         if not self._enabled:
             return grads
         replicas.refuse_strategy("GradScaler.unscale_()")
@@ -170,7 +172,7 @@ class GradScaler(tf.Module):
         round_.given.remember(given)
         return unscaled
 
-    def step(self, optimizer: Any, grads_and_vars: Iterable[Any]) -> tf.Tensor:
+    def step(self, optimizer: Any, grads_and_vars: Iterable[Any] | None = None) -> tf.Tensor:
         """Applies the gradients if all are finite; unscales them first unless unscale_() has.
 
         Args:
@@ -186,9 +188,10 @@ class GradScaler(tf.Module):
             ValueError: optimizer has no apply_gradients, or scales the loss itself; the gradients
                 are those that unscale_() was given, not those that it returned, or those of a loss
                 that scale() was given, or all None.
+            TypeError: called without them, as in torch.
         """
-        _check_optimizer(optimizer)
-        pairs = _pairs(grads_and_vars)
+        arguments.check_optimizer(optimizer)
+        pairs = arguments.pairs(grads_and_vars)
         if not self._enabled:
             optimizer.apply_gradients(pairs)
             return tf.constant(True)
@@ -359,40 +362,3 @@ class GradScaler(tf.Module):
 def _check_eager(what: str) -> None:
     if not tf.executing_eagerly():
         raise RuntimeError(f"{what} is asked for in a graph, where there are no numbers")
-
-
-def _gradients(name: str, grads: Iterable[Any]) -> list[Any]:
-    if tf.is_tensor(grads) or not isinstance(grads, Iterable):
-        raise ValueError(f"{name}: got {_errors.got(grads)}, expected a list of gradients")
-    grads = list(grads)
-    for grad in grads:
-        if not (grad is None or tf.is_tensor(grad) or isinstance(grad, tf.IndexedSlices)):
-            raise ValueError(
-                f"{name}: got {_errors.got(grad)} among them, expected tensors, IndexedSlices or "
-                "None"
-            )
-    return grads
-
-
-def _pairs(grads_and_vars: Iterable[Any]) -> list[tuple[Any, Any]]:
-    pairs = list(grads_and_vars)
-    for pair in pairs:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ValueError(
-                f"grads_and_vars: got {_errors.got(pair)} among them, expected pairs of a gradient "
-                "and a variable"
-            )
-    _gradients("grads_and_vars", [grad for grad, _ in pairs])
-    return pairs
-
-
-def _check_optimizer(optimizer: Any) -> None:
-    if not hasattr(optimizer, "apply_gradients"):
-        raise ValueError(
-            f"optimizer: got {_errors.got(optimizer)}, expected an optimizer of Keras, or a "
-            "tf.compat.v1.train.Optimizer"
-        )
-    if _tf_compat.scales_loss(optimizer):
-        raise ValueError(
-            f"optimizer: got {type(optimizer).__name__}, which scales the loss already"
-        )

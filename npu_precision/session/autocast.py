@@ -17,12 +17,13 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
 from npu_precision import _device_types, _errors, _mark_scopes, _marks, _tf_compat
-from npu_precision.options import PrecisionOptions
+from npu_precision.options import FIELD_NAMES, PrecisionOptions
 from npu_precision.session import functions, low_types
 
 _LOGGER = logging.getLogger("npu_precision")
 # Warnings that were given, and where.
 _warned: set[str] = set()
+_OWN_ARGUMENTS = ("dtype", "enabled", "cache_enabled", "device_type")
 
 
 class autocast:
@@ -79,14 +80,21 @@ class autocast:
         device_type: str | None = None,
         **fields: Any,
     ) -> None:
-        if isinstance(options, str):
-            if device_type is not None or options not in _device_types.NAMES:
-                raise TypeError(
-                    f"options: got {options!r}, expected PrecisionOptions, or a device type "
-                    f"({', '.join(_device_types.NAMES)}); name a mode with precision_mode=..., "
-                    "a dtype with dtype=..."
-                )
+        if isinstance(options, str) and device_type is None and options in _device_types.NAMES:
             device_type, options = options, None
+        if isinstance(options, (str, tf.DType, np.dtype, type)):
+            raise TypeError(
+                f"options: got {options!r}, expected PrecisionOptions, or a device type "
+                f"({', '.join(_device_types.NAMES)}); name a mode with precision_mode=..., "
+                "a dtype with dtype=..."
+            )
+        for name in fields:
+            if name not in FIELD_NAMES:
+                raise TypeError(
+                    f"autocast: got the unknown argument {name!r}"
+                    f"{_errors.did_you_mean(name, (*_OWN_ARGUMENTS, *FIELD_NAMES))}; it takes "
+                    f"{', '.join(_OWN_ARGUMENTS)}, and the fields of PrecisionOptions"
+                )
         if callable(options):
             raise TypeError("autocast is written as a decorator with parentheses: @autocast()")
         if not isinstance(enabled, (bool, np.bool_)):

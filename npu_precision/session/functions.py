@@ -21,6 +21,8 @@ _LOGGER = logging.getLogger("npu_precision")
 
 # The options of the whole process; None when disabled.
 _enabled: PrecisionOptions | None = None
+# Whether a tf.function was called since.
+_reached = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -74,7 +76,7 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
         TypeError: a wrong type of argument, or an unknown name.
         RuntimeError: eager execution is disabled, so that Keras runs sessions, not functions.
     """
-    global _enabled
+    global _enabled, _reached
     if not _tf_compat.functions_run_eagerly():
         raise RuntimeError(
             "npu_precision.enable() has no effect without eager execution, where Keras runs "
@@ -84,13 +86,18 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
         )
     resolved = low_types.resolve("enable()", options, fields)
     _install_hooks()
-    _enabled = resolved
+    _enabled, _reached = resolved, False
 
 
 def disable() -> None:
     """Reverses enable(); scopes of autocast() are not affected."""
     global _enabled
     _enabled = None
+
+
+def has_reached_functions() -> bool:
+    """Whether a tf.function was called since the last enable()."""
+    return _reached
 
 
 def active_options() -> PrecisionOptions | None:
@@ -141,6 +148,8 @@ def _install_hooks() -> None:
 
 
 def _with_active_options(config: bytes) -> bytes:
+    global _reached
+    _reached = True
     for scope in _scopes.get():
         scope.reached = True
     options = active_options()

@@ -189,6 +189,13 @@ def test_in_a_graph_of_a_session_it_names_what_to_use():
         npu_precision.GradScaler()
 
 
+@pytest.mark.parametrize(("call", "says"), [("step", "zip"), ("unscale_", "gradients = scaler")])
+def test_the_form_of_torch_without_gradients_is_told(call, says):
+    scaler = npu_precision.GradScaler()
+    with pytest.raises(TypeError, match=f"got no gradients; they are values here.*{says}"):
+        getattr(scaler, call)(tf.keras.optimizers.SGD())
+
+
 @pytest.mark.parametrize(
     ("mistake", "message"),
     [
@@ -220,6 +227,18 @@ def test_in_a_graph_of_a_session_it_names_what_to_use():
         (
             lambda: npu_precision.GradScaler(8.0, strategy=NoLossScale()),
             "strategy: got one, and numbers of another: give either",
+        ),
+        (
+            lambda: npu_precision.GradScaler().step(
+                tf.keras.optimizers.SGD(), [(tf.Variable(1.0), tf.ones([]))]
+            ),
+            "grads_and_vars: got pairs of a variable and a gradient",
+        ),
+        (
+            lambda: npu_precision.GradScaler().step(
+                npu_precision.amp.initialize(tf.keras.optimizers.SGD(), verbosity=0)[0], []
+            ),
+            "optimizer: got SGD, which scales the loss already",
         ),
         (
             lambda: npu_precision.GradScaler().step("adam", []),

@@ -2,6 +2,7 @@
 
 import logging
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from support.products import X
@@ -95,6 +96,9 @@ def test_enable_without_a_mode_lowers_also_with_a_mixlist(product, low_type, mon
         ({"dtype": tf.float32}, ValueError, "expected tf.bfloat16 or tf.float16"),
         ({"device_type": "cdua"}, ValueError, "did you mean 'cuda'"),
         ({"enabled": "no"}, TypeError, "enabled: got 'no'"),
+        ({"dtpye": "float16"}, TypeError, r"unknown argument 'dtpye' \(did you mean 'dtype'"),
+        ({"options": tf.float16}, TypeError, r"options: got tf.float16, .* dtype with dtype="),
+        ({"options": np.float16}, TypeError, "a dtype with dtype="),
         (
             {"dtype": "float16", "precision_mode": "force_fp16"},
             ValueError,

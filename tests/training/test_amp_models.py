@@ -100,7 +100,7 @@ def test_the_third_argument_is_enabled_as_in_apex():
     ("arguments", "overrides", "message"),
     [
         (lambda: (sgd(), model()), {}, "got an optimizer and then a model: the order is"),
-        (lambda: (model(), "O1"), {}, "the level is given as opt_level='O1'"),
+        (lambda: (model(), "O1"), {}, "a level is given as opt_level='O1'"),
         (lambda: (model(), 3), {}, r"optimizers: got 3 \(int\), expected an optimizer of Keras"),
         (lambda: ("model", sgd()), {}, "got 'model' .str., expected an optimizer of Keras or"),
         (lambda: (tf.keras.Model, sgd()), {}, "or a model, and then its optimizer"),
@@ -127,6 +127,41 @@ def test_models_and_optimizers_of_another_framework_are_named():
     for arguments in ((model(), optimizer_of_torch), (module_of_torch, sgd())):
         with pytest.raises(ValueError, match=r"got a torch\..*, which is of torch; expected"):
             initialize(*arguments)
+
+
+def test_swapped_arguments_of_scale_loss_are_told():
+    _, optimizer = initialize(model(), sgd())
+    expected = pytest.raises(ValueError, match="expected what amp.initialize")
+    with expected, amp.scale_loss(optimizer, tf.constant(1.0)):
+        pass
+
+
+def test_a_policy_of_keras_that_is_set_later_is_refused_at_the_step():
+    net, optimizer = initialize(model(), sgd())
+    gradient = gradient_of(lambda w: w * w, net.weights[0], [optimizer])
+    tf.keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        with pytest.raises(ValueError, match="Keras' global policy is mixed_float16"):
+            optimizer.apply_gradients([(gradient, net.weights[0])])
+    finally:
+        tf.keras.mixed_precision.set_global_policy("float32")
+
+
+@pytest.mark.parametrize(
+    ("level", "in_function", "warns"), [("O1", False, 1), ("O1", True, 0), ("O0", False, 0)]
+)
+def test_a_loss_that_is_computed_eagerly_is_told_of_once(level, in_function, warns, caplog):
+    net, optimizer = initialize(model(), sgd(), opt_level=level)
+    weight = net.weights[0]
+    compute = tf.function(lambda: tf.reduce_sum(weight * weight))
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            loss = compute() if in_function else tf.reduce_sum(weight * weight)
+            with amp.scale_loss(loss, optimizer) as scaled:
+                pass
+        optimizer.apply_gradients([(tape.gradient(scaled, weight), weight)])
+    said = [message for message in caplog.messages if "computed eagerly" in message]
+    assert len(said) == warns
 
 
 def test_an_unknown_override_has_a_guess():
@@ -164,9 +199,14 @@ def test_master_params_are_the_variables():
     assert list(amp.master_params(optimizer)) == [weight]
 
 
+def test_master_params_where_amp_is_not_enabled():
+    net, optimizer = initialize(model(), sgd(), enabled=False)
+    assert [v.shape for v in amp.master_params(optimizer)] == [v.shape for v in net.weights]
+
+
 def test_master_params_of_nobody_knows_which_variables():
     optimizer, _ = initialize(sgd(), "O1")
-    with pytest.raises(RuntimeError, match=r"give amp.initialize\(\) the model too"):
+    with pytest.raises(RuntimeError, match=r"give initialize\(\) the model too"):
         next(amp.master_params(optimizer))
     with pytest.raises(ValueError, match=r"expected what amp.initialize\(\) returned"):
         next(amp.master_params(sgd()))

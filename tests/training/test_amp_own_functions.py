@@ -177,6 +177,34 @@ def custom_product(weights, **flags):
 
 
 @needs_functions_by_default
+@pytest.mark.parametrize("place", [tf.function, lambda f: f], ids=["function", "eager"])
+def test_gradients_of_inputs_that_are_cast_have_the_dtype_of_the_inputs(place):
+    weight = tf.Variable(tf.eye(4))
+
+    @tf.custom_gradient
+    @amp.custom_fwd(cast_inputs=tf.float32)
+    def product(x):
+        def gradient(dy, variables=None):
+            of_x = tf.matmul(dy, weight, transpose_b=True)
+            return (of_x, [tf.matmul(x, dy, transpose_a=True)]) if variables else of_x
+
+        return tf.matmul(x, weight), gradient
+
+    @place
+    def gradients():
+        x = tf.cast(tf.fill([4, 4], 2.0), tf.float16)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(product(tf.nn.relu(x)))
+        return tape.gradient(loss, [x, weight])
+
+    of_x, of_weight = gradients()
+    assert (of_x.dtype, of_weight.dtype) == (tf.float16, tf.float32)
+    np.testing.assert_array_equal(tf.cast(of_x, tf.float32), np.ones([4, 4]))
+    np.testing.assert_array_equal(of_weight, np.full([4, 4], 8.0))
+
+
+@needs_functions_by_default
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [({}, "lowered"), ({"cast_inputs": tf.float32}, "kept")],
