@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
+_AUTOCAST_GRADIENTS = "sessions/test_autocast_gradients.py"
+_PRUNED = f"{_AUTOCAST_GRADIENTS}::test_a_function_that_returns_nothing_else_prunes_the_forward_op"
 _EARLIER_RUNS = "passes/test_earlier_runs.py"
 _EMULATE = "passes/test_emulate.py"
 _ERRORS = "sessions/test_errors.py"
@@ -16,6 +18,7 @@ _kernel_support = mutations_of("cc/kernel_support.cc")
 _npu_optimizer = mutations_of("cc/npu_optimizer.cc")
 _shapes = mutations_of("cc/shapes.cc")
 _options = mutations_of("npu_precision/options.py")
+_tf_compat = mutations_of("npu_precision/_tf_compat.py")
 
 MUTATIONS = (
     _parameters(
@@ -116,6 +119,20 @@ MUTATIONS = (
         "if (elements == 0) continue;",
         "The bytes of a Cast of an unknown size are a negative number.",
         "passes/test_ledger.py::test_bytes_are_unknown_where_a_shape_is",
+    ),
+    _tf_compat(
+        "tape",
+        "with recall(attrs[-1]):",
+        "with contextlib.nullcontext():",
+        "The gradient of an op that is pruned leaves the scope of the op.",
+        f"{_PRUNED}[float16-by_tape]",
+    ),
+    _tf_compat(
+        "custom_gradient",
+        "with recall(noted):",
+        "with contextlib.nullcontext():",
+        "The gradients of tf.recompute_grad leave the scope around it.",
+        f"{_AUTOCAST_GRADIENTS}::test_a_scope_around_what_is_recomputed[float16-recomputed]",
     ),
     _options(
         "false",

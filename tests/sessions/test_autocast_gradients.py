@@ -104,9 +104,11 @@ def test_a_function_that_returns_nothing_else_prunes_the_forward_op(
 
 @pytest.mark.parametrize("take", [recomputed, recomputed_by_graph])
 @pytest.mark.parametrize(
-    ("flags", "dtype"), [({"dtype": "float16"}, "float16"), ({"enabled": False}, "float32")]
+    ("flags", "options", "dtype"),
+    [({"dtype": "float16"}, None, "float16"), ({"enabled": False}, FLOAT16, "float32")],
+    ids=["float16", "disabled"],
 )
-def test_a_scope_around_what_is_recomputed(take, flags, dtype, weights, low_type):
+def test_a_scope_around_what_is_recomputed(take, flags, options, dtype, weights, low_type):
     @tf.function
     def step(x):
         def product(x):
@@ -121,7 +123,8 @@ def test_a_scope_around_what_is_recomputed(take, flags, dtype, weights, low_type
             return tape.gradient(loss, x)
         return tf.gradients(loss, x)[0]
 
-    npu_precision.enable(FLOAT16)
+    if options is not None:
+        npu_precision.enable(options)
     assert low_type(step(X)) == dtype
 
 
