@@ -125,14 +125,14 @@ MUTATIONS = (
         "with recall(attrs[-1]):",
         "with contextlib.nullcontext():",
         "The gradient of an op that is pruned leaves the scope of the op.",
-        f"{_PRUNED}[float16-by_tape]",
+        _PRUNED,
     ),
     _tf_compat(
         "custom_gradient",
         "with recall(noted):",
         "with contextlib.nullcontext():",
         "The gradients of tf.recompute_grad leave the scope around it.",
-        f"{_AUTOCAST_GRADIENTS}::test_a_scope_around_what_is_recomputed[float16-recomputed]",
+        f"{_AUTOCAST_GRADIENTS}::test_a_scope_around_what_is_recomputed",
     ),
     _options(
         "false",
