@@ -85,6 +85,28 @@ def function() -> None:
         assert 1e-5 < np.abs(result - expected).max() / np.abs(expected).max() <= TOLERANCE
 
 
+def gradient() -> None:
+    """A gradient has the scope of its forward op, which no value is asked of."""
+    of_logits = np.random.RandomState(3).rand(32, 10).astype(np.float32)
+
+    @tf.function
+    def of_images(x: tf.Tensor, recompute: bool) -> tf.Tensor:
+        def logits(x: tf.Tensor) -> tf.Tensor:
+            with npu_precision.autocast(dtype="float16"):
+                return tf.matmul(x, tf.constant(WEIGHTS))
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            found = (tf.recompute_grad(logits) if recompute else logits)(x)
+            loss = tf.reduce_sum(found * of_logits)
+        return tape.gradient(loss, x)
+
+    expected = of_logits @ WEIGHTS.T
+    for recompute in False, True:
+        found = of_images(tf.constant(IMAGES), recompute)
+        assert 1e-5 < np.abs(found - expected).max() / np.abs(expected).max() <= TOLERANCE
+
+
 def training_step() -> None:
     """A step with loss scaling changes the variables by about as much as in float32."""
     lowered, kept = (_trained(mode) for mode in (MODE, "must_keep_origin_dtype"))
@@ -184,9 +206,9 @@ def _python(*arguments: str, status: int = 0) -> str:
     return process.stdout
 
 
-STEPS = (has_no_compiler, session, function, training_step, offline, command, error)
+STEPS = (has_no_compiler, session, function, gradient, training_step, offline, command, error)
 # tf.function of TensorFlow 1.15 needs eager execution, with which its sessions do not run.
-LACKS = {"1.15": (function,)}
+LACKS = {"1.15": (function, gradient)}
 
 
 def main() -> int:
