@@ -144,6 +144,12 @@ def test_a_config_makes_the_same_optimizer(make):
     assert again.get_config() == optimizer.get_config()
 
 
+def test_compile_takes_its_name():
+    model = tf.keras.Sequential([tf.keras.Input([4]), tf.keras.layers.Dense(1)])
+    model.compile(amp.optimizers.NpuFusedAdam.__name__, "mse")
+    assert model.optimizer.get_config() == amp.optimizers.NpuFusedAdam().get_config()
+
+
 def test_a_config_keeps_schedule_and_clipping():
     schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.5, 10, 0.5)
     optimizer = amp.optimizers.NpuFusedAdam(schedule, global_clipnorm=2.0, name="mine")

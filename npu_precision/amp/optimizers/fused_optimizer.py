@@ -316,7 +316,7 @@ class FusedOptimizer(_KerasOptimizer):
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Any:
         """Makes an optimizer from what get_config() returned."""
         config = dict(config)
-        if isinstance(config["lr"], Mapping):
+        if isinstance(config.get("lr"), Mapping):
             deserialize = tf.keras.optimizers.schedules.deserialize
             config["lr"] = deserialize(config["lr"], custom_objects=custom_objects)
         return cls(**config)
