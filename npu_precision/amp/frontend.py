@@ -265,8 +265,11 @@ def scale_loss(
     if any(_scales(one) != _scales(all_losses[0]) for one in all_losses):
         raise ValueError("optimizer: got a list whose scales differ: initialize() them in one call")
     _warn_of_eager_code()
+    for one in all_losses:
+        if isinstance(one, KerasLosses):
+            one.begin(loss_id, len(all_losses))
     # Every optimizer records the call; the products are the same.
-    products = [_scaled(loss, one, loss_id, len(all_losses)) for one in all_losses]
+    products = [loss if one is None else one.scaled(loss, loss_id) for one in all_losses]
     yield products[-1]
 
 
@@ -280,14 +283,6 @@ def _warn_of_eager_code() -> None:
             "amp: the loss was computed eagerly, where nothing is lowered: decorate the step with "
             "@tf.function"
         )
-
-
-def _scaled(
-    loss: Any, losses: SessionOptimizer | KerasLosses | None, loss_id: int, optimizers: int
-) -> Any:
-    if isinstance(losses, KerasLosses):
-        return losses.scaled(loss, loss_id, optimizers)
-    return loss if losses is None else losses.scaled(loss, loss_id)
 
 
 def unscale_gradients(grads: Sequence[Any], optimizer: Any, loss_id: int = 0) -> list[Any]:

@@ -18,6 +18,7 @@ from npu_precision.loss_scaling.call_order import Stage
 from npu_precision.loss_scaling.conditional_step import packed_pairs, step_if
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds, check
+from npu_precision.loss_scaling.strategies import NoLossScale
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 _LOGGER = logging.getLogger("npu_precision")
@@ -41,6 +42,7 @@ class KerasLosses(tf.Module):
         super().__init__()
         scaled_losses.watch_tapes()
         self.scales = list(scales)
+        self._scales_losses = not isinstance(scales[0].strategy, NoLossScale)
         self._combine_grad = combine_grad
         # The variables of the last step; a list would be in checkpoints.
         self.trained: Callable[[], list[Any]] = lambda: []
@@ -59,13 +61,17 @@ class KerasLosses(tf.Module):
                 self._round_of(loss_id)
             self.skipped_steps = tf.Variable(0, False, dtype=tf.int64, name="skipped_steps")
 
-    def scaled(self, loss: Any, loss_id: int, optimizers: int = 1) -> tf.Tensor:
-        """Multiplies the loss, which so many optimizers share, by its scale."""
-        scaled_losses.note_given(loss, self)
+    def begin(self, loss_id: int, optimizers: int) -> None:
+        """Records that the loss is scaled next, for so many optimizers. It may adjust the scale."""
+        replicas.once(lambda: self._shares[loss_id].begin(optimizers))
+
+    def scaled(self, loss: Any, loss_id: int) -> tf.Tensor:
+        """Multiplies the loss by its scale, after begin() for all optimizers that share it."""
+        if self._scales_losses:
+            scaled_losses.note_given(loss, self)
         scale, round_ = self.scales[loss_id].scale(), self._round_of(loss_id)
 
         def note(scale: tf.Tensor) -> None:
-            self._shares[loss_id].begin(optimizers)
             round_.enter(Stage.SCALED)
             round_.scale.assign(scale)
 
@@ -74,7 +80,8 @@ class KerasLosses(tf.Module):
 
     def unscaled(self, grads: Sequence[Any], loss_id: int) -> list[Any]:
         """Divides the gradients by the scale that their loss was multiplied by."""
-        scaled_losses.check_gradients(grads, self, "scale_loss")
+        if any(grad is not None for grad in grads):  # One of several losses may reach no variable.
+            scaled_losses.check_gradients(grads, self, "scale_loss")
         round_ = self._round_of(loss_id)
         number = loss_id if len(self.scales) > 1 else None
         with scope.keep_dtype_scope():
@@ -173,6 +180,12 @@ def losses_of(optimizer: Any) -> KerasLosses | None:
     return getattr(optimizer, LOSSES, None)
 
 
+def scaled_alone(losses: KerasLosses, loss: Any) -> tf.Tensor:
+    """Loss 0, scaled for this optimizer alone."""
+    losses.begin(0, 1)
+    return losses.scaled(loss, 0)
+
+
 def add_losses(optimizer: Any, losses: KerasLosses) -> Any:
     """Changes the optimizer in place: its steps unscale, check and adjust. Returns it.
 
@@ -198,7 +211,7 @@ def _methods_with_apply(cls: Any) -> dict[str, Any]:
 
     def scale_loss(self: Any, loss: Any) -> Any:
         losses = losses_of(self)
-        return cls.scale_loss(self, loss) if losses is None else losses.scaled(loss, 0)
+        return cls.scale_loss(self, loss) if losses is None else scaled_alone(losses, loss)
 
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> None:
         losses, grads = losses_of(self), list(grads)
@@ -227,12 +240,12 @@ def _methods_of_keras_2(cls: Any) -> dict[str, Any]:
         if losses is None:
             return compute(self, loss, *args, **kwargs)
         if callable(loss):
-            return compute(self, lambda: losses.scaled(loss(), 0), *args, **kwargs)
+            return compute(self, lambda: scaled_alone(losses, loss()), *args, **kwargs)
         tape = kwargs.get("tape") or next((a for a in args if isinstance(a, tf.GradientTape)), None)
         if tape is None:
             raise ValueError("tape: got None, expected the tf.GradientTape that computed the loss")
         with tape:
-            loss = losses.scaled(loss, 0)
+            loss = scaled_alone(losses, loss)
         return compute(self, loss, *args, **kwargs)
 
     def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:

@@ -91,7 +91,10 @@ def custom_fwd(
     def scope() -> Any:
         return contextlib.nullcontext() if tf.executing_eagerly() else autocast(enabled=False)
 
-    return _tf_compat.called_in(scope, function, cast, _with_gradients_as_given)
+    def finish(result: Any, given: Any) -> Any:
+        return _with_gradients_as_given(result, given, scope)
+
+    return _tf_compat.called_in(scope, function, cast, finish)
 
 
 def custom_bwd(
@@ -112,11 +115,11 @@ def custom_bwd(
     return _marked(function, _mark_scopes.active())
 
 
-def _with_gradients_as_given(result: Any, given: Any) -> Any:
-    """What a forward part returns, with gradients in the dtypes that its inputs had."""
+def _with_gradients_as_given(result: Any, given: Any, scope: Callable[[], Any]) -> Any:
+    """What a forward part returns: gradients in its scope, of the dtypes that its inputs had."""
     if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
         return result
-    inputs = tf.nest.flatten(given)
+    inputs = tf.nest.flatten(given[0])  # tf.custom_gradient differentiates no named ones.
 
     def cast(grads: Any, call: Any) -> Any:
         if call[1].get("variables"):
@@ -128,7 +131,7 @@ def _with_gradients_as_given(result: Any, given: Any) -> Any:
         return tf.nest.pack_sequence_as(grads, list(map(_cast_as, flat, inputs)))
 
     value, gradient = result
-    return value, _tf_compat.called_in(contextlib.nullcontext, gradient, finish=cast)
+    return value, _tf_compat.called_in(scope, gradient, finish=cast)
 
 
 def _cast_as(grad: Any, value: Any) -> Any:

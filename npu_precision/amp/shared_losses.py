@@ -40,14 +40,16 @@ class _Shared:
         self._waiting = _variable(0, tf.int64, "waiting")
 
     def begin(self, count: int) -> None:
-        """Waits for so many steps. If only some of the last ones came, these adjust the scale."""
-        waiting = self._waiting.read_value()
-        are_some_left = tf.logical_and(waiting > 0, waiting < self._count.read_value())
+        """Waits for so many steps. If only some of the last ones came, these adjust the scale.
+
+        So call it for all optimizers before the loss is scaled for the first.
+        """
+        waiting, before = self._waiting.read_value(), self._count.read_value()
+        are_some_left = tf.logical_and(waiting > 0, waiting < before)
         tf.cond(are_some_left, self._adjust, lambda: tf.constant(False))
         is_new = tf.logical_or(are_some_left, tf.equal(waiting, 0))
-        wanted = tf.where(is_new, tf.constant(count, tf.int64), waiting)
-        self._count.assign(wanted)
-        self._waiting.assign(wanted)
+        self._count.assign(tf.constant(count, tf.int64))
+        self._waiting.assign(tf.constant(count, tf.int64))
         self.finite.assign(tf.logical_or(is_new, self.finite.read_value()))
 
     def note(self, finite: tf.Tensor) -> None:

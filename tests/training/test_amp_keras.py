@@ -115,13 +115,12 @@ def test_calls_out_of_order_are_errors(place):
 
 
 @each_place
-@pytest.mark.parametrize("unscale", [False, True])
-@pytest.mark.parametrize("loss_scale", [1.0, "dynamic"])
-@pytest.mark.parametrize("forgets", ["the tape", "the scaled loss"])
-def test_a_step_without_the_scaled_loss_in_the_tape_is_an_error(
-    place, unscale, loss_scale, forgets
-):
-    optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0, loss_scale=loss_scale)
+@pytest.mark.parametrize(
+    ("unscale", "forgets"),
+    [(False, "the tape"), (False, "the scaled loss"), (True, "the scaled loss")],
+)
+def test_a_step_without_the_scaled_loss_in_the_tape_is_an_error(place, unscale, forgets):
+    optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
     weight = tf.Variable(1.0)
 
     @place
@@ -142,6 +141,44 @@ def test_a_step_without_the_scaled_loss_in_the_tape_is_an_error(
     with pytest.raises(ValueError, match=r"call scale_loss\(loss\) inside the tape's scope"):
         run()
     assert weight.numpy() == 1.0
+
+
+@each_place
+@pytest.mark.parametrize("options", [{"opt_level": "O0"}, {"opt_level": "O1", "loss_scale": 1.0}])
+def test_where_nothing_is_scaled_gradients_of_the_loss_itself_will_do(place, options):
+    optimizer, _ = amp.initialize(KERAS["sgd"](), verbosity=0, **options)
+    weight = tf.Variable(1.0)
+
+    @place
+    def run():
+        with tf.GradientTape() as tape:
+            loss = weight * 1.0
+            with amp.scale_loss(loss, optimizer):
+                pass
+        optimizer.apply_gradients([(tape.gradient(loss, weight), weight)])
+
+    run()
+    assert weight.numpy() == 0.5
+
+
+@each_place
+def test_one_of_several_losses_may_reach_no_variable(place):
+    optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0, num_losses=2)
+    weight, other = tf.Variable(1.0), tf.Variable(1.0)
+
+    @place
+    def run():
+        with tf.GradientTape(persistent=True) as tape:
+            with amp.scale_loss(weight * 1.0, optimizer, 0) as first:
+                pass
+            with amp.scale_loss(other * 1.0, optimizer, 1) as second:
+                pass
+        grads = amp.unscale_gradients([tape.gradient(first, weight)], optimizer, 0)
+        amp.unscale_gradients([tape.gradient(second, weight)], optimizer, 1)
+        optimizer.apply_gradients(zip(grads, [weight]))
+
+    run()
+    assert weight.numpy() == 0.5
 
 
 def test_rows_of_a_table_are_unscaled_too():

@@ -352,6 +352,41 @@ def test_they_skip_together_where_all_are_unscaled_first(factors):
     assert training.moved(1.0, 1.0) == ([True, True], {"loss_scale": 2.0**15, "unskipped": 1})
 
 
+@pytest.mark.parametrize("place", [tf.function, lambda function: function], ids=["graph", "eager"])
+def test_a_loss_has_one_scale_where_one_of_them_has_not_stepped(place):
+    """The loss that comes next is scaled for all by what the others have adjusted."""
+    _, optimizers = initialize(model(), [sgd(), sgd()])
+    weights = [tf.Variable([1.0]), tf.Variable([1.0])]
+
+    @place
+    def gradients(factor):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((weights[0] + weights[1]) * factor)
+            with amp.scale_loss(loss, optimizers) as scaled:
+                pass
+        return tape.gradient(scaled, weights)
+
+    first, _ = gradients(tf.constant(1e38))
+    optimizers[0].apply_gradients([(first, weights[0])])
+    unscaled = [
+        amp.unscale_gradients([gradient], optimizer)[0].numpy()
+        for gradient, optimizer in zip(gradients(tf.constant(0.125)), optimizers)
+    ]
+    assert unscaled == [[0.125], [0.125]]
+    assert amp.state_dict()["loss_scaler0"]["loss_scale"] == 2.0**15
+
+
+def test_a_loss_that_fewer_share_than_the_last_waits_for_these():
+    _, optimizers = initialize(model(), [sgd(), sgd(), sgd()])
+    weight = tf.Variable([1.0])
+    gradient_of(tf.reduce_sum, weight, optimizers)  # Nobody steps.
+    for expected in 2.0**15, 2.0**14:
+        gradient = gradient_of(lambda w: tf.reduce_sum(w * np.inf), weight, optimizers[:2])
+        for optimizer in optimizers[:2]:
+            optimizer.apply_gradients([(gradient, weight)])
+        assert amp.state_dict()["loss_scaler0"]["loss_scale"] == expected
+
+
 def test_where_one_of_them_never_steps_the_others_adjust_the_scale():
     _, optimizers = initialize(model(), [sgd(), sgd()])
     weight = tf.Variable([1.0])

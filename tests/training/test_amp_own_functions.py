@@ -177,6 +177,29 @@ def custom_product(weights, **flags):
 
 
 @needs_functions_by_default
+def test_the_backward_part_of_inputs_that_are_cast_is_as_exact_as_the_forward_part():
+    random = np.random.default_rng(0)
+    weight, x = (tf.constant(random.normal(size=[8, 8]).astype(np.float32)) for _ in range(2))
+
+    @tf.custom_gradient
+    @amp.custom_fwd(cast_inputs=tf.float32)
+    def product(x):
+        return tf.matmul(x, weight), lambda dy: tf.matmul(dy, weight, transpose_b=True)
+
+    @tf.function
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            with npu_precision.autocast(dtype="bfloat16"):
+                y = product(x)
+            loss = tf.reduce_sum(y * y)
+        return tape.gradient(loss, x)
+
+    exact = 2.0 * x.numpy() @ weight.numpy() @ weight.numpy().T
+    np.testing.assert_allclose(gradient(x), exact, rtol=1e-4, atol=1e-4)
+
+
+@needs_functions_by_default
 @pytest.mark.parametrize("place", [tf.function, lambda f: f], ids=["function", "eager"])
 def test_gradients_of_inputs_that_are_cast_have_the_dtype_of_the_inputs(place):
     weight = tf.Variable(tf.eye(4))
