@@ -153,10 +153,8 @@ def _begin(
     for model in models:
         if getattr(model, "train_function", None) is not None:
             model.train_function = None  # It was made without a loss scale; fit() makes another.
-    lowers = in_functions and properties.opt_level != "O0"
-    state.initialized = Initialized(
-        scales if optimizers else [], True, in_functions, models, lowers
-    )
+    warns = in_functions and properties.opt_level != "O0"  # which lowers nothing
+    state.initialized = Initialized(scales if optimizers else [], True, in_functions, models, warns)
     return wrapped, config
 
 
@@ -275,10 +273,10 @@ def scale_loss(
 
 def _warn_of_eager_code() -> None:
     last = state.initialized
-    if last is None or not last.lowers or functions.has_reached_functions():
+    if last is None or not last.warns_of_eager_code or functions.has_reached_functions():
         return
     if tf.executing_eagerly():
-        last.lowers = False  # Once is enough.
+        last.warns_of_eager_code = False
         _LOGGER.warning(
             "amp: the loss was computed eagerly, where nothing is lowered: decorate the step with "
             "@tf.function"

@@ -180,7 +180,7 @@ def losses_of(optimizer: Any) -> KerasLosses | None:
     return getattr(optimizer, LOSSES, None)
 
 
-def scaled_alone(losses: KerasLosses, loss: Any) -> tf.Tensor:
+def _scaled_alone(losses: KerasLosses, loss: Any) -> tf.Tensor:
     """Loss 0, scaled for this optimizer alone."""
     losses.begin(0, 1)
     return losses.scaled(loss, 0)
@@ -211,7 +211,7 @@ def _methods_with_apply(cls: Any) -> dict[str, Any]:
 
     def scale_loss(self: Any, loss: Any) -> Any:
         losses = losses_of(self)
-        return cls.scale_loss(self, loss) if losses is None else scaled_alone(losses, loss)
+        return cls.scale_loss(self, loss) if losses is None else _scaled_alone(losses, loss)
 
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> None:
         losses, grads = losses_of(self), list(grads)
@@ -240,12 +240,12 @@ def _methods_of_keras_2(cls: Any) -> dict[str, Any]:
         if losses is None:
             return compute(self, loss, *args, **kwargs)
         if callable(loss):
-            return compute(self, lambda: scaled_alone(losses, loss()), *args, **kwargs)
+            return compute(self, lambda: _scaled_alone(losses, loss()), *args, **kwargs)
         tape = kwargs.get("tape") or next((a for a in args if isinstance(a, tf.GradientTape)), None)
         if tape is None:
             raise ValueError("tape: got None, expected the tf.GradientTape that computed the loss")
         with tape:
-            loss = scaled_alone(losses, loss)
+            loss = _scaled_alone(losses, loss)
         return compute(self, loss, *args, **kwargs)
 
     def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:

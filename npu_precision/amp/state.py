@@ -21,14 +21,14 @@ class Initialized:
         enabled: whether it was not called with enabled=False.
         in_functions: whether it put options in force for functions.
         models: those that it was given.
-        lowers: whether functions lower by it, and it has not been warned of eager code yet.
+        warns_of_eager_code: whether to say so if the loss is computed eagerly, which is said once.
     """
 
     scales: list[LossScaleVariables]
     enabled: bool
     in_functions: bool
     models: list[Any]
-    lowers: bool
+    warns_of_eager_code: bool
 
 
 initialized: Initialized | None = None

@@ -21,7 +21,7 @@ _LOGGER = logging.getLogger("npu_precision")
 
 # The options of the whole process; None when disabled.
 _enabled: PrecisionOptions | None = None
-# Whether a tf.function was called since.
+# Whether a tf.function was called since the last enable().
 _reached = False
 
 

@@ -176,6 +176,21 @@ def custom_product(weights, **flags):
     return product
 
 
+def gradient_in_scope(product, x):
+    """The gradient of the sum of product(x)^2, where the product is made in a scope of autocast."""
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            with npu_precision.autocast(dtype="bfloat16"):
+                y = product(x)
+            loss = tf.reduce_sum(y * y)
+        return tape.gradient(loss, x)
+
+    return step(x)
+
+
 @needs_functions_by_default
 def test_the_backward_part_of_inputs_that_are_cast_is_as_exact_as_the_forward_part():
     random = np.random.default_rng(0)
@@ -186,17 +201,8 @@ def test_the_backward_part_of_inputs_that_are_cast_is_as_exact_as_the_forward_pa
     def product(x):
         return tf.matmul(x, weight), lambda dy: tf.matmul(dy, weight, transpose_b=True)
 
-    @tf.function
-    def gradient(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            with npu_precision.autocast(dtype="bfloat16"):
-                y = product(x)
-            loss = tf.reduce_sum(y * y)
-        return tape.gradient(loss, x)
-
     exact = 2.0 * x.numpy() @ weight.numpy() @ weight.numpy().T
-    np.testing.assert_allclose(gradient(x), exact, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(gradient_in_scope(product, x), exact, rtol=1e-4, atol=1e-4)
 
 
 @needs_functions_by_default
@@ -238,18 +244,9 @@ def test_the_parts_of_a_custom_gradient(flags, expected, ledgers, tmp_path):
     weights = tf.constant(random.normal(size=[32, 32]).astype(np.float32))
     product = custom_product(weights, **flags)
 
-    @tf.function
-    def step(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            with npu_precision.autocast(dtype="bfloat16"):
-                y = product(x)
-            loss = tf.reduce_sum(y * y)
-        return tape.gradient(loss, x)
-
     npu_precision.enable(autocast_only=True, report_dir=tmp_path)
     x = tf.constant(random.normal(size=[4, 32]).astype(np.float32))
-    got = step(x)
+    got = gradient_in_scope(product, x)
     y = x @ weights
     expected_gradient = 2.0 * y @ tf.transpose(weights)
     assert np.abs(got - expected_gradient).max() < 0.05 * np.abs(expected_gradient).max()
