@@ -18,13 +18,12 @@
 #include "cc/tf_compat.h"
 #include "graph_passes/autocast_runs.h"
 #include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/input_names.h"
 #include "graph_passes/graph/marks.h"
-#include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
-#include "tensorflow/core/grappler/utils.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
@@ -63,7 +62,7 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
     if (HasPreservedMark(node)) context.preserved.insert(node.name());
   }
   for (const auto& feed : item.feed) {
-    context.fed.insert(tensorflow::grappler::NodeName(feed.first));
+    context.fed.insert(std::string(ParseInput(feed.first).producer));
   }
   return context;
 }

@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "graph_passes/graph/input_names.h"
 #include "graph_passes/graph/marks.h"
 
 namespace npu_precision {
@@ -12,10 +13,6 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
-std::string NodeNameOf(const std::string& input) {
-  return input.substr(0, input.find(':')).substr(input[0] == '^' ? 1 : 0);
-}
-
 }  // namespace
 
 void DropUnused(const std::set<std::string>& preserved, GraphDef* graph) {
@@ -23,7 +20,7 @@ void DropUnused(const std::set<std::string>& preserved, GraphDef* graph) {
   std::unordered_map<std::string, const NodeDef*> droppable;
   for (const NodeDef& node : graph->node()) {
     if (IsInserted(node) && preserved.count(node.name()) == 0) droppable[node.name()] = &node;
-    for (const std::string& input : node.input()) ++uses[NodeNameOf(input)];
+    for (const std::string& input : node.input()) ++uses[std::string(ParseInput(input).producer)];
   }
   std::unordered_set<std::string> unused;
   for (const auto& entry : droppable) {
@@ -35,8 +32,8 @@ void DropUnused(const std::set<std::string>& preserved, GraphDef* graph) {
       if (node == droppable.end() || uses[node->first] > 0) continue;
       if (!unused.insert(node->first).second) continue;
       for (const std::string& input : node->second->input()) {
-        --uses[NodeNameOf(input)];
-        candidates.push_back(NodeNameOf(input));
+        candidates.emplace_back(ParseInput(input).producer);
+        --uses[candidates.back()];
       }
     }
   }

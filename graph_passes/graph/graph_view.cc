@@ -2,11 +2,11 @@
 
 #include <unordered_map>
 
+#include "graph_passes/graph/input_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/quoted.h"
 #include "graph_passes/graph/registered_ops.h"
 #include "tensorflow/core/framework/function.pb.h"
-#include "tensorflow/core/graph/tensor_id.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/hash/hash.h"
 
@@ -17,8 +17,6 @@ using tensorflow::NodeDef;
 using tensorflow::OpDef;
 using tensorflow::Status;
 using tensorflow::errors::FailedPrecondition;
-
-bool IsControl(const std::string& input) { return !input.empty() && input[0] == '^'; }
 
 }  // namespace
 
@@ -144,13 +142,13 @@ Status GraphView::ConnectInputs() {
     int data_inputs = 0;
     bool saw_control = false;
     for (const std::string& input : node.input()) {
-      const tensorflow::TensorId tensor = tensorflow::ParseTensorName(input);
-      const int producer = IndexOf(absl::string_view(tensor.node().data(), tensor.node().size()));
+      const InputName tensor = ParseInput(input);
+      const int producer = IndexOf(tensor.producer);
       if (producer < 0) {
         return FailedPrecondition("node ", Quoted(node.name()), ": input ", Quoted(input),
                                   " is not a node of the graph");
       }
-      if (IsControl(input)) {
+      if (tensor.is_control) {
         saw_control = true;
         continue;
       }
@@ -158,13 +156,13 @@ Status GraphView::ConnectInputs() {
         return FailedPrecondition("node ", Quoted(node.name()), ": data input ", Quoted(input),
                                   " stands after a control input");
       }
-      if (tensor.index() < 0 ||
-          (op_def(producer) != nullptr && tensor.index() >= num_outputs(producer))) {
+      if (tensor.port < 0 ||
+          (op_def(producer) != nullptr && tensor.port >= num_outputs(producer))) {
         return FailedPrecondition("node ", Quoted(node.name()), ": input ", Quoted(input),
                                   " asks for an output that ",
                                   Quoted(graph_->node(producer).name()), " does not have");
       }
-      fanin_.push_back({producer, tensor.index()});
+      fanin_.push_back({producer, tensor.port});
       ++data_inputs;
     }
     if (op_def(id) != nullptr && data_inputs != num_inputs(id)) {
