@@ -28,8 +28,8 @@ MUTATIONS = (
     ),
     _graph_view(
         "output_number",
-        "tensor.index() >= num_outputs(producer)",
-        "tensor.index() > num_outputs(producer)",
+        "tensor.port >= num_outputs(producer)",
+        "tensor.port > num_outputs(producer)",
         "An input may ask for one output more than there are.",
         f"{_VERIFY_GRAPH}::test_what_a_pass_breaks_is_noticed",
     ),
