@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "cc/collective_agreement.h"
 #include "cc/error_op.h"
 #include "cc/inert_parameters.h"
 #include "cc/parameters.h"
@@ -190,6 +191,16 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
     root["passes"].append(row);
   }
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
+}
+
+// What the workers have agreed on: 0, they were not asked; 1, to lower; 2, to keep float32.
+NPU_PRECISION_EXPORT void NpuPrecisionSetCollectiveAgreement(int agreement) {
+  npu_precision::SetCollectiveAgreement(static_cast<npu_precision::CollectiveAgreement>(agreement));
+}
+
+// Whether this machine adds up tensors of that dtype, a DataType: 1 or 0.
+NPU_PRECISION_EXPORT int NpuPrecisionCanReduce(int dtype, int has_gpu) {
+  return npu_precision::CanReduce(static_cast<tensorflow::DataType>(dtype), has_gpu != 0) ? 1 : 0;
 }
 
 // Whether a value saturated in this process since this was last asked, by anyone: 1 or 0.

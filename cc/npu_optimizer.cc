@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cc/collective_agreement.h"
 #include "cc/error_op.h"
 #include "cc/float16_on_cpu.h"
 #include "cc/kernel_support.h"
@@ -56,10 +57,14 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
   context.magnifiers = &BuiltInMagnifiers();
   context.support = &support;
   context.float16_compute = parameters.float16_compute;
+  context.average_before = parameters.average_before;
   context.follow_consumers = parameters.target == kHostTarget && parameters.ops_info_dir.empty();
   for (const std::string& name : item.NodesToPreserve()) context.preserved.insert(name);
   for (const tensorflow::NodeDef& node : item.graph.node()) {
     if (HasPreservedMark(node)) context.preserved.insert(node.name());
+  }
+  for (const std::string& fetch : item.fetch) {
+    context.fetched.insert(std::string(ParseInput(fetch).producer));
   }
   for (const auto& feed : item.feed) {
     context.fed.insert(std::string(ParseInput(feed.first).producer));
@@ -137,6 +142,13 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     ledger.graph = item.id;
     ledger.options = parameters_.given;
     ledger.warnings = list_warnings_;
+    if (options.passes.count("lower_collectives") != 0 && RunsHere(cluster)) {
+      const std::string why_not = WhyCollectivesStay(item.graph);
+      if (!why_not.empty()) {
+        options.passes.erase("lower_collectives");
+        ledger.warnings.push_back(why_not);
+      }
+    }
     AutocastOptions autocast;
     autocast.only = parameters_.autocast_only;
     autocast.use_mode = [this](tensorflow::DataType dtype, DecideContext* marked) {

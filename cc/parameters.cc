@@ -159,8 +159,9 @@ Status CheckPassesFitMode(const Values& values, const Parameters& parameters) {
                            ", which lowers nothing; use a mode that does, or leave emulate out");
   }
   for (const Pass& pass : Passes()) {
-    if (pass.purpose != Switch::kForSpeed || !values.Bool(pass.option, false)) continue;
-    if (LowersForSpeed(rule)) continue;
+    const bool needs_low_types =
+        pass.purpose == Switch::kForSpeed || pass.purpose == Switch::kForNetwork;
+    if (!needs_low_types || !values.Bool(pass.option, false) || LowersForSpeed(rule)) continue;
     return InvalidArgument(pass.option, ": got true with precision_mode ",
                            Quoted(parameters.mode.name),
                            ", which changes at most dtypes; use a mixed mode or force_fp16, or "
@@ -198,6 +199,16 @@ Status ChooseOverflow(const Values& values, const Parameters& parameters, bool* 
   return Status();
 }
 
+Status ChooseAverageBefore(const Values& values, AverageBefore* average_before) {
+  const auto given = values.bools.find("average_before");
+  if (given == values.bools.end()) return Status();
+  *average_before = given->second ? AverageBefore::kAlways : AverageBefore::kNever;
+  if (values.Bool("lower_collectives", false)) return Status();
+  return InvalidArgument("average_before: got ", given->second ? "true" : "false",
+                         " without lower_collectives: it is about sums in the low type; set "
+                         "lower_collectives, or leave average_before out");
+}
+
 Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
                             Float16Compute* compute) {
   const std::string name = values.String("float16_compute", "");
@@ -220,7 +231,8 @@ std::vector<ParameterType> AllParameters() {
                                            {"dump_passes_dir", 's'}, {"mixlist_edits", 's'},
                                            {"overflow", 's'},        {"float16_compute", 's'},
                                            {"all_white", 'b'},       {"autocast_only", 'b'},
-                                           {"strict", 'b'},          {"quiet", 'b'}};
+                                           {"strict", 'b'},          {"quiet", 'b'},
+                                           {"average_before", 'b'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone) parameters.push_back({pass.option, 'b'});
   }
@@ -287,6 +299,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   TF_RETURN_IF_ERROR(CheckTarget(parameters->target));
   TF_RETURN_IF_ERROR(CheckUsesLists(*parameters));
   TF_RETURN_IF_ERROR(CheckPassesFitMode(values, *parameters));
+  TF_RETURN_IF_ERROR(ChooseAverageBefore(values, &parameters->average_before));
   return ChooseOverflow(values, *parameters, &parameters->saturates);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cc/targets.h"
+#include "graph_passes/decide/decide_context.h"
 #include "graph_passes/decide/float16_compute.h"
 #include "graph_passes/decide/precision_mode.h"
 #include "tensorflow/core/lib/core/status.h"
@@ -32,8 +33,9 @@ struct Parameters {
   bool strict = false;
   std::string dump_passes_dir;
   std::set<std::string> passes = DefaultPasses(true);  // those with an option that are on
-  bool saturates = false;                              // what is emulated does not overflow
-  bool quiet = false;                                  // no line per graph in the log
+  AverageBefore average_before = AverageBefore::kInFloat16;
+  bool saturates = false;          // what is emulated does not overflow
+  bool quiet = false;              // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted
   // The parameters that were given, as text, for the ledger; sorted by name.
   std::vector<std::pair<std::string, std::string>> given;

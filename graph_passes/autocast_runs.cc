@@ -106,10 +106,21 @@ class Runs {
     ledger_.casts = ledger.casts;
     ledger_.cast_list = std::move(ledger.cast_list);
     ledger_.rewrites.insert(ledger_.rewrites.end(), ledger.rewrites.begin(), ledger.rewrites.end());
+    for (CollectiveEntry& collective : ledger.collectives) Merge(std::move(collective));
     for (std::string& warning : ledger.warnings) {
       std::vector<std::string>& all = ledger_.warnings;
       if (std::find(all.begin(), all.end(), warning) == all.end()) all.push_back(warning);
     }
+  }
+
+  // What an earlier run lowered is told of as it was before that.
+  void Merge(CollectiveEntry collective) {
+    for (CollectiveEntry& known : ledger_.collectives) {
+      if (known.node != collective.node) continue;
+      if (known.lowered == 0) known = std::move(collective);
+      return;
+    }
+    ledger_.collectives.push_back(std::move(collective));
   }
 
   const DecideContext& context_;

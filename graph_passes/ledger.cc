@@ -126,6 +126,18 @@ Json::Value RewriteJson(const RewriteEntry& rewrite) {
   return json;
 }
 
+Json::Value CollectiveJson(const CollectiveEntry& collective) {
+  Json::Value json(Json::objectValue);
+  json["name"] = collective.node;
+  json["op"] = collective.op;
+  json["reason"] = collective.reason;
+  json["tensors"] = collective.tensors;
+  json["lowered"] = collective.lowered;
+  json["bytes_before"] = BytesJson(collective.bytes_before);
+  json["bytes_after"] = BytesJson(collective.bytes_after);
+  return json;
+}
+
 Json::Value MappingJson(const LedgerMapping& mapping) {
   Json::Value json(Json::objectValue);
   json["entry"] = mapping.entry;
@@ -139,6 +151,21 @@ Json::Value CountsJson(const std::map<std::string, int>& counts) {
   Json::Value json(Json::objectValue);
   for (const auto& entry : counts) json[entry.first] = entry.second;
   return json;
+}
+
+// Sums over all collectives, unknown as soon as one is.
+struct CollectiveBytes {
+  int64_t before = 0, after = 0;
+};
+
+CollectiveBytes SumOf(const std::vector<CollectiveEntry>& collectives) {
+  CollectiveBytes sum;
+  for (const CollectiveEntry& collective : collectives) {
+    if (collective.bytes_before == kUnknownBytes) return {kUnknownBytes, kUnknownBytes};
+    sum.before += collective.bytes_before;
+    sum.after += collective.bytes_after;
+  }
+  return sum;
 }
 
 // The sum over all casts, unknown as soon as one is.
@@ -160,6 +187,9 @@ Json::Value TotalsJson(const Ledger& ledger) {
   totals["kept"] = ledger.kept;
   totals["casts"] = ledger.casts;
   totals["cast_bytes"] = BytesJson(CastBytes(ledger));
+  const CollectiveBytes collectives = SumOf(ledger.collectives);
+  totals["collective_bytes_before"] = BytesJson(collectives.before);
+  totals["collective_bytes_after"] = BytesJson(collectives.after);
   totals["by_list"] = CountsJson(ledger.by_list);
   totals["by_reason"] = CountsJson(ledger.by_reason);
   return totals;
@@ -221,6 +251,10 @@ std::string LedgerJson(const Ledger& ledger) {
   for (const LedgerCast& cast : ledger.cast_list) root["casts"].append(CastJson(cast));
   root["rewrites"] = Json::Value(Json::arrayValue);
   for (const RewriteEntry& rewrite : ledger.rewrites) root["rewrites"].append(RewriteJson(rewrite));
+  root["collectives"] = Json::Value(Json::arrayValue);
+  for (const CollectiveEntry& collective : ledger.collectives) {
+    root["collectives"].append(CollectiveJson(collective));
+  }
   root["mappings"] = Json::Value(Json::arrayValue);
   for (const LedgerMapping& mapping : ledger.mappings)
     root["mappings"].append(MappingJson(mapping));
@@ -249,6 +283,11 @@ std::string LedgerSummary(const Ledger& ledger) {
   for (const RewriteEntry& rewrite : ledger.rewrites) ++rewrites[rewrite.by];
   for (const auto& entry : rewrites) {
     absl::StrAppend(&summary, ", ", entry.second, " by ", entry.first);
+  }
+  const CollectiveBytes collectives = SumOf(ledger.collectives);
+  if (collectives.before > collectives.after) {
+    absl::StrAppend(&summary, ", ", collectives.after, " of ", collectives.before,
+                    " bytes to reduce");
   }
   return summary;
 }

@@ -11,6 +11,7 @@
 #include "graph_passes/decide/decide_context.h"
 #include "graph_passes/decide/decision.h"
 #include "graph_passes/graph/graph_view.h"
+#include "graph_passes/rewrite/collective_entry.h"
 #include "graph_passes/rewrite/rewrite_entry.h"
 
 namespace npu_precision {
@@ -62,6 +63,7 @@ struct Ledger {
   std::vector<LedgerNode> nodes;      // empty unless details were asked for
   std::vector<LedgerCast> cast_list;  // empty unless details were asked for
   std::vector<RewriteEntry> rewrites;
+  std::vector<CollectiveEntry> collectives;  // where they may be lowered
   std::vector<LedgerMapping> mappings;
   std::vector<std::string> warnings;
   // The warnings about entries that match no node. In some graphs no entry is expected to match

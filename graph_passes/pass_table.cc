@@ -10,6 +10,7 @@
 #include "graph_passes/rewrite/fold_constants.h"
 #include "graph_passes/rewrite/hoist_loop_invariants.h"
 #include "graph_passes/rewrite/insert_casts.h"
+#include "graph_passes/rewrite/lower_collectives.h"
 #include "graph_passes/rewrite/lower_io_types.h"
 #include "graph_passes/rewrite/restore_float16.h"
 #include "graph_passes/rewrite/same_padding.h"
@@ -62,6 +63,7 @@ Status Decide(PassState* state, bool* changed) {
 Status WriteLedger(PassState* state, bool* changed) {
   *changed = false;
   state->ledger->rewrites = state->rewrites;
+  state->ledger->collectives = state->collectives;
   FillLedger(*state->decided.view, state->decided.decisions, state->view(), state->context,
              state->details, state->ledger);
   const std::vector<std::string>& warnings = state->decided.decisions.warnings;
@@ -99,6 +101,9 @@ const std::vector<Pass>& Passes() {
        "sink_reshapes", Switch::kForSpeed, true, LowersForSpeedHere, SinkReshapes},
       {"lower_io_types", "after whatever asks what is fetched, because that changes its dtype here",
        "", Switch::kNone, true, KeepsLowTypes, LowerIoTypes},
+      {"lower_collectives",
+       "after the casts, which it moves behind collectives; before the ledger, which tells of them",
+       "lower_collectives", Switch::kForNetwork, true, LowersForSpeedHere, LowerCollectives},
       {"compute_in_float32",
        "after the casts and all that changes what is of a low type, which it undoes the dtypes of; "
        "before the ledger, which says in which dtype a node computes",
@@ -119,6 +124,8 @@ std::string PurposeName(Switch purpose) {
       return "speed";
     case Switch::kForSize:
       return "size";
+    case Switch::kForNetwork:
+      return "network";
     case Switch::kEmulation:
       return "emulation";
   }

@@ -13,10 +13,11 @@ namespace npu_precision {
 
 // The purpose of a pass's option.
 enum class Switch {
-  kNone,       // there is none: the pass always runs
-  kForSpeed,   // on for the host; only in modes that lower for speed
-  kForSize,    // off, but for offline conversions
-  kEmulation,  // off; changes no more than dtypes
+  kNone,        // there is none: the pass always runs
+  kForSpeed,    // on for the host; only in modes that lower for speed
+  kForSize,     // off, but for offline conversions
+  kForNetwork,  // off; only in modes that lower for speed
+  kEmulation,   // off; changes no more than dtypes
 };
 
 struct Pass {
@@ -34,7 +35,7 @@ struct Pass {
 
 const std::vector<Pass>& Passes();
 
-// "", "speed", "size" or "emulation".
+// "", "speed", "size", "network" or "emulation".
 std::string PurposeName(Switch purpose);
 
 }  // namespace npu_precision

@@ -69,6 +69,10 @@ def _load() -> ctypes.CDLL:
         library.NpuPrecisionTakeSaturations.argtypes = []
         library.NpuPrecisionTakeOverflow.argtypes = []
         library.NpuPrecisionTakeOverflow.restype = ctypes.c_int
+        library.NpuPrecisionSetCollectiveAgreement.argtypes = [ctypes.c_int]
+        library.NpuPrecisionSetCollectiveAgreement.restype = None
+        library.NpuPrecisionCanReduce.argtypes = [ctypes.c_int, ctypes.c_int]
+        library.NpuPrecisionCanReduce.restype = ctypes.c_int
         library.NpuPrecisionFree.argtypes = [ctypes.c_void_p]
         library.NpuPrecisionFree.restype = None
     except (tf.errors.OpError, OSError, AttributeError) as error:
@@ -169,7 +173,8 @@ def describe() -> dict[str, Any]:
         "marks": attributes of nodes, see _marks.py;
         "parameters": the AttrValue field ("s", "b") of each parameter by its name;
         "passes", in order; of each: "name"; "because", the reason for its position; "option", the
-        name of its option or ""; "purpose", that of the option: "speed", "size" or "emulation".
+        name of its option or ""; "purpose", that of the option: "speed", "size", "network" or
+        "emulation".
     """
     text = _text(_LIBRARY.NpuPrecisionDescribe)
     assert text is not None
@@ -179,4 +184,22 @@ def describe() -> dict[str, Any]:
 def passes_beyond_dtypes() -> list[str]:
     """The options of the passes that change more of a graph than dtypes, in their order."""
     passes = describe()["passes"]
-    return [row["option"] for row in passes if row["purpose"] in ("speed", "size")]
+    return [row["option"] for row in passes if row["purpose"] in ("speed", "size", "network")]
+
+
+def can_reduce(dtype: int, has_gpu: bool) -> bool:
+    """Whether this machine has kernels that add up tensors of that DataType over workers."""
+    return bool(_LIBRARY.NpuPrecisionCanReduce(dtype, has_gpu))
+
+
+_AGREEMENTS = {"none": 0, "lower": 1, "keep": 2}
+
+
+def set_collective_agreement(agreement: str) -> None:
+    """Tells the optimizer what the workers have agreed on.
+
+    Args:
+        agreement: "none", they were not asked; "lower", gradients are added up in the low type;
+            "keep", in float32.
+    """
+    _LIBRARY.NpuPrecisionSetCollectiveAgreement(_AGREEMENTS[agreement])

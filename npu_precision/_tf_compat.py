@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +35,12 @@ SUMS = ("Add", "AddV2", "AddN")
 
 # tf.einsum of TensorFlow 1.15 builds matrix products instead of an Einsum.
 OPS_OF_EINSUM = () if tf1 is tf else ("Einsum",)
+
+# Whether the workers of tf.distribute share a key-value store that can be read without waiting for
+# ever: from 2.15 on.
+HAS_CLUSTER_STORE = hasattr(context.Context, "get_config_key_value") and (
+    "timeout_in_ms" in inspect.signature(context.Context.get_config_key_value).parameters
+)
 
 # Strategies whose replicas hold copies of all variables, and make each step together.
 MIRRORED_STRATEGIES: tuple[type, ...] = tuple(
@@ -397,6 +405,61 @@ def optimize_graph(
     return tf_optimizer.OptimizeGraph(
         config, meta_graph, verbose=False, graph_id=graph_id.encode("utf-8"), cluster=virtual
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The workers that tf.distribute connected, of which this process is one.
+
+    Attributes:
+        worker: this one, as "/job:worker/task:0".
+        workers: all of them, in the order of their ranks.
+        has_store: whether they share a key-value store that can be read without waiting for ever,
+            from TensorFlow 2.15 on.
+    """
+
+    worker: str
+    workers: tuple[str, ...]
+    has_store: bool
+
+    def publish(self, key: str, value: str) -> None:
+        """Sets a value for all workers; replaces what a worker that was started anew had said."""
+        store = context.context()
+        try:
+            store.set_config_key_value(key, value)
+        except tf.errors.AlreadyExistsError:
+            store.delete_config_key_value(key)
+            store.set_config_key_value(key, value)
+
+    def read(self, key: str, seconds: float) -> str | None:
+        """A value, once a worker has set it; None if none does within that time."""
+        try:
+            return context.context().get_config_key_value(key, int(seconds * 1000))
+        except tf.errors.DeadlineExceededError:
+            return None
+
+    def tell_all(self, message: str) -> None:
+        """Lets what other workers wait for fail with that message, or with an earlier one."""
+        # After the first error of a cluster, whoever reports it, there is no other.
+        with contextlib.suppress(tf.errors.OpError):
+            context.context().report_error_to_cluster(tf.errors.FAILED_PRECONDITION, message)
+
+
+def cluster_of_process() -> Cluster | None:
+    """The cluster of this process; None where tf.distribute has connected it to none."""
+    current = context.context()
+    server = getattr(current, "_collective_ops_server_def", None)
+    if server is None:
+        return None
+    jobs = {job.name: len(job.tasks) for job in server.cluster.job}
+    workers = tuple(
+        f"/job:{job}/task:{task}" for job in ("chief", "worker") for task in range(jobs.get(job, 0))
+    )
+    own = f"/job:{server.job_name}/task:{server.task_index}"
+    if own not in workers:
+        return None
+    has_store = HAS_CLUSTER_STORE and current.coordination_service is not None
+    return Cluster(own, workers, has_store)
 
 
 def has_gpu() -> bool:

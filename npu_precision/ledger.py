@@ -82,6 +82,28 @@ class LedgerRewrite:
 
 
 @dataclasses.dataclass(frozen=True)
+class LedgerCollective:
+    """An all-reduce of float32 tensors, and what lower_collectives made of it.
+
+    Attributes:
+        name, op: as in the GraphDef.
+        reason: "lowered", or why it was not; see docs/ledger.md.
+        tensors: the number of tensors that it reduces: 1, or those of a pack.
+        lowered: the number of those that are reduced in the low type.
+        bytes_before, bytes_after: the bytes that a worker gives to the sum, in float32 and as it is
+            now; None if a shape is unknown.
+    """
+
+    name: str
+    op: str
+    reason: str
+    tensors: int
+    lowered: int
+    bytes_before: int | None
+    bytes_after: int | None
+
+
+@dataclasses.dataclass(frozen=True)
 class LedgerMapping:
     """The TensorFlow op types for one of Ascend's names.
 
@@ -161,6 +183,11 @@ class Ledger:
     def rewrites(self) -> tuple[LedgerRewrite, ...]:
         """Changes to this graph beyond dtypes and Casts, without those in functions."""
         return tuple(LedgerRewrite(**entry) for entry in self.data["rewrites"])
+
+    @property
+    def collectives(self) -> tuple[LedgerCollective, ...]:
+        """With lower_collectives, the all-reduces of this graph, without those in functions."""
+        return tuple(LedgerCollective(**entry) for entry in self.data.get("collectives", ()))
 
     @property
     def totals(self) -> dict[str, Any]:
@@ -244,4 +271,14 @@ class Ledger:
             f"{self.graph}: lowered {self.total('lowered')} of {self.total('float_nodes')} "
             f"float nodes, {self.total('casts')} casts"
             + "".join(f", {count} by {by}" for by, count in sorted(rewrites.items()))
+            + self._bytes_to_reduce()
         )
+
+    def _bytes_to_reduce(self) -> str:
+        before, after = (
+            [getattr(entry, name) for ledger in self for entry in ledger.collectives]
+            for name in ("bytes_before", "bytes_after")
+        )
+        if before == after or None in before:
+            return ""
+        return f", {sum(after)} of {sum(before)} bytes to reduce"

@@ -57,6 +57,13 @@ class PrecisionOptions:
         sink_reshapes: moves a Reshape between a lowered MatMul and its BiasAdd behind both, and
             behind the activation, so that TensorFlow can fuse them into the MatMul; on by default
             for the target "host".
+        lower_collectives: gradients that come out of a Cast to float32 are added up over the
+            workers of tf.distribute before that Cast, in the low type, once the workers have agreed
+            on it: half the bytes on the network, and sums that are rounded; see
+            docs/distributed.md.
+        average_before: divides gradients before they are added up in the low type, and multiplies
+            afterwards, both by a power of two, so that no sum of finite numbers overflows; by
+            default in float16 alone. Only with lower_collectives.
         fold_constants: stores constants that only inserted Casts read in the low type. The offline
             conversions set it by default.
         emulate: computes lowered nodes in float32 and rounds their values to the low type. Shows
@@ -94,6 +101,8 @@ class PrecisionOptions:
     batch_norm_v3: bool | None = None
     same_padding: bool | None = None
     sink_reshapes: bool | None = None
+    lower_collectives: bool | None = None
+    average_before: bool | None = None
     fold_constants: bool | None = None
     emulate: bool | None = None
     overflow: str | None = None

@@ -14,6 +14,10 @@
 
 namespace npu_precision {
 
+// Whether gradients are divided before they are added up over workers in the low type. Without it,
+// sums of float16 may overflow that were finite on each worker, behind the back of loss scaling.
+enum class AverageBefore { kInFloat16, kAlways, kNever };
+
 struct DecideContext {
   PrecisionMode mode;
   const OpLists* lists;
@@ -24,7 +28,10 @@ struct DecideContext {
   // saves Casts. Not for the lists of another target, which decides without that.
   bool follow_consumers = false;
   std::set<std::string> preserved;  // nodes that must yield their dtype under their name
+  std::set<std::string> fetched;    // those of them whose values the caller reads
   std::set<std::string> fed;        // nodes whose outputs the caller replaces
+
+  AverageBefore average_before = AverageBefore::kInFloat16;
 
   // The marks of autocast() on the nodes that this run decides about; DT_INVALID: those without
   // one.

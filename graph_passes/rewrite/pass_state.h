@@ -12,6 +12,7 @@
 #include "graph_passes/decide/decision.h"
 #include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/graph_view.h"
+#include "graph_passes/rewrite/collective_entry.h"
 #include "graph_passes/rewrite/rewrite_entry.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/lib/core/status.h"
@@ -68,8 +69,9 @@ class PassState {
   tensorflow::GraphDef planned;
   GraphView planned_view;
   std::vector<RewriteEntry> rewrites;  // what passes changed beyond dtypes
-  Ledger* ledger = nullptr;            // for the pass that fills it
-  bool details = false;                // whether it lists every node and Cast
+  std::vector<CollectiveEntry> collectives;
+  Ledger* ledger = nullptr;  // for the pass that fills it
+  bool details = false;      // whether it lists every node and Cast
 
  private:
   struct Snapshot {

@@ -38,6 +38,8 @@ FLAGS = {
     "batch_norm_v3": ("--batch-norm-v3", "FusedBatchNorm is written as FusedBatchNormV3."),
     "same_padding": ("--same-padding", "Lowered convolutions of 1x1 say SAME for VALID."),
     "sink_reshapes": ("--sink-reshapes", "A Reshape moves behind a lowered MatMul's BiasAdd."),
+    "lower_collectives": ("--lower-collectives", "Gradients are added up in the low type."),
+    "average_before": ("--average-before", "They are divided before, not to overflow."),
     "emulate": ("--emulate", "Compute in float32, round values to the low type."),
     "overflow": ("--overflow", "What overflow yields with --emulate."),
     "fold_constants": ("--fold-constants", "Constants are stored in the low type."),

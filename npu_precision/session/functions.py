@@ -14,6 +14,7 @@ from typing import Any
 from tensorflow.core.protobuf import config_pb2
 
 from npu_precision import _mark_scopes, _tf_compat
+from npu_precision.distribute import agreement
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 from npu_precision.session import low_types, rewriter_config
 
@@ -154,6 +155,7 @@ def _with_active_options(config: bytes) -> bytes:
         scope.reached = True
     options = active_options()
     if options is not None:
+        agreement.ask(options)
         return _configured(config, options)
     return _with_marks(config) if _looks_for_marks else config
 

@@ -76,6 +76,7 @@ class Driver {
     context_.magnifiers = &magnifiers_;
     context_.support = support_.get();
     context_.preserved = Names(argv[4]);
+    context_.fetched = context_.preserved;
     context_.float16_compute = Float16Compute::kAuto;
     return tensorflow::Status();
   }

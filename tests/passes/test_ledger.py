@@ -39,6 +39,8 @@ def test_the_whole_ledger_of_a_small_graph():
         "kept": 5,
         "casts": 3,
         "cast_bytes": 4 * 8 * 2 + 8 * 4 * 2 + 4 * 4 * 4,
+        "collective_bytes_before": 0,
+        "collective_bytes_after": 0,
         "by_list": {"unlisted": 2, "white": 1, "gray": 2, "black": 2},
         "by_reason": {
             "neutral_source": 2,

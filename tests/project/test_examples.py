@@ -34,6 +34,7 @@ EXAMPLES = {
         "fused_optimizer.py",
         "flight_recorder.py",
     ],
+    "docs/distributed.md": ["many_workers.py"],
 }
 # The tests of these pages know what their blocks are: test_cli_docs.py, test_write_a_pass.py.
 PAGES_WITH_TESTS = ("docs/cli.md", "docs/write-a-pass.md")
@@ -266,8 +267,14 @@ with tf.Graph().as_default() as graph:
     tf.matmul(x, tf.ones([8, 3]), name="logits")
     image = tf.reshape(x, [4, 2, 2, 2])
     tf.nn.conv2d(image, tf.ones([1, 1, 2, 3]), [1, 1, 1, 1], "VALID", name="filtered")
+    total = tf.raw_ops.CollectiveReduce(
+        input=x, group_size=1, group_key=1, instance_key=1, merge_op="Add", final_op="Id",
+        subdiv_offsets=[0],
+    )
+    tf.identity(total, name="total")
 _, ledger = npu_precision.rewrite_graph_def(
-    graph.as_graph_def(), ["logits", "filtered"], precision_mode="allow_mix_precision"
+    graph.as_graph_def(), ["logits", "filtered", "total"], precision_mode="allow_mix_precision",
+    lower_collectives=True,
 )
 def fields(data, prefix=""):
     for name, value in data.items():

@@ -20,7 +20,8 @@ ROOT = next(path for path in pathlib.Path(__file__).parents if (path / "setup.py
 # which is the files beside them that are not in PUBLIC_PATHS.
 PYTHON_ROOMS: dict[str, set[str]] = {
     "core": set(),
-    "session": set(),
+    "distribute": set(),
+    "session": {"distribute"},
     "loss_scaling": set(),
     "amp": {"session", "loss_scaling"},
     "npu_bridge": {"session", "loss_scaling"},

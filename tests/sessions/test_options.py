@@ -35,6 +35,8 @@ def every_value(mixlist, tmp_path):
         **{row["option"]: False for row in _library.describe()["passes"] if row["option"]},
         "emulate": True,
         "overflow": "inf",
+        "lower_collectives": True,
+        "average_before": False,
         "quiet": True,
     }
 
@@ -62,6 +64,10 @@ def test_every_field_reaches_the_parameter_map_and_comes_back(field, every_value
     needed = {"precision_mode": every_value["precision_mode"]} if field in of_lists else {}
     if field == "overflow":
         needed = {"emulate": True}
+    if field in ("lower_collectives", "average_before"):
+        needed = {"precision_mode": every_value["precision_mode"]}
+    if field == "average_before":
+        needed["lower_collectives"] = True
     options = PrecisionOptions(**{field: every_value[field]}, **needed)
     parameter_map = options.to_parameter_map()
     assert set(parameter_map) == {field, *needed}

@@ -124,6 +124,9 @@ needs_logical_devices = _needs(
 needs_workers = _needs(
     hasattr(tf.distribute, "MultiWorkerMirroredStrategy"), "has no MultiWorkerMirroredStrategy"
 )
+needs_cluster_store = _needs(
+    _tf_compat.HAS_CLUSTER_STORE, "has no store of its cluster that is read without waiting"
+)
 needs_fit_with_workers = _needs(
     _HAS_KERAS_2 and hasattr(tf.distribute, "MultiWorkerMirroredStrategy"),
     "has Keras 3, whose fit() cannot read what a dataset gives to several workers",

@@ -1,0 +1,14 @@
+// Whether a tensor is a gradient, told by the names that TensorFlow gives to the ops of gradients
+// (see forward_names.h), and by what is made of them: sums of several, and other shapes.
+#ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_GRADIENT_VALUES_H_
+#define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_GRADIENT_VALUES_H_
+
+#include "graph_passes/graph/graph_view.h"
+
+namespace npu_precision {
+
+bool IsGradient(const GraphView& view, const OutputPort& tensor);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_ANALYSIS_GRADIENT_VALUES_H_

@@ -1,0 +1,140 @@
+"""The workers of a cluster agree on lower_collectives, or all are told why they do not.
+
+A worker that adds up its gradients in bfloat16, while another does so in float32, waits for ever,
+or gets numbers that mean nothing. So each worker publishes what its decisions depend on, in the
+key-value store of TensorFlow's coordination service, which tf.distribute starts; one that wants to
+lower reads what the others published, and compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from npu_precision import _library, _tf_compat
+from npu_precision._version import __version__
+from npu_precision.options import PrecisionOptions
+
+# Seconds that a worker waits for another to say what it does. A worker may be slow to begin: it
+# prepares data, say.
+WAIT_SECONDS = 300
+
+# Options that are about one process, not about what is computed.
+_OF_PROCESS = ("report_dir", "dump_passes_dir", "strict", "quiet")
+_OF_FILES = ("modify_mixlist", "ops_info_dir")
+_LOWERS = "adds up in the low type"
+
+_lock = threading.Lock()
+# By cluster and options.
+_agreements: dict[tuple[_tf_compat.Cluster | None, PrecisionOptions], str] = {}
+_in_force = "none"
+
+
+def ask(options: PrecisionOptions) -> None:
+    """Asks the other workers, where there are any, and tells the optimizer what they agreed on.
+
+    Each of them must call this with the same options, in the same order; a second call with options
+    that were asked about returns at once. Options without lower_collectives ask nobody: what they
+    are is published, for those that ask.
+
+    Raises:
+        ValueError: another worker has other options, files or versions, or did not say what it has.
+    """
+    cluster = _tf_compat.cluster_of_process()
+    with _lock:
+        key = (cluster, options)
+        if key not in _agreements:
+            number = sum(known == cluster for known, _ in _agreements)
+            _agreements[key] = _agree(cluster, options, number)
+        _tell_optimizer(_agreements[key])
+
+
+def _tell_optimizer(agreement: str) -> None:
+    global _in_force
+    if agreement != _in_force:
+        _library.set_collective_agreement(agreement)
+        _in_force = agreement
+
+
+def _agree(cluster: _tf_compat.Cluster | None, options: PrecisionOptions, number: int) -> str:
+    own = _facts(options)
+    if cluster is None or len(cluster.workers) == 1:
+        return "lower" if own[_LOWERS] else "keep"
+    if not cluster.has_store:
+        return "none"
+    cluster.publish(_key(number, cluster.worker), json.dumps(own))
+    if not options.lower_collectives:
+        return "none"
+    facts = {cluster.worker: own}
+    for worker in cluster.workers:
+        if worker != cluster.worker:
+            published = cluster.read(_key(number, worker), WAIT_SECONDS)
+            if published is None:
+                raise _refusal(
+                    cluster,
+                    f"lower_collectives: {worker} did not say within {WAIT_SECONDS} s that it adds "
+                    f"up gradients in a low type, as {cluster.worker} is to; the script of each "
+                    f"worker must call enable() or autocast() with the same options",
+                )
+            facts[worker] = json.loads(published)
+    facts = {worker: facts[worker] for worker in cluster.workers}
+    differences = _differences(facts)
+    if differences:
+        what = "; in ".join(differences)
+        raise _refusal(cluster, f"lower_collectives: the workers differ in {what}")
+    return "lower" if all(each[_LOWERS] for each in facts.values()) else "keep"
+
+
+def _refusal(cluster: _tf_compat.Cluster, message: str) -> ValueError:
+    """The error of this worker. Others that wait for it get the same one."""
+    cluster.tell_all(message)
+    return ValueError(message)
+
+
+def _key(number: int, worker: str) -> str:
+    return f"npu_precision/{number}{worker}"
+
+
+def _facts(options: PrecisionOptions) -> dict[str, Any]:
+    """What the decisions of this worker depend on, by name."""
+    facts: dict[str, Any] = {"npu_precision": __version__, "TensorFlow": tf.__version__}
+    for name, value in sorted(options.to_dict().items()):
+        if name not in _OF_PROCESS:
+            facts[name] = _digest(pathlib.Path(str(value))) if name in _OF_FILES else value
+    facts[_LOWERS] = can_reduce(options)
+    return facts
+
+
+def can_reduce(options: PrecisionOptions) -> bool:
+    """Whether kernels here add up gradients in the low type of the options' mode."""
+    mode = options.precision_mode or options.precision_mode_v2
+    dtypes = _library.describe()["mixed_modes"]
+    dtype = tf.as_dtype(dtypes.get(mode, "float16"))
+    return _library.can_reduce(dtype.as_datatype_enum, _tf_compat.has_gpu())
+
+
+def _digest(path: pathlib.Path) -> str:
+    """Stands for the content of a file, or of the JSON files in a folder."""
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return f"content {digest.hexdigest()[:12]}"
+
+
+def _differences(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What differs, a phrase each: precision_mode: 'a' on WORKER, 'b' on WORKER."""
+    names = dict.fromkeys(name for each in facts.values() for name in each if name != _LOWERS)
+    phrases = []
+    for name in names:
+        values = {worker: each.get(name, "not given") for worker, each in facts.items()}
+        if len(set(map(str, values.values()))) > 1:
+            said = ", ".join(f"{value!r} on {worker}" for worker, value in values.items())
+            phrases.append(f"{name}: {said}")
+    return phrases
