@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from npu_precision._version import __version__
+from npu_precision.hccl.strategy import NPUStrategy
+from npu_precision.hccl.training import NPUBroadcastGlobalVariablesHook, npu_allreduce
 from npu_precision.ledger import Ledger, LedgerCast, LedgerNode
 from npu_precision.loss_scaling.flight_recorder import FlightRecorder
 from npu_precision.loss_scaling.grad_scaler import GradScaler
@@ -73,12 +75,14 @@ __all__ = [
     "Ledger",
     "LedgerCast",
     "LedgerNode",
+    "NPUBroadcastGlobalVariablesHook",
     "NPUDistributedOptimizer",
     "NPUEstimator",
     "NPUEstimatorSpec",
     "NPULossScaleOptimizer",
     "NPUOptimizer",
     "NPURunConfig",
+    "NPUStrategy",
     "NoLossScale",
     "PrecisionOptions",
     "ProfilingConfig",
@@ -94,6 +98,7 @@ __all__ = [
     "install_as_npu_bridge",
     "keep_dtype_scope",
     "keep_tensors_dtypes",
+    "npu_allreduce",
     "npu_callbacks_append",
     "npu_config_proto",
     "npu_distributed_optimizer_wrapper",

@@ -13,10 +13,11 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, graph_pb2, op_def_pb2
 from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2
+from tensorflow.python.client import session as session_lib
 from tensorflow.python.eager import backprop, context, execute
 from tensorflow.python.framework import errors, func_graph, op_def_registry, ops
 from tensorflow.python.grappler import cluster, tf_optimizer
-from tensorflow.python.ops import gradients_util
+from tensorflow.python.ops import collective_ops, gradients_util
 from tensorflow.python.util import tf_decorator, tf_export
 
 # The module that TF1 scripts call tf. On TensorFlow 1.15 that is not compat.v1, which lacks
@@ -460,6 +461,53 @@ def cluster_of_process() -> Cluster | None:
         return None
     has_store = HAS_CLUSTER_STORE and current.coordination_service is not None
     return Cluster(own, workers, has_store)
+
+
+def choose_session_targets(choose: Callable[[Any, Any], tuple[str, Any] | None]) -> None:
+    """Lets choose(session, config) give target and config to sessions made without a target.
+
+    It returns None where both are to stay as they are.
+    """
+    original = session_lib.BaseSession.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        chosen = None if target else choose(self, config)
+        if chosen is not None:
+            target, config = chosen
+        original(self, target, graph, config)
+
+    session_lib.BaseSession.__init__ = init
+
+
+def all_reduce(
+    tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int, merge_op: str
+) -> tf.Tensor:
+    """Reduces a tensor of each process of the group: merge_op is "Add", "Mul", "Max" or "Min"."""
+    return collective_ops.all_reduce(tensor, group_size, group_key, instance_key, merge_op, "Id")
+
+
+def all_gather(tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int) -> tf.Tensor:
+    """Concatenates a tensor of each process of the group on the first axis."""
+    return collective_ops.all_gather(tensor, group_size, group_key, instance_key)
+
+
+def broadcast_send(
+    tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int
+) -> tf.Tensor:
+    """Sends a tensor to the other processes of the group."""
+    return collective_ops.broadcast_send(
+        tensor, tensor.shape, tensor.dtype, group_size, group_key, instance_key
+    )
+
+
+def broadcast_recv(
+    like: tf.Tensor, group_size: int, group_key: int, instance_key: int
+) -> tf.Tensor:
+    """Receives a tensor of the shape and dtype of `like`."""
+    return collective_ops.broadcast_recv(
+        like.shape, like.dtype, group_size, group_key, instance_key
+    )
 
 
 def has_gpu() -> bool:

@@ -1,10 +1,11 @@
-"""npu_bridge's wrappers for several devices: on one host, each returns the optimizer itself."""
+"""npu_bridge's wrappers for several devices: alone, each returns the optimizer itself."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
+from npu_precision.hccl import training
 from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer, check_type
 
 _LOGGER = logging.getLogger("npu_precision")
@@ -23,7 +24,7 @@ def NPUOptimizer(
     Args:
         opt: a tf.compat.v1.train.Optimizer.
         loss_scale_manager: as for NPULossScaleOptimizer.
-        is_distributed: accepted, and without effect, as for NPULossScaleOptimizer.
+        is_distributed: whether gradients are averaged over the ranks, where there are several.
         is_loss_scale: whether the loss is scaled.
         is_tailing_optimization: npu_bridge's overlap of gradient exchange; has no effect, as the
             log says.
@@ -37,6 +38,8 @@ def NPUOptimizer(
     del name
     if is_tailing_optimization:
         _LOGGER.warning("NPUOptimizer: is_tailing_optimization has no effect on stock TensorFlow")
+    if is_distributed:
+        opt = NPUDistributedOptimizer(opt)
     if is_loss_scale:
         if loss_scale_manager is None:
             raise ValueError("loss_scale_manager: got None, and is_loss_scale=True needs one")
@@ -50,7 +53,7 @@ def NPUOptimizer(
 def NPUDistributedOptimizer(
     optimizer: Any, is_weight_update_sharding: bool = False, name: str | None = None
 ) -> Any:
-    """Returns the optimizer as it is: gradients of one process need no exchange.
+    """Returns an optimizer that averages gradients over the ranks; alone, the optimizer as it is.
 
     Args:
         optimizer: a tf.compat.v1.train.Optimizer.
@@ -64,19 +67,28 @@ def NPUDistributedOptimizer(
     """
     del is_weight_update_sharding, name
     check_type("optimizer", optimizer)
-    return optimizer
+    return training.averaging(optimizer)
 
 
 def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
-    """Returns the optimizer, of TF1 or Keras, as it is; npu_bridge's scripts call this."""
-    return optimizer
+    """Returns an optimizer that averages gradients over the ranks; alone, the optimizer as it is.
+
+    Args:
+        optimizer: of TF1, or of Keras in a graph.
+
+    Raises:
+        ValueError: it is neither.
+
+    Source: npu_bridge's npu_distributed_optimizer_wrapper.
+    """
+    return training.averaging(optimizer)
 
 
 def npu_tf_optimizer(opt: Any) -> Any:
-    """Returns the TF1 optimizer as it is; npu_bridge's scripts call this."""
+    """Returns the TF1 optimizer as it is, without an exchange, as npu_bridge's does."""
     return opt
 
 
 def npu_keras_optimizer(opt: Any) -> Any:
-    """Returns the Keras optimizer as it is; npu_bridge's scripts call this."""
+    """Returns the Keras optimizer as it is, without an exchange, as npu_bridge's does."""
     return opt

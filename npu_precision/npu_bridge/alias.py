@@ -1,67 +1,97 @@
 """install_as_npu_bridge: makes the import lines of npu_bridge scripts work unchanged."""
 
+import importlib.abc
 import importlib.util
 import sys
 import types
+from typing import Any
 
 _NAME = "npu_bridge"
 # The modules that scripts import from, and our modules with the same names in them.
 _ALIASES = {
-    "npu_init": "npu_bridge.npu_init",
-    "estimator.npu_ops": "npu_bridge.npu_ops",
-    "estimator.npu.npu_config": "npu_bridge.run_config",
-    "estimator.npu.npu_estimator": "npu_bridge.estimator",
-    "estimator.npu.npu_loss_scale_manager": "loss_scaling.managers",
-    "estimator.npu.npu_loss_scale_optimizer": "loss_scaling.npu_loss_scale_optimizer",
-    "estimator.npu.npu_optimizer": "loss_scaling.npu_optimizer",
-    "estimator.npu.npu_scope": "scope",
-    "estimator.npu.util": "npu_bridge.util",
+    "npu_bridge.npu_init": "npu_bridge.npu_init",
+    "npu_bridge.estimator.npu_ops": "npu_bridge.npu_ops",
+    "npu_bridge.estimator.npu.npu_config": "npu_bridge.run_config",
+    "npu_bridge.estimator.npu.npu_estimator": "npu_bridge.estimator",
+    "npu_bridge.estimator.npu.npu_hook": "hccl.training",
+    "npu_bridge.estimator.npu.npu_loss_scale_manager": "loss_scaling.managers",
+    "npu_bridge.estimator.npu.npu_loss_scale_optimizer": "loss_scaling.npu_loss_scale_optimizer",
+    "npu_bridge.estimator.npu.npu_optimizer": "loss_scaling.npu_optimizer",
+    "npu_bridge.estimator.npu.npu_scope": "scope",
+    "npu_bridge.estimator.npu.npu_strategy": "hccl.strategy",
+    "npu_bridge.estimator.npu.util": "npu_bridge.util",
+    "npu_bridge.hccl.hccl_ops": "hccl.hccl_ops",
+    "hccl.manage.api": "hccl.manage.api",
+    "hccl.split.api": "hccl.split.api",
 }
-_PACKAGES = (_NAME, f"{_NAME}.estimator", f"{_NAME}.estimator.npu")
+# Those that need Keras, which takes long to import: when they are first imported.
+_LATER = {"npu_bridge.estimator.npu.npu_callbacks": "hccl.callbacks"}
+_PACKAGES = (
+    _NAME,
+    f"{_NAME}.estimator",
+    f"{_NAME}.estimator.npu",
+    f"{_NAME}.hccl",
+    "hccl",
+    "hccl.manage",
+    "hccl.split",
+)
 _OURS = "_installed_by_npu_precision"
 
 
 def install_as_npu_bridge() -> None:
-    """Makes `import npu_bridge`, `from npu_bridge.npu_init import *` and the like import ours.
+    """Makes `from npu_bridge.npu_init import *`, `import hccl` and the like import ours.
 
     For scripts whose import lines cannot change; others should use
     `from npu_precision.npu_init import *`. A second call does nothing.
 
     Raises:
-        RuntimeError: the real npu_bridge is installed or imported; it is not hidden.
+        RuntimeError: the real npu_bridge or hccl is installed or imported; it is not hidden.
     """
-    present = sys.modules.get(_NAME)
-    if present is not None and hasattr(present, _OURS):
+    if hasattr(sys.modules.get(_NAME), _OURS):
         return
-    if present is not None or importlib.util.find_spec(_NAME) is not None:
-        raise RuntimeError(
-            "the real npu_bridge is installed here, and install_as_npu_bridge() would hide it: "
-            "uninstall it, or import from npu_precision.npu_init instead"
-        )
+    for name in (_NAME, "hccl"):
+        if name in sys.modules or importlib.util.find_spec(name) is not None:
+            raise RuntimeError(
+                f"the real {name} is installed here, and install_as_npu_bridge() would hide it: "
+                "uninstall it, or import from npu_precision.npu_init and npu_precision.hccl instead"
+            )
     for name in _PACKAGES:
-        package = types.ModuleType(name, "Stands in for npu_bridge; see npu_precision.")
+        package = types.ModuleType(name, f"Stands in for {name}; see npu_precision.")
         package.__path__ = []
         setattr(package, _OURS, True)
         _add(name, package)
     for alias, ours in _ALIASES.items():
-        _add(f"{_NAME}.{alias}", importlib.import_module(f"npu_precision.{ours}"))
+        _add(alias, importlib.import_module(f"npu_precision.{ours}"))
     sys.meta_path.append(_ModulesNotHere)
 
 
 class _ModulesNotHere:
-    """Explains why an import of npu_bridge has no counterpart here."""
+    """Imports what is imported late, and explains why an import has no counterpart here."""
 
     @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """Raises ModuleNotFoundError for submodules of the stand-in; ignores all others."""
-        stand_in = hasattr(sys.modules.get(_NAME), _OURS)
-        if stand_in and name.startswith(f"{_NAME}."):
-            raise ModuleNotFoundError(
-                f"npu_precision has no counterpart of {name}: npu_bridge's distributed "
-                "training and NPU-only ops are not here. What is: "
-                f"{', '.join(f'{_NAME}.{alias}' for alias in _ALIASES)}",
-                name=name,
-            )
+    def find_spec(name: str, path: object = None, target: object = None) -> Any:
+        """Raises ModuleNotFoundError for submodules of the stand-ins that are not ours."""
+        top = name.partition(".")[0]
+        if name == top or not hasattr(sys.modules.get(top), _OURS):
+            return None
+        if name in _LATER:
+            return importlib.util.spec_from_loader(name, _Ours())
+        raise ModuleNotFoundError(
+            f"npu_precision has no counterpart of {name}: NPU-only ops are not here. What is: "
+            f"{', '.join([*_ALIASES, *_LATER])}",
+            name=name,
+        )
+
+
+class _Ours(importlib.abc.Loader):
+    """Loads our module in place of one of npu_bridge's."""
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        """Imports it."""
+        return importlib.import_module(f"npu_precision.{_LATER[spec.name]}")
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Does nothing: the import ran it."""
 
 
 def _add(name: str, module: types.ModuleType) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from npu_precision import _tf_compat
 from npu_precision.npu_bridge import run_config
+from npu_precision.npu_bridge.hooks import npu_hooks_append
 
 _LOGGER = logging.getLogger("npu_precision")
 _Estimator: Any = _tf_compat.estimator_class("Estimator")
@@ -68,3 +69,7 @@ class NPUEstimator(_Estimator):
             params=params,
             warm_start_from=warm_start_from,
         )
+
+    def train(self, input_fn: Any, hooks: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As tf.estimator.Estimator's; all ranks begin with the variables of the first one."""
+        return super().train(input_fn, npu_hooks_append(hooks), *args, **kwargs)

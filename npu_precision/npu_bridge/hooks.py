@@ -1,20 +1,22 @@
-"""npu_bridge's helpers for hooks and callbacks, which have nothing to add on one host."""
+"""npu_bridge's helpers for hooks and callbacks, which add what several ranks need."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from npu_precision.hccl import ranks, training
+
 
 def npu_hooks_append(hooks_list: Iterable[Any] | None = None) -> list[Any]:
-    """A list of the same session hooks.
-
-    npu_bridge appends hooks that broadcast variables among NPUs and set up their loops; with stock
-    TensorFlow there is nothing to append.
+    """A list of the same session hooks; of several ranks, with one that lets variables begin alike.
 
     Source: npu_bridge's npu_hooks_append(hooks_list=None).
     """
-    return list(hooks_list or ())
+    hooks = list(hooks_list or ())
+    if ranks.current().size > 1:
+        hooks.append(training.NPUBroadcastGlobalVariablesHook())
+    return hooks
 
 
 def npu_callbacks_append(callbacks_list: Iterable[Any] | None = None) -> list[Any]:
@@ -22,4 +24,9 @@ def npu_callbacks_append(callbacks_list: Iterable[Any] | None = None) -> list[An
 
     Source: npu_bridge's npu_callbacks_append(callbacks_list=None).
     """
-    return list(callbacks_list or ())
+    callbacks = list(callbacks_list or ())
+    if ranks.current().size > 1:
+        from npu_precision.hccl.callbacks import NPUBroadcastGlobalVariablesCallback
+
+        callbacks.append(NPUBroadcastGlobalVariablesCallback())
+    return callbacks

@@ -9,6 +9,8 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from npu_precision import scope as npu_scope
 from npu_precision._tf_compat import tf1 as tf
+from npu_precision.hccl.strategy import NPUStrategy
+from npu_precision.hccl.training import NPUBroadcastGlobalVariablesHook, npu_allreduce
 from npu_precision.loss_scaling.managers import (
     ExponentialUpdateLossScaleManager,
     FixedLossScaleManager,
@@ -43,17 +45,20 @@ __all__ = [
     "DumpConfig",
     "ExponentialUpdateLossScaleManager",
     "FixedLossScaleManager",
+    "NPUBroadcastGlobalVariablesHook",
     "NPUDistributedOptimizer",
     "NPUEstimator",
     "NPUEstimatorSpec",
     "NPULossScaleOptimizer",
     "NPUOptimizer",
     "NPURunConfig",
+    "NPUStrategy",
     "ProfilingConfig",
     "RewriterConfig",
     "close_session",
     "config_pb2",
     "init_resource",
+    "npu_allreduce",
     "npu_callbacks_append",
     "npu_config_proto",
     "npu_distributed_optimizer_wrapper",

@@ -13,7 +13,8 @@ NAMES = (
     "set_keras_session_npu_config init_resource shutdown_resource close_session npu_scope util "
     "RewriterConfig config_pb2 tf NPULossScaleOptimizer FixedLossScaleManager "
     "ExponentialUpdateLossScaleManager NPUOptimizer NPUDistributedOptimizer npu_tf_optimizer "
-    "npu_distributed_optimizer_wrapper npu_keras_optimizer"
+    "npu_distributed_optimizer_wrapper npu_keras_optimizer npu_allreduce NPUStrategy "
+    "NPUBroadcastGlobalVariablesHook"
 ).split()
 
 
@@ -59,8 +60,14 @@ from npu_bridge.estimator.npu.npu_loss_scale_manager import FixedLossScaleManage
 from npu_bridge.estimator.npu.npu_loss_scale_optimizer import NPULossScaleOptimizer
 from npu_bridge.estimator.npu.npu_optimizer import NPUDistributedOptimizer, NPUOptimizer
 from npu_bridge.estimator.npu.npu_scope import keep_dtype_scope
+from npu_bridge.hccl import hccl_ops
 from npu_bridge.npu_init import *
+from hccl.manage.api import create_group, get_local_rank_id, get_rank_id, get_rank_size
+from hccl.split.api import set_split_strategy_by_idx
+from npu_bridge.estimator.npu.npu_callbacks import NPUBroadcastGlobalVariablesCallback
+from npu_bridge.estimator.npu.npu_hook import NPUBroadcastGlobalVariablesHook
 
+assert issubclass(NPUBroadcastGlobalVariablesCallback, tf.keras.callbacks.Callback)
 assert NPURunConfig is npu_precision.NPURunConfig
 assert NPUEstimator is npu_precision.NPUEstimator
 assert NPUEstimatorSpec is npu_precision.NPUEstimatorSpec

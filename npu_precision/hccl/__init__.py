@@ -1,0 +1,1 @@
+"""Ascend's collective communication, by the names of its scripts, over TensorFlow's collectives."""

@@ -1,0 +1,198 @@
+"""Collectives in graphs of TF1: what scripts import from npu_bridge.hccl.
+
+Each process must build the same collectives in the same order. A session.run meets those of other
+ranks that run the same collectives: so what only some ranks run, as members of a group, needs a run
+of its own. Alone, each is the identity. `fusion` and `fusion_id`, which say what Ascend exchanges at
+once, have no effect.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from npu_precision import _errors, _tf_compat
+from npu_precision.hccl import groups, server
+
+__all__ = ["allgather", "allreduce", "broadcast", "reduce_scatter"]
+
+# By HCCL's name, TensorFlow's.
+_REDUCTIONS = {"sum": "Add", "prod": "Mul", "max": "Max", "min": "Min"}
+
+# By group, which some ranks may not be in: all members must count alike. TensorFlow 1.15 has one
+# table of keys for all groups.
+_KEYS_OF_GROUP = 1 << 20
+_counters: dict[int, Iterator[int]] = {}
+
+
+def allreduce(
+    tensor: tf.Tensor,
+    reduction: str,
+    fusion: int = 1,
+    fusion_id: int = -1,
+    group: str = groups.WORLD,
+) -> tf.Tensor:
+    """The sum, product, maximum or minimum over the ranks of the group, in each of them.
+
+    Args:
+        tensor: the part of this rank; the same shape and dtype in each.
+        reduction: "sum", "prod", "max" or "min".
+        fusion: accepted, and without effect.
+        fusion_id: accepted, and without effect.
+        group: the name of a group.
+
+    Raises:
+        ValueError: an unknown reduction or group.
+        RuntimeError: not in a graph, or its session cannot reach the other ranks.
+    """
+    del fusion, fusion_id
+    if reduction not in _REDUCTIONS:
+        raise ValueError(
+            f"reduction: got {reduction!r}, expected one of {', '.join(_REDUCTIONS)}"
+            f"{_errors.did_you_mean(reduction, list(_REDUCTIONS))}"
+        )
+    members = groups.find(group)
+    if members.size == 1:
+        return tf.identity(tensor)
+    key = _next_key(members)
+    return _tf_compat.all_reduce(tensor, members.size, members.key, key, _REDUCTIONS[reduction])
+
+
+def allgather(
+    tensor: tf.Tensor,
+    rank_size: int,
+    group: str = groups.WORLD,
+    fusion: int = 0,
+    fusion_id: int = -1,
+) -> tf.Tensor:
+    """The tensors of all ranks of the group, one behind another on the first axis.
+
+    Args:
+        tensor: the part of this rank, [n, ...]; the same shape and dtype in each.
+        rank_size: the size of the group.
+        group: the name of a group.
+        fusion: accepted, and without effect.
+        fusion_id: accepted, and without effect.
+
+    Returns:
+        [rank_size * n, ...], in the order of the ranks.
+
+    Raises:
+        ValueError: an unknown group, another rank_size than it has, or a tensor without axes.
+        RuntimeError: as allreduce.
+    """
+    del fusion, fusion_id
+    tensor, members = tf.convert_to_tensor(tensor), _sized(group, rank_size)
+    if tensor.shape.rank == 0:
+        raise ValueError("tensor: got a scalar, expected one with at least one axis")
+    if members.size == 1:
+        return tf.identity(tensor)
+    return _tf_compat.all_gather(tensor, members.size, members.key, _next_key(members))
+
+
+def broadcast(
+    tensor: Sequence[tf.Tensor] | tf.Tensor,
+    root_rank: int,
+    fusion: int = 2,
+    fusion_id: int = 0,
+    group: str = groups.WORLD,
+) -> Any:
+    """The tensors of the root, in each rank of the group.
+
+    Args:
+        tensor: a tensor, or a list of them; of known shapes, the same in each rank.
+        root_rank: the rank, in the group, whose values all get.
+        fusion: accepted, and without effect.
+        fusion_id: accepted, and without effect.
+        group: the name of a group.
+
+    Returns:
+        A tensor, or a list of them, as given.
+
+    Raises:
+        ValueError: an unknown group or root, or a shape that is not known.
+        RuntimeError: as allreduce.
+    """
+    del fusion, fusion_id
+    members = groups.find(group)
+    if not 0 <= root_rank < members.size:
+        raise ValueError(f"root_rank: got {root_rank}, expected 0 to {members.size - 1}")
+    if not isinstance(tensor, (list, tuple)):
+        return _broadcast(tf.convert_to_tensor(tensor), root_rank, members)
+    return [_broadcast(tf.convert_to_tensor(each), root_rank, members) for each in tensor]
+
+
+def reduce_scatter(
+    tensor: tf.Tensor,
+    reduction: str,
+    rank_size: int,
+    group: str = groups.WORLD,
+    fusion: int = 0,
+    fusion_id: int = -1,
+) -> tf.Tensor:
+    """This rank's part of what allreduce yields: the first axis is divided among the ranks.
+
+    All of it is exchanged, and the part is cut out.
+
+    Args:
+        tensor: [rank_size * n, ...], the same shape and dtype in each rank.
+        reduction: as for allreduce.
+        rank_size: the size of the group.
+        group: the name of a group.
+        fusion: accepted, and without effect.
+        fusion_id: accepted, and without effect.
+
+    Returns:
+        [n, ...].
+
+    Raises:
+        ValueError: as allreduce; another rank_size than the group has, or a first axis that it
+            does not divide.
+        RuntimeError: as allreduce.
+    """
+    tensor, members = tf.convert_to_tensor(tensor), _sized(group, rank_size)
+    length = tensor.shape.as_list()[0] if tensor.shape.rank else None
+    if length is None or length % members.size:
+        raise ValueError(
+            f"tensor: got the shape {tensor.shape}, expected a first axis of known length that "
+            f"{members.size} ranks can divide"
+        )
+    reduced = allreduce(tensor, reduction, fusion, fusion_id, group)
+    part = length // members.size
+    return reduced[members.rank * part : (members.rank + 1) * part]
+
+
+def _broadcast(tensor: tf.Tensor, root: int, members: groups.Group) -> tf.Tensor:
+    if members.size == 1:
+        return tf.identity(tensor)
+    if not tensor.shape.is_fully_defined():
+        raise ValueError(f"tensor: {tensor.name} has shape {tensor.shape}, expected a known one")
+    key = _next_key(members)
+    if members.rank == root:
+        return _tf_compat.broadcast_send(tensor, members.size, members.key, key)
+    return _tf_compat.broadcast_recv(tensor, members.size, members.key, key)
+
+
+def _sized(group: str, rank_size: int) -> groups.Group:
+    members = groups.find(group)
+    if rank_size != members.size:
+        raise ValueError(f"rank_size: got {rank_size}, and group {group!r} has {members.size}")
+    return members
+
+
+def _next_key(members: groups.Group) -> int:
+    """A key for one more collective of the group, with the server that it needs."""
+    if tf.executing_eagerly():
+        raise RuntimeError(
+            "hccl: several ranks exchange tensors in the graphs of sessions; where TensorFlow "
+            "executes eagerly, use tf.distribute, or call tf.compat.v1.disable_eager_execution()"
+        )
+    _ = members.rank  # raises the error of a process that is not in the group
+    graph = tf.compat.v1.get_default_graph()
+    server.target()
+    server.check_sessions(graph)
+    counter = _counters.setdefault(members.key, itertools.count(1))
+    return (members.key - groups.FIRST_KEY) * _KEYS_OF_GROUP + next(counter)

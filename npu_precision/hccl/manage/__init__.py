@@ -1,0 +1,1 @@
+"""The package of Ascend's hccl.manage."""

@@ -1,0 +1,91 @@
+"""The server of this process, through which its sessions reach the other ranks.
+
+Collectives of several processes run in sessions on a tf.distribute.Server. Ascend's scripts make
+sessions without a target: those that are made once a graph has hccl's ops get that of our server,
+and see no devices but their own, so that each rank keeps its own variables.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+
+from npu_precision import _tf_compat
+from npu_precision.hccl import ranks
+
+_JOB = "worker"
+
+_lock = threading.Lock()
+_server: Any = None
+# Sessions that were made without a target before the server was there.
+_local: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def target() -> str:
+    """The target of this process' server, for tf.compat.v1.Session(target); starts it if need be.
+
+    Raises:
+        RuntimeError: another process has its address, or a strategy of tf.distribute does.
+    """
+    global _server
+    with _lock:
+        if _server is None:
+            _server = _start(ranks.current())
+        return _server.target
+
+
+def check_sessions(graph: tf.Graph) -> None:
+    """Raises RuntimeError if a session runs this graph that cannot reach the other ranks."""
+    for session in list(_local):
+        if session.graph is graph and not getattr(session, "_closed", True):
+            raise RuntimeError(
+                "hccl: a tf.Session for this graph was made before its first hccl op, and reaches "
+                "no other rank: make the session afterwards, or write "
+                "tf.Session(npu_precision.hccl.server.target(), config=...)"
+            )
+
+
+def _start(where: ranks.Ranks) -> Any:
+    if _tf_compat.cluster_of_process() is not None:
+        raise RuntimeError(
+            "hccl: a strategy of tf.distribute connects this process to others already; use its "
+            "collectives, or run the script without it"
+        )
+    cluster = {_JOB: list(where.addresses)}
+    try:
+        return _tf_compat.tf1.train.Server(
+            cluster, job_name=_JOB, task_index=where.rank, config=_config(None, where)
+        )
+    except tf.errors.OpError as error:
+        raise RuntimeError(
+            f"hccl: rank {where.rank} cannot have the address {where.addresses[where.rank]} "
+            f"({where.source}; HCCL_IF_BASE_PORT chooses other ports): {error.message}"
+        ) from None
+
+
+def _config(given: Any, where: ranks.Ranks) -> Any:
+    config = config_pb2.ConfigProto()
+    if given is not None:
+        config.CopyFrom(given)
+    config.isolate_session_state = True
+    config.experimental.collective_group_leader = f"/job:{_JOB}/replica:0/task:0"
+    if not config.device_filters:
+        config.device_filters.append(f"/job:{_JOB}/task:{where.rank}")
+    return config
+
+
+def _for_session(session: Any, config: Any) -> tuple[str, Any] | None:
+    """The target and the config of a session that was given no target; None to leave both."""
+    with _lock:
+        server = _server
+        if server is None:
+            _local.add(session)
+            return None
+    return server.target, _config(config, ranks.current())
+
+
+_tf_compat.choose_session_targets(_for_session)

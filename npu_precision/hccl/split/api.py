@@ -1,0 +1,44 @@
+"""How gradients are exchanged in pieces: what scripts import from hccl.split.api."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from npu_precision.hccl import groups
+
+__all__ = ["set_split_strategy_by_idx", "set_split_strategy_by_size"]
+
+_LOGGER = logging.getLogger("npu_precision")
+
+
+def set_split_strategy_by_idx(idxList: Sequence[int], group: str = groups.WORLD) -> None:
+    """Has no effect here, as the log says: each gradient is exchanged when it is there.
+
+    Args:
+        idxList: the number of the last gradient of each piece.
+        group: the name of a group.
+
+    Raises:
+        ValueError: there is no such group, or the numbers do not ascend.
+    """
+    groups.find(group)
+    if list(idxList) != sorted(set(idxList)):
+        raise ValueError(f"idxList: got {list(idxList)}, expected ascending numbers of gradients")
+    _LOGGER.warning("set_split_strategy_by_idx has no effect on stock TensorFlow")
+
+
+def set_split_strategy_by_size(dataSizeList: Sequence[float], group: str = groups.WORLD) -> None:
+    """Has no effect here, as the log says: each gradient is exchanged when it is there.
+
+    Args:
+        dataSizeList: the share of each piece in percent, 100 in all.
+        group: the name of a group.
+
+    Raises:
+        ValueError: there is no such group, or the shares are not 100 in all.
+    """
+    groups.find(group)
+    if abs(sum(dataSizeList) - 100) > 1e-3:
+        raise ValueError(f"dataSizeList: got {list(dataSizeList)}, expected shares that are 100")
+    _LOGGER.warning("set_split_strategy_by_size has no effect on stock TensorFlow")
