@@ -1,9 +1,9 @@
 """Collectives in graphs of TF1: what scripts import from npu_bridge.hccl.
 
 Each process must build the same collectives in the same order. A session.run meets those of other
-ranks that run the same collectives: so what only some ranks run, as members of a group, needs a run
-of its own. Alone, each is the identity. `fusion` and `fusion_id`, which say what Ascend exchanges at
-once, have no effect.
+ranks that run the same collectives: so what only some ranks run, as members of a group, needs a
+run of its own. Alone, each is the identity. `fusion` and `fusion_id`, which say what Ascend
+exchanges at once, have no effect.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """NPUEstimator and NPUEstimatorSpec."""
 
+import functools
 import logging
 from typing import Any
 
 from npu_precision import _tf_compat
+from npu_precision.hccl import ranks
 from npu_precision.npu_bridge import run_config
 from npu_precision.npu_bridge.hooks import npu_hooks_append
 
@@ -69,7 +71,12 @@ class NPUEstimator(_Estimator):
             params=params,
             warm_start_from=warm_start_from,
         )
+        if ranks.current().size > 1:
+            # tf.estimator lets no class override it.
+            own_train: Any = super().train
+            self.train = functools.partial(_train_alike, own_train)
 
-    def train(self, input_fn: Any, hooks: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """As tf.estimator.Estimator's; all ranks begin with the variables of the first one."""
-        return super().train(input_fn, npu_hooks_append(hooks), *args, **kwargs)
+
+def _train_alike(train: Any, input_fn: Any, hooks: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Trains from the variables of the first rank."""
+    return train(input_fn, npu_hooks_append(hooks), *args, **kwargs)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.replicas import shown
+from support.tf_versions import needs_estimator
+from support.workers import adjacent_ports
 
 pytestmark = pytest.mark.slow
 
@@ -211,3 +213,37 @@ for code in {[code for code, _ in MISTAKES]!r}:
     for (code, expected), message in zip(MISTAKES, messages):
         assert expected in message, code
     assert len(messages) == len(MISTAKES)
+
+
+ESTIMATOR = f"""{BEGIN}
+import os
+
+del os.environ["TF_CONFIG"]  # which tf.estimator reads as well, for parameter servers
+os.environ.update(RANK_ID=str(RANK), RANK_SIZE=str(SIZE), HCCL_IF_BASE_PORT=FIRST)
+
+
+def model_fn(features, labels, mode):
+    weights = tf.get_variable("w", [4, 1], initializer=tf.constant_initializer(0.1 * (RANK + 1)))
+    loss = tf.reduce_mean(tf.square(tf.matmul(features, weights) - labels))
+    optimizer = npu_distributed_optimizer_wrapper(tf.train.GradientDescentOptimizer(0.05))
+    train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    return NPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def input_fn():
+    x = np.arange(32, dtype=np.float32).reshape([8, 4])[RANK::SIZE] / 10
+    return tf.data.Dataset.from_tensors((x, x.sum(1, keepdims=True))).repeat(10)
+
+
+estimator = NPUEstimator(model_fn, f"model{{RANK}}", NPURunConfig())
+estimator.train(input_fn)
+show(estimator.get_variable_value("w"))
+"""
+
+
+@needs_estimator
+def test_an_estimator_trains_alike_on_all_ranks(run_workers):
+    script = ESTIMATOR.replace("FIRST", repr(str(adjacent_ports(2))))
+    one, other = (shown(printed) for printed in run_workers(script))
+    assert one == other
+    assert np.ptp(one) > 0

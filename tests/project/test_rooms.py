@@ -256,8 +256,8 @@ WELL_BUILT_PYTHON = {
             "npu_precision/npu_bridge/npu_init.py",
             "from npu_precision.util import keep\n",
             "npu_precision/npu_bridge/npu_init.py:1: imports npu_precision.util.keep "
-            "(npu_precision/util.py); npu_bridge may import from core, loss_scaling, npu_bridge, "
-            "session",
+            "(npu_precision/util.py); npu_bridge may import from core, hccl, loss_scaling, "
+            "npu_bridge, session",
             id="a_public_path",
         ),
         pytest.param(

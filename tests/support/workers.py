@@ -96,6 +96,19 @@ def _worker(here, args, addresses, index, environment):
             process.wait()
 
 
+def adjacent_ports(count):
+    """The first of `count` ports in a row, all of them free a moment ago."""
+    while True:
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(socket.socket())
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            with contextlib.suppress(OSError, OverflowError):
+                for number in range(1, count):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port + number))
+                return port
+
+
 def _addresses(count):
     """Loopback addresses with ports that were free a moment ago, all different."""
     with contextlib.ExitStack() as stack:
