@@ -480,34 +480,54 @@ def choose_session_targets(choose: Callable[[Any, Any], tuple[str, Any] | None])
     session_lib.BaseSession.__init__ = init
 
 
+def _placed(tensor: tf.Tensor) -> tf.Tensor:
+    """The tensor with a device, which collectives of TensorFlow 1.15 ask for."""
+    if tf1 is not tf or tensor.device:
+        return tensor
+    with tf.device("/device:CPU:0"):
+        return tf.identity(tensor)
+
+
 def all_reduce(
     tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int, merge_op: str
 ) -> tf.Tensor:
     """Reduces a tensor of each process of the group: merge_op is "Add", "Mul", "Max" or "Min"."""
-    return collective_ops.all_reduce(tensor, group_size, group_key, instance_key, merge_op, "Id")
+    if tf1 is tf and merge_op in ("Max", "Min"):  # which 1.15 has no kernels for
+        gathered = all_gather(tensor[tf.newaxis], group_size, group_key, instance_key)
+        return (tf.reduce_max if merge_op == "Max" else tf.reduce_min)(gathered, axis=0)
+    tensor = _placed(tensor)
+    with tf.device(tensor.device):
+        return collective_ops.all_reduce(
+            tensor, group_size, group_key, instance_key, merge_op, "Id"
+        )
 
 
 def all_gather(tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int) -> tf.Tensor:
     """Concatenates a tensor of each process of the group on the first axis."""
-    return collective_ops.all_gather(tensor, group_size, group_key, instance_key)
+    tensor = _placed(tensor)
+    with tf.device(tensor.device):
+        return collective_ops.all_gather(tensor, group_size, group_key, instance_key)
 
 
 def broadcast_send(
     tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int
 ) -> tf.Tensor:
     """Sends a tensor to the other processes of the group."""
-    return collective_ops.broadcast_send(
-        tensor, tensor.shape, tensor.dtype, group_size, group_key, instance_key
-    )
+    tensor = _placed(tensor)
+    with tf.device(tensor.device):
+        return collective_ops.broadcast_send(
+            tensor, tensor.shape, tensor.dtype, group_size, group_key, instance_key
+        )
 
 
 def broadcast_recv(
     like: tf.Tensor, group_size: int, group_key: int, instance_key: int
 ) -> tf.Tensor:
     """Receives a tensor of the shape and dtype of `like`."""
-    return collective_ops.broadcast_recv(
-        like.shape, like.dtype, group_size, group_key, instance_key
-    )
+    with tf.device(_placed(like).device):
+        return collective_ops.broadcast_recv(
+            like.shape, like.dtype, group_size, group_key, instance_key
+        )
 
 
 def has_gpu() -> bool:

@@ -9,9 +9,12 @@ import pytest
 import tensorflow as tf
 from support.check_rewrite import UNCHANGED, check_rewrite
 from support.text_graph import read_graph
+from support.tf_versions import needs_kernels
 
 import npu_precision
 from npu_precision.ledger import LedgerCollective
+
+pytestmark = needs_kernels("bfloat16", "CollectiveReduceV2")
 
 BF16 = "allow_mix_precision_bf16"
 check = functools.partial(check_rewrite, mode=BF16, lower_collectives=True)
