@@ -164,7 +164,8 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     }
     if (options.details) {
       MeasureCasts(item, *optimized, &ledger);
-      TF_RETURN_IF_ERROR(WriteReport(parameters_.report_dir, ledger, &report));
+      TF_RETURN_IF_ERROR(
+          WriteReport(parameters_.report_dir, WorkerSuffix(item.graph), ledger, &report));
     }
     Log(ledger, report);
     const bool to_float16 = context.NewDtype() == tensorflow::DT_HALF ||

@@ -5,12 +5,17 @@
 #include <string>
 
 #include "graph_passes/ledger.h"
+#include "tensorflow/core/framework/graph.pb.h"
 
 namespace npu_precision {
 
-// Writes the ledger into `folder`, which is made if need be, under a new name. `path` gets the
-// path.
-tensorflow::Status WriteReport(const std::string& folder, const Ledger& ledger, std::string* path);
+// Writes the ledger into `folder`, which is made if need be, under a new name, which has the worker
+// in it. `path` gets the path.
+tensorflow::Status WriteReport(const std::string& folder, const std::string& worker,
+                               const Ledger& ledger, std::string* path);
+
+// The task that the nodes of a graph run in, as "-worker1"; "" where there are no tasks.
+std::string WorkerSuffix(const tensorflow::GraphDef& graph);
 
 }  // namespace npu_precision
 

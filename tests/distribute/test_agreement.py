@@ -56,8 +56,10 @@ def test_workers_with_the_same_options_lower(run_workers, tmp_path):
     enable = f"npu_precision.enable({MIXED}, report_dir='reports')"
     for printed in run_workers(script(enable, enable)):
         assert shown(printed) == [["done", -7.0]]
-    reports = list(tmp_path.glob("*/reports/*train*.json"))
-    assert any('"reason" : "lowered"' in report.read_text() for report in reports)
+    reports = {path.name: path.read_text() for path in tmp_path.glob("*/reports/*train*.json")}
+    for worker in range(2):
+        (report,) = (text for name, text in reports.items() if f"-worker{worker}-" in name)
+        assert '"reason" : "lowered"' in report
 
 
 def test_enable_may_come_before_the_strategy(run_workers, tmp_path):

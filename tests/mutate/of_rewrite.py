@@ -12,6 +12,7 @@ _FOLD_CONSTANTS = "passes/test_fold_constants.py"
 _SAME_PADDING = "passes/test_same_padding.py"
 _SINK_RESHAPES = "passes/test_sink_reshapes.py"
 _VERIFY_GRAPH = "passes/test_verify_graph.py"
+_COLLECTIVES = "passes/test_lower_collectives.py"
 _PIPELINE = "project/test_pipeline.py"
 
 _constants = mutations_of("graph_passes/rewrite/constants.cc")
@@ -28,6 +29,8 @@ _pipeline = mutations_of("graph_passes/pipeline.cc")
 _pass_table = mutations_of("graph_passes/pass_table.cc")
 _pass_state = mutations_of("graph_passes/rewrite/pass_state.cc")
 _ledger = mutations_of("graph_passes/ledger.cc")
+_lower_collectives = mutations_of("graph_passes/rewrite/lower_collectives.cc")
+_plan_collectives = mutations_of("graph_passes/decide/plan_collectives.cc")
 
 MUTATIONS = (
     _constants(
@@ -341,5 +344,47 @@ MUTATIONS = (
         "",
         "Loss scaling asks for an overflow before there are gradients.",
         f"{_SATURATE}::test_a_check_of_gradients_asks_the_flag_too",
+    ),
+    _plan_collectives(
+        "gradient",
+        "if (!IsGradient(view_, part.low)) return CollectiveReason::kNotAGradient;",
+        "",
+        "A metric is added up in the low type.",
+        f"{_COLLECTIVES}::test_what_stays_float32_has_a_reason",
+    ),
+    _plan_collectives(
+        "few",
+        "part.elements < kFewElements",
+        "false",
+        "A bias is added up in the low type.",
+        f"{_COLLECTIVES}::test_of_a_mixed_pack_two_sums_are_made",
+    ),
+    _plan_collectives(
+        "same_parts",
+        "return same ? split : -1;",
+        "return split;",
+        "A pack that is split elsewhere is divided, and its parts are mixed up.",
+        f"{_COLLECTIVES}::test_a_pack_that_is_not_split_into_its_parts_stays",
+    ),
+    _plan_collectives(
+        "fetched",
+        "if (IsFetchedOrFed(plan.id)) return CollectiveReason::kFixed;",
+        "",
+        "What is fetched of a pack lacks the lowered parts.",
+        f"{_COLLECTIVES}::test_a_sum_that_is_fetched_stays",
+    ),
+    _lower_collectives(
+        "own_key",
+        "GiveOwnKey(&low_reduce);",
+        "",
+        "Two all-reduces have one key.",
+        f"{_COLLECTIVES}::test_of_a_mixed_pack_two_sums_are_made",
+    ),
+    _lower_collectives(
+        "divide",
+        "reduce->set_input(0, name);",
+        "",
+        "With average_before, sums are multiplied and not divided.",
+        f"{_COLLECTIVES}::test_what_overflows_in_a_sum_of_float16_does_not_with_average_before",
     ),
 )
