@@ -88,7 +88,7 @@ def started(
     """A cluster that is ready for its first step. Its processes end with the `with` block.
 
     Args:
-        folder: an empty folder, for what the workers write to stderr.
+        folder: an empty folder, for what the workers write to stderr, and their temporary files.
         count: the number of workers.
         arguments: those of distributed_worker.py.
         seconds: how long the workers may take to be ready.
@@ -104,6 +104,8 @@ def started(
                 process = workers.worker(
                     [sys.executable, str(_SCRIPT), *arguments],
                     place,
+                    # AutoGraph's files would outlive workers that are killed.
+                    env={"TMPDIR": str(folder)},
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,

@@ -21,6 +21,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import signal
 import statistics
 import sys
 import tempfile
@@ -242,6 +243,8 @@ def main() -> None:
     """Prints a table, and writes the figures."""
     options = arguments()
     size = "quick" if options.quick else "full"
+    # So that blocks are left, and the workers end, also where this process is terminated.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     found: dict[str, dict[int, dict[str, Measured]]] = {}
     with rich.progress.Progress(transient=True) as progress:
         bar = progress.add_task("", total=len(options.models) * len(options.counts))

@@ -170,3 +170,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    # Otherwise TensorFlow may wait for workers that have ended.
+    os._exit(0)
