@@ -44,6 +44,7 @@ import rich.table  # noqa: E402
 _SENT = pathlib.Path("/sys/class/net/lo/statistics/tx_bytes")
 _QUICK_STEPS = 5
 _LOWERED = distributed_worker.LOWERED
+_LEDGERS = "ledgers"
 _COLUMNS: dict[str, Literal["left", "right"]] = {
     **dict.fromkeys(("model", "workers", "contender"), "left"),
     **dict.fromkeys(
@@ -107,13 +108,13 @@ def measured(
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         clusters = {}
-        for number, name in enumerate(distributed_worker.CONTENDERS):
-            here = folder / str(number)
+        for name in distributed_worker.CONTENDERS:
+            here = folder / name
             here.mkdir()
-            arguments = [model, name, size, str(here / "ledgers")]
+            arguments = [model, name, size, str(here / _LEDGERS)]
             clusters[name] = stack.enter_context(cluster.started(here, workers, arguments, timeout))
         found = in_rounds(clusters, rounds, timeout)
-        in_float32, lowered = bytes_of_graph(here / "ledgers" / "0")
+        in_float32, lowered = bytes_of_graph(folder / _LOWERED / _LEDGERS / "0")
     return {
         name: Measured(
             milliseconds=1e3 * statistics.median(steps.seconds),
