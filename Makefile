@@ -29,10 +29,11 @@ SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
 CXX_FILES = $(shell find cc graph_passes tests wheels -name '*.h' -o -name '*.cc')
 
 .PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench bench-rewrite \
-  bench-optimizers numerics wheel test-wheel build known-parts page-packages lint format bazel bazel-build lock clean
+  bench-optimizers bench-distributed numerics wheel test-wheel build known-parts page-packages lint \
+  format bazel bazel-build lock clean
 
 help: ## this list
-	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 24
 
 demo: $(VENV)/.installed build ## set up if needed, then train a real model in four runs
 	$(BIN)/python examples/digits_demo.py
@@ -77,6 +78,9 @@ bench-rewrite: $(VENV)/.installed build ## time the rewrite next to TensorFlow's
 
 bench-optimizers: $(VENV)/.installed build ## time fused optimizers next to Keras' own (BENCH_FLAGS=--help)
 	$(BIN)/python benchmarks/fused_optimizers.py $(BENCH_FLAGS)
+
+bench-distributed: $(VENV)/.installed build ## time workers next to float32's, count what they send (BENCH_FLAGS=--help)
+	$(BIN)/python benchmarks/distributed.py $(BENCH_FLAGS)
 
 # For example: make numerics NUMERICS_FLAGS="--only attention --modes bf16,fp16 --blame"
 numerics: $(VENV)/.installed build ## compare the ends of small programs with float32's (NUMERICS_FLAGS=--help)

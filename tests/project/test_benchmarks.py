@@ -1,16 +1,18 @@
-"""make bench: a short run of the smallest graphs; what it finds is of no interest here."""
+"""The benchmarks: short runs of the smallest cases; what they find is of no interest here."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
 from support import ROOT
-from support.tf_versions import needs_fused_optimizers
+from support.tf_versions import needs_cluster_store, needs_fused_optimizers
 from support.tiers import mostly_full
 
 pytest.importorskip("matplotlib", reason="the benchmarks are for the default environment")
@@ -18,9 +20,9 @@ pytest.importorskip("matplotlib", reason="the benchmarks are for the default env
 CONTENDERS = ["float32", "tf amp", "npu", "npu, dtypes", "npu, cube_fp16in_fp32out"]
 
 
-def run(script, *flags):
+def run(script, *flags, **environment):
     command = [sys.executable, str(ROOT / "benchmarks" / script), *flags]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
@@ -78,3 +80,59 @@ def test_fused_optimizers_are_timed_next_to_those_of_keras():
     done = run("fused_optimizers.py", "--models=small", "--optimizers=Adam", "--seconds=0")
     assert done.returncode == 0, done.stderr
     assert re.search(r"small +│ Adam +│ 4 +│ \d+\.\d+ +│ \d+\.\d+", done.stdout)
+
+
+# What a worker sends in a step besides the all-reduces, over those: headers, control messages.
+OVERHEAD = 0.1
+
+
+@needs_cluster_store
+def test_workers_are_timed_and_what_they_send_is_counted_twice(tmp_path):
+    what = ["--quick", "--only=mlp", "--workers=2"]
+    done = run("distributed.py", f"--out={tmp_path}", *what)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "distributed.json").read_text())["mlp"]["2"]
+
+    # Each of two workers sends what there is to reduce once. Biases and the loss keep float32.
+    kernels, others = 1024 * 128 + 128 * 128 + 128 * 10, 128 + 128 + 10 + 1
+    size, lowered = 4 * (kernels + others), 2 * kernels + 4 * others
+    sizes = {"float32": size, "tf amp": size, "npu": size, "npu, lowered": lowered}
+    assert {name: figures["graph_bytes"] for name, figures in found.items()} == sizes
+    document = (tmp_path / "distributed.md").read_text()
+    for name, figures in found.items():
+        # The least: other tests may have workers of their own at the same time.
+        assert sizes[name] < min(figures["socket_bytes"]) < (1 + OVERHEAD) * sizes[name]
+        assert re.search(rf"\| {name} \|.* \| {sizes[name] / 1e6:.2f} \|", document)
+        assert figures["faster"] == sorted(figures["faster"])
+    # Each contender computes something else.
+    assert len({tuple(figures["losses"]) for figures in found.values()}) > 2
+
+
+def test_no_worker_runs_on_after_the_time_is_over(tmp_path):
+    what = ["--quick", "--only=mlp", "--workers=2", "--timeout=0.5"]
+    done = run("distributed.py", f"--out={tmp_path}", *what, TMPDIR=str(tmp_path))
+    assert done.returncode == 1
+    assert "workers [0, 1] took more than 0.5 s" in done.stderr
+    # The folder of its ledgers is among the arguments of a worker.
+    assert not [line for line in command_lines() if str(tmp_path) in line]
+
+
+def command_lines():
+    """Of every process."""
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended
+            yield path.read_text(errors="replace")
+
+
+WRONG = {
+    "--only=mpl": "--only: got 'mpl', expected some of conv,mlp,embedding",
+    "--workers=2,1": "--workers: got '1', expected numbers of at least 2",
+    "--steps=1": "--steps: got 1, expected at least 2",
+}
+
+
+@pytest.mark.parametrize("flag", mostly_full(WRONG, ["--workers=2,1"]))
+def test_what_cannot_be_measured_of_workers_is_named(flag):
+    done = run("distributed.py", flag)
+    assert done.returncode == 2
+    assert WRONG[flag] in done.stderr

@@ -1,4 +1,7 @@
-"""Runs a script in several processes that are the workers of one cluster, on this machine."""
+"""Runs a script in several processes that are the workers of one cluster, on this machine.
+
+Benchmarks use the processes too.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ import time
 from support import ROOT
 
 _TAIL = 4000
-_TAKEN = "Address already in use"
+# What a worker writes to stderr if another process has its port.
+TAKEN = "Address already in use"
 
 
 def run_workers(folder, script, *args, count=2, timeout=240, **environment):
@@ -37,24 +41,35 @@ def run_workers(folder, script, *args, count=2, timeout=240, **environment):
     for attempt in range(3):
         here = folder / f"workers{attempt}"
         here.mkdir()
-        problem = _run(here, script, args, _addresses(count), timeout, environment)
+        problem = _run(here, script, args, count, timeout, environment)
         if problem is None:
             return [(here / f"stdout{index}").read_text() for index in range(count)]
         errors = [(here / f"stderr{index}").read_text() for index in range(count)]
         # Another process may have got the port between its choice and its use.
-        if not any(_TAKEN in text for text in errors):
+        if not any(TAKEN in text for text in errors):
             break
     tails = [f"worker {index}:\n{text[-_TAIL:]}" for index, text in enumerate(errors)]
     raise AssertionError("\n".join([problem, *tails]))
 
 
-def _run(here, script, args, addresses, timeout, environment):
+def _run(here, script, args, count, timeout, environment):
     """Runs the workers; returns what went wrong, or None."""
     (here / "script.py").write_text(script)
+    command = [sys.executable, "-B", "script.py", *map(str, args)]
     with contextlib.ExitStack() as stack:
+        # Files, since a pipe that nobody reads would block a worker once it is full.
         workers = [
-            stack.enter_context(_worker(here, args, addresses, index, environment))
-            for index in range(len(addresses))
+            stack.enter_context(
+                worker(
+                    command,
+                    place,
+                    cwd=here,
+                    env=environment,
+                    stdout=stack.enter_context((here / f"stdout{index}").open("w")),
+                    stderr=stack.enter_context((here / f"stderr{index}").open("w")),
+                )
+            )
+            for index, place in enumerate(places(count))
         ]
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -69,31 +84,25 @@ def _run(here, script, args, addresses, timeout, environment):
 
 
 @contextlib.contextmanager
-def _worker(here, args, addresses, index, environment):
-    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-    variables = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "TF_CONFIG": json.dumps(config),
-        **environment,
-    }
-    # Files, since a pipe that nobody reads would block it once it is full.
-    with (here / f"stdout{index}").open("w") as out, (here / f"stderr{index}").open("w") as err:
-        process = subprocess.Popen(
-            [sys.executable, "-B", "script.py", *map(str, args)],
-            cwd=here,
-            env=variables,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
-        try:
-            yield process
-        finally:
-            # The whole session: a worker may have started processes.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+def worker(command, place, *, env=None, **options):
+    """A process that is a worker; it, and what it started, end with the block.
+
+    Args:
+        command: what to run, as a list.
+        place: one of places().
+        env: variables to add to those of this process.
+        **options: more of those of subprocess.Popen.
+    """
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CONFIG": json.dumps(place)}
+    variables.update(env or {})
+    process = subprocess.Popen(command, env=variables, start_new_session=True, **options)
+    try:
+        yield process
+    finally:
+        # The whole session: a worker may have started processes.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def adjacent_ports(count):
@@ -109,10 +118,14 @@ def adjacent_ports(count):
                 return port
 
 
-def _addresses(count):
-    """Loopback addresses with ports that were free a moment ago, all different."""
+def places(count):
+    """The TF_CONFIG of each worker of a cluster: loopback addresses that were free a moment ago."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
             each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    return [
+        {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        for index in range(count)
+    ]

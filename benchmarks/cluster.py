@@ -1,0 +1,123 @@
+"""The processes of a cluster on this machine, which take a step together whenever they are asked.
+
+Several clusters can so take turns, each of them with settings of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from support import workers
+
+_SCRIPT = pathlib.Path(__file__).with_name("distributed_worker.py")
+_ATTEMPTS = 3
+_TAIL = 2000
+
+
+class PortTaken(RuntimeError):
+    """Another process got a port between its choice and its use."""
+
+
+class Cluster:
+    """Workers that wait for a line, take a step, and answer with the loss."""
+
+    def __init__(self, processes: Sequence[subprocess.Popen[str]], folder: pathlib.Path):
+        self._processes = processes
+        self._folder = folder
+        # Of each line its worker, and an empty one where the worker ended.
+        self._lines: queue.Queue[tuple[int, str]] = queue.Queue()
+        for index, process in enumerate(processes):
+            threading.Thread(target=self._read, args=(index, process), daemon=True).start()
+
+    def step(self, seconds: float) -> list[float]:
+        """Has each worker take a step; returns their answers after the last one.
+
+        Raises:
+            RuntimeError: a worker ended, or they took longer than this many seconds. It shows the
+                end of what each wrote to stderr.
+        """
+        for process in self._processes:
+            assert process.stdin is not None
+            # Of one that has ended, the reader says so.
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write("\n")
+                process.stdin.flush()
+        return self.answers(seconds)
+
+    def answers(self, seconds: float) -> list[float]:
+        """What each worker answers next; raises what step() raises."""
+        found: dict[int, float] = {}
+        deadline = time.monotonic() + seconds
+        while len(found) < len(self._processes):
+            try:
+                index, line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                late = [i for i in range(len(self._processes)) if i not in found]
+                raise self._failure(f"workers {late} took more than {seconds} s") from None
+            if not line:
+                raise self._failure(f"worker {index} ended")
+            found[index] = float(line)
+        return [found[index] for index in range(len(self._processes))]
+
+    def _read(self, index: int, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self._lines.put((index, line))
+        self._lines.put((index, ""))
+
+    def _failure(self, problem: str) -> RuntimeError:
+        errors = [
+            (self._folder / f"stderr{index}").read_text() for index in range(len(self._processes))
+        ]
+        is_taken = any(workers.TAKEN in text for text in errors)
+        tails = [f"worker {index}:\n{text[-_TAIL:]}" for index, text in enumerate(errors)]
+        return (PortTaken if is_taken else RuntimeError)("\n".join([problem, *tails]))
+
+
+@contextlib.contextmanager
+def started(
+    folder: pathlib.Path, count: int, arguments: Sequence[str], seconds: float
+) -> Iterator[Cluster]:
+    """A cluster that is ready for its first step. Its processes end with the `with` block.
+
+    Args:
+        folder: an empty folder, for what the workers write to stderr, and their temporary files.
+        count: the number of workers.
+        arguments: those of distributed_worker.py.
+        seconds: how long the workers may take to be ready.
+
+    Raises:
+        RuntimeError: as Cluster.step.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        with contextlib.ExitStack() as stack:
+            processes = []
+            for index, place in enumerate(workers.places(count)):
+                errors = stack.enter_context((folder / f"stderr{index}").open("w"))
+                process = workers.worker(
+                    [sys.executable, str(_SCRIPT), *arguments],
+                    place,
+                    # AutoGraph's files would outlive workers that are killed.
+                    env={"TMPDIR": str(folder)},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                )
+                processes.append(stack.enter_context(process))
+            cluster = Cluster(processes, folder)
+            try:
+                cluster.answers(seconds)
+            except PortTaken:
+                if attempt == _ATTEMPTS:
+                    raise
+                continue
+            yield cluster
+            return

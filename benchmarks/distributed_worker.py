@@ -1,0 +1,174 @@
+"""One worker of `make bench-distributed`: trains a model, a step for each line that it reads.
+
+    python benchmarks/distributed_worker.py mlp "tf amp" full REPORT_DIR
+
+It answers with the loss of the whole batch, and once before the first line, when it is ready. Its
+place in the cluster is that of TF_CONFIG; its ledgers are in a folder of that number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import contenders
+import numpy as np
+import tensorflow as tf
+
+import npu_precision
+
+layers = tf.keras.layers
+CLASSES = 10
+# Steps before the first answer: tracing, and allocations.
+_WARM_UP = 2
+_SEED = 7
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How large the models are.
+
+    Attributes:
+        units: of a dense layer.
+        filters: of the first convolutions; the last ones have four times as many.
+        words: rows of the embedding table.
+        batch: examples of each worker.
+    """
+
+    units: int
+    filters: int
+    words: int
+    batch: int
+
+
+SIZES = {"full": Size(2048, 64, 200_000, 256), "quick": Size(128, 8, 2_000, 16)}
+_EMBEDDED, _FIELDS, _FEATURES, _IMAGE = 64, 26, 1024, (32, 32, 3)
+
+
+def _conv(size: Size) -> tf.keras.Model:
+    model = tf.keras.Sequential()
+    for factor in (1, 2, 4):
+        for _ in range(2):
+            model.add(layers.Conv2D(factor * size.filters, 3, padding="same", use_bias=False))
+            model.add(layers.BatchNormalization())
+            model.add(layers.ReLU())
+        model.add(layers.MaxPool2D())
+    model.add(layers.Flatten())
+    model.add(layers.Dense(size.units // 4, "relu"))
+    model.add(layers.Dense(CLASSES))
+    return model
+
+
+def _mlp(size: Size) -> tf.keras.Model:
+    hidden = [layers.Dense(size.units, "relu") for _ in range(2)]
+    return tf.keras.Sequential([*hidden, layers.Dense(CLASSES)])
+
+
+def _embedding(size: Size) -> tf.keras.Model:
+    """Categories of many fields, looked up in one table, and an MLP on what is found."""
+    return tf.keras.Sequential(
+        [
+            layers.Embedding(size.words, _EMBEDDED),
+            layers.Reshape([_FIELDS * _EMBEDDED]),
+            layers.Dense(size.units // 2, "relu"),
+            layers.Dense(size.units // 4, "relu"),
+            layers.Dense(CLASSES),
+        ]
+    )
+
+
+def _images(random: np.random.Generator, size: Size) -> np.ndarray:
+    # A convolution does more arithmetic for an example than the other models.
+    return random.normal(size=(size.batch // 8, *_IMAGE)).astype(np.float32)
+
+
+def _features(random: np.random.Generator, size: Size) -> np.ndarray:
+    return random.normal(size=(size.batch, _FEATURES)).astype(np.float32)
+
+
+def _categories(random: np.random.Generator, size: Size) -> np.ndarray:
+    return random.integers(0, size.words, (size.batch, _FIELDS)).astype(np.int32)
+
+
+# By name: the layers, and a batch of one worker.
+MODELS: dict[
+    str,
+    tuple[
+        Callable[[Size], tf.keras.Model],
+        Callable[[np.random.Generator, Size], np.ndarray],
+    ],
+] = {"conv": (_conv, _images), "mlp": (_mlp, _features), "embedding": (_embedding, _categories)}
+
+
+def training_step(model_name: str, size: Size) -> Callable[[], float]:
+    """A step that all workers take together; it returns the loss."""
+    build, batch = MODELS[model_name]
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    random = np.random.default_rng([_SEED, strategy.cluster_resolver.task_id])
+    x = batch(random, size)
+    labels = random.integers(0, CLASSES, len(x)).astype(np.int32)
+    examples = len(x) * strategy.num_replicas_in_sync
+    tf.keras.utils.set_random_seed(_SEED)
+    with strategy.scope():
+        model = build(size)
+        model.build(x.shape)
+        optimizer = tf.keras.optimizers.SGD(1e-3)
+
+    def train_replica(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            logits = model(x, training=True)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+            loss = tf.reduce_sum(losses) / examples
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        return loss
+
+    @tf.function
+    def train(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return strategy.reduce("SUM", strategy.run(train_replica, args=(x, labels)), axis=None)
+
+    inputs = tf.constant(x), tf.constant(labels)
+    return lambda: float(train(*inputs))
+
+
+def _ours(report_dir: str, **options: Any) -> None:
+    npu_precision.enable(
+        precision_mode="allow_mix_precision_bf16", quiet=True, report_dir=report_dir, **options
+    )
+
+
+LOWERED = f"{contenders.OURS}, lowered"
+# By name, what is called with the folder for ledgers, before the model is built.
+CONTENDERS: dict[str, Callable[[str], None]] = {
+    contenders.BASELINE: lambda report_dir: None,
+    contenders.TENSORFLOW: lambda report_dir: tf.config.optimizer.set_experimental_options(
+        {"auto_mixed_precision_onednn_bfloat16": True}
+    ),
+    contenders.OURS: _ours,
+    LOWERED: lambda report_dir: _ours(report_dir, lower_collectives=True),
+}
+
+
+def main() -> None:
+    """Answers each line with a step, until there are no more."""
+    model_name, contender, size, report_dir = sys.argv[1:]
+    worker = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+    CONTENDERS[contender](os.path.join(report_dir, str(worker)))
+    step = training_step(model_name, SIZES[size])
+    for _ in range(_WARM_UP):
+        loss = step()
+    print(loss, flush=True)
+    for _ in sys.stdin:
+        print(step(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
+    # Otherwise TensorFlow may wait for workers that have ended.
+    os._exit(0)
