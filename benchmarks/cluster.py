@@ -99,7 +99,7 @@ def started(
     for attempt in range(1, _ATTEMPTS + 1):
         with contextlib.ExitStack() as stack:
             processes = []
-            for index, place in enumerate(workers.places(count)):
+            for index, place in enumerate(workers.places({"worker": count})):
                 errors = stack.enter_context((folder / f"stderr{index}").open("w"))
                 process = workers.worker(
                     [sys.executable, str(_SCRIPT), *arguments],

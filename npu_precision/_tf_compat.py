@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,13 @@ MIRRORED_STRATEGIES: tuple[type, ...] = tuple(
         (tf.distribute.experimental, "MultiWorkerMirroredStrategy"),
     )
     if hasattr(module, name)
+)
+
+# Strategies whose workers make steps of their own, on variables that they share.
+PARAMETER_SERVER_STRATEGIES: tuple[type, ...] = (
+    (tf.distribute.ParameterServerStrategy,)
+    if hasattr(tf.distribute, "ParameterServerStrategy")
+    else ()
 )
 
 _NO_ESTIMATOR = (
@@ -311,6 +319,36 @@ def _hand_to_threads(thread: Any, take: Callable[[], Any], give: Callable[[Any],
     thread.__init__, thread.run = __init__, run_with
 
 
+def hand_to_closures(take: Callable[[], Any], give: Callable[[Any], Any]) -> None:
+    """Calls give() around each function that a ClusterCoordinator has scheduled.
+
+    It gets what take() was where the function was scheduled. Afterwards it gets what it returned.
+    Functions that were scheduled before this are not concerned.
+    """
+    try:
+        module: Any = importlib.import_module(
+            "tensorflow.python.distribute.coordinator.cluster_coordinator"
+        )
+    except ImportError:
+        return
+    construct, execute = module.Closure.__init__, module.Closure.execute_on
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        construct(self, *args, **kwargs)
+        self._npu_precision_handed = take()
+
+    def execute_on(self: Any, worker: Any) -> Any:
+        if not hasattr(self, "_npu_precision_handed"):
+            return execute(self, worker)
+        before = give(self._npu_precision_handed)
+        try:
+            return execute(self, worker)
+        finally:
+            give(before)
+
+    module.Closure.__init__, module.Closure.execute_on = __init__, execute_on
+
+
 def attribute(op: tf.Operation, name: str) -> Any:
     """The value of an attribute, or None where the op has none of that name."""
     try:
@@ -433,11 +471,28 @@ class Cluster:
             store.set_config_key_value(key, value)
 
     def read(self, key: str, seconds: float) -> str | None:
-        """A value, once a worker has set it; None if none does within that time."""
-        try:
-            return context.context().get_config_key_value(key, int(seconds * 1000))
-        except tf.errors.DeadlineExceededError:
-            return None
+        """A value, once a worker has set it; None if none does within that time.
+
+        Raises:
+            tf.errors.UnavailableError: a worker has died meanwhile.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return context.context().get_config_key_value(key, max(1, int(min(left, 1) * 1000)))
+            except tf.errors.DeadlineExceededError:
+                # The store waits for a worker that is gone, too.
+                self._check_alive()
+                if left <= 1:
+                    return None
+
+    def _check_alive(self) -> None:
+        jobs = [worker.split("/")[1][len("job:") :] for worker in self.workers]
+        counts = [(job, jobs.count(job)) for job in dict.fromkeys(jobs)]
+        for worker, error in zip(self.workers, context.context().get_task_states(counts)):
+            if error is not None:
+                raise tf.errors.UnavailableError(None, None, f"{worker} is gone: {error.message}")
 
     def tell_all(self, message: str) -> None:
         """Lets what other workers wait for fail with that message, or with an earlier one."""
@@ -533,6 +588,41 @@ def broadcast_recv(
         return collective_ops.broadcast_recv(
             like.shape, like.dtype, group_size, group_key, instance_key
         )
+
+
+def remote_task() -> str | None:
+    """The other process that a function called here runs in, as "/job:worker/task:0", or None."""
+    current = context.context()
+    server = getattr(current, "_server_def", None)
+    if server is None:
+        return None
+    device = current.device_spec
+    if device is None or device.job is None:
+        return None
+    task = device.task or 0
+    if (device.job, task) == (server.job_name, server.task_index):
+        return None
+    return f"/job:{device.job}/task:{task}"
+
+
+def can_saturate(task: str) -> bool:
+    """Whether that process of the cluster has NpuPrecisionSaturate, an op of our library.
+
+    Raises:
+        tf.errors.UnavailableError: there is no such process any more.
+    """
+    with tf.init_scope(), tf.device(task):
+        try:
+            execute.execute(
+                b"NpuPrecisionSaturate",
+                1,
+                [tf.constant(0.0)],
+                ("reports", False),
+                context.context(),
+            )
+        except tf.errors.NotFoundError:
+            return False
+    return True
 
 
 def has_gpu() -> bool:

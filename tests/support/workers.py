@@ -1,4 +1,4 @@
-"""Runs a script in several processes that are the workers of one cluster, on this machine.
+"""Runs a script in several processes that are the tasks of one cluster, on this machine.
 
 Benchmarks use the processes too.
 """
@@ -6,6 +6,7 @@ Benchmarks use the processes too.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -21,16 +22,20 @@ _TAIL = 4000
 TAKEN = "Address already in use"
 
 
-def run_workers(folder, script, *args, count=2, timeout=240, **environment):
-    """Runs the script as each of the workers; returns what each printed.
+def run_workers(folder, script, *args, count=2, jobs=None, killed=None, timeout=240, **environment):
+    """Runs the script as each task of a cluster; returns what each printed.
 
     Each has TF_CONFIG in its environment, with addresses that are free here. None is left running.
 
     Args:
-        folder: an empty folder, in which the workers run.
+        folder: in which the tasks run, all of them in a new folder.
         script: the text of a Python program.
         *args: its arguments.
         count: the number of workers.
+        jobs: instead of a count, the number of tasks by job, in the order of what is returned.
+            Those of a cluster with a "ps" are servers: they are ended when the chief has ended.
+        killed: the index of a task that a SIGKILL ends. The others have to end by themselves, with
+            whatever status.
         timeout: seconds that all of them may take together.
         **environment: more variables.
 
@@ -38,13 +43,14 @@ def run_workers(folder, script, *args, count=2, timeout=240, **environment):
         AssertionError: one failed, which ends the others at once, or the time is over. It shows the
             end of what each wrote to stderr.
     """
-    for attempt in range(3):
-        here = folder / f"workers{attempt}"
-        here.mkdir()
-        problem = _run(here, script, args, count, timeout, environment)
+    jobs = jobs or {"worker": count}
+    for _ in range(3):
+        here = _new_folder(folder)
+        problem = _run(here, script, args, places(jobs), killed, timeout, environment)
+        total = sum(jobs.values())
         if problem is None:
-            return [(here / f"stdout{index}").read_text() for index in range(count)]
-        errors = [(here / f"stderr{index}").read_text() for index in range(count)]
+            return [(here / f"stdout{index}").read_text() for index in range(total)]
+        errors = [(here / f"stderr{index}").read_text() for index in range(total)]
         # Another process may have got the port between its choice and its use.
         if not any(TAKEN in text for text in errors):
             break
@@ -52,35 +58,53 @@ def run_workers(folder, script, *args, count=2, timeout=240, **environment):
     raise AssertionError("\n".join([problem, *tails]))
 
 
-def _run(here, script, args, count, timeout, environment):
-    """Runs the workers; returns what went wrong, or None."""
+def _new_folder(folder):
+    here = next(
+        path
+        for path in (folder / f"workers{number}" for number in itertools.count())
+        if not path.exists()
+    )
+    here.mkdir()
+    return here
+
+
+def _run(here, script, args, tasks, killed, timeout, environment):
+    """Runs the tasks; returns what went wrong, or None."""
     (here / "script.py").write_text(script)
     command = [sys.executable, "-B", "script.py", *map(str, args)]
+    awaited = [
+        index
+        for index, task in enumerate(tasks)
+        if "ps" not in task["cluster"] or task["task"]["type"] == "chief"
+    ]
     with contextlib.ExitStack() as stack:
         # Files, since a pipe that nobody reads would block a worker once it is full.
-        workers = [
+        processes = [
             stack.enter_context(
                 worker(
                     command,
-                    place,
+                    task,
                     cwd=here,
                     env=environment,
                     stdout=stack.enter_context((here / f"stdout{index}").open("w")),
                     stderr=stack.enter_context((here / f"stderr{index}").open("w")),
                 )
             )
-            for index, place in enumerate(places(count))
+            for index, task in enumerate(tasks)
         ]
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            statuses = [worker.poll() for worker in workers]
-            for index, status in enumerate(statuses):
-                if status:
-                    return f"worker {index} ended with status {status}"
-            if None not in statuses:
+            statuses = [process.poll() for process in processes]
+            if killed is None:
+                for index, status in enumerate(statuses):
+                    if status:
+                        return f"worker {index} ended with status {status}"
+            elif statuses[killed] not in (None, -signal.SIGKILL):
+                return f"worker {killed} was to be killed, and ended with {statuses[killed]}"
+            if all(statuses[index] is not None for index in awaited):
                 return None
             time.sleep(0.05)
-        return f"workers {[i for i, each in enumerate(statuses) if each is None]} took {timeout} s"
+        return f"workers {[i for i in awaited if statuses[i] is None]} took {timeout} s"
 
 
 @contextlib.contextmanager
@@ -118,14 +142,22 @@ def adjacent_ports(count):
                 return port
 
 
-def places(count):
-    """The TF_CONFIG of each worker of a cluster: loopback addresses that were free a moment ago."""
+def places(jobs):
+    """The TF_CONFIG of each task of a cluster, job by job.
+
+    Addresses are of the loopback interface, with ports that were free a moment ago.
+
+    Args:
+        jobs: the number of tasks by job, as {"worker": 2}.
+    """
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        sockets = [stack.enter_context(socket.socket()) for _ in range(sum(jobs.values()))]
         for each in sockets:
             each.bind(("127.0.0.1", 0))
-        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+        addresses = iter([f"127.0.0.1:{each.getsockname()[1]}" for each in sockets])
+    cluster = {job: [next(addresses) for _ in range(count)] for job, count in jobs.items()}
     return [
-        {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        {"cluster": cluster, "task": {"type": job, "index": index}}
+        for job, count in jobs.items()
         for index in range(count)
     ]
