@@ -311,6 +311,36 @@ def _hand_to_threads(thread: Any, take: Callable[[], Any], give: Callable[[Any],
     thread.__init__, thread.run = __init__, run_with
 
 
+def hand_to_closures(take: Callable[[], Any], give: Callable[[Any], Any]) -> None:
+    """Calls give() around each function that a ClusterCoordinator has scheduled.
+
+    It gets what take() was where the function was scheduled. Afterwards it gets what it returned.
+    Functions that were scheduled before this are not concerned.
+    """
+    try:
+        module: Any = importlib.import_module(
+            "tensorflow.python.distribute.coordinator.cluster_coordinator"
+        )
+    except ImportError:
+        return
+    construct, execute = module.Closure.__init__, module.Closure.execute_on
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        construct(self, *args, **kwargs)
+        self._npu_precision_handed = take()
+
+    def execute_on(self: Any, worker: Any) -> Any:
+        if not hasattr(self, "_npu_precision_handed"):
+            return execute(self, worker)
+        before = give(self._npu_precision_handed)
+        try:
+            return execute(self, worker)
+        finally:
+            give(before)
+
+    module.Closure.__init__, module.Closure.execute_on = __init__, execute_on
+
+
 def attribute(op: tf.Operation, name: str) -> Any:
     """The value of an attribute, or None where the op has none of that name."""
     try:
@@ -533,6 +563,38 @@ def broadcast_recv(
         return collective_ops.broadcast_recv(
             like.shape, like.dtype, group_size, group_key, instance_key
         )
+
+
+def remote_task() -> str | None:
+    """The other process that a function called here runs in, as "/job:worker/task:0", or None."""
+    current = context.context()
+    server, device = getattr(current, "_server_def", None), current.device_spec
+    if server is None or device is None or device.job is None:
+        return None
+    task = device.task or 0
+    if (device.job, task) == (server.job_name, server.task_index):
+        return None
+    return f"/job:{device.job}/task:{task}"
+
+
+def can_saturate(task: str) -> bool:
+    """Whether that process of the cluster has NpuPrecisionSaturate, an op of our library.
+
+    Raises:
+        tf.errors.UnavailableError: there is no such process any more.
+    """
+    with tf.init_scope(), tf.device(task):
+        try:
+            execute.execute(
+                b"NpuPrecisionSaturate",
+                1,
+                [tf.constant(0.0)],
+                ("reports", False),
+                context.context(),
+            )
+        except tf.errors.NotFoundError:
+            return False
+    return True
 
 
 def has_gpu() -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from tensorflow.core.protobuf import config_pb2
 
 from npu_precision import _mark_scopes, _tf_compat
-from npu_precision.distribute import agreement
+from npu_precision.distribute import agreement, servers
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 from npu_precision.session import low_types, rewriter_config
 
@@ -145,6 +145,7 @@ def _install_hooks() -> None:
         _tf_compat.map_function_configs(_with_active_options)
         _tf_compat.enter_for_compiled_functions(_in_compiled)
         _tf_compat.hand_to_replica_threads(_take, _give)
+        _tf_compat.hand_to_closures(_take_scheduled, _exchange)
         _hooked = True
 
 
@@ -154,10 +155,14 @@ def _with_active_options(config: bytes) -> bytes:
     for scope in _scopes.get():
         scope.reached = True
     options = active_options()
-    if options is not None:
+    if options is None and not _looks_for_marks:
+        return config
+    is_called_here = not servers.is_called_elsewhere(options or _OF_MARKS)
+    if options is None:
+        return _with_marks(config)
+    if is_called_here:
         agreement.ask(options)
-        return _configured(config, options)
-    return _with_marks(config) if _looks_for_marks else config
+    return _configured(config, options)
 
 
 @contextlib.contextmanager
@@ -186,6 +191,22 @@ def _warn_of_compiled(name: str | None, what: str) -> None:
 
 def _take() -> tuple[Any, ...]:
     return _scopes.get(), _compiled.get(), _mark_scopes.active()
+
+
+def _take_scheduled() -> tuple[Any, ...]:
+    """What a function runs with that is scheduled here: by then, other options may be in force."""
+    global _reached
+    _reached = True
+    scopes, *rest = _take()
+    for scope in scopes:
+        scope.reached = True
+    return (scopes or (Scope(_enabled),), *rest)
+
+
+def _exchange(taken: tuple[Any, ...]) -> tuple[Any, ...]:
+    before = _take()
+    _give(taken)
+    return before
 
 
 def _give(taken: tuple[Any, ...]) -> None:

@@ -127,6 +127,10 @@ needs_workers = _needs(
 needs_cluster_store = _needs(
     _tf_compat.HAS_CLUSTER_STORE, "has no store of its cluster that is read without waiting"
 )
+needs_coordinator = _needs(
+    hasattr(getattr(tf.distribute, "coordinator", None), "ClusterCoordinator"),
+    "has no coordinator of parameter servers",
+)
 needs_fit_with_workers = _needs(
     _HAS_KERAS_2 and hasattr(tf.distribute, "MultiWorkerMirroredStrategy"),
     "has Keras 3, whose fit() cannot read what a dataset gives to several workers",

@@ -1,8 +1,9 @@
-"""Runs a script in several processes that are the workers of one cluster, on this machine."""
+"""Runs a script in several processes that are the tasks of one cluster, on this machine."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -17,16 +18,20 @@ _TAIL = 4000
 _TAKEN = "Address already in use"
 
 
-def run_workers(folder, script, *args, count=2, timeout=240, **environment):
-    """Runs the script as each of the workers; returns what each printed.
+def run_workers(folder, script, *args, count=2, jobs=None, killed=None, timeout=240, **environment):
+    """Runs the script as each task of a cluster; returns what each printed.
 
     Each has TF_CONFIG in its environment, with addresses that are free here. None is left running.
 
     Args:
-        folder: an empty folder, in which the workers run.
+        folder: in which the tasks run, all of them in a new folder.
         script: the text of a Python program.
         *args: its arguments.
         count: the number of workers.
+        jobs: instead of a count, the number of tasks by job, in the order of what is returned.
+            Those of a cluster with a "ps" are servers: they are ended when the chief has ended.
+        killed: the index of a task that a SIGKILL ends. The others have to end by themselves, with
+            whatever status.
         timeout: seconds that all of them may take together.
         **environment: more variables.
 
@@ -34,13 +39,14 @@ def run_workers(folder, script, *args, count=2, timeout=240, **environment):
         AssertionError: one failed, which ends the others at once, or the time is over. It shows the
             end of what each wrote to stderr.
     """
-    for attempt in range(3):
-        here = folder / f"workers{attempt}"
-        here.mkdir()
-        problem = _run(here, script, args, _addresses(count), timeout, environment)
+    jobs = jobs or {"worker": count}
+    for _ in range(3):
+        here = _new_folder(folder)
+        problem = _run(here, script, args, _tasks(jobs), killed, timeout, environment)
+        total = sum(jobs.values())
         if problem is None:
-            return [(here / f"stdout{index}").read_text() for index in range(count)]
-        errors = [(here / f"stderr{index}").read_text() for index in range(count)]
+            return [(here / f"stdout{index}").read_text() for index in range(total)]
+        errors = [(here / f"stderr{index}").read_text() for index in range(total)]
         # Another process may have got the port between its choice and its use.
         if not any(_TAKEN in text for text in errors):
             break
@@ -48,33 +54,61 @@ def run_workers(folder, script, *args, count=2, timeout=240, **environment):
     raise AssertionError("\n".join([problem, *tails]))
 
 
-def _run(here, script, args, addresses, timeout, environment):
-    """Runs the workers; returns what went wrong, or None."""
+def _new_folder(folder):
+    here = next(
+        path
+        for path in (folder / f"workers{number}" for number in itertools.count())
+        if not path.exists()
+    )
+    here.mkdir()
+    return here
+
+
+def _tasks(jobs):
+    """The TF_CONFIG of each task."""
+    addresses = iter(_addresses(sum(jobs.values())))
+    cluster = {job: [next(addresses) for _ in range(count)] for job, count in jobs.items()}
+    return [
+        {"cluster": cluster, "task": {"type": job, "index": index}}
+        for job, count in jobs.items()
+        for index in range(count)
+    ]
+
+
+def _run(here, script, args, tasks, killed, timeout, environment):
+    """Runs the tasks; returns what went wrong, or None."""
     (here / "script.py").write_text(script)
+    awaited = [
+        index
+        for index, task in enumerate(tasks)
+        if "ps" not in task["cluster"] or task["task"]["type"] == "chief"
+    ]
     with contextlib.ExitStack() as stack:
-        workers = [
-            stack.enter_context(_worker(here, args, addresses, index, environment))
-            for index in range(len(addresses))
+        processes = [
+            stack.enter_context(_process(here, args, task, index, environment))
+            for index, task in enumerate(tasks)
         ]
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            statuses = [worker.poll() for worker in workers]
-            for index, status in enumerate(statuses):
-                if status:
-                    return f"worker {index} ended with status {status}"
-            if None not in statuses:
+            statuses = [process.poll() for process in processes]
+            if killed is None:
+                for index, status in enumerate(statuses):
+                    if status:
+                        return f"worker {index} ended with status {status}"
+            elif statuses[killed] not in (None, -signal.SIGKILL):
+                return f"worker {killed} was to be killed, and ended with {statuses[killed]}"
+            if all(statuses[index] is not None for index in awaited):
                 return None
             time.sleep(0.05)
-        return f"workers {[i for i, each in enumerate(statuses) if each is None]} took {timeout} s"
+        return f"workers {[i for i in awaited if statuses[i] is None]} took {timeout} s"
 
 
 @contextlib.contextmanager
-def _worker(here, args, addresses, index, environment):
-    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+def _process(here, args, task, index, environment):
     variables = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
-        "TF_CONFIG": json.dumps(config),
+        "TF_CONFIG": json.dumps(task),
         **environment,
     }
     # Files, since a pipe that nobody reads would block it once it is full.
