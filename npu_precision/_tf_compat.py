@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -463,11 +464,28 @@ class Cluster:
             store.set_config_key_value(key, value)
 
     def read(self, key: str, seconds: float) -> str | None:
-        """A value, once a worker has set it; None if none does within that time."""
-        try:
-            return context.context().get_config_key_value(key, int(seconds * 1000))
-        except tf.errors.DeadlineExceededError:
-            return None
+        """A value, once a worker has set it; None if none does within that time.
+
+        Raises:
+            tf.errors.UnavailableError: a worker has died meanwhile.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return context.context().get_config_key_value(key, max(1, int(min(left, 1) * 1000)))
+            except tf.errors.DeadlineExceededError:
+                # The store waits for a worker that is gone, too.
+                self._check_alive()
+                if left <= 1:
+                    return None
+
+    def _check_alive(self) -> None:
+        jobs = [worker.split("/")[1][len("job:") :] for worker in self.workers]
+        counts = [(job, jobs.count(job)) for job in dict.fromkeys(jobs)]
+        for worker, error in zip(self.workers, context.context().get_task_states(counts)):
+            if error is not None:
+                raise tf.errors.UnavailableError(None, None, f"{worker} is gone: {error.message}")
 
     def tell_all(self, message: str) -> None:
         """Lets what other workers wait for fail with that message, or with an earlier one."""

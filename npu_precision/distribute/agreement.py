@@ -45,6 +45,7 @@ def ask(options: PrecisionOptions) -> None:
 
     Raises:
         ValueError: another worker has other options, files or versions, or did not say what it has.
+        tf.errors.UnavailableError: another worker has died.
     """
     cluster = _tf_compat.cluster_of_process()
     with _lock:
