@@ -55,6 +55,13 @@ MIRRORED_STRATEGIES: tuple[type, ...] = tuple(
     if hasattr(module, name)
 )
 
+# Strategies whose workers make steps of their own, on variables that they share.
+PARAMETER_SERVER_STRATEGIES: tuple[type, ...] = (
+    (tf.distribute.ParameterServerStrategy,)
+    if hasattr(tf.distribute, "ParameterServerStrategy")
+    else ()
+)
+
 _NO_ESTIMATOR = (
     f"TensorFlow {tf.__version__} has no tf.estimator (2.15 is the last that does): use "
     "npu_precision.enable() with Keras or tf.function, or npu_config_proto() with a session"

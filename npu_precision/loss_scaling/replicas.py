@@ -22,11 +22,18 @@ def in_replica() -> bool:
 def refuse_strategy(what: str) -> None:
     """Raises RuntimeError where the replicas cannot agree on a step.
 
-    That is under a strategy of several replicas that is not mirrored, and outside of its run().
+    That is under a strategy of several replicas that is not mirrored, outside of its run(), and
+    with parameter servers.
     """
     if not tf.distribute.has_strategy():
         return
     strategy = tf.distribute.get_strategy()
+    if isinstance(strategy, _tf_compat.PARAMETER_SERVER_STRATEGIES):
+        raise RuntimeError(
+            f"{what}: got a ParameterServerStrategy, whose workers make steps of their own, "
+            "expected a MirroredStrategy or a MultiWorkerMirroredStrategy: use a mode in bfloat16, "
+            "which needs no loss scaling"
+        )
     if strategy.num_replicas_in_sync <= 1:
         return
     if not isinstance(strategy, _tf_compat.MIRRORED_STRATEGIES):

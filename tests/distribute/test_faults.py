@@ -175,12 +175,12 @@ HUGE = 1e5  # More than float16's 65504: its cast is infinite.
 
 
 def train(lower_collectives):
-    options = {"lower_collectives": lower_collectives}
+    options = {{"lower_collectives": lower_collectives}}
     with strategy.scope():
         weights = tf.Variable(tf.ones([64, 32]))
         optimizer = tf.keras.optimizers.SGD(2.0**-4)
         if sys.argv[1] == "amp":
-            low = {"cast_model_type": tf.float16, "loss_scale": "dynamic"}
+            low = {{"cast_model_type": tf.float16, "loss_scale": "dynamic"}}
             amp.initialize(optimizer, "O1", verbosity=0, **low, **options)
         else:
             npu_precision.enable(precision_mode="allow_mix_precision", **options)
@@ -223,8 +223,8 @@ def test_an_overflow_in_one_worker_skips_the_step_of_all(run_workers, by, count)
     assert one == expected * 2
 
 
-# Restores from argv[1], if it is not empty, trains argv[3] times, and saves to argv[2]. A step sums up gradients
-# in bfloat16, or makes them float32 before, as GradScaler unscales them.
+# Restores from argv[1], if it is not empty, trains argv[3] times, and saves to argv[2]. A step sums
+# up gradients in bfloat16, or in float32, because GradScaler unscales them before.
 CHECKPOINT = f"""{MULTI_WORKER}
 npu_precision.enable({MIXED})
 before, after, legs = *sys.argv[1:3], int(sys.argv[3])
@@ -295,7 +295,7 @@ OFF = 0.01
 )
 def test_a_checkpoint_moves_between_numbers_of_workers(tmp_path, counts):
     def train(name, count, before="", legs=1):
-        """What it shows: the state before, then the state after and the losses; and a checkpoint."""
+        """What it shows: the state before, the state after and the losses; and a checkpoint."""
         folder = tmp_path / name
         folder.mkdir()
         arguments = before, folder / "saved", legs

@@ -163,3 +163,27 @@ def test_functions_run_with_the_options_of_where_they_are_scheduled(run_workers,
     printed = (tmp_path / "workers0" / "stderr0").read_text()
     assert printed.count("lower_collectives has no effect on functions that a coordinator") == 1
     assert "all in it ran eagerly" not in printed
+
+
+SCALED = f"""{COORDINATOR}
+with strategy.scope():
+    scaler, optimizer = npu_precision.GradScaler(8.0), tf.keras.optimizers.SGD(0.5)
+
+
+def replica():
+    scaler.step(optimizer, [(tf.ones([64, 32]), weights)])
+
+
+try:
+    coordinator.schedule(tf.function(lambda: strategy.run(replica)))
+    coordinator.join()
+except RuntimeError as error:
+    show(str(error))
+"""
+
+
+def test_loss_scaling_refuses_workers_that_make_steps_of_their_own(run_workers):
+    chief, *_ = run_workers(SCALED, jobs=JOBS)
+    ((message,),) = shown(chief)
+    assert "GradScaler.step(): got a ParameterServerStrategy, whose workers" in message
+    assert "use a mode in bfloat16" in message

@@ -21,6 +21,41 @@ def test_each_worker_has_its_place_in_one_cluster(tmp_path):
     assert run_workers(tmp_path, REPORT, "a", 1, count=3) == [f"{i} 3 a 1\n" for i in range(3)]
 
 
+SERVERS = """
+import json, os, pathlib, sys, time
+task = json.loads(os.environ["TF_CONFIG"])["task"]
+name = f"{task['type']}{task['index']}"
+print(name, flush=True)
+pathlib.Path(sys.argv[1], name).write_text(str(os.getpid()))
+while task["type"] != "chief" or len(os.listdir(sys.argv[1])) < 4:
+    time.sleep(0.01)
+"""
+
+
+def test_servers_are_ended_when_the_chief_has_ended(tmp_path):
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    printed = run_workers(tmp_path, SERVERS, pids, jobs={"chief": 1, "worker": 2, "ps": 1})
+    assert printed == ["chief0\n", "worker0\n", "worker1\n", "ps0\n"]
+    assert not any(is_running(int(file.read_text())) for file in pids.iterdir())
+
+
+KILLED = """
+import json, os, signal, sys
+index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+if index == 1 and sys.argv[1] == "die":
+    os.kill(os.getpid(), signal.SIGKILL)
+print("ran", flush=True)
+sys.exit("it hurts")
+"""
+
+
+def test_the_others_run_on_where_a_worker_is_to_be_killed(tmp_path):
+    assert run_workers(tmp_path, KILLED, "die", killed=1) == ["ran\n", ""]
+    with pytest.raises(AssertionError, match="worker 1 was to be killed, and ended with 1"):
+        run_workers(tmp_path, KILLED, "live", killed=1)
+
+
 # The first worker fails or waits; the others wait, with a child that waits too.
 WAITING = """
 import json, os, pathlib, subprocess, sys, time
