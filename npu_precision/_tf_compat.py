@@ -593,8 +593,11 @@ def broadcast_recv(
 def remote_task() -> str | None:
     """The other process that a function called here runs in, as "/job:worker/task:0", or None."""
     current = context.context()
-    server, device = getattr(current, "_server_def", None), current.device_spec
-    if server is None or device is None or device.job is None:
+    server = getattr(current, "_server_def", None)
+    if server is None:
+        return None
+    device = current.device_spec
+    if device is None or device.job is None:
         return None
     task = device.task or 0
     if (device.job, task) == (server.job_name, server.task_index):
