@@ -285,8 +285,11 @@ checkpoint.write(f"{{after}}/{{WORKER}}/state")
 show(state(), losses)
 """
 
-# Of weights of about 0.2 after steps of 0.01: workers round each gradient once more, to 8 bits.
-OFF = 0.01
+# What the weights may be off, as a fraction of how far training moved them: workers round each
+# gradient once more, to 8 bits, and Adam's first steps go by little more than its sign.
+DISTANCE = 0.1
+# Of the kernel and bias of two layers.
+WEIGHTS = 4
 
 
 @needs_fit_with_workers
@@ -316,5 +319,7 @@ def test_a_checkpoint_moves_between_numbers_of_workers(tmp_path, counts):
     assert scaler["scale"] > 8.0
     np.testing.assert_allclose(losses, expected_losses[-len(losses) :], rtol=0.05, atol=0)
     assert losses[-1] < expected_losses[0]
-    for value, one in zip(values, expected):
-        np.testing.assert_allclose(value, one, rtol=0, atol=OFF * max(1, np.max(np.abs(one))))
+    (((start, _),), _) = moved[0]
+    ends, same_ends, starts = (np.concatenate(each[:WEIGHTS]) for each in (values, expected, start))
+    distance = np.linalg.norm(ends - same_ends) / np.linalg.norm(same_ends - starts)
+    assert distance < DISTANCE

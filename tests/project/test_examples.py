@@ -34,7 +34,7 @@ EXAMPLES = {
         "fused_optimizer.py",
         "flight_recorder.py",
     ],
-    "docs/distributed.md": ["many_workers.py"],
+    "docs/distributed.md": ["many_workers.py", "cluster_server.py"],
 }
 # The tests of these pages know what their blocks are: test_cli_docs.py, test_write_a_pass.py.
 PAGES_WITH_TESTS = ("docs/cli.md", "docs/write-a-pass.md")
