@@ -55,7 +55,8 @@ class BatchNorm:
         Args:
             x: float32, float16 or bfloat16, of rank 4. The batches of the replicas may differ in
                 size, and may be empty.
-            scale, offset: float32, [channels].
+            scale: float32, [channels].
+            offset: the same.
 
         Returns:
             The normalized tensor, of the shape and dtype of x, and the statistics of all replicas,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,9 +22,9 @@ class SyncBatchNorm(_base):
     """A BatchNormalization that normalizes by the statistics of all replicas of tf.distribute.
 
     In training, its outputs, gradients and moving averages are those that BatchNormalization has
-    for the batches of all replicas together. A step takes two all-reduces, and its gradient a third,
-    of one or two numbers per channel each. They are float32 in every precision mode; all else is
-    lowered as an ordinary batch norm is.
+    for the batches of all replicas together. A step takes two all-reduces, and its gradient takes
+    one more, of one or two numbers per channel. They are float32 in every precision mode; all else
+    is lowered as an ordinary batch norm is.
 
     With one replica, and in inference, it is an ordinary batch norm. With a mask, several axes,
     float64 or a tensor as `training` it computes as Keras' own with synchronized=True. Over several
@@ -77,23 +78,22 @@ class SyncBatchNorm(_base):
         return restore(image)
 
     def _move(self, statistics: Statistics, unbiased: bool) -> None:
-        """Moves the averages, unless all replicas had empty batches."""
+        """Moves the averages, unless the batches of all replicas are empty."""
         count = statistics.count
         with keep_dtype_scope():
             variance = statistics.variance
             if unbiased:
                 variance *= count / tf.maximum(count - 1.0, 1.0)
+            share = tf.where(count > 0.0, 1.0 - self.momentum, 0.0)
+
+            def update(average: Any, value: tf.Tensor) -> Any:
+                return average.assign_sub(share * (tf.convert_to_tensor(average) - value))
+
             for average, value in (
                 (self.moving_mean, statistics.mean),
                 (self.moving_variance, variance),
             ):
-                share = tf.where(count > 0.0, 1.0 - self.momentum, 0.0)
-                _tf_compat.update_of_layer(
-                    self,
-                    lambda average=average, by=share, value=value: average.assign_sub(
-                        by * (tf.convert_to_tensor(average) - value)
-                    ),
-                )
+                _tf_compat.update_of_layer(self, functools.partial(update, average, value))
 
 
 def _as_image(x: tf.Tensor, axis: int) -> tuple[tf.Tensor, str, Callable[[tf.Tensor], tf.Tensor]]:
@@ -107,14 +107,13 @@ def _as_image(x: tf.Tensor, axis: int) -> tuple[tf.Tensor, str, Callable[[tf.Ten
         return x, "NCHW" if axis == 1 else "NHWC", lambda y: y
     if axis not in (1, rank - 1):
         last = [*(i for i in range(rank) if i != axis), axis]
-        image, data_format, restore = _as_image(tf.transpose(x, last), rank - 1)
         first = [last.index(i) for i in range(rank)]
-        return image, data_format, lambda y: tf.transpose(restore(y), first)
+        image, data_format, undo = _as_image(tf.transpose(x, last), rank - 1)
+        return image, data_format, lambda y: tf.transpose(undo(y), first)
     shape = tf.shape(x)
-
-    def restore(y: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(tf.reshape(y, shape), static)
-
     if axis == rank - 1:
-        return tf.reshape(x, [tf.reduce_prod(shape[:-1]), 1, 1, shape[-1]]), "NHWC", restore
-    return tf.reshape(x, [shape[0], shape[1], tf.reduce_prod(shape[2:]), 1]), "NCHW", restore
+        data_format, as_image = "NHWC", [tf.reduce_prod(shape[:-1]), 1, 1, shape[-1]]
+    else:
+        data_format, as_image = "NCHW", [shape[0], shape[1], tf.reduce_prod(shape[2:]), 1]
+    image = tf.reshape(x, as_image)
+    return image, data_format, lambda y: tf.ensure_shape(tf.reshape(y, shape), static)
