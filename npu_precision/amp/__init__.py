@@ -26,7 +26,7 @@ from npu_precision.amp.registered import (
 from npu_precision.amp.state import load_state_dict, state_dict
 
 if TYPE_CHECKING:
-    from npu_precision.amp import optimizers
+    from npu_precision.amp import optimizers, parallel
 
 __all__ = [
     "custom_bwd",
@@ -38,6 +38,7 @@ __all__ = [
     "load_state_dict",
     "master_params",
     "optimizers",
+    "parallel",
     "register_float_function",
     "register_half_function",
     "register_promote_function",
@@ -48,7 +49,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "optimizers":  # It imports Keras.
+    if name in ("optimizers", "parallel"):  # They import Keras.
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

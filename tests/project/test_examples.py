@@ -19,6 +19,7 @@ from support.tf_versions import (
     needs_keras_2,
     needs_kernels,
     needs_logical_devices,
+    needs_outputs_of_the_docs,
 )
 
 from npu_precision import PrecisionOptions, _library
@@ -34,7 +35,7 @@ EXAMPLES = {
         "fused_optimizer.py",
         "flight_recorder.py",
     ],
-    "docs/distributed.md": ["many_workers.py", "cluster_server.py"],
+    "docs/distributed.md": ["many_workers.py", "cluster_server.py", "sync_batch_norms.py"],
 }
 # The tests of these pages know what their blocks are: test_cli_docs.py, test_write_a_pass.py.
 PAGES_WITH_TESTS = ("docs/cli.md", "docs/write-a-pass.md")
@@ -160,6 +161,14 @@ def test_the_script_with_a_fused_optimizer_learns_at_o2(run_code):
 def test_the_script_with_a_flight_recorder_prints_what_the_page_says(run_code):
     (said,) = [text for code, text in blocks("docs/loss-scaling.md", "python") if text]
     assert run_code(example("flight_recorder.py")) == said
+
+
+@needs_outputs_of_the_docs
+def test_the_script_with_batch_norms_over_replicas_prints_what_the_page_says(run_code):
+    (said,) = [
+        text for code, text in blocks("docs/distributed.md", "python") if "bytes of casts" in text
+    ]
+    assert run_code(example("sync_batch_norms.py")) == said
 
 
 @pytest.mark.parametrize("page", EXAMPLES)

@@ -8,7 +8,11 @@ import pickle
 import re
 
 import pytest
-from support.tf_versions import needs_estimator, needs_fused_optimizers
+from support.tf_versions import (
+    needs_estimator,
+    needs_fused_optimizers,
+    needs_synchronized_batch_norm,
+)
 
 import npu_precision
 
@@ -28,6 +32,11 @@ PATHS = {
     "tensorboard": "explain.tensorboard",
     "util": "npu_bridge.util",
 }
+# What importing a module needs beyond what every TensorFlow has.
+MODULE_NEEDS = {
+    "amp.optimizers": needs_fused_optimizers,
+    "amp.parallel": needs_synchronized_batch_norm,
+}
 
 
 def documented_names():
@@ -46,7 +55,7 @@ def test_documents_name_public_paths():
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=needs_fused_optimizers if name == "amp.optimizers" else ())
+        pytest.param(name, marks=MODULE_NEEDS.get(".".join(name.split(".")[:2]), ()))
         for name in documented_names()
     ],
 )

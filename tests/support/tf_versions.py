@@ -83,6 +83,10 @@ needs_every_listed_op = _needs(
 needs_estimator = _needs(
     not issubclass(estimator.NPUEstimator, _tf_compat.NoEstimator), "has no tf.estimator"
 )
+needs_synchronized_batch_norm = _needs(
+    "synchronized" in inspect.signature(tf.keras.layers.BatchNormalization.__init__).parameters,
+    "has no batch norms of Keras that are synchronized over replicas",
+)
 _HAS_KERAS_2 = hasattr(tf.compat.v1.keras.backend, "set_session")
 needs_fused_optimizers = _needs(
     hasattr(getattr(tf.keras.optimizers, "Optimizer", None), "build"),

@@ -1,0 +1,6 @@
+"""apex.parallel's batch norms over all replicas, for Keras."""
+
+from npu_precision.amp.parallel.convert import convert_syncbn_model
+from npu_precision.amp.parallel.sync_batch_norm import SyncBatchNorm
+
+__all__ = ["SyncBatchNorm", "convert_syncbn_model"]
