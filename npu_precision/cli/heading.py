@@ -35,7 +35,17 @@ def totals(explained: Explanation) -> str:
     casts = sum(1 for _ in explained.casts())
     return (
         f"lowered {explained.count('lowered')} of {total} float nodes"
-        f"{f', raised {raised}' if raised else ''}, {casts} Casts{_size(explained)}"
+        f"{f', raised {raised}' if raised else ''}, {casts} Casts{_size(explained)}{_collectives(explained)}"
+    )
+
+
+def _collectives(explained: Explanation) -> str:
+    count = sum(1 for _ in explained.collectives())
+    if not count:
+        return ""
+    before, after = map(rich.filesize.decimal, explained.collective_bytes())
+    return f", {count} all-reduces of {after}" + (
+        f" instead of {before}" if after != before else ""
     )
 
 

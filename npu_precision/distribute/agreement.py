@@ -64,11 +64,11 @@ def _tell_optimizer(agreement: str) -> None:
 
 
 def _agree(cluster: _tf_compat.Cluster | None, options: PrecisionOptions, number: int) -> str:
-    own = _facts(options)
     if cluster is None or len(cluster.workers) == 1:
-        return "lower" if own[_LOWERS] else "keep"
+        return "lower" if can_reduce(options) else "keep"
     if not cluster.has_store:
         return "none"
+    own = _facts(options)
     cluster.publish(_key(number, cluster.worker), json.dumps(own))
     if not options.lower_collectives:
         return "none"
@@ -124,8 +124,11 @@ def _digest(path: pathlib.Path) -> str:
     """Stands for the content of a file, or of the JSON files in a folder."""
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.read_bytes())
+    try:
+        for file in files:
+            digest.update(file.read_bytes())
+    except OSError as error:  # which the optimizer tells at length
+        return f"unreadable: {error.strerror}"
     return f"content {digest.hexdigest()[:12]}"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
-from npu_precision.ledger import Ledger, LedgerCast, LedgerNode, LedgerRewrite
+from npu_precision.ledger import Ledger, LedgerCast, LedgerCollective, LedgerNode, LedgerRewrite
 from npu_precision.offline import run_optimizer
 from npu_precision.offline.model_file import SAVED_MODEL, Model
 from npu_precision.offline.reachable import called_functions, needed_nodes
@@ -29,6 +29,7 @@ class Body:
         rewritten: its nodes by name, after the rewrite.
         rewrites: its changes besides dtypes and Casts.
         arguments: the names of the arguments, for a function.
+        collectives: its all-reduces, with lower_collectives.
         returns: the tensor of each result by the result's name, for a function.
         rewritten_returns: the same, after the rewrite.
     """
@@ -39,6 +40,7 @@ class Body:
     casts: tuple[LedgerCast, ...]
     rewritten: dict[str, node_def_pb2.NodeDef]
     rewrites: tuple[LedgerRewrite, ...] = ()
+    collectives: tuple[LedgerCollective, ...] = ()
     arguments: tuple[str, ...] = ()
     returns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     rewritten_returns: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -178,15 +180,30 @@ class Explanation:
         sizes = [cast.bytes for _, cast in self.casts()]
         return sum(size or 0 for size in sizes), sizes.count(None)
 
+    def collectives(self) -> Iterator[LedgerCollective]:
+        """The all-reduces, with lower_collectives."""
+        return (collective for body in self.bodies for collective in body.collectives)
+
+    def collective_bytes(self) -> tuple[int, int]:
+        """What a worker gives to all-reduces of known size, in float32 and as they are now."""
+        known = [each for each in self.collectives() if each.bytes_before is not None]
+        return sum(each.bytes_before or 0 for each in known), sum(
+            each.bytes_after or 0 for each in known
+        )
+
     def totals(self) -> dict[str, int]:
         """The counts over all bodies."""
         known, unknown = self.cast_bytes()
+        before, after = self.collective_bytes()
         return {
             "float_nodes": sum(1 for _ in self.nodes()),
             **{decision: self.count(decision) for decision in ("lowered", "raised", "kept")},
             "casts": sum(1 for _ in self.casts()),
             "cast_bytes": known,
             "casts_of_unknown_size": unknown,
+            "collectives": sum(1 for _ in self.collectives()),
+            "collective_bytes_before": before,
+            "collective_bytes_after": after,
         }
 
     def by_op(self) -> list[OpSummary]:
@@ -255,6 +272,7 @@ def _graph(
         tuple(cast for cast in ledger.casts if cast.name in rewritten),
         rewritten,
         tuple(entry for entry in ledger.rewrites if entry.node in definitions),
+        tuple(entry for entry in ledger.collectives if entry.name in definitions),
     )
 
 
@@ -268,6 +286,7 @@ def _function(
         ledger.casts,
         _by_name(after.node_def),
         ledger.rewrites,
+        ledger.collectives,
         tuple(argument.name for argument in before.signature.input_arg),
         {result.name: before.ret[result.name] for result in before.signature.output_arg},
         {result.name: after.ret[result.name] for result in before.signature.output_arg},

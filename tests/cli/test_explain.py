@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from support.strict_zip import strict_zip
 from support.text_graph import read_graph
-from support.tf_versions import needs_shapes_of_arguments
+from support.tf_versions import needs_kernels, needs_shapes_of_arguments
 from tensorflow.core.framework import graph_pb2
 
 from npu_precision import PrecisionOptions, rewrite_graph_def
@@ -183,3 +183,24 @@ def test_in_a_pipe_names_are_whole(command, tmp_path, monkeypatch):
     printed = command("explain", tmp_path / "model.pb", "--mode", "allow_mix_precision")
     assert f"\n{name}:0 " in printed
     assert not any(line.endswith(" ") for line in printed.splitlines())
+
+
+REDUCED = """
+    x = Placeholder(shape=64x8)
+    y = Placeholder(shape=8x32)
+    gradients/a_grad/MatMul = MatMul(x, y)
+    key = Const[int32](value=1)
+    sum = CollectiveReduceV2(gradients/a_grad/MatMul, key, key, key, merge_op=Add, final_op=Id,
+        Nordering_token=0)
+    end = Neg(sum)
+    """
+
+
+@needs_kernels("bfloat16", "CollectiveReduceV2")
+def test_all_reduces_are_summed_up(command, explain_json, tmp_path):
+    file = tmp_path / "graph.pb"
+    file.write_bytes(read_graph(REDUCED).SerializeToString())
+    arguments = (file, "--mode", "allow_mix_precision_bf16", "--lower-collectives")
+    assert ", 1 all-reduces of 4.1 kB instead of 8.2 kB\n" in command("explain", *arguments)
+    totals = explain_json(*arguments)["totals"]
+    assert (totals["collective_bytes_before"], totals["collective_bytes_after"]) == (8192, 4096)
