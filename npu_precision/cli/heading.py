@@ -35,7 +35,8 @@ def totals(explained: Explanation) -> str:
     casts = sum(1 for _ in explained.casts())
     return (
         f"lowered {explained.count('lowered')} of {total} float nodes"
-        f"{f', raised {raised}' if raised else ''}, {casts} Casts{_size(explained)}{_collectives(explained)}"
+        f"{f', raised {raised}' if raised else ''}, {casts} Casts"
+        f"{_size(explained)}{_collectives(explained)}"
     )
 
 
@@ -44,9 +45,8 @@ def _collectives(explained: Explanation) -> str:
     if not count:
         return ""
     before, after = map(rich.filesize.decimal, explained.collective_bytes())
-    return f", {count} all-reduces of {after}" + (
-        f" instead of {before}" if after != before else ""
-    )
+    instead = f" instead of {before}" if after != before else ""
+    return f", {count} all-reduces of {after}{instead}"
 
 
 def _size(explained: Explanation) -> str:
