@@ -518,8 +518,8 @@ def cluster_of_process() -> Cluster | None:
     return Cluster(own, workers, has_store)
 
 
-def choose_session_targets(choose: Callable[[Any, Any], tuple[str, Any] | None]) -> None:
-    """Lets choose(session, config) give target and config to sessions made without a target.
+def choose_session_targets(choose: Callable[[Any, Any, Any], tuple[str, Any] | None]) -> None:
+    """Lets choose(session, graph, config) give target and config to sessions made without a target.
 
     It returns None where both are to stay as they are.
     """
@@ -527,7 +527,8 @@ def choose_session_targets(choose: Callable[[Any, Any], tuple[str, Any] | None])
 
     @functools.wraps(original)
     def init(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
-        chosen = None if target else choose(self, config)
+        of_graph = tf.compat.v1.get_default_graph() if graph is None else graph
+        chosen = None if target else choose(self, of_graph, config)
         if chosen is not None:
             target, config = chosen
         original(self, target, graph, config)

@@ -53,12 +53,15 @@ class Planner {
     }
     plan.low_type = LowTypeOf(plan);
     plan.divides = Divides(plan.low_type);
-    const CollectiveReason whole = WhyNotAtAll(plan);
     for (CollectivePart& part : plan.parts) {
       if (part.reason != CollectiveReason::kLowered) continue;
       // One collective has one dtype.
       const bool is_of_it = view_.outputs(part.low.node)[part.low.port].dtype == plan.low_type;
-      part.reason = is_of_it ? whole : CollectiveReason::kNoLowCast;
+      if (!is_of_it) part.reason = CollectiveReason::kNoLowCast;
+    }
+    const CollectiveReason whole = WhyNotAtAll(plan);
+    for (CollectivePart& part : plan.parts) {
+      if (part.reason == CollectiveReason::kLowered) part.reason = whole;
     }
     return plan;
   }

@@ -94,6 +94,7 @@ class Lowerer {
   void Lower(const CollectivePlan& plan) {
     if (plan.num_lowered() == 0) return;
     plan_ = &plan;
+    const std::string name = view_.node(plan.id).name();  // it may lose it
     if (plan.concat < 0) {
       LowerAlone();
     } else if (plan.num_lowered() == static_cast<int>(plan.parts.size())) {
@@ -101,7 +102,7 @@ class Lowerer {
     } else {
       DividePack();
     }
-    rewrites_.push_back({"lower_collectives", view_.node(plan.id).name(), "float32",
+    rewrites_.push_back({"lower_collectives", name, "float32",
                          plan.num_lowered() == static_cast<int>(plan.parts.size())
                              ? DtypeName(plan.low_type)
                              : absl::StrCat(DtypeName(plan.low_type), " and float32")});

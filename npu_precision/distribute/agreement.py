@@ -48,11 +48,15 @@ def ask(options: PrecisionOptions) -> None:
         tf.errors.UnavailableError: another worker has died.
     """
     cluster = _tf_compat.cluster_of_process()
-    with _lock:
-        key = (cluster, options)
-        if key not in _agreements:
-            number = sum(known == cluster for known, _ in _agreements)
-            _agreements[key] = _agree(cluster, options, number)
+    key = (cluster, options)
+    # Not under the lock, which a thread holds that waits for another worker.
+    if key not in _agreements:
+        with _lock:
+            if key not in _agreements:
+                number = sum(known == cluster for known, _ in _agreements)
+                _agreements[key] = _agree(cluster, options, number)
+    # What other threads run without lower_collectives takes nothing back.
+    if options.lower_collectives:
         _tell_optimizer(_agreements[key])
 
 
@@ -108,6 +112,8 @@ def _facts(options: PrecisionOptions) -> dict[str, Any]:
     for name, value in sorted(options.to_dict().items()):
         if name not in _OF_PROCESS:
             facts[name] = _digest(pathlib.Path(str(value))) if name in _OF_FILES else value
+    # Kernels decide too, and a GPU has others.
+    facts["device"] = "GPU" if _tf_compat.has_gpu() else "CPU"
     facts[_LOWERS] = can_reduce(options)
     return facts
 

@@ -183,16 +183,22 @@ def _sized(group: str, rank_size: int) -> groups.Group:
     return members
 
 
+def _outermost(graph: Any) -> Any:
+    """The graph that a session runs, for the body of a branch or loop in it."""
+    while getattr(graph, "outer_graph", None) is not None:
+        graph = graph.outer_graph
+    return graph
+
+
 def _next_key(members: groups.Group) -> int:
     """A key for one more collective of the group, with the server that it needs."""
-    if tf.executing_eagerly():
+    if tf.compat.v1.executing_eagerly_outside_functions():
         raise RuntimeError(
             "hccl: several ranks exchange tensors in the graphs of sessions; where TensorFlow "
             "executes eagerly, use tf.distribute, or call tf.compat.v1.disable_eager_execution()"
         )
     _ = members.rank  # raises the error of a process that is not in the group
-    graph = tf.compat.v1.get_default_graph()
     server.target()
-    server.check_sessions(graph)
+    server.add_graph(_outermost(tf.compat.v1.get_default_graph()))
     counter = _counters.setdefault(members.key, itertools.count(1))
     return (members.key - groups.FIRST_KEY) * _KEYS_OF_GROUP + next(counter)

@@ -1,8 +1,8 @@
 """The server of this process, through which its sessions reach the other ranks.
 
 Collectives of several processes run in sessions on a tf.distribute.Server. Ascend's scripts make
-sessions without a target: those that are made once a graph has hccl's ops get that of our server,
-and see no devices but their own, so that each rank keeps its own variables.
+sessions without a target: those of a graph that has hccl's ops get that of our server, and see no
+devices but their own, so that each rank keeps its own variables.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _lock = threading.Lock()
 _server: Any = None
 # Sessions that were made without a target before the server was there.
 _local: weakref.WeakSet[Any] = weakref.WeakSet()
+# Graphs with collectives.
+_graphs: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def target() -> str:
@@ -38,10 +40,18 @@ def target() -> str:
         return _server.target
 
 
-def check_sessions(graph: tf.Graph) -> None:
-    """Raises RuntimeError if a session runs this graph that cannot reach the other ranks."""
-    for session in list(_local):
-        if session.graph is graph and not getattr(session, "_closed", True):
+def add_graph(graph: tf.Graph) -> None:
+    """Lets sessions of this graph, which gets a collective, reach the other ranks.
+
+    Raises:
+        RuntimeError: there is one already, which cannot.
+    """
+    with _lock:
+        _graphs.add(graph)
+        sessions = list(_local)
+    for session in sessions:
+        is_open = not getattr(session, "_closed", True)
+        if is_open and getattr(session, "_graph", None) is graph:
             raise RuntimeError(
                 "hccl: a tf.Session for this graph was made before its first hccl op, and reaches "
                 "no other rank: make the session afterwards, or write "
@@ -78,11 +88,11 @@ def _config(given: Any, where: ranks.Ranks) -> Any:
     return config
 
 
-def _for_session(session: Any, config: Any) -> tuple[str, Any] | None:
+def _for_session(session: Any, graph: Any, config: Any) -> tuple[str, Any] | None:
     """The target and the config of a session that was given no target; None to leave both."""
     with _lock:
         server = _server
-        if server is None:
+        if server is None or graph not in _graphs:
             _local.add(session)
             return None
     return server.target, _config(config, ranks.current())

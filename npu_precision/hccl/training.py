@@ -59,8 +59,17 @@ def npu_allreduce(
 def _gathered(slices: tf.IndexedSlices, reduction: str, size: int, group: str) -> tf.IndexedSlices:
     if reduction not in ("mean", "sum"):
         raise ValueError(f"reduction: got {reduction!r} for IndexedSlices, expected mean or sum")
-    values = hccl_ops.allgather(slices.values, size, group)
-    indices = hccl_ops.allgather(slices.indices, size, group)
+    # Ranks have different numbers of rows, and gather as many from each.
+    rows = tf.shape(slices.indices)[0]
+    rows_of_ranks = hccl_ops.allgather(tf.reshape(rows, [1]), size, group)
+    most = tf.reduce_max(rows_of_ranks)
+    is_row = tf.reshape(tf.sequence_mask(rows_of_ranks, most), [-1])
+
+    def gathered(part: Any) -> Any:
+        padding = [[0, most - rows]] + [[0, 0]] * (part.shape.rank - 1)
+        return tf.boolean_mask(hccl_ops.allgather(tf.pad(part, padding), size, group), is_row)
+
+    values, indices = gathered(slices.values), gathered(slices.indices)
     if reduction == "mean":
         values = values / size
     return tf.IndexedSlices(values, indices, slices.dense_shape)

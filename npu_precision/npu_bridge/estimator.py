@@ -71,7 +71,14 @@ class NPUEstimator(_Estimator):
             params=params,
             warm_start_from=warm_start_from,
         )
-        if ranks.current().size > 1:
+        where = ranks.current()
+        if where.size > 1:
+            if where.source == "TF_CONFIG":
+                raise ValueError(
+                    f"NPUEstimator: TF_CONFIG names {where.size} ranks, and tf.estimator reads it "
+                    "too, for parameter servers: unset it, and set RANK_ID and RANK_SIZE, or "
+                    "RANK_TABLE_FILE"
+                )
             # tf.estimator lets no class override it.
             own_train: Any = super().train
             self.train = functools.partial(_train_alike, own_train)

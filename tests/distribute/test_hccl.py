@@ -162,13 +162,15 @@ def test_a_group_of_some_ranks(run_workers):
 
 def test_sparse_gradients_are_gathered(run_workers):
     script = f"""{BEGIN}
-slices = tf.IndexedSlices(tf.constant([[1.0, 2.0]]) * (RANK + 1), tf.constant([RANK]))
+# Rank 0 has a row, rank 1 has two.
+rows = tf.constant([[1.0, 2.0], [4.0, 6.0]])[: RANK + 1] * (RANK + 1)
+slices = tf.IndexedSlices(rows, tf.range(RANK + 1) + RANK)
 mean = npu_allreduce(slices)
 with tf.Session() as session:
     show(session.run([mean.values, mean.indices]))
 """
     for printed in run_workers(script):
-        assert shown(printed) == [[[[[0.5, 1.0], [1.0, 2.0]], [0, 1]]]]
+        assert shown(printed) == [[[[[0.5, 1.0], [1.0, 2.0], [4.0, 6.0]], [0, 1, 2]]]]
 
 
 def test_a_session_from_before_the_first_op_is_told(run_workers):
