@@ -192,7 +192,9 @@ def _outermost(graph: Any) -> Any:
 
 def _next_key(members: groups.Group) -> int:
     """A key for one more collective of the group, with the server that it needs."""
-    if tf.compat.v1.executing_eagerly_outside_functions():
+    with tf.init_scope():  # of a tf.function, what calls it
+        is_eager = tf.executing_eagerly()
+    if is_eager:
         raise RuntimeError(
             "hccl: several ranks exchange tensors in the graphs of sessions; where TensorFlow "
             "executes eagerly, use tf.distribute, or call tf.compat.v1.disable_eager_execution()"
