@@ -29,8 +29,8 @@ SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
 CXX_FILES = $(shell find cc graph_passes tests wheels -name '*.h' -o -name '*.cc')
 
 .PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench bench-rewrite \
-  bench-optimizers bench-distributed numerics wheel test-wheel build known-parts page-packages lint \
-  format bazel bazel-build lock clean
+  bench-optimizers bench-distributed bench-convergence numerics wheel test-wheel build known-parts \
+  page-packages lint format bazel bazel-build lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 24
@@ -38,7 +38,7 @@ help: ## this list
 demo: $(VENV)/.installed build ## set up if needed, then train a real model in four runs
 	$(BIN)/python examples/digits_demo.py
 
-test: $(VENV)/.installed build page-packages ## set up if needed, then run tests of every kind: 12 minutes
+test: $(VENV)/.installed build page-packages ## set up if needed, then run tests of every kind: 22 minutes
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 test-fast: $(VENV)/.installed build ## run the tests that take no time each: 2 minutes
@@ -81,6 +81,9 @@ bench-optimizers: $(VENV)/.installed build ## time fused optimizers next to Kera
 
 bench-distributed: $(VENV)/.installed build ## time workers next to float32's, count what they send (BENCH_FLAGS=--help)
 	$(BIN)/python benchmarks/distributed.py $(BENCH_FLAGS)
+
+bench-convergence: $(VENV)/.installed build ## train on workers to the end, next to float32 (BENCH_FLAGS=--help)
+	$(BIN)/python benchmarks/convergence.py $(BENCH_FLAGS)
 
 # For example: make numerics NUMERICS_FLAGS="--only attention --modes bf16,fp16 --blame"
 numerics: $(VENV)/.installed build ## compare the ends of small programs with float32's (NUMERICS_FLAGS=--help)
@@ -130,7 +133,8 @@ bazel-build: $(VENV)/.requirements
 	bazel build //:npu_optimizer //:pipeline_driver
 
 lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/*.lock
-	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex lock-wheel
+	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex \
+	  lock-launchers lock-wheel
 
 clean: ## remove what was built; the environments stay (rm -r .venv .nox removes them)
 	rm -rf build dist compile_commands.json npu_precision/_lib report_page/node_modules *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -84,6 +84,12 @@ def _test(session: nox.Session, requirements: str) -> None:
     session.run("python", "-m", "pytest", *flags)
 
 
+def _test_launchers(session: nox.Session, requirements: str) -> None:
+    """After `make build`: the TensorFlow is the default one's, and so is the library."""
+    _install_locked(session, requirements)
+    session.run("python", "-m", "pytest", "tests/launchers", *session.posargs)
+
+
 def _bench(session: nox.Session, requirements: str) -> None:
     _install_locked(session, requirements)
     _build(session)
@@ -185,6 +191,7 @@ _SESSIONS = {
     **{name: (_test, *environment, True) for name, environment in ENVIRONMENTS.items()},
     "bench-tf221": (_bench, "bench-tf2.21", "3.11", True),
     "itex": (_install_locked, "itex", "3.11", True),
+    "launchers": (_test_launchers, "launchers", "3.11", True),
     "wheel": (_build_wheel, "wheel", "3.11", True),
 }
 _SESSIONS.update(

@@ -5,7 +5,9 @@ Several clusters can so take turns, each of them with settings of its own.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import json
 import pathlib
 import queue
 import subprocess
@@ -16,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from support import workers
 
-_SCRIPT = pathlib.Path(__file__).with_name("distributed_worker.py")
+_HERE = pathlib.Path(__file__).parent
 _ATTEMPTS = 3
 _TAIL = 2000
 
@@ -26,7 +28,7 @@ class PortTaken(RuntimeError):
 
 
 class Cluster:
-    """Workers that wait for a line, take a step, and answer with the loss."""
+    """Workers that wait for a line, take a step or a training, and answer with the loss."""
 
     def __init__(self, processes: Sequence[subprocess.Popen[str]], folder: pathlib.Path):
         self._processes = processes
@@ -81,16 +83,42 @@ class Cluster:
         return (PortTaken if is_taken else RuntimeError)("\n".join([problem, *tails]))
 
 
+def same(name: str, losses: Sequence[float]) -> float:
+    """The loss that all workers answered; RuntimeError, with the contender's name, if they differ.
+
+    Infinity and NaN are losses, too.
+    """
+    if len({repr(loss) for loss in losses}) > 1:
+        raise RuntimeError(f"{name}: the workers differ in the loss: {[*losses]}")
+    return losses[0]
+
+
+def counts(text: str) -> list[int]:
+    """Reads a flag: the numbers of workers, separated by commas."""
+    for count in text.split(","):
+        if not count.isdigit() or int(count) < 2:
+            raise argparse.ArgumentTypeError(f"got {count!r}, expected numbers of at least 2")
+    return [int(count) for count in text.split(",")]
+
+
+def bytes_to_reduce(ledgers: pathlib.Path) -> tuple[int, int]:
+    """Bytes of the all-reduces of a training step: in float32, and lowered."""
+    (path,) = ledgers.glob("*train*.json")
+    totals = json.loads(path.read_text())["totals"]
+    return totals["collective_bytes_before"], totals["collective_bytes_after"]
+
+
 @contextlib.contextmanager
 def started(
-    folder: pathlib.Path, count: int, arguments: Sequence[str], seconds: float
+    script: str, folder: pathlib.Path, count: int, arguments: Sequence[str], seconds: float
 ) -> Iterator[Cluster]:
     """A cluster that is ready for its first step. Its processes end with the `with` block.
 
     Args:
+        script: what a worker runs, a file beside this one.
         folder: an empty folder, for what the workers write to stderr, and their temporary files.
         count: the number of workers.
-        arguments: those of distributed_worker.py.
+        arguments: those of the script.
         seconds: how long the workers may take to be ready.
 
     Raises:
@@ -102,7 +130,7 @@ def started(
             for index, place in enumerate(workers.places({"worker": count})):
                 errors = stack.enter_context((folder / f"stderr{index}").open("w"))
                 process = workers.worker(
-                    [sys.executable, str(_SCRIPT), *arguments],
+                    [sys.executable, str(_HERE / script), *arguments],
                     place,
                     # AutoGraph's files would outlive workers that are killed.
                     env={"TMPDIR": str(folder)},

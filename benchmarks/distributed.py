@@ -27,7 +27,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -39,13 +38,12 @@ import contenders  # noqa: E402
 import distributed_worker  # noqa: E402
 import report  # noqa: E402
 import rich.progress  # noqa: E402
-import rich.table  # noqa: E402
 
 _SENT = pathlib.Path("/sys/class/net/lo/statistics/tx_bytes")
 _QUICK_STEPS = 5
-_LOWERED = distributed_worker.LOWERED
+_WORKER = "distributed_worker.py"
 _LEDGERS = "ledgers"
-_COLUMNS: dict[str, Literal["left", "right"]] = {
+_COLUMNS: report.Columns = {
     **dict.fromkeys(("model", "workers", "contender"), "left"),
     **dict.fromkeys(
         ("ms", "speed-up", "over tf amp", "MB, graph", "sockets", "of float32"), "right"
@@ -92,48 +90,43 @@ def in_rounds(
     for _ in range(rounds):
         for name, workers in clusters.items():
             sent, start = int(_SENT.read_text()), time.perf_counter()
-            (loss, *others) = workers.step(timeout)
+            losses = workers.step(timeout)
             found[name].seconds.append(time.perf_counter() - start)
             found[name].sent.append(int(_SENT.read_text()) - sent)
-            if any(other != loss for other in others):
-                raise RuntimeError(f"{name}: the workers differ in the loss: {[loss, *others]}")
-            found[name].losses.append(loss)
+            found[name].losses.append(cluster.same(name, losses))
     return found
 
 
 def measured(
-    model: str, workers: int, size: str, rounds: int, timeout: float
+    model: str, comparison: str, workers: int, size: str, rounds: int, timeout: float
 ) -> dict[str, Measured]:
-    """Measures every contender on a model."""
+    """Measures every contender of a comparison on a model."""
+    compared = distributed_worker.COMPARISONS[comparison]
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         clusters = {}
-        for name in distributed_worker.CONTENDERS:
+        for name in compared:
             here = folder / name
             here.mkdir()
-            arguments = [model, name, size, str(here / _LEDGERS)]
-            clusters[name] = stack.enter_context(cluster.started(here, workers, arguments, timeout))
+            arguments = [model, comparison, name, size, str(here / _LEDGERS)]
+            clusters[name] = stack.enter_context(
+                cluster.started(_WORKER, here, workers, arguments, timeout)
+            )
         found = in_rounds(clusters, rounds, timeout)
-        in_float32, lowered = bytes_of_graph(folder / _LOWERED / _LEDGERS / "0")
+        (name,) = (name for name, contender in compared.items() if contender.lowers)
+        in_float32, lowered = cluster.bytes_to_reduce(folder / name / _LEDGERS / "0")
     return {
         name: Measured(
             milliseconds=1e3 * statistics.median(steps.seconds),
             faster=quartiles(found[contenders.BASELINE].seconds, steps.seconds),
             faster_than_tensorflow=quartiles(found[contenders.TENSORFLOW].seconds, steps.seconds),
             # No other contender changes an all-reduce: the sockets tell if one did.
-            graph_bytes=_in_ring(lowered if name == _LOWERED else in_float32, workers),
+            graph_bytes=_in_ring(lowered if compared[name].lowers else in_float32, workers),
             socket_bytes=[sent / workers for sent in steps.sent],
             losses=steps.losses,
         )
         for name, steps in found.items()
     }
-
-
-def bytes_of_graph(ledgers: pathlib.Path) -> tuple[int, int]:
-    """Bytes of the all-reduces of a training step: in float32, and lowered."""
-    (path,) = ledgers.glob("*train*.json")
-    totals = json.loads(path.read_text())["totals"]
-    return totals["collective_bytes_before"], totals["collective_bytes_after"]
 
 
 def _in_ring(size: int, workers: int) -> float:
@@ -182,24 +175,6 @@ def _with_quartiles(ratios: tuple[float, float, float]) -> str:
     return f"{middle:.2f} ({low:.2f}-{high:.2f})"
 
 
-def table(lines: Sequence[Sequence[str]]) -> rich.table.Table:
-    """The rows for a terminal."""
-    result = rich.table.Table()
-    for heading, justify in _COLUMNS.items():
-        result.add_column(heading, justify=justify, no_wrap=True)
-    for line in lines:
-        if line[0] or line[1]:
-            result.add_section()
-        result.add_row(*line)
-    return result
-
-
-def markdown(lines: Sequence[Sequence[str]]) -> str:
-    """The rows for a document."""
-    rule = ["---:" if justify == "right" else "---" for justify in _COLUMNS.values()]
-    return "".join(f"| {' | '.join(line)} |\n" for line in [list(_COLUMNS), rule, *lines])
-
-
 def arguments() -> argparse.Namespace:
     """The flags of the command line."""
     parser = argparse.ArgumentParser(
@@ -208,7 +183,15 @@ def arguments() -> argparse.Namespace:
     names = ",".join(distributed_worker.MODELS)
     parser.add_argument("--only", default=names, help="some of the models (default %(default)s)")
     parser.add_argument(
-        "--workers", default="2,4", help="numbers of workers, each at least 2 (default %(default)s)"
+        "--workers",
+        type=cluster.counts,
+        default="2,4",
+        help="numbers of workers, each at least 2 (default %(default)s)",
+    )
+    parser.add_argument(
+        "--packing",
+        action="store_true",
+        help="compare ways to pack gradients under a GradScaler, in place of modes",
     )
     parser.add_argument("--steps", type=int, help="of each contender (default 30)")
     parser.add_argument(
@@ -229,10 +212,6 @@ def arguments() -> argparse.Namespace:
     unknown = [name for name in options.models if name not in distributed_worker.MODELS]
     if unknown:
         parser.error(f"--only: got {unknown[0]!r}, expected some of {names}")
-    options.counts = options.workers.split(",")
-    for count in options.counts:
-        if not count.isdigit() or int(count) < 2:
-            parser.error(f"--workers: got {count!r}, expected numbers of at least 2")
     if options.steps is None:
         options.steps = _QUICK_STEPS if options.quick else 30
     if options.steps < 2:
@@ -244,23 +223,27 @@ def main() -> None:
     """Prints a table, and writes the figures."""
     options = arguments()
     size = "quick" if options.quick else "full"
+    comparison = "packing" if options.packing else "modes"
     # So that blocks are left, and the workers end, also where this process is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     found: dict[str, dict[int, dict[str, Measured]]] = {}
     with rich.progress.Progress(transient=True) as progress:
-        bar = progress.add_task("", total=len(options.models) * len(options.counts))
+        bar = progress.add_task("", total=len(options.models) * len(options.workers))
         for model in options.models:
             found[model] = {}
-            for count in map(int, options.counts):
+            for count in options.workers:
                 progress.update(bar, description=f"{model}, {count} workers")
-                found[model][count] = measured(model, count, size, options.steps, options.timeout)
+                found[model][count] = measured(
+                    model, comparison, count, size, options.steps, options.timeout
+                )
                 progress.advance(bar)
     lines = rows(found)
-    report.show(table(lines))
+    report.show(report.grid(_COLUMNS, lines))
     options.out.mkdir(parents=True, exist_ok=True)
-    figures, document = options.out / "distributed.json", options.out / "distributed.md"
+    name = "packing" if options.packing else "distributed"
+    figures, document = options.out / f"{name}.json", options.out / f"{name}.md"
     figures.write_text(json.dumps(found, indent=1, default=dataclasses.asdict) + "\n")
-    document.write_text(markdown(lines))
+    document.write_text(report.markdown(_COLUMNS, lines))
     print(f"{figures}, {document}")
 
 

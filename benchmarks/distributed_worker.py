@@ -1,6 +1,6 @@
 """One worker of `make bench-distributed`: trains a model, a step for each line that it reads.
 
-    python benchmarks/distributed_worker.py mlp "tf amp" full REPORT_DIR
+    python benchmarks/distributed_worker.py mlp modes "tf amp" full REPORT_DIR
 
 It answers with the loss of the whole batch, and once before the first line, when it is ready. Its
 place in the cluster is that of TF_CONFIG; its ledgers are in a folder of that number.
@@ -106,10 +106,31 @@ MODELS: dict[
 ] = {"conv": (_conv, _images), "mlp": (_mlp, _features), "embedding": (_embedding, _categories)}
 
 
-def training_step(model_name: str, size: Size) -> Callable[[], float]:
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    """How a model is trained.
+
+    Attributes:
+        enable: is called with the folder for ledgers, before the model is built.
+        lowers: whether all-reduces are lowered.
+        bytes_per_pack: of tf.distribute, which puts all gradients into one pack if it is 0.
+        scaler: makes the GradScaler, with a scale of one: only its exchanges count here.
+    """
+
+    enable: Callable[[str], None]
+    lowers: bool = False
+    bytes_per_pack: int = 0
+    scaler: Callable[[], npu_precision.GradScaler] | None = None
+
+
+def training_step(model_name: str, size: Size, contender: Contender) -> Callable[[], float]:
     """A step that all workers take together; it returns the loss."""
     build, batch = MODELS[model_name]
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(
+        communication_options=tf.distribute.experimental.CommunicationOptions(
+            bytes_per_pack=contender.bytes_per_pack
+        )
+    )
     random = np.random.default_rng([_SEED, strategy.cluster_resolver.task_id])
     x = batch(random, size)
     labels = random.integers(0, CLASSES, len(x)).astype(np.int32)
@@ -119,14 +140,21 @@ def training_step(model_name: str, size: Size) -> Callable[[], float]:
         model = build(size)
         model.build(x.shape)
         optimizer = tf.keras.optimizers.SGD(1e-3)
+    scaler = contender.scaler and contender.scaler()
 
     def train_replica(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             logits = model(x, training=True)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
             loss = tf.reduce_sum(losses) / examples
+            scaled = scaler.scale(loss) if scaler else loss
         variables = model.trainable_variables
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        pairs = list(zip(tape.gradient(scaled, variables), variables))
+        if scaler:
+            scaler.step(optimizer, pairs)
+            scaler.update()
+        else:
+            optimizer.apply_gradients(pairs)
         return loss
 
     @tf.function
@@ -143,24 +171,49 @@ def _ours(report_dir: str, **options: Any) -> None:
     )
 
 
-LOWERED = f"{contenders.OURS}, lowered"
-# By name, what is called with the folder for ledgers, before the model is built.
-CONTENDERS: dict[str, Callable[[str], None]] = {
-    contenders.BASELINE: lambda report_dir: None,
-    contenders.TENSORFLOW: lambda report_dir: tf.config.optimizer.set_experimental_options(
-        {"auto_mixed_precision_onednn_bfloat16": True}
+def _ours_lowered(report_dir: str) -> None:
+    _ours(report_dir, lower_collectives=True)
+
+
+def _scaler(**options: Any) -> Callable[[], npu_precision.GradScaler]:
+    return lambda: npu_precision.GradScaler(1.0, growth_interval=1 << 20, **options)
+
+
+_BASELINES = {
+    contenders.BASELINE: Contender(lambda report_dir: None),
+    contenders.TENSORFLOW: Contender(
+        lambda report_dir: tf.config.optimizer.set_experimental_options(
+            {"auto_mixed_precision_onednn_bfloat16": True}
+        )
     ),
-    contenders.OURS: _ours,
-    LOWERED: lambda report_dir: _ours(report_dir, lower_collectives=True),
+}
+# By the name of the comparison, and of the contender.
+COMPARISONS: dict[str, dict[str, Contender]] = {
+    "modes": {
+        **_BASELINES,
+        contenders.OURS: Contender(_ours),
+        f"{contenders.OURS}, lowered": Contender(_ours_lowered, lowers=True),
+    },
+    # With a GradScaler: who adds up gradients, when, and in how many pieces.
+    "packing": {
+        **_BASELINES,
+        "one pack": Contender(_ours, scaler=_scaler()),
+        "packs of 1 MiB": Contender(_ours, scaler=_scaler(), bytes_per_pack=1 << 20),
+        "combine_ddp": Contender(_ours, scaler=_scaler(combine_ddp=True)),
+        "combine_ddp, lowered": Contender(
+            _ours_lowered, scaler=_scaler(combine_ddp=True), lowers=True
+        ),
+    },
 }
 
 
 def main() -> None:
     """Answers each line with a step, until there are no more."""
-    model_name, contender, size, report_dir = sys.argv[1:]
+    model_name, comparison, name, size, report_dir = sys.argv[1:]
     worker = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-    CONTENDERS[contender](os.path.join(report_dir, str(worker)))
-    step = training_step(model_name, SIZES[size])
+    contender = COMPARISONS[comparison][name]
+    contender.enable(os.path.join(report_dir, str(worker)))
+    step = training_step(model_name, SIZES[size], contender)
     for _ in range(_WARM_UP):
         loss = step()
     print(loss, flush=True)

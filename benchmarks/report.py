@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import contenders
 import rich.console
 import rich.table
 
 _WIDTH_OF_FILE = 120
+# Of a table, the headings.
+Columns = Mapping[str, Literal["left", "right"]]
 _FIGURES = ("speed-up", "limit", "ms", "casts", "low", "error", "rewrite", "memory", "size")
 
 
@@ -58,6 +62,24 @@ def show(result: rich.table.Table) -> None:
     if not console.is_terminal:
         console.width = _WIDTH_OF_FILE
     console.print(result)
+
+
+def grid(columns: Columns, rows: Sequence[Sequence[str]]) -> rich.table.Table:
+    """A table for a terminal; a row whose first field has a text begins a section."""
+    result = rich.table.Table()
+    for heading, justify in columns.items():
+        result.add_column(heading, justify=justify, no_wrap=True)
+    for row in rows:
+        if row[0]:
+            result.add_section()
+        result.add_row(*row)
+    return result
+
+
+def markdown(columns: Columns, rows: Sequence[Sequence[str]]) -> str:
+    """The same for a document."""
+    rule = ["---:" if justify == "right" else "---" for justify in columns.values()]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [list(columns), rule, *rows])
 
 
 def plot(found: dict, path: pathlib.Path) -> None:

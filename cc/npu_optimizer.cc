@@ -84,10 +84,11 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
       WarnOnce(absl::StrCat("accepted without effect on stock TensorFlow: ",
                             absl::StrJoin(parameters_.inert, ", ")));
     }
+    warnings_ = parameters_.unknown;
     if (user_error_.ok()) {
-      user_error_ = LoadLists(parameters_, &lists_, &list_warnings_);
+      user_error_ = LoadLists(parameters_, &lists_, &warnings_);
     }
-    for (const std::string& warning : list_warnings_) WarnOnce(warning);
+    for (const std::string& warning : warnings_) WarnOnce(warning);
     return Status();
   }
 
@@ -141,7 +142,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     Ledger ledger;
     ledger.graph = item.id;
     ledger.options = parameters_.given;
-    ledger.warnings = list_warnings_;
+    ledger.warnings = warnings_;
     if (options.passes.count("lower_collectives") != 0 && RunsHere(cluster)) {
       const std::string why_not = WhyCollectivesStay(item.graph);
       if (!why_not.empty()) {
@@ -203,7 +204,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   Parameters parameters_;
   OpLists lists_;
   std::map<tensorflow::DataType, OpLists> lists_of_marked_;  // by autocast()
-  std::vector<std::string> list_warnings_;
+  std::vector<std::string> warnings_;
   Status user_error_;
   bool decided_ = false;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/inert_parameters.h"
 #include "cc/targets.h"
@@ -62,16 +64,38 @@ Status CheckType(const ParameterType& parameter, const AttrValue& value) {
                          is_string ? " = b\"...\"" : " = True");
 }
 
-Status UnknownParameter(const std::string& name) {
-  std::vector<std::string> names = InertParameters();
-  std::string known;
-  for (const ParameterType& parameter : KnownParameters()) {
-    names.push_back(parameter.name);
-    absl::StrAppend(&known, known.empty() ? "" : ", ", parameter.name);
+// Whether a name that is of no parameter was probably meant for one that has an effect here, so
+// that to ignore it would change results.
+bool MeansOneWithEffect(const std::string& name, const KnownNames& names) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  for (const char* part : {"mixlist", "mix_list", "precision"}) {
+    if (absl::StrContains(lower, part)) return true;
   }
-  return InvalidArgument("got unknown parameter ", Quoted(name), ", expected one of ", known,
-                         " (npu_bridge's other parameters are accepted and have no effect here)",
-                         DidYouMean(name, names));
+  const std::string* nearest = names.Nearest(name);
+  const auto& known = KnownParameters();
+  return nearest != nullptr && std::any_of(known.begin(), known.end(), [&](const ParameterType& p) {
+           return *nearest == p.name;
+         });
+}
+
+// An error, or a warning.
+Status CheckUnknownParameter(const std::string& name, std::vector<std::string>* warnings) {
+  std::vector<std::string> all = InertParameters();
+  std::string with_effect;
+  for (const ParameterType& parameter : KnownParameters()) {
+    all.push_back(parameter.name);
+    absl::StrAppend(&with_effect, with_effect.empty() ? "" : ", ", parameter.name);
+  }
+  const KnownNames names(std::move(all));
+  if (MeansOneWithEffect(name, names)) {
+    return InvalidArgument("got unknown parameter ", Quoted(name), ", expected one of ",
+                           with_effect,
+                           " (npu_bridge's other parameters are accepted and have no effect here)",
+                           DidYouMean(name, names));
+  }
+  warnings->push_back(absl::StrCat("got unknown parameter ", Quoted(name), ", which has no effect",
+                                   DidYouMean(name, names)));
+  return Status();
 }
 
 // The strings and bools of the map, each of the right type and not empty.
@@ -90,7 +114,7 @@ struct Values {
 };
 
 Status ReadValues(const tensorflow::RewriterConfig_CustomGraphOptimizer& config, Values* values,
-                  std::vector<std::string>* inert) {
+                  std::vector<std::string>* inert, std::vector<std::string>* unknown) {
   std::map<std::string, const AttrValue*> sorted;
   for (const auto& entry : config.parameter_map()) sorted[entry.first] = &entry.second;
   for (const auto& entry : sorted) {
@@ -101,7 +125,8 @@ Status ReadValues(const tensorflow::RewriterConfig_CustomGraphOptimizer& config,
     if (parameter == known.end()) {
       const auto& names = InertParameters();
       if (std::find(names.begin(), names.end(), entry.first) == names.end()) {
-        return UnknownParameter(entry.first);
+        TF_RETURN_IF_ERROR(CheckUnknownParameter(entry.first, unknown));
+        continue;
       }
       inert->push_back(entry.first);
       continue;
@@ -278,7 +303,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   const auto strict = config->parameter_map().find("strict");
   parameters->strict = strict != config->parameter_map().end() && strict->second.b();
   Values values;
-  TF_RETURN_IF_ERROR(ReadValues(*config, &values, &parameters->inert));
+  TF_RETURN_IF_ERROR(ReadValues(*config, &values, &parameters->inert, &parameters->unknown));
   TF_RETURN_IF_ERROR(ChooseMode(values, &parameters->mode));
   parameters->modify_mixlist = values.String("modify_mixlist", "");
   parameters->mixlist_edits = values.String("mixlist_edits", "");

@@ -37,6 +37,9 @@ struct Parameters {
   bool saturates = false;          // what is emulated does not overflow
   bool quiet = false;              // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted
+  // A warning for each name given that is of no parameter, and not likely to stand for one that has
+  // an effect: npu_bridge ignores such names.
+  std::vector<std::string> unknown;
   // The parameters that were given, as text, for the ledger; sorted by name.
   std::vector<std::pair<std::string, std::string>> given;
 };

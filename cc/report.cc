@@ -9,14 +9,19 @@
 namespace npu_precision {
 
 std::string WorkerSuffix(const tensorflow::GraphDef& graph) {
+  std::string of_server;
   for (const tensorflow::NodeDef& node : graph.node()) {
     tensorflow::DeviceNameUtils::ParsedName name;
     if (node.device().empty()) continue;
     if (!tensorflow::DeviceNameUtils::ParseFullName(node.device(), &name)) continue;
     if (!name.has_job || !name.has_task) continue;
-    return name.job == "localhost" ? "" : absl::StrCat("-", name.job, name.task);
+    const std::string suffix =
+        name.job == "localhost" ? "" : absl::StrCat("-", name.job, name.task);
+    // A worker's graph has nodes on parameter servers, which run no graph of their own.
+    if (name.job != "ps") return suffix;
+    if (of_server.empty()) of_server = suffix;
   }
-  return "";
+  return of_server;
 }
 
 tensorflow::Status WriteReport(const std::string& folder, const std::string& worker,

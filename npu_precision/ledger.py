@@ -276,8 +276,8 @@ class Ledger:
 
     def _bytes_to_reduce(self) -> str:
         before, after = (
-            [getattr(entry, name) for ledger in self for entry in ledger.collectives]
-            for name in ("bytes_before", "bytes_after")
+            [ledger.totals.get(name, 0) for ledger in self]
+            for name in ("collective_bytes_before", "collective_bytes_after")
         )
         if before == after or None in before:
             return ""

@@ -1,5 +1,9 @@
 """Public path of npu_bridge's util; the code is in npu_bridge/util.py."""
 
-from npu_precision.npu_bridge.util import keep_tensors_dtypes
+from npu_precision.npu_bridge.util import (
+    IterationPerLoop,
+    keep_tensors_dtypes,
+    set_iteration_per_loop,
+)
 
-__all__ = ["keep_tensors_dtypes"]
+__all__ = ["IterationPerLoop", "keep_tensors_dtypes", "set_iteration_per_loop"]

@@ -34,6 +34,10 @@ PARTS = {
     ),
     "tf115": ("every test on TensorFlow 1.15", [*NOX, "-s", "tf115", "--", "{pytest}"]),
     "tf221": ("every test on TensorFlow 2.21", [*NOX, "-s", "tf221", "--", "{pytest}"]),
+    "launchers": (
+        "the script of many workers under Ray Train, and a manifest for Kubeflow",
+        [*NOX, "-s", "launchers", "--", "{pytest}"],
+    ),
     "sanitize": (
         "the tests of the C++ code under AddressSanitizer and UndefinedBehaviorSanitizer",
         [sys.executable, "tests/sanitize.py", "{pytest}"],

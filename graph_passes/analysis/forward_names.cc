@@ -63,6 +63,14 @@ void AddOfGraph(const Scopes& scopes, size_t gradients, std::vector<std::string>
 
 }  // namespace
 
+bool IsInGradientScope(absl::string_view name) {
+  const Scopes scopes = absl::StrSplit(name, '/');
+  for (size_t i = 0; i + 1 < scopes.size(); ++i) {
+    if (IsNamed(scopes[i], kTape)) return true;
+  }
+  return !ForwardNames(name).empty();
+}
+
 std::vector<std::string> ForwardNames(absl::string_view gradient) {
   const Scopes scopes = absl::StrSplit(gradient, '/');
   std::vector<std::string> names;

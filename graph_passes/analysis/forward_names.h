@@ -18,6 +18,10 @@ namespace npu_precision {
 // gradient. A gradient of a gradient has that as its forward op.
 std::vector<std::string> ForwardNames(absl::string_view gradient);
 
+// Whether a tape or tf.gradients has made a node of this name, whatever its forward op: that of
+// gradient_tape/MatMul_1 is in no scope, and so has no name of its own there.
+bool IsInGradientScope(absl::string_view name);
+
 }  // namespace npu_precision
 
 #endif  // NPU_PRECISION_GRAPH_PASSES_ANALYSIS_FORWARD_NAMES_H_

@@ -27,7 +27,7 @@ bool IsGradient(const GraphView& view, const OutputPort& tensor) {
   while (!waiting.empty()) {
     const int id = waiting.back();
     waiting.pop_back();
-    if (!seen.insert(id).second || !ForwardNames(view.node(id).name()).empty()) continue;
+    if (!seen.insert(id).second || IsInGradientScope(view.node(id).name())) continue;
     const absl::Span<const OutputPort> inputs = view.fanin(id);
     if (inputs.empty()) return false;
     if (view.node(id).op() == "ConcatV2") {

@@ -30,6 +30,9 @@ bool EndsWalk(const std::string& op) {
          HasElementDtype(op);
 }
 
+// The same elements in another shape. Nothing is rounded there.
+bool Reshapes(const std::string& op) { return IsElementwise(op) && MovesValues(op); }
+
 bool Scales(const std::string& op) { return Multiplies(op) || Divides(op); }
 
 class Walk {
@@ -46,6 +49,8 @@ class Walk {
         scales_(view, Scales),
         accumulates_(view, Accumulates),
         moves_values_(view, MovesValues),
+        reshapes_(view, Reshapes),
+        products_(view, IsMatrixOrConvolution),
         ends_walk_(view, EndsWalk),
         kept_(view.num_groups(), false) {}
 
@@ -127,10 +132,19 @@ class Walk {
     const OutputPort from = view_.LookThroughInserted(tensor);
     const bool ends = view_.op_def(from.node) == nullptr || view_.calls_function(from.node) ||
                       ends_walk_.Has(from.node) || ends_path_[from.node] ||
+                      IsReshapedProduct(from) ||
                       (accumulates_.Has(from.node) && !AccumulatesComplements(from.node)) ||
                       context_.fed.count(view_.node(from.node).name()) != 0;
     const int group = view_.GroupOf(from);
     if (!ends && group != kNoGroup && Keep(group, magnifier)) nodes->push_back(from.node);
+  }
+
+  // Its shape changes in the dtype that the product has: a Cast before it would restore no digit.
+  bool IsReshapedProduct(const OutputPort& tensor) const {
+    const auto moves = [this](int passed) {
+      return view_.IsTransparent(passed) || (reshapes_.Has(passed) && !ends_path_[passed]);
+    };
+    return products_.Has(view_.LookThrough(tensor, moves).node);
   }
 
   // Where 1 - p of a rounded p near 1 has lost all of its digits, no sum brings them back.
@@ -186,7 +200,7 @@ class Walk {
   const std::vector<int>& accumulators_;
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
-  const OpSet chains_, scales_, accumulates_, moves_values_, ends_walk_;
+  const OpSet chains_, scales_, accumulates_, moves_values_, reshapes_, products_, ends_walk_;
   std::vector<bool> kept_;  // by group number
   std::vector<KeptGroup> keeps_;
 };

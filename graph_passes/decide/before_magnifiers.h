@@ -18,9 +18,10 @@ namespace npu_precision {
 
 // The groups of these ops (reason before_magnifier; the cause is the magnifier, or the difference
 // of squares, or a product that accumulates), and those of the magnifiers (reason magnifies), which
-// are not black under all_white. The walk back ends at matrix and convolution ops, sources,
-// function calls, lists, where a loop begins an iteration, at nodes with `ends_path` set, by node
-// id, and at sums and means of other than complements such as 1 - p. `accumulators` are node ids.
+// are not black under all_white. The walk back ends at matrix and convolution ops, with what only
+// changes the shape of their results, sources, function calls, lists, where a loop begins an
+// iteration, at nodes with `ends_path` set, by node id, and at sums and means of other than
+// complements such as 1 - p. `accumulators` are node ids.
 std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view,
                                         const std::vector<ValueRange>& ranges,
                                         const std::vector<int>& accumulators,

@@ -1,6 +1,9 @@
 #include "graph_passes/decide/plan_collectives.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "graph_passes/analysis/gradient_values.h"
 #include "graph_passes/graph/int_values.h"
@@ -36,7 +39,8 @@ class Planner {
         context_(context),
         casts_(view, "Cast"),
         concats_(view, "ConcatV2"),
-        splits_(view, "SplitV") {}
+        splits_(view, "SplitV"),
+        communicators_(view, "CollectiveInitializeCommunicator") {}
 
   CollectivePlan Plan(int id) {
     CollectivePlan plan;
@@ -69,7 +73,6 @@ class Planner {
  private:
   CollectivePart PartOf(const OutputPort& tensor) const {
     CollectivePart part;
-    part.tensor = tensor;
     if (context_.elements) {
       // Casts that this run inserted are not known there: they have as many as what they read.
       const OutputPort known = view_.LookThroughInserted(tensor);
@@ -109,18 +112,13 @@ class Planner {
     if (IsFetchedOrFed(plan.id)) return CollectiveReason::kFixed;
     if (!IsSum(view_.node(plan.id))) return CollectiveReason::kNotASum;
     if (plan.concat >= 0 && plan.split < 0) return CollectiveReason::kSplitElsewhere;
-    if (IsMixed(plan) && HasNoKey(view_.node(plan.id))) return CollectiveReason::kMixedPack;
+    if (!plan.is_lowered_whole() && HasNoKey(view_.node(plan.id)))
+      return CollectiveReason::kMixedPack;
     if (plan.divides && !CanDivide(plan)) return CollectiveReason::kUnknownSize;
     NodeDef changed = view_.node(plan.id);
     (*changed.mutable_attr())["T"].set_type(plan.low_type);
     if (!context_.support->CanRun(view_.node(plan.id), changed)) return CollectiveReason::kNoKernel;
     return CollectiveReason::kLowered;
-  }
-
-  static bool IsMixed(const CollectivePlan& plan) {
-    return std::any_of(plan.parts.begin(), plan.parts.end(), [](const CollectivePart& part) {
-      return part.reason != CollectiveReason::kLowered;
-    });
   }
 
   // Calls of version 3 are told apart by their order alone.
@@ -168,8 +166,12 @@ class Planner {
   int64_t GroupSize(int id) const {
     const NodeDef& node = view_.node(id);
     if (node.op() == "CollectiveReduce") return node.attr().at("group_size").i();
-    if (node.op() == "CollectiveReduceV3") return 0;
-    const std::vector<int64_t> size = Ints(view_.fanin(id)[1]);
+    OutputPort given = view_.fanin(id)[1];
+    if (node.op() == "CollectiveReduceV3") {
+      if (!communicators_.Has(given.node)) return 0;
+      given = view_.fanin(given.node)[2];
+    }
+    const std::vector<int64_t> size = Ints(given);
     return size.size() == 1 ? size[0] : 0;
   }
 
@@ -186,8 +188,35 @@ class Planner {
   const GraphView& view_;
   const ConstantValues& values_;
   const DecideContext& context_;
-  const OpSet casts_, concats_, splits_;
+  const OpSet casts_, concats_, splits_, communicators_;
 };
+
+// What the collectives of one device would carry, whatever their order.
+using OfDevice = std::multiset<std::vector<std::pair<int64_t, bool>>>;
+
+// "/job:worker/replica:0/task:0/device:GPU:1" without the last number: devices of one kind hold the
+// replicas of a graph.
+std::string KindOfDevice(const std::string& device) { return device.substr(0, device.rfind(':')); }
+
+// A mixlist may name the nodes of one replica alone. Its all-reduce would then be of other tensors
+// than those of the replicas that it adds up with.
+bool ReplicasDiffer(const GraphView& view, const std::vector<CollectivePlan>& plans) {
+  std::map<std::string, std::map<std::string, OfDevice>> kinds;
+  for (const CollectivePlan& plan : plans) {
+    std::vector<std::pair<int64_t, bool>> carried;
+    for (const CollectivePart& part : plan.parts) {
+      carried.emplace_back(part.elements, part.reason == CollectiveReason::kLowered);
+    }
+    const std::string& device = view.node(plan.id).device();
+    kinds[KindOfDevice(device)][device].insert(std::move(carried));
+  }
+  for (const auto& kind : kinds) {
+    for (const auto& device : kind.second) {
+      if (device.second != kind.second.begin()->second) return true;
+    }
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -213,6 +242,8 @@ std::string CollectiveReasonName(CollectiveReason reason) {
       return "split_elsewhere";
     case CollectiveReason::kMixedPack:
       return "mixed_pack";
+    case CollectiveReason::kReplicasDiffer:
+      return "replicas_differ";
   }
   return "";
 }
@@ -221,6 +252,10 @@ int CollectivePlan::num_lowered() const {
   return std::count_if(parts.begin(), parts.end(), [](const CollectivePart& part) {
     return part.reason == CollectiveReason::kLowered;
   });
+}
+
+bool CollectivePlan::is_lowered_whole() const {
+  return num_lowered() == static_cast<int>(parts.size());
 }
 
 CollectiveReason CollectivePlan::reason() const {
@@ -239,6 +274,13 @@ std::vector<CollectivePlan> PlanCollectives(const GraphView& view, const Constan
   for (int id : OpSet(view, Reduces).Ids()) {
     if (view.op_def(id) == nullptr || view.inputs(id)[0].dtype != tensorflow::DT_FLOAT) continue;
     plans.push_back(planner.Plan(id));
+  }
+  if (!ReplicasDiffer(view, plans)) return plans;
+  for (CollectivePlan& plan : plans) {
+    for (CollectivePart& part : plan.parts) {
+      if (part.reason == CollectiveReason::kLowered)
+        part.reason = CollectiveReason::kReplicasDiffer;
+    }
   }
   return plans;
 }

@@ -31,14 +31,14 @@ enum class CollectiveReason {
   kNoKernel,
   kSplitElsewhere,  // a concatenation that is not split into the same parts
   kMixedPack,       // with parts that stay float32, of a collective that cannot be doubled
+  kReplicasDiffer,  // the replicas of this graph, a device each, would not all lower the same
 };
 
 std::string CollectiveReasonName(CollectiveReason reason);
 
 // A tensor that is reduced: alone, or in a pack.
 struct CollectivePart {
-  OutputPort tensor;         // in float32
-  OutputPort low = {-1, 0};  // what its Cast reads
+  OutputPort low = {-1, 0};  // what its Cast to float32 reads
   int64_t elements = kUnknownElements;
   CollectiveReason reason = CollectiveReason::kNoLowCast;
 };
@@ -55,6 +55,7 @@ struct CollectivePlan {
   // kLowered if any part is; else that of the largest part.
   CollectiveReason reason() const;
   int num_lowered() const;
+  bool is_lowered_whole() const;
 };
 
 // In the order of the nodes, one for each node that reduces float32 tensors. `view` is of a graph

@@ -36,35 +36,34 @@ int ExponentOf(int64_t size) {
   return exponent;
 }
 
+TensorProto OfDtype(DataType dtype) {
+  TensorProto tensor;
+  tensor.set_dtype(dtype);
+  tensor.mutable_tensor_shape();
+  return tensor;
+}
+
 // 2 to the power of -exponent. Both low types write values of 16 bits as integers.
 TensorProto NegativePower(DataType low, int exponent) {
-  const bool is_half = low == tensorflow::DT_HALF;
-  TensorProto tensor;
-  tensor.set_dtype(low);
-  tensor.mutable_tensor_shape();
-  tensor.add_half_val(is_half ? (15 - exponent) << 10 : (127 - exponent) << 7);
+  TensorProto tensor = OfDtype(low);
+  tensor.add_half_val(low == tensorflow::DT_HALF ? (15 - exponent) << 10 : (127 - exponent) << 7);
   return tensor;
 }
 
 TensorProto Scalar(float value) {
-  TensorProto tensor;
-  tensor.set_dtype(tensorflow::DT_FLOAT);
-  tensor.mutable_tensor_shape();
+  TensorProto tensor = OfDtype(tensorflow::DT_FLOAT);
   tensor.add_float_val(value);
   return tensor;
 }
 
 TensorProto Scalar(int value) {
-  TensorProto tensor;
-  tensor.set_dtype(tensorflow::DT_INT32);
-  tensor.mutable_tensor_shape();
+  TensorProto tensor = OfDtype(tensorflow::DT_INT32);
   tensor.add_int_val(value);
   return tensor;
 }
 
 TensorProto Vector(DataType dtype, const std::vector<int64_t>& values) {
-  TensorProto tensor;
-  tensor.set_dtype(dtype);
+  TensorProto tensor = OfDtype(dtype);
   tensor.mutable_tensor_shape()->add_dim()->set_size(values.size());
   for (int64_t value : values) {
     if (dtype == tensorflow::DT_INT32) {
@@ -97,13 +96,13 @@ class Lowerer {
     const std::string name = view_.node(plan.id).name();  // it may lose it
     if (plan.concat < 0) {
       LowerAlone();
-    } else if (plan.num_lowered() == static_cast<int>(plan.parts.size())) {
+    } else if (plan.is_lowered_whole()) {
       LowerPack();
     } else {
       DividePack();
     }
     rewrites_.push_back({"lower_collectives", name, "float32",
-                         plan.num_lowered() == static_cast<int>(plan.parts.size())
+                         plan.is_lowered_whole()
                              ? DtypeName(plan.low_type)
                              : absl::StrCat(DtypeName(plan.low_type), " and float32")});
   }

@@ -75,6 +75,9 @@ def initialize(
                 their dtype anyway.
             combine_grad (bool, default False): whether gradients are unscaled and checked for
                 overflow in one flat buffer per dtype.
+            combine_ddp (bool, default False): whether a step adds up the gradients of all replicas
+                of a strategy, in one buffer per dtype, before it unscales and checks them, in place
+                of the optimizer, which would do it after; for Keras optimizers.
             verbosity (0 or 1, the default): whether the options, and steps that overflow, are
                 printed.
             Any field of PrecisionOptions that the level does not decide, such as report_dir.
@@ -123,6 +126,12 @@ def _begin(
     options = properties.precision_options()
     config = npu_config_proto(given.session_config, options)
     strategy, combined = properties.strategy(), properties.combine_grad
+    tf1_optimizer = _tf_compat.tf1.train.Optimizer
+    if properties.combine_ddp and any(isinstance(one, tf1_optimizer) for one in optimizers):
+        raise ValueError(
+            "combine_ddp: got an optimizer of tf.compat.v1.train, expected one of Keras, under a "
+            "tf.distribute strategy; over hccl's ranks, NPUDistributedOptimizer adds up"
+        )
     scales: list[LossScaleVariables] = [
         AnnouncedScale(strategy, loss_id) if properties.verbosity else LossScaleVariables(strategy)
         for loss_id in range(properties.num_losses)
@@ -130,8 +139,8 @@ def _begin(
     shared = SharedLosses(scales)
     made = [
         SessionOptimizer(one, scales, combined)
-        if isinstance(one, _tf_compat.tf1.train.Optimizer)
-        else KerasLosses(scales, combined, shared)
+        if isinstance(one, tf1_optimizer)
+        else KerasLosses(scales, combined, properties.combine_ddp, shared)
         for one in optimizers
     ]
     in_functions = not optimizers or any(isinstance(losses, KerasLosses) for losses in made)

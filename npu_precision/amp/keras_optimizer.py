@@ -19,6 +19,7 @@ from npu_precision.loss_scaling.conditional_step import packed_pairs, step_if
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds, check
 from npu_precision.loss_scaling.strategies import NoLossScale
+from npu_precision.loss_scaling.summed_gradients import summed, unscaled_and_checked
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 _LOGGER = logging.getLogger("npu_precision")
@@ -30,6 +31,7 @@ class KerasLosses(tf.Module):
     Args:
         scales: the scale of each loss.
         combine_grad: whether gradients are unscaled and checked in one buffer per dtype.
+        combine_ddp: whether a step adds up the gradients of all replicas before it unscales them.
         shared: what the optimizers with these scales know of each other.
 
     Raises:
@@ -37,13 +39,17 @@ class KerasLosses(tf.Module):
     """
 
     def __init__(
-        self, scales: Sequence[LossScaleVariables], combine_grad: bool, shared: SharedLosses
+        self,
+        scales: Sequence[LossScaleVariables],
+        combine_grad: bool,
+        combine_ddp: bool,
+        shared: SharedLosses,
     ) -> None:
         super().__init__()
         scaled_losses.watch_tapes()
         self.scales = list(scales)
         self._scales_losses = not isinstance(scales[0].strategy, NoLossScale)
-        self._combine_grad = combine_grad
+        self._combine_grad, self._combine_ddp = combine_grad, combine_ddp
         # The variables of the last step; a list would be in checkpoints.
         self.trained: Callable[[], list[Any]] = lambda: []
         # A weak reference to the optimizer, once add_losses() has set it.
@@ -89,8 +95,7 @@ class KerasLosses(tf.Module):
         given, grads = grads, observed(grads, used, self.optimizer(), number)
         may_unscale = replicas.once(round_.may_enter, Stage.UNSCALED)
         with tf.control_dependencies(may_unscale), scope.keep_dtype_scope():
-            result, finite = gradients.unscaled_and_checked(grads, used, self._combine_grad)
-            finite = replicas.all_true(finite)
+            result, finite = unscaled_and_checked(grads, used, self._combine_grad, None)
             replicas.once(round_.enter, Stage.UNSCALED, finite)
             replicas.once(self._shares[loss_id].note, finite)
         round_.given.remember(given)
@@ -122,9 +127,10 @@ class KerasLosses(tf.Module):
         grads = observed(grads, used, optimizer, None, variables, is_unscaled)
         with tf.control_dependencies([may_step]), scope.keep_dtype_scope():
             divisor = tf.where(is_unscaled, 1.0, used)
+            grads, no_overflow = summed(grads) if self._combine_ddp else (grads, None)
             grads, targets = packed_pairs(optimizer, grads, variables)
-            grads, finite = gradients.unscaled_and_checked(grads, divisor, self._combine_grad)
-            finite = tf.logical_and(replicas.all_true(finite), self._rounds.all_finite)
+            grads, finite = unscaled_and_checked(grads, divisor, self._combine_grad, no_overflow)
+            finite = tf.logical_and(finite, self._rounds.all_finite)
             # If another optimizer of the loss has met an overflow, both skip the step.
             for round_, share in zip(rounds, self._shares.of_losses):
                 is_of_none = round_.is_in(Stage.READY)
@@ -135,6 +141,7 @@ class KerasLosses(tf.Module):
             list(zip(grads, targets)),
             apply,
             self.skipped_steps,
+            are_summed=no_overflow is not None,
         )
         replicas.once(self._end_round, finite)
         return made

@@ -47,6 +47,7 @@ class Properties:
     cast_model_type: tf.DType = tf.float16
     cast_model_outputs: tf.DType | None = None
     combine_grad: bool = False
+    combine_ddp: bool = False
     verbosity: int = 1
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -168,7 +169,7 @@ def _notes(opt_level: str, given: Mapping[str, Any]) -> Iterator[str]:
 
 def _parsed(name: str, value: Any) -> Any:
     """Checks and converts a value: options often come as text, from a command line."""
-    if name in ("enabled", "combine_grad", "keep_batchnorm_fp32", *_BY_LEVEL_ALONE):
+    if name in ("enabled", "combine_grad", "combine_ddp", "keep_batchnorm_fp32", *_BY_LEVEL_ALONE):
         if isinstance(value, str):
             value = {"True": True, "False": False}.get(value, value)
         if not isinstance(value, bool):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -11,7 +13,7 @@ import rich.console
 import rich.filesize
 
 from npu_precision.cli import flags, heading, printing
-from npu_precision.explain import difference, explanation, story
+from npu_precision.explain import difference, explanation, ledger_difference, story
 from npu_precision.explain.explanation import Body, Explanation
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
@@ -20,11 +22,37 @@ SCHEMA = "npu_precision.explain/1"
 _MOST_BLOCKERS = _MOST_CASTS = 10
 
 
+def _of_ledgers(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Lets the command compare two ledgers, which are of a run, and for which no flags count."""
+
+    @functools.wraps(command)
+    def with_ledgers(*, model: str, other: str | None, as_json: bool, **given: Any) -> None:
+        if not ledger_difference.is_ledger_file(model):
+            command(model=model, other=other, as_json=as_json, **given)
+            return
+        if other is None:
+            raise click.UsageError(f"{model}: a ledger is compared with another one: give --diff.")
+        context = click.get_current_context()
+        for parameter in context.command.params:
+            name, flag = parameter.name or "", parameter.opts[0]
+            if given.get(name) not in (None, (), False) and name != "debug":
+                raise click.UsageError(f"{flag}: expected a model, got the ledger {model}.")
+        _print_ledgers(model, other, as_json)
+
+    return with_ledgers
+
+
 @click.command()
+@_of_ledgers
 @flags.model_flags("signature")
 @flags.precision_flags()
 @click.option("--node", "pattern", metavar="REGEX", help="Show the stories of matching nodes.")
-@click.option("--diff", "other", metavar="FILE", help="Show what other options, as JSON, change.")
+@click.option(
+    "--diff",
+    "other",
+    metavar="FILE",
+    help="Show what other options, as JSON, change; of a ledger: how another one differs.",
+)
 @flags.batch_size_flag
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
@@ -39,7 +67,8 @@ def explain(
     """Shows what a precision mode makes of MODEL, and why.
 
     MODEL is a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix or folder of a checkpoint
-    that has one, or the folder of a SavedModel. Nothing is written.
+    that has one, or the folder of a SavedModel. Or, with --diff, a ledger in JSON, to compare it
+    with another, such as that of another worker. Nothing is written.
     """
     if pattern is not None and other is not None:
         raise click.UsageError("--node and --diff: expected one of the two.")
@@ -234,6 +263,31 @@ def _print_difference(out: rich.console.Console, changed: difference.Difference)
             ],
         ),
     )
+
+
+def _print_ledgers(model: str, other: str, as_json: bool) -> None:
+    before, after = map(ledger_difference.read_ledger, (model, other))
+    changes = ledger_difference.ledger_difference(before, after)
+    if as_json:
+        _print_json(
+            {
+                "schema": SCHEMA,
+                "ledgers": [model, other],
+                "totals": [before.totals, after.totals],
+                "changes": [dataclasses.asdict(change) for change in changes],
+            }
+        )
+        return
+    out = printing.console()
+    for path, ledger in ((model, before), (other, after)):
+        printing.say(out, f"{path}: {ledger}")
+    out.print()
+    if not changes:
+        printing.say(out, "no option, node or all-reduce differs")
+        return
+    columns = [("", False), ("name", False), ("first", False), ("second", False)]
+    rows = [(each.what, each.name, each.before, each.after) for each in changes]
+    printing.show(out, printing.table(f"{len(changes)} differences", columns, rows))
 
 
 def _told(node: Any) -> str:

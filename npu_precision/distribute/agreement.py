@@ -1,6 +1,6 @@
-"""The workers of a cluster agree on lower_collectives, or all are told why they do not.
+"""The workers of a cluster agree on lower_collectives, or each gets an error that says why not.
 
-A worker that adds up its gradients in bfloat16, while another does so in float32, waits for ever,
+A worker that adds up its gradients in bfloat16, while another does so in float32, hangs,
 or gets numbers that mean nothing. So each worker publishes what its decisions depend on, in the
 key-value store of TensorFlow's coordination service, which tf.distribute starts; one that wants to
 lower reads what the others published, and compares.
@@ -85,7 +85,8 @@ def _agree(cluster: _tf_compat.Cluster | None, options: PrecisionOptions, number
                     cluster,
                     f"lower_collectives: {worker} did not say within {WAIT_SECONDS} s that it adds "
                     f"up gradients in a low type, as {cluster.worker} is to; the script of each "
-                    f"worker must call enable() or autocast() with the same options",
+                    f"worker must call enable() or autocast() with the same options, and change "
+                    f"them where another one does",
                 )
             facts[worker] = json.loads(published)
     facts = {worker: facts[worker] for worker in cluster.workers}
@@ -133,7 +134,7 @@ def _digest(path: pathlib.Path) -> str:
     try:
         for file in files:
             digest.update(file.read_bytes())
-    except OSError as error:  # which the optimizer tells at length
+    except OSError as error:  # The optimizer reports it in full.
         return f"unreadable: {error.strerror}"
     return f"content {digest.hexdigest()[:12]}"
 

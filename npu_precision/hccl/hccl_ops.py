@@ -9,7 +9,7 @@ exchanges at once, have no effect.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -20,7 +20,7 @@ from npu_precision.hccl import groups, server
 __all__ = ["allgather", "allreduce", "broadcast", "reduce_scatter"]
 
 # By HCCL's name, TensorFlow's.
-_REDUCTIONS = {"sum": "Add", "prod": "Mul", "max": "Max", "min": "Min"}
+REDUCTIONS = {"sum": "Add", "prod": "Mul", "max": "Max", "min": "Min"}
 
 # By group, which some ranks may not be in: all members must count alike. TensorFlow 1.15 has one
 # table of keys for all groups.
@@ -49,16 +49,21 @@ def allreduce(
         RuntimeError: not in a graph, or its session cannot reach the other ranks.
     """
     del fusion, fusion_id
-    if reduction not in _REDUCTIONS:
-        raise ValueError(
-            f"reduction: got {reduction!r}, expected one of {', '.join(_REDUCTIONS)}"
-            f"{_errors.did_you_mean(reduction, list(_REDUCTIONS))}"
-        )
+    check_reduction(reduction, REDUCTIONS)
     members = groups.find(group)
     if members.size == 1:
         return tf.identity(tensor)
     key = _next_key(members)
-    return _tf_compat.all_reduce(tensor, members.size, members.key, key, _REDUCTIONS[reduction])
+    return _tf_compat.all_reduce(tensor, members.size, members.key, key, REDUCTIONS[reduction])
+
+
+def check_reduction(reduction: str, known: Collection[str]) -> None:
+    """Raises ValueError unless it is one of those that are known."""
+    if reduction not in known:
+        raise ValueError(
+            f"reduction: got {reduction!r}, expected one of {', '.join(known)}"
+            f"{_errors.did_you_mean(reduction, list(known))}"
+        )
 
 
 def allgather(

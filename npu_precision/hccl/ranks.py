@@ -16,6 +16,8 @@ import os
 from typing import Any
 
 _BASE_PORT = 60000
+# HCCL's own default.
+_EXEC_TIMEOUT = 1836
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,6 +112,18 @@ def _checked(ranks: Ranks, variable: str) -> Ranks:
 
 def _base_port() -> int:
     return _number("HCCL_IF_BASE_PORT") if "HCCL_IF_BASE_PORT" in os.environ else _BASE_PORT
+
+
+def exec_timeout() -> int:
+    """Seconds that a session.run may take, HCCL_EXEC_TIMEOUT; 0 is no limit.
+
+    Raises:
+        ValueError: it is no number, or less than 0.
+    """
+    seconds = _number("HCCL_EXEC_TIMEOUT") if "HCCL_EXEC_TIMEOUT" in os.environ else _EXEC_TIMEOUT
+    if seconds < 0:
+        raise ValueError(f"HCCL_EXEC_TIMEOUT: got {seconds}, expected seconds, or 0 for no limit")
+    return seconds
 
 
 def _number(variable: str) -> int:

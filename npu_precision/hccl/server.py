@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -23,6 +24,8 @@ _lock = threading.Lock()
 _server: Any = None
 # Sessions that were made without a target before the server was there.
 _local: weakref.WeakSet[Any] = weakref.WeakSet()
+# Sessions that reach the other ranks.
+_reaching: weakref.WeakSet[Any] = weakref.WeakSet()
 # Graphs with collectives.
 _graphs: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -83,6 +86,9 @@ def _config(given: Any, where: ranks.Ranks) -> Any:
         config.CopyFrom(given)
     config.isolate_session_state = True
     config.experimental.collective_group_leader = f"/job:{_JOB}/replica:0/task:0"
+    # A rank that dies between two runs is not noticed otherwise: TensorFlow waits for it.
+    if not config.operation_timeout_in_ms:
+        config.operation_timeout_in_ms = 1000 * ranks.exec_timeout()
     if not config.device_filters:
         config.device_filters.append(f"/job:{_JOB}/task:{where.rank}")
     return config
@@ -95,7 +101,31 @@ def _for_session(session: Any, graph: Any, config: Any) -> tuple[str, Any] | Non
         if server is None or graph not in _graphs:
             _local.add(session)
             return None
+        _reaching.add(session)
     return server.target, _config(config, ranks.current())
 
 
+def _with_error(session: Any, fetches: Any, run: Callable[[Any], Any]) -> Any:
+    """Runs the fetches. What a monitored session of TensorFlow would retry is a RuntimeError."""
+    try:
+        return run(fetches)
+    except tf.errors.DeadlineExceededError as error:
+        if session not in _reaching:
+            raise
+        raise RuntimeError(
+            f"hccl: a run of rank {ranks.current().rank} took longer than its time-out "
+            "(HCCL_EXEC_TIMEOUT, unless the session's config or the run has one): another rank has "
+            "died, or does not run the same collectives"
+        ) from error
+    except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+        if session not in _reaching:
+            raise
+        where = ranks.current()
+        raise RuntimeError(
+            f"hccl: rank {where.rank} of {where.size} has lost another rank, and reaches none any "
+            f"more: start all of them anew. TensorFlow says: {error.message.splitlines()[0]}"
+        ) from error
+
+
 _tf_compat.choose_session_targets(_for_session)
+_tf_compat.wrap_session_runs(_with_error)

@@ -11,7 +11,7 @@ from npu_precision import _errors
 from npu_precision._tf_compat import tf1
 from npu_precision.hccl import groups, hccl_ops, ranks
 
-_REDUCTIONS = ("mean", "sum", "prod", "max", "min")
+_REDUCTIONS = ("mean", *hccl_ops.REDUCTIONS)
 
 
 def npu_allreduce(
@@ -39,11 +39,7 @@ def npu_allreduce(
 
     Source: npu_bridge's npu_allreduce.
     """
-    if reduction not in _REDUCTIONS:
-        raise ValueError(
-            f"reduction: got {reduction!r}, expected one of {', '.join(_REDUCTIONS)}"
-            f"{_errors.did_you_mean(reduction, list(_REDUCTIONS))}"
-        )
+    hccl_ops.check_reduction(reduction, _REDUCTIONS)
     if isinstance(values, (list, tuple)):
         return [npu_allreduce(value, reduction, fusion, fusion_id, group) for value in values]
     size = groups.find(group).size

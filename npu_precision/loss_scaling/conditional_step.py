@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ def step_if(
     pairs: Sequence[Any],
     apply: Callable[[list[Any]], Any],
     skipped_steps: tf.Variable,
+    are_summed: bool = False,
 ) -> tf.Tensor:
     """Makes the step if its gradients are finite; returns whether it did, a scalar bool tensor.
 
@@ -27,14 +30,24 @@ def step_if(
         pairs: of a gradient and a variable.
         apply: a function that makes the step with such pairs.
         skipped_steps: a counter of the steps that are not made.
+        are_summed: whether the gradients are sums over the replicas already, which the optimizer
+            must not add up again.
+
+    Raises:
+        ValueError: are_summed, and the optimizer always adds up itself.
     """
-    if finite is None:
+    if are_summed:
+        finite = tf.constant(True) if finite is None else finite
+    elif finite is None:
         apply(list(pairs))
         return tf.constant(True)
     variables = [variable for _, variable in pairs]
     if _tf_compat.needs_build(optimizer):
         replicas.once(lambda: _tf_compat.build_optimizer(optimizer, variables))
-    return replicas.cond(finite, pairs, apply, lambda: skipped_steps.assign_add(1))
+    within: Callable[[], Any] = contextlib.nullcontext
+    if are_summed:
+        within = functools.partial(_tf_compat.without_own_sum, optimizer)
+    return replicas.cond(finite, pairs, apply, lambda: skipped_steps.assign_add(1), within)
 
 
 def packed_pairs(

@@ -24,6 +24,7 @@ from npu_precision.loss_scaling.growth import GrowthVariables
 from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Round, Rounds
 from npu_precision.loss_scaling.strategies import Growth
+from npu_precision.loss_scaling.summed_gradients import summed, unscaled_and_checked
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 _NUMBERS = (2.0**16, 2.0, 0.5, 2000)
@@ -73,6 +74,8 @@ class GradScaler(tf.Module):
             four numbers.
         device: "cpu", "gpu", "cuda" or "npu", as the first argument too; accepted for scripts of
             PyTorch. The scale is where TensorFlow puts variables.
+        combine_ddp: whether step() adds up the gradients of all replicas, in one buffer per dtype,
+            before it divides them by the scale, in place of the optimizer, which would do it after.
 
     Raises:
         ValueError: an argument out of its range, or a strategy given together with numbers.
@@ -92,12 +95,14 @@ class GradScaler(tf.Module):
         strategy: Any = None,
         *,
         device: str | None = None,
+        combine_ddp: bool = False,
     ) -> None:
         super().__init__()
         if device is not None:
             _device_types.check("device", device)
-        if not isinstance(enabled, bool):
-            raise ValueError(f"enabled: got {_errors.got(enabled)}, expected a bool")
+        for name, value in (("enabled", enabled), ("combine_ddp", combine_ddp)):
+            if not isinstance(value, bool):
+                raise ValueError(f"{name}: got {_errors.got(value)}, expected a bool")
         numbers = (init_scale, growth_factor, backoff_factor, growth_interval)
         if strategy is None:
             strategy = strategies.DynamicLossScale(*numbers)
@@ -110,6 +115,7 @@ class GradScaler(tf.Module):
             )
         scaled_losses.watch_tapes()
         self._enabled = enabled
+        self._combine_ddp = combine_ddp
         self._has_scaled = False
         with tf.init_scope():
             if not tf.executing_eagerly():
@@ -167,8 +173,8 @@ class GradScaler(tf.Module):
         given, grads = grads, observed(grads, self._state.scale(), optimizer)
         may_unscale = replicas.once(round_.may_enter, Stage.UNSCALED)
         with tf.control_dependencies(may_unscale), scope.keep_dtype_scope():
-            unscaled, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
-            replicas.once(round_.enter, Stage.UNSCALED, replicas.all_true(finite))
+            unscaled, finite = unscaled_and_checked(grads, self._divisor(round_), False, None)
+            replicas.once(round_.enter, Stage.UNSCALED, finite)
         round_.given.remember(given)
         return unscaled
 
@@ -207,16 +213,18 @@ class GradScaler(tf.Module):
         grads = observed(grads, self._state.scale(), optimizer, None, variables, is_unscaled)
         may_step = replicas.once(round_.may_enter, Stage.STEPPED)
         with tf.control_dependencies(may_step), scope.keep_dtype_scope():
-            # Checks again: the script may have made them infinite after unscale_().
+            grads, no_overflow = summed(grads) if self._combine_ddp else (grads, None)
             grads, targets = packed_pairs(optimizer, grads, variables)
-            grads, finite = gradients.unscaled_and_checked(grads, self._divisor(round_))
-            finite = replicas.once(round_.enter, Stage.STEPPED, replicas.all_true(finite))
+            # Checks again: the script may have made them infinite after unscale_().
+            grads, finite = unscaled_and_checked(grads, self._divisor(round_), False, no_overflow)
+            finite = replicas.once(round_.enter, Stage.STEPPED, finite)
         return step_if(
             finite if self._state.strategy.checks_overflow else None,
             optimizer,
             list(zip(grads, targets)),
             optimizer.apply_gradients,
             self.skipped_steps,
+            are_summed=no_overflow is not None,
         )
 
     def update(self, new_scale: Any = None) -> None:

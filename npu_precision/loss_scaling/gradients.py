@@ -35,7 +35,7 @@ def unscaled(gradients: Iterable[Any], scale: tf.Tensor) -> list[Any]:
 
 
 def unscaled_and_checked(
-    gradients: Iterable[Any], scale: tf.Tensor, combined: bool = False
+    gradients: Iterable[Any], scale: tf.Tensor, combined: bool = False, is_local: bool = True
 ) -> tuple[list[Any], tf.Tensor]:
     """Returns unscaled(gradients, scale), and whether all of it is finite, a scalar bool tensor.
 
@@ -43,11 +43,13 @@ def unscaled_and_checked(
         gradients: dense, IndexedSlices or None.
         scale: a scalar float32 tensor.
         combined: whether to work in one flat buffer per dtype, in place of tensor by tensor.
+        is_local: whether an overflow that an emulated 910 leaves finite counts. Of sums over
+            replicas it does not, since each replica has overflows of its own.
     """
     gradients = list(gradients)
     if not combined:
         result = unscaled(gradients, scale)
-        return result, all_finite(result)
+        return result, _all_finite(result, is_local)
     by_dtype: dict[tf.DType, list[int]] = {}
     for index, gradient in enumerate(gradients):
         if gradient is not None:
@@ -62,19 +64,34 @@ def unscaled_and_checked(
             back = tf.reshape(values, tf.shape(part))
             back.set_shape(part.shape)
             gradients[index] = map_values(gradients[index], lambda _, back=back: back)
-    return gradients, _without_overflow(tf.reduce_all(tf.stack(finite)))
+    all_finite = tf.reduce_all(tf.stack(finite))
+    return gradients, _without_overflow(all_finite) if is_local else all_finite
 
 
 def all_finite(gradients: Iterable[Any], name: str | None = None) -> tf.Tensor:
     """Whether all gradients are finite, a scalar bool tensor with this name."""
+    return _all_finite(gradients, True, name)
+
+
+def without_overflow_after(gradients: Iterable[Any]) -> tf.Tensor:
+    """Whether no emulated 910 has overflowed until these are computed, a scalar bool tensor.
+
+    Whether they are finite it does not say.
+    """
+    of = [values_of(gradient) for gradient in gradients if gradient is not None]
+    # Not a constant, which Grappler would fold away, and the mark with it.
+    with tf.control_dependencies(of):
+        return _without_overflow(tf.compat.v1.placeholder_with_default(tf.constant(True), []))
+
+
+def _all_finite(gradients: Iterable[Any], is_local: bool, name: str | None = None) -> tf.Tensor:
     finite = [
         tf.reduce_all(tf.math.is_finite(values_of(gradient)))
         for gradient in gradients
         if gradient is not None
     ]
-    return _without_overflow(
-        tf.reduce_all(tf.stack(finite) if finite else tf.constant([True]), name=name)
-    )
+    result = tf.reduce_all(tf.stack(finite) if finite else tf.constant([True]), name=name)
+    return _without_overflow(result) if is_local else result
 
 
 def _without_overflow(finite: tf.Tensor) -> tf.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,7 +81,11 @@ def once_for_all(call: Callable[[list[list[Any]]], Any], values: Sequence[Any]) 
 
 
 def cond(
-    predicate: tf.Tensor, pairs: Sequence[Any], apply: Callable[[list[Any]], Any], otherwise: Any
+    predicate: tf.Tensor,
+    pairs: Sequence[Any],
+    apply: Callable[[list[Any]], Any],
+    otherwise: Callable[[], Any],
+    within: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> tf.Tensor:
     """Applies the pairs if the predicate is true; returns it, a scalar bool tensor.
 
@@ -92,6 +97,7 @@ def cond(
         pairs: of a gradient, of this replica, and a variable.
         apply: applies pairs in a replica.
         otherwise: a function that is called once in place of it.
+        within: makes a context in which the replicas apply.
     """
     if not in_replica():
         return _cond(predicate, lambda: apply(list(pairs)), otherwise)
@@ -101,11 +107,12 @@ def cond(
             # The variables are not arguments, which would be the copies of a replica.
             apply(list(zip(grads, variables)))
 
-        return _cond(
-            strategy.experimental_local_results(predicate)[0],
-            lambda: strategy.extended.call_for_each_replica(apply_here, args=tuple(grads)),
-            otherwise,
-        )
+        with within():
+            return _cond(
+                strategy.experimental_local_results(predicate)[0],
+                lambda: strategy.extended.call_for_each_replica(apply_here, args=tuple(grads)),
+                otherwise,
+            )
 
     grads, variables = [grad for grad, _ in pairs], [variable for _, variable in pairs]
     args = (predicate, grads, variables)

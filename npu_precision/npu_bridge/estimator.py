@@ -72,12 +72,13 @@ class NPUEstimator(_Estimator):
             warm_start_from=warm_start_from,
         )
         where = ranks.current()
-        if where.size > 1:
+        # A strategy of tf.distribute connects the workers of TF_CONFIG itself.
+        if where.size > 1 and self.config.train_distribute is None:
             if where.source == "TF_CONFIG":
                 raise ValueError(
                     f"NPUEstimator: TF_CONFIG names {where.size} ranks, and tf.estimator reads it "
-                    "too, for parameter servers: unset it, and set RANK_ID and RANK_SIZE, or "
-                    "RANK_TABLE_FILE"
+                    "too, for parameter servers: give the config a train_distribute; or unset "
+                    "TF_CONFIG, and set RANK_ID and RANK_SIZE, or RANK_TABLE_FILE"
                 )
             # tf.estimator lets no class override it.
             own_train: Any = super().train

@@ -7,7 +7,6 @@ As with npu_bridge's own npu_init, the star import also defines `tf`: here tenso
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
-from npu_precision import scope as npu_scope
 from npu_precision._tf_compat import tf1 as tf
 from npu_precision.hccl.strategy import NPUStrategy
 from npu_precision.hccl.training import NPUBroadcastGlobalVariablesHook, npu_allreduce
@@ -23,7 +22,7 @@ from npu_precision.loss_scaling.npu_optimizer import (
     npu_keras_optimizer,
     npu_tf_optimizer,
 )
-from npu_precision.npu_bridge import util
+from npu_precision.npu_bridge import npu_ops, npu_scope, npu_unary_ops, util
 from npu_precision.npu_bridge.estimator import NPUEstimator, NPUEstimatorSpec
 from npu_precision.npu_bridge.hooks import npu_callbacks_append, npu_hooks_append
 from npu_precision.npu_bridge.run_config import (
@@ -65,9 +64,11 @@ __all__ = [
     "npu_graph_options",
     "npu_hooks_append",
     "npu_keras_optimizer",
+    "npu_ops",
     "npu_run_config_init",
     "npu_scope",
     "npu_tf_optimizer",
+    "npu_unary_ops",
     "set_keras_session_npu_config",
     "shutdown_resource",
     "tf",

@@ -1,4 +1,4 @@
-"""npu_bridge's util: marks the ops of a graph that was imported rather than built."""
+"""npu_bridge's util: iterations per loop, and marks for ops of a graph that was imported."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from npu_precision import _errors, scope
+from npu_precision.npu_bridge.iterations import IterationPerLoop, set_iteration_per_loop
+
+__all__ = ["IterationPerLoop", "keep_tensors_dtypes", "set_iteration_per_loop"]
 
 
 def keep_tensors_dtypes(graph: tf.Graph, input_tensors: Sequence[str]) -> None:

@@ -204,3 +204,62 @@ def test_all_reduces_are_summed_up(command, explain_json, tmp_path):
     assert ", 1 all-reduces of 4.1 kB instead of 8.2 kB\n" in command("explain", *arguments)
     totals = explain_json(*arguments)["totals"]
     assert (totals["collective_bytes_before"], totals["collective_bytes_after"]) == (8192, 4096)
+
+
+# Two ledgers, as two workers write them.
+
+
+@pytest.fixture
+def ledgers(tmp_path):
+    """Paths of the ledgers of one graph, in two modes."""
+    paths = []
+    for mode in ("allow_mix_precision", "force_fp16"):
+        graph = read_graph("x = Placeholder(shape=2x2)\ny = MatMul(x, x)")
+        options = PrecisionOptions(precision_mode=mode)
+        path = tmp_path / f"step-worker{len(paths)}-0001.json"
+        path.write_text(rewrite_graph_def(graph, "y", options)[1].to_json())
+        paths.append(str(path))
+    return paths
+
+
+def test_two_ledgers_differ_in_options_and_nodes(command, ledgers):
+    text = command("explain", ledgers[0], "--diff", ledgers[1])
+    assert f"{ledgers[0]}: " in text
+    assert f"{ledgers[1]}: " in text
+    changes = json.loads(command("explain", ledgers[0], "--diff", ledgers[1], "--json"))["changes"]
+    assert changes == [
+        {
+            "what": "option",
+            "name": "precision_mode",
+            "before": "allow_mix_precision",
+            "after": "force_fp16",
+        },
+        {
+            "what": "node",
+            "name": "y",
+            "before": "lowered: white_list, T float32 -> float16",
+            "after": "lowered: forced, T float32 -> float16",
+        },
+    ]
+
+
+def test_a_ledger_does_not_differ_from_itself(command, ledgers):
+    text = command("explain", ledgers[0], "--diff", ledgers[0])
+    assert "no option, node or all-reduce differs" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "a ledger is compared with another one: give --diff"),
+        (["--mode", "fp16", "--diff", "OTHER"], "--mode: "),
+        (["--node", "y", "--diff", "OTHER"], "--node: "),
+        (["--diff", "NO_LEDGER"], "got schema None"),
+        (["--diff", "none.json"], "none.json: No such file"),
+    ],
+)
+def test_what_a_ledger_does_not_take_is_told(arguments, message, command, ledgers, tmp_path):
+    (tmp_path / "no_ledger.json").write_text("{}")
+    places = {"OTHER": ledgers[1], "NO_LEDGER": str(tmp_path / "no_ledger.json")}
+    arguments = [places.get(each, each) for each in arguments]
+    assert message in command("explain", ledgers[0], *arguments, status=2)

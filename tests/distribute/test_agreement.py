@@ -78,9 +78,10 @@ def test_enable_may_come_before_the_strategy(run_workers, tmp_path):
             "precision_mode: 'allow_mix_precision_bf16' on /job:worker/task:0, "
             "'allow_mix_precision' on /job:worker/task:1",
         ),
-        (
+        pytest.param(
             f"npu_precision.enable({MIXED}, average_before=True)",
             "average_before: 'not given' on /job:worker/task:0, True on /job:worker/task:1",
+            marks=pytest.mark.full,
         ),
         (
             'npu_precision.enable(precision_mode="allow_mix_precision_bf16")',

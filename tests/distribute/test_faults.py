@@ -73,7 +73,8 @@ show(history.epoch, history.history["loss"], [np.ravel(each) for each in model.g
 
 
 @needs_fit_with_workers
-@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("count", [2, 4])
 def test_workers_that_are_all_started_anew_end_where_they_would_have_ended(tmp_path, count):
     def fit(name, victim):
         folder = tmp_path / name
@@ -147,7 +148,7 @@ except Exception as error:
 @pytest.mark.parametrize(
     ("count", "victim", "when"),
     [
-        (2, 1, "before they agree"),
+        pytest.param(2, 1, "before they agree", marks=pytest.mark.full),
         (2, 1, "in a step"),
         # The first worker holds the coordination service.
         pytest.param(2, 0, "before they agree", marks=pytest.mark.full),
@@ -211,7 +212,7 @@ def train(lower_collectives):
 
 
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.full)])
-@pytest.mark.parametrize("by", ["scaler", "amp"])
+@pytest.mark.parametrize("by", ["scaler", pytest.param("amp", marks=pytest.mark.full)])
 def test_an_overflow_in_one_worker_skips_the_step_of_all(run_workers, by, count):
     script = f"{OVERFLOW}\ntrain(False)\ntrain(True)\n"
     one, *others = (shown(printed) for printed in run_workers(script, by, count=count))
@@ -293,9 +294,8 @@ WEIGHTS = 4
 
 
 @needs_fit_with_workers
-@pytest.mark.parametrize(
-    "counts", [(1, 2), pytest.param((2, 4, 1, 2), marks=pytest.mark.full)], ids=str
-)
+@pytest.mark.full
+@pytest.mark.parametrize("counts", [(1, 2), (2, 4, 1, 2)], ids=str)
 def test_a_checkpoint_moves_between_numbers_of_workers(tmp_path, counts):
     def train(name, count, before="", legs=1):
         """What it shows: the state before, the state after and the losses; and a checkpoint."""

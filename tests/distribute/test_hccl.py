@@ -4,34 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.replicas import shown
-from support.tf_versions import needs_estimator
+from support.replicas import HCCL, shown
+from support.tf_versions import needs_collectives_that_end, needs_estimator
 from support.workers import adjacent_ports
 
 pytestmark = pytest.mark.slow
 
-# What a script of npu_bridge has on top; TF_CONFIG says which rank it is.
-BEGIN = """
-import json
-
-import numpy as np
-
-import npu_precision
-
-npu_precision.install_as_npu_bridge()
-from hccl.manage.api import *
-from npu_bridge.hccl import hccl_ops
-from npu_bridge.npu_init import *
-
-tf.disable_eager_execution() if hasattr(tf, "disable_eager_execution") else None
-RANK, SIZE = get_rank_id(), get_rank_size()
-
-
-def show(*values):
-    print("SHOWN " + json.dumps(values, default=lambda value: np.asarray(value).tolist()))
-"""
-
-OPS = f"""{BEGIN}
+OPS = f"""{HCCL}
 mine = tf.constant([[1.0, 2.0], [3.0, 4.0]]) * float(RANK + 1)
 results = {{
     **{{name: hccl_ops.allreduce(mine, name) for name in ("sum", "prod", "max", "min")}},
@@ -76,7 +55,7 @@ def test_alone_each_of_them_is_the_identity(run_python):
     np.testing.assert_array_equal(as_shown["root 1"][0], one)
 
 
-TRAIN = f"""{BEGIN}
+TRAIN = f"""{HCCL}
 rng = np.random.default_rng(0) if hasattr(np.random, "default_rng") else np.random.RandomState(0)
 x = rng.normal(size=[20, 8, 4]).astype(np.float32)
 y = rng.normal(size=[20, 8, 1]).astype(np.float32)
@@ -109,7 +88,17 @@ STYLES = {
 }
 
 
-@pytest.mark.parametrize("style", sorted(STYLES))
+@pytest.mark.parametrize(
+    "style",
+    [
+        "loss scaling",
+        *(
+            pytest.param(each, marks=pytest.mark.full)
+            for each in sorted(STYLES)
+            if each != "loss scaling"
+        ),
+    ],
+)
 def test_two_ranks_with_half_batches_are_one_with_the_whole(style, run_workers, run_python):
     script = TRAIN.replace("STYLE", STYLES[style])
     (expected,) = shown(run_python(script).stdout)
@@ -117,7 +106,7 @@ def test_two_ranks_with_half_batches_are_one_with_the_whole(style, run_workers, 
         np.testing.assert_allclose(shown(printed), [expected], rtol=1e-5, atol=1e-6)
 
 
-OVERFLOW = f"""{BEGIN}
+OVERFLOW = f"""{HCCL}
 factor = tf.placeholder(tf.float32, [])
 weight = tf.get_variable("w", [], initializer=tf.ones_initializer())
 manager = ExponentialUpdateLossScaleManager(16.0, 100, 1, 2.0, 0.5)
@@ -137,7 +126,42 @@ def test_an_overflow_on_one_rank_skips_the_step_of_all(run_workers):
         assert [values for (values,) in shown(printed)] == [[0.5, 16.0], [0.5, 8.0], [0.0, 8.0]]
 
 
-GROUPS = f"""{BEGIN}
+DEATH = f"""{HCCL}
+import os
+import signal
+import sys
+import threading
+
+weight = tf.get_variable("w", [], initializer=tf.ones_initializer())
+step = tf.train.get_or_create_global_step()
+optimizer = NPUDistributedOptimizer(tf.train.GradientDescentOptimizer(0.5))
+train_op = optimizer.minimize(weight, step)
+try:
+    with tf.train.MonitoredTrainingSession(config=npu_config_proto()) as session:
+        while True:
+            session.run(train_op)
+            if RANK == 1 and session.run(step) == 3:
+                if sys.argv[1] == "between runs":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+except RuntimeError as error:
+    show(str(error))
+"""
+
+
+@needs_collectives_that_end
+@pytest.mark.parametrize(
+    "when", ["between runs", pytest.param("at any time", marks=pytest.mark.full)]
+)
+def test_a_rank_that_dies_ends_the_others_in_a_session_that_would_recover(run_workers, when):
+    survivor, _ = run_workers(DEATH, when, killed=1, timeout=90, HCCL_EXEC_TIMEOUT="10")
+    ((message,),) = shown(survivor)
+    lost = "hccl: rank 0 of 2 has lost another rank, and reaches none any more: start all of them"
+    timed_out = "hccl: a run of rank 0 took longer than its time-out (HCCL_EXEC_TIMEOUT"
+    assert message.startswith((lost, timed_out))
+
+
+GROUPS = f"""{HCCL}
 create_group("pair", 2, [0, 2])
 shows = [get_rank_size("pair"), get_world_rank_from_group_rank("pair", 1)]
 whole = hccl_ops.allreduce(tf.constant(float(RANK + 1)), "sum")
@@ -161,7 +185,7 @@ def test_a_group_of_some_ranks(run_workers):
 
 
 def test_sparse_gradients_are_gathered(run_workers):
-    script = f"""{BEGIN}
+    script = f"""{HCCL}
 # Rank 0 has a row, rank 1 has two.
 rows = tf.constant([[1.0, 2.0], [4.0, 6.0]])[: RANK + 1] * (RANK + 1)
 slices = tf.IndexedSlices(rows, tf.range(RANK + 1) + RANK)
@@ -174,7 +198,7 @@ with tf.Session() as session:
 
 
 def test_a_session_from_before_the_first_op_is_told(run_workers):
-    script = f"""{BEGIN}
+    script = f"""{HCCL}
 session = tf.Session()
 try:
     hccl_ops.allreduce(tf.constant(1.0), "sum")
@@ -201,7 +225,7 @@ MISTAKES = [
 
 
 def test_mistakes_name_what_is_there(run_python):
-    script = f"""{BEGIN}
+    script = f"""{HCCL}
 x = tf.constant([1.0])
 create_group("pair", 1, [0])
 for code in {[code for code, _ in MISTAKES]!r}:
@@ -217,7 +241,7 @@ for code in {[code for code, _ in MISTAKES]!r}:
     assert len(messages) == len(MISTAKES)
 
 
-ESTIMATOR = f"""{BEGIN}
+ESTIMATOR = f"""{HCCL}
 import os
 
 del os.environ["TF_CONFIG"]  # which tf.estimator reads as well, for parameter servers

@@ -100,6 +100,8 @@ def test_workers_lower_what_the_coordinator_sends(run_workers, tmp_path, ledgers
     # Neither the parameter server nor the coordinator lowers anything.
     assert folders_of_ledgers(tmp_path) == {"worker0", "worker1"}
     for folder in tmp_path.rglob("reports"):
+        # The name is that of the worker, although its first node may be on the parameter server.
+        assert all(f"-{folder.parent.name}-" in report.name for report in folder.glob("*.json"))
         assert "lowered" in {node.decision for ledger in ledgers(folder) for node in ledger.nodes}
 
 

@@ -9,7 +9,14 @@ import pytest
 from npu_precision.hccl import ranks
 from npu_precision.hccl.manage import api
 
-VARIABLES = ("TF_CONFIG", "RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE", "HCCL_IF_BASE_PORT")
+VARIABLES = (
+    "TF_CONFIG",
+    "RANK_ID",
+    "RANK_SIZE",
+    "RANK_TABLE_FILE",
+    "HCCL_IF_BASE_PORT",
+    "HCCL_EXEC_TIMEOUT",
+)
 
 
 @pytest.fixture
@@ -87,6 +94,19 @@ def test_what_contradicts_itself_is_an_error(environment, variables, message):
     with pytest.raises(ValueError) as error:
         ranks.current()
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(("given", "seconds"), [({}, 1836), ({"HCCL_EXEC_TIMEOUT": "60"}, 60)])
+def test_a_run_may_take_as_long_as_hccl_says(environment, given, seconds):
+    environment(**given)
+    assert ranks.exec_timeout() == seconds
+
+
+@pytest.mark.parametrize("given", ["-1", "soon"])
+def test_a_wrong_time_is_an_error(environment, given):
+    environment(HCCL_EXEC_TIMEOUT=given)
+    with pytest.raises(ValueError, match="HCCL_EXEC_TIMEOUT: got"):
+        ranks.exec_timeout()
 
 
 def test_a_table_with_a_gap_is_an_error(environment, tmp_path):

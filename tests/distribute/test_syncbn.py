@@ -128,7 +128,9 @@ def check_pairs(printed, tolerance):
         check(alone, together, tolerance)
 
 
-@pytest.mark.parametrize("all_sizes", [[[6, 6], [1, 11]], [[4, 2, 6]]])
+@pytest.mark.parametrize(
+    "all_sizes", [[[6, 6], [1, 11]], pytest.param([[4, 2, 6]], marks=pytest.mark.full)]
+)
 def test_replicas_are_one_with_the_whole_batch(all_sizes, run_python):
     count = len(all_sizes[0])
     check_pairs(run_python(REPLICAS, count, json.dumps(["conv"]), all_sizes).stdout, 5e-4)
@@ -172,7 +174,10 @@ for name, change in (("unsynchronized", lambda model: model), ("keras", keras_ha
 """
 
 
-@pytest.mark.parametrize("mode", ["allow_mix_precision_bf16", "allow_mix_precision"])
+@pytest.mark.parametrize(
+    "mode",
+    ["allow_mix_precision_bf16", pytest.param("allow_mix_precision", marks=pytest.mark.full)],
+)
 def test_what_is_around_is_lowered_as_around_ordinary_batch_norms(
     mode, run_python, tmp_path, ledgers
 ):

@@ -84,7 +84,7 @@ for place, optimizer, *flags in ways:
 )
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_an_overflow_in_one_replica_skips_the_step_of_all_and_counts_once(run_python, count):
     """Only this finds an optimizer whose exchange of gradients does not go into a branch."""
     ways = shown(run_python(OVERFLOWS, count).stdout)
@@ -283,7 +283,9 @@ for in_scope in False, True:
 )
 
 
-@pytest.mark.parametrize("counts", [(2, 1), (1, 2), pytest.param((2, 4), marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "counts", [(2, 1), *(pytest.param(each, marks=pytest.mark.full) for each in ((1, 2), (2, 4)))]
+)
 def test_a_checkpoint_is_restored_with_another_number_of_replicas(run_python, tmp_path, counts):
     saved, restored = (
         shown(run_python(CHECKPOINTS, count, what, tmp_path / "state").stdout)

@@ -373,6 +373,13 @@ MUTATIONS = (
         "What is fetched of a pack lacks the lowered parts.",
         f"{_COLLECTIVES}::test_a_sum_that_is_fetched_stays",
     ),
+    _plan_collectives(
+        "replicas",
+        "if (!ReplicasDiffer(view, plans)) return plans;",
+        "return plans;",
+        "A replica waits for a bfloat16 sum that another one adds up in float32.",
+        "passes/test_lower_collectives_v3.py::test_one_replica_lowers_nothing_that_another_keeps",
+    ),
     _lower_collectives(
         "own_key",
         "GiveOwnKey(&low_reduce);",

@@ -18,7 +18,7 @@ _kernel_support = mutations_of("cc/kernel_support.cc")
 _npu_optimizer = mutations_of("cc/npu_optimizer.cc")
 _shapes = mutations_of("cc/shapes.cc")
 _options = mutations_of("npu_precision/options.py")
-_tf_compat = mutations_of("npu_precision/_tf_compat.py")
+_tf_compat = mutations_of("npu_precision/_tf_compat/tapes.py")
 
 MUTATIONS = (
     _parameters(

@@ -42,6 +42,33 @@ def test_a_probability_is_computed_in_float32_before_its_logarithm(mode):
     assert result.reasons["logits"][0] == "lowered"
 
 
+@modes
+def test_what_only_changes_the_shape_of_a_product_follows_it(mode):
+    """A Cast before it would restore no digit."""
+    low = LOW[mode]
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        gradient = MatMul(x, x)
+        flat = Reshape(gradient, shape)
+        shape = Const[int32](value=[16])
+        same = Identity(flat)
+        scale = Placeholder(shape=scalar)
+        unscaled = RealDiv(same, scale)
+        """,
+        f"""
+        gradient = MatMul[{low}](x/npu_cast_0_{low}, x/npu_cast_0_{low})
+        flat = Reshape[{low}](gradient, shape)
+        same = Identity[{low}](flat)
+        unscaled = RealDiv[float32](same/npu_cast_0_float32, scale)
+        """,
+        mode=mode,
+    )
+    assert result.reasons["unscaled"][0] == "kept"
+    for name in ("flat", "same"):
+        assert result.reasons[name][:2] == ("lowered", "gray_follows_lowered")
+
+
 @pytest.mark.parametrize(
     ("ops", "kept"),
     [

@@ -94,6 +94,8 @@ def test_the_first_version_is_lowered_too():
     ("text", "reason"),
     [
         (alone(name="forward/MatMul"), "not_a_gradient"),
+        (alone(name="gradient_tape/MatMul_1"), "lowered"),
+        (alone(name="gradients/MatMul_1"), "not_a_gradient"),
         (alone(shape=(32, 31)), "few_elements"),
         (alone(reduce=SUM.replace("merge_op=Add", "merge_op=Max")), "not_a_sum"),
         (alone().replace("end = Neg(sum)", "end = Neg(sum)\nsum_2 = Identity(sum)"), "lowered"),

@@ -48,6 +48,7 @@ def test_every_contender_runs_and_is_measured_in_a_process_of_its_own(graph, tmp
     assert all(alone["peak_bytes"] > 1e8 for alone in entry["alone"].values())
 
 
+@pytest.mark.full
 def test_the_rewrite_is_timed_alone(tmp_path):
     done = run("rewrite.py", f"--out={tmp_path}", "--only=1k", "--repeat=1")
     assert done.returncode == 0, done.stderr
@@ -108,6 +109,30 @@ def test_workers_are_timed_and_what_they_send_is_counted_twice(tmp_path):
     assert len({tuple(figures["losses"]) for figures in found.values()}) > 2
 
 
+@needs_cluster_store
+def test_every_contender_trains_to_the_end_next_to_float32(tmp_path):
+    done = run("convergence.py", f"--out={tmp_path}", "--quick", "--workers=2")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "convergence.json").read_text())["2"]
+
+    # Kernels of more than 1024 elements are lowered.
+    lowered, others = 9 * 16 * 32 + 128 * 128 + 128 * 10, 9 * 16 + 16 + 32 + 128 + 10
+    share = (2 * lowered + 4 * (others + 1)) / (4 * (lowered + others + 1))  # and the loss
+    assert {name: figures["bytes"] for name, figures in found.items() if "bytes" in figures} == {
+        name: [pytest.approx(share)] for name in found if "lowered" in name
+    }
+    distances = {name: figures["distance"][0] for name, figures in found.items()}
+    assert distances.pop("float32") == 0
+    # Least is what rounds least, and most what trains on something else.
+    assert 0 < distances.pop("float32, dealt otherwise") < 1e-5
+    assert max(distances, key=distances.get) == "float32, other batches"
+    assert min(distances.values()) > 1e-4
+    losses = [figures["loss"][0] for figures in found.values()]
+    assert losses == pytest.approx([losses[0]] * len(losses), rel=0.05)
+    document = (tmp_path / "convergence.md").read_text()
+    assert all(f"| {name} |" in document for name in found)
+
+
 def test_no_worker_runs_on_after_the_time_is_over(tmp_path):
     what = ["--quick", "--only=mlp", "--workers=2", "--timeout=0.5"]
     done = run("distributed.py", f"--out={tmp_path}", *what, TMPDIR=str(tmp_path))
@@ -136,3 +161,9 @@ def test_what_cannot_be_measured_of_workers_is_named(flag):
     done = run("distributed.py", flag)
     assert done.returncode == 2
     assert WRONG[flag] in done.stderr
+
+
+def test_a_batch_that_workers_cannot_share_is_named():
+    done = run("convergence.py", "--workers=2,3")
+    assert done.returncode == 2
+    assert "--workers: got 3, expected divisors of 128" in done.stderr

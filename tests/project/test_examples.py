@@ -35,7 +35,12 @@ EXAMPLES = {
         "fused_optimizer.py",
         "flight_recorder.py",
     ],
-    "docs/distributed.md": ["many_workers.py", "cluster_server.py", "sync_batch_norms.py"],
+    "docs/distributed.md": [
+        "many_workers.py",
+        "ray_train.py",
+        "cluster_server.py",
+        "sync_batch_norms.py",
+    ],
 }
 # The tests of these pages know what their blocks are: test_cli_docs.py, test_write_a_pass.py.
 PAGES_WITH_TESTS = ("docs/cli.md", "docs/write-a-pass.md")
@@ -166,7 +171,9 @@ def test_the_script_with_a_flight_recorder_prints_what_the_page_says(run_code):
 @needs_outputs_of_the_docs
 def test_the_script_with_batch_norms_over_replicas_prints_what_the_page_says(run_code):
     (said,) = [
-        text for code, text in blocks("docs/distributed.md", "python") if "bytes of casts" in text
+        text
+        for _, text in blocks("docs/distributed.md", "python")
+        if text and "bytes of casts" in text
     ]
     assert run_code(example("sync_batch_norms.py")) == said
 
@@ -175,6 +182,11 @@ def test_the_script_with_batch_norms_over_replicas_prints_what_the_page_says(run
 def test_a_page_shows_the_examples_as_they_are(page):
     shown = [code for code, _ in blocks(page, "python")]
     assert shown == [example(name) for name in EXAMPLES[page]]
+
+
+def test_the_page_of_launchers_shows_the_manifest_as_it_is():
+    manifests = [code for code, _ in blocks("docs/distributed.md", "yaml")]
+    assert manifests == [(ROOT / "examples" / "tfjob.yaml").read_text()]
 
 
 def test_the_readme_shows_the_mixlist_as_it_is():

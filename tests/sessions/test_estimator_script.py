@@ -244,6 +244,14 @@ def test_in_a_cluster_tensorflows_own_device_filters_stay(monkeypatch):
     assert entry(config)["precision_mode"].s == b"force_fp16"
 
 
+def test_workers_of_tf_config_without_a_strategy_are_refused(monkeypatch, tmp_path):
+    cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
+    task = {"type": "worker", "index": 0}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+    with pytest.raises(ValueError, match="TF_CONFIG names 2 ranks.*give the config a train_distr"):
+        NPUEstimator(model_fn=model_fn, model_dir=str(tmp_path), config=NPURunConfig())
+
+
 def test_npu_estimator_adds_the_optimizer_to_a_plain_run_config(tmp_path):
     plain = tf.estimator.RunConfig(model_dir=str(tmp_path), save_summary_steps=3)
     estimator = NPUEstimator(model_fn=model_fn, config=plain)

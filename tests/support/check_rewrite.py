@@ -259,4 +259,16 @@ def run(graph_def, fetches, init=()):
         operations = [graph.get_operation_by_name(name) for name in fetches]
         with tf1.Session(graph=graph, config=config) as session:
             session.run([graph.get_operation_by_name(name) for name in init])
-            return session.run([op.outputs[0] if op.outputs else op for op in operations], feeds)
+            fetched = [op.outputs[0] if op.outputs else op for op in operations]
+            return session.run(fetched, feeds, _run_options(graph_def))
+
+
+def _run_options(graph_def):
+    """Those that give CollectiveReduceV3 its executor, without which it ends the process.
+
+    A session makes one by itself for the older collectives, which it knows by their keys.
+    """
+    options = tf1.RunOptions()
+    if any(node.op == "CollectiveReduceV3" for node in graph_def.node):
+        options.experimental.collective_graph_key = 1
+    return options

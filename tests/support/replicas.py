@@ -1,9 +1,13 @@
-"""What scripts of several replicas begin with: each is one logical CPU of its process."""
+"""What scripts of several replicas, workers or ranks begin with."""
 
 from __future__ import annotations
 
 import json
 
+_SHOW = """
+def show(*values):
+    print("SHOWN " + json.dumps(values, default=lambda value: np.asarray(value).tolist()))
+"""
 _BEGIN = """
 import json
 import os
@@ -28,10 +32,6 @@ def per_replica(values):
 
 def ones_but(replica, value):
     return [value if i == replica else 1.0 for i in range(COUNT)]
-
-
-def show(*values):
-    print("SHOWN " + json.dumps(values, default=lambda value: np.asarray(value).tolist()))
 """
 _LOGICAL = """
 cpu = tf.config.list_physical_devices("CPU")[0]
@@ -43,14 +43,34 @@ tf.config.set_logical_device_configuration(cpu, devices)
 MIRRORED = f"""{_BEGIN}{_LOGICAL}
 COUNT = int(sys.argv[1])
 strategy = tf.distribute.MirroredStrategy([f"CPU:{{i}}" for i in range(COUNT)])
-{_END}"""
+{_END}
+{_SHOW}"""
 
 # The same for run_workers(): each has one replica.
 MULTI_WORKER = f"""{_BEGIN}
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 COUNT = strategy.num_replicas_in_sync
 WORKER = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-{_END}"""
+{_END}
+{_SHOW}"""
+
+# What a script of npu_bridge has on top, for sessions; TF_CONFIG says which rank it is.
+HCCL = f"""
+import json
+
+import numpy as np
+
+import npu_precision
+
+npu_precision.install_as_npu_bridge()
+from hccl.manage.api import *
+from npu_bridge.hccl import hccl_ops
+from npu_bridge.npu_init import *
+
+tf.disable_eager_execution() if hasattr(tf, "disable_eager_execution") else None
+RANK, SIZE = get_rank_id(), get_rank_size()
+
+{_SHOW}"""
 
 
 def shown(printed):

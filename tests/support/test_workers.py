@@ -56,11 +56,11 @@ def test_the_others_run_on_where_a_worker_is_to_be_killed(tmp_path):
         run_workers(tmp_path, KILLED, "live", killed=1)
 
 
-# The first worker fails or waits; the others wait, with a child that waits too.
+# The first worker fails or waits; the others wait, each with a child in a group of its own.
 WAITING = """
 import json, os, pathlib, subprocess, sys, time
 index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-child = subprocess.Popen(["sleep", "600"])
+child = subprocess.Popen(["sleep", "600"], preexec_fn=os.setpgrp)
 pathlib.Path(sys.argv[1], str(index)).write_text(f"{os.getpid()} {child.pid}")
 while len(os.listdir(sys.argv[1])) < 2:
     time.sleep(0.01)

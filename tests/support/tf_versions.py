@@ -139,6 +139,9 @@ needs_fit_with_workers = _needs(
     _HAS_KERAS_2 and hasattr(tf.distribute, "MultiWorkerMirroredStrategy"),
     "has Keras 3, whose fit() cannot read what a dataset gives to several workers",
 )
+needs_collectives_that_end = _needs(
+    _tf_compat.tf1 is not tf, "waits for a rank that died between two runs, whatever the time-out"
+)
 needs_train_step = _needs(
     hasattr(tf.keras.Model, "train_step"), "has no train_step() of Keras models to override"
 )

@@ -27,13 +27,14 @@ from support.tf_versions import LARGEST_SHARE
 # may take on two quiet cores. Nothing fails by the clock: the minutes are there to be looked at.
 TIERS = {
     "fast": (("slow", "full"), 0.02, 2),
-    "test": (("full",), 0.2, 12),
+    "test": (("full",), 0.2, 22),
     "full": ((), 1.0, 60),
 }
 
 # The rooms of which every test is slow, and why. The fast tier does not even import them.
 SLOW_ROOMS = {
     "cli": "reads, freezes and runs whole models",
+    "launchers": "starts Ray",
     "loss_scaling": "trains",
     "models": "builds, runs and trains whole models",
     "page": "starts a browser, or a Node.js",

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -119,14 +120,42 @@ def worker(command, place, *, env=None, **options):
     """
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CONFIG": json.dumps(place)}
     variables.update(env or {})
-    process = subprocess.Popen(command, env=variables, start_new_session=True, **options)
+    with process_session(command, env=variables, **options) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def process_session(command, **options):
+    """A process in a session of its own; it, and what it started, end with the block.
+
+    Args:
+        command: what to run, as a list.
+        **options: those of subprocess.Popen.
+    """
+    process = subprocess.Popen(command, start_new_session=True, **options)
     try:
         yield process
     finally:
-        # The whole session: a worker may have started processes.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        # Until there are none: one may start another in between.
+        pids = living(process.pid)
+        while pids:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+            pids = living(process.pid)
         process.wait()
+
+
+def living(session):
+    """The ids of the processes in a session, in whatever group; zombies are none."""
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, of = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(of) == session and state != "Z":
+                found.append(int(stat.parent.name))
+    return found
 
 
 def adjacent_ports(count):

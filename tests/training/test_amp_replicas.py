@@ -148,6 +148,7 @@ def check_fits(printed):
     assert [one[1:] for one, _ in fits] == [[0, 8], [2, 6]] * 2
 
 
+@pytest.mark.full
 def test_fit_with_two_replicas_is_fit_with_one(run_python):
     check_fits(run_python(MIRRORED + FIT, 2).stdout)
 

@@ -1,0 +1,82 @@
+"""Sums and other collectives, over the replicas of tf.distribute, and of processes by keys."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.ops import collective_ops
+
+from npu_precision._tf_compat.versions import tf1
+
+
+def _placed(tensor: tf.Tensor) -> tf.Tensor:
+    """The tensor with a device, which collectives of TensorFlow 1.15 ask for."""
+    if tf1 is not tf or tensor.device:
+        return tensor
+    with tf.device("/device:CPU:0"):
+        return tf.identity(tensor)
+
+
+def all_reduce(
+    tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int, merge_op: str
+) -> tf.Tensor:
+    """Reduces a tensor of each process of the group: merge_op is "Add", "Mul", "Max" or "Min"."""
+    if tf1 is tf and merge_op in ("Max", "Min"):  # which 1.15 has no kernels for
+        gathered = all_gather(tensor[tf.newaxis], group_size, group_key, instance_key)
+        return (tf.reduce_max if merge_op == "Max" else tf.reduce_min)(gathered, axis=0)
+    tensor = _placed(tensor)
+    with tf.device(tensor.device):
+        return collective_ops.all_reduce(
+            tensor, group_size, group_key, instance_key, merge_op, "Id"
+        )
+
+
+def all_gather(tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int) -> tf.Tensor:
+    """Concatenates a tensor of each process of the group on the first axis."""
+    tensor = _placed(tensor)
+    with tf.device(tensor.device):
+        return collective_ops.all_gather(tensor, group_size, group_key, instance_key)
+
+
+def broadcast_send(
+    tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int
+) -> tf.Tensor:
+    """Sends a tensor to the other processes of the group."""
+    if tf1 is tf:  # where a receiver that comes first may find no sender
+        return all_reduce(tensor, group_size, group_key, instance_key, "Add")
+    tensor = _placed(tensor)
+    with tf.device(tensor.device):
+        return collective_ops.broadcast_send(
+            tensor, tensor.shape, tensor.dtype, group_size, group_key, instance_key
+        )
+
+
+def broadcast_recv(
+    like: tf.Tensor, group_size: int, group_key: int, instance_key: int
+) -> tf.Tensor:
+    """Receives a tensor of the shape and dtype of `like`."""
+    if tf1 is tf:
+        zeros = tf.zeros(like.shape, like.dtype)
+        return all_reduce(zeros, group_size, group_key, instance_key, "Add")
+    with tf.device(_placed(like).device):
+        return collective_ops.broadcast_recv(
+            like.shape, like.dtype, group_size, group_key, instance_key
+        )
+
+
+def sum_over_replicas(tensors: Sequence[Any]) -> list[Any]:
+    """Adds up tensors of one dtype over all replicas, called in each; in one pack in a graph.
+
+    Args:
+        tensors: dense, or IndexedSlices.
+    """
+    add = tf.distribute.ReduceOp.SUM
+    context = tf.distribute.get_replica_context()
+    if tf1 is tf:
+        return list(context.all_reduce(add, list(tensors)))
+    # A strategy may have a default for it.
+    options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=sys.maxsize)
+    return list(context.all_reduce(add, list(tensors), options=options))

@@ -1,0 +1,167 @@
+"""Keras optimizers, of all its versions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from npu_precision._tf_compat.versions import MixedPrecisionLossScaleOptimizer
+
+
+def needs_build(optimizer: Any) -> bool:
+    """Whether it is an optimizer that cannot create its variables in a branch: Keras' from 2.11."""
+    return hasattr(optimizer, "build") and not getattr(optimizer, "built", False)
+
+
+def build_optimizer(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
+    """Creates the variables of an optimizer that needs_build(), outside of its replicas."""
+    strategy = tf.distribute.get_strategy()
+    is_default = not tf.distribute.has_strategy()
+    # Outside of functions the script may have left the strategy's scope.
+    with tf.init_scope(), contextlib.nullcontext() if is_default else strategy.scope():
+        optimizer.build(variables)
+
+
+# The method that adds up gradients over the replicas: of Keras 3, of Keras 2 from 2.11 on, and of
+# its older optimizers.
+_OWN_SUMS = ("_all_reduce_sum_gradients", "aggregate_gradients", "_aggregate_gradients")
+
+
+@contextlib.contextmanager
+def without_own_sum(optimizer: Any) -> Iterator[None]:
+    """Scope in which a Keras optimizer takes gradients for sums over the replicas.
+
+    Raises:
+        ValueError: it is an optimizer that always adds them up.
+    """
+    name = next((name for name in _OWN_SUMS if hasattr(optimizer, name)), None)
+    if name is None:
+        raise ValueError(
+            f"combine_ddp: got {type(optimizer).__name__}, which adds up gradients itself under a "
+            "strategy; expected an optimizer of Keras, in TensorFlow 2.4 or newer"
+        )
+    vars(optimizer)[name] = list
+    try:
+        yield
+    finally:
+        del vars(optimizer)[name]
+
+
+def scales_loss(optimizer: Any) -> bool:
+    """Whether an optimizer scales the loss: TF1's or Keras' wrapper, or a subclass."""
+    keras = getattr(getattr(tf.keras, "mixed_precision", None), "LossScaleOptimizer", ())
+    return isinstance(optimizer, (MixedPrecisionLossScaleOptimizer, keras))
+
+
+def optimizer_slot(value: tf.Tensor, name: str) -> Any:
+    """A variable of a Keras optimizer, of the kind that its `variables` have."""
+    variable = getattr(tf.keras, "Variable", tf.Variable)
+    if variable is tf.Variable:
+        return tf.Variable(value, trainable=False, name=name)
+    return variable(value, trainable=False, name=name, dtype=value.dtype.name)
+
+
+def tensors_in_checkpoint(
+    read: Callable[[], dict[str, tf.Tensor]], write: Callable[[Mapping[str, tf.Tensor]], Any]
+) -> Any:
+    """An object whose state in a checkpoint is what read() gives, by name, and write() restores."""
+    base: Any = tf.__internal__.tracking.Trackable
+
+    class TensorsInCheckpoint(base):
+        def _serialize_to_tensors(self) -> dict[str, tf.Tensor]:
+            return read()
+
+        def _restore_from_tensors(self, restored: Mapping[str, tf.Tensor]) -> Any:
+            return write(restored)
+
+    return TensorsInCheckpoint()
+
+
+def optimizer_class() -> Any:
+    """A Keras optimizer whose subclasses update all variables at once.
+
+    They have make_slots(variables) and take_step(grads_and_vars, learning_rate). Keras calls the
+    first when it builds the optimizer, and the second in each step, without pairs whose gradient is
+    None; it counts the steps and applies constraints. A SavedModel does not have the attributes in
+    not_in_saved_models(), which is called when one is made.
+
+    Raises:
+        RuntimeError: TensorFlow before 2.11, whose Keras has other optimizers.
+    """
+    base = getattr(tf.keras.optimizers, "Optimizer", None)
+    if hasattr(base, "_backend_update_step"):
+        return _optimizer_of_keras_3(_without_slots_in_saved_models(base))
+    if hasattr(base, "_internal_apply_gradients"):
+        return _optimizer_of_keras_2(_without_slots_in_saved_models(base))
+    raise RuntimeError(
+        f"npu_precision.amp.optimizers: got TensorFlow {tf.__version__}, expected 2.11 or newer, "
+        "whose Keras has optimizers of another kind"
+    )
+
+
+def _without_slots_in_saved_models(base: Any) -> Any:
+    class SavedOptimizer(base):
+        def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> Any:
+            children = super()._trackable_children(save_type, **kwargs)
+            if save_type == "savedmodel":
+                left_out = self.not_in_saved_models()
+                return {name: each for name, each in children.items() if name not in left_out}
+            return children
+
+    return SavedOptimizer
+
+
+def _optimizer_of_keras_2(base: Any) -> Any:
+    class KerasOptimizer(base):
+        def __init__(self, learning_rate: Any, name: str, **clipping: Any) -> None:
+            super().__init__(name, weight_decay=None, jit_compile=False, **clipping)
+            self._learning_rate = self._build_learning_rate(learning_rate)
+
+        def build(self, var_list: Any) -> None:
+            if not getattr(self, "_built", False):
+                super().build(var_list)
+                self.make_slots(list(var_list))
+                self._built = True
+
+        def apply_gradients(self, grads_and_vars: Any, name: Any = None, **kwargs: Any) -> Any:
+            # There is one replica, and so nothing to aggregate.
+            kwargs["skip_gradients_aggregation"] = True
+            return super().apply_gradients(grads_and_vars, name, **kwargs)
+
+        def _clip_gradients(self, grads: Any) -> Any:
+            return grads
+
+        def _deduplicate_sparse_grad(self, grads: Any) -> Any:
+            return grads
+
+        def _internal_apply_gradients(self, grads_and_vars: Any) -> Any:
+            self.take_step(list(grads_and_vars), self.learning_rate)
+            return self.iterations.assign_add(1)
+
+    return KerasOptimizer
+
+
+def _optimizer_of_keras_3(base: Any) -> Any:
+    class KerasOptimizer(base):
+        def __init__(self, learning_rate: Any, name: str, **clipping: Any) -> None:
+            super().__init__(learning_rate=learning_rate, name=name, **clipping)
+
+        def build(self, variables: Any) -> None:
+            if not self.built:
+                with tf.init_scope():
+                    super().build(list(variables))
+                    self.make_slots(list(variables))
+
+        def _check_variables_are_known(self, variables: Any) -> None:
+            """take_step() does, of gradients that are in one tensor too."""
+
+        def _clip_gradients(self, grads: Any) -> Any:
+            return grads
+
+        def _backend_update_step(self, grads: Any, variables: Any, learning_rate: Any) -> None:
+            self.take_step(list(zip(grads, variables)), learning_rate)
+
+    return KerasOptimizer

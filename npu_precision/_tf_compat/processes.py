@@ -1,0 +1,218 @@
+"""Several processes: the cluster that this one is in, and its threads and sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import importlib
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.client import session as session_lib
+from tensorflow.python.eager import context, execute
+
+# Whether the workers of tf.distribute share a key-value store that can be read without waiting for
+# ever: from 2.15 on.
+HAS_CLUSTER_STORE = hasattr(context.Context, "get_config_key_value") and (
+    "timeout_in_ms" in inspect.signature(context.Context.get_config_key_value).parameters
+)
+
+
+def hand_to_replica_threads(take: Callable[[], Any], give: Callable[[Any], None]) -> None:
+    """Calls give() in each thread of a MirroredStrategy, with take() of the one that starts it."""
+    for name in ("mirrored_run", "mirrored_strategy"):
+        try:
+            module: Any = importlib.import_module(f"tensorflow.python.distribute.{name}")
+        except ImportError:
+            continue
+        thread = getattr(module, "_MirroredReplicaThread", None)
+        if thread is not None:
+            _hand_to_threads(thread, take, give)
+            return
+
+
+def _hand_to_threads(thread: Any, take: Callable[[], Any], give: Callable[[Any], None]) -> None:
+    construct, run = thread.__init__, thread.run
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        construct(self, *args, **kwargs)
+        self._npu_precision_handed = take()
+
+    def run_with(self: Any) -> None:
+        give(self._npu_precision_handed)
+        run(self)
+
+    thread.__init__, thread.run = __init__, run_with
+
+
+def hand_to_closures(take: Callable[[], Any], give: Callable[[Any], Any]) -> None:
+    """Calls give() around each function that a ClusterCoordinator has scheduled.
+
+    It gets what take() was where the function was scheduled. Afterwards it gets what it returned.
+    Functions that were scheduled before this are not concerned.
+    """
+    try:
+        module: Any = importlib.import_module(
+            "tensorflow.python.distribute.coordinator.cluster_coordinator"
+        )
+    except ImportError:
+        return
+    construct, execute = module.Closure.__init__, module.Closure.execute_on
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        construct(self, *args, **kwargs)
+        self._npu_precision_handed = take()
+
+    def execute_on(self: Any, worker: Any) -> Any:
+        if not hasattr(self, "_npu_precision_handed"):
+            return execute(self, worker)
+        before = give(self._npu_precision_handed)
+        try:
+            return execute(self, worker)
+        finally:
+            give(before)
+
+    module.Closure.__init__, module.Closure.execute_on = __init__, execute_on
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The workers that tf.distribute connected, of which this process is one.
+
+    Attributes:
+        worker: this one, as "/job:worker/task:0".
+        workers: all of them, in the order of their ranks.
+        has_store: whether they share a key-value store that can be read without waiting for ever,
+            from TensorFlow 2.15 on.
+    """
+
+    worker: str
+    workers: tuple[str, ...]
+    has_store: bool
+
+    def publish(self, key: str, value: str) -> None:
+        """Sets a value for all workers; replaces what a worker that was started anew had said."""
+        store = context.context()
+        try:
+            store.set_config_key_value(key, value)
+        except tf.errors.AlreadyExistsError:
+            store.delete_config_key_value(key)
+            store.set_config_key_value(key, value)
+
+    def read(self, key: str, seconds: float) -> str | None:
+        """A value, once a worker has set it; None if none does within that time.
+
+        Raises:
+            tf.errors.UnavailableError: a worker has died meanwhile.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return context.context().get_config_key_value(key, max(1, int(min(left, 1) * 1000)))
+            except tf.errors.DeadlineExceededError:
+                # The store waits for a worker that is gone, too.
+                self._check_alive()
+                if left <= 1:
+                    return None
+
+    def _check_alive(self) -> None:
+        jobs = [worker.split("/")[1][len("job:") :] for worker in self.workers]
+        counts = [(job, jobs.count(job)) for job in dict.fromkeys(jobs)]
+        for worker, error in zip(self.workers, context.context().get_task_states(counts)):
+            if error is not None:
+                raise tf.errors.UnavailableError(None, None, f"{worker} is gone: {error.message}")
+
+    def tell_all(self, message: str) -> None:
+        """Lets what other workers wait for fail with that message, or with an earlier one."""
+        # After the first error of a cluster, whoever reports it, there is no other.
+        with contextlib.suppress(tf.errors.OpError):
+            context.context().report_error_to_cluster(tf.errors.FAILED_PRECONDITION, message)
+
+
+def cluster_of_process() -> Cluster | None:
+    """The cluster of this process; None where tf.distribute has connected it to none."""
+    current = context.context()
+    server = getattr(current, "_collective_ops_server_def", None)
+    if server is None:
+        return None
+    jobs = {job.name: len(job.tasks) for job in server.cluster.job}
+    workers = tuple(
+        f"/job:{job}/task:{task}" for job in ("chief", "worker") for task in range(jobs.get(job, 0))
+    )
+    own = f"/job:{server.job_name}/task:{server.task_index}"
+    if own not in workers:
+        return None
+    has_store = HAS_CLUSTER_STORE and current.coordination_service is not None
+    return Cluster(own, workers, has_store)
+
+
+def choose_session_targets(choose: Callable[[Any, Any, Any], tuple[str, Any] | None]) -> None:
+    """Lets choose(session, graph, config) give target and config to sessions made without a target.
+
+    It returns None where both are to stay as they are.
+    """
+    original = session_lib.BaseSession.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        of_graph = tf.compat.v1.get_default_graph() if graph is None else graph
+        chosen = None if target else choose(self, of_graph, config)
+        if chosen is not None:
+            target, config = chosen
+        original(self, target, graph, config)
+
+    session_lib.BaseSession.__init__ = init
+
+
+def wrap_session_runs(wrap: Callable[[Any, Any, Callable[[Any], Any]], Any]) -> None:
+    """Lets wrap(session, fetches, run) take the place of each session.run.
+
+    run(fetches) is what the session did before, with what else the call was given.
+    """
+    original = session_lib.BaseSession.run
+
+    @functools.wraps(original)
+    def run(self: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
+        return wrap(self, fetches, lambda each: original(self, each, *args, **kwargs))
+
+    session_lib.BaseSession.run = run
+
+
+def remote_task() -> str | None:
+    """The other process that a function called here runs in, as "/job:worker/task:0", or None."""
+    current = context.context()
+    server = getattr(current, "_server_def", None)
+    if server is None:
+        return None
+    device = current.device_spec
+    if device is None or device.job is None:
+        return None
+    task = device.task or 0
+    if (device.job, task) == (server.job_name, server.task_index):
+        return None
+    return f"/job:{device.job}/task:{task}"
+
+
+def can_saturate(task: str) -> bool:
+    """Whether that process of the cluster has NpuPrecisionSaturate, an op of our library.
+
+    Raises:
+        tf.errors.UnavailableError: there is no such process any more.
+    """
+    with tf.init_scope(), tf.device(task):
+        try:
+            execute.execute(
+                b"NpuPrecisionSaturate",
+                1,
+                [tf.constant(0.0)],
+                ("reports", False),
+                context.context(),
+            )
+        except tf.errors.NotFoundError:
+            return False
+    return True
