@@ -45,7 +45,9 @@ tensorflow::Status CheckOptions(const std::string& serialized) {
   TF_RETURN_IF_ERROR(ParseParameters(&config, &parameters));
   OpLists lists;
   std::vector<std::string> warnings;
-  return LoadLists(parameters, &lists, &warnings);
+  TF_RETURN_IF_ERROR(LoadLists(parameters, &lists, &warnings));
+  CustomDtypesFile custom_dtypes;
+  return LoadCustomDtypes(parameters, &custom_dtypes, &warnings);
 }
 
 Json::Value FindingJson(const LintFinding& finding) {

@@ -12,7 +12,6 @@ const std::vector<std::string>& InertParameters() {
                                                           "buffer_optimize",
                                                           "compress_weight_conf",
                                                           "compression_optimize_conf",
-                                                          "customize_dtypes",
                                                           "data_dump",
                                                           "debug_dir",
                                                           "deterministic",

@@ -50,10 +50,12 @@ bool RunsHere(const Cluster* cluster) {
 }
 
 DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
-                        const DtypeSupport& support, const GrapplerItem& item) {
+                        const CustomDtypesFile& custom_dtypes, const DtypeSupport& support,
+                        const GrapplerItem& item) {
   DecideContext context;
   context.mode = parameters.mode;
   context.lists = &lists;
+  context.custom_dtypes = &custom_dtypes;
   context.magnifiers = &BuiltInMagnifiers();
   context.support = &support;
   context.float16_compute = parameters.float16_compute;
@@ -87,6 +89,9 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     warnings_ = parameters_.unknown;
     if (user_error_.ok()) {
       user_error_ = LoadLists(parameters_, &lists_, &warnings_);
+    }
+    if (user_error_.ok()) {
+      user_error_ = LoadCustomDtypes(parameters_, &custom_dtypes_, &warnings_);
     }
     for (const std::string& warning : warnings_) WarnOnce(warning);
     return Status();
@@ -126,7 +131,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   Status Rewrite(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) {
     const bool emulates = parameters_.passes.count("emulate") != 0;
     const KernelSupport support(HasGpu(cluster), RunsHere(cluster), emulates);
-    DecideContext context = ContextOf(parameters_, lists_, support, item);
+    DecideContext context = ContextOf(parameters_, lists_, custom_dtypes_, support, item);
     Shapes shapes(item);
     context.elements = [&shapes](const std::string& node, int port) {
       return shapes.NumElements(node, port);
@@ -203,6 +208,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
 
   Parameters parameters_;
   OpLists lists_;
+  CustomDtypesFile custom_dtypes_;
   std::map<tensorflow::DataType, OpLists> lists_of_marked_;  // by autocast()
   std::vector<std::string> warnings_;
   Status user_error_;

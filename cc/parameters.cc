@@ -250,13 +250,21 @@ Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
 }
 
 std::vector<ParameterType> AllParameters() {
-  std::vector<ParameterType> parameters = {{"precision_mode", 's'},  {"precision_mode_v2", 's'},
-                                           {"modify_mixlist", 's'},  {"target", 's'},
-                                           {"ops_info_dir", 's'},    {"report_dir", 's'},
-                                           {"dump_passes_dir", 's'}, {"mixlist_edits", 's'},
-                                           {"overflow", 's'},        {"float16_compute", 's'},
-                                           {"all_white", 'b'},       {"autocast_only", 'b'},
-                                           {"strict", 'b'},          {"quiet", 'b'},
+  std::vector<ParameterType> parameters = {{"precision_mode", 's'},
+                                           {"precision_mode_v2", 's'},
+                                           {"modify_mixlist", 's'},
+                                           {"target", 's'},
+                                           {"customize_dtypes", 's'},
+                                           {"ops_info_dir", 's'},
+                                           {"report_dir", 's'},
+                                           {"dump_passes_dir", 's'},
+                                           {"mixlist_edits", 's'},
+                                           {"overflow", 's'},
+                                           {"float16_compute", 's'},
+                                           {"all_white", 'b'},
+                                           {"autocast_only", 'b'},
+                                           {"strict", 'b'},
+                                           {"quiet", 'b'},
                                            {"average_before", 'b'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone) parameters.push_back({pass.option, 'b'});
@@ -307,6 +315,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   TF_RETURN_IF_ERROR(ChooseMode(values, &parameters->mode));
   parameters->modify_mixlist = values.String("modify_mixlist", "");
   parameters->mixlist_edits = values.String("mixlist_edits", "");
+  parameters->customize_dtypes = values.String("customize_dtypes", "");
   parameters->all_white = values.Bool("all_white", false);
   parameters->autocast_only = values.Bool("autocast_only", false);
   parameters->target = values.String("target", parameters->target);

@@ -22,8 +22,9 @@ std::set<std::string> DefaultPasses(bool on_host);
 
 struct Parameters {
   PrecisionMode mode = DefaultPrecisionMode();
-  std::string modify_mixlist;  // path, "" when not given
-  std::string mixlist_edits;   // the same as text, on top of it
+  std::string modify_mixlist;    // path, "" when not given
+  std::string mixlist_edits;     // the same as text, on top of it
+  std::string customize_dtypes;  // path, "" when not given
   bool all_white = false;
   bool autocast_only = false;  // what autocast() did not mark keeps its dtype
   Float16Compute float16_compute = Float16Compute::kAuto;

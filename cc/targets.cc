@@ -179,4 +179,21 @@ Status LoadLists(const Parameters& parameters, OpLists* lists, std::vector<std::
   return Status();
 }
 
+Status LoadCustomDtypes(const Parameters& parameters, CustomDtypesFile* file,
+                        std::vector<std::string>* warnings) {
+  const std::string& path = parameters.customize_dtypes;
+  if (path.empty()) return Status();
+  std::string text;
+  TF_RETURN_IF_ERROR(ReadFile("customize_dtypes", path, kMaxJsonBytes, &text));
+  std::vector<CustomDtypes> lines;
+  const Status parsed = ParseCustomDtypes(path, text, BuiltInIrNames(), &lines);
+  if (!parsed.ok()) return InvalidArgument("customize_dtypes: ", StatusText(parsed));
+  const std::vector<MixlistEntry> op_types = OpTypeEntries(lines);
+  for (const EntryWarning& warning : UnknownOpWarnings(op_types, BuiltInIrNames())) {
+    warnings->push_back(warning.Line());
+  }
+  *file = CustomDtypesFile(std::move(lines));
+  return Status();
+}
+
 }  // namespace npu_precision

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph_passes/lists/custom_dtypes.h"
 #include "graph_passes/lists/ir_names.h"
 #include "graph_passes/lists/magnifiers.h"
 #include "graph_passes/lists/op_lists.h"
@@ -34,6 +35,11 @@ tensorflow::Status LoadTargetLists(const Parameters& parameters, OpLists* lists)
 // sentence for each edit that may not do what its author expects.
 tensorflow::Status LoadLists(const Parameters& parameters, OpLists* lists,
                              std::vector<std::string>* warnings);
+
+// The lines of the file customize_dtypes, if that is given. `warnings` gets those whose op type
+// nobody knows.
+tensorflow::Status LoadCustomDtypes(const Parameters& parameters, CustomDtypesFile* file,
+                                    std::vector<std::string>* warnings);
 
 }  // namespace npu_precision
 

@@ -229,6 +229,12 @@ void FillLedger(const GraphView& view, const Decisions& decisions, const GraphVi
     if (entry.node_pattern != nullptr || is_itself) continue;
     ledger->mappings.push_back({entry.text, entry.place, entry.ops});
   }
+  if (context.custom_dtypes != nullptr) {
+    for (const CustomDtypes& line : context.custom_dtypes->lines()) {
+      if (!line.names_op || line.ops == std::vector<std::string>{line.subject}) continue;
+      ledger->mappings.push_back({line.subject, line.place, line.ops});
+    }
+  }
   ledger->total_nodes = after.size();
   const OpSet casts(after, "Cast");
   for (int id = 0; id < after.size(); ++id) {

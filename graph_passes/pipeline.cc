@@ -100,6 +100,11 @@ void AddWarnings(const PassState& state, Ledger* ledger) {
       ledger->unmatched.push_back(warning.Line());
     }
   }
+  if (ledger->matches_expected && state.context.custom_dtypes != nullptr) {
+    for (const std::string& line : UnmatchedLines(*state.context.custom_dtypes, state.given())) {
+      ledger->unmatched.push_back(line);
+    }
+  }
   ledger->warnings.insert(ledger->warnings.end(), ledger->unmatched.begin(),
                           ledger->unmatched.end());
 }

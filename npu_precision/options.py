@@ -15,7 +15,13 @@ from npu_precision import _errors, _library
 
 OPTIMIZER_NAME: str = _library.describe()["optimizer"]
 
-_PATH_FIELDS = ("modify_mixlist", "ops_info_dir", "report_dir", "dump_passes_dir")
+_PATH_FIELDS = (
+    "modify_mixlist",
+    "customize_dtypes",
+    "ops_info_dir",
+    "report_dir",
+    "dump_passes_dir",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +34,8 @@ class PrecisionOptions:
             precision_mode.
         modify_mixlist: path of a JSON file that edits the white, black and gray lists; only in the
             mixed modes.
+        customize_dtypes: path of a file with the dtypes of the inputs and outputs of op types and
+            nodes, a line each; in every mode.
         mixlist_edits: the same JSON as text, on top of that file: for programs, such as
             npu_precision.amp.
         all_white: treats ops of the gray and black lists as white unless the edits say otherwise.
@@ -81,12 +89,13 @@ class PrecisionOptions:
         ValueError: a wrong type, or anything the optimizer would fail the run for, with its text.
 
     Source: the parameters of npu_bridge's NpuOptimizer by their names (precision_mode,
-    precision_mode_v2, modify_mixlist); the other fields are our own.
+    precision_mode_v2, modify_mixlist, customize_dtypes); the other fields are our own.
     """
 
     precision_mode: str | None = None
     precision_mode_v2: str | None = None
     modify_mixlist: str | None = None
+    customize_dtypes: str | None = None
     mixlist_edits: str | None = None
     all_white: bool | None = None
     autocast_only: bool | None = None

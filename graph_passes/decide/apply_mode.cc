@@ -1,7 +1,11 @@
 #include "graph_passes/decide/apply_mode.h"
 
+#include "graph_passes/decide/apply_custom_dtypes.h"
+
 namespace npu_precision {
 namespace {
+
+using tensorflow::DataType;
 
 // What is asked of a group that can change.
 struct Request {
@@ -24,6 +28,10 @@ Request AskedByList(ListColor color) {
       break;
   }
   return Keep(Reason::kUnlisted);
+}
+
+Request AskedByLine(const DecideContext& context, DataType wanted) {
+  return AsksForChange(context, wanted) ? Lower(Reason::kCustomized) : Keep(Reason::kCustomized);
 }
 
 Request AskedByMode(const GraphView& view, ModeRule rule, const NodeClass& node, int id,
@@ -104,8 +112,13 @@ std::vector<GroupState> ApplyMode(const GraphView& view, const DecideContext& co
         continue;
       }
       const bool gray_at_first = node.listing.white_by_default && rule == ModeRule::kMix;
-      groups[group] = FirstState(node, AskedByMode(view, rule, node, id, g),
-                                 classes.can_change[group], gray_at_first, &decision.reason);
+      const DataType wanted = node.custom == nullptr ? tensorflow::DT_INVALID
+                                                     : WantedOfGroup(view, id, g, *node.custom);
+      const Request request = wanted == tensorflow::DT_INVALID
+                                  ? AskedByMode(view, rule, node, id, g)
+                                  : AskedByLine(context, wanted);
+      groups[group] =
+          FirstState(node, request, classes.can_change[group], gray_at_first, &decision.reason);
     }
     if (decision.reason == Reason::kNone && node.fixed == Reason::kFixedDtype) {
       decision.reason = node.fixed;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/analysis/reference_reads.h"
+#include "graph_passes/decide/apply_custom_dtypes.h"
 #include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/graph/fused_ops.h"
 #include "graph_passes/graph/marks.h"
@@ -70,8 +71,13 @@ class Classifier {
       for (const TypeGroup& group : view_.groups(id))
         node.is_float |= context_.Changes(group.dtype);
     }
-    if (!node.is_float) return Status();
+    if (!node.is_float) {
+      TakeCustomDtypes(id, &node);
+      if (node.custom != nullptr) node.fixed = FixedReason(id);
+      return Status();
+    }
     TF_RETURN_IF_ERROR(LookUp(id, &node));
+    TakeCustomDtypes(id, &node);
     node.is_neutral = neutral_.Has(id) || context_.fed.count(def.name()) != 0;
     node.fixed = FixedReason(id);
     if (node.fixed == Reason::kNone) node.fixed = FindChangeableGroups(id);
@@ -99,6 +105,27 @@ class Classifier {
     for (ListColor color : {ListColor::kWhite, ListColor::kBlack, ListColor::kGray}) {
       if (mark == ListColorName(color)) *listing = {color, place, false, Edited::kByOpType};
     }
+  }
+
+  // A line for a name beats all else; one for an op type, all but a name in the mixlist.
+  void TakeCustomDtypes(int id, NodeClass* node) const {
+    if (context_.custom_dtypes == nullptr || context_.custom_dtypes->empty()) return;
+    const NodeDef& def = view_.node(id);
+    const CustomDtypes* of_name = context_.custom_dtypes->OfName(NameInMixlist(def.name()));
+    node->custom = of_name;
+    if (of_name == nullptr && node->listing.edited != Edited::kByName) {
+      node->custom = context_.custom_dtypes->OfOp(OpsOf(def).front());
+    }
+    if (node->custom == nullptr) return;
+    bool lowers = false, keeps = false;
+    for (int g = 0; g < view_.num_groups(id); ++g) {
+      const DataType wanted = WantedOfGroup(view_, id, g, *node->custom);
+      lowers |= IsLowType(wanted);
+      keeps |= wanted == tensorflow::DT_FLOAT;
+    }
+    if (!lowers && !keeps) return;
+    node->listing = {keeps ? ListColor::kBlack : ListColor::kWhite, &node->custom->place, false,
+                     of_name == nullptr ? Edited::kByOpType : Edited::kByName};
   }
 
   Status LookUpOp(int id, NodeClass* node) {
@@ -132,7 +159,8 @@ class Classifier {
       if (leaving_.count(view_.first_group(id) + g) != 0) return Reason::kHandleLeavesGraph;
     }
     if (HasOpaqueNeighbour(id)) return Reason::kUnknownNeighbour;
-    const bool is_named = classes_->nodes[id].listing.edited == Edited::kByName;
+    const NodeClass& node = classes_->nodes[id];
+    const bool is_named = node.listing.edited == Edited::kByName || node.custom != nullptr;
     const Reason of_mark = KeptByMark(def, context_, is_named);
     if (of_mark != Reason::kNone) return of_mark;
     if (context_.preserved.count(def.name()) != 0 && !CastCanTakeName(id)) {

@@ -18,7 +18,8 @@ struct NodeClass {
   // can change; else kNone.
   Reason fixed = Reason::kNone;
   Listing listing;
-  const OpInfo* info = nullptr;  // of the target's ops-info, or nullptr
+  const OpInfo* info = nullptr;          // of the target's ops-info, or nullptr
+  const CustomDtypes* custom = nullptr;  // the line of customize_dtypes that decides about it
 };
 
 struct NodeClasses {

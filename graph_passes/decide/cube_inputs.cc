@@ -5,7 +5,7 @@
 
 namespace npu_precision {
 
-void DecideCubeInputs(const GraphView& view, Decisions* decisions) {
+void DecideCubeInputs(const GraphView& view, tensorflow::DataType low_type, Decisions* decisions) {
   for (int id = 0; id < view.size(); ++id) {
     Decision& decision = decisions->nodes[id];
     if (decision.reason != Reason::kNotMatrixOrConvolution) continue;
@@ -15,7 +15,7 @@ void DecideCubeInputs(const GraphView& view, Decisions* decisions) {
     for (int k = 0; k < view.num_inputs(id) && !(fused && k == 2); ++k) {
       const Port& port = view.inputs(id)[k];
       if (port.dtype != tensorflow::DT_FLOAT || port.group == kFixedDtype) continue;
-      decisions->rounded_inputs.push_back({id, k});
+      decisions->rounded_inputs.push_back({{id, k}, low_type});
       decision.reason = Reason::kInputsRounded;
     }
   }

@@ -7,10 +7,10 @@
 
 namespace npu_precision {
 
-// Lists the float32 inputs of matrix and convolution ops in `rounded_inputs` of `decisions`, and
-// gives their nodes the reason. Nodes with another reason than kNotMatrixOrConvolution are fixed
-// and stay as they are.
-void DecideCubeInputs(const GraphView& view, Decisions* decisions);
+// Lists the float32 inputs of matrix and convolution ops in `rounded_inputs` of `decisions`, to be
+// rounded to `low_type`, and gives their nodes the reason. Nodes with another reason than
+// kNotMatrixOrConvolution are fixed and stay as they are.
+void DecideCubeInputs(const GraphView& view, tensorflow::DataType low_type, Decisions* decisions);
 
 }  // namespace npu_precision
 

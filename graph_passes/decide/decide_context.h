@@ -9,6 +9,7 @@
 #include "graph_passes/decide/float16_compute.h"
 #include "graph_passes/decide/precision_mode.h"
 #include "graph_passes/graph/element_counts.h"
+#include "graph_passes/lists/custom_dtypes.h"
 #include "graph_passes/lists/magnifiers.h"
 #include "graph_passes/lists/op_lists.h"
 
@@ -21,6 +22,7 @@ enum class AverageBefore { kInFloat16, kAlways, kNever };
 struct DecideContext {
   PrecisionMode mode;
   const OpLists* lists;
+  const CustomDtypesFile* custom_dtypes = nullptr;  // none where there is no such file
   const Magnifiers* magnifiers;
   const DtypeSupport* support;
   Float16Compute float16_compute = Float16Compute::kNative;

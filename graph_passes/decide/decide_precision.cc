@@ -4,6 +4,7 @@
 
 #include "graph_passes/analysis/value_ranges.h"
 #include "graph_passes/decide/all_white.h"
+#include "graph_passes/decide/apply_custom_dtypes.h"
 #include "graph_passes/decide/apply_mode.h"
 #include "graph_passes/decide/classify_nodes.h"
 #include "graph_passes/decide/cube_inputs.h"
@@ -55,7 +56,8 @@ class Decider {
 
     const GrayExplainer explain(view_, context_, classes_, leader_, groups_, decisions_);
     for (int id = 0; id < view_.size(); ++id) Conclude(id, explain);
-    if (rule == ModeRule::kCube) DecideCubeInputs(view_, &decisions_);
+    if (rule == ModeRule::kCube) DecideCubeInputs(view_, context_.mode.low_type, &decisions_);
+    RoundCustomPorts(view_, classes_, &decisions_);
     if (Lowers(rule)) WarnOfMissingKernels(view_, classes_, &decisions_);
     return Status();
   }
@@ -113,11 +115,21 @@ class Decider {
       decision.reason = is_white ? Reason::kWhiteList : Reason::kNone;
       decision.cause = -1;
     }
+    if (decision.reason == Reason::kCustomized && changes == LineAsksForChange(id)) return;
     if (decision.reason == Reason::kMagnifies) {
       explain.ExplainMagnifier(id, decisions_, &decision);
     } else if (decision.reason == Reason::kNone || LowersByItself(decision.reason) != changes) {
       explain.Explain(id, changes, &decision);
     }
+  }
+
+  bool LineAsksForChange(int id) const {
+    bool asks = false;
+    for (int g = 0; g < view_.num_groups(id); ++g) {
+      asks |= classes_.can_change[view_.first_group(id) + g] &&
+              AsksForChange(context_, WantedOfGroup(view_, id, g, *classes_.nodes[id].custom));
+    }
+    return asks;
   }
 
   const GraphView& view_;

@@ -42,6 +42,7 @@ constexpr ReasonWord kReasons[] = {
     {Reason::kTargetHasFloat32, "target_has_float32"},
     {Reason::kOriginKept, "origin_kept"},
     {Reason::kInputsRounded, "inputs_rounded"},
+    {Reason::kCustomized, "customized"},
     {Reason::kNotMatrixOrConvolution, "not_matrix_or_convolution"},
 };
 
@@ -82,7 +83,7 @@ Reason ReasonFromName(const std::string& name) {
 }
 
 bool Decisions::ChangesAnything(const GraphView& view) const {
-  if (!rounded_inputs.empty()) return true;
+  if (!rounded_inputs.empty() || !rounded_outputs.empty()) return true;
   for (int group = 0; group < view.num_groups(); ++group) {
     if (group_dtypes[group] != view.group_numbered(group).dtype) return true;
   }

@@ -54,6 +54,7 @@ enum class Reason : unsigned char {
   kTargetHasFloat32,
   kOriginKept,
   kInputsRounded,
+  kCustomized,
   kNotMatrixOrConvolution,
 };
 
@@ -71,12 +72,24 @@ struct Decision {
   bool lacks_kernel = false;  // it keeps float32, for which the target has no kernel
 };
 
+struct RoundedInput {
+  InputPort input;
+  tensorflow::DataType dtype;
+};
+
+struct RoundedOutput {
+  OutputPort tensor;
+  tensorflow::DataType dtype;
+};
+
 struct Decisions {
   std::vector<Decision> nodes;                     // by node id
   std::vector<tensorflow::DataType> group_dtypes;  // by the view's group numbers
-  std::vector<InputPort> rounded_inputs;           // cube mode: inputs to round to the low type
-  std::vector<ValueRange> ranges;                  // by node id, of all its outputs
-  std::vector<std::string> warnings;               // of what the mode does, a sentence each
+  // Ports to round to a low type and back: those of cube mode and of customize_dtypes.
+  std::vector<RoundedInput> rounded_inputs;
+  std::vector<RoundedOutput> rounded_outputs;
+  std::vector<ValueRange> ranges;     // by node id, of all its outputs
+  std::vector<std::string> warnings;  // of what the mode does, a sentence each
 
   bool ChangesAnything(const GraphView& view) const;
 };

@@ -22,6 +22,7 @@ constexpr size_t kMostNodesNamed = 10;
 std::vector<DataType> MissingDtypes(const GraphView& view, const NodeClasses& classes, int id) {
   std::vector<DataType> missing;
   if (view.op_def(id) == nullptr || IsNeutralSource(view.node(id).op())) return missing;
+  if (classes.nodes[id].custom != nullptr) return missing;  // the user's own choice
   for (int g = 0; g < view.num_groups(id); ++g) {
     const DataType dtype = view.groups(id)[g].dtype;
     if (!TargetAllows(view, classes.nodes[id].info, id, g, dtype)) missing.push_back(dtype);

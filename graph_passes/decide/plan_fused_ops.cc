@@ -1,6 +1,7 @@
 #include "graph_passes/decide/plan_fused_ops.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph_passes/decide/decide_precision.h"
 #include "graph_passes/graph/fused_ops.h"
@@ -59,6 +60,8 @@ class Planner {
         graph_, [this](const NodeDef& node) { return MaySplit(node); }, &expanded_, &expansions);
     TF_RETURN_IF_ERROR(GraphView::Build(expanded_, &parts_));
     TF_RETURN_IF_ERROR(DecidePrecision(parts_, values_, context_, &of_parts_));
+    for (const RoundedInput& each : of_parts_.rounded_inputs) rounded_.insert(each.input.node);
+    for (const RoundedOutput& each : of_parts_.rounded_outputs) rounded_.insert(each.tensor.node);
     for (const Expansion& expansion : expansions) forms_[expansion.fused] = FormOf(expansion);
     for (const Expansion& expansion : expansions) {
       for (const std::string& part : expansion.parts) fused_of_[part] = expansion.fused;
@@ -89,6 +92,9 @@ class Planner {
     for (const std::string& part : expansion.parts) {
       changed += Changed(of_parts_.nodes[parts_.IndexOf(part)]);
     }
+    for (const std::string& part : expansion.parts) {
+      if (rounded_.count(parts_.IndexOf(part)) != 0) return Form::kParts;
+    }
     if (changed == 0) return Form::kWholeKept;
     const int id = original_.IndexOf(expansion.fused);
     const bool whole = changed == expansion.parts.size() && !LowersStatistics(original_.node(id)) &&
@@ -99,6 +105,14 @@ class Planner {
   void Carry(const GraphView& view, Decisions* decisions) const {
     decisions->nodes.resize(view.size());
     decisions->warnings = of_parts_.warnings;
+    for (RoundedInput each : of_parts_.rounded_inputs) {
+      each.input.node = view.IndexOf(parts_.node(each.input.node).name());
+      decisions->rounded_inputs.push_back(each);
+    }
+    for (RoundedOutput each : of_parts_.rounded_outputs) {
+      each.tensor.node = view.IndexOf(parts_.node(each.tensor.node).name());
+      decisions->rounded_outputs.push_back(each);
+    }
     for (int id = 0; id < view.size(); ++id) {
       // The last part of a fused node has its name, and yields its values.
       const int last = parts_.IndexOf(view.node(id).name());
@@ -137,6 +151,7 @@ class Planner {
   GraphDef expanded_;
   GraphView original_, parts_;
   Decisions of_parts_;
+  std::unordered_set<int> rounded_;                        // ids in parts_ of nodes with such ports
   std::unordered_map<std::string, Form> forms_;            // by fused name
   std::unordered_map<std::string, std::string> fused_of_;  // by part name
   std::unordered_map<std::string, int> root_;              // by fused name, id in parts_

@@ -94,6 +94,16 @@ bool Matches(const MixlistEntry& entry, const std::unordered_set<std::string>& o
   return false;
 }
 
+std::unordered_set<std::string> OpsIn(const GraphView& view) {
+  std::unordered_set<std::string> ops;
+  for (int id = 0; id < view.size(); ++id) {
+    for (const std::string& op : OpsOf(view.node(id))) ops.insert(op);
+  }
+  return ops;
+}
+
+constexpr char kMatchesNone[] = "matches no node of the graph";
+
 }  // namespace
 
 std::string EntryWarning::Line() const {
@@ -136,15 +146,28 @@ bool IsWhatListsAreFor(const GraphView& view, int lowered) {
 }
 
 std::vector<EntryWarning> UnmatchedWarnings(const OpLists& lists, const GraphView& view) {
-  std::unordered_set<std::string> ops;
-  for (int id = 0; id < view.size(); ++id) {
-    for (const std::string& op : OpsOf(view.node(id))) ops.insert(op);
-  }
+  const std::unordered_set<std::string> ops = OpsIn(view);
   std::vector<EntryWarning> warnings;
   for (const MixlistEntry& entry : lists.edits()) {
     if (!NamesAnOp(entry) || entry.for_any_graph) continue;  // unknown names have a warning already
-    if (!Matches(entry, ops, view))
-      warnings.push_back({&entry, "matches no node of the graph", ""});
+    if (!Matches(entry, ops, view)) warnings.push_back({&entry, kMatchesNone, ""});
+  }
+  return warnings;
+}
+
+std::vector<std::string> UnmatchedLines(const CustomDtypesFile& file, const GraphView& view) {
+  std::vector<std::string> warnings;
+  if (file.empty()) return warnings;
+  const std::unordered_set<std::string> ops = OpsIn(view);
+  for (const MixlistEntry& entry : OpTypeEntries(file.lines())) {
+    if (!NamesAnOp(entry) || Matches(entry, ops, view)) continue;
+    warnings.push_back(EntryWarning{&entry, kMatchesNone, ""}.Line());
+  }
+  std::unordered_set<std::string> names;
+  for (int id = 0; id < view.size(); ++id) names.insert(NameInMixlist(view.node(id).name()));
+  for (const CustomDtypes& line : file.lines()) {
+    if (line.names_op || names.count(line.subject) != 0) continue;
+    warnings.push_back(absl::StrCat(line.place, ": ", Quoted(line.subject), " ", kMatchesNone));
   }
   return warnings;
 }

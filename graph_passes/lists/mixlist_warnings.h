@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph_passes/graph/graph_view.h"
+#include "graph_passes/lists/custom_dtypes.h"
 #include "graph_passes/lists/op_lists.h"
 
 namespace npu_precision {
@@ -34,6 +35,8 @@ bool IsWhatListsAreFor(const GraphView& view, int lowered);
 
 // Warns about entries with a known op type or a pattern that match no node of the graph.
 std::vector<EntryWarning> UnmatchedWarnings(const OpLists& lists, const GraphView& view);
+// The same of the lines of customize_dtypes, a line of text each.
+std::vector<std::string> UnmatchedLines(const CustomDtypesFile& file, const GraphView& view);
 
 }  // namespace npu_precision
 

@@ -1,5 +1,8 @@
 #include "graph_passes/rewrite/insert_casts.h"
 
+#include <map>
+#include <utility>
+
 #include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/drop_unused.h"
 #include "graph_passes/graph/dtype_names.h"
@@ -34,11 +37,15 @@ class CastInserter {
       inserted_before |= view_.IsInserted(id);
       if (graph_.Changes(id)) ChangeDtypes(id);
     }
+    for (const RoundedInput& each : decisions_.rounded_inputs) {
+      rounded_inputs_[{each.input.node, each.input.index}] = each.dtype;
+      Mark(each.input.node);
+    }
+    for (const RoundedOutput& each : decisions_.rounded_outputs) RoundOutput(each);
     for (int id = 0; id < view_.size(); ++id) {
       if (view_.op_def(id) == nullptr) continue;
       for (int k = 0; k < view_.num_inputs(id); ++k) ConnectInput({id, k});
     }
-    for (const InputPort& input : decisions_.rounded_inputs) RoundInput(input);
     ReferToNewNames(new_names_, &out_);
     if (inserted_before) DropUnused(context_.preserved, &out_);
   }
@@ -69,6 +76,24 @@ class CastInserter {
     casts_.Add(output, old_dtype, name);
   }
 
+  // Whoever reads the output as float32 reads it rounded. A preserved node yields that under its
+  // name. One of several outputs does not.
+  // Before: end(float32). After: end/npu_changed -> Cast(float16) -> Cast, which is called end.
+  void RoundOutput(const RoundedOutput& each) {
+    const int id = each.tensor.node;
+    rounded_outputs_[{id, each.tensor.port}] = each.dtype;
+    Mark(id);
+    const bool takes_name = context_.preserved.count(graph_.node(id).name()) != 0 &&
+                            view_.num_outputs(id) == 1 && !view_.op_def(id)->is_stateful();
+    if (!takes_name) return;
+    const std::string name = graph_.node(id).name(), device = graph_.node(id).device();
+    const std::string low = graph_.CastName(each.tensor, each.dtype);
+    graph_.AddCast(low, graph_.Rename(id), tensorflow::DT_FLOAT, each.dtype, device);
+    graph_.AddCast(name, low, each.dtype, tensorflow::DT_FLOAT, device);
+    casts_.Add(each.tensor, each.dtype, low);
+    casts_.AddRounded(low, name);
+  }
+
   void Mark(int id) {
     const Decision& decision = decisions_.nodes[id];
     DecisionMark mark;
@@ -94,6 +119,7 @@ class CastInserter {
     if (view_.dtype(from) != view_.dtype(input)) return;
     if (view_.IsTransparentCast(input.node)) return ConnectEarlierCast(input.node, from);
     const DataType wanted = graph_.NewDtype(input);
+    if (wanted == tensorflow::DT_FLOAT && ConnectRounded(input, from)) return;
     const bool stays = wanted == graph_.NewDtype(from) && !view_.IsTransparent(from.node) &&
                        !graph_.IsRenamed(from.node);
     if (!stays) Connect(input, casts_.Cast(from, wanted, input.node));
@@ -105,11 +131,23 @@ class CastInserter {
     Connect({cast, 0}, graph_.InputName(from));
   }
 
-  // Before: MatMul(x). After: MatMul(Cast(Cast(x))), through the low type and back.
-  void RoundInput(const InputPort& input) {
-    const OutputPort from = view_.fanin(input.node)[input.index];
-    Connect(input, casts_.Rounded(from, input.node));
-    Mark(input.node);
+  // Before: MatMul(x). After: MatMul(Cast(Cast(x))), through a low type and back: that of the
+  // tensor, then that of the input. False where neither has one.
+  bool ConnectRounded(const InputPort& input, const OutputPort& from) {
+    const OutputPort source = view_.LookThroughInserted(from);
+    const auto of_output = rounded_outputs_.find({source.node, source.port});
+    const auto of_input = rounded_inputs_.find({input.node, input.index});
+    const bool rounds_input = of_input != rounded_inputs_.end();
+    if (of_output == rounded_outputs_.end()) {
+      if (rounds_input) Connect(input, casts_.Rounded(from, of_input->second, input.node));
+      return rounds_input;
+    }
+    std::string name = casts_.Rounded(source, of_output->second, input.node);
+    if (rounds_input && of_input->second != of_output->second) {
+      name = casts_.RoundedAgain(name, of_input->second, graph_.node(source.node).device());
+    }
+    Connect(input, name);
+    return true;
   }
 
   void Connect(const InputPort& input, const std::string& name) {
@@ -123,6 +161,8 @@ class CastInserter {
   ChangedGraph graph_;
   SharedCasts casts_;
   NewNames new_names_;  // of nodes with state
+  // By node and port.
+  std::map<std::pair<int, int>, DataType> rounded_inputs_, rounded_outputs_;
 };
 
 }  // namespace

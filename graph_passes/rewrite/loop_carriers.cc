@@ -26,12 +26,12 @@ std::string LoopCarriers::Carry(const Conversion& conversion, const OutputPort& 
   const OutputPort enter = {EnterOf(tensor), 0};
   std::string& entered = carried_[KeyOf(conversion, enter)];
   if (entered.empty()) {
-    entered = graph_.CastName(enter, conversion.to);
-    NodeDef* carrier = AddCarrier(entered, enter.node, outside, conversion.to);
+    entered = graph_.CastName(enter, conversion.dtype());
+    NodeDef* carrier = AddCarrier(entered, enter.node, outside, conversion.dtype());
     (*carrier->mutable_attr())["is_constant"].set_b(true);
   }
   std::string& carried = carried_[KeyOf(conversion, tensor)];
-  if (carried.empty()) carried = AddCarrierOf(tensor, entered, conversion.to);
+  if (carried.empty()) carried = AddCarrierOf(tensor, entered, conversion.dtype());
   return carried;
 }
 

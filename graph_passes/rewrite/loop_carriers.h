@@ -22,7 +22,9 @@ namespace npu_precision {
 
 struct Conversion {
   tensorflow::DataType to;
-  bool rounds;  // float32 through the low type and back
+  bool rounds;  // from float32 through `to` and back
+
+  tensorflow::DataType dtype() const { return rounds ? tensorflow::DT_FLOAT : to; }
 };
 
 class LoopCarriers {

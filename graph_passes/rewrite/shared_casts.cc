@@ -21,7 +21,11 @@ SharedCasts::SharedCasts(const DecideContext& context, ChangedGraph* graph)
   for (int id = 0; id < view_.size(); ++id) {
     if (!view_.IsTransparentCast(id)) continue;
     const OutputPort from = view_.fanin(id)[0];
-    casts_.emplace(Key(from.node, from.port, view_.outputs(id)[0].dtype), view_.node(id).name());
+    const DataType dtype = view_.outputs(id)[0].dtype;
+    casts_.emplace(Key(from.node, from.port, dtype), view_.node(id).name());
+    const bool rounds = dtype == tensorflow::DT_FLOAT && view_.IsTransparentCast(from.node) &&
+                        view_.dtype(view_.fanin(from.node)[0]) == dtype;
+    if (rounds) AddRounded(view_.node(from.node).name(), view_.node(id).name());
   }
 }
 
@@ -33,8 +37,8 @@ std::string SharedCasts::Cast(const OutputPort& tensor, DataType dtype, int cons
   return Converted({dtype, false}, tensor, consumer);
 }
 
-std::string SharedCasts::Rounded(const OutputPort& tensor, int consumer) {
-  return Converted({tensorflow::DT_FLOAT, true}, tensor, consumer);
+std::string SharedCasts::Rounded(const OutputPort& tensor, DataType low_type, int consumer) {
+  return Converted({low_type, true}, tensor, consumer);
 }
 
 // Goes out of loops as far as the tensor stays the same, converts it there, and carries the result
@@ -53,8 +57,8 @@ std::string SharedCasts::Converted(const Conversion& conversion, OutputPort tens
     consumer = enter;
   }
   if (name.empty()) {
-    name =
-        conversion.rounds ? RoundingOf(tensor, consumer) : CastOf(tensor, conversion.to, consumer);
+    name = conversion.rounds ? RoundingOf(tensor, conversion.to, consumer)
+                             : CastOf(tensor, conversion.to, consumer);
   }
   for (; !inside.empty(); inside.pop_back()) {
     name = carriers_.Carry(conversion, inside.back(), name);
@@ -106,16 +110,32 @@ void SharedCasts::AddCast(const std::string& name, const CastSource& source, Dat
   for (const std::string& input : source.control_inputs) cast->add_input(input);
 }
 
-std::string SharedCasts::RoundingOf(const OutputPort& tensor, int consumer) {
-  const DataType low_type = context_.mode.low_type;
-  const std::string low = Cast(tensor, low_type, consumer);
+std::string SharedCasts::RoundingOf(const OutputPort& tensor, DataType low_type, int consumer) {
+  return BackToFloat32(Cast(tensor, low_type, consumer), low_type,
+                       view_.node(tensor.node).device());
+}
+
+std::string SharedCasts::BackToFloat32(const std::string& low, DataType low_type,
+                                       const std::string& device) {
   std::string& rounded = rounded_[low];
   if (rounded.empty()) {
     rounded = graph_.UniqueName(absl::StrCat(absl::StrReplaceAll(low, {{":", "_"}}), "/npu_cast_0_",
                                              DtypeName(tensorflow::DT_FLOAT)));
-    graph_.AddCast(rounded, low, low_type, tensorflow::DT_FLOAT, view_.node(tensor.node).device());
+    graph_.AddCast(rounded, low, low_type, tensorflow::DT_FLOAT, device);
   }
   return rounded;
+}
+
+std::string SharedCasts::RoundedAgain(const std::string& rounded, DataType low_type,
+                                      const std::string& device) {
+  std::string& again = rounded_again_[{rounded, low_type}];
+  if (again.empty()) {
+    const std::string low = graph_.UniqueName(absl::StrCat(
+        absl::StrReplaceAll(rounded, {{":", "_"}}), "/npu_cast_0_", DtypeName(low_type)));
+    graph_.AddCast(low, rounded, tensorflow::DT_FLOAT, low_type, device);
+    again = BackToFloat32(low, low_type, device);
+  }
+  return again;
 }
 
 }  // namespace npu_precision

@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "graph_passes/decide/decide_context.h"
 #include "graph_passes/rewrite/changed_graph.h"
@@ -29,8 +30,13 @@ class SharedCasts {
 
   // The text of an input of `consumer` that reads the tensor in `dtype`.
   std::string Cast(const OutputPort& tensor, tensorflow::DataType dtype, int consumer);
-  // The same of a float32 tensor rounded to the low type and back.
-  std::string Rounded(const OutputPort& tensor, int consumer);
+  // The same of a float32 tensor rounded to a low type and back.
+  std::string Rounded(const OutputPort& tensor, tensorflow::DataType low_type, int consumer);
+  // What Rounded() returned, rounded to another low type and back.
+  std::string RoundedAgain(const std::string& rounded, tensorflow::DataType low_type,
+                           const std::string& device);
+  // A node `name` that yields the tensor rounded, where `low` is the name of what it reads.
+  void AddRounded(const std::string& low, const std::string& name) { rounded_[low] = name; }
 
  private:
   using Key = std::tuple<int, int, tensorflow::DataType>;  // tensor, dtype
@@ -39,7 +45,9 @@ class SharedCasts {
   std::string WithoutNewNode(tensorflow::DataType dtype, OutputPort* tensor) const;
   std::string CastOf(const OutputPort& tensor, tensorflow::DataType dtype, int consumer);
   void AddCast(const std::string& name, const CastSource& source, tensorflow::DataType dtype);
-  std::string RoundingOf(const OutputPort& tensor, int consumer);
+  std::string BackToFloat32(const std::string& low, tensorflow::DataType low_type,
+                            const std::string& device);
+  std::string RoundingOf(const OutputPort& tensor, tensorflow::DataType low_type, int consumer);
 
   const DecideContext& context_;
   ChangedGraph& graph_;
@@ -48,6 +56,7 @@ class SharedCasts {
   ReferenceCasts references_;
   std::map<Key, std::string> casts_;
   std::map<std::string, std::string> rounded_;  // by what an input calls the low tensor
+  std::map<std::pair<std::string, tensorflow::DataType>, std::string> rounded_again_;
 };
 
 }  // namespace npu_precision

@@ -27,7 +27,7 @@ WAIT_SECONDS = 300
 
 # Options that are about one process, not about what is computed.
 _OF_PROCESS = ("report_dir", "dump_passes_dir", "strict", "quiet")
-_OF_FILES = ("modify_mixlist", "ops_info_dir")
+_OF_FILES = ("modify_mixlist", "customize_dtypes", "ops_info_dir")
 _LOWERS = "adds up in the low type"
 
 _lock = threading.Lock()

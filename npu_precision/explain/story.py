@@ -59,6 +59,7 @@ SENTENCES = {
     "target_has_float32": "the target allows float32, and this mode changes only what it must",
     "origin_kept": "the mode changes nothing",
     "inputs_rounded": "the mode rounds its inputs; it computes in float32",
+    "customized": "customize_dtypes names it",
     "not_matrix_or_convolution": "the mode is about matrix and convolution ops only",
 }
 _ON_A_LIST = ("black_list", "unlisted")

@@ -18,7 +18,7 @@ from support.check_ledger import AUTOCAST_MARK, LIST_MARK, check_nodes, check_to
 from support.check_rewrite import to_bytes
 from support.error_bounds import ErrorBounds
 from support.random_graphs import random_graph
-from support.rewritten_graph import RewrittenGraph, type_attributes
+from support.rewritten_graph import MATRIX_OPS, RewrittenGraph, type_attributes
 from support.tiers import corpus_settings
 
 import npu_precision
@@ -29,16 +29,20 @@ SHARE_OF_CONTROL_FLOW = 0.15
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Options, how many graphs to try under them, and what each graph gets: a mixlist, marks."""
+    """Options, how many graphs to try under them, and what each graph gets.
+
+    That is a mixlist, marks, or the dtypes of some nodes.
+    """
 
     graphs: int
     mode: str
     target: str = "host"
     mixlist: bool = False
     autocast: bool = False
+    dtypes: bool = False
 
     def __str__(self):
-        given = [*["mixlist"] * self.mixlist, *["autocast"] * self.autocast]
+        given = [name for name in ("mixlist", "autocast", "dtypes") if getattr(self, name)]
         return "-".join([self.mode, self.target, *given])
 
     def options(self, **fields):
@@ -68,6 +72,13 @@ CASES = [
     Case(200, "allow_mix_precision_bf16", mixlist=True, autocast=True),
     Case(100, "force_fp16", autocast=True),
     Case(50, "force_fp32", autocast=True),
+    Case(200, "allow_mix_precision", dtypes=True),
+    Case(100, "allow_mix_precision_bf16", mixlist=True, dtypes=True),
+    Case(50, "force_fp16", dtypes=True),
+    Case(100, "force_fp32", dtypes=True),
+    Case(100, "must_keep_origin_dtype", dtypes=True),
+    Case(100, "cube_fp16in_fp32out", dtypes=True),
+    Case(100, "allow_mix_precision", autocast=True, dtypes=True),
     Case(200, "allow_mix_precision", "ascend910"),
     Case(100, "allow_mix_precision", "ascend910", mixlist=True),
     Case(150, "allow_fp32_to_fp16", "ascend910"),
@@ -104,6 +115,18 @@ def random_mixlist(graph, chooser):
     }
 
 
+def random_dtypes(graph, chooser):
+    """Lines of customize_dtypes for some nodes whose values are not fetched."""
+    fetched = {fetch.partition(":")[0] for fetch in graph.fetches}
+    names = [node.name for node in graph.graph_def.node if node.name not in fetched]
+    for name in chooser.sample(names, min(len(names), 8)):
+        inputs, outputs = (
+            ",".join(chooser.choices(["float16", "bfloat16", "float32"], [3, 1, 3], k=count))
+            for count in (chooser.randint(1, 3), 1)
+        )
+        yield f"{name}::InputDtype:{inputs},OutputDtype:{outputs}\n"
+
+
 OFF = tf.float32.as_datatype_enum
 
 
@@ -121,7 +144,7 @@ def mark_at_random(graph, chooser):
             node.attr[LIST_MARK].s = color
 
 
-def check_contract(graph, result, ledger, cube, white=(), several_types=False):
+def check_contract(graph, result, ledger, rounds_for, white=(), several_types=False):
     """Structure, Casts and marks, and what the ledger says of them; returns the RewrittenGraph.
 
     The names in `white` count for more than the mark that keeps dtypes. With several low types,
@@ -130,7 +153,7 @@ def check_contract(graph, result, ledger, cube, white=(), several_types=False):
     """
     rewritten = RewrittenGraph(graph.graph_def, result)
     if not several_types:
-        assert not rewritten.violations(graph.fetches, cube)
+        assert not rewritten.violations(graph.fetches, rounds_for)
     ledgers = {"": ledger, **{told.graph: told for told in ledger.functions}}
     untouched = True
     for function, part in rewritten.functions.items():
@@ -171,12 +194,19 @@ def test_rewritten_graphs_keep_their_contract(case, tmp_path):
             fields["all_white"] = chooser.choice([False, True])
         if case.autocast:
             mark_at_random(graph, chooser)
+        if case.dtypes:
+            lines = list(random_dtypes(graph, chooser))
+            white |= {line.partition("::")[0] for line in lines}
+            fields["customize_dtypes"] = tmp_path / "dtypes.cfg"
+            fields["customize_dtypes"].write_text("".join(lines))
         options = case.options(**fields)
 
         result, ledger = graph.rewrite(options)
-        cube = case.mode.startswith("cube")
+        rounds_for = MATRIX_OPS if case.mode.startswith("cube") else set()
         several_types = case.autocast and has_loops
-        rewritten = check_contract(graph, result, ledger, cube, white, several_types)
+        rewritten = check_contract(
+            graph, result, ledger, None if case.dtypes else rounds_for, white, several_types
+        )
         assert to_bytes(graph.rewrite(options)[0]) == to_bytes(result)
         again, ledger_again = graph.rewrite(options, result)
         assert to_bytes(again) == to_bytes(result)

@@ -123,21 +123,21 @@ class RewrittenGraph:
         source = canonical(tensor).replace(node.name, name, 1)
         return Edge(source, None, tuple(dtypes), tuple(carriers))
 
-    def violations(self, fetches, cube=False):
+    def violations(self, fetches, rounds_for=frozenset()):
         """The violated rules of a rewrite, one sentence each.
 
         Args:
             fetches: names of the tensors that the rewrite had to preserve.
-            cube: whether it may round the inputs of matrix ops and convolutions.
+            rounds_for: the op types for which it may round a tensor, or None for all.
         """
-        found = [*self._missing(fetches), *self._too_many_casts(), *self._wrong_pairs(cube)]
+        found = [*self._missing(fetches), *self._too_many_casts(), *self._wrong_pairs(rounds_for)]
         found += self._casts_in_every_iteration()
         if self._signatures[0] != self._signatures[1]:
             found.append("the signatures of functions differ")
         for function in self.functions.keys() - {""}:
             body = self.functions[function]
             results = [name for name in body.originals if is_result(name)]
-            found += [f"{function}: {what}" for what in body.violations(results, cube)]
+            found += [f"{function}: {what}" for what in body.violations(results, rounds_for)]
         for name in self.counterparts:
             found += [f"{name}: {what}" for what in self._differences(name)]
         return found
@@ -160,15 +160,16 @@ class RewrittenGraph:
             if count > 1:
                 yield f"{count} Casts of {tensor} to {dtype.name}"
 
-    def _wrong_pairs(self, cube):
-        """Casts there and back, except those that round the inputs of matrix ops."""
+    def _wrong_pairs(self, rounds_for):
+        """Casts there and back, except those that round."""
         readers = self._readers()
         for cast in filter(is_inserted_cast, self.results.values()):
             before = self.results[node_of(cast.input[0])]
             if not is_inserted_cast(before):
                 continue
             way = dtype_attr(before, "SrcT"), dtype_attr(cast, "SrcT"), dtype_attr(cast, "DstT")
-            rounds = cube and way[0] == tf.float32 and readers[cast.name] <= MATRIX_OPS
+            may_round = rounds_for is None or readers[cast.name] <= rounds_for
+            rounds = way[0] == tf.float32 and readers[cast.name] and may_round
             if way[0] == way[2] and not rounds:
                 yield f"{cast.name} casts {' -> '.join(dtype.name for dtype in way)}"
 
