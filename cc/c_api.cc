@@ -17,6 +17,7 @@
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/ledger.h"
+#include "graph_passes/lists/lint_custom_dtypes.h"
 #include "graph_passes/lists/lint_mixlist.h"
 #include "graph_passes/pass_table.h"
 #include "graph_passes/rewrite/changed_graph.h"
@@ -149,6 +150,20 @@ NPU_PRECISION_EXPORT char* NpuPrecisionLintMixlist(const char* data, size_t size
   for (const auto& entry : entries) root["entries"].append(npu_precision::EntryJson(entry));
   root["findings"] = Json::Value(Json::arrayValue);
   for (const auto& finding : findings) {
+    root["findings"].append(npu_precision::FindingJson(finding));
+  }
+  return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
+}
+
+// Lints `text`, the content of the customize_dtypes file `file`. Returns JSON as above, without
+// entries. Release it with NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionLintCustomDtypes(const char* file, size_t size,
+                                                        const char* text, size_t text_size) {
+  Json::Value root(Json::objectValue);
+  root["findings"] = Json::Value(Json::arrayValue);
+  for (const auto& finding :
+       npu_precision::LintCustomDtypes(std::string(file, size), std::string(text, text_size),
+                                       npu_precision::BuiltInIrNames())) {
     root["findings"].append(npu_precision::FindingJson(finding));
   }
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));

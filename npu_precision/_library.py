@@ -53,6 +53,7 @@ def _load() -> ctypes.CDLL:
         for name in (
             "NpuPrecisionCheckOptions",
             "NpuPrecisionDescribe",
+            "NpuPrecisionLintCustomDtypes",
             "NpuPrecisionLintMixlist",
             "NpuPrecisionTakeSaturations",
         ):
@@ -60,12 +61,8 @@ def _load() -> ctypes.CDLL:
             getattr(library, name).restype = ctypes.c_void_p
         library.NpuPrecisionCheckOptions.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionDescribe.argtypes = []
-        library.NpuPrecisionLintMixlist.argtypes = [
-            ctypes.c_char_p,
-            ctypes.c_size_t,
-            ctypes.c_char_p,
-            ctypes.c_size_t,
-        ]
+        for lint in (library.NpuPrecisionLintMixlist, library.NpuPrecisionLintCustomDtypes):
+            lint.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionTakeSaturations.argtypes = []
         library.NpuPrecisionTakeOverflow.argtypes = []
         library.NpuPrecisionTakeOverflow.restype = ctypes.c_int
@@ -135,6 +132,22 @@ def lint_mixlist(
     if "error" in result:
         raise ValueError(result["error"])
     return result
+
+
+def lint_custom_dtypes(file: str, text: bytes) -> list[dict[str, Any]]:
+    """Parses a customize_dtypes file, and reports what is wrong with it.
+
+    Args:
+        file: its name, for messages; it need not exist.
+        text: its content.
+
+    Returns:
+        The findings, as lint_mixlist() has them.
+    """
+    name = file.encode()
+    answer = _text(_LIBRARY.NpuPrecisionLintCustomDtypes, name, len(name), text, len(text))
+    assert answer is not None
+    return json.loads(answer)["findings"]
 
 
 def take_overflow() -> bool:

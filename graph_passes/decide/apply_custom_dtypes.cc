@@ -33,9 +33,9 @@ DataType WidestOf(absl::Span<const Port> ports, const std::vector<DataType>& dty
 }
 
 // Whether nothing but its kernels and the target keeps the dtype of a node. Nothing may stand
-// between a Merge and what feeds it.
+// between a Merge and what feeds it, or between the ops on one TensorArray.
 bool CanRound(const std::string& op, const NodeClass& node) {
-  if (IsMerge(op) || FeedsLoopMerge(op)) return false;
+  if (IsMerge(op) || FeedsLoopMerge(op) || HasElementDtype(op)) return false;
   return !node.is_neutral &&
          (node.fixed == Reason::kNone || node.fixed == Reason::kFixedDtype ||
           node.fixed == Reason::kNoKernel || node.fixed == Reason::kTargetUnsupported);
@@ -106,23 +106,28 @@ class Rounder {
     decision.cause = -1;
   }
 
-  DataType DecidedDtype(const OutputPort& output) const {
-    const int group = view_.GroupOf(output);
-    return group == kNoGroup ? view_.dtype(output) : decisions_.group_dtypes[group];
-  }
-
-  // Whether its values are of the dtype already, or an earlier run rounded them.
+  // Whether an earlier run rounded it.
   bool IsRounded(const InputPort& input, DataType dtype) const {
-    const OutputPort from = view_.fanin(input.node)[input.index];
-    if (DecidedDtype(view_.LookThroughInserted(from)) == dtype) return true;
-    const int back = from.node;
-    return view_.IsTransparentCast(back) && IsInsertedCastTo(view_.fanin(back)[0].node, dtype);
+    int back = view_.fanin(input.node)[input.index].node;
+    // What carries the rounded value into a loop.
+    while (view_.IsInserted(back) && !view_.IsTransparentCast(back) && view_.num_fanin(back) > 0) {
+      back = view_.fanin(back)[0].node;
+    }
+    return view_.IsTransparentCast(back) && view_.dtype(view_.fanin(back)[0]) == dtype;
   }
   bool IsRounded(const OutputPort& output, DataType dtype) const {
     DecisionMark mark;
     if (!ReadDecisionMark(view_.node(output.node), &mark)) return false;
     for (const InputPort& consumer : view_.fanout(output)) {
-      if (!IsInsertedCastTo(consumer.node, dtype)) return false;
+      if (!IsInsertedCastTo(consumer.node, dtype) && !RoundsInputs(consumer.node)) return false;
+    }
+    return true;
+  }
+  // Whether a node is the first of two Casts that round for inputs that are to be of its dtype.
+  bool RoundsInputs(int id) const {
+    if (!view_.IsTransparentCast(id)) return false;
+    for (const InputPort& consumer : view_.fanout(id)) {
+      if (!IsInsertedCastTo(consumer.node, tensorflow::DT_FLOAT)) return false;
     }
     return true;
   }

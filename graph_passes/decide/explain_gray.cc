@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "graph_passes/decide/apply_custom_dtypes.h"
 #include "graph_passes/graph/op_traits.h"
 
 namespace npu_precision {
+
+using tensorflow::DataType;
 
 bool LowersByItself(Reason reason) {
   return reason == Reason::kWhiteList || reason == Reason::kForced ||
@@ -113,6 +116,11 @@ void GrayExplainer::FindDecidersOfHandles(const Decisions& before) {
 bool GrayExplainer::Decides(int id, int group, Reason own) const {
   const Vote vote = groups_[leader_[group]].vote;
   if (vote == Vote::kKept && !classes_.can_change[group]) return true;
+  if (own == Reason::kCustomized) {
+    const DataType wanted =
+        WantedOfGroup(view_, id, group - view_.first_group(id), *classes_.nodes[id].custom);
+    return AsksForChange(context_, wanted) == (vote == Vote::kLowered);
+  }
   if (own != Reason::kNone) return LowersByItself(own) == (vote == Vote::kLowered);
   for (int k = 0; k < view_.num_inputs(id); ++k) {
     int voter;

@@ -126,10 +126,21 @@ class Follower {
 
   bool IsLowered(const InputPort& use) const {
     if (view_.IsTransparent(use.node)) {
-      return view_.outputs(use.node)[0].dtype == context_.NewDtype();
+      return view_.outputs(use.node)[0].dtype == context_.NewDtype() && !RoundsForFloat32(use.node);
     }
     const int group = view_.GroupOf(use);
     return group != kNoGroup && groups_[leader_[group]].vote == Vote::kLowered;
+  }
+
+  // Whether a Cast of ours is the first of two, so that its tensor is read in float32.
+  bool RoundsForFloat32(int cast) const {
+    for (const InputPort& use : view_.fanout(cast)) {
+      if (view_.IsTransparentCast(use.node) &&
+          view_.outputs(use.node)[0].dtype == tensorflow::DT_FLOAT) {
+        return true;
+      }
+    }
+    return false;
   }
 
   void Drop(int group) {

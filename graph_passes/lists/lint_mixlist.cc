@@ -131,13 +131,6 @@ void FindUnknown(const Entries& entries, const IrNames& ir_names,
   }
 }
 
-// Whether an op keeps its dtype on any list.
-bool IsNeverLowered(const std::string& op) {
-  if (IsNeutralSource(op)) return true;
-  const tensorflow::OpDef* op_def = RegisteredOp(op);
-  return op_def != nullptr && NeverChanges(op, op_def);
-}
-
 // The rule by which an entry is needless, with a text about it. No text where it is not needless.
 std::pair<const char*, std::string> WhyNeedless(const MixlistEntry& entry,
                                                 const Redundancy& redundancy) {
@@ -150,6 +143,12 @@ std::pair<const char*, std::string> WhyNeedless(const MixlistEntry& entry,
 }
 
 }  // namespace
+
+bool IsNeverLowered(const std::string& op) {
+  if (IsNeutralSource(op)) return true;
+  const tensorflow::OpDef* op_def = RegisteredOp(op);
+  return op_def != nullptr && NeverChanges(op, op_def);
+}
 
 const char* SeverityName(Severity severity) {
   switch (severity) {

@@ -27,6 +27,9 @@ struct LintFinding {
 
 const char* SeverityName(Severity severity);
 
+// Whether an op keeps its dtype on any list.
+bool IsNeverLowered(const std::string& op);
+
 // `target` has the lists of the target, without the edits. An error: the text is no JSON object.
 tensorflow::Status LintMixlist(const std::string& file, const std::string& text,
                                const IrNames& ir_names, const OpLists& target,

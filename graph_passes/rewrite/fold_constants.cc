@@ -5,6 +5,7 @@
 
 #include "graph_passes/graph/float_values.h"
 #include "graph_passes/graph/graph_view.h"
+#include "graph_passes/graph/marks.h"
 #include "graph_passes/rewrite/constants.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/tensor.pb.h"
@@ -54,6 +55,11 @@ bool Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph
   const std::vector<int> path = constants->PathBack(view.fanin(cast)[0]);
   const TensorProto* value = path.empty() ? nullptr : constants->Value(path);
   if (value == nullptr) return false;
+  // A line of customize_dtypes names an Identity on the way, which another run must find.
+  DecisionMark mark;
+  for (int id : path) {
+    if (ReadDecisionMark(view.node(id), &mark)) return false;
+  }
   const DataType low = view.outputs(cast)[0].dtype;
   NodeDef folded;
   if (!RoundTo(low, *value, (*folded.mutable_attr())["value"].mutable_tensor())) return false;

@@ -82,6 +82,7 @@ class CastInserter {
   void RoundOutput(const RoundedOutput& each) {
     const int id = each.tensor.node;
     rounded_outputs_[{id, each.tensor.port}] = each.dtype;
+    casts_.RoundOutput(each.tensor, each.dtype);
     Mark(id);
     const bool takes_name = context_.preserved.count(graph_.node(id).name()) != 0 &&
                             view_.num_outputs(id) == 1 && !view_.op_def(id)->is_stateful();
@@ -119,7 +120,7 @@ class CastInserter {
     if (view_.dtype(from) != view_.dtype(input)) return;
     if (view_.IsTransparentCast(input.node)) return ConnectEarlierCast(input.node, from);
     const DataType wanted = graph_.NewDtype(input);
-    if (wanted == tensorflow::DT_FLOAT && ConnectRounded(input, from)) return;
+    if (ConnectRounded(input, from, wanted)) return;
     const bool stays = wanted == graph_.NewDtype(from) && !view_.IsTransparent(from.node) &&
                        !graph_.IsRenamed(from.node);
     if (!stays) Connect(input, casts_.Cast(from, wanted, input.node));
@@ -131,23 +132,30 @@ class CastInserter {
     Connect({cast, 0}, graph_.InputName(from));
   }
 
-  // Before: MatMul(x). After: MatMul(Cast(Cast(x))), through a low type and back: that of the
-  // tensor, then that of the input. False where neither has one.
-  bool ConnectRounded(const InputPort& input, const OutputPort& from) {
+  // Before: MatMul(x). After: MatMul(Cast(Cast(x))), through a low type and back. An input that is
+  // to be rounded is rounded to its own dtype, any other to that of the tensor. False where neither
+  // has one.
+  bool ConnectRounded(const InputPort& input, const OutputPort& from, DataType wanted) {
+    const auto of_input = rounded_inputs_.find({input.node, input.index});
+    if (of_input != rounded_inputs_.end()) {
+      Connect(input, casts_.Rounded(from, of_input->second, input.node));
+      return true;
+    }
+    if (rounded_outputs_.empty() || IsRounding(from.node)) return false;
     const OutputPort source = view_.LookThroughInserted(from);
     const auto of_output = rounded_outputs_.find({source.node, source.port});
-    const auto of_input = rounded_inputs_.find({input.node, input.index});
-    const bool rounds_input = of_input != rounded_inputs_.end();
-    if (of_output == rounded_outputs_.end()) {
-      if (rounds_input) Connect(input, casts_.Rounded(from, of_input->second, input.node));
-      return rounds_input;
-    }
-    std::string name = casts_.Rounded(source, of_output->second, input.node);
-    if (rounds_input && of_input->second != of_output->second) {
-      name = casts_.RoundedAgain(name, of_input->second, graph_.node(source.node).device());
-    }
-    Connect(input, name);
+    if (of_output == rounded_outputs_.end() || of_output->second == wanted) return false;
+    const std::string rounded = casts_.Rounded(source, of_output->second, input.node);
+    Connect(input, IsLowType(wanted)
+                       ? casts_.LowOf(rounded, wanted, graph_.node(source.node).device())
+                       : rounded);
     return true;
+  }
+
+  // Whether a node is the second of two Casts of an earlier run that round.
+  bool IsRounding(int id) const {
+    return view_.IsTransparentCast(id) && view_.IsTransparentCast(view_.fanin(id)[0].node) &&
+           view_.outputs(id)[0].dtype == tensorflow::DT_FLOAT;
   }
 
   void Connect(const InputPort& input, const std::string& name) {

@@ -55,6 +55,11 @@ std::string SharedCasts::Converted(const Conversion& conversion, OutputPort tens
     if (!name.empty()) break;
     tensor = view_.fanin(enter)[0];
     consumer = enter;
+    const auto rounded = rounded_outputs_.find({tensor.node, tensor.port});
+    if (rounded != rounded_outputs_.end() && conversion.dtype() == tensorflow::DT_FLOAT) {
+      name = RoundingOf(tensor, rounded->second, consumer);
+      break;
+    }
   }
   if (name.empty()) {
     name = conversion.rounds ? RoundingOf(tensor, conversion.to, consumer)
@@ -111,6 +116,7 @@ void SharedCasts::AddCast(const std::string& name, const CastSource& source, Dat
 }
 
 std::string SharedCasts::RoundingOf(const OutputPort& tensor, DataType low_type, int consumer) {
+  if (graph_.NewDtype(tensor) == low_type) return Cast(tensor, tensorflow::DT_FLOAT, consumer);
   return BackToFloat32(Cast(tensor, low_type, consumer), low_type,
                        view_.node(tensor.node).device());
 }
@@ -126,16 +132,15 @@ std::string SharedCasts::BackToFloat32(const std::string& low, DataType low_type
   return rounded;
 }
 
-std::string SharedCasts::RoundedAgain(const std::string& rounded, DataType low_type,
-                                      const std::string& device) {
-  std::string& again = rounded_again_[{rounded, low_type}];
-  if (again.empty()) {
-    const std::string low = graph_.UniqueName(absl::StrCat(
-        absl::StrReplaceAll(rounded, {{":", "_"}}), "/npu_cast_0_", DtypeName(low_type)));
+std::string SharedCasts::LowOf(const std::string& rounded, DataType low_type,
+                               const std::string& device) {
+  std::string& low = low_of_rounded_[{rounded, low_type}];
+  if (low.empty()) {
+    low = graph_.UniqueName(absl::StrCat(absl::StrReplaceAll(rounded, {{":", "_"}}), "/npu_cast_0_",
+                                         DtypeName(low_type)));
     graph_.AddCast(low, rounded, tensorflow::DT_FLOAT, low_type, device);
-    again = BackToFloat32(low, low_type, device);
   }
-  return again;
+  return low;
 }
 
 }  // namespace npu_precision

@@ -28,13 +28,18 @@ class SharedCasts {
   // A node `name` that yields the tensor in `dtype`.
   void Add(const OutputPort& tensor, tensorflow::DataType dtype, const std::string& name);
 
+  // From now on, whoever reads the tensor as float32 outside of a loop reads it rounded.
+  void RoundOutput(const OutputPort& tensor, tensorflow::DataType low_type) {
+    rounded_outputs_[{tensor.node, tensor.port}] = low_type;
+  }
+
   // The text of an input of `consumer` that reads the tensor in `dtype`.
   std::string Cast(const OutputPort& tensor, tensorflow::DataType dtype, int consumer);
   // The same of a float32 tensor rounded to a low type and back.
   std::string Rounded(const OutputPort& tensor, tensorflow::DataType low_type, int consumer);
-  // What Rounded() returned, rounded to another low type and back.
-  std::string RoundedAgain(const std::string& rounded, tensorflow::DataType low_type,
-                           const std::string& device);
+  // What Rounded() returned, in another low type.
+  std::string LowOf(const std::string& rounded, tensorflow::DataType low_type,
+                    const std::string& device);
   // A node `name` that yields the tensor rounded, where `low` is the name of what it reads.
   void AddRounded(const std::string& low, const std::string& name) { rounded_[low] = name; }
 
@@ -56,7 +61,8 @@ class SharedCasts {
   ReferenceCasts references_;
   std::map<Key, std::string> casts_;
   std::map<std::string, std::string> rounded_;  // by what an input calls the low tensor
-  std::map<std::pair<std::string, tensorflow::DataType>, std::string> rounded_again_;
+  std::map<std::pair<std::string, tensorflow::DataType>, std::string> low_of_rounded_;
+  std::map<std::pair<int, int>, tensorflow::DataType> rounded_outputs_;  // by node and port
 };
 
 }  // namespace npu_precision

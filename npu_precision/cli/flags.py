@@ -26,6 +26,7 @@ WITHOUT_FLAG = ("strict", "quiet", "autocast_only")
 # By field: its flag and its help. --mode sets precision_mode or precision_mode_v2.
 FLAGS = {
     "modify_mixlist": ("--mixlist", "A JSON file that edits the lists; mixed modes only."),
+    "customize_dtypes": ("--customize-dtypes", "A file with the dtypes of ops and nodes."),
     "mixlist_edits": ("--mixlist-edits", "The same JSON as text, on top of that file."),
     "all_white": ("--all-white", "Ops of the gray and black lists are white too."),
     "float16_compute": ("--float16-compute", "How float16 is computed on a CPU that emulates it."),
@@ -49,6 +50,7 @@ FLAGS = {
 _ONE_OF = {"target": "targets", "float16_compute": "float16_computes"}
 _METAVARS = {
     "modify_mixlist": "FILE",
+    "customize_dtypes": "FILE",
     "mixlist_edits": "JSON",
     "ops_info_dir": "FOLDER",
     "report_dir": "FOLDER",
@@ -310,6 +312,7 @@ def option_files(options: PrecisionOptions) -> list[str | None]:
     given = click.get_current_context().params
     return [
         options.modify_mixlist,
+        options.customize_dtypes,
         options.ops_info_dir,
         given.get("options_file"),
         *given.get("op_library", ()),

@@ -1,4 +1,4 @@
-"""npu-precision lint: finds and fixes mistakes in a mixlist."""
+"""npu-precision lint: finds and fixes mistakes in a mixlist or a customize_dtypes file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lint(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Shows what is wrong, odd or needless in MIXLIST, a modify_mixlist file.
+    """Shows what is wrong, odd or needless in MIXLIST, a modify_mixlist or customize_dtypes file.
 
     What is needless depends on the target, and on whether the mode is for float16 or bfloat16. With
     a model, it also names the nodes whose values would overflow or vanish in the low type, kept or

@@ -12,11 +12,13 @@ import click
 
 from npu_precision import outputs
 from npu_precision.accuracy import frozen
+from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.cli import flags, plots, printing, tune_result
 from npu_precision.explain import explanation
 from npu_precision.explain import report as reports
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
+from npu_precision.tuning import custom_dtypes
 from npu_precision.tuning import held_out as held_out_inputs
 from npu_precision.tuning import objective as objectives
 from npu_precision.tuning.held_out import Split
@@ -68,6 +70,14 @@ _STATE = ".state"
     help="How many sets of nodes the search tries; then the best that was found is written.",
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="The mixlist to write.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["modify_mixlist", "customize_dtypes"]),
+    default="modify_mixlist",
+    show_default=True,
+    help="What to write instead: the file of customize_dtypes, with a line for each node.",
+)
 @click.option("--plot", "plot_file", metavar="FILE", help="Draw the curve; needs matplotlib.")
 @click.option(
     "--report",
@@ -95,6 +105,7 @@ def tune(
     held_out: float,
     max_runs: int,
     output: str,
+    kind: str,
     plot_file: str | None,
     report_file: str | None,
     resume: bool,
@@ -123,7 +134,7 @@ def tune(
         with outputs.new_file(output, force or resume) as mixlist_path:
             state_path = pathlib.Path(output + _STATE)
             _check_state(state_path, resume, force)
-            split, tuned = _run(
+            flat, split, tuned = _run(
                 model,
                 options,
                 inputs,
@@ -136,11 +147,17 @@ def tune(
             )
             if not tuned.is_accepted:
                 raise _NotAcceptedError  # No output is left behind.
-            mixlist_path.write_text(tuned.mixlist, encoding="utf-8")
+            content = tuned.mixlist
+            if kind == "customize_dtypes":
+                content = custom_dtypes.text(flat, options, tuned.kept)
+            mixlist_path.write_text(content, encoding="utf-8")
+            if kind == "customize_dtypes":
+                written = custom_dtypes.used(tuned.options, options, str(mixlist_path))
+                custom_dtypes.check(flat, tuned.options, written)
         if plot_path is not None:
             plots.curve(plot_path, tuned, objective)
         if report_path is not None:
-            explained = explanation.explain(model, tune_result.used(tuned, output))
+            explained = explanation.explain(model, tune_result.used(tuned, options, output, kind))
             reports.write_report(report_path, model, explained, tune_result.curve(tuned))
     if tuned.is_complete and state_path.exists():
         state_path.unlink()
@@ -154,7 +171,10 @@ def tune(
     out = printing.console()
     printing.say(out, f"{model.path}: {model.kind}")
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
-    tune_result.show(out, objective, split, tuned, output)
+    used = options
+    if tuned.is_accepted:
+        used = tune_result.used(tuned, options, output, kind)
+    tune_result.show(out, objective, split, tuned, output, used)
     return status
 
 
@@ -203,7 +223,7 @@ def _run(
     state_path: pathlib.Path,
     resume: bool,
     draws_curve: bool,
-) -> tuple[Split, Tuned]:
+) -> tuple[FrozenModel, Split, Tuned]:
     with printing.busy("freezing"):
         flat = frozen.freeze(model)
     batches = list(inputs.read(flat))
@@ -228,7 +248,7 @@ def _run(
     with _says_how_to_resume(state_path), printing.counted("trying mixlists") as progress:
         tuner = Tuner(flat, options, trials, rest, state, progress)
         try:
-            return split, tuner.run(split.searched, max_runs, has_functions, draws_curve)
+            return flat, split, tuner.run(split.searched, max_runs, has_functions, draws_curve)
         except NothingFoundError:  # The search cannot go on.
             if state_path.exists():
                 state_path.unlink()

@@ -11,6 +11,7 @@ import rich.console
 from npu_precision.cli import printing
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
+from npu_precision.tuning import custom_dtypes
 from npu_precision.tuning.held_out import Split
 from npu_precision.tuning.objective import Objective
 from npu_precision.tuning.trials import Trial
@@ -21,11 +22,20 @@ SCHEMA = "npu_precision.tune/1"
 _MOST_FAULTS = 5
 
 
-def used(tuned: Tuned, output: str) -> PrecisionOptions:
-    """The options for using the mixlist file, without those that were only for measuring."""
-    return dataclasses.replace(
-        tuned.options, mixlist_edits=None, modify_mixlist=output, emulate=None, overflow=None
-    )
+def used(tuned: Tuned, given: PrecisionOptions, output: str, kind: str) -> PrecisionOptions:
+    """The options for using the file, without those that were only for measuring.
+
+    Args:
+        tuned: the result.
+        given: the options that the search began with.
+        output: the file.
+        kind: the option that names it, "modify_mixlist" or "customize_dtypes".
+    """
+    if kind == "customize_dtypes":
+        options = custom_dtypes.used(tuned.options, given, output)
+    else:
+        options = dataclasses.replace(tuned.options, mixlist_edits=None, modify_mixlist=output)
+    return dataclasses.replace(options, emulate=None, overflow=None)
 
 
 def curve(tuned: Tuned) -> list[dict[str, Any]]:
@@ -47,7 +57,12 @@ def curve(tuned: Tuned) -> list[dict[str, Any]]:
 
 
 def show(
-    out: rich.console.Console, objective: Objective, split: Split, tuned: Tuned, output: str
+    out: rich.console.Console,
+    objective: Objective,
+    split: Split,
+    tuned: Tuned,
+    output: str,
+    options: PrecisionOptions,
 ) -> None:
     """Prints the result.
 
@@ -57,6 +72,7 @@ def show(
         split: the inputs.
         tuned: the result.
         output: the file of the mixlist, which is written only if it is accepted.
+        options: the options for using the file.
     """
     less = f", searched with {objective.searched:g} (margin {objective.margin:.3g})"
     printing.say(out, f"wanted: {objective}{less if objective.margin else ''}")
@@ -81,12 +97,13 @@ def show(
         printing.say(out, "NOT ACCEPTED, for what was held out. The mixlist would be:")
         printing.say(out, tuned.mixlist.rstrip())
         return
-    entries = "entry" if len(tuned.entries) == 1 else "entries"
-    options = used(tuned, output).to_dict()
-    printing.say(out, f"{output}: {len(tuned.entries)} {entries} added to black-list")
-    printing.say(
-        out, f"to be used with {', '.join(f'{name} {value}' for name, value in options.items())}"
-    )
+    if options.customize_dtypes == output:
+        printing.say(out, f"{output}: lines for {len(tuned.kept)} nodes")
+    else:
+        entries = "entry" if len(tuned.entries) == 1 else "entries"
+        printing.say(out, f"{output}: {len(tuned.entries)} {entries} added to black-list")
+    values = ", ".join(f"{name} {value}" for name, value in options.to_dict().items())
+    printing.say(out, f"to be used with {values}")
 
 
 def refusal(objective: Objective, split: Split, tuned: Tuned, output: str) -> str:

@@ -1,9 +1,10 @@
-"""Finds mistakes, suspicious entries and needless entries in a mixlist, and fixes them."""
+"""Finds and fixes mistakes, and needless entries, in a mixlist or a customize_dtypes file."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import pathlib
 import re
 from collections.abc import Mapping
 
@@ -11,7 +12,7 @@ from npu_precision import _library
 from npu_precision.explain import story
 from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline.model_file import Model
-from npu_precision.options import PrecisionOptions
+from npu_precision.options import PrecisionOptions, resolve
 
 ERROR = "error"
 # The reasons of nodes whose values the low type would lose, and the rules that tell of them.
@@ -36,7 +37,7 @@ class Edit:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One error, warning or note about a mixlist.
+    """One error, warning or note about a mixlist or a customize_dtypes file.
 
     Attributes:
         severity: "error", "warning" or "note".
@@ -58,19 +59,33 @@ class Finding:
         return f"{self.place}: {self.severity}: {self.text} [{self.rule}]"
 
 
+# A mixlist is a JSON object, perhaps behind a comment, and no line of the other file begins so. An
+# empty file says nothing as customize_dtypes, and is refused as a mixlist.
+_JSON_BEGINS = re.compile(rb"(\xef\xbb\xbf)?\s*([{\[/\"]|$)")
+
+
+def names_option(text: bytes) -> str:
+    """The option whose file has this content: "modify_mixlist" or "customize_dtypes"."""
+    return "modify_mixlist" if _JSON_BEGINS.match(text) else "customize_dtypes"
+
+
 def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
-    """The findings about a mixlist by itself, errors first.
+    """The findings about a mixlist, or a customize_dtypes file, by itself; errors first.
 
     Args:
         file: the name of the file, for messages.
-        text: the content of the file.
+        text: the content of the file, which says what it is.
         options: the mode that it is for, and the target whose lists it edits.
 
     Raises:
         ValueError: the options are refused.
     """
-    entry = options.custom_optimizer()
-    entry.parameter_map["modify_mixlist"].s = file.encode()
+    if names_option(text) == "customize_dtypes":
+        findings = _library.lint_custom_dtypes(file, text)
+    else:
+        entry = options.custom_optimizer()
+        entry.parameter_map["modify_mixlist"].s = file.encode()
+        findings = _library.lint_mixlist(entry, text)["findings"]
     return [
         Finding(
             found["severity"],
@@ -81,23 +96,24 @@ def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
             if found["fixable"]
             else None,
         )
-        for found in _library.lint_mixlist(entry, text)["findings"]
+        for found in findings
     ]
 
 
 def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[Finding]:
-    """The findings about a mixlist that only show on a model.
+    """The findings about a mixlist, or a customize_dtypes file, that only show on a model.
 
     Args:
-        file: the mixlist; lint() finds no errors in it.
+        file: the file; lint() finds no errors in it.
         options: the mode and target.
         model: the model.
 
     Raises:
         ValueError: the optimizer refuses the model, whatever the mixlist.
     """
+    option = names_option(pathlib.Path(file).read_bytes())
     try:
-        _, ledger = model.rewrite(dataclasses.replace(options, modify_mixlist=file))
+        _, ledger = model.rewrite(resolve(options, {option: file}))
     except ValueError as error:
         model.rewrite(options)
         return [Finding(ERROR, "contradiction", file, str(error))]
@@ -106,7 +122,26 @@ def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[F
     for line in ledger.unmatched:
         place, _, text = line.partition(": ")
         found.append(Finding("warning", "no-match", place, text))
+    if option == "customize_dtypes":
+        found += _not_followed(file, ledger)
     return [*found, *_lost_values(file, ledger, without), *_kept_values(model.path, ledger)]
+
+
+# Of an op type that nobody knows lint() tells.
+_OF_UNKNOWN_OP = re.compile(r"'.*' is (not an op type|an Ascend op)")
+
+
+def _not_followed(file: str, ledger: Ledger) -> list[Finding]:
+    """Warnings about lines that cannot be followed in the graph or in a function."""
+    unmatched = set(ledger.unmatched or ())
+    found = []
+    warnings = [line for part in ledger for line in part.warnings if line not in unmatched]
+    for line in dict.fromkeys(warnings):
+        place, _, text = line.partition(": ")
+        is_of_file = place.startswith(f"{file}:") and not _OF_UNKNOWN_OP.match(text)
+        if is_of_file and not text.endswith("matches no node of the graph"):
+            found.append(Finding("warning", "not-followed", place, text))
+    return found
 
 
 def lint_model(options: PrecisionOptions, model: Model) -> list[Finding]:
@@ -201,7 +236,7 @@ def _why_lost(node: LedgerNode, nodes: Mapping[str, LedgerNode]) -> str:
 
 
 def fix(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list[Finding]]:
-    """Fixes a mixlist: replaces misspelt names and removes needless entries.
+    """Fixes a mixlist or a customize_dtypes file: misspelt names, and needless entries.
 
     Comments and layout stay. A fix that would cause an error elsewhere is not made.
 
@@ -222,7 +257,8 @@ def fix(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list[
         while several:
             candidate = text
             for edit, _ in several:
-                candidate = _edited(candidate, edit)
+                edited = _edited if names_option(text) == "modify_mixlist" else _edited_line
+                candidate = edited(candidate, edit)
             if _errors(lint(file, candidate, options)) <= _errors(found):
                 text = candidate
                 fixed += [each for _, each in several]
@@ -254,6 +290,10 @@ def _errors(found: list[Finding]) -> int:
 
 # Spaces and comments.
 _BETWEEN = re.compile(rb"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+
+
+def _edited_line(text: bytes, edit: Edit) -> bytes:
+    return text[: edit.begin] + edit.replacement.encode() + text[edit.end :]
 
 
 def _edited(text: bytes, edit: Edit) -> bytes:

@@ -95,7 +95,10 @@ def _repeated(session: Any, fetches: Any, run: Callable[[Any], Any]) -> Any:
 
 
 def _fetched(fetches: Any) -> Iterator[Any]:
-    """What a run fetches, one by one. tf.nest sorts keys, and those of tf.train's hooks have no order."""
+    """What a run fetches, one by one.
+
+    tf.nest would sort the keys of a dict, and a hook of tf.train, which is a key, has no order.
+    """
     if isinstance(fetches, Mapping):
         fetches = list(fetches.values())
     if isinstance(fetches, (list, tuple)):

@@ -184,7 +184,7 @@ class Tuner:
                 node.name
                 for ledger in compared.ledger
                 for node in ledger.nodes
-                if node.listed_by in given
+                if node.listed_by in given or node.reason == "customized"
             }
             found = risk.suspects(self._model, compared)
             self._state.suspects = [each for each in found if fixed.isdisjoint(each.flat)]

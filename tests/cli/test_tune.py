@@ -393,3 +393,20 @@ def test_the_curve_is_in_the_report_of_the_model_with_the_mixlist(overflow, comm
     assert data["options"] == {**mode, "modify_mixlist": str(tmp_path / "m.json")}
     text = command(*arguments, "--report", tmp_path / "m.json", "--force", status=2)
     assert "is, is in, or holds another output" in text
+
+
+def test_the_result_as_a_customize_dtypes_file(command, overflow, tmp_path):
+    """The same decisions as those of the mixlist, and a line of the user's own stays."""
+    given = tmp_path / "given.cfg"
+    given.write_text("none::InputDtype:float16\n")
+    file = tmp_path / "found.cfg"
+    command(
+        *("tune", *overflow, "--max-error", "0.01", *EMULATED, "-o", file),
+        *("--format", "customize_dtypes", "--customize-dtypes", given),
+    )
+    assert file.read_text().splitlines() == [
+        "none::InputDtype:float16",
+        "large/product::InputDtype:float32,float32,OutputDtype:float32",
+    ]
+    compared = command(*("compare", *overflow, *EMULATED, "--customize-dtypes", file), "--json")
+    assert float(json.loads(compared)["error"]) < 0.01

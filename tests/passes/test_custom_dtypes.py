@@ -279,8 +279,6 @@ def test_what_cannot_be_followed_is_warned_of(dtypes, line):
 
 def test_a_port_without_a_dtype_follows_the_mode(dtypes):
     """Of Select the condition is bool, and the line names the inputs up to it."""
-    result = check_rewrite(
-        CHAIN, None, customize_dtypes=dtypes("OpType::Relu:OutputDtype:float32")
-    )
+    result = check_rewrite(CHAIN, None, customize_dtypes=dtypes("OpType::Relu:OutputDtype:float32"))
     assert result.reasons["gray"] == ("kept", "customized", "")
     assert result.reasons["product"][0] == "lowered"

@@ -171,8 +171,7 @@ NPU_BRIDGE_ARGUMENTS = (
     "enable_scope_fusion_passes enable_exception_dump op_select_implmode "
     "optypelist_for_implmode dynamic_input_config mstune_mode work_path buffer_optimize "
     "enable_small_channel fusion_switch_file enable_compress_weight compress_weight_conf "
-    "op_compiler_cache_mode op_compiler_cache_dir debug_dir hcom_multi_mode op_precision_mode "
-    "customize_dtypes"
+    "op_compiler_cache_mode op_compiler_cache_dir debug_dir hcom_multi_mode op_precision_mode"
 ).split()
 
 

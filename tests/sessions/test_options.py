@@ -19,10 +19,13 @@ def every_value(mixlist, tmp_path):
     ops_info = tmp_path / "ops_info"
     ops_info.mkdir()
     (ops_info / "ops.json").write_text('{"MatMul": {"precision_reduce": {"flag": "true"}}}')
+    dtypes = tmp_path / "dtypes.cfg"
+    dtypes.write_text("OpType::Relu:InputDtype:float16,OutputDtype:float16\n")
     return {
         "precision_mode": "allow_mix_precision",
         "precision_mode_v2": "mixed_bfloat16",
         "modify_mixlist": mixlist(black=["Relu"]),
+        "customize_dtypes": str(dtypes),
         "mixlist_edits": '{"white-list": {"to-add": ["Exp"]}}',
         "all_white": True,
         "autocast_only": True,
