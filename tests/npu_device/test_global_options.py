@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from support import ROOT
 from support.tf_versions import needs_functions_by_default
 
 import npu_precision
@@ -181,3 +182,19 @@ def test_an_option_that_does_not_exist_is_an_error(npu, code, message):
 @pytest.mark.parametrize("name", FIELD_NAMES)
 def test_every_precision_option_is_there_and_unset(npu, name):
     assert getattr(npu.global_options(), name) is None
+
+
+def names_of(options):
+    """The options that a group has, those in groups as "group.option"."""
+    for name in options._defaults:
+        value = getattr(options, name)
+        if hasattr(value, "_defaults"):
+            yield from (f"{name}.{each}" for each in names_of(value))
+        else:
+            yield name
+
+
+def test_the_page_names_every_option(npu):
+    page = (ROOT / "docs" / "npu-device.md").read_text()
+    own = set(names_of(npu.global_options())) - set(FIELD_NAMES)
+    assert not [name for name in sorted(own) if f"`{name}`" not in page]
