@@ -162,13 +162,14 @@ def connect_process(addresses: Sequence[str], rank: int) -> Any:
         What keeps the connection, as long as it lives.
 
     Raises:
-        RuntimeError: TensorFlow before 2.4, or an op was executed already.
+        NotImplementedError: TensorFlow before 2.4.
+        RuntimeError: an op was executed already.
         tf.errors.OpError: the address is taken, or another process cannot be reached.
     """
     if not hasattr(tf.distribute, "MultiWorkerMirroredStrategy"):
-        raise RuntimeError(
-            f"TensorFlow {tf.__version__} connects processes in the graphs of sessions alone: call "
-            "tf.compat.v1.disable_eager_execution()"
+        raise NotImplementedError(
+            f"TensorFlow {tf.__version__} connects processes in the graphs of sessions alone, and "
+            "not where it executes eagerly"
         )
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(addresses)}),

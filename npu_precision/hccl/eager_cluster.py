@@ -25,8 +25,8 @@ def connect() -> None:
     All ranks must call it, and it returns when all have done so.
 
     Raises:
-        RuntimeError: an op was executed before, another process has the address, or a strategy of
-            tf.distribute has connected this process to another number of them.
+        RuntimeError: this TensorFlow cannot, an op was executed before, another process has the
+            address, or a strategy of tf.distribute has connected another number of processes.
     """
     global _connection
     where = ranks.current()
@@ -46,6 +46,8 @@ def connect() -> None:
 def _connected(where: ranks.Ranks) -> Any:
     try:
         return _tf_compat.connect_process(where.addresses, where.rank)
+    except NotImplementedError as error:
+        raise RuntimeError(f"hccl: {error}") from None
     except RuntimeError as error:
         raise RuntimeError(
             f"hccl: rank {where.rank} of {where.size} cannot reach the others from eager code any "

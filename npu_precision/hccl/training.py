@@ -104,7 +104,7 @@ def averaging(optimizer: Any) -> Any:
     """The optimizer, or one that averages gradients over the ranks if there are several.
 
     Args:
-        optimizer: of TF1, or of Keras in graphs.
+        optimizer: of TF1 or of Keras.
 
     Raises:
         ValueError: it is neither.

@@ -1,4 +1,4 @@
-"""npu_device's NpuLossScaleOptimizer: Keras' own, and overflows of an emulated 910 that saturate."""
+"""npu_device's NpuLossScaleOptimizer: Keras' own, and what an emulated 910 saturates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.tf_versions import needs_functions_by_default
+from support.replicas import MIRRORED, shown
+from support.tf_versions import needs_functions_by_default, needs_logical_devices
 
 import npu_precision
 from npu_precision import _library
@@ -224,3 +225,32 @@ def test_wrong_arguments_are_errors(scaling, arguments, error, message):
     with pytest.raises(error) as raised:
         scaling(**arguments)
     assert message in str(raised.value)
+
+
+REPLICAS = f"""{MIRRORED}
+from npu_precision import npu_device as npu
+
+with strategy.scope():
+    weight = tf.Variable(1.0)
+    optimizer = npu.train.optimizer.NpuLossScaleOptimizer(tf.keras.optimizers.SGD(0.25))
+    optimizer.build([weight])
+
+
+def step(factor):
+    with tf.GradientTape() as tape:
+        loss = optimizer.get_scaled_loss(weight * factor)
+    grads = optimizer.get_unscaled_gradients(tape.gradient(loss, [weight]))
+    optimizer.apply_gradients(zip(grads, [weight]))
+
+
+run = tf.function(lambda factors: strategy.run(step, args=(factors,)))
+for factors in ([1.0, 1.0], [1.0, np.inf], [1.0, 1.0]):
+    run(per_replica(factors))
+    show(weight.numpy(), optimizer.loss_scale.numpy())
+"""
+
+
+@needs_logical_devices
+def test_replicas_of_a_strategy_skip_a_step_together(run_python):
+    printed = run_python(REPLICAS, 2).stdout
+    assert shown(printed) == [[0.5, 2.0**15], [0.5, 2.0**14], [0.0, 2.0**14]]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from npu_precision import scope
 from npu_precision.hccl import groups, hccl_ops
-from npu_precision.loss_scaling import gradients
+from npu_precision.loss_scaling import gradients, replicas
 
 __all__ = ["NpuLossScaleOptimizer"]
 
@@ -19,8 +19,8 @@ class NpuLossScaleOptimizer:
     """A tf.keras.mixed_precision.LossScaleOptimizer that knows of overflows that leave no infinity.
 
     An emulated Ascend 910 saturates: a step in which it does is skipped, as one with infinite
-    gradients. Of several ranks, all skip a step that one skips. The product of the loss and the
-    scale is computed in float32, whatever the precision mode.
+    gradients. Of several ranks, or replicas of a strategy, all skip a step that one skips. The
+    product of the loss and the scale is computed in float32, whatever the precision mode.
 
     It has all attributes and methods of the Keras optimizer that TensorFlow has. In fit() it scales
     and unscales by itself. A training loop of one's own calls it:
@@ -175,13 +175,14 @@ def _unscaled(grads: Iterable[Any], scale: tf.Tensor) -> list[Any]:
 
 
 def _marked(grads: list[Any]) -> list[Any]:
-    """The gradients, with a NaN in the first if a rank has to skip the step, for Keras to find."""
+    """The gradients, with a NaN in the first if a rank or replica has to skip the step."""
     first = next((index for index, grad in enumerate(grads) if grad is not None), None)
     if first is None:
         return grads
     with scope.keep_dtype_scope():
-        finite = gradients.all_finite(grads)
-        if groups.find().size > 1:
+        # Keras 3 lets the first replica of a strategy decide for all.
+        finite = replicas.all_true(gradients.all_finite(grads))
+        if groups.find().size > 1 and not tf.distribute.has_strategy():
             skips = hccl_ops.allreduce(tf.cast(tf.logical_not(finite), tf.float32), "sum")
             finite = tf.equal(skips, 0.0)
         added = tf.where(finite, 0.0, math.nan)
