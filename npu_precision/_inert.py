@@ -1,4 +1,4 @@
-"""The log line about what scripts of Ascend set and stock TensorFlow has no use for."""
+"""The log line about options of Ascend that have no effect on stock TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _named: set[tuple[str, str]] = set()
 
 
 def name_once(caller: str, *names: str) -> None:
-    """Says in one line of the log that these have no effect here, each name once in a process.
+    """Logs in one line that these names have no effect here, each name once in a process.
 
     Args:
-        caller: what the names belong to, for the beginning of the line; "" if they stand alone.
+        caller: the owner of the names, for the beginning of the line; "" if they stand alone.
         *names: functions, arguments or options, as a user writes them.
     """
     new = [name for name in dict.fromkeys(names) if (caller, name) not in _named]

@@ -159,7 +159,7 @@ def connect_process(addresses: Sequence[str], rank: int) -> Any:
         rank: of this one.
 
     Returns:
-        What keeps the connection, as long as it lives.
+        An object that keeps the connection while it lives.
 
     Raises:
         NotImplementedError: TensorFlow before 2.4.

@@ -15,7 +15,7 @@ from npu_precision import _tf_compat
 from npu_precision.hccl import ranks
 
 _lock = threading.Lock()
-# What keeps the connection.
+# Keeps the connection alive.
 _connection: Any = None
 
 

@@ -97,7 +97,7 @@ class _NpuDevice:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> Any:
-        """Finds ours; that there is none, the import of it says."""
+        """Finds our module of that name. Its import fails if there is none."""
         if name.partition(".")[0] != _NPU_DEVICE:
             return None
         ours = f"npu_precision.{name}"

@@ -1,4 +1,4 @@
-"""What npu_device.global_options() returns: npu_device's options, with their defaults."""
+"""The options of npu_device.global_options(), with their defaults."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from npu_precision.options import FIELD_NAMES, PrecisionOptions
 _LOGGER = logging.getLogger("npu_precision")
 _NAME = "npu_device.global_options()"
 
-# Those that Ascend's documentation names, with the default that it states, else None.
+# The options in Ascend's documentation, with its default, or None where it states none.
 _DOCUMENTED: dict[str, Any] = {
     # Precision.
     "precision_mode": None,
     "precision_mode_v2": None,
     "modify_mixlist": None,
     "customize_dtypes": None,
-    # What is run.
+    # The run.
     "graph_run_mode": 1,
     "deterministic": 0,
     "session_device_id": None,
@@ -140,7 +140,7 @@ class DeviceOptions(OptionGroup):
         """
         given = {name: getattr(self, name) for name in FIELD_NAMES}
         vars(self)["_in_force"] = given
-        # Scripts hand on arguments of the command line, where "" says that there is none.
+        # Scripts set options to arguments of their command line, where "" stands for none.
         options = PrecisionOptions(**{name: each for name, each in given.items() if each != ""})
         if options.precision_mode is None and options.precision_mode_v2 is None:
             options = dataclasses.replace(options, precision_mode="allow_fp32_to_fp16")

@@ -1,4 +1,4 @@
-"""npu_device.distribute: collectives of several processes, and what splits the data for them.
+"""npu_device.distribute: collectives of several processes, and their shares of the data.
 
 The processes are those of npu_precision.hccl.ranks. Alone, each function changes nothing.
 """
@@ -67,7 +67,7 @@ def broadcast(
         group: the name of a group of hccl.manage.api.
 
     Raises:
-        ValueError: an unknown group or root, or what is no variable.
+        ValueError: an unknown group or root, or a value that is no variable.
         RuntimeError: as all_reduce.
 
     Source: npu_device's distribute.broadcast.

@@ -1,4 +1,4 @@
-"""npu_device's own functions: options, the device, and what steers it."""
+"""npu_device's own functions: its options, its device, and the settings of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOGGER = logging.getLogger("npu_precision")
 _OVERFLOWS = {0: "saturate", 1: "inf"}
 
 _options = DeviceOptions()
-# What set_device_sat_mode() was last called with, as a value of the option `overflow`.
+# The last mode of set_device_sat_mode(), as a value of the option `overflow`.
 _overflow: str | None = None
 # The device that is the default one.
 _default: NpuDevice | None = None
@@ -59,10 +59,10 @@ def open(device_id: int | None = None) -> NpuDevice:
 
 
 class NpuDevice:
-    """What open() returns: the devices of TensorFlow, with the options that it read.
+    """The devices of TensorFlow, with the options that open() read.
 
     Attributes:
-        options: these options.
+        options: the precision options.
     """
 
     def __init__(self, options: PrecisionOptions) -> None:
@@ -102,9 +102,9 @@ class NpuDevice:
 
 
 def set_device_sat_mode(mode: int) -> None:
-    """Sets what a float16 that overflows becomes, where an NPU is emulated.
+    """Sets the value of a float16 that overflows, where an NPU is emulated.
 
-    That is with global_options().emulate. Else it becomes an infinity, and the log says so.
+    global_options().emulate emulates one. Without it the value is an infinity, and the log says so.
 
     Args:
         mode: 0 for 65504 of its sign, as on an Ascend 910; 1 for an infinity.
@@ -137,7 +137,7 @@ def _with_overflow(options: PrecisionOptions) -> PrecisionOptions:
 
 
 def set_npu_loop_size(loop_size: int) -> None:
-    """Has no effect here, as the log says: a loop of the script makes the steps that it says.
+    """Has no effect here, as the log says: a loop makes as many steps as the script says.
 
     On an NPU it is the number of iterations of a loop in a tf.function, or of the steps in a batch
     of Keras' steps_per_execution, that the NPU makes without asking the host.
@@ -158,7 +158,7 @@ def npu_run_context(options: Any = None) -> Iterator[None]:
     """Scope in which tf.functions run with these options; has no effect here, as the log says.
 
     Args:
-        options: what npu_device.configs.run_context_options() returned.
+        options: those of npu_device.configs.run_context_options().
 
     Source: npu_device's npu_run_context(options).
     """

@@ -83,7 +83,7 @@ def test_a_wrong_value_fails_open_with_the_text_of_the_optimizer(npu):
         npu.open()
 
 
-def test_an_option_that_is_set_after_open_warns_and_waits_for_the_next(
+def test_an_option_that_is_set_after_open_warns_and_takes_effect_with_the_next(
     npu, dtype_of_product, caplog
 ):
     npu.open().as_default()
@@ -106,7 +106,7 @@ def test_an_option_that_is_set_to_what_it_is_does_not_warn(npu, caplog):
     assert not caplog.messages
 
 
-# What public scripts set, in the way that they do.
+# As public scripts set options.
 SET_BY_SCRIPTS = """
 npu.global_options().dump_config.enable_dump = True
 npu.global_options().dump_config.dump_path = "dump"

@@ -1,4 +1,4 @@
-"""What steers an NPU in npu_device, beside its options; and its op."""
+"""npu_device beside its options: overflow, scopes, loops and gelu."""
 
 from __future__ import annotations
 

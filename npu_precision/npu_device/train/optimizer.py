@@ -115,7 +115,7 @@ class _OfKeras3:
                 ("dynamic_scale", tf.keras.initializers.Constant(self.initial_scale), "float32"),
             )
         }
-        # What Keras tracks would be among the variables twice.
+        # Not by setattr: Keras would track them a second time.
         vars(self).update(made, _made=made, _dynamic=dynamic)
         # Whether get_unscaled_gradients() was called since the last step.
         with tf.init_scope():
@@ -150,7 +150,7 @@ class _OfKeras3:
 
     def apply(self: Any, grads: Iterable[Any], trainable_variables: Any = None) -> None:
         with scope.keep_dtype_scope():
-            # Keras divides by the scale. What was divided already is multiplied before.
+            # Keras divides by the scale: this undoes get_unscaled_gradients() before.
             factor = tf.where(self._is_unscaled.read_value(), self.loss_scale, 1.0)
             scaled = [
                 gradients.map_values(grad, lambda values: values * tf.cast(factor, values.dtype))
