@@ -1,7 +1,8 @@
-"""Runs a script of npu_bridge as it is: `python -m npu_precision SCRIPT [ARGUMENT ...]`.
+"""Runs a script of Ascend as it is: `python -m npu_precision SCRIPT [ARGUMENT ...]`.
 
-The script finds npu_bridge and hccl, as after install_as_npu_bridge(), its arguments in sys.argv,
-and its own folder on sys.path. For the command with its subcommands, see `npu-precision --help`.
+The script finds npu_bridge, hccl and npu_device, as after install_as_npu_bridge(), its arguments in
+sys.argv, and its own folder on sys.path. For the command with its subcommands, see
+`npu-precision --help`.
 """
 
 import os
@@ -13,7 +14,7 @@ _USAGE = "usage: python -m npu_precision SCRIPT [ARGUMENT ...]"
 
 def _main() -> None:
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
-        sys.exit(f"{_USAGE}\nruns a Python script that imports npu_bridge or hccl as it is")
+        sys.exit(f"{_USAGE}\nruns a script that imports npu_bridge, hccl or npu_device as it is")
     script = sys.argv[1]
     if not os.path.isfile(script):
         sys.exit(f"{_USAGE}\n{script}: there is no such file")

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops import collective_ops
 
+from npu_precision._tf_compat.processes import cluster_of_process
 from npu_precision._tf_compat.versions import tf1
 
 
@@ -28,10 +29,14 @@ def all_reduce(
         gathered = all_gather(tensor[tf.newaxis], group_size, group_key, instance_key)
         return (tf.reduce_max if merge_op == "Max" else tf.reduce_min)(gathered, axis=0)
     tensor = _placed(tensor)
+    # The first version of the op is for sessions. In a cluster of tf.distribute, TensorFlow's
+    # scoped allocator tries to merge it in functions, and logs an error where it cannot.
+    if cluster_of_process() is None:
+        reduce = collective_ops.all_reduce
+    else:
+        reduce = collective_ops.all_reduce_v2
     with tf.device(tensor.device):
-        return collective_ops.all_reduce(
-            tensor, group_size, group_key, instance_key, merge_op, "Id"
-        )
+        return reduce(tensor, group_size, group_key, instance_key, merge_op, "Id")
 
 
 def all_gather(tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int) -> tf.Tensor:

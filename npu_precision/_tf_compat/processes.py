@@ -8,7 +8,7 @@ import functools
 import importlib
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -149,6 +149,35 @@ def cluster_of_process() -> Cluster | None:
         return None
     has_store = HAS_CLUSTER_STORE and current.coordination_service is not None
     return Cluster(own, workers, has_store)
+
+
+def connect_process(addresses: Sequence[str], rank: int) -> Any:
+    """Connects this process to others, for collectives in eager code and tf.functions.
+
+    Args:
+        addresses: of all processes, as "10.0.0.1:60000", in the order of their ranks.
+        rank: of this one.
+
+    Returns:
+        An object that keeps the connection while it lives.
+
+    Raises:
+        NotImplementedError: TensorFlow before 2.4.
+        RuntimeError: an op was executed already.
+        tf.errors.OpError: the address is taken, or another process cannot be reached.
+    """
+    if not hasattr(tf.distribute, "MultiWorkerMirroredStrategy"):
+        raise NotImplementedError(
+            f"TensorFlow {tf.__version__} connects processes in the graphs of sessions alone, and "
+            "not where it executes eagerly"
+        )
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": list(addresses)}),
+        task_type="worker",
+        task_id=rank,
+        rpc_layer="grpc",
+    )
+    return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
 
 
 def choose_session_targets(choose: Callable[[Any, Any, Any], tuple[str, Any] | None]) -> None:

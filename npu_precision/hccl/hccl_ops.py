@@ -1,8 +1,9 @@
-"""Collectives in graphs of TF1: what scripts import from npu_bridge.hccl.
+"""Collectives of several processes: what scripts import from npu_bridge.hccl.
 
-Each process must build the same collectives in the same order. A session.run meets those of other
-ranks that run the same collectives: so what only some ranks run, as members of a group, needs a
-run of its own. Alone, each is the identity. `fusion` and `fusion_id`, which say what Ascend
+Each process must make the same collectives in the same order: build them in a graph of TF1, trace
+them in tf.functions, or call them eagerly. A session.run meets those of other ranks that run the
+same collectives: so what only some ranks run, as members of a group, needs a run of its own. Alone,
+each is the identity. `fusion` and `fusion_id`, which say what Ascend
 exchanges at once, have no effect.
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat
-from npu_precision.hccl import groups, server
+from npu_precision.hccl import eager_cluster, groups, server
 
 __all__ = ["allgather", "allreduce", "broadcast", "reduce_scatter"]
 
@@ -46,7 +47,7 @@ def allreduce(
 
     Raises:
         ValueError: an unknown reduction or group.
-        RuntimeError: not in a graph, or its session cannot reach the other ranks.
+        RuntimeError: the other ranks cannot be reached from this session, or from eager code.
     """
     del fusion, fusion_id
     check_reduction(reduction, REDUCTIONS)
@@ -199,13 +200,11 @@ def _next_key(members: groups.Group) -> int:
     """A key for one more collective of the group, with the server that it needs."""
     with tf.init_scope():  # of a tf.function, what calls it
         is_eager = tf.executing_eagerly()
-    if is_eager:
-        raise RuntimeError(
-            "hccl: several ranks exchange tensors in the graphs of sessions; where TensorFlow "
-            "executes eagerly, use tf.distribute, or call tf.compat.v1.disable_eager_execution()"
-        )
     _ = members.rank  # raises the error of a process that is not in the group
-    server.target()
-    server.add_graph(_outermost(tf.compat.v1.get_default_graph()))
+    if is_eager:
+        eager_cluster.connect()
+    else:
+        server.target()
+        server.add_graph(_outermost(tf.compat.v1.get_default_graph()))
     counter = _counters.setdefault(members.key, itertools.count(1))
     return (members.key - groups.FIRST_KEY) * _KEYS_OF_GROUP + next(counter)

@@ -104,7 +104,7 @@ def averaging(optimizer: Any) -> Any:
     """The optimizer, or one that averages gradients over the ranks if there are several.
 
     Args:
-        optimizer: of TF1, or of Keras in graphs.
+        optimizer: of TF1 or of Keras.
 
     Raises:
         ValueError: it is neither.
@@ -117,23 +117,46 @@ def averaging(optimizer: Any) -> Any:
         raise ValueError(
             f"optimizer: got {_errors.got(optimizer)}, expected an optimizer of TF1 or of Keras"
         )
-    return _averaging_keras(optimizer)
+    return reducing_keras(optimizer)
 
 
-def _averaging_keras(optimizer: Any) -> Any:
+def reducing_keras(optimizer: Any, reduction: str = "mean", group: str = groups.WORLD) -> Any:
+    """A Keras optimizer that reduces gradients over the ranks; alone, it stays as it is.
+
+    Args:
+        optimizer: it is changed in place, and returned.
+        reduction: as for npu_allreduce.
+        group: the name of a group.
+
+    Raises:
+        ValueError: it has no apply_gradients, or an unknown reduction or group.
+    """
+    hccl_ops.check_reduction(reduction, _REDUCTIONS)
+    if not hasattr(optimizer, "apply_gradients"):
+        raise ValueError(f"optimizer: got {_errors.got(optimizer)}, expected an optimizer of Keras")
+    if groups.find(group).size == 1:
+        return optimizer
     own = type(optimizer)
+    metaclass: Any = type(own)
 
-    class Averaging(own):  # type: ignore[misc, valid-type]
-        """A Keras optimizer whose gradients are averaged over the ranks."""
+    def reduced(gradient: Any) -> Any:
+        return npu_allreduce(gradient, reduction, group=group)
 
-        def apply_gradients(self, grads_and_vars: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-            """Applies the averages of the gradients."""
-            pairs = [(npu_allreduce(gradient), variable) for gradient, variable in grads_and_vars]
-            return super().apply_gradients(pairs, *args, **kwargs)
+    def apply(self: Any, grads: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+        """Keras 3: apply_gradients() and fit() call it."""
+        return own.apply(self, [reduced(gradient) for gradient in grads], *args, **kwargs)
 
+    def apply_gradients(self: Any, grads_and_vars: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+        """Keras 2: minimize() and fit() call it."""
+        pairs = [(reduced(gradient), variable) for gradient, variable in grads_and_vars]
+        return own.apply_gradients(self, pairs, *args, **kwargs)
+
+    is_keras_3 = hasattr(own, "apply")
+    method = {"apply": apply} if is_keras_3 else {"apply_gradients": apply_gradients}
     # Under its own name, so that a saved model says what it was trained with.
-    Averaging.__name__ = own.__name__
-    optimizer.__class__ = Averaging
+    reducing = metaclass(own.__name__, (own,), {"__module__": own.__module__, **method})
+    # Not by the setattr of a Keras optimizer around another one, which delegates.
+    object.__setattr__(optimizer, "__class__", reducing)
     return optimizer
 
 

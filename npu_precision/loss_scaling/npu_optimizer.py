@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from npu_precision import _inert
 from npu_precision.hccl import training
 from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer, check_type
 
@@ -37,7 +38,7 @@ def NPUOptimizer(
     """
     del name
     if is_tailing_optimization:
-        _LOGGER.warning("NPUOptimizer: is_tailing_optimization has no effect on stock TensorFlow")
+        _inert.name_once("NPUOptimizer", "is_tailing_optimization")
     if is_distributed:
         opt = NPUDistributedOptimizer(opt)
     if is_loss_scale:
@@ -74,7 +75,7 @@ def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
     """Returns an optimizer that averages gradients over the ranks; alone, the optimizer as it is.
 
     Args:
-        optimizer: of TF1, or of Keras in a graph.
+        optimizer: of TF1 or of Keras.
 
     Raises:
         ValueError: it is neither.

@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 _NAME = "npu_bridge"
+_NPU_DEVICE = "npu_device"
 # The modules that scripts import from, and our modules with the same names in them.
 _ALIASES = {
     "npu_bridge.npu_init": "npu_bridge.npu_init",
@@ -41,21 +42,22 @@ _OURS = "_installed_by_npu_precision"
 
 
 def install_as_npu_bridge() -> None:
-    """Makes `from npu_bridge.npu_init import *`, `import hccl` and the like import ours.
+    """Makes `from npu_bridge.npu_init import *`, `import hccl`, `import npu_device` import ours.
 
     For scripts whose import lines cannot change; others should use
     `from npu_precision.npu_init import *`. A second call does nothing.
 
     Raises:
-        RuntimeError: the real npu_bridge or hccl is installed or imported; it is not hidden.
+        RuntimeError: the real npu_bridge, hccl or npu_device is installed or imported; it is not
+            hidden.
     """
     if hasattr(sys.modules.get(_NAME), _OURS):
         return
-    for name in (_NAME, "hccl"):
+    for name in (_NAME, "hccl", _NPU_DEVICE):
         if name in sys.modules or importlib.util.find_spec(name) is not None:
             raise RuntimeError(
                 f"the real {name} is installed here, and install_as_npu_bridge() would hide it: "
-                "uninstall it, or import from npu_precision.npu_init and npu_precision.hccl instead"
+                "uninstall it, or import from npu_precision.npu_init, .hccl and .npu_device instead"
             )
     for name in _PACKAGES:
         package = types.ModuleType(name, f"Stands in for {name}; see npu_precision.")
@@ -65,6 +67,8 @@ def install_as_npu_bridge() -> None:
     for alias, ours in _ALIASES.items():
         _add(alias, importlib.import_module(f"npu_precision.{ours}"))
     sys.meta_path.append(_ModulesNotHere)
+    # Before the finders that would look for modules of npu_device in the folder of ours.
+    sys.meta_path.insert(0, _NpuDevice)
 
 
 class _ModulesNotHere:
@@ -77,7 +81,7 @@ class _ModulesNotHere:
         if name == top or not hasattr(sys.modules.get(top), _OURS):
             return None
         if name in _LATER:
-            return importlib.util.spec_from_loader(name, _Ours())
+            return importlib.util.spec_from_loader(name, _Ours(f"npu_precision.{_LATER[name]}"))
         raise ModuleNotFoundError(
             f"npu_precision has no counterpart of {name}: NPU-only ops are not here. What is: "
             f"{', '.join([*_ALIASES, *_LATER])}",
@@ -85,15 +89,38 @@ class _ModulesNotHere:
         )
 
 
+class _NpuDevice:
+    """Imports npu_device, which is for TensorFlow 2 alone, when a script does.
+
+    npu_device.compat.v1 has the modules of npu_bridge under their names there.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> Any:
+        """Finds our module of that name. Its import fails if there is none."""
+        if name.partition(".")[0] != _NPU_DEVICE:
+            return None
+        ours = f"npu_precision.{name}"
+        if name.startswith(f"{_NPU_DEVICE}.compat.v1."):
+            ours = name.replace(f"{_NPU_DEVICE}.compat.v1", _NAME, 1)
+        return importlib.util.spec_from_loader(name, _Ours(ours))
+
+
 class _Ours(importlib.abc.Loader):
-    """Loads our module in place of one of npu_bridge's."""
+    """Loads our module in place of another one."""
+
+    def __init__(self, ours: str) -> None:
+        self._ours = ours
 
     def create_module(self, spec: Any) -> types.ModuleType:
         """Imports it."""
-        return importlib.import_module(f"npu_precision.{_LATER[spec.name]}")
+        module = importlib.import_module(self._ours)
+        self._spec = module.__spec__
+        return module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Does nothing: the import ran it."""
+        """Gives it back the spec that it has as ours; the import ran it."""
+        module.__spec__ = self._spec
 
 
 def _add(name: str, module: types.ModuleType) -> None:

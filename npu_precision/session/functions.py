@@ -101,6 +101,11 @@ def has_reached_functions() -> bool:
     return _reached
 
 
+def enabled_options() -> PrecisionOptions | None:
+    """The options that enable() put in force, or None."""
+    return _enabled
+
+
 def active_options() -> PrecisionOptions | None:
     """The options a tf.function would run with if it were called here, or None."""
     scopes = _scopes.get()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+import tensorflow as tf
 
-from npu_precision.hccl import ranks
+from npu_precision import _tf_compat
+from npu_precision.hccl import eager_cluster, ranks
 from npu_precision.hccl.manage import api
 
 VARIABLES = (
@@ -113,3 +115,27 @@ def test_a_table_with_a_gap_is_an_error(environment, tmp_path):
     environment(RANK_TABLE_FILE=rank_table(tmp_path, [0, 2]), RANK_ID="0")
     with pytest.raises(ValueError, match=r"got the ranks \[0, 2\], expected each of 0 to 1"):
         ranks.current()
+
+
+def test_one_process_has_nothing_to_connect(environment):
+    environment()
+    eager_cluster.connect()
+
+
+def test_an_old_tensorflow_does_not_connect_ranks_that_execute_eagerly(environment, monkeypatch):
+    environment(RANK_SIZE="2", RANK_ID="0")
+    monkeypatch.delattr(tf.distribute, "MultiWorkerMirroredStrategy", raising=False)
+    message = (
+        f"hccl: TensorFlow {tf.__version__} connects processes in the graphs of sessions alone"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        eager_cluster.connect()
+
+
+def test_a_strategy_of_other_workers_is_no_connection_of_the_ranks(environment, monkeypatch):
+    environment(RANK_SIZE="2", RANK_ID="0")
+    three = tuple(f"/job:worker/task:{task}" for task in range(3))
+    cluster = _tf_compat.Cluster(three[0], three, False)
+    monkeypatch.setattr(_tf_compat, "cluster_of_process", lambda: cluster)
+    with pytest.raises(RuntimeError, match="has connected 3 processes, and there are 2 ranks"):
+        eager_cluster.connect()

@@ -198,6 +198,7 @@ def test_the_readme_shows_the_mixlist_as_it_is():
 PAGE_NEEDS = {
     "docs/modes.md": [needs_kernels("bfloat16", "Conv2D")],
     "docs/from-torch-amp.md": [needs_functions_by_default],
+    "docs/npu-device.md": [needs_functions_by_default],
     "docs/options.md": [needs_functions_by_default],
 }
 

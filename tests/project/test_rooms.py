@@ -26,6 +26,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "loss_scaling": {"hccl"},
     "amp": {"session", "loss_scaling"},
     "npu_bridge": {"session", "loss_scaling", "hccl"},
+    "npu_device": {"session", "loss_scaling", "hccl", "npu_bridge"},
     "offline": set(),
     "explain": {"offline"},
     "accuracy": {"offline"},

@@ -72,6 +72,24 @@ RANK, SIZE = get_rank_id(), get_rank_size()
 
 {_SHOW}"""
 
+# What a script of npu_device has on top; TF_CONFIG says which rank it is.
+NPU_DEVICE = f"""
+import json
+
+import numpy as np
+import tensorflow as tf
+
+import npu_precision
+
+npu_precision.install_as_npu_bridge()
+import npu_device as npu
+from hccl.manage.api import *
+
+npu.open().as_default()
+RANK, SIZE = get_rank_id(), get_rank_size()
+
+{_SHOW}"""
+
 
 def shown(printed):
     """What show() was given, call by call."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
+from npu_precision import _inert
 from npu_precision.hccl import groups
 
 __all__ = ["set_split_strategy_by_idx", "set_split_strategy_by_size"]
-
-_LOGGER = logging.getLogger("npu_precision")
 
 
 def set_split_strategy_by_idx(idxList: Sequence[int], group: str = groups.WORLD) -> None:
@@ -25,7 +23,7 @@ def set_split_strategy_by_idx(idxList: Sequence[int], group: str = groups.WORLD)
     groups.find(group)
     if list(idxList) != sorted(set(idxList)):
         raise ValueError(f"idxList: got {list(idxList)}, expected ascending numbers of gradients")
-    _LOGGER.warning("set_split_strategy_by_idx has no effect on stock TensorFlow")
+    _inert.name_once("", "set_split_strategy_by_idx")
 
 
 def set_split_strategy_by_size(dataSizeList: Sequence[float], group: str = groups.WORLD) -> None:
@@ -41,4 +39,4 @@ def set_split_strategy_by_size(dataSizeList: Sequence[float], group: str = group
     groups.find(group)
     if abs(sum(dataSizeList) - 100) > 1e-3:
         raise ValueError(f"dataSizeList: got {list(dataSizeList)}, expected shares that are 100")
-    _LOGGER.warning("set_split_strategy_by_size has no effect on stock TensorFlow")
+    _inert.name_once("", "set_split_strategy_by_size")

@@ -1,0 +1,44 @@
+"""Stand-ins for what TensorFlow 2 scripts of Ascend import from npu_device, under the same names.
+
+    import npu_device as npu
+
+    npu.global_options().precision_mode = "allow_mix_precision"
+    npu.open().as_default()
+
+As `npu_device` after npu_precision.install_as_npu_bridge(), and in scripts that
+`python -m npu_precision` runs; else as `npu_precision.npu_device`. docs/npu-device.md says what has
+an effect.
+"""
+
+import tensorflow as tf
+
+if tf.__version__.startswith("1."):
+    raise ImportError(
+        f"npu_device is for TensorFlow 2, and this is TensorFlow {tf.__version__}, whose scripts "
+        "write `from npu_bridge.npu_init import *`"
+    )
+
+from npu_precision.npu_device import compat, configs, distribute, npu_device, ops, train
+from npu_precision.npu_device.npu_device import (
+    global_options,
+    npu_run_context,
+    open,
+    set_device_sat_mode,
+    set_npu_loop_size,
+)
+from npu_precision.scope import keep_dtype_scope
+
+__all__ = [
+    "compat",
+    "configs",
+    "distribute",
+    "global_options",
+    "keep_dtype_scope",
+    "npu_device",
+    "npu_run_context",
+    "open",
+    "ops",
+    "set_device_sat_mode",
+    "set_npu_loop_size",
+    "train",
+]

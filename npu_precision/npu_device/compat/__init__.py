@@ -1,0 +1,15 @@
+"""npu_device.compat: TF1 scripts on TensorFlow 2, which have npu_bridge's names in compat.v1."""
+
+from npu_precision.npu_device.compat import v1
+
+__all__ = ["enable_v1", "v1"]
+
+
+def enable_v1() -> None:
+    """Does nothing: sessions run here with TensorFlow 2 as they are.
+
+    A script that builds its graph outside of a tf.Graph() calls
+    tf.compat.v1.disable_eager_execution() itself, as on Ascend.
+
+    Source: npu_device's compat.enable_v1().
+    """

@@ -1,0 +1,45 @@
+"""npu_device as a script finds it: with options as they are at first, and nothing named yet."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from npu_precision import _inert
+
+
+@pytest.fixture
+def npu(monkeypatch):
+    """npu_device; a fixture, because TensorFlow 1.15 cannot import it."""
+    package = importlib.import_module("npu_precision.npu_device")
+    options = importlib.import_module("npu_precision.npu_device.device_options")
+    monkeypatch.setattr(package.npu_device, "_options", options.DeviceOptions())
+    monkeypatch.setattr(package.npu_device, "_overflow", None)
+    monkeypatch.setattr(package.npu_device, "_default", None)
+    monkeypatch.setattr(_inert, "_named", set())
+    return package
+
+
+@pytest.fixture
+def dtype_of_product():
+    """A function that says in which dtype a matrix product of a tf.function is rounded now."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=[4, 32]).astype(np.float32)
+    weights = tf.Variable(random.normal(size=[32, 32]).astype(np.float32))
+    exact = x @ weights.numpy()
+
+    def ask():
+        product = tf.function(lambda x: tf.matmul(x, weights))(tf.constant(x))
+        error = np.abs(product.numpy() - exact).max()
+        # What the largest of 128 sums of 32 products may be off: their error is about 30 times that
+        # of one rounding, which is 2**-24, 2**-11 or 2**-8.
+        return next(
+            name
+            for name, bound in (("float32", 1e-5), ("float16", 0.01), ("bfloat16", 0.1))
+            if error < bound
+        )
+
+    return ask
