@@ -7,6 +7,7 @@ from npu_precision._tf_compat.collectives import (
     broadcast_send,
     sum_over_replicas,
 )
+from npu_precision._tf_compat.debugger import WatchedRun, remove_watched, watch_every_tensor
 from npu_precision._tf_compat.functions import (
     call_for_new_functions,
     called_in,
@@ -83,6 +84,7 @@ __all__ = [
     "OPS_OF_EINSUM",
     "PARAMETER_SERVER_STRATEGIES",
     "SUMS",
+    "WatchedRun",
     "all_gather",
     "all_reduce",
     "api_name",
@@ -119,6 +121,7 @@ __all__ = [
     "optimizer_slot",
     "plain_variable",
     "remote_task",
+    "remove_watched",
     "scales_loss",
     "set_keras_session",
     "set_op_attribute",
@@ -129,6 +132,7 @@ __all__ = [
     "trace_anew_for",
     "trains",
     "update_of_layer",
+    "watch_every_tensor",
     "without_own_sum",
     "wrap_session_runs",
 ]

@@ -169,16 +169,21 @@ def choose_session_targets(choose: Callable[[Any, Any, Any], tuple[str, Any] | N
     session_lib.BaseSession.__init__ = init
 
 
-def wrap_session_runs(wrap: Callable[[Any, Any, Callable[[Any], Any]], Any]) -> None:
+def wrap_session_runs(wrap: Callable[[Any, Any, Callable[..., Any]], Any]) -> None:
     """Lets wrap(session, fetches, run) take the place of each session.run.
 
-    run(fetches) is what the session did before, with what else the call was given.
+    run(fetches) is what the session did before, with what else the call was given. That is a
+    functools.partial with the keywords feed_dict, options and run_metadata: run(fetches,
+    options=...) gives it others.
     """
     original = session_lib.BaseSession.run
 
     @functools.wraps(original)
-    def run(self: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
-        return wrap(self, fetches, lambda each: original(self, each, *args, **kwargs))
+    def run(
+        self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+    ) -> Any:
+        given = {"feed_dict": feed_dict, "options": options, "run_metadata": run_metadata}
+        return wrap(self, fetches, functools.partial(original, self, **given))
 
     session_lib.BaseSession.run = run
 
