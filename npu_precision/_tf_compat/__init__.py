@@ -8,6 +8,11 @@ from npu_precision._tf_compat.collectives import (
     sum_over_replicas,
 )
 from npu_precision._tf_compat.debugger import WatchedRun, remove_watched, watch_every_tensor
+from npu_precision._tf_compat.estimators import (
+    last_step,
+    set_estimator_session_config,
+    wrap_training,
+)
 from npu_precision._tf_compat.functions import (
     call_for_new_functions,
     called_in,
@@ -112,6 +117,7 @@ __all__ = [
     "has_gpu",
     "is_tf_function",
     "keras_computes_in_float16",
+    "last_step",
     "layers_in",
     "map_function_configs",
     "needs_build",
@@ -123,6 +129,7 @@ __all__ = [
     "remote_task",
     "remove_watched",
     "scales_loss",
+    "set_estimator_session_config",
     "set_keras_session",
     "set_op_attribute",
     "sum_over_replicas",
@@ -135,4 +142,5 @@ __all__ = [
     "watch_every_tensor",
     "without_own_sum",
     "wrap_session_runs",
+    "wrap_training",
 ]

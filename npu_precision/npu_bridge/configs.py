@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_precision import _no_effect
+from npu_precision import _library, _no_effect
 from npu_precision.npu_bridge import dump_settings
 
 
@@ -92,13 +92,18 @@ class ProfilingConfig(_Record):
 
 
 class MemoryConfig(_Record):
-    """npu_bridge's record of memory settings; see ProfilingConfig.
+    """npu_bridge's record of memory settings, which have no effect on stock TensorFlow.
 
-    Source: npu_bridge's MemoryConfig.
+    Source: npu_bridge's MemoryConfig(atomic_clean_policy, external_weight, ...).
     """
 
     def __init__(self, **settings: Any) -> None:
         vars(self).update(settings)
+
+    def parameters(self) -> dict[str, Any]:
+        """What NpuOptimizer's parameter_map says it by."""
+        known = _library.describe()["inert_parameters"]
+        return {name: value for name, value in vars(self).items() if name in known}
 
 
 class ExperimentalConfig(_Record):

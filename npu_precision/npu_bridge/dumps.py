@@ -14,8 +14,9 @@ inserted Casts are among them. "." "/" "\\" and spaces in a name become "_". The
 number of the node in the graph, and the stream id 0. The shape is as 1x3x224x224; of a scalar, 1.
 bfloat16 is written as float32, exactly. A name that is too long for a file is in mapping.csv.
 
-Each set of ops that the script runs is a model, with steps from 0: a training loop runs one, the
-initializer of its variables was another. What hooks fetch beside it makes no other model.
+Each set of ops that the script runs is a model with a number, named for the first of them, and has
+steps from 0: a training loop runs one, the initializer of its variables was another. What hooks
+fetch beside it makes no other model.
 
 Strings and handles are not written, nor what is inside of functions.
 
@@ -72,10 +73,11 @@ class _SessionDump:
         """Runs the fetches, and writes the tensors if that is a step of those to be written."""
         # Runs of several threads would write to one folder of the debugger.
         with self._lock:
-            model = self._models.setdefault(fetching.names(fetches), len(self._models))
+            names = fetching.names(fetches)
+            model = self._models.setdefault(names, len(self._models))
             step = self._steps[model]
             if self._settings.has(step):
-                result = self._run_and_write(session, fetches, run, model, step)
+                result = self._run_and_write(session, fetches, run, names, step)
                 self._steps[model] += 1
                 return result
         result = run(fetches)
@@ -83,8 +85,11 @@ class _SessionDump:
             self._steps[model] += 1
         return result
 
-    def _run_and_write(self, session: Any, fetches: Any, run: Any, model: int, step: int) -> Any:
+    def _run_and_write(
+        self, session: Any, fetches: Any, run: Any, names: tuple[str, ...], step: int
+    ) -> Any:
         self._make_folders()
+        model = self._models[names]
         # The same one in each step: TensorFlow optimizes the graph anew for another.
         scratch = os.path.join(self._scratch, str(model))
         options, metadata = config_pb2.RunOptions(), config_pb2.RunMetadata()
@@ -93,9 +98,7 @@ class _SessionDump:
         _tf_compat.watch_every_tensor(options, session.graph, scratch)
         try:
             result = run(fetches, options=options, run_metadata=metadata)
-            begun = os.path.basename(os.path.dirname(self._folder))
-            name = f"ge_default_{begun}_{model}"
-            into = os.path.join(self._folder, name, str(model), str(step))
+            into = os.path.join(self._folder, _model_name(names), str(model), str(step))
             os.makedirs(into)
             # Nothing ran if nothing was fetched.
             if metadata.partition_graphs:
@@ -176,6 +179,10 @@ def _save(folder: str, stem: str, tensor: Any) -> None:
         name = number
     with open(os.path.join(folder, name), "xb") as file:
         np.save(file, value)
+
+
+def _model_name(names: tuple[str, ...]) -> str:
+    return _clean(names[0])[:_LONGEST_NAME] if names else "nothing"
 
 
 def _clean(name: str) -> str:

@@ -46,7 +46,7 @@ class NPURunConfig(_RunConfig):
     Source: npu_bridge's NPURunConfig.
     """
 
-    def __init__(self, **arguments: Any) -> None:
+    def __init__(self, memory_config: MemoryConfig | None = None, **arguments: Any) -> None:
         for name in arguments:
             if name not in _argument_names():
                 raise TypeError(
@@ -59,11 +59,10 @@ class NPURunConfig(_RunConfig):
             for name in _library.describe()["inert_parameters"]
             if name in arguments
         }
-        dump_config = inert.pop("dump_config", None)
-        if isinstance(dump_config, DumpConfig):
-            inert.update(dump_config.parameters())
-        elif dump_config is not None:
-            raise TypeError(f"dump_config: got {_errors.got(dump_config)}, expected a DumpConfig")
+        if isinstance(inert.get("dump_config"), DumpConfig):
+            inert.update(inert.pop("dump_config").parameters())
+        if isinstance(memory_config, MemoryConfig):
+            inert.update(memory_config.parameters())
         self._precision_options = PrecisionOptions(**precision)
         self._npu_parameters = self._precision_options.to_parameter_map()
         for name, value in inert.items():
