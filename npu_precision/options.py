@@ -136,9 +136,7 @@ class PrecisionOptions:
             entry.parameter_map[name].CopyFrom(value)
         _library.check_options(entry)
         fields: dict[str, Any] = {
-            name: plain_value(parameter_map[name])
-            for name in FIELD_NAMES
-            if name in parameter_map
+            name: plain_value(parameter_map[name]) for name in FIELD_NAMES if name in parameter_map
         }
         return cls(**fields)
 

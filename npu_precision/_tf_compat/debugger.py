@@ -15,7 +15,7 @@ from tensorflow.python.debug.lib import debug_data, debug_utils
 
 
 def watch_every_tensor(options: config_pb2.RunOptions, graph: tf.Graph, folder: str) -> None:
-    """Lets a run with these options write its tensors to a folder, those of Grappler's nodes too."""
+    """Lets a run with these options write its tensors to a folder, with those of Grappler."""
     options.output_partition_graphs = True
     debug_utils.watch_graph(
         options,

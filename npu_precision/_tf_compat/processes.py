@@ -180,7 +180,11 @@ def wrap_session_runs(wrap: Callable[[Any, Any, Callable[..., Any]], Any]) -> No
 
     @functools.wraps(original)
     def run(
-        self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+        self: Any,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: Any = None,
+        run_metadata: Any = None,
     ) -> Any:
         given = {"feed_dict": feed_dict, "options": options, "run_metadata": run_metadata}
         return wrap(self, fetches, functools.partial(original, self, **given))

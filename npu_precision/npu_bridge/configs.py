@@ -69,7 +69,7 @@ class DumpConfig(_Record):
             _no_effect.name_once("DumpConfig", ["dump_data"])
 
     def parameters(self) -> dict[str, Any]:
-        """What NpuOptimizer's parameter_map has to say it by; nothing where no tensors are written."""
+        """What NpuOptimizer's parameter_map says it by; nothing where no tensors are written."""
         if not self.enable_dump:
             return {}
         return {name: getattr(self, name) for name in dump_settings.NAMES}

@@ -52,7 +52,7 @@ def of_options(options: Mapping[str, Any]) -> DumpSettings | None:
         raise ValueError("enable_dump and enable_dump_debug are both set, expected one of them")
     path = options.get("dump_path")
     if not path:
-        raise ValueError(f"dump_path: got {_errors.got(path)}, expected a folder, as enable_dump is set")
+        raise ValueError(f"dump_path: got {_errors.got(path)}, expected a folder for enable_dump")
     mode = options.get("dump_mode") or "output"
     if mode not in _MODES:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""npu_bridge's dump: session.runs of the steps that are asked for write their tensors as .npy files.
+r"""npu_bridge's dump: session.runs write the tensors of the given steps as .npy files.
 
 A session whose config has NpuOptimizer with enable_dump writes, into
 
@@ -10,7 +10,7 @@ a file for each tensor:
 
 as an NPU does, and Ascend's msaccucmp.py after it, which makes .npy files of an NPU's. The tensors
 are those of the graph that runs, after all optimizers: lowered ones are of the low type, and the
-inserted Casts are among them. "." "/" "\\" and spaces in a name become "_". The task id is the
+inserted Casts are among them. "." "/" "\" and spaces in a name become "_". The task id is the
 number of the node in the graph, and the stream id 0. The shape is as 1x3x224x224; of a scalar, 1.
 bfloat16 is written as float32, exactly. A name that is too long for a file is in mapping.csv.
 

@@ -7,7 +7,12 @@ import inspect
 from typing import Any
 
 from npu_precision import _errors, _library, _tf_compat
-from npu_precision.npu_bridge.configs import DumpConfig, ExperimentalConfig, MemoryConfig, ProfilingConfig
+from npu_precision.npu_bridge.configs import (
+    DumpConfig,
+    ExperimentalConfig,
+    MemoryConfig,
+    ProfilingConfig,
+)
 from npu_precision.options import FIELD_NAMES, PrecisionOptions, attr_value
 from npu_precision.session import sessions
 
