@@ -154,12 +154,14 @@ def cluster_of_process() -> Cluster | None:
 def choose_session_targets(choose: Callable[[Any, Any, Any], tuple[str, Any] | None]) -> None:
     """Lets choose(session, graph, config) give target and config to sessions made without a target.
 
-    It returns None where both are to stay as they are.
+    It returns None where both are to stay as they are. An error of it is one of the session.
     """
     original = session_lib.BaseSession.__init__
 
     @functools.wraps(original)
     def init(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        # The session's destructor reads it, also after an error of choose().
+        self._session = None
         of_graph = tf.compat.v1.get_default_graph() if graph is None else graph
         chosen = None if target else choose(self, of_graph, config)
         if chosen is not None:

@@ -31,9 +31,6 @@ def npu_dynamic_rnn(
     Returns:
         (outputs [steps, batch, units], the last state).
 
-    Raises:
-        AttributeError: a TensorFlow with Keras 3, from 2.16 on, which has no tf.nn.dynamic_rnn.
-
     Source: npu_bridge's npu_rnn.npu_dynamic_rnn.
     """
     return tf1.nn.dynamic_rnn(

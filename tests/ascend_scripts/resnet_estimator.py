@@ -63,7 +63,7 @@ def model_fn(features, labels, mode):
     if mode == tf.estimator.ModeKeys.EVAL:
         accuracy = tf.metrics.accuracy(labels, tf.argmax(logits, 1))
         return NPUEstimatorSpec(mode, loss=loss, eval_metric_ops={"accuracy": accuracy})
-    optimizer = NPUDistributedOptimizer(tf.train.MomentumOptimizer(0.1, 0.9))
+    optimizer = NPUDistributedOptimizer(tf.train.MomentumOptimizer(0.05, 0.9))
     optimizer = NPULossScaleOptimizer(optimizer, FixedLossScaleManager(512))
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         train_op = optimizer.minimize(loss, tf.train.get_or_create_global_step())
