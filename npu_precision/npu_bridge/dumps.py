@@ -15,8 +15,8 @@ number of the node in the graph, and the stream id 0. The shape is as 1x3x224x22
 bfloat16 is written as float32, exactly. A name that is too long for a file is in mapping.csv.
 
 Each set of ops that the script runs is a model with a number, named for the first of them, and has
-steps from 0: a training loop runs one, the initializer of its variables was another. What hooks
-fetch beside it makes no other model.
+steps from 0, one for each run that begins: a training loop runs one, the initializer of its
+variables was another. What hooks fetch beside it makes no other model.
 
 Strings and handles are not written, nor what is inside of functions.
 
@@ -56,49 +56,54 @@ _LONGEST_NAME = 255
 _dumps: weakref.WeakKeyDictionary[Any, _SessionDump] = weakref.WeakKeyDictionary()
 
 
+class _Model:
+    """What a session runs again and again."""
+
+    def __init__(self, names: tuple[str, ...], number: int) -> None:
+        self.name = _clean(names[0])[:_LONGEST_NAME] if names else "nothing"
+        self.number = number
+        self.steps = 0
+        self.lock = threading.Lock()
+
+
 class _SessionDump:
     """Counts the steps of a session, and writes some of them."""
 
     def __init__(self, settings: DumpSettings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        # By what is run: its number, and how many steps it has made.
-        self._models: dict[tuple[str, ...], int] = {}
-        self._steps: collections.Counter[int] = collections.Counter()
+        # By the names of what is run.
+        self._models: dict[tuple[str, ...], _Model] = {}
         self._folder = ""
         # The debugger's.
         self._scratch = ""
 
     def run(self, session: Any, fetches: Any, run: Callable[..., Any]) -> Any:
         """Runs the fetches, and writes the tensors if that is a step of those to be written."""
-        # Runs of several threads would write to one folder of the debugger.
+        names = fetching.names(fetches)
         with self._lock:
-            names = fetching.names(fetches)
-            model = self._models.setdefault(names, len(self._models))
-            step = self._steps[model]
-            if self._settings.has(step):
-                result = self._run_and_write(session, fetches, run, names, step)
-                self._steps[model] += 1
-                return result
-        result = run(fetches)
-        with self._lock:
-            self._steps[model] += 1
-        return result
+            model = self._models.setdefault(names, _Model(names, len(self._models)))
+            step = model.steps
+            model.steps += 1
+            is_written = self._settings.has(step)
+            if is_written:
+                self._make_folders()
+        if not is_written:
+            return run(fetches)
+        # One lock for all models would let a step wait for ever for what fills its queue.
+        with model.lock:
+            return self._run_and_write(session, fetches, run, model, step)
 
-    def _run_and_write(
-        self, session: Any, fetches: Any, run: Any, names: tuple[str, ...], step: int
-    ) -> Any:
-        self._make_folders()
-        model = self._models[names]
+    def _run_and_write(self, session: Any, fetches: Any, run: Any, model: _Model, step: int) -> Any:
         # The same one in each step: TensorFlow optimizes the graph anew for another.
-        scratch = os.path.join(self._scratch, str(model))
+        scratch = os.path.join(self._scratch, str(model.number))
         options, metadata = config_pb2.RunOptions(), config_pb2.RunMetadata()
         if run.keywords["options"] is not None:
             options.CopyFrom(run.keywords["options"])
         _tf_compat.watch_every_tensor(options, session.graph, scratch)
         try:
             result = run(fetches, options=options, run_metadata=metadata)
-            into = os.path.join(self._folder, _model_name(names), str(model), str(step))
+            into = os.path.join(self._folder, model.name, str(model.number), str(step))
             os.makedirs(into)
             # Nothing ran if nothing was fetched.
             if metadata.partition_graphs:
@@ -179,10 +184,6 @@ def _save(folder: str, stem: str, tensor: Any) -> None:
         name = number
     with open(os.path.join(folder, name), "xb") as file:
         np.save(file, value)
-
-
-def _model_name(names: tuple[str, ...]) -> str:
-    return _clean(names[0])[:_LONGEST_NAME] if names else "nothing"
 
 
 def _clean(name: str) -> str:

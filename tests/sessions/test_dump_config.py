@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -165,6 +166,20 @@ def test_steps_of_a_loop_count_one_by_one(model, tmp_path):
         for _ in range(2):
             session.run([train_op, model["loss"]], {model["x"]: X})
     assert set(steps(tmp_path, "IterationOp")) == {1, 3}
+
+
+def test_a_step_may_wait_for_another_thread_that_fills_its_queue(tmp_path):
+    with tf.Graph().as_default():
+        queue = tf.queue.FIFOQueue(1, [tf.float32], [[]])
+        fill = queue.enqueue(3.0)
+        taken = tf.multiply(queue.dequeue(), 2.0, name="taken")
+        with tf1.Session(config=config(enable_dump=True, dump_path=tmp_path)) as session:
+            thread = threading.Timer(0.5, session.run, [fill])
+            thread.start()
+            limit = tf1.RunOptions(timeout_in_ms=60_000)
+            assert session.run(taken, options=limit) == 6
+            thread.join()
+    assert set(steps(tmp_path, "taken:0")) == {0}
 
 
 def test_nothing_is_overwritten(model, tmp_path):
