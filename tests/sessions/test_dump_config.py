@@ -12,8 +12,7 @@ import tensorflow as tf
 from support.tf_versions import needs_estimator
 
 import npu_precision
-from npu_precision import util
-from npu_precision.npu_bridge import configs
+from npu_precision import _no_effect, util
 
 tf1 = tf.compat.v1
 
@@ -247,7 +246,7 @@ def test_mistakes_are_named_by_the_session_and_by_dump_config(options, message):
 
 
 def test_what_of_dump_config_has_no_effect_is_named(caplog, monkeypatch):
-    monkeypatch.setattr(configs._no_effect, "_named", set())
+    monkeypatch.setattr(_no_effect, "_named", set())
     npu_precision.DumpConfig(enable_dump_debug=True, dump_path="d", dump_data="stats")
     assert [record.getMessage() for record in caplog.records] == [
         "DumpConfig: enable_dump_debug, dump_debug_mode have no effect on stock TensorFlow",

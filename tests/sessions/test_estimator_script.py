@@ -18,6 +18,7 @@ from npu_precision import (
     NPUEstimatorSpec,
     NPURunConfig,
     _library,
+    _no_effect,
     npu_config_proto,
     npu_init,
 )
@@ -277,7 +278,8 @@ def test_npu_estimator_adds_the_optimizer_to_a_plain_run_config(tmp_path):
     assert estimator.evaluate(input_fn)["global_step"] == 2
 
 
-def test_npu_estimator_takes_npu_bridges_arguments(tmp_path, caplog):
+def test_npu_estimator_takes_npu_bridges_arguments(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(_no_effect, "_named", set())
     estimator = NPUEstimator(
         model_fn=model_fn, model_dir=str(tmp_path), params=None, job_start_file="/etc/cluster.json"
     )
@@ -286,7 +288,8 @@ def test_npu_estimator_takes_npu_bridges_arguments(tmp_path, caplog):
     assert "job_start_file has no effect" in caplog.text
 
 
-def test_host_call_is_accepted_and_named_as_without_effect(caplog):
+def test_host_call_is_accepted_and_named_as_without_effect(caplog, monkeypatch):
+    monkeypatch.setattr(_no_effect, "_named", set())
     with tf.Graph().as_default():
         loss = tf.constant(1.0)
         spec = NPUEstimatorSpec(
