@@ -145,9 +145,7 @@ class PrecisionOptions:
             entry.parameter_map[name].CopyFrom(value)
         _library.check_options(entry)
         fields: dict[str, Any] = {
-            name: _python_value(parameter_map[name])
-            for name in FIELD_NAMES
-            if name in parameter_map
+            name: plain_value(parameter_map[name]) for name in FIELD_NAMES if name in parameter_map
         }
         return cls(**fields)
 
@@ -255,8 +253,12 @@ def attr_value(value: object) -> attr_value_pb2.AttrValue:
     return attr_value_pb2.AttrValue(s=value if isinstance(value, bytes) else str(value).encode())
 
 
-def _python_value(value: attr_value_pb2.AttrValue) -> str | bool:
-    return value.b if value.WhichOneof("value") == "b" else value.s.decode("utf-8")
+def plain_value(value: attr_value_pb2.AttrValue) -> str | bool | int | float:
+    """The value of a parameter; bytes become text."""
+    kind = value.WhichOneof("value")
+    if kind in ("b", "i", "f"):
+        return getattr(value, kind)
+    return value.s.decode("utf-8")
 
 
 def _unknown_field(name: str) -> str:

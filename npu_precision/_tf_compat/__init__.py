@@ -7,6 +7,12 @@ from npu_precision._tf_compat.collectives import (
     broadcast_send,
     sum_over_replicas,
 )
+from npu_precision._tf_compat.debugger import WatchedRun, remove_watched, watch_every_tensor
+from npu_precision._tf_compat.estimators import (
+    last_step,
+    set_estimator_session_config,
+    wrap_training,
+)
 from npu_precision._tf_compat.functions import (
     call_for_new_functions,
     called_in,
@@ -84,6 +90,7 @@ __all__ = [
     "OPS_OF_EINSUM",
     "PARAMETER_SERVER_STRATEGIES",
     "SUMS",
+    "WatchedRun",
     "all_gather",
     "all_reduce",
     "api_name",
@@ -112,6 +119,7 @@ __all__ = [
     "has_gpu",
     "is_tf_function",
     "keras_computes_in_float16",
+    "last_step",
     "layers_in",
     "map_function_configs",
     "needs_build",
@@ -121,7 +129,9 @@ __all__ = [
     "optimizer_slot",
     "plain_variable",
     "remote_task",
+    "remove_watched",
     "scales_loss",
+    "set_estimator_session_config",
     "set_keras_session",
     "set_op_attribute",
     "sum_over_replicas",
@@ -131,6 +141,8 @@ __all__ = [
     "trace_anew_for",
     "trains",
     "update_of_layer",
+    "watch_every_tensor",
     "without_own_sum",
     "wrap_session_runs",
+    "wrap_training",
 ]

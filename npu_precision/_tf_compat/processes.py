@@ -183,12 +183,14 @@ def connect_process(addresses: Sequence[str], rank: int) -> Any:
 def choose_session_targets(choose: Callable[[Any, Any, Any], tuple[str, Any] | None]) -> None:
     """Lets choose(session, graph, config) give target and config to sessions made without a target.
 
-    It returns None where both are to stay as they are.
+    It returns None where both are to stay as they are. An error of it is one of the session.
     """
     original = session_lib.BaseSession.__init__
 
     @functools.wraps(original)
     def init(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        # The session's destructor reads it, also after an error of choose().
+        self._session = None
         of_graph = tf.compat.v1.get_default_graph() if graph is None else graph
         chosen = None if target else choose(self, of_graph, config)
         if chosen is not None:
@@ -198,16 +200,25 @@ def choose_session_targets(choose: Callable[[Any, Any, Any], tuple[str, Any] | N
     session_lib.BaseSession.__init__ = init
 
 
-def wrap_session_runs(wrap: Callable[[Any, Any, Callable[[Any], Any]], Any]) -> None:
+def wrap_session_runs(wrap: Callable[[Any, Any, Callable[..., Any]], Any]) -> None:
     """Lets wrap(session, fetches, run) take the place of each session.run.
 
-    run(fetches) is what the session did before, with what else the call was given.
+    run(fetches) is what the session did before, with what else the call was given. That is a
+    functools.partial with the keywords feed_dict, options and run_metadata: run(fetches,
+    options=...) gives it others.
     """
     original = session_lib.BaseSession.run
 
     @functools.wraps(original)
-    def run(self: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
-        return wrap(self, fetches, lambda each: original(self, each, *args, **kwargs))
+    def run(
+        self: Any,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: Any = None,
+        run_metadata: Any = None,
+    ) -> Any:
+        given = {"feed_dict": feed_dict, "options": options, "run_metadata": run_metadata}
+        return wrap(self, fetches, functools.partial(original, self, **given))
 
     session_lib.BaseSession.run = run
 

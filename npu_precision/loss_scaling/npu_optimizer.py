@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from npu_precision import _inert
+from npu_precision import _no_effect
 from npu_precision.hccl import training
 from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer, check_type
 
@@ -38,7 +38,7 @@ def NPUOptimizer(
     """
     del name
     if is_tailing_optimization:
-        _inert.name_once("NPUOptimizer", "is_tailing_optimization")
+        _no_effect.name_once("NPUOptimizer", ["is_tailing_optimization"])
     if is_distributed:
         opt = NPUDistributedOptimizer(opt)
     if is_loss_scale:

@@ -1,15 +1,13 @@
 """NPUEstimator and NPUEstimatorSpec."""
 
 import functools
-import logging
 from typing import Any
 
-from npu_precision import _tf_compat
+from npu_precision import _no_effect, _tf_compat
 from npu_precision.hccl import ranks
-from npu_precision.npu_bridge import run_config
+from npu_precision.npu_bridge import estimator_loops, run_config
 from npu_precision.npu_bridge.hooks import npu_hooks_append
 
-_LOGGER = logging.getLogger("npu_precision")
 _Estimator: Any = _tf_compat.estimator_class("Estimator")
 _EstimatorSpec: Any = _tf_compat.estimator_class("EstimatorSpec")
 
@@ -29,7 +27,7 @@ class NPUEstimatorSpec(_EstimatorSpec):
 
     def __new__(cls, *args: Any, host_call: Any = None, **kwargs: Any) -> "NPUEstimatorSpec":
         if host_call is not None:
-            _LOGGER.warning("NPUEstimatorSpec: host_call has no effect on stock TensorFlow")
+            _no_effect.name_once("NPUEstimatorSpec", ["host_call"])
         return super().__new__(cls, *args, **kwargs)
 
 
@@ -39,14 +37,16 @@ class NPUEstimator(_Estimator):
     Args:
         model_fn: as for tf.estimator.Estimator.
         model_dir: as for tf.estimator.Estimator.
-        config: an NPURunConfig; or a tf.estimator.RunConfig, to which NpuOptimizer is added with
-            its default options; None for NPURunConfig().
+        config: an NPURunConfig, whose iterations_per_loop says how many steps each session.run
+            makes; or a tf.estimator.RunConfig, to which NpuOptimizer is added with its default
+            options; None for NPURunConfig().
         params: as for tf.estimator.Estimator.
         job_start_file: npu_bridge's file about an NPU cluster; has no effect, as the log says.
         warm_start_from: as for tf.estimator.Estimator.
 
     Raises:
-        ValueError: as tf.estimator.Estimator; a wrong precision option in config.
+        ValueError: as tf.estimator.Estimator; a wrong precision option in config, or a wrong
+            iterations_per_loop.
         TypeError: config is no RunConfig.
         RuntimeError: this TensorFlow has no tf.estimator.
 
@@ -63,7 +63,7 @@ class NPUEstimator(_Estimator):
         warm_start_from: Any = None,
     ) -> None:
         if job_start_file:
-            _LOGGER.warning("NPUEstimator: job_start_file has no effect on stock TensorFlow")
+            _no_effect.name_once("NPUEstimator", ["job_start_file"])
         super().__init__(
             model_fn=model_fn,
             model_dir=model_dir,
@@ -71,6 +71,7 @@ class NPUEstimator(_Estimator):
             params=params,
             warm_start_from=warm_start_from,
         )
+        estimator_loops.train_in_loops(self)
         where = ranks.current()
         # A strategy of tf.distribute connects the workers of TF_CONFIG itself.
         if where.size > 1 and self.config.train_distribute is None:

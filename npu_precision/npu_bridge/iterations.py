@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat
+from npu_precision.npu_bridge import fetching
 
 # By op that set_iteration_per_loop() returned: how many steps one run makes.
 _iterations: weakref.WeakKeyDictionary[tf.Operation, int] = weakref.WeakKeyDictionary()
@@ -87,22 +88,8 @@ def _begin_to_repeat() -> None:
 
 def _repeated(session: Any, fetches: Any, run: Callable[[Any], Any]) -> Any:
     del session
-    for fetch in _fetched(fetches):
+    for fetch in fetching.one_by_one(fetches):
         count = _iterations.get(fetch, 1) if isinstance(fetch, tf.Operation) else 1
         for _ in range(count - 1):
             run(fetch)
     return run(fetches)
-
-
-def _fetched(fetches: Any) -> Iterator[Any]:
-    """What a run fetches, one by one.
-
-    tf.nest would sort the keys of a dict, and a hook of tf.train, which is a key, has no order.
-    """
-    if isinstance(fetches, Mapping):
-        fetches = list(fetches.values())
-    if isinstance(fetches, (list, tuple)):
-        for each in fetches:
-            yield from _fetched(each)
-    else:
-        yield fetches

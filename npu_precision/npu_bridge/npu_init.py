@@ -22,11 +22,14 @@ from npu_precision.loss_scaling.npu_optimizer import (
     npu_keras_optimizer,
     npu_tf_optimizer,
 )
-from npu_precision.npu_bridge import npu_ops, npu_scope, npu_unary_ops, util
+from npu_precision.npu_bridge import npu_ops, npu_plugin, npu_rnn, npu_scope, npu_unary_ops, util
 from npu_precision.npu_bridge.estimator import NPUEstimator, NPUEstimatorSpec
 from npu_precision.npu_bridge.hooks import npu_callbacks_append, npu_hooks_append
+from npu_precision.npu_bridge.npu_hook import NPUCheckpointSaverHook, NPUOutputTensorHook
 from npu_precision.npu_bridge.run_config import (
     DumpConfig,
+    ExperimentalConfig,
+    MemoryConfig,
     NPURunConfig,
     ProfilingConfig,
     npu_run_config_init,
@@ -42,14 +45,18 @@ from npu_precision.session.sessions import (
 
 __all__ = [
     "DumpConfig",
+    "ExperimentalConfig",
     "ExponentialUpdateLossScaleManager",
     "FixedLossScaleManager",
+    "MemoryConfig",
     "NPUBroadcastGlobalVariablesHook",
+    "NPUCheckpointSaverHook",
     "NPUDistributedOptimizer",
     "NPUEstimator",
     "NPUEstimatorSpec",
     "NPULossScaleOptimizer",
     "NPUOptimizer",
+    "NPUOutputTensorHook",
     "NPURunConfig",
     "NPUStrategy",
     "ProfilingConfig",
@@ -65,6 +72,8 @@ __all__ = [
     "npu_hooks_append",
     "npu_keras_optimizer",
     "npu_ops",
+    "npu_plugin",
+    "npu_rnn",
     "npu_run_config_init",
     "npu_scope",
     "npu_tf_optimizer",

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator
+from typing import Any
 
+from npu_precision import _no_effect
 from npu_precision.scope import keep_dtype_scope
 
-__all__ = ["keep_dtype_scope", "npu_weight_prefetch_scope", "without_npu_compile_scope"]
-_LOGGER = logging.getLogger("npu_precision")
-_named: set[str] = set()
+__all__ = [
+    "keep_dtype_scope",
+    "npu_scope",
+    "npu_variable_scope",
+    "npu_weight_prefetch_scope",
+    "subgraph_multi_dims_scope",
+    "without_npu_compile_scope",
+]
 
 
 @contextlib.contextmanager
@@ -19,7 +25,7 @@ def without_npu_compile_scope() -> Iterator[None]:
 
     Source: npu_bridge's npu_scope.without_npu_compile_scope().
     """
-    _name_once("without_npu_compile_scope")
+    _no_effect.name_once("without_npu_compile_scope")
     yield
 
 
@@ -32,11 +38,38 @@ def npu_weight_prefetch_scope(
     Source: npu_bridge's npu_scope.npu_weight_prefetch_scope(buffer_pool_id, buffer_pool_size).
     """
     del buffer_pool_id, buffer_pool_size
-    _name_once("npu_weight_prefetch_scope")
+    _no_effect.name_once("npu_weight_prefetch_scope")
     yield
 
 
-def _name_once(name: str) -> None:
-    if name not in _named:
-        _named.add(name)
-        _LOGGER.warning("%s has no effect on stock TensorFlow", name)
+@contextlib.contextmanager
+def npu_scope(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """Scope of ops for one NPU of several; it has no effect here, whatever it is given.
+
+    Source: npu_bridge's npu_scope.npu_scope.
+    """
+    del args, kwargs
+    _no_effect.name_once("npu_scope")
+    yield
+
+
+@contextlib.contextmanager
+def npu_variable_scope(placement: str = "host") -> Iterator[None]:
+    """Scope that places variables on the host or on an NPU; it has no effect here.
+
+    Source: npu_bridge's npu_scope.npu_variable_scope.
+    """
+    del placement
+    _no_effect.name_once("npu_variable_scope")
+    yield
+
+
+@contextlib.contextmanager
+def subgraph_multi_dims_scope(index: int) -> Iterator[None]:
+    """Scope of ops that an NPU compiles for several shapes; it has no effect here.
+
+    Source: npu_bridge's npu_scope.subgraph_multi_dims_scope(index).
+    """
+    del index
+    _no_effect.name_once("subgraph_multi_dims_scope")
+    yield

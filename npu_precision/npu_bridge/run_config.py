@@ -7,60 +7,25 @@ import inspect
 from typing import Any
 
 from npu_precision import _errors, _library, _tf_compat
+from npu_precision.npu_bridge.configs import (
+    DumpConfig,
+    ExperimentalConfig,
+    MemoryConfig,
+    ProfilingConfig,
+)
 from npu_precision.options import FIELD_NAMES, PrecisionOptions, attr_value
 from npu_precision.session import sessions
 
+__all__ = [
+    "DumpConfig",
+    "ExperimentalConfig",
+    "MemoryConfig",
+    "NPURunConfig",
+    "ProfilingConfig",
+    "npu_run_config_init",
+]
+
 _RunConfig: Any = _tf_compat.estimator_class("RunConfig")
-
-
-class ProfilingConfig:
-    """npu_bridge's record of profiling settings, accepted so that scripts run unchanged.
-
-    Its arguments become attributes. They have no effect on stock TensorFlow; the log says so.
-
-    Source: npu_bridge's ProfilingConfig(enable_profiling=False, profiling_options=None).
-    """
-
-    def __init__(
-        self, enable_profiling: bool = False, profiling_options: Any = None, **others: Any
-    ) -> None:
-        self.enable_profiling = enable_profiling
-        self.profiling_options = profiling_options
-        vars(self).update(others)
-
-    def __repr__(self) -> str:
-        return _record(self)
-
-
-class DumpConfig:
-    """npu_bridge's record of dump settings, accepted so that scripts run unchanged.
-
-    Its arguments become attributes. They have no effect on stock TensorFlow; the log says so.
-
-    Source: npu_bridge's DumpConfig(enable_dump=False, dump_path=None, dump_step=None,
-    dump_mode="output", enable_dump_debug=False, dump_debug_mode="all").
-    """
-
-    def __init__(
-        self,
-        enable_dump: bool = False,
-        dump_path: str | None = None,
-        dump_step: str | None = None,
-        dump_mode: str = "output",
-        enable_dump_debug: bool = False,
-        dump_debug_mode: str = "all",
-        **others: Any,
-    ) -> None:
-        self.enable_dump = enable_dump
-        self.dump_path = dump_path
-        self.dump_step = dump_step
-        self.dump_mode = dump_mode
-        self.enable_dump_debug = enable_dump_debug
-        self.dump_debug_mode = dump_debug_mode
-        vars(self).update(others)
-
-    def __repr__(self) -> str:
-        return _record(self)
 
 
 class NPURunConfig(_RunConfig):
@@ -72,8 +37,11 @@ class NPURunConfig(_RunConfig):
       session_config becomes npu_config_proto(session_config, ...), in a copy;
     - every field of PrecisionOptions (precision_mode, modify_mixlist, report_dir, ...), each of
       which can be read back as a property;
-    - npu_bridge's other arguments (iterations_per_loop, dump_config, ...), with values of any
-      type. They have no effect on stock TensorFlow; the optimizer names them once in its log.
+    - iterations_per_loop, which NPUEstimator trains by: how many steps each session.run makes;
+      tf.estimator.Estimator does not, as the log says;
+    - dump_config, a DumpConfig;
+    - npu_bridge's other arguments (profiling_config, ...), with values of any type. They have no
+      effect on stock TensorFlow; the optimizer names them once in its log.
 
     Raises:
         ValueError: a wrong precision option, or one that session_config contradicts.
@@ -83,7 +51,7 @@ class NPURunConfig(_RunConfig):
     Source: npu_bridge's NPURunConfig.
     """
 
-    def __init__(self, **arguments: Any) -> None:
+    def __init__(self, memory_config: MemoryConfig | None = None, **arguments: Any) -> None:
         for name in arguments:
             if name not in _argument_names():
                 raise TypeError(
@@ -96,6 +64,10 @@ class NPURunConfig(_RunConfig):
             for name in _library.describe()["inert_parameters"]
             if name in arguments
         }
+        if isinstance(inert.get("dump_config"), DumpConfig):
+            inert.update(inert.pop("dump_config").parameters())
+        if isinstance(memory_config, MemoryConfig):
+            inert.update(memory_config.parameters())
         self._precision_options = PrecisionOptions(**precision)
         self._npu_parameters = self._precision_options.to_parameter_map()
         for name, value in inert.items():
@@ -172,8 +144,3 @@ def npu_run_config_init(
 def _argument_names() -> list[str]:
     base = [name for name in inspect.signature(_RunConfig.__init__).parameters if name != "self"]
     return [*base, *FIELD_NAMES, *_library.describe()["inert_parameters"]]
-
-
-def _record(config: object) -> str:
-    fields = ", ".join(f"{name}={value!r}" for name, value in vars(config).items())
-    return f"{type(config).__name__}({fields})"

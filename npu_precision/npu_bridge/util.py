@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import _errors, scope
+from npu_precision import _errors, _no_effect, scope
 from npu_precision.npu_bridge.iterations import IterationPerLoop, set_iteration_per_loop
 
-__all__ = ["IterationPerLoop", "keep_tensors_dtypes", "set_iteration_per_loop"]
+__all__ = [
+    "IterationPerLoop",
+    "keep_tensors_dtypes",
+    "set_graph_exec_config",
+    "set_iteration_per_loop",
+    "set_op_input_tensor_multi_dims",
+]
 
 
 def keep_tensors_dtypes(graph: tf.Graph, input_tensors: Sequence[str]) -> None:
@@ -33,3 +40,22 @@ def keep_tensors_dtypes(graph: tf.Graph, input_tensors: Sequence[str]) -> None:
         )
     for tensor in [graph.get_tensor_by_name(name) for name in input_tensors]:
         scope.keep_dtype(tensor.op)
+
+
+def set_graph_exec_config(fetch: Any, **options: Any) -> Any:
+    """Returns fetch: its options are about how an NPU compiles what is fetched. The log says so.
+
+    Source: npu_bridge's util.set_graph_exec_config(fetch, dynamic_input=False, ...).
+    """
+    _no_effect.name_once("util.set_graph_exec_config", options)
+    return fetch
+
+
+def set_op_input_tensor_multi_dims(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    """Returns the tensor: the rest is about how an NPU compiles its op. The log says so.
+
+    Source: npu_bridge's util.set_op_input_tensor_multi_dims.
+    """
+    del args, kwargs
+    _no_effect.name_once("util.set_op_input_tensor_multi_dims")
+    return tensor

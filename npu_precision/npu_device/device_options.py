@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from npu_precision import _inert
+from npu_precision import _no_effect
 from npu_precision.npu_device.option_group import OptionGroup
 from npu_precision.options import FIELD_NAMES, PrecisionOptions
 
@@ -144,5 +144,7 @@ class DeviceOptions(OptionGroup):
         options = PrecisionOptions(**{name: each for name, each in given.items() if each != ""})
         if options.precision_mode is None and options.precision_mode_v2 is None:
             options = dataclasses.replace(options, precision_mode="allow_fp32_to_fp16")
-        _inert.name_once(_NAME, *(name for name in self.changed() if name not in FIELD_NAMES))
+        without_effect = [name for name in self.changed() if name not in FIELD_NAMES]
+        if without_effect:
+            _no_effect.name_once(_NAME, without_effect)
         return options

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from npu_precision import _errors, _inert, _tf_compat
+from npu_precision import _errors, _no_effect, _tf_compat
 from npu_precision.hccl import eager_cluster
 from npu_precision.npu_device.device_options import DeviceOptions
 from npu_precision.options import PrecisionOptions
@@ -150,7 +150,7 @@ def set_npu_loop_size(loop_size: int) -> None:
     if isinstance(loop_size, bool) or not isinstance(loop_size, int) or loop_size < 1:
         raise ValueError(f"loop_size: got {_errors.got(loop_size)}, expected an integer from 1 on")
     if loop_size > 1:
-        _inert.name_once("npu_device", "set_npu_loop_size()")
+        _no_effect.name_once("npu_device", ["set_npu_loop_size()"])
 
 
 @contextlib.contextmanager
@@ -163,5 +163,5 @@ def npu_run_context(options: Any = None) -> Iterator[None]:
     Source: npu_device's npu_run_context(options).
     """
     del options
-    _inert.name_once("npu_device", "npu_run_context()")
+    _no_effect.name_once("npu_device", ["npu_run_context()"])
     yield

@@ -31,7 +31,7 @@ def test_a_run_makes_several_steps_on_a_batch_each(model):
         train_op = util.set_iteration_per_loop(session, model["train_op"], 3)
         session.run(train_op)
         assert session.run([model["step"], model["total"]]) == [3, 0 + 1 + 2]
-        # With other fetches, in any structure (hooks are keys), and what is fed to each step.
+        # With other fetches, in any structure (tf.train's hooks are keys), and with feeds.
         hook = tf1.train.StopAtStepHook(1)
         _, named = session.run(
             [train_op, {"factor": model["factor"], hook: (model["factor"],)}],

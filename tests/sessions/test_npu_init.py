@@ -6,6 +6,7 @@ from test_session_script import SESSION_SCRIPT
 
 import npu_precision
 from npu_precision import _tf_compat, npu_init, npu_ops
+from npu_precision.npu_bridge import helper, npu_cpu_ops
 
 NAMES = (
     "NPURunConfig NPUEstimator NPUEstimatorSpec ProfilingConfig DumpConfig npu_config_proto "
@@ -16,12 +17,16 @@ NAMES = (
     "npu_distributed_optimizer_wrapper npu_keras_optimizer npu_allreduce NPUStrategy "
     "NPUBroadcastGlobalVariablesHook npu_ops npu_unary_ops"
 ).split()
+# These are not names of the package.
+STAR_ALONE = (
+    "npu_plugin npu_rnn NPUCheckpointSaverHook NPUOutputTensorHook ExperimentalConfig MemoryConfig"
+).split()
 
 
 def test_the_star_gives_npu_bridges_names():
     namespace = {}
     exec("from npu_precision.npu_init import *", namespace)
-    assert set(NAMES) == set(namespace) - {"__builtins__"}
+    assert {*NAMES, *STAR_ALONE} == set(namespace) - {"__builtins__"}
     assert namespace["tf"] is _tf_compat.tf1
     assert namespace["RewriterConfig"] is rewriter_config_pb2.RewriterConfig
     assert namespace["config_pb2"] is config_pb2
@@ -70,6 +75,13 @@ from npu_bridge.hccl import hccl_ops
 from npu_bridge.npu_init import *
 from hccl.manage.api import create_group, get_local_rank_id, get_rank_id, get_rank_size
 from hccl.split.api import set_split_strategy_by_idx
+from npu_bridge.estimator.npu import npu_plugin, npu_rnn
+from npu_bridge.estimator.npu.npu_common import NPUBasics
+from npu_bridge.estimator.npu.npu_config import ExperimentalConfig, MemoryConfig
+from npu_bridge.estimator.npu.npu_dynamic_rnn import DynamicGRUV2, DynamicRNN
+from npu_bridge.estimator.npu.npu_hook import NPUCheckpointSaverHook, SetIterationsVarHook
+from npu_bridge.helper import helper
+from npu_bridge.npu_cpu import npu_cpu_ops
 from npu_bridge.estimator.npu.npu_callbacks import NPUBroadcastGlobalVariablesCallback
 from npu_bridge.estimator.npu.npu_hook import NPUBroadcastGlobalVariablesHook
 
@@ -109,6 +121,11 @@ def test_a_real_npu_bridge_is_not_hidden(run_python, tmp_path, imported):
 
 
 def test_an_op_of_the_npu_says_that_there_is_none():
-    with pytest.raises(AttributeError, match="npu_ops.LARSV2 is an op of the NPU"):
-        npu_ops.LARSV2  # noqa: B018
-    assert not hasattr(npu_ops, "__path__")
+    with pytest.raises(AttributeError, match="npu_ops.lamb_apply is an op of the NPU"):
+        npu_ops.lamb_apply  # noqa: B018
+    with pytest.raises(AttributeError, match="npu_cpu_ops.embedding_rankid is an op of the NPU"):
+        npu_cpu_ops.embedding_rankid  # noqa: B018
+    with pytest.raises(AttributeError, match="fast_gelu is an op of the NPU"):
+        helper.get_gen_ops().fast_gelu  # noqa: B018
+    for module in (npu_ops, npu_cpu_ops, helper.get_gen_ops()):
+        assert not hasattr(module, "__path__")

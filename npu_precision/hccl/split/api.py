@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_precision import _inert
+from npu_precision import _no_effect
 from npu_precision.hccl import groups
 
 __all__ = ["set_split_strategy_by_idx", "set_split_strategy_by_size"]
@@ -23,7 +23,7 @@ def set_split_strategy_by_idx(idxList: Sequence[int], group: str = groups.WORLD)
     groups.find(group)
     if list(idxList) != sorted(set(idxList)):
         raise ValueError(f"idxList: got {list(idxList)}, expected ascending numbers of gradients")
-    _inert.name_once("", "set_split_strategy_by_idx")
+    _no_effect.name_once("set_split_strategy_by_idx")
 
 
 def set_split_strategy_by_size(dataSizeList: Sequence[float], group: str = groups.WORLD) -> None:
@@ -39,4 +39,4 @@ def set_split_strategy_by_size(dataSizeList: Sequence[float], group: str = group
     groups.find(group)
     if abs(sum(dataSizeList) - 100) > 1e-3:
         raise ValueError(f"dataSizeList: got {list(dataSizeList)}, expected shares that are 100")
-    _inert.name_once("", "set_split_strategy_by_size")
+    _no_effect.name_once("set_split_strategy_by_size")

@@ -1,0 +1,36 @@
+"""Private parts of tf.estimator's Estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from npu_precision._tf_compat.versions import tf1
+
+
+def wrap_training(estimator: Any, wrap: Callable[[Any, list[Any]], Any]) -> None:
+    """Lets wrap(spec, hooks) give the EstimatorSpec that an Estimator trains by.
+
+    It gets the spec of the model function, and the hooks of the call and those that end it.
+    """
+    # tf.estimator lets no class override it.
+    original = estimator._train_with_estimator_spec
+
+    def train(spec: Any, worker_hooks: Any, hooks: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(wrap(spec, list(hooks)), worker_hooks, hooks, *args, **kwargs)
+
+    estimator._train_with_estimator_spec = train
+
+
+def set_estimator_session_config(estimator: Any, config: Any) -> None:
+    """Gives an Estimator's sessions a ConfigProto that its RunConfig does not have."""
+    estimator._session_config = config
+
+
+def last_step(hooks: Iterable[Any]) -> int | None:
+    """The global step at which the first of the hooks ends training; None if none does.
+
+    Known once there is a session.
+    """
+    steps = [hook._last_step for hook in hooks if isinstance(hook, tf1.train.StopAtStepHook)]
+    return min((int(step) for step in steps if step is not None), default=None)

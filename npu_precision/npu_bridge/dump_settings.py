@@ -1,0 +1,82 @@
+"""What npu_bridge's dump options say: which tensors of which steps are written where."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from npu_precision import _errors
+
+# The options, as parameters of NpuOptimizer and as arguments of DumpConfig, that have an effect.
+NAMES = ("enable_dump", "dump_path", "dump_step", "dump_mode", "dump_layer")
+
+_MODES = ("input", "output", "all")
+
+
+@dataclasses.dataclass(frozen=True)
+class DumpSettings:
+    """Which tensors are written, and where.
+
+    Attributes:
+        path: the folder.
+        steps: the first and last step of each range of them; None for all steps.
+        inputs: whether the inputs of ops are written.
+        outputs: whether their outputs are.
+        layers: the names of the ops; none for all.
+    """
+
+    path: str
+    steps: tuple[tuple[int, int], ...] | None
+    inputs: bool
+    outputs: bool
+    layers: frozenset[str]
+
+    def has(self, step: int) -> bool:
+        """Whether that step, from 0, is written."""
+        return self.steps is None or any(first <= step <= last for first, last in self.steps)
+
+
+def of_options(options: Mapping[str, Any]) -> DumpSettings | None:
+    """The settings, or None where enable_dump is not set.
+
+    Args:
+        options: values by the names of npu_bridge; others than the dump options are ignored.
+
+    Raises:
+        ValueError: there is no dump_path, a value has no meaning, or enable_dump_debug is set too.
+    """
+    if not options.get("enable_dump"):
+        return None
+    if options.get("enable_dump_debug"):
+        raise ValueError("enable_dump and enable_dump_debug are both set, expected one of them")
+    path = options.get("dump_path")
+    if not path:
+        raise ValueError(f"dump_path: got {_errors.got(path)}, expected a folder for enable_dump")
+    mode = options.get("dump_mode") or "output"
+    if mode not in _MODES:
+        raise ValueError(
+            f"dump_mode: got {mode!r}, expected one of {', '.join(_MODES)}"
+            f"{_errors.did_you_mean(mode, _MODES)}"
+        )
+    return DumpSettings(
+        path=path,
+        steps=_steps(options.get("dump_step")),
+        inputs=mode != "output",
+        outputs=mode != "input",
+        layers=frozenset((options.get("dump_layer") or "").split()),
+    )
+
+
+def _steps(text: str | None) -> tuple[tuple[int, int], ...] | None:
+    if not text:
+        return None
+    ranges = []
+    for part in text.split("|"):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise ValueError(
+                f"dump_step: got {text!r}, expected steps and ranges of them, as '0|5|10-20'"
+            )
+        ranges.append((int(first), int(last or first)))
+    return tuple(ranges)

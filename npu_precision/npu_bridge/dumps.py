@@ -1,0 +1,223 @@
+r"""npu_bridge's dump: session.runs write the tensors of the given steps as .npy files.
+
+A session whose config has NpuOptimizer with enable_dump writes, into
+
+    {dump_path}/{time}/{device id}/{model name}/{model id}/{step}/
+
+a file for each tensor:
+
+    {op type}.{op name}.{task id}.{stream id}.{timestamp}.{input or output}.{index}.{shape}.npy
+
+as an NPU does, and Ascend's msaccucmp.py after it, which makes .npy files of an NPU's. The tensors
+are those of the graph that runs, after all optimizers: lowered ones are of the low type, and the
+inserted Casts are among them. "." "/" "\" and spaces in a name become "_". The task id is the
+number of the node in the graph, and the stream id 0. The shape is as 1x3x224x224; of a scalar, 1.
+bfloat16 is written as float32, exactly. A name that is too long for a file is in mapping.csv.
+
+Each set of ops that the script runs is a model with a number, named for the first of them, and has
+steps from 0, one for each run that begins: a training loop runs one, the initializer of its
+variables was another. What hooks fetch beside it makes no other model.
+
+Strings and handles are not written, nor what is inside of functions.
+
+Source: Huawei's "Dump Data Collection" for the folders and dump_step; "Dump File Naming
+Conventions" and "How Do I Convert the Format of a Dump File?" for the names of files.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import csv
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+
+from npu_precision import _tf_compat
+from npu_precision.hccl import ranks
+from npu_precision.npu_bridge import dump_settings, fetching
+from npu_precision.npu_bridge.dump_settings import DumpSettings
+from npu_precision.options import OPTIMIZER_NAME, plain_value
+
+# What file systems allow.
+_LONGEST_NAME = 255
+
+_dumps: weakref.WeakKeyDictionary[Any, _SessionDump] = weakref.WeakKeyDictionary()
+
+
+class _Model:
+    """What a session runs again and again."""
+
+    def __init__(self, names: tuple[str, ...], number: int) -> None:
+        self.name = _clean(names[0])[:_LONGEST_NAME] if names else "nothing"
+        self.number = number
+        self.steps = 0
+        self.lock = threading.Lock()
+
+
+class _SessionDump:
+    """Counts the steps of a session, and writes some of them."""
+
+    def __init__(self, settings: DumpSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        # By the names of what is run.
+        self._models: dict[tuple[str, ...], _Model] = {}
+        self._folder = ""
+        # The debugger's.
+        self._scratch = ""
+
+    def run(self, session: Any, fetches: Any, run: Callable[..., Any]) -> Any:
+        """Runs the fetches, and writes the tensors if that is a step of those to be written."""
+        names = fetching.names(fetches)
+        with self._lock:
+            model = self._models.setdefault(names, _Model(names, len(self._models)))
+            step = model.steps
+            model.steps += 1
+            is_written = self._settings.has(step)
+            if is_written:
+                self._make_folders()
+        if not is_written:
+            return run(fetches)
+        # One lock for all models would let a step wait for ever for what fills its queue.
+        with model.lock:
+            return self._run_and_write(session, fetches, run, model, step)
+
+    def _run_and_write(self, session: Any, fetches: Any, run: Any, model: _Model, step: int) -> Any:
+        # The same one in each step: TensorFlow optimizes the graph anew for another.
+        scratch = os.path.join(self._scratch, str(model.number))
+        options, metadata = config_pb2.RunOptions(), config_pb2.RunMetadata()
+        if run.keywords["options"] is not None:
+            options.CopyFrom(run.keywords["options"])
+        _tf_compat.watch_every_tensor(options, session.graph, scratch)
+        try:
+            result = run(fetches, options=options, run_metadata=metadata)
+            into = os.path.join(self._folder, model.name, str(model.number), str(step))
+            os.makedirs(into)
+            # Nothing ran if nothing was fetched.
+            if metadata.partition_graphs:
+                _write(_tf_compat.WatchedRun(scratch, metadata), self._settings, into)
+        finally:
+            _tf_compat.remove_watched(scratch)
+        if run.keywords["run_metadata"] is not None:
+            run.keywords["run_metadata"].CopyFrom(metadata)
+        return result
+
+    def _make_folders(self) -> None:
+        """Makes the folder of this session, once, and never takes one that is there."""
+        if self._folder:
+            return
+        where = ranks.current()
+        device = str(where.local_ranks().index(where.rank))
+        seconds = time.time()
+        while True:
+            begun = time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))
+            folder = os.path.join(os.path.abspath(self._settings.path), begun, device)
+            try:
+                os.makedirs(folder)
+                break
+            except FileExistsError:
+                seconds += 1
+        self._scratch = tempfile.mkdtemp(prefix="npu_precision_dump_")
+        weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
+        self._folder = folder
+
+
+def _write(watched: Any, settings: DumpSettings, folder: str) -> None:
+    """Writes the tensors of a run."""
+    outputs = collections.defaultdict(list)
+    for tensor in watched.tensors():
+        outputs[tensor.node].append(tensor)
+    for task, node in enumerate(watched.nodes):
+        if settings.layers and node.name not in settings.layers:
+            continue
+        stem = f"{_clean(node.op)}.{_clean(node.name)}.{task}.0"
+        if settings.outputs:
+            for tensor in outputs[node.name]:
+                _save(folder, f"{stem}.{tensor.timestamp}.output.{tensor.output}", tensor)
+        if settings.inputs:
+            for timestamp, index, tensor in _inputs(node, outputs):
+                _save(folder, f"{stem}.{timestamp}.input.{index}", tensor)
+
+
+def _inputs(node: Any, outputs: Any) -> Iterator[tuple[int, int, Any]]:
+    """(timestamp, index, tensor) of the inputs of a node, each time that it ran.
+
+    A node in a loop ran several times, each time on what was newest then.
+    """
+    inputs = []
+    for text in node.input:
+        if not text.startswith("^"):
+            producer, _, output = text.partition(":")
+            inputs.append([t for t in outputs[producer] if t.output == int(output or 0)])
+    # Of a node without outputs only its inputs say when it ran.
+    times = sorted({tensor.timestamp for tensor in outputs[node.name] if tensor.output == 0})
+    for timestamp in times or [max((t.timestamp for ts in inputs for t in ts), default=0)]:
+        for index, tensors in enumerate(inputs):
+            newest = bisect.bisect_right([tensor.timestamp for tensor in tensors], timestamp)
+            if newest:
+                yield timestamp, index, tensors[newest - 1]
+
+
+def _save(folder: str, stem: str, tensor: Any) -> None:
+    value = tensor.value()
+    if value is None:
+        return
+    shape = "x".join(map(str, value.shape)) or "1"
+    name = f"{stem}.{shape}.npy"
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        # As on an NPU: a number, and a table of what it stands for.
+        number = f"{int(hashlib.sha256(name.encode()).hexdigest(), 16) % 10**20}.npy"
+        with open(os.path.join(folder, "mapping.csv"), "a", newline="") as table:
+            csv.writer(table).writerow([number, name])
+        name = number
+    with open(os.path.join(folder, name), "xb") as file:
+        np.save(file, value)
+
+
+def _clean(name: str) -> str:
+    return re.sub(r"[./\\ ]", "_", name)
+
+
+def _for_session(session: Any, graph: tf.Graph, config: Any) -> tuple[str, Any] | None:
+    """Takes the dump options out of a session's config, which the optimizer would call inert."""
+    del graph
+    if config is None:
+        return None
+    entries = config.graph_options.rewrite_options.custom_optimizers
+    for number, entry in enumerate(entries):
+        if entry.name != OPTIMIZER_NAME:
+            continue
+        values = {name: plain_value(value) for name, value in entry.parameter_map.items()}
+        settings = dump_settings.of_options(values)
+        if settings is None:
+            continue
+        _dumps[session] = _SessionDump(settings)
+        rest = config_pb2.ConfigProto()
+        rest.CopyFrom(config)
+        parameters = rest.graph_options.rewrite_options.custom_optimizers[number].parameter_map
+        for name in dump_settings.NAMES:
+            if name in parameters:
+                del parameters[name]
+        return "", rest
+    return None
+
+
+def _run(session: Any, fetches: Any, run: Callable[..., Any]) -> Any:
+    dump = _dumps.get(session)
+    return run(fetches) if dump is None else dump.run(session, fetches, run)
+
+
+_tf_compat.choose_session_targets(_for_session)
+_tf_compat.wrap_session_runs(_run)
