@@ -18,7 +18,7 @@ from support.training_runs import (
     train,
 )
 
-from npu_precision import _inert, npu_init
+from npu_precision import _no_effect, npu_init
 from npu_precision.npu_init import (
     FixedLossScaleManager,
     NPULossScaleOptimizer,
@@ -232,7 +232,7 @@ def test_a_manager_of_tf_contrib_will_do():
 
 
 def test_npu_optimizer_scales_if_asked(caplog, monkeypatch):
-    monkeypatch.setattr(_inert, "_named", set())
+    monkeypatch.setattr(_no_effect, "_named", set())
     optimizer, manager = tf1.train.GradientDescentOptimizer(0.1), FixedLossScaleManager(8)
     scaling = npu_init.NPUOptimizer(optimizer, manager, is_loss_scale=True)
     assert isinstance(scaling, NPULossScaleOptimizer)

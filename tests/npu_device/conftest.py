@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from npu_precision import _inert
+from npu_precision import _no_effect
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def npu(monkeypatch):
     monkeypatch.setattr(package.npu_device, "_options", options.DeviceOptions())
     monkeypatch.setattr(package.npu_device, "_overflow", None)
     monkeypatch.setattr(package.npu_device, "_default", None)
-    monkeypatch.setattr(_inert, "_named", set())
+    monkeypatch.setattr(_no_effect, "_named", set())
     return package
 
 
