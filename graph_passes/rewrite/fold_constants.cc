@@ -58,7 +58,8 @@ bool Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph
   // A line of customize_dtypes names an Identity on the way, which another run must find.
   DecisionMark mark;
   for (int id : path) {
-    if (ReadDecisionMark(view.node(id), &mark)) return false;
+    if (!ReadDecisionMark(view.node(id), &mark)) continue;
+    if (mark.reason == ReasonName(Reason::kCustomized)) return false;
   }
   const DataType low = view.outputs(cast)[0].dtype;
   NodeDef folded;
