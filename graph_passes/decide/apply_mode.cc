@@ -1,5 +1,8 @@
 #include "graph_passes/decide/apply_mode.h"
 
+#include "graph_passes/graph/fused_ops.h"
+#include "graph_passes/graph/op_traits.h"
+
 namespace npu_precision {
 namespace {
 
@@ -26,13 +29,13 @@ Request AskedByList(ListColor color) {
   return Keep(Reason::kUnlisted);
 }
 
-Request AskedByMode(const GraphView& view, ModeRule rule, const NodeClass& node, int id,
-                    int group) {
+Request AskedByMode(const GraphView& view, const DecideContext& context, const NodeClass& node,
+                    int id, int group) {
   const bool listed = node.listing.color != ListColor::kUnlisted;
   const auto has_float32 = [&] {
     return TargetAllows(view, node.info, id, group, tensorflow::DT_FLOAT);
   };
-  switch (rule) {
+  switch (context.mode.rule) {
     case ModeRule::kMix:
       // A gray op whose float32 the target lacks has one way to run, whatever comes before it.
       if (node.listing.color == ListColor::kGray && !has_float32()) {
@@ -45,7 +48,11 @@ Request AskedByMode(const GraphView& view, ModeRule rule, const NodeClass& node,
       break;
     case ModeRule::kLowerUnsupported:
       if (!listed) break;
-      return has_float32() ? Keep(Reason::kTargetHasFloat32) : Lower(Reason::kTargetLacksFloat32);
+      if (!has_float32()) return Lower(Reason::kTargetLacksFloat32);
+      if (context.lowers_matrix_ops && IsMatrixOrConvolution(OpsOf(view.node(id)).front())) {
+        return Lower(Reason::kMatrixOrConvolution);
+      }
+      return Keep(Reason::kTargetHasFloat32);
     case ModeRule::kKeepOrigin:
       return Keep(Reason::kOriginKept);
     case ModeRule::kCube:
@@ -104,7 +111,7 @@ std::vector<GroupState> ApplyMode(const GraphView& view, const DecideContext& co
         continue;
       }
       const bool gray_at_first = node.listing.white_by_default && rule == ModeRule::kMix;
-      groups[group] = FirstState(node, AskedByMode(view, rule, node, id, g),
+      groups[group] = FirstState(node, AskedByMode(view, context, node, id, g),
                                  classes.can_change[group], gray_at_first, &decision.reason);
     }
     if (decision.reason == Reason::kNone && node.fixed == Reason::kFixedDtype) {

@@ -29,6 +29,7 @@ const std::string& AllWhite() {
 }  // namespace
 
 void OpLists::AddOpsInfo(DeviceKind kind, OpsInfo ops, bool built_in) {
+  for (auto& op : ops) op.second.otherwise = unlisted_.otherwise;
   sources_[static_cast<int>(kind)].push_back({std::move(ops), built_in});
 }
 
@@ -46,9 +47,10 @@ const OpInfo* OpLists::Find(const std::string& op, DeviceKind kind, bool* built_
   return nullptr;
 }
 
-const OpInfo* OpLists::Info(const std::string& op, DeviceKind kind) const {
+const OpInfo& OpLists::Info(const std::string& op, DeviceKind kind) const {
   bool built_in;
-  return Find(op, kind, &built_in);
+  const OpInfo* info = Find(op, kind, &built_in);
+  return info == nullptr ? unlisted_ : *info;
 }
 
 void OpLists::Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* warnings) {
