@@ -100,7 +100,8 @@ KeyVerdict JudgeKey(KeysOf keys, const std::string& key) {
   const std::string with_effect = is_entry ? kPrecisionReduce : "dtype";
   Names all = others;
   all.push_back(with_effect);
-  const std::string* nearest = KnownNames(all).Nearest(key);
+  const KnownNames names(all);
+  const std::string* nearest = names.Nearest(key);
   if (folded == Folded(with_effect) || (nearest != nullptr && *nearest == with_effect)) {
     return {false, true,
             absl::StrCat("got key ", Quoted(key), "; did you mean '", with_effect, "'?")};
@@ -108,7 +109,7 @@ KeyVerdict JudgeKey(KeysOf keys, const std::string& key) {
   return {false, false,
           absl::StrCat("got key ", Quoted(key),
                        ", which CANN's format does not have, so it has no effect",
-                       DidYouMean(key, all))};
+                       DidYouMean(key, names))};
 }
 
 }  // namespace npu_precision
