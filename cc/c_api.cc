@@ -164,8 +164,8 @@ NPU_PRECISION_EXPORT int NpuPrecisionIsOpsInfo(const char* text, size_t size) {
   return npu_precision::IsOpsInfo(std::string(text, size), npu_precision::BuiltInIrNames()) ? 1 : 0;
 }
 
-// Lints `text`, the content of the ops-info file `file`. Returns JSON: a list of findings. Release it
-// with NpuPrecisionFree.
+// Lints `text`, the content of the ops-info file `file`. Returns JSON: a list of findings. Release
+// it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionLintOpsInfo(const char* file, const char* text,
                                                    size_t text_size) {
   std::vector<npu_precision::LintFinding> findings;
@@ -177,8 +177,8 @@ NPU_PRECISION_EXPORT char* NpuPrecisionLintOpsInfo(const char* file, const char*
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// The built-in lists of a target. Returns JSON: {"error": ...}, or what ListingJson() makes. Release
-// it with NpuPrecisionFree.
+// The built-in lists of a target. Returns JSON: {"error": ...}, or what ListingJson() makes.
+// Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionLists(const char* target) {
   Json::Value root(Json::objectValue);
   const tensorflow::Status status = npu_precision::CheckTarget(target);

@@ -255,7 +255,7 @@ std::vector<ParameterType> AllParameters() {
                                            {"overflow", 's'},        {"float16_compute", 's'},
                                            {"all_white", 'b'},       {"autocast_only", 'b'},
                                            {"strict", 'b'},          {"quiet", 'b'},
-                                           {"average_before", 'b'},   {"ops_info_overlay", 's'}};
+                                           {"average_before", 'b'},  {"ops_info_overlay", 's'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone) parameters.push_back({pass.option, 'b'});
   }

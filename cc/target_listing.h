@@ -9,10 +9,10 @@
 namespace npu_precision {
 
 // Returns {"target": ..., "dtype": "float16,float32", "lists_of": "" or another target, "folders":
-// {FOLDER: {OP: {...}}}}. FOLDER is "" or a device folder. Of each op, which has TensorFlow's name or,
-// where that has none, Ascend's: "list", "tensorflow" (whether this TensorFlow has it), "ascend"
-// (Ascend's names that stand for it), "place" and "entry", in CANN's format. `target` is one of
-// TargetNames().
+// {FOLDER: {OP: {...}}}}. FOLDER is "" or a device folder. Of each op, which has TensorFlow's name
+// or, where that has none, Ascend's: "list", "tensorflow" (whether this TensorFlow has it),
+// "ascend" (Ascend's names that stand for it), "place" and "entry", in CANN's format. `target` is
+// one of TargetNames().
 Json::Value ListingJson(const std::string& target);
 
 }  // namespace npu_precision

@@ -31,13 +31,13 @@ const Magnifiers& BuiltInMagnifiers();
 // What is known of a target, which must be one of TargetNames().
 const TargetFacts& FactsOf(const std::string& target);
 
-// The built-in ops-info of a target, by device folder, "" for that of all devices; what a target has
-// of another one included. `ir_names` says what Ascend's names stand for.
+// The built-in ops-info of a target, by device folder, "" for that of all devices; what a target
+// has of another one included. `ir_names` says what Ascend's names stand for.
 std::map<std::string, OpsInfo> BuiltInOpsInfo(const std::string& target, const IrNames& ir_names);
 
-// The lists of the target, or of ops_info_dir if that is given, and those of ops_info_overlay on top
-// of them. An op may be on another list in modes that lower to bfloat16, depending on the kernels
-// for it. `warnings` gets sentences about what is odd in the user's files.
+// The lists of the target, or of ops_info_dir if that is given, and those of ops_info_overlay on
+// top of them. An op may be on another list in modes that lower to bfloat16, depending on the
+// kernels for it. `warnings` gets sentences about what is odd in the user's files.
 tensorflow::Status LoadTargetLists(const Parameters& parameters, OpLists* lists,
                                    std::vector<std::string>* warnings);
 

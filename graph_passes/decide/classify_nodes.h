@@ -34,7 +34,8 @@ tensorflow::Status ClassifyNodes(const GraphView& view, const DecideContext& con
 // The entry of a node in the target's ops-info.
 const OpInfo* InfoOf(const tensorflow::NodeDef& node, const DecideContext& context);
 
-// Whether `info`, if there is one, allows `dtype` on every port that is bound to group `group` of node `id`.
+// Whether `info`, if there is one, allows `dtype` on every port that is bound to group `group` of
+// node `id`.
 bool TargetAllows(const GraphView& view, const OpInfo* info, int id, int group,
                   tensorflow::DataType dtype);
 

@@ -18,8 +18,8 @@ bool IsAscendsAlone(const std::string& name, const IrNames& ir_names);
 struct OpGuess {
   // "; did you mean 'x'?", or "".
   std::string did_you_mean;
-  // For a name that differs from a known one by a letter or in case: the known one. Else empty, also
-  // where the names differ in a number, which may be a version or a number of dimensions.
+  // For a name that differs from a known one by a letter or in case: the known one. Else empty,
+  // also where the names differ in a number, which may be a version or a number of dimensions.
   std::string meant;
 };
 

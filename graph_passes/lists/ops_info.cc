@@ -241,10 +241,10 @@ void FindUnknownOps(const std::vector<OpsInfoEntry>& entries, const IrNames& ir_
                     Problems* problems) {
   for (const OpsInfoEntry& entry : entries) {
     if (IsKnownOp(entry.name, ir_names)) continue;
-    problems->push_back({Severity::kWarning, "unknown-op", entry.info.place,
-                         absl::StrCat(Quoted(entry.name),
-                                      " is not an op type of TensorFlow or Ascend",
-                                      GuessOp(entry.name, ir_names).did_you_mean)});
+    problems->push_back(
+        {Severity::kWarning, "unknown-op", entry.info.place,
+         absl::StrCat(Quoted(entry.name), " is not an op type of TensorFlow or Ascend",
+                      GuessOp(entry.name, ir_names).did_you_mean)});
   }
 }
 

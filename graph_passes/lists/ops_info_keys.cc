@@ -90,7 +90,8 @@ KeyVerdict JudgeKey(KeysOf keys, const std::string& key) {
   const bool is_entry = keys == KeysOf::kEntry;
   const Names& others = is_entry ? KeysWithoutEffect() : ArgumentKeysWithoutEffect();
   // attr_axis and the like say what an attribute may be.
-  if (IsAmong(key, others) || (is_entry && absl::StartsWith(key, "attr_"))) return {true, false, ""};
+  if (IsAmong(key, others) || (is_entry && absl::StartsWith(key, "attr_")))
+    return {true, false, ""};
   const std::string folded = Folded(key);
   for (const char* kind : {"input", "output"}) {
     if (!is_entry || !absl::StartsWith(folded, kind)) continue;

@@ -63,7 +63,7 @@ def lists(target: str, op: str | None, export: str | None, force: bool, as_json:
     if export is None:
         for folder, ops in folders.items():
             printing.say(out, _heading(known, folder, ops), "bold")
-            printing.show(out, _table(ops))
+            printing.show(out, _table(known, ops))
 
 
 def _pattern(op: str | None) -> re.Pattern[str]:
@@ -84,9 +84,7 @@ def _matching(
     }
 
 
-def _heading(
-    known: Mapping[str, Any], folder: str, ops: Mapping[str, Mapping[str, Any]]
-) -> str:
+def _heading(known: Mapping[str, Any], folder: str, ops: Mapping[str, Mapping[str, Any]]) -> str:
     where = f"{known['target']}/{folder}" if folder else known["target"]
     if known["lists_of"]:
         where += f" (on top of {known['lists_of']})"
@@ -94,10 +92,12 @@ def _heading(
     return f"{where}: {', '.join(f'{counts[color]} {color}' for color in _LISTS if counts[color])}"
 
 
-def _table(ops: Mapping[str, Mapping[str, Any]]) -> Any:
+def _table(known: Mapping[str, Any], ops: Mapping[str, Mapping[str, Any]]) -> Any:
+    # Where a target may compute in all dtypes, the kernels decide.
+    otherwise = known["dtype"] if known["dtype"].count(",") < 2 else ""
     columns = (("op", False), ("list", False), ("dtypes", False), ("Ascend's names", False))
     rows = [
-        (name, ops[name]["list"], _dtypes(ops[name]["entry"]), _names(ops[name]))
+        (name, ops[name]["list"], _dtypes(ops[name]["entry"]) or otherwise, _names(ops[name]))
         for color in _LISTS
         for name in ops
         if ops[name]["list"] == color

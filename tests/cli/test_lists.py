@@ -38,10 +38,10 @@ def test_it_shows_the_list_the_dtypes_and_ascends_names_of_each_op(command):
     assert lines(printed) == [
         "ascend910: 2 white, 1 black, 1 gray".split(),
         "op list dtypes Ascend's names".split(),
-        "DynamicRNN white not in this TensorFlow".split(),
+        "DynamicRNN white float16,float32 not in this TensorFlow".split(),
         "MatMul white float16 (input0, input1, output0) MatMulV2, MatMulV3".split(),
-        "Sum black ReduceSum, ReduceSumD".split(),
-        "Sigmoid gray".split(),
+        "Sum black float16,float32 ReduceSum, ReduceSumD".split(),
+        "Sigmoid gray float16,float32".split(),
     ]
 
 

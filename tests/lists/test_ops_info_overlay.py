@@ -15,6 +15,7 @@ GRAPH = """
     """
 WHITE = {"precision_reduce": {"flag": "true"}}
 BLACK = {"precision_reduce": {"flag": "false"}}
+FOLLOWS = "gray_follows_lowered"
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_what_it_does_not_name_stays_as_the_target_has_it(folder):
     result = check_rewrite(GRAPH, None, ops_info_overlay=overlay)
     assert decisions(result) == {
         "product": "white_list",
-        "relu": "gray_follows_lowered",
+        "relu": FOLLOWS,
         "exp": "white_list",
     }
     listed_by = {node.name: node.listed_by for node in result.ledger.nodes}
@@ -91,11 +92,14 @@ GPU_GRAPH = """
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({"mine.json": {"Relu": {}}}, "gray_follows_lowered"),
+        ({"mine.json": {"Relu": {}}}, FOLLOWS),
         ({"mine.json": {"Softmax": BLACK}}, "black_list"),
         ({"mine.json": {"Relu": {}}, "gpu/mine.json": {"Softmax": BLACK}}, "black_list"),
-        ({"mine.json": {"Softmax": BLACK}, "gpu/mine.json": {"Softmax": {}}}, "gray_follows_lowered"),
-        ({"mine.json": {"Relu": {}}, "cpu/mine.json": {"Softmax": BLACK}}, "gray_follows_lowered"),
+        (
+            {"mine.json": {"Softmax": BLACK}, "gpu/mine.json": {"Softmax": {}}},
+            FOLLOWS,
+        ),
+        ({"mine.json": {"Relu": {}}, "cpu/mine.json": {"Softmax": BLACK}}, FOLLOWS),
     ],
     ids=["untouched", "for all devices", "for a gpu", "of two for a gpu", "for a cpu"],
 )

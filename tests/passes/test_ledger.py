@@ -161,9 +161,7 @@ def test_the_reason_is_told(reason):
         reason, ""
     )
     lowers = {"white_list", "gray_follows_lowered", "forced", "target_lacks_float32"}
-    assert it.decision == (
-        "lowered" if reason in {*lowers, "matrix_or_convolution"} else "kept"
-    )
+    assert it.decision == ("lowered" if reason in {*lowers, "matrix_or_convolution"} else "kept")
 
 
 def test_the_cause_is_behind_the_casts_between():
