@@ -153,7 +153,7 @@ def is_ops_info(text: bytes) -> bool:
 
 
 def lint_ops_info(file: str, text: bytes) -> list[dict[str, Any]]:
-    """What is wrong with an ops-info file, errors first; of each finding the keys of lint_mixlist's.
+    """What is wrong with an ops-info file, errors first; findings are as those of lint_mixlist.
 
     Args:
         file: its name, for messages.

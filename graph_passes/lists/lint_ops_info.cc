@@ -4,6 +4,7 @@
 
 #include "graph_passes/lists/json_text.h"
 #include "graph_passes/lists/known_ops.h"
+#include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
 

@@ -52,8 +52,8 @@ def test_the_keys_of_canns_format_that_mean_nothing_here_are_accepted_in_silence
 FILES = {
     "": ["f.json: error: the file is empty, expected a JSON object [structure]"],
     '{"Relu": {}': [
-        "f.json: error: not valid JSON. Line 1, Column 12: Missing ',' or '}' in object declaration "
-        "[structure]"
+        "f.json: error: not valid JSON. Line 1, Column 12: Missing ',' or '}' in object "
+        "declaration [structure]"
     ],
     '{"Relu": {}, "Relu": {}}': [
         "f.json: error: not valid JSON. Line 1, Column 14: Duplicate key: 'Relu' [structure]"
