@@ -128,7 +128,7 @@ def can_reduce(options: PrecisionOptions) -> bool:
 
 
 def _digest(path: pathlib.Path) -> str:
-    """Stands for the content of a file, or of the JSON files in a folder, which may be in others."""
+    """Stands for the content of a file, or of the JSON files in a folder and in its folders."""
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
     digest = hashlib.sha256()
     try:
