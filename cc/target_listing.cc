@@ -20,7 +20,7 @@ IrNames NamesWithCounterparts() {
   return names;
 }
 
-// Ascend's names by the op type of TensorFlow that each stands for first of all.
+// By op type of TensorFlow, Ascend's other names for it.
 std::map<std::string, std::vector<std::string>> NamesByOp(const IrNames& names) {
   std::map<std::string, std::vector<std::string>> by_op;
   for (const auto& name : names) {

@@ -120,6 +120,11 @@ def test_what_overflows_saturates_where_that_is_public(target, saturates):
     assert any(node.op == "NpuPrecisionSaturate" for node in graph.node) == saturates
 
 
+def test_every_folder_is_of_a_target_and_every_target_has_a_line():
+    folders = {path.name for path in CONFIGS.iterdir() if path.is_dir()}
+    assert folders == set(_library.describe()["targets"])
+
+
 @pytest.mark.parametrize("target", ["ascend910b", "ascend310p"])
 def test_the_lists_are_those_of_the_910(target):
     def colors(of):
