@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cc/device_folders.h"
@@ -11,6 +12,7 @@
 #include "cc/ops_info_folder.h"
 #include "cc/parameters.h"
 #include "cc/tf_compat.h"
+#include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/quoted.h"
 #include "graph_passes/lists/did_you_mean.h"
 #include "graph_passes/lists/json_text.h"
@@ -166,6 +168,12 @@ Status LoadTargetLists(const Parameters& parameters, OpLists* lists,
 
 Status LoadLists(const Parameters& parameters, OpLists* lists, std::vector<std::string>* warnings) {
   TF_RETURN_IF_ERROR(LoadTargetLists(parameters, lists, warnings));
+  const PrecisionMode& mode = parameters.mode;
+  if (Lowers(mode.rule) && !lists->ComputesIn(mode.low_type)) {
+    warnings->push_back(absl::StrCat("precision_mode: got ", Quoted(mode.name), ", and target ",
+                                     Quoted(parameters.target), ", which computes nothing in ",
+                                     DtypeName(mode.low_type), ", so nothing is lowered"));
+  }
   std::vector<MixlistEntry> entries;
   TF_RETURN_IF_ERROR(LoadEdits(parameters, &entries));
   lists->Edit(std::move(entries), warnings);

@@ -53,6 +53,23 @@ const OpInfo& OpLists::Info(const std::string& op, DeviceKind kind) const {
   return info == nullptr ? unlisted_ : *info;
 }
 
+bool OpLists::ComputesIn(tensorflow::DataType dtype) const {
+  if (unlisted_.otherwise.Allows(dtype)) return true;
+  for (const auto& sources : sources_) {
+    for (const Source& source : sources.second) {
+      for (const auto& op : source.ops) {
+        for (const auto& input : op.second.inputs) {
+          if (input.second.Allows(dtype)) return true;
+        }
+        for (const auto& output : op.second.outputs) {
+          if (output.second.Allows(dtype)) return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
 void OpLists::Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* warnings) {
   edits_ = std::move(entries);
   std::set<std::string> added;

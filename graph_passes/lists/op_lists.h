@@ -62,6 +62,9 @@ class OpLists {
   // computes in.
   const OpInfo& Info(const std::string& op, DeviceKind kind) const;
 
+  // Whether any op may compute in `dtype`, a floating one.
+  bool ComputesIn(tensorflow::DataType dtype) const;
+
   const std::vector<MixlistEntry>& edits() const { return edits_; }
 
  private:

@@ -58,6 +58,19 @@ def test_bfloat16_is_the_910bs_alone(target, mode, expected):
     check_rewrite(GRAPH, expected, mode=mode, target=target)
 
 
+def test_a_mode_for_a_low_type_that_the_target_lacks_is_told():
+    warning = (
+        "precision_mode: got 'allow_mix_precision_bf16', and target 'ascend310p', which computes "
+        "nothing in bfloat16, so nothing is lowered"
+    )
+    told = check_rewrite(GRAPH, UNCHANGED, mode=MIXED_BF16, target="ascend310p").ledger.warnings
+    assert told.count(warning) == 1
+    need_kernels("bfloat16", "BiasAdd", "Relu")
+    for other in ("ascend910b", "host"):
+        result = check_rewrite(GRAPH, None, mode=MIXED_BF16, target=other)
+        assert not any("computes nothing" in text for text in result.ledger.warnings)
+
+
 def test_the_910b_has_float32_in_its_cube_unit_and_the_others_have_not():
     check_rewrite(GRAPH, UNCHANGED, mode="must_keep_origin_dtype", target="ascend910b")
     for target in ("ascend910", "ascend310p"):
