@@ -17,9 +17,6 @@ from npu_precision.cli import flags, printing
 SCHEMA = "npu_precision.lists/1"
 _LISTS = ("white", "black", "gray")
 
-# By folder, and by op: what _library.lists() says of it.
-Folders = Mapping[str, Mapping[str, Mapping[str, Any]]]
-
 
 @click.command()
 @click.option(
@@ -120,7 +117,12 @@ def _names(row: Mapping[str, Any]) -> str:
     return "not in this TensorFlow"
 
 
-def _export(target: str, folders: Folders, folder: pathlib.Path, force: bool) -> list[str]:
+def _export(
+    target: str,
+    folders: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    folder: pathlib.Path,
+    force: bool,
+) -> list[str]:
     """Writes one file for each folder; returns their names."""
     files = {folder / name / f"aic-{target}-ops-info.json": ops for name, ops in folders.items()}
     for file in files:
@@ -133,6 +135,14 @@ def _export(target: str, folders: Folders, folder: pathlib.Path, force: bool) ->
 
 
 def _ops_info(ops: Mapping[str, Mapping[str, Any]]) -> str:
-    """A file in CANN's format, with a line for each op."""
-    lines = [f"  {json.dumps(name)}: {json.dumps(row['entry'])}" for name, row in ops.items()]
+    """A file in CANN's format, with a line for each op.
+
+    Ops of other TensorFlows than this one are left out: lint would not know them.
+    """
+    of_ascend = _library.describe()["ascend_ops"]
+    lines = [
+        f"  {json.dumps(name)}: {json.dumps(row['entry'])}"
+        for name, row in ops.items()
+        if row["tensorflow"] or name in of_ascend
+    ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
