@@ -30,6 +30,7 @@ SUBCOMMANDS = {
     "doctor": "Shows what is installed, and what is wrong.",
     "explain": "Shows what is lowered and kept, and why.",
     "lint": "Shows what is wrong with a mixlist.",
+    "lists": "Shows and writes the op lists of a target.",
     "report": "Writes a page: the graph, and every reason.",
     "tune": "Finds the mixlist that keeps a model accurate.",
 }

@@ -10,6 +10,7 @@
 #include "cc/inert_parameters.h"
 #include "cc/parameters.h"
 #include "cc/saturate_op.h"
+#include "cc/target_listing.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
 #include "graph_passes/decide/decision.h"
@@ -19,6 +20,7 @@
 #include "graph_passes/ledger.h"
 #include "graph_passes/lists/lint_custom_dtypes.h"
 #include "graph_passes/lists/lint_mixlist.h"
+#include "graph_passes/lists/lint_ops_info.h"
 #include "graph_passes/pass_table.h"
 #include "graph_passes/rewrite/changed_graph.h"
 #include "include/json/json.h"
@@ -74,6 +76,16 @@ LintFinding Error(const char* rule, const std::string& place, const std::string&
   return finding;
 }
 
+// A finding of "FILE: what" or "FILE:LINE:COLUMN: what".
+LintFinding OfStatus(const std::string& file, const tensorflow::Status& status) {
+  const std::string what = StatusText(status);
+  const size_t colon =
+      what.compare(0, file.size(), file) == 0 ? what.find(": ", file.size()) : std::string::npos;
+  const bool has_place = colon != std::string::npos;
+  return Error("structure", has_place ? what.substr(0, colon) : file,
+               has_place ? what.substr(colon + 2) : what);
+}
+
 Json::Value EntryJson(const MixlistEntry& entry) {
   Json::Value value(Json::objectValue);
   value["list"] = MixlistKey(entry.list);
@@ -93,19 +105,14 @@ tensorflow::Status LintText(tensorflow::RewriterConfig_CustomGraphOptimizer conf
   Parameters parameters;
   TF_RETURN_IF_ERROR(ParseParameters(&config, &parameters));
   OpLists target;
-  TF_RETURN_IF_ERROR(LoadTargetLists(parameters, &target));
+  std::vector<std::string> of_ops_info;  // linted by itself
+  TF_RETURN_IF_ERROR(LoadTargetLists(parameters, &target, &of_ops_info));
   const tensorflow::Status read = LintMixlist(file, text, BuiltInIrNames(), target, findings);
   if (read.ok()) {
     std::vector<MixlistProblem> problems;  // They are among the findings.
     TF_RETURN_IF_ERROR(ReadMixlist(file, text, BuiltInIrNames(), entries, &problems));
   } else {
-    // "FILE: what" or "FILE:LINE:COLUMN: what".
-    const std::string what = StatusText(read);
-    const size_t colon =
-        what.compare(0, file.size(), file) == 0 ? what.find(": ", file.size()) : std::string::npos;
-    const bool has_place = colon != std::string::npos;
-    findings->push_back(Error("structure", has_place ? what.substr(0, colon) : file,
-                              has_place ? what.substr(colon + 2) : what));
+    findings->push_back(OfStatus(file, read));
   }
   parameters.modify_mixlist = file;
   const tensorflow::Status used = CheckUsesLists(parameters);
@@ -155,16 +162,45 @@ NPU_PRECISION_EXPORT char* NpuPrecisionLintMixlist(const char* data, size_t size
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// Lints `text`, the content of the customize_dtypes file `file`. Returns JSON as above, without
-// entries. Release it with NpuPrecisionFree.
-NPU_PRECISION_EXPORT char* NpuPrecisionLintCustomDtypes(const char* file, size_t size,
-                                                        const char* text, size_t text_size) {
+// Lints `text`, the content of the customize_dtypes file `file`. Returns JSON: a list of findings.
+// Release it with NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionLintCustomDtypes(const char* file, const char* text,
+                                                        size_t text_size) {
+  Json::Value root(Json::arrayValue);
+  for (const auto& finding : npu_precision::LintCustomDtypes(file, std::string(text, text_size),
+                                                             npu_precision::BuiltInIrNames())) {
+    root.append(npu_precision::FindingJson(finding));
+  }
+  return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
+}
+
+// Whether a text is an ops-info file rather than a mixlist: 1 or 0.
+NPU_PRECISION_EXPORT int NpuPrecisionIsOpsInfo(const char* text, size_t size) {
+  return npu_precision::IsOpsInfo(std::string(text, size), npu_precision::BuiltInIrNames()) ? 1 : 0;
+}
+
+// Lints `text`, the content of the ops-info file `file`. Returns JSON: a list of findings. Release
+// it with NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionLintOpsInfo(const char* file, const char* text,
+                                                   size_t text_size) {
+  std::vector<npu_precision::LintFinding> findings;
+  const tensorflow::Status status = npu_precision::LintOpsInfo(
+      file, std::string(text, text_size), npu_precision::BuiltInIrNames(), &findings);
+  if (!status.ok()) findings.push_back(npu_precision::OfStatus(file, status));
+  Json::Value root(Json::arrayValue);
+  for (const auto& finding : findings) root.append(npu_precision::FindingJson(finding));
+  return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
+}
+
+// The built-in lists of a target. Returns JSON: {"error": ...}, or what ListingJson() makes.
+// Release it with NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionLists(const char* target) {
   Json::Value root(Json::objectValue);
-  root["findings"] = Json::Value(Json::arrayValue);
-  for (const auto& finding :
-       npu_precision::LintCustomDtypes(std::string(file, size), std::string(text, text_size),
-                                       npu_precision::BuiltInIrNames())) {
-    root["findings"].append(npu_precision::FindingJson(finding));
+  const tensorflow::Status status = npu_precision::CheckTarget(target);
+  if (status.ok()) {
+    root = npu_precision::ListingJson(target);
+  } else {
+    root["error"] = npu_precision::StatusText(status);
   }
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }

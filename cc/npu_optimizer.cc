@@ -60,6 +60,7 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
   context.support = &support;
   context.float16_compute = parameters.float16_compute;
   context.average_before = parameters.average_before;
+  context.lowers_matrix_ops = FactsOf(parameters.target).lowers_matrix_ops;
   context.follow_consumers = parameters.target == kHostTarget && parameters.ops_info_dir.empty();
   for (const std::string& name : item.NodesToPreserve()) context.preserved.insert(name);
   for (const tensorflow::NodeDef& node : item.graph.node()) {
@@ -164,9 +165,9 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     if (parameters_.saturates) PlaceSaturationOnCpu(optimized);
     for (const std::string& warning : ledger.warnings) WarnOnce(warning);
     for (const LedgerMapping& mapping : ledger.mappings) {
-      if (mapping.ops.empty()) continue;  // a warning said so
       InformOnce(absl::StrCat(mapping.place, ": ", mapping.entry, " stands for ",
-                              absl::StrJoin(mapping.ops, ", ")));
+                              mapping.ops.empty() ? "no op type of TensorFlow, so it has no effect"
+                                                  : absl::StrJoin(mapping.ops, ", ")));
     }
     if (options.details) {
       MeasureCasts(item, *optimized, &ledger);

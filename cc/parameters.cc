@@ -24,8 +24,6 @@ using tensorflow::errors::InvalidArgument;
 // The values of `overflow`.
 constexpr char kInfinity[] = "inf";
 constexpr char kSaturate[] = "saturate";
-// The target whose device saturates.
-constexpr char kAscend910Target[] = "ascend910";
 
 const char* MemberOf(const AttrValue& value) {
   switch (value.value_case()) {
@@ -196,13 +194,13 @@ Status CheckPassesFitMode(const Values& values, const Parameters& parameters) {
   return Status();
 }
 
-// Whether emulated values saturate. Only where float16 is emulated is there anything to choose; a
-// 910 saturates.
+// Whether emulated values saturate. Only where float16 is emulated is there anything to choose;
+// some targets saturate.
 Status ChooseOverflow(const Values& values, const Parameters& parameters, bool* saturates) {
   const std::string given = values.String("overflow", "");
   const bool emulates = values.Bool("emulate", false);
   const bool is_half = parameters.mode.low_type == tensorflow::DT_HALF;
-  *saturates = given.empty() ? emulates && is_half && parameters.target == kAscend910Target
+  *saturates = given.empty() ? emulates && is_half && FactsOf(parameters.target).saturates
                              : given == kSaturate;
   if (given.empty()) return Status();
   const std::vector<std::string> known = {kInfinity, kSaturate};
@@ -250,22 +248,15 @@ Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
 }
 
 std::vector<ParameterType> AllParameters() {
-  std::vector<ParameterType> parameters = {{"precision_mode", 's'},
-                                           {"precision_mode_v2", 's'},
-                                           {"modify_mixlist", 's'},
-                                           {"target", 's'},
-                                           {"customize_dtypes", 's'},
-                                           {"ops_info_dir", 's'},
-                                           {"report_dir", 's'},
-                                           {"dump_passes_dir", 's'},
-                                           {"mixlist_edits", 's'},
-                                           {"overflow", 's'},
-                                           {"float16_compute", 's'},
-                                           {"all_white", 'b'},
-                                           {"autocast_only", 'b'},
-                                           {"strict", 'b'},
-                                           {"quiet", 'b'},
-                                           {"average_before", 'b'}};
+  std::vector<ParameterType> parameters = {{"precision_mode", 's'},  {"precision_mode_v2", 's'},
+                                           {"modify_mixlist", 's'},  {"target", 's'},
+                                           {"ops_info_dir", 's'},    {"report_dir", 's'},
+                                           {"dump_passes_dir", 's'}, {"mixlist_edits", 's'},
+                                           {"overflow", 's'},        {"float16_compute", 's'},
+                                           {"all_white", 'b'},       {"autocast_only", 'b'},
+                                           {"strict", 'b'},          {"quiet", 'b'},
+                                           {"average_before", 'b'},  {"ops_info_overlay", 's'},
+                                           {"customize_dtypes", 's'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone) parameters.push_back({pass.option, 'b'});
   }
@@ -320,6 +311,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->autocast_only = values.Bool("autocast_only", false);
   parameters->target = values.String("target", parameters->target);
   parameters->ops_info_dir = values.String("ops_info_dir", "");
+  parameters->ops_info_overlay = values.String("ops_info_overlay", "");
   parameters->report_dir = values.String("report_dir", "");
   parameters->dump_passes_dir = values.String("dump_passes_dir", "");
   parameters->passes = ChoosePasses(values, parameters->target == kHostTarget);

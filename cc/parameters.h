@@ -30,6 +30,7 @@ struct Parameters {
   Float16Compute float16_compute = Float16Compute::kAuto;
   std::string target = kHostTarget;
   std::string ops_info_dir;
+  std::string ops_info_overlay;
   std::string report_dir;
   bool strict = false;
   std::string dump_passes_dir;

@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <map>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "cc/device_folders.h"
 #include "cc/embedded_configs.h"
 #include "cc/files.h"
+#include "cc/ops_info_folder.h"
 #include "cc/parameters.h"
 #include "cc/tf_compat.h"
+#include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/quoted.h"
 #include "graph_passes/lists/did_you_mean.h"
 #include "graph_passes/lists/json_text.h"
@@ -26,23 +28,7 @@ using tensorflow::errors::InvalidArgument;
 
 constexpr char kIrNamesFile[] = "ascend_ir_names.json";
 constexpr char kMagnifiersFile[] = "magnifiers.json";
-
-// A folder of lists for CPUs in the modes that lower to bfloat16, and whether it applies here.
-struct Bfloat16Folder {
-  const char* device;
-  bool (*applies)();
-};
-constexpr Bfloat16Folder kBfloat16Folders[] = {
-    {"cpu_onednn_bfloat16", OneDnnComputesInBfloat16},
-    {"cpu_bfloat16_mean", MeanOfBfloat16AddsInFloat32},
-};
-
-const Bfloat16Folder* FindBfloat16Folder(const std::string& device) {
-  for (const Bfloat16Folder& folder : kBfloat16Folders) {
-    if (device == folder.device) return &folder;
-  }
-  return nullptr;
-}
+constexpr char kTargetsFile[] = "targets.json";
 
 // "host/cpu/softmax.json": target, device folder or "", in that order.
 struct ConfigPath {
@@ -56,10 +42,18 @@ ConfigPath Parse(const std::string& path) {
   return {"", ""};
 }
 
-DeviceKind KindOfFolder(const std::string& device) {
-  if (device == "cpu") return DeviceKind::kCpu;
-  if (device == "gpu") return DeviceKind::kGpu;
-  return DeviceKind::kOther;
+// Ops-info by target and device folder.
+using OpsInfos = std::map<std::string, std::map<std::string, OpsInfo>>;
+
+OpsInfos ParseAll(const IrNames& ir_names) {
+  OpsInfos infos;
+  for (const EmbeddedFile& file : EmbeddedConfigs()) {
+    const ConfigPath path = Parse(file.path);
+    if (path.target.empty()) continue;
+    TF_CHECK_OK(ParseOpsInfo(file.path, std::string(file.text, file.size), ir_names,
+                             &infos[path.target][path.device]));
+  }
+  return infos;
 }
 
 // Parses every file that is built into the library. A mistake in one ends the process at once. It
@@ -67,63 +61,46 @@ DeviceKind KindOfFolder(const std::string& device) {
 struct BuiltIns {
   IrNames ir_names;
   Magnifiers magnifiers;
+  std::map<std::string, TargetFacts> facts;
   std::map<std::string, OpLists> lists;           // by target
   std::map<std::string, OpLists> bfloat16_lists;  // the same, in the modes that lower to bfloat16
 
   BuiltIns() {
     for (const EmbeddedFile& file : EmbeddedConfigs()) {
-      if (std::string(file.path) == kIrNamesFile) {
-        TF_CHECK_OK(ParseIrNames(file.path, std::string(file.text, file.size), &ir_names));
+      const std::string path = file.path, text(file.text, file.size);
+      if (path == kIrNamesFile) TF_CHECK_OK(ParseIrNames(path, text, &ir_names));
+      if (path == kMagnifiersFile) TF_CHECK_OK(ParseMagnifiers(path, text, &magnifiers));
+      if (path == kTargetsFile) TF_CHECK_OK(ParseTargetFacts(path, text, &facts));
+    }
+    const OpsInfos infos = ParseAll(ir_names);
+    for (const auto& target : facts) {
+      lists[target.first] = Assemble(infos, target.second, target.first, tensorflow::DT_HALF);
+      bfloat16_lists[target.first] =
+          Assemble(infos, target.second, target.first, tensorflow::DT_BFLOAT16);
+    }
+  }
+
+ private:
+  static OpLists Assemble(const OpsInfos& infos, const TargetFacts& facts,
+                          const std::string& target, tensorflow::DataType low_type) {
+    OpLists lists(facts.computes);
+    for (const std::string& name : {facts.lists_of, target}) {
+      const auto folders = infos.find(name);
+      if (folders == infos.end()) continue;
+      lists.AddOpsInfo(DeviceKind::kOther, folders->second.at(""), true);
+      for (const DeviceFolder& device : DeviceFolders()) {
+        const auto ops = folders->second.find(device.name);
+        if (ops == folders->second.end() || !Applies(device, low_type)) continue;
+        lists.AddOpsInfo(device.kind, ops->second, true);
       }
-      if (std::string(file.path) == kMagnifiersFile) {
-        TF_CHECK_OK(ParseMagnifiers(file.path, std::string(file.text, file.size), &magnifiers));
-      }
     }
-    std::map<std::string, std::map<DeviceKind, OpsInfo>> infos;
-    std::map<std::string, OpsInfo> bfloat16_infos;
-    for (const EmbeddedFile& file : EmbeddedConfigs()) {
-      const ConfigPath path = Parse(file.path);
-      if (path.target.empty()) continue;
-      const Bfloat16Folder* bfloat16 = FindBfloat16Folder(path.device);
-      if (bfloat16 != nullptr && !bfloat16->applies()) continue;
-      OpsInfo* ops = bfloat16 != nullptr ? &bfloat16_infos[path.target]
-                                         : &infos[path.target][KindOfFolder(path.device)];
-      TF_CHECK_OK(ParseOpsInfo(file.path, std::string(file.text, file.size), ir_names, ops));
-    }
-    for (auto& target : infos) {
-      for (auto& device : target.second) {
-        lists[target.first].AddOpsInfo(device.first, std::move(device.second), true);
-      }
-    }
-    bfloat16_lists = lists;
-    for (auto& target : bfloat16_infos) {
-      bfloat16_lists[target.first].AddOpsInfo(DeviceKind::kCpu, std::move(target.second), true);
-    }
+    return lists;
   }
 };
 
 const BuiltIns& TheBuiltIns() {
   static const auto* built_ins = new BuiltIns();
   return *built_ins;
-}
-
-const OpLists& BuiltInLists(const std::string& target, tensorflow::DataType low_type) {
-  const BuiltIns& all = TheBuiltIns();
-  return (low_type == tensorflow::DT_BFLOAT16 ? all.bfloat16_lists : all.lists).at(target);
-}
-
-Status LoadOpsInfoFolder(const std::string& folder, OpLists* lists) {
-  std::vector<std::string> files;
-  TF_RETURN_IF_ERROR(ListJsonFiles("ops_info_dir", folder, &files));
-  OpsInfo ops;
-  for (const std::string& file : files) {
-    std::string text;
-    TF_RETURN_IF_ERROR(ReadFile("ops_info_dir", file, kMaxJsonBytes, &text));
-    const Status parsed = ParseOpsInfo(file, text, BuiltInIrNames(), &ops);
-    if (!parsed.ok()) return InvalidArgument("ops_info_dir: ", StatusText(parsed));
-  }
-  lists->AddOpsInfo(DeviceKind::kOther, std::move(ops), false);
-  return Status();
 }
 
 Status LoadEdits(const Parameters& parameters, std::vector<MixlistEntry>* entries) {
@@ -161,14 +138,42 @@ const IrNames& BuiltInIrNames() { return TheBuiltIns().ir_names; }
 
 const Magnifiers& BuiltInMagnifiers() { return TheBuiltIns().magnifiers; }
 
-Status LoadTargetLists(const Parameters& parameters, OpLists* lists) {
-  if (!parameters.ops_info_dir.empty()) return LoadOpsInfoFolder(parameters.ops_info_dir, lists);
-  *lists = BuiltInLists(parameters.target, parameters.mode.low_type);
-  return Status();
+const TargetFacts& FactsOf(const std::string& target) { return TheBuiltIns().facts.at(target); }
+
+std::map<std::string, OpsInfo> BuiltInOpsInfo(const std::string& target, const IrNames& ir_names) {
+  OpsInfos infos = ParseAll(ir_names);
+  std::map<std::string, OpsInfo> merged = infos[FactsOf(target).lists_of];
+  for (const auto& folder : infos[target]) {
+    for (const auto& op : folder.second) merged[folder.first][op.first] = op.second;
+  }
+  return merged;
+}
+
+Status LoadTargetLists(const Parameters& parameters, OpLists* lists,
+                       std::vector<std::string>* warnings) {
+  const tensorflow::DataType low_type = parameters.mode.low_type;
+  const BuiltIns& all = TheBuiltIns();
+  if (parameters.ops_info_dir.empty()) {
+    *lists = (low_type == tensorflow::DT_BFLOAT16 ? all.bfloat16_lists : all.lists)
+                 .at(parameters.target);
+  } else {
+    *lists = OpLists(FactsOf(parameters.target).computes);
+    TF_RETURN_IF_ERROR(AddOpsInfoFolder("ops_info_dir", parameters.ops_info_dir, all.ir_names,
+                                        low_type, lists, warnings));
+  }
+  if (parameters.ops_info_overlay.empty()) return Status();
+  return AddOpsInfoFolder("ops_info_overlay", parameters.ops_info_overlay, all.ir_names, low_type,
+                          lists, warnings);
 }
 
 Status LoadLists(const Parameters& parameters, OpLists* lists, std::vector<std::string>* warnings) {
-  TF_RETURN_IF_ERROR(LoadTargetLists(parameters, lists));
+  TF_RETURN_IF_ERROR(LoadTargetLists(parameters, lists, warnings));
+  const PrecisionMode& mode = parameters.mode;
+  if (Lowers(mode.rule) && !lists->ComputesIn(mode.low_type)) {
+    warnings->push_back(absl::StrCat("precision_mode: got ", Quoted(mode.name), ", and target ",
+                                     Quoted(parameters.target), ", which computes nothing in ",
+                                     DtypeName(mode.low_type), ", so nothing is lowered"));
+  }
   std::vector<MixlistEntry> entries;
   TF_RETURN_IF_ERROR(LoadEdits(parameters, &entries));
   lists->Edit(std::move(entries), warnings);

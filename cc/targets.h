@@ -2,6 +2,7 @@
 #ifndef NPU_PRECISION_CC_TARGETS_H_
 #define NPU_PRECISION_CC_TARGETS_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "graph_passes/lists/ir_names.h"
 #include "graph_passes/lists/magnifiers.h"
 #include "graph_passes/lists/op_lists.h"
+#include "graph_passes/lists/target_facts.h"
 #include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {
@@ -27,12 +29,21 @@ const IrNames& BuiltInIrNames();
 // The inputs whose errors an op magnifies, from the built-in data file. The same on every target.
 const Magnifiers& BuiltInMagnifiers();
 
-// The lists of the target, or of ops_info_dir if that is given. An op may be on another list in
-// modes that lower to bfloat16, depending on the kernels for it.
-tensorflow::Status LoadTargetLists(const Parameters& parameters, OpLists* lists);
+// What is known of a target, which must be one of TargetNames().
+const TargetFacts& FactsOf(const std::string& target);
+
+// The built-in ops-info of a target, by device folder, "" for that of all devices; what a target
+// has of another one included. `ir_names` says what Ascend's names stand for.
+std::map<std::string, OpsInfo> BuiltInOpsInfo(const std::string& target, const IrNames& ir_names);
+
+// The lists of the target, or of ops_info_dir if that is given, and those of ops_info_overlay on
+// top of them. An op may be on another list in modes that lower to bfloat16, depending on the
+// kernels for it. `warnings` gets sentences about what is odd in the user's files.
+tensorflow::Status LoadTargetLists(const Parameters& parameters, OpLists* lists,
+                                   std::vector<std::string>* warnings);
 
 // The same lists, edited by the file modify_mixlist and the text mixlist_edits. `warnings` gets a
-// sentence for each edit that may not do what its author expects.
+// sentence for each edit that may not do what its author expects, too.
 tensorflow::Status LoadLists(const Parameters& parameters, OpLists* lists,
                              std::vector<std::string>* warnings);
 

@@ -55,14 +55,25 @@ def _load() -> ctypes.CDLL:
             "NpuPrecisionDescribe",
             "NpuPrecisionLintCustomDtypes",
             "NpuPrecisionLintMixlist",
+            "NpuPrecisionLintOpsInfo",
+            "NpuPrecisionLists",
             "NpuPrecisionTakeSaturations",
         ):
             # Not c_char_p: ctypes would copy the text and lose the pointer, which must be freed.
             getattr(library, name).restype = ctypes.c_void_p
         library.NpuPrecisionCheckOptions.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionDescribe.argtypes = []
-        for lint in (library.NpuPrecisionLintMixlist, library.NpuPrecisionLintCustomDtypes):
-            lint.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+        library.NpuPrecisionLintMixlist.argtypes = [
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+        ]
+        for lint in (library.NpuPrecisionLintOpsInfo, library.NpuPrecisionLintCustomDtypes):
+            lint.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+        library.NpuPrecisionIsOpsInfo.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+        library.NpuPrecisionIsOpsInfo.restype = ctypes.c_int
+        library.NpuPrecisionLists.argtypes = [ctypes.c_char_p]
         library.NpuPrecisionTakeSaturations.argtypes = []
         library.NpuPrecisionTakeOverflow.argtypes = []
         library.NpuPrecisionTakeOverflow.restype = ctypes.c_int
@@ -135,19 +146,54 @@ def lint_mixlist(
 
 
 def lint_custom_dtypes(file: str, text: bytes) -> list[dict[str, Any]]:
-    """Parses a customize_dtypes file, and reports what is wrong with it.
+    """What is wrong with a customize_dtypes file; findings are as those of lint_mixlist.
 
     Args:
         file: its name, for messages; it need not exist.
         text: its content.
+    """
+    answer = _text(_LIBRARY.NpuPrecisionLintCustomDtypes, os.fsencode(file), text, len(text))
+    assert answer is not None
+    return json.loads(answer)
+
+
+def is_ops_info(text: bytes) -> bool:
+    """Whether the content of a file is that of an ops-info file rather than of a mixlist."""
+    return bool(_LIBRARY.NpuPrecisionIsOpsInfo(text, len(text)))
+
+
+def lint_ops_info(file: str, text: bytes) -> list[dict[str, Any]]:
+    """What is wrong with an ops-info file, errors first; findings are as those of lint_mixlist.
+
+    Args:
+        file: its name, for messages.
+        text: its content.
+    """
+    answer = _text(_LIBRARY.NpuPrecisionLintOpsInfo, os.fsencode(file), text, len(text))
+    assert answer is not None
+    return json.loads(answer)
+
+
+def lists(target: str) -> dict[str, Any]:
+    """The built-in lists of a target.
 
     Returns:
-        The findings, as lint_mixlist() has them.
+        "target"; "dtype", in what it computes where an op does not say, as "float16,float32";
+        "lists_of", the target whose lists are below its own, or "";
+        "folders", by name: "" for all devices, or that of a device folder. Of each its ops by name,
+        TensorFlow's or, of what TensorFlow lacks, Ascend's: "list", as "white"; "tensorflow",
+        whether this TensorFlow has the op; "ascend", Ascend's other names for it; "place", in
+        configs/; "entry", in the format of CANN's ops-info files.
+
+    Raises:
+        ValueError: there is no such target.
     """
-    name = file.encode()
-    answer = _text(_LIBRARY.NpuPrecisionLintCustomDtypes, name, len(name), text, len(text))
+    answer = _text(_LIBRARY.NpuPrecisionLists, target.encode())
     assert answer is not None
-    return json.loads(answer)["findings"]
+    result = json.loads(answer)
+    if "error" in result:
+        raise ValueError(result["error"])
+    return result
 
 
 def take_overflow() -> bool:

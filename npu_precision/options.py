@@ -19,6 +19,7 @@ _PATH_FIELDS = (
     "modify_mixlist",
     "customize_dtypes",
     "ops_info_dir",
+    "ops_info_overlay",
     "report_dir",
     "dump_passes_dir",
 )
@@ -46,8 +47,11 @@ class PrecisionOptions:
         float16_compute: the dtype in which nodes compute that were lowered to float16: "native",
             in float16; "float32", in float32 on values rounded to float16; "auto" (default), in
             float32 where the graph runs on a CPU without fast float16. Not with emulate.
-        target: the device whose abilities and lists decide: "host" (default) or "ascend910".
+        target: the device whose abilities and lists decide: "host" (default), "ascend910",
+            "ascend910b" or "ascend310p".
         ops_info_dir: folder of ops-info JSON files that replaces the target's own.
+        ops_info_overlay: folder of ops-info JSON files that come on top of the target's own, or of
+            those of ops_info_dir. What they say of an op replaces its whole entry.
         report_dir: folder that gets one ledger (JSON) per optimized graph.
         dump_passes_dir: folder that gets one folder per optimized graph, with the graph as text
             after each pass that changed it.
@@ -102,6 +106,7 @@ class PrecisionOptions:
     float16_compute: str | None = None
     target: str | None = None
     ops_info_dir: str | None = None
+    ops_info_overlay: str | None = None
     report_dir: str | None = None
     dump_passes_dir: str | None = None
     strict: bool | None = None

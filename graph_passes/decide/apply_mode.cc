@@ -1,6 +1,8 @@
 #include "graph_passes/decide/apply_mode.h"
 
 #include "graph_passes/decide/apply_custom_dtypes.h"
+#include "graph_passes/graph/fused_ops.h"
+#include "graph_passes/graph/op_traits.h"
 
 namespace npu_precision {
 namespace {
@@ -34,13 +36,13 @@ Request AskedByLine(const DecideContext& context, DataType wanted) {
   return AsksForChange(context, wanted) ? Lower(Reason::kCustomized) : Keep(Reason::kCustomized);
 }
 
-Request AskedByMode(const GraphView& view, ModeRule rule, const NodeClass& node, int id,
-                    int group) {
+Request AskedByMode(const GraphView& view, const DecideContext& context, const NodeClass& node,
+                    int id, int group) {
   const bool listed = node.listing.color != ListColor::kUnlisted;
   const auto has_float32 = [&] {
     return TargetAllows(view, node.info, id, group, tensorflow::DT_FLOAT);
   };
-  switch (rule) {
+  switch (context.mode.rule) {
     case ModeRule::kMix:
       // A gray op whose float32 the target lacks has one way to run, whatever comes before it.
       if (node.listing.color == ListColor::kGray && !has_float32()) {
@@ -53,7 +55,11 @@ Request AskedByMode(const GraphView& view, ModeRule rule, const NodeClass& node,
       break;
     case ModeRule::kLowerUnsupported:
       if (!listed) break;
-      return has_float32() ? Keep(Reason::kTargetHasFloat32) : Lower(Reason::kTargetLacksFloat32);
+      if (!has_float32()) return Lower(Reason::kTargetLacksFloat32);
+      if (context.lowers_matrix_ops && IsMatrixOrConvolution(OpsOf(view.node(id)).front())) {
+        return Lower(Reason::kMatrixOrConvolution);
+      }
+      return Keep(Reason::kTargetHasFloat32);
     case ModeRule::kKeepOrigin:
       return Keep(Reason::kOriginKept);
     case ModeRule::kCube:
@@ -115,7 +121,7 @@ std::vector<GroupState> ApplyMode(const GraphView& view, const DecideContext& co
       const DataType wanted = node.custom == nullptr ? tensorflow::DT_INVALID
                                                      : WantedOfGroup(view, id, g, *node.custom);
       const Request request = wanted == tensorflow::DT_INVALID
-                                  ? AskedByMode(view, rule, node, id, g)
+                                  ? AskedByMode(view, context, node, id, g)
                                   : AskedByLine(context, wanted);
       groups[group] =
           FirstState(node, request, classes.can_change[group], gray_at_first, &decision.reason);

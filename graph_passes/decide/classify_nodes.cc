@@ -25,11 +25,12 @@ using tensorflow::Status;
 // All ports of an argument are bound to the same attribute.
 template <typename Arguments>
 bool ArgumentsAllow(const std::map<int, FloatDtypes>& restricted, const Arguments& arguments,
-                    const std::string& attr, DataType dtype) {
+                    const std::string& attr, DataType dtype, bool* is_restricted) {
   for (const auto& entry : restricted) {
     if (entry.first >= arguments.size()) continue;
     const OpDef::ArgDef& argument = arguments.Get(entry.first);
     const bool bound = argument.type_attr() == attr || argument.type_list_attr() == attr;
+    *is_restricted |= bound;
     if (bound && !entry.second.Allows(dtype)) return false;
   }
   return true;
@@ -133,7 +134,7 @@ class Classifier {
     const DeviceKind kind = context_.support->KindOf(def);
     // The answer depends on more than the op: on the parts of a fused op, or on the name.
     if (StandsForSeveral(def) || context_.lists->HasNodePatterns()) {
-      node->info = context_.lists->Info(OpsOf(def).front(), kind);
+      node->info = &context_.lists->Info(OpsOf(def).front(), kind);
       return context_.lists->OfNode(NameInMixlist(def.name()), OpsOf(def), kind, &node->listing);
     }
     const auto key = std::make_pair(view_.op(id), kind);
@@ -258,15 +259,18 @@ Status ClassifyNodes(const GraphView& view, const DecideContext& context, NodeCl
 }
 
 const OpInfo* InfoOf(const NodeDef& node, const DecideContext& context) {
-  return context.lists->Info(OpsOf(node).front(), context.support->KindOf(node));
+  return &context.lists->Info(OpsOf(node).front(), context.support->KindOf(node));
 }
 
 bool TargetAllows(const GraphView& view, const OpInfo* info, int id, int group, DataType dtype) {
-  if (info == nullptr || (info->inputs.empty() && info->outputs.empty())) return true;
+  if (info == nullptr) return true;
+  if (info->inputs.empty() && info->outputs.empty()) return info->otherwise.Allows(dtype);
   const OpDef& op_def = *view.op_def(id);
   const std::string& attr = op_def.attr(view.groups(id)[group].attr).name();
-  return ArgumentsAllow(info->inputs, op_def.input_arg(), attr, dtype) &&
-         ArgumentsAllow(info->outputs, op_def.output_arg(), attr, dtype);
+  bool is_restricted = false;
+  return ArgumentsAllow(info->inputs, op_def.input_arg(), attr, dtype, &is_restricted) &&
+         ArgumentsAllow(info->outputs, op_def.output_arg(), attr, dtype, &is_restricted) &&
+         (is_restricted || info->otherwise.Allows(dtype));
 }
 
 }  // namespace npu_precision

@@ -18,7 +18,7 @@ struct NodeClass {
   // can change; else kNone.
   Reason fixed = Reason::kNone;
   Listing listing;
-  const OpInfo* info = nullptr;          // of the target's ops-info, or nullptr
+  const OpInfo* info = nullptr;  // of the target's ops-info; nullptr where nothing asks for it
   const CustomDtypes* custom = nullptr;  // the line of customize_dtypes that decides about it
 };
 
@@ -32,10 +32,11 @@ struct NodeClasses {
 tensorflow::Status ClassifyNodes(const GraphView& view, const DecideContext& context,
                                  NodeClasses* classes);
 
-// The entry of a node in the target's ops-info, or nullptr.
+// The entry of a node in the target's ops-info.
 const OpInfo* InfoOf(const tensorflow::NodeDef& node, const DecideContext& context);
 
-// Whether `info` allows `dtype` on every port that is bound to group `group` of node `id`.
+// Whether `info`, if there is one, allows `dtype` on every port that is bound to group `group` of
+// node `id`.
 bool TargetAllows(const GraphView& view, const OpInfo* info, int id, int group,
                   tensorflow::DataType dtype);
 

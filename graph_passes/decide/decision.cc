@@ -39,6 +39,7 @@ constexpr ReasonWord kReasons[] = {
     {Reason::kSharesDtype, "shares_dtype"},
     {Reason::kForced, "forced"},
     {Reason::kTargetLacksFloat32, "target_lacks_float32"},
+    {Reason::kMatrixOrConvolution, "matrix_or_convolution"},
     {Reason::kTargetHasFloat32, "target_has_float32"},
     {Reason::kOriginKept, "origin_kept"},
     {Reason::kInputsRounded, "inputs_rounded"},

@@ -51,6 +51,7 @@ enum class Reason : unsigned char {
   kSharesDtype,
   kForced,
   kTargetLacksFloat32,
+  kMatrixOrConvolution,
   kTargetHasFloat32,
   kOriginKept,
   kInputsRounded,

@@ -11,7 +11,8 @@ using tensorflow::DataType;
 
 bool LowersByItself(Reason reason) {
   return reason == Reason::kWhiteList || reason == Reason::kForced ||
-         reason == Reason::kTargetLacksFloat32 || reason == Reason::kGrayFollowsConsumers;
+         reason == Reason::kTargetLacksFloat32 || reason == Reason::kMatrixOrConvolution ||
+         reason == Reason::kGrayFollowsConsumers;
 }
 
 GrayExplainer::GrayExplainer(const GraphView& view, const DecideContext& context,

@@ -11,6 +11,7 @@
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/quoted.h"
 #include "graph_passes/graph/registered_ops.h"
+#include "graph_passes/lists/known_ops.h"
 #include "graph_passes/lists/mixlist_warnings.h"
 #include "tensorflow/core/lib/core/errors.h"
 
@@ -121,10 +122,15 @@ class Redundancy {
 
 void FindUnknown(const Entries& entries, const IrNames& ir_names,
                  std::set<const MixlistEntry*>* unknown, Findings* findings) {
+  for (const MixlistEntry& entry : entries) {
+    if (!IsAscendsAlone(entry.text, ir_names)) continue;
+    unknown->insert(&entry);
+    findings->push_back(About(entry, Severity::kNote, "no-counterpart",
+                              "is an op type of Ascend that this TensorFlow lacks, so it has no "
+                              "effect here"));
+  }
   for (const EntryWarning& warning : UnknownOpWarnings(entries, ir_names)) {
-    const bool is_ascends = ir_names.count(warning.entry->text) != 0;
-    LintFinding finding = About(*warning.entry, Severity::kWarning,
-                                is_ascends ? "no-counterpart" : "unknown-op", warning.text);
+    LintFinding finding = About(*warning.entry, Severity::kWarning, "unknown-op", warning.text);
     if (!warning.meant.empty()) SetFix(*warning.entry, warning.meant, &finding);
     unknown->insert(warning.entry);
     findings->push_back(std::move(finding));
@@ -148,18 +154,6 @@ bool IsNeverLowered(const std::string& op) {
   if (IsNeutralSource(op)) return true;
   const tensorflow::OpDef* op_def = RegisteredOp(op);
   return op_def != nullptr && NeverChanges(op, op_def);
-}
-
-const char* SeverityName(Severity severity) {
-  switch (severity) {
-    case Severity::kError:
-      return "error";
-    case Severity::kWarning:
-      return "warning";
-    case Severity::kNote:
-      return "note";
-  }
-  return "error";
 }
 
 tensorflow::Status LintMixlist(const std::string& file, const std::string& text,

@@ -7,11 +7,10 @@
 
 #include "graph_passes/lists/mixlist.h"
 #include "graph_passes/lists/op_lists.h"
+#include "graph_passes/lists/severity.h"
 #include "tensorflow/core/lib/core/status.h"
 
 namespace npu_precision {
-
-enum class Severity : unsigned char { kError, kWarning, kNote };
 
 struct LintFinding {
   Severity severity;
@@ -24,8 +23,6 @@ struct LintFinding {
   std::string replacement;
   size_t begin = 0, end = 0, previous_end = 0;
 };
-
-const char* SeverityName(Severity severity);
 
 // Whether an op keeps its dtype on any list.
 bool IsNeverLowered(const std::string& op);

@@ -1,21 +1,14 @@
 #include "graph_passes/lists/mixlist_warnings.h"
 
-#include <algorithm>
-#include <mutex>
-#include <set>
-#include <unordered_map>
 #include <unordered_set>
-#include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "graph_passes/graph/fused_ops.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/quoted.h"
 #include "graph_passes/graph/registered_ops.h"
-#include "graph_passes/lists/did_you_mean.h"
+#include "graph_passes/lists/known_ops.h"
 
 namespace npu_precision {
 namespace {
@@ -30,54 +23,6 @@ bool NamesAnOp(const MixlistEntry& entry) {
 
 bool LooksLikeNodeName(const std::string& text) {
   return absl::StrContains(text, "/") || absl::StrContains(text, ":");
-}
-
-KnownNames OpNames(const IrNames& ir_names) {
-  std::vector<std::string> names = RegisteredOpNames();
-  for (const auto& entry : ir_names) names.push_back(entry.first);
-  return KnownNames(std::move(names));
-}
-
-// The name in lower case, with letters for the digits that look like them.
-std::string AsSeen(const std::string& name) {
-  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"1", "l"}, {"0", "o"}});
-}
-
-std::string Digits(const std::string& name) {
-  std::string digits;
-  for (const char c : name) {
-    if (absl::ascii_isdigit(static_cast<unsigned char>(c))) digits += c;
-  }
-  return digits;
-}
-
-// The only name that differs by a letter or in case, and in no number; else "".
-std::string Meant(const std::string& given, const KnownNames& names) {
-  const std::string seen = AsSeen(given);
-  for (const std::string& name : names.names()) {
-    if (name.size() == given.size() && AsSeen(name) == seen) return name;
-  }
-  std::set<std::string> near;
-  for (const std::string& name : names.OneLetterFrom(given)) {
-    if (Digits(name) == Digits(given)) near.insert(name);
-  }
-  return near.size() == 1 ? *near.begin() : "";
-}
-
-// What is said of a name that no op has. Optimizers of one process are made per graph and have the
-// same mixlist, so each name is looked for once.
-struct Guess {
-  std::string did_you_mean, meant;
-};
-
-Guess GuessFor(const std::string& name, const IrNames& ir_names) {
-  static std::mutex mutex;
-  static auto* guesses = new std::unordered_map<std::string, Guess>();
-  static const auto* names = new KnownNames(OpNames(ir_names));
-  const std::lock_guard<std::mutex> lock(mutex);
-  const auto known = guesses->find(name);
-  if (known != guesses->end()) return known->second;
-  return (*guesses)[name] = {DidYouMean(name, *names), Meant(name, *names)};
 }
 
 bool Matches(const MixlistEntry& entry, const std::unordered_set<std::string>& ops,
@@ -114,22 +59,14 @@ std::vector<EntryWarning> UnknownOpWarnings(const std::vector<MixlistEntry>& ent
                                             const IrNames& ir_names) {
   std::vector<EntryWarning> warnings;
   for (const MixlistEntry& entry : entries) {
-    if (NamesAnOp(entry)) continue;
-    if (ir_names.count(entry.text) != 0) {
-      warnings.push_back(
-          {&entry,
-           "is an Ascend op that no op type of this TensorFlow corresponds to, so it "
-           "has no effect",
-           ""});
-      continue;
-    }
+    if (NamesAnOp(entry) || IsAscendsAlone(entry.text, ir_names)) continue;
     const std::string what = "is not an op type of TensorFlow or Ascend";
     if (LooksLikeNodeName(entry.text)) {
       const char* remedy = "; entries for nodes are \"node:<regular expression>\"";
       warnings.push_back({&entry, absl::StrCat(what, remedy), ""});
       continue;
     }
-    const Guess guess = GuessFor(entry.text, ir_names);
+    const OpGuess guess = GuessOp(entry.text, ir_names);
     warnings.push_back({&entry, absl::StrCat(what, guess.did_you_mean), guess.meant});
   }
   return warnings;

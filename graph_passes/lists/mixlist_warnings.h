@@ -24,8 +24,8 @@ struct EntryWarning {
   std::string Line() const;
 };
 
-// Warns about entries that name no op type of this TensorFlow: unknown names, each with a
-// did-you-mean, and Ascend's ops that no op type corresponds to.
+// Warns about entries that name no op type of TensorFlow or Ascend, each with a did-you-mean. An op
+// type of Ascend that TensorFlow lacks is none of them: the list may be for an NPU too.
 std::vector<EntryWarning> UnknownOpWarnings(const std::vector<MixlistEntry>& entries,
                                             const IrNames& ir_names);
 

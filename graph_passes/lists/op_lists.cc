@@ -29,6 +29,7 @@ const std::string& AllWhite() {
 }  // namespace
 
 void OpLists::AddOpsInfo(DeviceKind kind, OpsInfo ops, bool built_in) {
+  for (auto& op : ops) op.second.otherwise = unlisted_.otherwise;
   sources_[static_cast<int>(kind)].push_back({std::move(ops), built_in});
 }
 
@@ -46,9 +47,27 @@ const OpInfo* OpLists::Find(const std::string& op, DeviceKind kind, bool* built_
   return nullptr;
 }
 
-const OpInfo* OpLists::Info(const std::string& op, DeviceKind kind) const {
+const OpInfo& OpLists::Info(const std::string& op, DeviceKind kind) const {
   bool built_in;
-  return Find(op, kind, &built_in);
+  const OpInfo* info = Find(op, kind, &built_in);
+  return info == nullptr ? unlisted_ : *info;
+}
+
+bool OpLists::ComputesIn(tensorflow::DataType dtype) const {
+  if (unlisted_.otherwise.Allows(dtype)) return true;
+  for (const auto& sources : sources_) {
+    for (const Source& source : sources.second) {
+      for (const auto& op : source.ops) {
+        for (const auto& input : op.second.inputs) {
+          if (input.second.Allows(dtype)) return true;
+        }
+        for (const auto& output : op.second.outputs) {
+          if (output.second.Allows(dtype)) return true;
+        }
+      }
+    }
+  }
+  return false;
 }
 
 void OpLists::Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* warnings) {

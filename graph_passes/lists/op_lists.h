@@ -29,6 +29,10 @@ struct Listing {
 
 class OpLists {
  public:
+  OpLists() = default;
+  // `computes` is what the target computes in, whatever the op.
+  explicit OpLists(const FloatDtypes& computes) { unlisted_.otherwise = computes; }
+
   // Later calls replace the entries of earlier ones, op by op. kOther sets the common lists.
   void AddOpsInfo(DeviceKind kind, OpsInfo ops, bool built_in);
 
@@ -54,8 +58,12 @@ class OpLists {
   // Whether the list of a node may depend on its name.
   bool HasNodePatterns() const { return !node_edits_.empty(); }
 
-  // The entry of the target's ops-info, or nullptr.
-  const OpInfo* Info(const std::string& op, DeviceKind kind) const;
+  // The entry of the target's ops-info. Of an op in no file, one that has only what the target
+  // computes in.
+  const OpInfo& Info(const std::string& op, DeviceKind kind) const;
+
+  // Whether any op may compute in `dtype`, a floating one.
+  bool ComputesIn(tensorflow::DataType dtype) const;
 
   const std::vector<MixlistEntry>& edits() const { return edits_; }
 
@@ -67,6 +75,7 @@ class OpLists {
   const OpInfo* Find(const std::string& op, DeviceKind kind, bool* built_in) const;
   Listing Whitened(const Listing& listing) const;
 
+  OpInfo unlisted_;
   std::unordered_map<int, std::vector<Source>> sources_;  // by DeviceKind, later wins
   std::vector<MixlistEntry> edits_;
   std::unordered_map<std::string, size_t> edit_of_op_;  // index into edits_ of the deciding entry

@@ -5,9 +5,11 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "graph_passes/lists/ir_names.h"
 #include "graph_passes/lists/list_color.h"
+#include "graph_passes/lists/severity.h"
 #include "tensorflow/core/framework/types.pb.h"
 #include "tensorflow/core/lib/core/status.h"
 
@@ -19,25 +21,72 @@ struct FloatDtypes {
   bool float16 = false;
   bool bfloat16 = false;
 
+  static FloatDtypes All() {
+    FloatDtypes all;
+    all.float32 = all.float16 = all.bfloat16 = true;
+    return all;
+  }
+
   // True for every dtype that is not one of the three.
   bool Allows(tensorflow::DataType dtype) const;
+
+  // "float16,float32", as a file has it.
+  std::string Text() const;
 };
+
+// Sets `dtypes` to those of names separated by commas. False where a name is of no dtype; `error`
+// says which.
+bool ParseFloatDtypes(const std::string& text, FloatDtypes* dtypes, std::string* error);
 
 struct OpInfo {
   ListColor color = ListColor::kGray;
-  // Restrictions, by the index of the OpDef's argument. An absent argument may have any dtype.
+  // Restrictions, by the index of the OpDef's argument.
   std::map<int, FloatDtypes> inputs;
   std::map<int, FloatDtypes> outputs;
+  // What a type attribute may be that no restricted argument is bound to: what the target computes.
+  FloatDtypes otherwise = FloatDtypes::All();
   std::string place;  // "FILE:LINE:COLUMN"
 };
 
 // By op type of TensorFlow.
 using OpsInfo = std::unordered_map<std::string, OpInfo>;
 
-// Adds the entries of one file. The entry of an op replaces an earlier one as a whole. A key may be
-// an Ascend IR name; within a file, the entry with an op's own name beats that of an IR name.
+// One entry of a file. The name is TensorFlow's or Ascend's, as written.
+struct OpsInfoEntry {
+  std::string name;
+  OpInfo info;
+};
+
+// Something wrong with a file. Only an error stops a run.
+struct OpsInfoProblem {
+  Severity severity;
+  const char* rule;  // "unknown-key", the name by which lint calls it
+  std::string place;
+  std::string text;
+};
+
+// Reads the entries of a file, in the order of their names. `problems` gets what is wrong in it:
+// wrong types, unknown dtypes, keys that CANN's format does not have. Returns an error if the text
+// is no JSON object.
+tensorflow::Status ReadOpsInfo(const std::string& file, const std::string& text,
+                               std::vector<OpsInfoEntry>* entries,
+                               std::vector<OpsInfoProblem>* problems);
+
+// Adds the entries of one file to `ops`, where each replaces an earlier one as a whole. An entry
+// with an op's own name beats those with an Ascend IR name for it. Of several of these, one that
+// keeps more in float32 wins; that one is white and another black is an error in `problems`.
+void AddEntries(const std::vector<OpsInfoEntry>& entries, const IrNames& ir_names, OpsInfo* ops,
+                std::vector<OpsInfoProblem>* problems);
+
+// Warns about entries whose names neither TensorFlow nor Ascend knows.
+void FindUnknownOps(const std::vector<OpsInfoEntry>& entries, const IrNames& ir_names,
+                    std::vector<OpsInfoProblem>* problems);
+
+// The three steps at once. Returns the first error; `warnings`, unless it is nullptr, gets the
+// warnings, and only then is it asked which ops are unknown.
 tensorflow::Status ParseOpsInfo(const std::string& file, const std::string& text,
-                                const IrNames& ir_names, OpsInfo* ops);
+                                const IrNames& ir_names, OpsInfo* ops,
+                                std::vector<OpsInfoProblem>* warnings = nullptr);
 
 }  // namespace npu_precision
 

@@ -32,6 +32,7 @@ FLAGS = {
     "float16_compute": ("--float16-compute", "How float16 is computed on a CPU that emulates it."),
     "target": ("--target", "Whose lists and abilities decide."),
     "ops_info_dir": ("--ops-info-dir", "A folder of ops-info files instead of the target's lists."),
+    "ops_info_overlay": ("--ops-info-overlay", "A folder of ops-info files on top of the lists."),
     "report_dir": ("--report-dir", "A folder that gets the ledger (JSON) too."),
     "dump_passes_dir": ("--dump-passes", "A folder that gets the graph as text after each pass."),
     "loop_constants": ("--loop-constants", "Loops read from outside what they only pass on."),
@@ -53,6 +54,7 @@ _METAVARS = {
     "customize_dtypes": "FILE",
     "mixlist_edits": "JSON",
     "ops_info_dir": "FOLDER",
+    "ops_info_overlay": "FOLDER",
     "report_dir": "FOLDER",
     "dump_passes_dir": "FOLDER",
     "overflow": "inf|saturate",
@@ -314,6 +316,7 @@ def option_files(options: PrecisionOptions) -> list[str | None]:
         options.modify_mixlist,
         options.customize_dtypes,
         options.ops_info_dir,
+        options.ops_info_overlay,
         given.get("options_file"),
         *given.get("op_library", ()),
     ]

@@ -1,4 +1,4 @@
-"""npu-precision lint: finds and fixes mistakes in a mixlist or a customize_dtypes file."""
+"""npu-precision lint: finds and fixes mistakes in a mixlist, and in the other files of lists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = "npu_precision.lint/1"
 @click.argument("mixlist", required=False)
 @click.option("--model", metavar="MODEL", help="A model that it is for: entries should match it.")
 @flags.op_library_flag
-@flags.precision_flags(only=("target", "ops_info_dir"), default_mode=_MODE)
+@flags.precision_flags(only=("target", "ops_info_dir", "ops_info_overlay"), default_mode=_MODE)
 @click.option("--fix", is_flag=True, help="Fix what can be fixed, in MIXLIST itself or in OUT.")
 @click.option("-o", "--output", metavar="OUT", help="With --fix: what to write instead.")
 @click.option("--force", is_flag=True, help="With --output: replace OUT if it exists.")
@@ -41,6 +41,9 @@ def lint(
 ) -> int:
     """Shows what is wrong, odd or needless in MIXLIST, a modify_mixlist or customize_dtypes file.
 
+    MIXLIST may also be an ops-info file, or a folder of them, as ops_info_dir and ops_info_overlay
+    name one.
+
     What is needless depends on the target, and on whether the mode is for float16 or bfloat16. With
     a model, it also names the nodes whose values would overflow or vanish in the low type, kept or
     lowered by MIXLIST; MIXLIST may be left out then. The exit status is 1 if there are errors, with
@@ -56,6 +59,11 @@ def lint(
             raise click.UsageError(f"{needs}; expected 'npu-precision lint MIXLIST'.")
         with printing.busy("deciding"):
             found = linting.lint_model(options, load_model(model))
+    elif linting.is_ops_info(pathlib.Path(mixlist)):
+        if fix or model is not None:
+            flag = "--fix" if fix else "--model"
+            raise click.UsageError(f"{flag} goes with a mixlist; {mixlist!r} is ops-info.")
+        found = linting.lint_ops_info(pathlib.Path(mixlist))
     else:
         mixlist, found, fixed = _lint_mixlist(mixlist, options, fix, output, force)
         if model is not None and not _has_errors(found):

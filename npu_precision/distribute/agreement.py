@@ -27,7 +27,7 @@ WAIT_SECONDS = 300
 
 # Options that are about one process, not about what is computed.
 _OF_PROCESS = ("report_dir", "dump_passes_dir", "strict", "quiet")
-_OF_FILES = ("modify_mixlist", "customize_dtypes", "ops_info_dir")
+_OF_FILES = ("modify_mixlist", "customize_dtypes", "ops_info_dir", "ops_info_overlay")
 _LOWERS = "adds up in the low type"
 
 _lock = threading.Lock()
@@ -128,12 +128,12 @@ def can_reduce(options: PrecisionOptions) -> bool:
 
 
 def _digest(path: pathlib.Path) -> str:
-    """Stands for the content of a file, or of the JSON files in a folder."""
-    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    """Stands for the content of a file, or of the JSON files in a folder and in its folders."""
+    files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
     digest = hashlib.sha256()
     try:
         for file in files:
-            digest.update(file.read_bytes())
+            digest.update(str(file.relative_to(path)).encode() + file.read_bytes())
     except OSError as error:  # The optimizer reports it in full.
         return f"unreadable: {error.strerror}"
     return f"content {digest.hexdigest()[:12]}"

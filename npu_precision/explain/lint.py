@@ -1,4 +1,7 @@
-"""Finds and fixes mistakes, and needless entries, in a mixlist or a customize_dtypes file."""
+"""Finds and fixes mistakes, and needless entries, in a mixlist or a customize_dtypes file.
+
+Finds mistakes in ops-info files, too.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import pathlib
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from npu_precision import _library
 from npu_precision.explain import story
@@ -81,23 +85,43 @@ def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
         ValueError: the options are refused.
     """
     if names_option(text) == "customize_dtypes":
-        findings = _library.lint_custom_dtypes(file, text)
-    else:
-        entry = options.custom_optimizer()
-        entry.parameter_map["modify_mixlist"].s = file.encode()
-        findings = _library.lint_mixlist(entry, text)["findings"]
+        return [_finding(found) for found in _library.lint_custom_dtypes(file, text)]
+    entry = options.custom_optimizer()
+    entry.parameter_map["modify_mixlist"].s = file.encode()
+    return [_finding(found) for found in _library.lint_mixlist(entry, text)["findings"]]
+
+
+def is_ops_info(path: pathlib.Path) -> bool:
+    """Whether a path is a folder, or an ops-info file rather than a mixlist."""
+    return path.is_dir() or _library.is_ops_info(path.read_bytes())
+
+
+def lint_ops_info(path: pathlib.Path) -> list[Finding]:
+    """The findings about an ops-info file, or about those of a folder, file by file.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: the folder holds no .json file.
+    """
+    files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+    if not files:
+        raise ValueError(f"{str(path)!r} has no .json file, expected ops-info files")
     return [
-        Finding(
-            found["severity"],
-            found["rule"],
-            found["place"],
-            found["text"],
-            Edit(**{field.name: found[field.name] for field in dataclasses.fields(Edit)})
-            if found["fixable"]
-            else None,
-        )
-        for found in findings
+        _finding(found)
+        for file in files
+        for found in _library.lint_ops_info(str(file), file.read_bytes())
     ]
+
+
+def _finding(found: Mapping[str, Any]) -> Finding:
+    edit = {field.name: found[field.name] for field in dataclasses.fields(Edit)}
+    return Finding(
+        found["severity"],
+        found["rule"],
+        found["place"],
+        found["text"],
+        Edit(**edit) if found["fixable"] else None,
+    )
 
 
 def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[Finding]:

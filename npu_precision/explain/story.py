@@ -56,6 +56,7 @@ SENTENCES = {
     "shares_dtype": "must have the dtype of {cause}",
     "forced": "the mode changes whatever can be changed",
     "target_lacks_float32": "the target does not allow float32",
+    "matrix_or_convolution": "the mode lowers all matrix and convolution ops of the target",
     "target_has_float32": "the target allows float32, and this mode changes only what it must",
     "origin_kept": "the mode changes nothing",
     "inputs_rounded": "the mode rounds its inputs; it computes in float32",

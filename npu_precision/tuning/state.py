@@ -117,8 +117,9 @@ def fingerprint(
     graph_def = model.graph_def
     parts = [*graph_def.node, *graph_def.library.function]
     files = [] if options.modify_mixlist is None else [pathlib.Path(options.modify_mixlist)]
-    if options.ops_info_dir is not None:
-        files += sorted(pathlib.Path(options.ops_info_dir).glob("*.json"))
+    for folder in (options.ops_info_dir, options.ops_info_overlay):
+        if folder is not None:
+            files += sorted(pathlib.Path(folder).rglob("*.json"))
     return {
         "model": _digest(sorted(part.SerializeToString(deterministic=True) for part in parts)),
         "options": options.to_json() + _digest(file.read_bytes() for file in files),

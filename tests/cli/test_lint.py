@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from support.text_graph import read_graph
@@ -58,8 +59,8 @@ WARNINGS = {
         'nodes are "node:<regular expression>" [unknown-op]',
     ],
     '{"black-list": {"to-add": ["DynamicRNN", "RealDiv", "SoftmaxV2"]}}': [
-        "m.json:1:28: warning: 'DynamicRNN' is an Ascend op that no op type of this TensorFlow "
-        "corresponds to, so it has no effect [no-counterpart]",
+        "m.json:1:28: note: 'DynamicRNN' is an op type of Ascend that this TensorFlow lacks, so it "
+        "has no effect here [no-counterpart]",
         "m.json:1:53: note: 'SoftmaxV2' stands for Softmax [ascend-name]",
     ],
     '{"black-list": {"to-add": ["Relu", "Relu", "Exp"]}}': [
@@ -86,6 +87,93 @@ WARNINGS = {
 @pytest.mark.parametrize("text", WARNINGS)
 def test_what_is_odd_or_needless_is_told_and_is_no_error(text, lint):
     assert lint(text) == WARNINGS[text]
+
+
+# The sample of Huawei's documents, a name of Ascend's misspelt and two that TensorFlow lacks:
+# https://www.hiascend.com/document/detail/en/canncommercial/800/devaids/aoe/aoepar_16_049.html
+SAMPLE = """\
+{
+"black-list": {                  // black list
+     "to-remove": [              // leaves the black list
+     "Yolo"
+     ],
+     "to-add": [                 // comes to the black list
+     "Matmul"
+     ]
+  },
+  "white-list": {                // white list
+     "to-remove": [              // leaves the white list
+     "Conv2D"
+     ],
+     "to-add": [                 // comes to the white list
+     "Bias"
+     ]
+  }
+}
+"""
+NOTES_OF_SAMPLE = [
+    f"m.json:{place}: note: {name!r} is an op type of Ascend that this TensorFlow lacks, so it has "
+    "no effect here [no-counterpart]"
+    for place, name in (("4:6", "Yolo"), ("15:6", "Bias"))
+]
+
+
+@pytest.mark.parametrize("target", ["host", "ascend910", "ascend910b", "ascend310p"])
+def test_the_documents_own_sample_has_one_misspelt_name_and_is_fixed_whole(target, lint, tmp_path):
+    assert lint(SAMPLE, "--target", target) == [
+        "m.json:7:6: warning: 'Matmul' is not an op type of TensorFlow or Ascend; did you mean "
+        "'MatMul'? [unknown-op]",
+        *NOTES_OF_SAMPLE,
+    ]
+    lint(SAMPLE, "--target", target, "--fix")
+    assert (tmp_path / "m.json").read_text() == SAMPLE.replace("Matmul", "MatMul")
+    assert lint(SAMPLE.replace("Matmul", "MatMul"), "--target", target) == NOTES_OF_SAMPLE
+
+
+def test_a_run_with_the_documents_own_sample_has_no_warning_but_of_that_name(tmp_path):
+    (tmp_path / "m.json").write_text(SAMPLE)
+    _, ledger = npu_precision.rewrite_graph_def(
+        read_graph(
+            """
+            x = Placeholder(shape=1x4x4x1)
+            f = Const(shape=1x1x1x1)
+            end = Conv2D(x, f, strides=[1, 1, 1, 1], padding=SAME)
+            """
+        ),
+        "end",
+        precision_mode="allow_mix_precision",
+        modify_mixlist=str(tmp_path / "m.json"),
+    )
+    assert [warning.partition(": ")[2] for warning in ledger.warnings] == [
+        "'Matmul' is not an op type of TensorFlow or Ascend; did you mean 'MatMul'?"
+    ]
+    assert {mapping.entry: mapping.ops for mapping in ledger.mappings} == {"Yolo": (), "Bias": ()}
+
+
+def test_ops_info_is_told_by_its_content_and_linted_file_by_file(command, tmp_path):
+    (tmp_path / "a.json").write_text('{"Relu": {}}')
+    (tmp_path / "b.json").write_text('{"Relu": {"input0": []}, "Reluu": {}}')
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu" / "c.json").write_text("{")
+    printed = command("lint", tmp_path, status=1).replace(f"{tmp_path}{os.sep}", "")
+    assert [line.partition(": ")[0] for line in printed.splitlines()] == [
+        "b.json:1:21",
+        "b.json:1:35",
+        f"gpu{os.sep}c.json",
+    ]
+    one = command("lint", tmp_path / "b.json", status=1).replace(f"{tmp_path}{os.sep}", "")
+    assert one.splitlines() == printed.splitlines()[:2]
+    assert command("lint", tmp_path / "a.json") == f"{tmp_path / 'a.json'}: nothing to be said\n"
+    data = json.loads(command("lint", tmp_path / "b.json", "--json", status=1))
+    assert [found["rule"] for found in data["findings"]] == ["structure", "unknown-op"]
+
+
+def test_ops_info_is_neither_fixed_nor_compared_with_a_model(command, tmp_path, model_files):
+    (tmp_path / "a.json").write_text('{"Relu": {}}')
+    error = command("lint", tmp_path / "a.json", "--fix", status=2)
+    assert "--fix goes with a mixlist" in error
+    error = command("lint", tmp_path, "--model", model_files.frozen, status=2)
+    assert "--model goes with a mixlist" in error
 
 
 def test_what_is_needless_depends_on_the_target(lint):

@@ -79,14 +79,17 @@ def test_a_mixlist_in_another_encoding_is_read_as_the_optimizer_reads_it(
     assert "node:large/product" in (tmp_path / "m.json").read_text()
 
 
-def test_a_state_is_of_one_set_of_ops_info(overflow, command, tmp_path):
+@pytest.mark.parametrize("flag", ["--ops-info-dir", "--ops-info-overlay"])
+@pytest.mark.parametrize("name", ["b.json", "cpu/b.json"])
+def test_a_state_is_of_one_set_of_ops_info(overflow, command, tmp_path, flag, name):
     folder = tmp_path / "ops"
     folder.mkdir()
     (folder / "a.json").write_text('{"MatMul": {"precision_reduce": {"flag": "true"}}}')
-    options = (*overflow, *EMULATED, "--ops-info-dir", folder, "-o", tmp_path / "m.json")
+    options = (*overflow, *EMULATED, flag, folder, "-o", tmp_path / "m.json")
     first = command("tune", *options, "--max-error", "1e-6", "--max-runs", "1")
     assert "--max-runs ended the search" in first
-    (folder / "b.json").write_text('{"Tanh": {"precision_reduce": {"flag": "true"}}}')
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text('{"Tanh": {"precision_reduce": {"flag": "true"}}}')
     again = ("--max-error", "1e-6", "--resume", "--force")
     assert "is about other options" in command("tune", *options, *again, status=2)
 

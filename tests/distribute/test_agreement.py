@@ -113,6 +113,23 @@ def mixlist(name, op):
         assert shown(printed) == [["done", -7.0]]
 
 
+def test_other_ops_info_is_told(run_workers):
+    """The same files, but for the kind of device that one is for."""
+    write = """
+import os
+def ops_info(folder, device):
+    os.makedirs(os.path.join(folder, device))
+    for name in ("a.json", f"{device}/b.json"):
+        with open(os.path.join(folder, name), "w") as file:
+            file.write('{"Exp": {}}')
+    return folder
+"""
+    enable = f"npu_precision.enable({MIXED}, ops_info_overlay=ops_info('%s', '%s'))"
+    for printed in run_workers(script(enable % ("a", "cpu"), enable % ("b", "gpu"), setup=write)):
+        ((_, message),) = shown(printed)
+        assert "the workers differ in ops_info_overlay: " in message
+
+
 def test_other_mixlists_are_told(run_workers):
     enable = f"npu_precision.enable({MIXED}, mixlist_edits='%s')"
     white, gray = (f'{{"{color}-list": {{"to-add": ["Exp"]}}}}' for color in ("white", "gray"))

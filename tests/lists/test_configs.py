@@ -32,7 +32,8 @@ def load(path):
 IR_NAMES = load(CONFIGS / "ascend_ir_names.json")
 MAGNIFIERS = load(CONFIGS / "magnifiers.json")
 CPU_BFLOAT16 = ["cpu_onednn_bfloat16", "cpu_bfloat16_mean"]
-FOLDERS = ["host", "host/cpu", *(f"host/{name}" for name in CPU_BFLOAT16), "host/gpu", "ascend910"]
+ASCEND = ["ascend910", "ascend910b", "ascend310p"]
+FOLDERS = ["host", "host/cpu", *(f"host/{name}" for name in CPU_BFLOAT16), "host/gpu", *ASCEND]
 FILES = {folder: sorted((CONFIGS / folder).glob("*.json")) for folder in FOLDERS}
 FILE_IDS = [str(path.relative_to(CONFIGS)) for folder in FOLDERS for path in FILES[folder]]
 
@@ -110,6 +111,10 @@ def test_every_op_is_known_to_tensorflow_or_to_ascend(file):
     assert not unknown
     if file.startswith("host"):
         assert not [op for op in names if not op_definition(op)], "stock TensorFlow has no IR names"
+
+
+def test_what_ascend_alone_has_is_no_op_of_tensorflow():
+    assert not [name for name, ops in IR_NAMES.items() if not ops and op_definition(name)]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -114,16 +114,13 @@ def test_forty_names_some_of_which_are_unknown(mixlist):
     result = rewrite(mixlist(black=LONG.split()))
     assert lowered(result) == set(BUILT_IN.split())
     told = [warning.partition(": ")[2] for warning in result.ledger.warnings]
-    # Many ops begin so. The guess is the first by name, and so the same in each process.
-    what = "'Data' is not an op type of TensorFlow or Ascend"
-    assert f"{what}; did you mean 'DataFormatDimMap'?" in told
     assert "'Loglp' is not an op type of TensorFlow or Ascend; did you mean 'Log1p'?" in told
     assert "'Tanh' matches no node of the graph" in told
     assert not any("'Pow'" in warning or "'ReduceSumD'" in warning for warning in told)
-    assert (
-        "'LayerNorm' is an Ascend op that no op type of this TensorFlow corresponds to, "
-        "so it has no effect"
-    ) in told
+    # Ops of Ascend's that TensorFlow lacks are no mistake: the list is for an NPU too.
+    for name in ("LayerNorm", "Data", "TransData", "DynamicRNN"):
+        assert not any(f"'{name}'" in warning for warning in told)
+    assert {mapping.entry: mapping.ops for mapping in result.ledger.mappings}["LayerNorm"] == ()
 
 
 @pytest.mark.parametrize(

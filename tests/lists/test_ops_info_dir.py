@@ -140,6 +140,23 @@ def test_names_of_ascend_stand_for_ops_of_tensorflow_unless_those_are_named(ops_
     assert decisions(result) == {"product": "white_list", "softmax": "white_list"}
 
 
+@pytest.mark.parametrize(("plain", "d_form"), [(BLACK, {}), ({}, BLACK), (BLACK, BLACK)])
+def test_of_two_names_of_ascend_the_one_that_keeps_more_counts(ops_info, plain, d_form):
+    folder = ops_info({"ops.json": {"MatMul": WHITE, "ReduceMean": plain, "ReduceMeanD": d_form}})
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        axis = Const[int32](value=[1])
+        product = MatMul(x, x)
+        mean = Mean(product, axis, keep_dims=True)
+        end = NextAfter(mean, x)
+        """,
+        None,
+        ops_info_dir=folder,
+    )
+    assert decisions(result)["mean"] == "black_list"
+
+
 def test_ascend_ops_that_tensorflow_lacks_are_no_mistake(ops_info):
     folder = ops_info({"ops.json": {"LayerNorm": {}, "DynamicRNN": WHITE, "NoSuchOp": BLACK}})
     check_rewrite(GRAPH, UNCHANGED, ops_info_dir=folder)

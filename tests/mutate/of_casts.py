@@ -56,8 +56,8 @@ MUTATIONS = (
     ),
     _shared_casts(
         "of_earlier_runs",
-        "view_.outputs(id)[0].dtype), view_.node(id).name());",
-        'view_.outputs(id)[0].dtype), "");',
+        "casts_.emplace(Key(from.node, from.port, dtype), view_.node(id).name());",
+        'casts_.emplace(Key(from.node, from.port, dtype), "");',
         "A second run adds Casts beside those of the first.",
         f"{_INSERT_CASTS}::test_a_cast_of_an_earlier_run_is_shared",
     ),

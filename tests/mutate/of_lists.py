@@ -15,8 +15,10 @@ _RAISED = f"{_ERRORS}::test_the_python_helpers_raise_the_same_text_before_anythi
 _op_lists = mutations_of("graph_passes/lists/op_lists.cc")
 _mixlist = mutations_of("graph_passes/lists/mixlist.cc")
 _ops_info = mutations_of("graph_passes/lists/ops_info.cc")
+_ops_info_keys = mutations_of("graph_passes/lists/ops_info_keys.cc")
 _lint_mixlist = mutations_of("graph_passes/lists/lint_mixlist.cc")
 _mixlist_warnings = mutations_of("graph_passes/lists/mixlist_warnings.cc")
+_known_ops = mutations_of("graph_passes/lists/known_ops.cc")
 _did_you_mean = mutations_of("graph_passes/lists/did_you_mean.cc")
 _json_text = mutations_of("graph_passes/lists/json_text.cc")
 
@@ -91,19 +93,33 @@ MUTATIONS = (
         'The flag "false" does not make an op black.',
         f"{_OPS_INFO_DIR}::test_the_flag_is_the_list",
     ),
-    _ops_info(
+    _ops_info_keys(
         "misspelt_key",
-        "if (key == kPrecisionReduce || Folded(key) != Folded(kPrecisionReduce)) continue;",
-        "continue;",
+        "if (folded == Folded(with_effect) || (nearest != nullptr && *nearest == with_effect)) {",
+        "if (false) {",
         "A misspelt precision_reduce is passed over.",
         f"{_RAISED}[ops-info with a misspelt key]",
     ),
     _ops_info(
         "ascend_names",
-        "if (op != name && document.root.isMember(op)) continue;",
-        "",
+        "} else if (other->name != op) {",
+        "} else {",
         "The entry of Ascend's name replaces that of the op itself.",
         f"{_OPS_INFO_DIR}::test_names_of_ascend_stand_for_ops_of_tensorflow_unless_those_are_named",
+    ),
+    _ops_info(
+        "two_names",
+        "if (Darkness(entry.info.color) >= Darkness(other->info.color)) other = &entry;",
+        "other = &entry;",
+        "Of two of Ascend's names for an op, the last one says its list.",
+        f"{_OPS_INFO_DIR}::test_of_two_names_of_ascend_the_one_that_keeps_more_counts",
+    ),
+    _ops_info(
+        "opposites",
+        "if (opposite) {",
+        "if (false) {",
+        "Two names of an op that say the opposite are no error.",
+        "lists/test_ops_info_files.py::test_two_names_of_one_op_that_say_the_opposite_are_an_error",
     ),
     _lint_mixlist(
         "everywhere",
@@ -134,7 +150,7 @@ MUTATIONS = (
         "A mixlist is blamed on a graph in which there is nothing to lower.",
         f"{_MIXLIST}::test_a_mixlist_for_another_graph_is_not_blamed_on_a_graph_nothing_is_lowered_in",
     ),
-    _mixlist_warnings(
+    _known_ops(
         "digits",
         "if (Digits(name) == Digits(given)) near",
         "near",

@@ -140,6 +140,10 @@ REASONS = {
         "it = MatMul(x, x)",
         {"mode": "allow_fp32_to_fp16", "target": "ascend910"},
     ),
+    "matrix_or_convolution": (
+        "it = MatMul(x, x)",
+        {"mode": "allow_fp32_to_bf16", "target": "ascend910b"},
+    ),
     "inputs_rounded": ("it = MatMul(x, x)", {"mode": "cube_fp16in_fp32out"}),
     "not_matrix_or_convolution": ("it = Relu(x)", {"mode": "cube_fp16in_fp32out"}),
 }
@@ -157,7 +161,7 @@ def test_the_reason_is_told(reason):
         reason, ""
     )
     lowers = {"white_list", "gray_follows_lowered", "forced", "target_lacks_float32"}
-    assert it.decision == ("lowered" if reason in lowers else "kept")
+    assert it.decision == ("lowered" if reason in {*lowers, "matrix_or_convolution"} else "kept")
 
 
 def test_the_cause_is_behind_the_casts_between():

@@ -51,7 +51,7 @@ def test_each_option_is_a_flag_of_its_name_and_is_documented(option):
     assert described, f"no {option} among the attributes of npu_precision/options.py's docstring"
     rows = re.findall(rf"^\| `{option}` \| switch \| (.*?) \|", read("docs/options.md"), re.M)
     assert len(rows) == 1, f"{len(rows)} rows for {option} in docs/options.md, expected one"
-    by_use = {"speed": "on; for `ascend910` off", "size": "off; offline on"}
+    by_use = {"speed": "on for `host`; else off", "size": "off; offline on"}
     purpose = next(row["purpose"] for row in PASSES if row["option"] == option)
     assert rows[0] == by_use.get(purpose, "off")
 

@@ -20,7 +20,7 @@ import shutil
 from collections.abc import Iterator
 
 GRAPHS, FILES, CASES = "graphs", "files", "cases.jsonl"
-PATH_OPTIONS = ("modify_mixlist", "ops_info_dir")
+PATH_OPTIONS = ("modify_mixlist", "ops_info_dir", "ops_info_overlay")
 CPU, GPU = "CPU:0", "GPU:0"
 
 

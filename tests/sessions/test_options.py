@@ -32,6 +32,7 @@ def every_value(mixlist, tmp_path):
         "float16_compute": "auto",
         "target": "host",
         "ops_info_dir": str(ops_info),
+        "ops_info_overlay": str(ops_info),
         "report_dir": str(tmp_path / "reports"),
         "dump_passes_dir": str(tmp_path / "dumps"),
         "strict": True,

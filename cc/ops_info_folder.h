@@ -1,0 +1,24 @@
+// The user's own ops-info files, in place of a target's or on top of them.
+#ifndef NPU_PRECISION_CC_OPS_INFO_FOLDER_H_
+#define NPU_PRECISION_CC_OPS_INFO_FOLDER_H_
+
+#include <string>
+#include <vector>
+
+#include "graph_passes/lists/ir_names.h"
+#include "graph_passes/lists/op_lists.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+// Adds the .json files of `folder` to `lists`, in the order of their names, and those of the
+// folders in it that are for one kind of device: see device_folders.h. What a file of the folder
+// itself says of an op replaces what `lists` has of it for any device. `parameter` is named in
+// errors; `warnings` gets a sentence for each file with unknown keys or op types.
+tensorflow::Status AddOpsInfoFolder(const std::string& parameter, const std::string& folder,
+                                    const IrNames& ir_names, tensorflow::DataType low_type,
+                                    OpLists* lists, std::vector<std::string>* warnings);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_CC_OPS_INFO_FOLDER_H_

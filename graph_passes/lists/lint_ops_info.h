@@ -1,0 +1,21 @@
+// Finds what is wrong, odd or ambiguous in an ops-info file, for a person who wrote one.
+#ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_OPS_INFO_H_
+#define NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_OPS_INFO_H_
+
+#include <string>
+#include <vector>
+
+#include "graph_passes/lists/lint_mixlist.h"
+
+namespace npu_precision {
+
+// Whether a text is an ops-info file rather than a mixlist: some key of it is an op type.
+bool IsOpsInfo(const std::string& text, const IrNames& ir_names);
+
+// An error: the text is no JSON object.
+tensorflow::Status LintOpsInfo(const std::string& file, const std::string& text,
+                               const IrNames& ir_names, std::vector<LintFinding>* findings);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_OPS_INFO_H_
