@@ -67,6 +67,11 @@ def install_as_npu_bridge() -> None:
     sys.meta_path.append(_ModulesNotHere)
 
 
+def module_names() -> list[str]:
+    """The modules that a script can import after install_as_npu_bridge()."""
+    return [*_PACKAGES, *_ALIASES, *_LATER]
+
+
 class _ModulesNotHere:
     """Imports what is imported late, and explains why an import has no counterpart here."""
 

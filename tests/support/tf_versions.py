@@ -80,9 +80,8 @@ needs_every_listed_op = _needs(
     _tf_compat.op_definition("BatchMatMulV3"),
     "is older than some ops of the lists, which newer versions check",
 )
-needs_estimator = _needs(
-    not issubclass(estimator.NPUEstimator, _tf_compat.NoEstimator), "has no tf.estimator"
-)
+HAS_ESTIMATOR = not issubclass(estimator.NPUEstimator, _tf_compat.NoEstimator)
+needs_estimator = _needs(HAS_ESTIMATOR, "has no tf.estimator")
 needs_synchronized_batch_norm = _needs(
     "synchronized" in inspect.signature(tf.keras.layers.BatchNormalization.__init__).parameters,
     "has no batch norms of Keras that are synchronized over replicas",
