@@ -47,7 +47,7 @@ class Table:
     """The content of names.json.
 
     Args:
-        data: "modules": by module, each name in it: "runs", "no effect", {"module": the module that
+        data: "modules": by module, each name in it: "runs", "no effect", {"module": the one that
             it is}, or {"missing": what to write instead}; a module's own name "*" stands for names
             that are not listed. A call's result counts as a module, as "npu_device.global_options()".
             "parameters": the AttrValue field of each parameter that has an effect.
