@@ -20,12 +20,12 @@ _CONTRIB = "tensorflow.contrib"
 _RUN_CONFIG = "NPURunConfig"
 # What only Python 2 reads: a print statement, and kin.
 _PYTHON_2 = re.compile(
-    r"^[ \t]*print[ \t]+[^\s(=]|^[ \t]*print[ \t]*\(.*\)[ \t]*%|^[ \t]*exec[ \t]+[\w'\"]"
-    r"|\bexcept[ \t]+[\w.()]+(?:[ \t]*,[ \t]*\w+)+[ \t]*:|^[ \t]*raise[ \t]+[\w.]+[ \t]*,",
-    re.M,
+    rb"^[ \t]*(?:print[ \t]+[^\s(=]|exec[ \t]+[\w'\"]|raise[ \t]+[\w.]+[ \t]*,"
+    rb"|except[ \t]+[\w.]+[ \t]*,[ \t]*\w+[ \t]*:)",
+    re.MULTILINE,
 )
 # A script without any of these has nothing to be found.
-_MENTIONED = re.compile(r"npu_bridge|npu_device|\bhccl\b|parameter_map|\bcontrib\b|NPURunConfig")
+_MENTIONED = (b"npu_bridge", b"npu_device", b"hccl", b"parameter_map", b"contrib", b"NPURunConfig")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,9 +54,8 @@ def scan(content: bytes, names: Table) -> list[Found]:
         content: the script.
         names: the table of names.
     """
-    text = content.decode("utf-8", "replace")
-    is_old = _PYTHON_2.search(text)
-    if not is_old and not _MENTIONED.search(text):
+    is_old = _PYTHON_2.search(content) is not None
+    if not is_old and not any(word in content for word in _MENTIONED):
         return []
     try:
         with warnings.catch_warnings():

@@ -47,9 +47,10 @@ class Table:
     """The content of names.json.
 
     Args:
-        data: "modules": by module, each name in it: "runs", "no effect", {"module": the one that
-            it is}, or {"missing": what to write instead}; a module's own name "*" stands for names
-            that are not listed. A call's result counts as a module, as "npu_device.global_options()".
+        data: "modules": by module, what each name in it does: "runs"; "no effect"; {"module": the
+            one that it is}; or {"missing": what to write instead}. The name "*" stands for those
+            that are not listed. The result of a call counts as a module, as
+            "npu_device.global_options()" does.
             "parameters": the AttrValue field of each parameter that has an effect.
             "inert_parameters": those that have none.
             "run_config": the arguments of tf.estimator.RunConfig.

@@ -84,7 +84,8 @@ def test_what_is_missing_comes_with_what_to_write_instead():
 # Keys of published scripts, and typos of ours.
 UNKNOWN_KEYS = (
     "min_group_size dynamic_inputs_shape_range enable_auto_mix_precision autotune_tune_mode "
-    "fp_point bp_point use_mix_list MixlistPath repot_dir ops_info_dirs precison_mode Precision_Mode x prof"
+    "fp_point bp_point use_mix_list MixlistPath repot_dir ops_info_dirs precison_mode "
+    "Precision_Mode x prof"
     " grap_run_mode use_offline dump modify_mixlists hcom_paralel strickt quit targets target_"
 ).split()
 
