@@ -156,6 +156,19 @@ needs_onednn = _needs(
 needs_ops_without_python = _needs(
     _tf_compat.tf1 is not tf, "registers its ops in Python's extension, not for other programs"
 )
+# By what a script of tests/ascend_scripts/ names, what it needs beyond what every TensorFlow has.
+_NEEDS_OF_SCRIPTS = {
+    r"\btf\.layers\.|\brnn_cell\.|\bset_keras_session_npu_config\b": needs_keras_2,
+    r"\bNPUEstimator\b|\btf\.estimator\.": needs_estimator,
+    r"\bnpu_device\b": needs_functions_by_default,
+}
+
+
+def needs_of_script(text):
+    """The marks of a test that runs a script with this text."""
+    return [mark for pattern, mark in _NEEDS_OF_SCRIPTS.items() if re.search(pattern, text)]
+
+
 # Of a random corpus, so that three versions do not take three times as long: see tiers.py.
 LARGEST_SHARE = 1.0 if tf.__version__.startswith("2.15.") else 0.2
 # TensorFlow 1.15 silently runs no optimizer if a session feeds an op that is no placeholder.
