@@ -1,5 +1,7 @@
 """install_as_npu_bridge: makes the import lines of npu_bridge scripts work unchanged."""
 
+from __future__ import annotations
+
 import importlib.abc
 import importlib.util
 import sys
