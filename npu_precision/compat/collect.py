@@ -1,7 +1,8 @@
 """Writes the table of names: `python -m npu_precision.compat.collect`.
 
 The names are those of the modules that install_as_npu_bridge() installs. A name has no effect where
-the first paragraph of its docstring says so: "no effect", "does nothing" or "accepted so that".
+the first paragraph of its docstring says so: "no effect", "does nothing", "accepted so that" or "the
+log says so".
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import importlib
 import inspect
 import json
 import re
-import sys
 import types
 from typing import Any
 
@@ -18,22 +18,28 @@ from npu_precision import _library, _tf_compat
 from npu_precision.compat import notes, table
 from npu_precision.npu_bridge import alias
 
-_NO_EFFECT = re.compile(r"no\s+effect|does\s+nothing|accepted\s+so\s+that", re.IGNORECASE)
+_NO_EFFECT = re.compile(
+    r"no\s+effect|does\s+nothing|accepted\s+so\s+that|log\s+says\s+so", re.IGNORECASE
+)
 
 
 def collect() -> dict[str, Any]:
     """The content of names.json; see table.Table."""
     modules = _modules()
-    by_identity = {id(module): name for name, module in modules.items()}
-    result = {name: _names(name, module, by_identity) for name, module in modules.items()}
+    result = {name: _names(name, modules) for name in modules}
     for path, effective in notes.RESULTS.items():
-        if path.partition(".")[0] in modules:
-            _add_fields(path, _result(path), effective, result)
+        module, _, call = path[: -len("()")].rpartition(".")
+        if module in modules:
+            _add_fields(path, getattr(modules[module], call)(), effective, result)
     for name, text in notes.MODULES.items():
         result.setdefault(name, {"*": {"missing": text}})
     for name, instead in notes.NAMES.items():
         for each, text in instead.items():
             result[name].setdefault(each, {"missing": text})
+    for name, other in notes.SAME.items():
+        if name in result:
+            children = [each for each in result if each.rpartition(".")[0] == other]
+            result[name] = {each.rpartition(".")[2]: {"module": each} for each in children}
     description = _library.describe()
     return {
         "modules": {name: dict(sorted(result[name].items())) for name in sorted(result)},
@@ -49,29 +55,44 @@ def as_text(data: dict[str, Any]) -> str:
 
 
 def _modules() -> dict[str, types.ModuleType]:
-    """By npu_bridge's name, each module that a script can import here."""
+    """By Ascend's name, each module that a script can import here."""
     alias.install_as_npu_bridge()
-    for name in alias.module_names():
-        importlib.import_module(name)
-    return {
-        name: module
-        for name, module in sorted(sys.modules.items())
-        if name.partition(".")[0] in table.TOPS and isinstance(module, types.ModuleType)
-    }
+    modules = {name: importlib.import_module(name) for name in alias.module_names()}
+    for top in table.TOPS:
+        try:
+            modules[top] = importlib.import_module(top)
+        except ImportError:  # Of npu_device on TensorFlow 1.
+            continue
+        _add_listed(top, modules)
+    return {name: modules[name] for name in sorted(modules)}
 
 
-def _names(name: str, module: types.ModuleType, modules: dict[int, str]) -> dict[str, Any]:
+def _add_listed(name: str, modules: dict[str, types.ModuleType]) -> None:
+    """Adds the submodules that a package lists as its names, and theirs."""
+    if name in notes.SAME:
+        return
+    for each in getattr(modules[name], "__all__", ()):
+        if isinstance(getattr(modules[name], each), types.ModuleType) and each != "tf":
+            path = f"{name}.{each}"
+            if path not in modules and hasattr(modules[name], "__path__"):
+                modules[path] = getattr(modules[name], each)
+                _add_listed(path, modules)
+
+
+def _names(name: str, modules: dict[str, types.ModuleType]) -> dict[str, Any]:
+    module = modules[name]
     listed = getattr(module, "__all__", None)
     found: dict[str, Any] = {}
     for each in listed if listed is not None else dir(module):
         value = getattr(module, each)
         # A submodule is found by its own name.
-        if each.startswith("_") or f"{name}.{each}" in sys.modules:
+        if each.startswith("_") or f"{name}.{each}" in modules:
             continue
         if isinstance(value, types.ModuleType):
-            path = modules.get(id(value), "")
-            if path.rpartition(".")[2] == each:
-                found[each] = {"module": path}
+            paths = [path for path in modules if path.rpartition(".")[2] == each]
+            same = [path for path in paths if modules[path] is value]
+            if same:
+                found[each] = {"module": same[0]}
             elif listed is not None:
                 found[each] = table.RUNS
         elif listed is not None or _is_ours(value):
@@ -88,12 +109,9 @@ def _is_ours(value: object) -> bool:
 def _status(value: object) -> str:
     is_named = inspect.isclass(value) or inspect.isroutine(value)
     text = (inspect.getdoc(value) or "") if is_named else ""
-    return table.NO_EFFECT if _NO_EFFECT.search(text.partition("\n\n")[0]) else table.RUNS
-
-
-def _result(path: str) -> object:
-    module, _, call = path[: -len("()")].rpartition(".")
-    return getattr(sys.modules[module], call)()
+    if _NO_EFFECT.search(text.partition("\n\n")[0]):
+        return table.NO_EFFECT
+    return table.NO_EFFECT if getattr(value, "__name__", "") in notes.NO_EFFECT else table.RUNS
 
 
 def _add_fields(

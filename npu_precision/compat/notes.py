@@ -75,6 +75,12 @@ NAMES: dict[str, dict[str, str]] = {
     },
 }
 
+# Names that have no effect here though their own docstring does not say so.
+NO_EFFECT = ("ExperimentalConfig",)
+
+# Modules with the names of another one.
+SAME = {"npu_device.compat.v1": "npu_bridge"}
+
 # Calls whose results have fields that scripts read and write; and the fields that have an effect.
 RESULTS: dict[str, tuple[str, ...]] = {
     "npu_device.global_options()": (

@@ -68,29 +68,37 @@ class Table:
 
     def public_names(self, module: str) -> list[str]:
         """The names that are listed for a module, missing ones too."""
-        return [name for name in self.modules.get(module, {}) if name != "*"]
+        found, _ = self._find(module)
+        return [name for name in self.modules.get(found, {}) if name != "*"]
 
     def name(self, path: str) -> Known:
         """What is known of a dotted name that begins with one of TOPS.
 
         What is behind a class or a function, such as a method, counts as it does.
         """
+        module, known = self._find(path)
+        if known is not None:
+            return known
+        if self._is_all_missing(module):
+            return Known(MISSING, self.modules[module]["*"]["missing"])
+        return Known(RUNS)
+
+    def _find(self, path: str) -> tuple[str, Known | None]:
+        """The module that a name leads to, and what is known of the name if it is no module."""
         module, *rest = path.split(".")
         if module not in self.modules:
-            return Known(MISSING, "")
+            return module, Known(MISSING)
         for part in rest:
             if f"{module}.{part}" in self.modules:
                 module = f"{module}.{part}"
                 continue
             entry = self._entry(module, part)
             if isinstance(entry, str):
-                return Known(entry)
+                return module, Known(entry)
             if "missing" in entry:
-                return Known(MISSING, entry["missing"])
+                return module, Known(MISSING, entry["missing"])
             module = entry["module"]
-        if self._is_all_missing(module):
-            return Known(MISSING, self.modules[module]["*"]["missing"])
-        return Known(RUNS)
+        return module, None
 
     def _entry(self, module: str, part: str) -> Any:
         names = self.modules[module]

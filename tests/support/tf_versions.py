@@ -95,6 +95,7 @@ needs_keras_2 = _needs(
     _HAS_KERAS_2,
     "has Keras 3, without tf.layers, sessions and SavedModels of its own",
 )
+HAS_NPU_DEVICE = _tf_compat.tf1 is not tf
 needs_functions_by_default = _needs(
     _tf_compat.tf1 is not tf, "runs a tf.function only after tf.enable_v2_behavior()"
 )
