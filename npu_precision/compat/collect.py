@@ -1,8 +1,8 @@
 """Writes the table of names: `python -m npu_precision.compat.collect`.
 
 The names are those of the modules that install_as_npu_bridge() installs. A name has no effect where
-the first paragraph of its docstring says so: "no effect", "does nothing", "accepted so that" or "the
-log says so".
+the first paragraph of its docstring says so: "no effect", "does nothing", "accepted so that" or
+"the log says so".
 """
 
 from __future__ import annotations
