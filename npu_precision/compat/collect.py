@@ -27,10 +27,12 @@ def collect() -> dict[str, Any]:
     """The content of names.json; see table.Table."""
     modules = _modules()
     result = {name: _names(name, modules) for name in modules}
-    for path, effective in notes.RESULTS.items():
+    description = _library.describe()
+    for path in notes.RESULTS:
         module, _, call = path[: -len("()")].rpartition(".")
         if module in modules:
-            _add_fields(path, getattr(modules[module], call)(), effective, result)
+            options = getattr(modules[module], call)()
+            _add_fields(path, options, set(description["parameters"]), result)
     for name, text in notes.MODULES.items():
         result.setdefault(name, {"*": {"missing": text}})
     for name, instead in notes.NAMES.items():
@@ -40,7 +42,6 @@ def collect() -> dict[str, Any]:
         if name in result:
             children = [each for each in result if each.rpartition(".")[0] == other]
             result[name] = {each.rpartition(".")[2]: {"module": each} for each in children}
-    description = _library.describe()
     return {
         "modules": {name: dict(sorted(result[name].items())) for name in sorted(result)},
         "parameters": dict(description["parameters"]),
@@ -115,7 +116,7 @@ def _status(value: object) -> str:
 
 
 def _add_fields(
-    path: str, value: object, effective: tuple[str, ...], result: dict[str, dict[str, Any]]
+    path: str, value: object, effective: set[str], result: dict[str, dict[str, Any]]
 ) -> None:
     """Adds the fields of options, and of the options that are fields of such."""
     result[path] = {}
@@ -125,7 +126,7 @@ def _add_fields(
         field = getattr(value, name)
         if type(field).__module__.startswith("npu_precision"):
             result[path][name] = {"module": f"{path}.{name}"}
-            _add_fields(f"{path}.{name}", field, (), result)
+            _add_fields(f"{path}.{name}", field, effective, result)
         else:
             result[path][name] = table.RUNS if name in effective else table.NO_EFFECT
 

@@ -13,17 +13,6 @@ _NPU_OP = "an op of the NPU; write TensorFlow's own"
 _OPENS = "leave it out: it opens and closes an NPU"
 _LARS = "write tf.norm of the weights and of the gradients, and their ratio"
 _EMBEDDING = "an embedding service of NPUs; write tf.nn.embedding_lookup on a variable"
-_MANAGE = (
-    "create_group",
-    "destroy_group",
-    "get_group_rank_from_world_rank",
-    "get_local_rank_id",
-    "get_local_rank_size",
-    "get_rank_id",
-    "get_rank_size",
-    "get_world_rank_from_group_rank",
-)
-_SPLIT = ("set_split_strategy_by_idx", "set_split_strategy_by_size")
 
 # Modules that are not here at all: what to write instead.
 MODULES: dict[str, str] = {
@@ -51,13 +40,9 @@ NAMES: dict[str, dict[str, str]] = {
         "DynamicInputConfig": "leave it out: shapes may differ from step to step here",
         "NPUCheckpointSaverHook": "write tf.train.CheckpointSaverHook",
         "NPUOutputTensorHook": "write tf.train.LoggingTensorHook",
-        "hccl_ops": "write from npu_bridge.hccl import hccl_ops",
-        "keras_to_npu": "write tf.keras.estimator.model_to_estimator",
+        "keras_to_npu": "write from npu_bridge.estimator.npu import keras_to_npu",
         "npu_hook": "write from npu_bridge.estimator.npu import npu_hook",
         "npu_rnn": "write tf.nn.dynamic_rnn",
-        "rewriter_config_pb2": "write from tensorflow.core.protobuf import rewriter_config_pb2",
-        **{name: f"write from hccl.manage.api import {name}" for name in _MANAGE},
-        **{name: f"write from hccl.split.api import {name}" for name in _SPLIT},
     },
     "npu_bridge.estimator.npu_ops": {
         "LARS": _LARS,
@@ -81,12 +66,5 @@ NO_EFFECT = ("ExperimentalConfig",)
 # Modules with the names of another one.
 SAME = {"npu_device.compat.v1": "npu_bridge"}
 
-# Calls whose results have fields that scripts read and write; and the fields that have an effect.
-RESULTS: dict[str, tuple[str, ...]] = {
-    "npu_device.global_options()": (
-        "precision_mode",
-        "precision_mode_v2",
-        "modify_mixlist",
-        "customize_dtypes",
-    ),
-}
+# Calls whose results have fields that scripts read and write.
+RESULTS = ("npu_device.global_options()",)

@@ -6,10 +6,15 @@ from test_session_script import SESSION_SCRIPT
 
 import npu_precision
 from npu_precision import _tf_compat, npu_init, npu_ops
+from npu_precision.hccl.manage import api as manage
+from npu_precision.hccl.split import api as split
 
 NAMES = (
     "NPURunConfig NPUEstimator NPUEstimatorSpec ProfilingConfig DumpConfig npu_config_proto "
     "npu_graph_options npu_run_config_init npu_hooks_append npu_callbacks_append "
+    "create_group destroy_group get_group_rank_from_world_rank get_local_rank_id "
+    "get_local_rank_size get_rank_id get_rank_size get_world_rank_from_group_rank hccl_ops "
+    "rewriter_config_pb2 set_split_strategy_by_idx set_split_strategy_by_size "
     "set_keras_session_npu_config init_resource shutdown_resource close_session npu_scope util "
     "RewriterConfig config_pb2 tf NPULossScaleOptimizer FixedLossScaleManager "
     "ExponentialUpdateLossScaleManager NPUOptimizer NPUDistributedOptimizer npu_tf_optimizer "
@@ -25,6 +30,9 @@ def test_the_star_gives_npu_bridges_names():
     assert namespace["tf"] is _tf_compat.tf1
     assert namespace["RewriterConfig"] is rewriter_config_pb2.RewriterConfig
     assert namespace["config_pb2"] is config_pb2
+    assert namespace["rewriter_config_pb2"] is rewriter_config_pb2
+    assert namespace["get_rank_size"] is manage.get_rank_size
+    assert namespace["set_split_strategy_by_idx"] is split.set_split_strategy_by_idx
     assert namespace["npu_scope"].keep_dtype_scope is npu_precision.keep_dtype_scope
     assert namespace["util"].keep_tensors_dtypes is npu_precision.keep_tensors_dtypes
 
@@ -33,6 +41,7 @@ def test_the_star_gives_npu_bridges_names():
     "name",
     sorted(
         set(NAMES)
+        - {*manage.__all__, *split.__all__, "hccl_ops", "rewriter_config_pb2"}
         - {"npu_ops", "npu_scope", "npu_unary_ops", "util", "RewriterConfig", "config_pb2", "tf"}
     ),
 )
