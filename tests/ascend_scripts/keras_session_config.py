@@ -52,7 +52,7 @@ model.compile(
     metrics=["accuracy"],
 )
 callbacks = npu_callbacks_append()
-model.fit(
+history = model.fit(
     images,
     labels,
     batch_size=args.batch_size,
@@ -61,7 +61,7 @@ model.fit(
     verbose=2,
     callbacks=callbacks,
 )
-loss, accuracy = model.evaluate(images, labels, batch_size=args.batch_size, verbose=0)
+_, accuracy = model.evaluate(images, labels, batch_size=args.batch_size, verbose=0)
 close_session(sess)
 print("accuracy", float(accuracy))
-print("loss", float(loss))
+print("loss", float(history.history["loss"][-1]))

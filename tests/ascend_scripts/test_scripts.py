@@ -35,8 +35,11 @@ DISTANCE = 0.1
 DISTANCES: dict[tuple[str, str], float] = {}
 # The keys of a parameter_map that a script sets though npu_bridge ignores them, too.
 IGNORED = {"unet_session": {"autotune_tune_mode"}}
-# What a script needs in a mode, so that there is something to lower.
-NEEDS = {("unet_session", "allow_mix_precision_bf16"): [needs_kernels("bfloat16", "Conv2D")]}
+# What a script needs in a mode, so that there is something to lower: these have convolutions only.
+NEEDS = {
+    (name, "allow_mix_precision_bf16"): [needs_kernels("bfloat16", "Conv2D")]
+    for name in ("detector_nms_dropout", "unet_session")
+}
 
 # What would tell a script that it is one of several.
 OF_CLUSTERS = ("RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE", "DEVICE_ID", "TF_CONFIG")
