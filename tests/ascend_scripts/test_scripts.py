@@ -28,10 +28,10 @@ SCRIPTS = {
 FLOAT32 = "force_fp32"
 MIXED = ("allow_mix_precision", "allow_mix_precision_bf16")
 
-# How far from float32's the last loss may be, as a share of float32's. Runs are deterministic but
-# for the order of sums, and so are their distances: about 0.01 in float16, 0.05 in bfloat16.
-DISTANCE = 0.1
-# Of scripts that come out further away, by mode, and why.
+# How far from float32's the last loss may be: a share of it, and what small losses differ by. A run
+# is deterministic but for the order of sums. Most come out within 0.03.
+DISTANCE, OF_SMALL_LOSSES = 0.1, 0.02
+# The shares of scripts that come out further away, by mode, and why.
 DISTANCES: dict[tuple[str, str], float] = {}
 # The keys of a parameter_map that a script sets though npu_bridge ignores them, too.
 IGNORED = {"unet_session": {"autotune_tune_mode"}}
@@ -103,7 +103,7 @@ def test_a_script_trains_in_a_mixed_mode_as_in_float32(run, name, mode):
     assert lowered > 0
     # Not the very number, or else the mode had no effect.
     distance = DISTANCES.get((name, mode), DISTANCE)
-    assert 0 < abs(loss - expected) <= distance * abs(expected)
+    assert 0 < abs(loss - expected) <= distance * abs(expected) + OF_SMALL_LOSSES
 
 
 def test_entries_are_about_scripts_that_there_are():
