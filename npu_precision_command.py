@@ -26,6 +26,7 @@ PROGRAM = "npu-precision"
 # its name in npu_precision/cli/.
 SUBCOMMANDS = {
     "compare": "Compares a mode with float32, tensor by tensor.",
+    "compat": "Shows what scripts for Ascend find here.",
     "convert": "Writes a model, lowered.",
     "doctor": "Shows what is installed, and what is wrong.",
     "explain": "Shows what is lowered and kept, and why.",
@@ -35,7 +36,7 @@ SUBCOMMANDS = {
     "tune": "Finds the mixlist that keeps a model accurate.",
 }
 # Subcommands that work where TensorFlow, or our library for it, does not.
-WITHOUT_TENSORFLOW = ("doctor",)
+WITHOUT_TENSORFLOW = ("compat", "doctor")
 
 FAILED = 2
 # What a shell reports of a process that the signal ended.

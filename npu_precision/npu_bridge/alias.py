@@ -1,5 +1,7 @@
 """install_as_npu_bridge: makes the import lines of npu_bridge scripts work unchanged."""
 
+from __future__ import annotations
+
 import importlib.abc
 import importlib.util
 import sys
@@ -80,6 +82,11 @@ def install_as_npu_bridge() -> None:
     sys.meta_path.append(_ModulesNotHere)
     # Before the finders that would look for modules of npu_device in the folder of ours.
     sys.meta_path.insert(0, _NpuDevice)
+
+
+def module_names() -> list[str]:
+    """The modules that a script can import after install_as_npu_bridge()."""
+    return [*_PACKAGES, *_ALIASES, *_LATER]
 
 
 class _ModulesNotHere:

@@ -4,10 +4,22 @@ As with npu_bridge's own npu_init, the star import also defines `tf`: here tenso
 (with TensorFlow 1.15, tensorflow itself).
 """
 
-from tensorflow.core.protobuf import config_pb2
+from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from npu_precision._tf_compat import tf1 as tf
+from npu_precision.hccl import hccl_ops
+from npu_precision.hccl.manage.api import (
+    create_group,
+    destroy_group,
+    get_group_rank_from_world_rank,
+    get_local_rank_id,
+    get_local_rank_size,
+    get_rank_id,
+    get_rank_size,
+    get_world_rank_from_group_rank,
+)
+from npu_precision.hccl.split.api import set_split_strategy_by_idx, set_split_strategy_by_size
 from npu_precision.hccl.strategy import NPUStrategy
 from npu_precision.hccl.training import NPUBroadcastGlobalVariablesHook, npu_allreduce
 from npu_precision.loss_scaling.managers import (
@@ -63,6 +75,15 @@ __all__ = [
     "RewriterConfig",
     "close_session",
     "config_pb2",
+    "create_group",
+    "destroy_group",
+    "get_group_rank_from_world_rank",
+    "get_local_rank_id",
+    "get_local_rank_size",
+    "get_rank_id",
+    "get_rank_size",
+    "get_world_rank_from_group_rank",
+    "hccl_ops",
     "init_resource",
     "npu_allreduce",
     "npu_callbacks_append",
@@ -78,7 +99,10 @@ __all__ = [
     "npu_scope",
     "npu_tf_optimizer",
     "npu_unary_ops",
+    "rewriter_config_pb2",
     "set_keras_session_npu_config",
+    "set_split_strategy_by_idx",
+    "set_split_strategy_by_size",
     "shutdown_resource",
     "tf",
     "util",

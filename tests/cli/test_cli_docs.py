@@ -16,6 +16,8 @@ from support.tf_versions import needs_outputs_of_the_docs
 
 # The file that stands over a block, or nothing; its language, and its text.
 BLOCK = re.compile(r"(?:^`([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.M | re.S)
+# How a block shows that the command before ends with another status than 0.
+STATUS = re.compile(r"^\$ echo \$\?\n(\d)\n\Z", re.M)
 # A measured number, which another processor may round otherwise.
 MEASURED = re.compile(r"\d\.\de[+-]\d\d|0\.\d{5,}")
 
@@ -35,7 +37,7 @@ def assert_same_but_measured(printed, shown):
 def test_the_commands_print_what_the_page_says(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
 
-    def python(*arguments):
+    def python(*arguments, status=0):
         process = subprocess.run(
             [sys.executable, "-B", *arguments],
             cwd=tmp_path,
@@ -44,15 +46,17 @@ def test_the_commands_print_what_the_page_says(tmp_path):
             text=True,
             timeout=300,
         )
-        assert process.returncode == 0, process.stderr[-2000:]
+        assert process.returncode == status, process.stderr[-2000:]
         return "".join(f"{line.rstrip()}\n" for line in process.stdout.splitlines())
 
     found = blocks()
     assert sum(kind == "console" for _, kind, _ in found) >= 6
     written = set()
     for name, kind, text in found:
-        if kind == "python":
+        if kind == "python" and not name:
             python("-c", text)
+        if kind in ("python", "text") and name:
+            (tmp_path / name).write_text(text)
         if kind == "json":
             assert name, f"no file over the block {text}"
             if name in written:
@@ -61,10 +65,14 @@ def test_the_commands_print_what_the_page_says(tmp_path):
                 (tmp_path / name).write_text(text)
         if kind != "console":
             continue
-        command, shown = text.split("\n", 1)
+        ends = STATUS.search(text)
+        command, shown = STATUS.sub("", text).split("\n", 1)
         program, *arguments = shlex.split(command[len("$ ") :])
         assert program == "npu-precision"
-        assert_same_but_measured(python("-m", "npu_precision_command", *arguments), shown)
+        printed = python(
+            "-m", "npu_precision_command", *arguments, status=int(ends.group(1)) if ends else 0
+        )
+        assert_same_but_measured(printed, shown)
         written.update(re.findall(r"-o (\S+)", command))
 
 

@@ -32,7 +32,8 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "accuracy": {"offline"},
     "tuning": {"offline", "explain", "accuracy"},
     "doctor": {"session", "offline", "explain"},
-    "cli": {"offline", "explain", "accuracy", "tuning", "doctor"},
+    "compat": {"npu_bridge"},
+    "cli": {"offline", "explain", "accuracy", "tuning", "doctor", "compat"},
 }
 # Folders that belong to the core, as the files do.
 CORE_FOLDERS = {"_tf_compat"}
@@ -269,7 +270,7 @@ WELL_BUILT_PYTHON = {
             "npu_precision/cli/lint.py",
             "from npu_precision import PrecisionOptions\n",
             "npu_precision/cli/lint.py:1: imports npu_precision.PrecisionOptions "
-            "(npu_precision/__init__.py); cli may import from accuracy, cli, core, doctor, "
+            "(npu_precision/__init__.py); cli may import from accuracy, cli, compat, core, doctor, "
             "explain, offline, tuning",
             id="the_package_itself",
         ),

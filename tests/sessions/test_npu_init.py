@@ -11,6 +11,9 @@ from npu_precision.npu_bridge import helper, npu_cpu_ops
 NAMES = (
     "NPURunConfig NPUEstimator NPUEstimatorSpec ProfilingConfig DumpConfig npu_config_proto "
     "npu_graph_options npu_run_config_init npu_hooks_append npu_callbacks_append "
+    "create_group destroy_group get_group_rank_from_world_rank get_local_rank_id "
+    "get_local_rank_size get_rank_id get_rank_size get_world_rank_from_group_rank hccl_ops "
+    "rewriter_config_pb2 set_split_strategy_by_idx set_split_strategy_by_size "
     "set_keras_session_npu_config init_resource shutdown_resource close_session npu_scope util "
     "RewriterConfig config_pb2 tf NPULossScaleOptimizer FixedLossScaleManager "
     "ExponentialUpdateLossScaleManager NPUOptimizer NPUDistributedOptimizer npu_tf_optimizer "
@@ -30,6 +33,12 @@ def test_the_star_gives_npu_bridges_names():
     assert namespace["tf"] is _tf_compat.tf1
     assert namespace["RewriterConfig"] is rewriter_config_pb2.RewriterConfig
     assert namespace["config_pb2"] is config_pb2
+    assert namespace["rewriter_config_pb2"] is rewriter_config_pb2
+    assert namespace["get_rank_size"] is npu_precision.hccl.manage.api.get_rank_size
+    assert (
+        namespace["set_split_strategy_by_idx"]
+        is npu_precision.hccl.split.api.set_split_strategy_by_idx
+    )
     assert namespace["npu_scope"].keep_dtype_scope is npu_precision.keep_dtype_scope
     assert namespace["util"].keep_tensors_dtypes is npu_precision.keep_tensors_dtypes
 
@@ -38,6 +47,8 @@ def test_the_star_gives_npu_bridges_names():
     "name",
     sorted(
         set(NAMES)
+        - {name for name in NAMES if "rank" in name or "group" in name or "split" in name}
+        - {"hccl_ops", "rewriter_config_pb2"}
         - {"npu_ops", "npu_scope", "npu_unary_ops", "util", "RewriterConfig", "config_pb2", "tf"}
     ),
 )

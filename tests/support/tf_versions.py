@@ -80,9 +80,8 @@ needs_every_listed_op = _needs(
     _tf_compat.op_definition("BatchMatMulV3"),
     "is older than some ops of the lists, which newer versions check",
 )
-needs_estimator = _needs(
-    not issubclass(estimator.NPUEstimator, _tf_compat.NoEstimator), "has no tf.estimator"
-)
+HAS_ESTIMATOR = not issubclass(estimator.NPUEstimator, _tf_compat.NoEstimator)
+needs_estimator = _needs(HAS_ESTIMATOR, "has no tf.estimator")
 needs_synchronized_batch_norm = _needs(
     "synchronized" in inspect.signature(tf.keras.layers.BatchNormalization.__init__).parameters,
     "has no batch norms of Keras that are synchronized over replicas",
@@ -96,6 +95,7 @@ needs_keras_2 = _needs(
     _HAS_KERAS_2,
     "has Keras 3, without tf.layers, sessions and SavedModels of its own",
 )
+HAS_NPU_DEVICE = _tf_compat.tf1 is not tf
 needs_functions_by_default = _needs(
     _tf_compat.tf1 is not tf, "runs a tf.function only after tf.enable_v2_behavior()"
 )
@@ -157,6 +157,19 @@ needs_onednn = _needs(
 needs_ops_without_python = _needs(
     _tf_compat.tf1 is not tf, "registers its ops in Python's extension, not for other programs"
 )
+# By what a script of tests/ascend_scripts/ names, what it needs beyond what every TensorFlow has.
+_NEEDS_OF_SCRIPTS = {
+    r"\btf\.layers\.|\brnn_cell\.|\bset_keras_session_npu_config\b": needs_keras_2,
+    r"\bNPUEstimator\b|\btf\.estimator\.": needs_estimator,
+    r"\bnpu_device\b": needs_functions_by_default,
+}
+
+
+def needs_of_script(text):
+    """The marks of a test that runs a script with this text."""
+    return [mark for pattern, mark in _NEEDS_OF_SCRIPTS.items() if re.search(pattern, text)]
+
+
 # Of a random corpus, so that three versions do not take three times as long: see tiers.py.
 LARGEST_SHARE = 1.0 if tf.__version__.startswith("2.15.") else 0.2
 # TensorFlow 1.15 silently runs no optimizer if a session feeds an op that is no placeholder.

@@ -33,6 +33,7 @@ TIERS = {
 
 # The rooms of which every test is slow, and why. The fast tier does not even import them.
 SLOW_ROOMS = {
+    "ascend_scripts": "runs whole scripts, several times",
     "cli": "reads, freezes and runs whole models",
     "launchers": "starts Ray",
     "loss_scaling": "trains",

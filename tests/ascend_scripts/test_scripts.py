@@ -1,0 +1,117 @@
+"""The scripts beside this file run as they are, and learn the same in each mode.
+
+They are written as public scripts for Ascend are: a script imports npu_bridge, hccl or npu_device,
+takes --precision_mode, trains a small model, and prints "loss NUMBER" last. A new script needs an
+entry here only where it differs from the defaults.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from support import ROOT
+from support.tf_versions import needs_kernels, needs_of_script
+from support.tiers import mostly_full
+
+SCRIPTS = {
+    path.stem: path
+    for path in sorted(pathlib.Path(__file__).parent.glob("*.py"))
+    if not path.stem.startswith(("test_", "conftest", "_"))
+}
+FLOAT32 = "force_fp32"
+MIXED = ("allow_mix_precision", "allow_mix_precision_bf16")
+
+# How far from float32's the last loss may be: a share of it, and what small losses differ by. A run
+# is deterministic but for the order of sums. Most come out within 0.03.
+DISTANCE, OF_SMALL_LOSSES = 0.1, 0.02
+# The shares of scripts that come out further away, by mode, and why.
+DISTANCES: dict[tuple[str, str], float] = {}
+# The keys of a parameter_map that a script sets though npu_bridge ignores them, too.
+IGNORED = {"unet_session": {"autotune_tune_mode"}}
+# What a script needs in a mode, so that there is something to lower: these have convolutions only.
+NEEDS = {
+    (name, "allow_mix_precision_bf16"): [needs_kernels("bfloat16", "Conv2D")]
+    for name in ("detector_nms_dropout", "unet_session")
+}
+
+# What would tell a script that it is one of several.
+OF_CLUSTERS = ("RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE", "DEVICE_ID", "TF_CONFIG")
+_LOWERED = re.compile(r"npu_precision: lowered (\d+) of \d+ float nodes")
+_UNKNOWN = re.compile(r"unknown parameter '([^']*)'")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """run(script, mode) -> (loss, number of lowered nodes) of one run in an empty folder."""
+    clean = {name: value for name, value in os.environ.items() if name not in OF_CLUSTERS}
+
+    @functools.lru_cache(maxsize=None)
+    def start(name, mode):
+        command = [sys.executable, "-B", "-m", "npu_precision", str(SCRIPTS[name])]
+        process = subprocess.run(
+            [*command, f"--precision_mode={mode}"],
+            cwd=str(tmp_path_factory.mktemp(name)),
+            env={**clean, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "0"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert process.returncode == 0, process.stderr[-4000:]
+        assert "internal failure" not in process.stderr
+        assert set(_UNKNOWN.findall(process.stderr)) == IGNORED.get(name, set())
+        last = process.stdout.splitlines()[-1]
+        loss = re.fullmatch(r"loss (\S+)", last)
+        assert loss, f"the last line is {last!r}"
+        return float(loss.group(1)), sum(map(int, _LOWERED.findall(process.stderr)))
+
+    return start
+
+
+def cases():
+    """Every script in every mixed mode, with what it needs."""
+    return [
+        pytest.param(
+            name,
+            mode,
+            id=f"{name}-{mode}",
+            marks=[
+                *needs_of_script(path.read_text(encoding="utf-8")),
+                *NEEDS.get((name, mode), []),
+            ],
+        )
+        for name, path in SCRIPTS.items()
+        for mode in MIXED
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    mostly_full(cases(), [f"{name}-{MIXED[0]}" for name in sorted(SCRIPTS)[::3]]),
+)
+def test_a_script_trains_in_a_mixed_mode_as_in_float32(run, name, mode):
+    expected, lowered = run(name, FLOAT32)
+    assert math.isfinite(expected)
+    assert lowered == 0
+    loss, lowered = run(name, mode)
+    assert lowered > 0
+    # Not the very number, or else the mode had no effect.
+    distance = DISTANCES.get((name, mode), DISTANCE)
+    assert 0 < abs(loss - expected) <= distance * abs(expected) + OF_SMALL_LOSSES
+
+
+def test_entries_are_about_scripts_that_there_are():
+    assert {name for name, _ in [*DISTANCES, *NEEDS]} | set(IGNORED) <= set(SCRIPTS)
+
+
+@pytest.mark.parametrize("name", sorted(SCRIPTS))
+def test_a_script_is_one_for_ascend(name):
+    text = SCRIPTS[name].read_text(encoding="utf-8")
+    assert re.search(r"^(from|import) (npu_bridge|npu_device)\b", text, re.MULTILINE)
+    assert "npu_precision" not in text
