@@ -16,7 +16,7 @@ from typing import Any
 
 from npu_precision import _library, _tf_compat
 from npu_precision.compat import notes, table
-from npu_precision.npu_bridge import alias
+from npu_precision.npu_bridge import alias, dump_settings
 
 _NO_EFFECT = re.compile(
     r"no\s+effect|does\s+nothing|accepted\s+so\s+that|log\s+says\s+so", re.IGNORECASE
@@ -46,6 +46,8 @@ def collect() -> dict[str, Any]:
         "modules": {name: dict(sorted(result[name].items())) for name in sorted(result)},
         "parameters": dict(description["parameters"]),
         "inert_parameters": list(description["inert_parameters"]),
+        "of_python": list(dump_settings.NAMES),
+        "arguments_of_python": ["dump_config", "iterations_per_loop"],
         "run_config": _run_config_arguments(),
     }
 

@@ -52,7 +52,9 @@ class Table:
             that are not listed. The result of a call counts as a module, as
             "npu_device.global_options()" does.
             "parameters": the AttrValue field of each parameter that has an effect.
-            "inert_parameters": those that have none.
+            "inert_parameters": those that have none in the optimizer.
+            "of_python": those of them that sessions act on, and "arguments_of_python": the
+            arguments of NPURunConfig that an NPUEstimator acts on.
             "run_config": the arguments of tf.estimator.RunConfig.
     """
 
@@ -61,6 +63,8 @@ class Table:
         self._types: dict[str, str] = data["parameters"]
         self._inert: list[str] = data["inert_parameters"]
         self._run_config: list[str] = data["run_config"]
+        self._of_python: list[str] = data["of_python"]
+        self._arguments_of_python: list[str] = data["arguments_of_python"]
 
     def is_module(self, path: str) -> bool:
         """Whether there is such a module, or such a result of a call."""
@@ -124,6 +128,8 @@ class Table:
                 value = 'b"..."' if wanted == "s" else "True"
                 return Known(ERROR, f'write parameter_map["{key}"].{wanted} = {value}')
             return Known(RUNS)
+        if key in self._of_python:
+            return Known(RUNS)
         if key in self._inert:
             return Known(NO_EFFECT)
         near = nearest.nearest(key, [*self._inert, *self._types])
@@ -135,7 +141,7 @@ class Table:
 
     def run_config_argument(self, name: str) -> Known:
         """What becomes of a keyword argument of NPURunConfig."""
-        if name in self._types or name in self._run_config:
+        if name in self._types or name in (*self._run_config, *self._arguments_of_python):
             return Known(RUNS)
         if name in self._inert:
             return Known(NO_EFFECT)

@@ -9,7 +9,7 @@ from npu_bridge.estimator import npu_ops
 from npu_bridge.estimator.npu.npu_loss_scale_manager import ExponentialUpdateLossScaleManager
 from npu_bridge.estimator.npu.npu_loss_scale_optimizer import NPULossScaleOptimizer
 from npu_bridge.estimator.npu_unary_ops import npu_unary_ops
-from npu_bridge.npu_init import *  # noqa: F403
+from npu_bridge.npu_init import *
 
 flags = tf.flags
 flags.DEFINE_string("precision_mode", "allow_mix_precision", "A precision mode of the NPU.")
@@ -149,13 +149,13 @@ def main(_):
     custom_op.name = "NpuOptimizer"
     custom_op.parameter_map["use_off_line"].b = True
     custom_op.parameter_map["precision_mode"].s = tf.compat.as_bytes(FLAGS.precision_mode)
-    config.graph_options.rewrite_options.remapping = RewriterConfig.OFF  # noqa: F405
-    config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF  # noqa: F405
+    config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
+    config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF
 
     # Sentences of two words: one fills the first half, the other the second.
     random = np.random.RandomState(1)
     losses = []
-    with tf.Session(config=npu_config_proto(config_proto=config)) as sess:  # noqa: F405
+    with tf.Session(config=npu_config_proto(config_proto=config)) as sess:
         sess.run(tf.global_variables_initializer())
         for _ in range(FLAGS.train_steps):
             words = np.repeat(random.randint(0, MASK, [BATCH, 2]), LENGTH // 2, axis=1)

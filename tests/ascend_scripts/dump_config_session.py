@@ -6,7 +6,7 @@ import tempfile
 
 import numpy as np
 import tensorflow.compat.v1 as tf
-from npu_bridge.npu_init import *  # noqa: F403
+from npu_bridge.npu_init import *
 from sklearn.datasets import load_digits
 
 parser = argparse.ArgumentParser()
@@ -30,7 +30,7 @@ hidden = tf.layers.dense(
     kernel_initializer=tf.glorot_uniform_initializer(seed=1),
     name="hidden",
 )
-with npu_scope.keep_dtype_scope():  # noqa: F405
+with npu_scope.keep_dtype_scope():
     logits = tf.layers.dense(
         hidden, 10, kernel_initializer=tf.glorot_uniform_initializer(seed=2), name="logits"
     )
@@ -46,8 +46,8 @@ custom_op.parameter_map["enable_dump"].b = True
 custom_op.parameter_map["dump_path"].s = tf.compat.as_bytes(dump_path)
 custom_op.parameter_map["dump_step"].s = tf.compat.as_bytes("0|30")
 custom_op.parameter_map["dump_mode"].s = tf.compat.as_bytes("all")
-config.graph_options.rewrite_options.remapping = RewriterConfig.OFF  # noqa: F405
-config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF  # noqa: F405
+config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
+config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF
 
 with tf.Session(config=config) as sess:
     sess.run(tf.global_variables_initializer())

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from npu_bridge.estimator.npu import util
 from npu_bridge.estimator.npu.npu_dynamic_rnn import DynamicGRUV2
-from npu_bridge.npu_init import *  # noqa: F403
+from npu_bridge.npu_init import *
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--precision_mode", default="allow_mix_precision")
@@ -44,7 +44,7 @@ custom_op.parameter_map["use_off_line"].b = True
 custom_op.parameter_map["enable_data_pre_proc"].b = True
 custom_op.parameter_map["iterations_per_loop"].i = args.iterations_per_loop
 custom_op.parameter_map["precision_mode"].s = tf.compat.as_bytes(args.precision_mode)
-config.graph_options.rewrite_options.remapping = RewriterConfig.OFF  # noqa: F405
+config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
 
 with tf.Session(config=config) as sess:
     sess.run(iterator.initializer)

@@ -5,7 +5,7 @@ import argparse
 import numpy as np
 import tensorflow.compat.v1 as tf
 from npu_bridge.estimator.npu.npu_dynamic_rnn import DynamicRNN
-from npu_bridge.npu_init import *  # noqa: F403
+from npu_bridge.npu_init import *
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--precision_mode", default="allow_mix_precision")
@@ -28,7 +28,7 @@ outputs = tf.concat([ahead, tf.reverse(back, axis=[0])], axis=2)
 pooled = tf.reduce_mean(outputs, axis=0)
 logits = tf.layers.dense(pooled, 2, kernel_initializer=tf.glorot_uniform_initializer(seed=2))
 loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
-optimizer = npu_tf_optimizer(tf.train.AdamOptimizer(0.01))  # noqa: F405
+optimizer = npu_tf_optimizer(tf.train.AdamOptimizer(0.01))
 train_op = optimizer.minimize(loss, tf.train.get_or_create_global_step())
 
 config = tf.ConfigProto(allow_soft_placement=True)
@@ -37,7 +37,7 @@ custom_op.name = "NpuOptimizer"
 custom_op.parameter_map["use_off_line"].b = True
 custom_op.parameter_map["dynamic_input"].b = False
 custom_op.parameter_map["precision_mode"].s = tf.compat.as_bytes(args.precision_mode)
-config.graph_options.rewrite_options.remapping = RewriterConfig.OFF  # noqa: F405
+config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
 
 random = np.random.RandomState(1)
 losses = []

@@ -9,7 +9,7 @@ from npu_bridge.estimator.npu.npu_estimator import NPUEstimator, NPUEstimatorSpe
 from npu_bridge.estimator.npu.npu_loss_scale_manager import FixedLossScaleManager
 from npu_bridge.estimator.npu.npu_loss_scale_optimizer import NPULossScaleOptimizer
 from npu_bridge.estimator.npu.npu_optimizer import NPUDistributedOptimizer
-from npu_bridge.npu_init import *  # noqa: F403
+from npu_bridge.npu_init import *
 from sklearn.datasets import load_digits
 
 parser = argparse.ArgumentParser()
