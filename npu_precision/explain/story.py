@@ -60,7 +60,7 @@ SENTENCES = {
     "target_has_float32": "the target allows float32, and this mode changes only what it must",
     "origin_kept": "the mode changes nothing",
     "inputs_rounded": "the mode rounds its inputs; it computes in float32",
-    "customized": "customize_dtypes names it",
+    "customized": "customize_dtypes gives its dtypes ({by})",
     "not_matrix_or_convolution": "the mode is about matrix and convolution ops only",
 }
 _ON_A_LIST = ("black_list", "unlisted")
@@ -299,6 +299,8 @@ def advice(node: LedgerNode, last: LedgerNode) -> list[Advice]:
         node: the node.
         last: the last node of its chain of causes, which may be the node itself.
     """
+    if node.reason == "customized":  # Its line may beat an entry, and is what to change.
+        return []
     if node.list == "unlisted" and node.reason not in _ON_A_LIST:
         return []
     if node.decision == "lowered":

@@ -255,3 +255,20 @@ def test_in_a_mode_without_lists_no_mixlist_is_advised(tell):
     text = "\n".join(tell("^out$", options=("--mode", "force_fp16")))
     assert "the mode changes whatever can be changed" in text
     assert "mixlist" not in text
+
+
+def test_a_line_of_customize_dtypes_is_named(tell_of, tmp_path):
+    file = tmp_path / "dtypes.cfg"
+    file.write_text("product::InputDtype:float16,float16,OutputDtype:float32\n")
+    assert tell_of(
+        "x = Placeholder(shape=4x4) \n product = MatMul(x, x) \n end = Relu(product)",
+        "product",
+        "--customize-dtypes",
+        str(file),
+    ) == [
+        "product (MatMul): kept",
+        f"  customize_dtypes gives its dtypes ({file}:1:1)",
+        "  fed by x:0 (Placeholder), kept",
+        "  Cast of x/npu_cast_0_float16:0 from float16 to float32, 64 bytes",
+        "  gray nodes that are kept because it is: 1",
+    ]
