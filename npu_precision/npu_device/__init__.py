@@ -12,10 +12,12 @@ an effect.
 
 import tensorflow as tf
 
-if tf.__version__.startswith("1."):
+from npu_precision import _tf_compat
+
+if _tf_compat.tf1 is tf:
     raise ImportError(
-        f"npu_device is for TensorFlow 2, and this is TensorFlow {tf.__version__}, whose scripts "
-        "write `from npu_bridge.npu_init import *`"
+        "npu_device is for TensorFlow 2, and this is TensorFlow 1, whose scripts write "
+        "`from npu_bridge.npu_init import *`"
     )
 
 from npu_precision.npu_device import compat, configs, distribute, npu_device, ops, train
