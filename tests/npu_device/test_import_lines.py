@@ -104,7 +104,7 @@ def test_tensorflow_1_has_no_npu_device(run_python):
     expected = "imported"
     if tf.__version__.startswith("1."):
         expected = (
-            f"npu_device is for TensorFlow 2, and this is TensorFlow {tf.__version__}, whose "
-            "scripts write `from npu_bridge.npu_init import *`"
+            "npu_device is for TensorFlow 2, and this is TensorFlow 1, whose scripts write "
+            "`from npu_bridge.npu_init import *`"
         )
     assert run_python(ON_1_15).stdout.strip() == expected
