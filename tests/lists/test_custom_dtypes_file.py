@@ -40,7 +40,7 @@ RIGHT = [
 @pytest.mark.parametrize("text", RIGHT)
 def test_what_is_read(tmp_path, text, mode):
     path = tmp_path / "dtypes.cfg"
-    path.write_text(text, newline="")
+    path.write_bytes(text.encode())
     npu_precision.PrecisionOptions(precision_mode=mode, customize_dtypes=path)
 
 
