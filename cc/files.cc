@@ -47,7 +47,7 @@ Status ReadFile(const std::string& parameter, const std::string& path, size_t li
   }
   if (env->IsDirectory(path).ok()) {
     return InvalidArgument(parameter, ": got ", Quoted(path),
-                           ", which is a folder; expected a JSON file");
+                           ", which is a folder; expected a file");
   }
   struct stat local;
   if (stat(path.c_str(), &local) == 0 && !S_ISREG(local.st_mode)) {

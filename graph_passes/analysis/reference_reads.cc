@@ -9,7 +9,9 @@ namespace {
 
 // Which value a Switch or Merge yields depends on what else it reads, and an Enter stands for a
 // tensor of another frame. A Cast has to read these themselves.
-bool IsControlFlow(const std::string& op) { return op == "Enter" || op == "Switch" || IsMerge(op); }
+bool StartsOrSplits(const std::string& op) {
+  return op == "Enter" || op == "Switch" || IsMerge(op);
+}
 
 bool IsLoopVariable(const GraphView& view, int id) {
   if (FeedsLoopMerge(view.node(id).op())) {
@@ -65,7 +67,7 @@ ReferenceReads::ReferenceReads(const GraphView& view, const std::set<std::string
 bool ReferenceReads::Find(OutputPort tensor, ReferenceRead* read) {
   if (memory_[tensor.node] == Memory::kItsOwn) return false;
   std::vector<int> passed;
-  while (AliasesReference(tensor.node) && !IsControlFlow(view_.node(tensor.node).op()) &&
+  while (AliasesReference(tensor.node) && !StartsOrSplits(view_.node(tensor.node).op()) &&
          reads_.count(tensor.node) == 0) {
     passed.push_back(tensor.node);
     tensor = view_.fanin(tensor.node)[0];

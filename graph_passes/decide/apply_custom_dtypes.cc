@@ -32,10 +32,10 @@ DataType WidestOf(absl::Span<const Port> ports, const std::vector<DataType>& dty
   return wanted;
 }
 
-// Whether nothing but its kernels and the target keeps the dtype of a node. Nothing may stand
-// between a Merge and what feeds it, or between the ops on one TensorArray.
+// Whether nothing but its kernels and the target keeps the dtype of a node. What only steers the
+// flow of control yields what it reads, and nothing may stand between the ops on one TensorArray.
 bool CanRound(const std::string& op, const NodeClass& node) {
-  if (IsMerge(op) || FeedsLoopMerge(op) || HasElementDtype(op)) return false;
+  if (IsControlFlow(op) || HasElementDtype(op)) return false;
   return !node.is_neutral &&
          (node.fixed == Reason::kNone || node.fixed == Reason::kFixedDtype ||
           node.fixed == Reason::kNoKernel || node.fixed == Reason::kTargetUnsupported);
@@ -73,12 +73,7 @@ class Rounder {
     const NodeClass& node = classes_.nodes[id];
     // Another run decides about what autocast() marked for it.
     if (node.fixed == Reason::kOutsideAutocast) return;
-    if (!CanRound(view_.node(id).op(), node)) {
-      const bool is_changed = decisions_.nodes[id].reason == Reason::kCustomized;
-      const Reason reason = node.fixed == Reason::kNone ? Reason::kSharesDtype : node.fixed;
-      if (!is_changed) Warn(id, line, absl::StrCat("changes nothing: ", ReasonName(reason)));
-      return;
-    }
+    if (!CanRound(view_.node(id).op(), node)) return WarnOfUnrounded(id, line);
     const absl::Span<const Port> inputs = view_.inputs(id), outputs = view_.outputs(id);
     bool rounds = false;
     for (size_t k = 0; k < std::min(inputs.size(), line.inputs.size()); ++k) {
@@ -104,6 +99,27 @@ class Rounder {
     if (decision.verdict == Verdict::kNotFloat) decision.verdict = Verdict::kKept;
     decision.reason = Reason::kCustomized;
     decision.cause = -1;
+  }
+
+  void WarnOfUnrounded(int id, const CustomDtypes& line) {
+    const NodeClass& node = classes_.nodes[id];
+    const absl::Span<const Port> inputs = view_.inputs(id), outputs = view_.outputs(id);
+    bool differs = false;
+    for (size_t k = 0; k < std::min(inputs.size(), line.inputs.size()); ++k) {
+      differs |= Decided(inputs[k], InputPort{id, static_cast<int>(k)}) != line.inputs[k];
+    }
+    for (size_t k = 0; k < std::min(outputs.size(), line.outputs.size()); ++k) {
+      differs |= Decided(outputs[k], OutputPort{id, static_cast<int>(k)}) != line.outputs[k];
+    }
+    if (!differs) return;
+    const Reason reason = node.fixed == Reason::kNone ? Reason::kSharesDtype : node.fixed;
+    Warn(id, line, absl::StrCat("cannot be followed: ", ReasonName(reason)));
+  }
+
+  template <typename AnyPort>
+  DataType Decided(const Port& port, const AnyPort& place) const {
+    const int group = view_.GroupOf(place);
+    return group == kNoGroup ? port.dtype : decisions_.group_dtypes[group];
   }
 
   // Whether an earlier run rounded it.

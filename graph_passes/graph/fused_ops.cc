@@ -1,5 +1,6 @@
 #include "graph_passes/graph/fused_ops.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -235,8 +236,7 @@ void ExpandFusedOps(const GraphDef& graph, const std::function<bool(const NodeDe
 }
 
 std::string NameInMixlist(const std::string& name) {
-  const size_t at = name.rfind(kPart);
-  return at == std::string::npos ? name : name.substr(0, at);
+  return name.substr(0, std::min(name.rfind(kPart), name.rfind(kRenamedSuffix)));
 }
 
 }  // namespace npu_precision

@@ -30,7 +30,11 @@ void ExpandFusedOps(const tensorflow::GraphDef& graph,
                     const std::function<bool(const tensorflow::NodeDef&)>& wanted,
                     tensorflow::GraphDef* expanded, std::vector<Expansion>* expansions);
 
-// The name that mixlist patterns see: a part goes by its fused node's name.
+// The suffix of a node that has lost its own name to a Cast.
+constexpr char kRenamedSuffix[] = "/npu_changed";
+
+// The name that users know: that of the fused node for a part, and that without the suffix for a
+// node that an earlier run renamed.
 std::string NameInMixlist(const std::string& name);
 
 }  // namespace npu_precision

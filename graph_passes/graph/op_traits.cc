@@ -175,6 +175,10 @@ bool AliasesInput(const std::string& op) {
 bool IsArgument(const std::string& op) { return op == "_Arg" || op == "_DeviceArg"; }
 bool IsResult(const std::string& op) { return op == "_Retval" || op == "_DeviceRetval"; }
 
+bool IsControlFlow(const std::string& op) {
+  return op == "Switch" || op == "Exit" || IsMerge(op) || FeedsLoopMerge(op);
+}
+
 bool IsMerge(const std::string& op) { return op == "Merge"; }
 
 bool FeedsLoopMerge(const std::string& op) { return op == "Enter" || op == "NextIteration"; }

@@ -39,6 +39,8 @@ bool AliasesInput(const std::string& op);
 bool IsArgument(const std::string& op);
 bool IsResult(const std::string& op);
 
+// An op of version 1's loops and branches, which yields what it reads.
+bool IsControlFlow(const std::string& op);
 // Merge and the Enter or NextIteration that feed it are one value of one dtype.
 bool IsMerge(const std::string& op);
 bool FeedsLoopMerge(const std::string& op);

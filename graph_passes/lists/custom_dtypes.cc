@@ -238,20 +238,27 @@ bool Agree(const std::vector<DataType>& a, const std::vector<DataType>& b) {
   return std::equal(a.begin(), a.begin() + both, b.begin());
 }
 
+// Adds what another line that agrees says beyond the first.
+void Merge(const CustomDtypes& other, CustomDtypes* line) {
+  if (other.inputs.size() > line->inputs.size()) line->inputs = other.inputs;
+  if (other.outputs.size() > line->outputs.size()) line->outputs = other.outputs;
+}
+
 void FindContradictions(const std::string& file, const std::vector<CustomDtypes>& lines,
                         Problems* problems) {
-  std::map<std::pair<bool, std::string>, const CustomDtypes*> firsts;
+  std::map<std::pair<bool, std::string>, CustomDtypes> merged;
   for (const CustomDtypes& line : lines) {
     const bool is_op = line.names_op;
     for (const std::string& name : is_op ? line.ops : std::vector<std::string>{line.subject}) {
-      const CustomDtypes*& first = firsts[{is_op, name}];
-      if (first == nullptr) first = &line;
-      if (Agree(first->inputs, line.inputs) && Agree(first->outputs, line.outputs)) continue;
-      problems->push_back(
-          {file,
-           absl::StrCat(Quoted(line.subject), " at ", line.place, " and ", Quoted(first->subject),
-                        " at ", first->place, " give ", is_op ? "the op type " : "the node ",
-                        Quoted(name), " different dtypes; keep one of the two")});
+      CustomDtypes& first = merged.emplace(std::make_pair(is_op, name), line).first->second;
+      if (Agree(first.inputs, line.inputs) && Agree(first.outputs, line.outputs)) {
+        Merge(line, &first);
+        continue;
+      }
+      problems->push_back({file, absl::StrCat(Quoted(line.subject), " at ", line.place, " and ",
+                                              Quoted(first.subject), " at ", first.place, " give ",
+                                              is_op ? "the op type " : "the node ", Quoted(name),
+                                              " different dtypes; keep one of the two")});
       break;
     }
   }
@@ -289,15 +296,24 @@ std::vector<MixlistEntry> OpTypeEntries(const std::vector<CustomDtypes>& lines) 
 }
 
 CustomDtypesFile::CustomDtypesFile(std::vector<CustomDtypes> lines) : lines_(std::move(lines)) {
-  for (size_t i = 0; i < lines_.size(); ++i) {
-    if (!lines_[i].names_op) of_name_.emplace(lines_[i].subject, i);
-    for (const std::string& op : lines_[i].ops) of_op_.emplace(op, i);
+  for (const CustomDtypes& line : lines_) {
+    if (!line.names_op) Add(line.subject, line, &of_name_);
+    for (const std::string& op : line.ops) Add(op, line, &of_op_);
+  }
+}
+
+void CustomDtypesFile::Add(const std::string& key, const CustomDtypes& line, Index* index) {
+  const auto known = index->emplace(key, merged_.size());
+  if (known.second) {
+    merged_.push_back(line);
+  } else {
+    Merge(line, &merged_[known.first->second]);
   }
 }
 
 const CustomDtypes* CustomDtypesFile::Find(const Index& index, const std::string& key) const {
   const auto found = index.find(key);
-  return found == index.end() ? nullptr : &lines_[found->second];
+  return found == index.end() ? nullptr : &merged_[found->second];
 }
 
 const CustomDtypes* CustomDtypesFile::OfName(const std::string& name) const {

@@ -61,17 +61,20 @@ class CustomDtypesFile {
   bool empty() const { return lines_.empty(); }
   const std::vector<CustomDtypes>& lines() const { return lines_; }
 
-  // The line that names a node, or nullptr.
+  // What the lines about a node say, in the place of the first, or nullptr.
   const CustomDtypes* OfName(const std::string& name) const;
-  // The line that names an op type, or nullptr.
+  // What those about an op type say.
   const CustomDtypes* OfOp(const std::string& op) const;
 
  private:
   using Index = std::unordered_map<std::string, size_t>;
   const CustomDtypes* Find(const Index& index, const std::string& key) const;
 
+  void Add(const std::string& key, const CustomDtypes& line, Index* index);
+
   std::vector<CustomDtypes> lines_;
-  Index of_name_, of_op_;  // indices into lines_
+  std::vector<CustomDtypes> merged_;  // of several lines about one node or op type
+  Index of_name_, of_op_;             // indices into merged_
 };
 
 }  // namespace npu_precision

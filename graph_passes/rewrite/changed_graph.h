@@ -7,14 +7,12 @@
 #include <vector>
 
 #include "graph_passes/decide/decision.h"
+#include "graph_passes/graph/fused_ops.h"
 #include "graph_passes/graph/graph_view.h"
 #include "graph_passes/rewrite/unique_names.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace npu_precision {
-
-// The suffix of a node that loses its own name because its dtype changed.
-constexpr char kRenamedSuffix[] = "/npu_changed";
 
 class ChangedGraph {
  public:

@@ -1,6 +1,8 @@
 #include "graph_passes/rewrite/insert_casts.h"
 
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "graph_passes/graph/constant_values.h"
@@ -19,6 +21,19 @@ using tensorflow::DataType;
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
+// What is fed, and what is to be rounded: it yields something else than it reads.
+std::set<std::string> Varying(const GraphView& view, const Decisions& decisions,
+                              const DecideContext& context) {
+  std::set<std::string> names = context.fed;
+  for (const RoundedInput& each : decisions.rounded_inputs) {
+    names.insert(view.node(each.input.node).name());
+  }
+  for (const RoundedOutput& each : decisions.rounded_outputs) {
+    names.insert(view.node(each.tensor.node).name());
+  }
+  return names;
+}
+
 class CastInserter {
  public:
   CastInserter(const GraphView& view, const Decisions& decisions, const DecideContext& context,
@@ -28,7 +43,8 @@ class CastInserter {
         context_(context),
         out_(*out),
         graph_(view, decisions, out),
-        casts_(context, &graph_) {}
+        varying_(Varying(view, decisions, context)),
+        casts_(context, varying_, &graph_) {}
 
   void Run() {
     new_names_ = RenameStateful(context_.preserved, &graph_);
@@ -141,7 +157,9 @@ class CastInserter {
       Connect(input, casts_.Rounded(from, of_input->second, input.node));
       return true;
     }
-    if (rounded_outputs_.empty() || IsRounding(from.node)) return false;
+    if (rounded_outputs_.empty() || IsRounding(from.node) || CarriesIntoLoop(from.node)) {
+      return false;
+    }
     const OutputPort source = view_.LookThroughInserted(from);
     const auto of_output = rounded_outputs_.find({source.node, source.port});
     if (of_output == rounded_outputs_.end() || of_output->second == wanted) return false;
@@ -150,6 +168,11 @@ class CastInserter {
                        ? casts_.LowOf(rounded, wanted, graph_.node(source.node).device())
                        : rounded);
     return true;
+  }
+
+  // Whether a node of an earlier run brings a converted value into a loop.
+  bool CarriesIntoLoop(int id) const {
+    return view_.IsInserted(id) && !view_.IsTransparentCast(id);
   }
 
   // Whether a node is the second of two Casts of an earlier run that round.
@@ -167,6 +190,7 @@ class CastInserter {
   const DecideContext& context_;
   GraphDef& out_;
   ChangedGraph graph_;
+  const std::set<std::string> varying_;
   SharedCasts casts_;
   NewNames new_names_;  // of nodes with state
   // By node and port.

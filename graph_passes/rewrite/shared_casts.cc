@@ -12,11 +12,12 @@ namespace npu_precision {
 using tensorflow::DataType;
 using tensorflow::NodeDef;
 
-SharedCasts::SharedCasts(const DecideContext& context, ChangedGraph* graph)
+SharedCasts::SharedCasts(const DecideContext& context, const std::set<std::string>& varying,
+                         ChangedGraph* graph)
     : context_(context),
       graph_(*graph),
       view_(graph->view()),
-      carriers_(context.fed, graph),
+      carriers_(varying, graph),
       references_(context.fed, graph) {
   for (int id = 0; id < view_.size(); ++id) {
     if (!view_.IsTransparentCast(id)) continue;
@@ -56,10 +57,14 @@ std::string SharedCasts::Converted(const Conversion& conversion, OutputPort tens
     tensor = view_.fanin(enter)[0];
     consumer = enter;
     const auto rounded = rounded_outputs_.find({tensor.node, tensor.port});
-    if (rounded != rounded_outputs_.end() && conversion.dtype() == tensorflow::DT_FLOAT) {
-      name = RoundingOf(tensor, rounded->second, consumer);
-      break;
+    if (rounded == rounded_outputs_.end() || rounded->second == conversion.to) continue;
+    name = RoundingOf(tensor, rounded->second, consumer);
+    if (IsLowType(conversion.to)) {
+      const std::string& device = view_.node(tensor.node).device();
+      name = LowOf(name, conversion.to, device);
+      if (conversion.rounds) name = BackToFloat32(name, conversion.to, device);
     }
+    break;
   }
   if (name.empty()) {
     name = conversion.rounds ? RoundingOf(tensor, conversion.to, consumer)

@@ -9,6 +9,7 @@
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_SHARED_CASTS_H_
 
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -22,8 +23,10 @@ namespace npu_precision {
 
 class SharedCasts {
  public:
-  // Both must outlive this object. Casts of an earlier run are shared too.
-  SharedCasts(const DecideContext& context, ChangedGraph* graph);
+  // All must outlive this object. `varying` has the names of nodes that yield something else than
+  // they read. Casts of an earlier run are shared too.
+  SharedCasts(const DecideContext& context, const std::set<std::string>& varying,
+              ChangedGraph* graph);
 
   // A node `name` that yields the tensor in `dtype`.
   void Add(const OutputPort& tensor, tensorflow::DataType dtype, const std::string& name);

@@ -46,6 +46,11 @@ def of_options(options: Mapping[str, Any]) -> DumpSettings | None:
     Raises:
         ValueError: there is no dump_path, a value has no meaning, or enable_dump_debug is set too.
     """
+    if isinstance(options.get("enable_dump"), (str, bytes)):
+        got = _errors.got(options["enable_dump"])
+        raise ValueError(
+            f'enable_dump: got {got}, expected a bool; write parameter_map["enable_dump"].b = True'
+        )
     if not options.get("enable_dump"):
         return None
     if options.get("enable_dump_debug"):
@@ -68,11 +73,11 @@ def of_options(options: Mapping[str, Any]) -> DumpSettings | None:
     )
 
 
-def _steps(text: str | None) -> tuple[tuple[int, int], ...] | None:
-    if not text:
+def _steps(text: str | int | None) -> tuple[tuple[int, int], ...] | None:
+    if text is None or text == "":
         return None
     ranges = []
-    for part in text.split("|"):
+    for part in str(text).split("|"):
         first, dash, last = part.strip().partition("-")
         if not first.isdigit() or (dash and not last.isdigit()):
             raise ValueError(

@@ -30,6 +30,7 @@ import bisect
 import collections
 import csv
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -44,12 +45,13 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
-from npu_precision import _tf_compat
+from npu_precision import _library, _tf_compat
 from npu_precision.hccl import ranks
 from npu_precision.npu_bridge import dump_settings, fetching
 from npu_precision.npu_bridge.dump_settings import DumpSettings
 from npu_precision.options import OPTIMIZER_NAME, plain_value
 
+_LOGGER = logging.getLogger("npu_precision")
 # What file systems allow.
 _LONGEST_NAME = 255
 
@@ -129,18 +131,28 @@ class _SessionDump:
                 break
             except FileExistsError:
                 seconds += 1
+            except OSError as error:
+                raise ValueError(f"dump_path: cannot make {folder!r}: {error.strerror}") from error
         self._scratch = tempfile.mkdtemp(prefix="npu_precision_dump_")
         weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         self._folder = folder
 
 
+def _given_name(name: str) -> str:
+    """The name that the script knows: a fetched op that was lowered has given its own to a Cast."""
+    return name.partition(_library.describe()["renamed_suffix"])[0]
+
+
 def _write(watched: Any, settings: DumpSettings, folder: str) -> None:
     """Writes the tensors of a run."""
+    unknown = settings.layers - {_given_name(node.name) for node in watched.nodes}
+    if unknown:
+        _LOGGER.warning("dump_layer: the graph that ran has no op %s", ", ".join(sorted(unknown)))
     outputs = collections.defaultdict(list)
     for tensor in watched.tensors():
         outputs[tensor.node].append(tensor)
     for task, node in enumerate(watched.nodes):
-        if settings.layers and node.name not in settings.layers:
+        if settings.layers and _given_name(node.name) not in settings.layers:
             continue
         stem = f"{_clean(node.op)}.{_clean(node.name)}.{task}.0"
         if settings.outputs:

@@ -32,6 +32,7 @@ def text(model: FrozenModel, options: PrecisionOptions, kept: Sequence[Suspect])
 
     Raises:
         OSError: the user's file cannot be read.
+        ValueError: a node has no ports whose dtypes the file could say.
     """
     given = ""
     if options.customize_dtypes is not None:
@@ -42,6 +43,11 @@ def text(model: FrozenModel, options: PrecisionOptions, kept: Sequence[Suspect])
     for each in kept:
         op = graph.get_operation_by_name(each.flat[0])
         dtypes = _dtypes(op.inputs, "InputDtype") + _dtypes(op.outputs, "OutputDtype")
+        if not dtypes:
+            raise ValueError(
+                f"{each.node!r} ({op.type}) has no port that customize_dtypes can name; "
+                "write a mixlist: --format modify_mixlist"
+            )
         # In a function the node has the first name; where TensorFlow inlines it, the others.
         lines += [f"{name}::{','.join(dtypes)}" for name in dict.fromkeys((each.node, *each.flat))]
     return "".join(f"{line}\n" for line in lines)

@@ -66,5 +66,5 @@ def test_on_a_model_lines_that_cannot_be_followed_are_told(lint, graph_file):
     told = lint("x::OutputDtype:float16\nc::OutputDtype:float16\n", "--model", model)
     assert told == [
         "m.json:2:1: warning: 'c' matches no node of the graph [no-match]",
-        "m.json:1:1: warning: 'x' changes nothing: neutral_source (1 node, 'x') [not-followed]",
+        "m.json:1:1: warning: 'x' cannot be followed: neutral_source (1 node, 'x') [not-followed]",
     ]

@@ -70,6 +70,9 @@ WRONG = {
     "a::InputDtype:float16\nb::InputDtype:float32\na::InputDtype:float32": (
         "F: 'a' at F:3:1 and 'a' at F:1:1 give the node 'a' different dtypes; keep one of the two"
     ),
+    "a::InputDtype:float16\na::InputDtype:float16,float16\na::InputDtype:float16,float32": (
+        "F: 'a' at F:3:1 and 'a' at F:1:1 give the node 'a' different dtypes; keep one of the two"
+    ),
     "OpType::MatMulV2:InputDtype:float16\nOpType::MatMul:InputDtype:float32": (
         "F: 'MatMul' at F:2:1 and 'MatMulV2' at F:1:1 give the op type 'MatMul' different dtypes; "
         "keep one of the two"

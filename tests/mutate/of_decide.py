@@ -8,6 +8,7 @@ _AUTOCAST_MARKS = "passes/test_autocast_marks.py"
 _V1_LOOPS = "control_flow/test_v1_loops.py"
 _ASCEND910 = "lists/test_ascend910.py"
 _ALL_WHITE = "passes/test_all_white.py"
+_CUSTOM_DTYPES = "passes/test_custom_dtypes.py"
 _DECIDE_MODES = "passes/test_decide_modes.py"
 _EARLIER_RUNS = "passes/test_earlier_runs.py"
 _FOLLOW_CONSUMERS = "passes/test_follow_consumers.py"
@@ -19,6 +20,7 @@ _VARIABLE_UPDATES = "passes/test_variable_updates.py"
 _classify_nodes = mutations_of("graph_passes/decide/classify_nodes.cc")
 _kept_by_mark = mutations_of("graph_passes/decide/kept_by_mark.cc")
 _autocast_runs = mutations_of("graph_passes/autocast_runs.cc")
+_apply_custom_dtypes = mutations_of("graph_passes/decide/apply_custom_dtypes.cc")
 _apply_mode = mutations_of("graph_passes/decide/apply_mode.cc")
 _missing_kernels = mutations_of("graph_passes/decide/missing_kernels.cc")
 _compute_dtypes = mutations_of("graph_passes/decide/compute_dtypes.cc")
@@ -35,6 +37,20 @@ _loss_region = mutations_of("graph_passes/decide/loss_region.cc")
 _precision_mode = mutations_of("graph_passes/decide/precision_mode.cc")
 
 MUTATIONS = (
+    _apply_custom_dtypes(
+        "control_flow",
+        "if (IsControlFlow(op) || HasElementDtype(op)) return false;",
+        "if (HasElementDtype(op)) return false;",
+        "A Cast stands between a Merge and what feeds it.",
+        f"{_CUSTOM_DTYPES}::test_what_only_steers_a_loop_has_no_ports_to_round",
+    ),
+    _classify_nodes(
+        "name_in_mixlist_first",
+        "if (of_name == nullptr && node->listing.edited != Edited::kByName) {",
+        "if (of_name == nullptr) {",
+        "An op type in customize_dtypes beats a node: entry.",
+        f"{_CUSTOM_DTYPES}::test_the_order_of_precedence",
+    ),
     _classify_nodes(
         "unknown_reader",
         "if (view_.op_def(consumer.node) == nullptr) return true;",

@@ -93,8 +93,8 @@ MUTATIONS = (
     ),
     _fused_ops(
         "name_in_mixlist",
-        "const size_t at = name.rfind(kPart);",
-        "const size_t at = std::string::npos;",
+        "std::min(name.rfind(kPart), name.rfind(kRenamedSuffix))",
+        "name.rfind(kRenamedSuffix)",
         "A node: entry that names a fused node does not match its parts.",
         f"{_FUSED_OPS}::test_parts_that_are_all_kept_stay_one_node",
     ),
@@ -115,7 +115,7 @@ MUTATIONS = (
     ),
     _reference_reads(
         "control_flow",
-        "AliasesReference(tensor.node) && !IsControlFlow(view_.node(tensor.node).op()) &&",
+        "AliasesReference(tensor.node) && !StartsOrSplits(view_.node(tensor.node).op()) &&",
         "AliasesReference(tensor.node) &&",
         "A Cast reads a reference from before the Switch that chooses.",
         f"{_FORWARDED_REFERENCES}::test_a_cast_behind_the_switch_of_a_read_has_the_control_inputs_of_its_reader",

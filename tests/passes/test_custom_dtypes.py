@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.check_rewrite import check_rewrite, run
+from support.loop_text import counter, loop
 from support.text_graph import random_values, read_graph
 
 import npu_precision
@@ -250,9 +251,84 @@ def test_the_gradient_of_what_a_line_keeps_by_name_follows_it(dtypes):
     assert result.reasons["gradients/layer_grad/MatMul"] == ("kept", "follows_forward", "layer")
 
 
+def test_what_is_rounded_and_fetched_by_name_stays_so_in_a_second_application(dtypes):
+    """The node has another name by then."""
+    result = check_rewrite(
+        CHAIN,
+        """
+        product/npu_changed = MatMul[float32](x, x)
+        product/npu_cast_0_float16 = Cast[float32,float16](product/npu_changed)
+        product = Cast[float16,float32](product/npu_cast_0_float16)
+        gray = Relu[float32](product)
+        end = Exp[float32](gray)
+        """,
+        ["product", "end"],
+        customize_dtypes=dtypes("product::InputDtype:float32,float32,OutputDtype:float16"),
+    )
+    assert result.reasons["product"] == ("kept", "customized", "")
+
+
+@pytest.mark.parametrize("consumer", ["MatMul", "Exp"])
+@pytest.mark.parametrize("low", ["float16", "bfloat16"])
+def test_a_loop_reads_rounded_what_it_reads_from_outside(dtypes, consumer, low):
+    """MatMul is lowered to float16 in the loop, Exp keeps float32."""
+    body = {
+        "MatMul": "turn = MatMul(switch:1, w)",
+        "Exp": "exp = Exp(w) \n turn = AddV2(switch:1, exp)",
+    }[consumer]
+    text = f"""
+        x = Placeholder(shape=4x4)
+        {counter(3)}
+        a = Softmax(x)
+        w = Enter(a, frame_name=loop, is_constant=True)
+        enter = Enter(x, frame_name=loop)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
+        {body}
+        next = NextIteration(turn)
+        exit = Exit(switch)
+        """
+    path = dtypes(f"a::InputDtype:float32,OutputDtype:{low}")
+    result = check_rewrite(text, None, customize_dtypes=path)
+    (got,) = run(result.graph, ["exit"])
+    (exact,) = run(read_graph(text), ["exit"])
+    rounded, _ = npu_precision.rewrite_graph_def(
+        read_graph(text), ["exit"], precision_mode="must_keep_origin_dtype", customize_dtypes=path
+    )
+    (expected,) = run(rounded, ["exit"])
+    assert np.abs(expected - exact).max() > 0
+    np.testing.assert_allclose(got, expected, rtol=2e-2 if consumer == "MatMul" else 0)
+
+
+def test_lines_about_one_node_are_taken_together(dtypes):
+    result = check_rewrite(
+        CHAIN,
+        None,
+        mode="must_keep_origin_dtype",
+        customize_dtypes=dtypes(
+            "product::InputDtype:float16,float16", "product::OutputDtype:float16"
+        ),
+    )
+    assert "gray = Relu[float32](product/npu_cast_0_float16/npu_cast_0_float32)" in result.text
+    assert "product = MatMul[float32](x/npu_cast_0_float16/npu_cast_0_float32" in result.text
+
+
+def test_what_only_steers_a_loop_has_no_ports_to_round(dtypes):
+    path = dtypes("merge::InputDtype:float16,float16,OutputDtype:float16,int32")
+    result = check_rewrite(
+        loop("start = Softmax(x)", "turn = Exp(switch:1)"),
+        "unchanged",
+        ["exit"],
+        mode="must_keep_origin_dtype",
+        customize_dtypes=path,
+    )
+    warning = "'merge' cannot be followed: shares_dtype (1 node, 'merge')"
+    assert result.ledger.warnings == (f"{path}:1:1: {warning}",)
+
+
 WARNINGS = {
     "x::InputDtype:float16,OutputDtype:float16": (
-        "'x' changes nothing: neutral_source (1 node, 'x')"
+        "'x' cannot be followed: neutral_source (1 node, 'x')"
     ),
     "gray::InputDtype:float16,OutputDtype:int8": (
         "'gray' cannot give int8 to what is of float32 and keeps that (1 node, 'gray')"

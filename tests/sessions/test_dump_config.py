@@ -245,6 +245,33 @@ def test_mistakes_are_named_by_the_session_and_by_dump_config(options, message):
     assert str(caught.value) == message
 
 
+def test_a_text_is_no_switch(tmp_path):
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="expected a bool") as caught:
+        tf1.Session(config=config(enable_dump="False", dump_path=tmp_path))
+    assert str(caught.value).endswith('write parameter_map["enable_dump"].b = True')
+
+
+def test_a_path_where_no_folder_can_be_made_is_named(model, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="dump_path: cannot make '.*file/"):
+        train(model, config(enable_dump=True, dump_path=tmp_path / "file" / "dumps"))
+
+
+def test_a_layer_that_was_lowered_and_fetched_is_dumped_with_its_cast(model, tmp_path, caplog):
+    options = config(
+        enable_dump=True,
+        dump_path=tmp_path,
+        dump_layer="scope/logits nowhere",
+        precision_mode="allow_mix_precision_bf16",
+    )
+    with tf1.Session(config=options) as session:
+        session.run(tf1.global_variables_initializer())
+        session.run(model["logits"], {model["x"]: X})
+    files = {path.name.split(".")[1] for path in tmp_path.rglob("*scope_logits*.npy")}
+    assert files == {"scope_logits", "scope_logits_npu_changed"}
+    assert "dump_layer: the graph that ran has no op nowhere" in caplog.text
+
+
 def test_what_of_dump_config_has_no_effect_is_named(caplog, monkeypatch):
     monkeypatch.setattr(_no_effect, "_named", set())
     npu_precision.DumpConfig(enable_dump_debug=True, dump_path="d", dump_data="stats")

@@ -74,9 +74,13 @@ class ErrorBounds:
                 yield f"{name} has shape {rewritten.shape}, had {value.shape}"
             elif not np.isfinite(rewritten).all():
                 yield f"{name} is not finite"
-            elif np.abs(rewritten - value).max(initial=0) > self[name]:
+            elif np.abs(rewritten - value).max(initial=0) > self._of_fetched(name, value):
                 error = np.abs(rewritten - value).max()
-                yield f"{name} is off by {error}, allowed are {self[name]}"
+                yield f"{name} is off by {error}, allowed are {self._of_fetched(name, value)}"
+
+    def _of_fetched(self, name, value):
+        dtypes = self._rewritten.rounds_of_fetched(name.partition(":")[0])
+        return self._rounded(self[name], dtypes, value)
 
     def _of_instance(self, instance):
         node = instance.node

@@ -95,7 +95,7 @@ class RewrittenGraph:
         for name in self.originals:
             node = self.results.get(name)
             # A Cast after a changed preserved node takes over its name.
-            if node is not None and is_inserted_cast(node):
+            while node is not None and is_inserted_cast(node):
                 node = self.results[node_of(node.input[0])]
             if node is not None:
                 self.counterparts[name] = node
@@ -123,6 +123,15 @@ class RewrittenGraph:
         source = canonical(tensor).replace(node.name, name, 1)
         return Edge(source, None, tuple(dtypes), tuple(carriers))
 
+    def rounds_of_fetched(self, name):
+        """The dtypes of the Casts behind which a fetched node yields its value, in order."""
+        dtypes = []
+        node = self.results[name]
+        while is_inserted_cast(node):
+            dtypes.insert(0, dtype_attr(node, "DstT"))
+            node = self.results[node_of(node.input[0])]
+        return tuple(dtypes)
+
     def violations(self, fetches, rounds_for=frozenset()):
         """The violated rules of a rewrite, one sentence each.
 
@@ -131,7 +140,8 @@ class RewrittenGraph:
             rounds_for: the op types for which it may round a tensor, or None for all.
         """
         found = [*self._missing(fetches), *self._too_many_casts(), *self._wrong_pairs(rounds_for)]
-        found += self._casts_in_every_iteration()
+        if rounds_for is not None:  # What rounds yields something else than it reads.
+            found += self._casts_in_every_iteration()
         if self._signatures[0] != self._signatures[1]:
             found.append("the signatures of functions differ")
         for function in self.functions.keys() - {""}:
@@ -168,8 +178,9 @@ class RewrittenGraph:
             if not is_inserted_cast(before):
                 continue
             way = dtype_attr(before, "SrcT"), dtype_attr(cast, "SrcT"), dtype_attr(cast, "DstT")
-            may_round = rounds_for is None or readers[cast.name] <= rounds_for
-            rounds = way[0] == tf.float32 and readers[cast.name] and may_round
+            read_by = readers[cast.name]
+            may_round = rounds_for is None or (read_by and read_by <= rounds_for)
+            rounds = way[0] == tf.float32 and may_round
             if way[0] == way[2] and not rounds:
                 yield f"{cast.name} casts {' -> '.join(dtype.name for dtype in way)}"
 
