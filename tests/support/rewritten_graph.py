@@ -126,10 +126,10 @@ class RewrittenGraph:
     def rounds_of_fetched(self, name):
         """The dtypes of the Casts behind which a fetched node yields its value, in order."""
         dtypes = []
-        node = self.results[name]
-        while is_inserted_cast(node):
+        node = self.results.get(name)  # A constant may be gone.
+        while node is not None and is_inserted_cast(node):
             dtypes.insert(0, dtype_attr(node, "DstT"))
-            node = self.results[node_of(node.input[0])]
+            node = self.results.get(node_of(node.input[0]))
         return tuple(dtypes)
 
     def violations(self, fetches, rounds_for=frozenset()):
