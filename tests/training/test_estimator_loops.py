@@ -144,8 +144,10 @@ def test_tensors_are_given_to_a_function_every_so_many_runs():
     with tf.Graph().as_default():
         step = tf1.train.get_or_create_global_step()
         train_op = tf1.assign_add(step, 1).op
+        with tf.control_dependencies([train_op]):  # Else it may be read before the run counts.
+            count = tf.identity(step)
         hook = NPUOutputTensorHook(
-            {"step": step, "twice": 2 * step}, [train_op], given.append, output_every_n_steps=2
+            {"step": count, "twice": 2 * count}, [train_op], given.append, output_every_n_steps=2
         )
         with tf1.train.MonitoredSession(hooks=[hook]) as session:
             for _ in range(5):
