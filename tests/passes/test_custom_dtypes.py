@@ -353,8 +353,7 @@ def test_what_cannot_be_followed_is_warned_of(dtypes, line):
     assert result.ledger.warnings == (f"{path}:1:1: {WARNINGS[line]}",)
 
 
-def test_a_port_without_a_dtype_follows_the_mode(dtypes):
-    """Of Select the condition is bool, and the line names the inputs up to it."""
+def test_a_port_that_a_line_does_not_name_has_the_dtype_in_which_the_node_computes(dtypes):
     result = check_rewrite(CHAIN, None, customize_dtypes=dtypes("OpType::Relu:OutputDtype:float32"))
     assert result.reasons["gray"] == ("kept", "customized", "")
     assert result.reasons["product"][0] == "lowered"
