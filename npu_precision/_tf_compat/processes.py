@@ -128,7 +128,7 @@ class Cluster:
                 raise tf.errors.UnavailableError(None, None, f"{worker} is gone: {error.message}")
 
     def tell_all(self, message: str) -> None:
-        """Lets what other workers wait for fail with that message, or with an earlier one."""
+        """Fails what other workers block on, with that message or with an earlier one."""
         # After the first error of a cluster, whoever reports it, there is no other.
         with contextlib.suppress(tf.errors.OpError):
             context.context().report_error_to_cluster(tf.errors.FAILED_PRECONDITION, message)

@@ -151,7 +151,7 @@ def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[F
     return [*found, *_lost_values(file, ledger, without), *_kept_values(model.path, ledger)]
 
 
-# Of an op type that nobody knows lint() tells.
+# lint() reports unknown op types by itself.
 _OF_UNKNOWN_OP = re.compile(r"'.*' is (not an op type|an Ascend op)")
 
 

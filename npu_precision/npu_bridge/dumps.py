@@ -92,7 +92,7 @@ class _SessionDump:
                 self._make_folders()
         if not is_written:
             return run(fetches)
-        # One lock for all models would let a step wait for ever for what fills its queue.
+        # With one lock for all models, a step would block the one that fills its queue.
         with model.lock:
             return self._run_and_write(session, fetches, run, model, step)
 
