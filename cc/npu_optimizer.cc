@@ -137,6 +137,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     context.elements = [&shapes](const std::string& node, int port) {
       return shapes.NumElements(node, port);
     };
+    context.shapes = [&shapes](const std::string& node, int port) { return shapes.Of(node, port); };
     PipelineOptions options;
     options.passes = parameters_.passes;
     options.saturates = parameters_.saturates;

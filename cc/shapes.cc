@@ -37,14 +37,21 @@ std::unique_ptr<GraphProperties> Inferred(const GrapplerItem& item) {
 
 }  // namespace
 
-int64_t Shapes::NumElements(const std::string& node, int port) {
+tensorflow::PartialTensorShape Shapes::Of(const std::string& node, int port) {
   if (!is_inferred_) properties_ = Inferred(item_);
   is_inferred_ = true;
-  if (properties_ == nullptr) return kUnknownElements;
+  if (properties_ == nullptr) return tensorflow::PartialTensorShape();
   const auto& outputs = properties_->GetOutputProperties(node);
-  if (port >= static_cast<int>(outputs.size())) return kUnknownElements;
+  if (port >= static_cast<int>(outputs.size())) return tensorflow::PartialTensorShape();
+  // Negative sizes are names of sizes that are not known, and so are ranks in older TensorFlows.
+  tensorflow::TensorShapeProto proto = outputs[port].shape();
+  for (auto& dim : *proto.mutable_dim()) dim.set_size(std::max<int64_t>(dim.size(), -1));
+  return tensorflow::PartialTensorShape(proto);
+}
+
+int64_t Shapes::NumElements(const std::string& node, int port) {
   // -1, which is kUnknownElements, where a size is not known.
-  return tensorflow::PartialTensorShape(outputs[port].shape()).num_elements();
+  return Of(node, port).num_elements();
 }
 
 void MeasureCasts(const GrapplerItem& item, const tensorflow::GraphDef& optimized, Ledger* ledger) {

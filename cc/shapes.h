@@ -6,6 +6,7 @@
 #include <string>
 
 #include "graph_passes/ledger.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/grappler/costs/graph_properties.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
@@ -15,7 +16,9 @@ class Shapes {
  public:
   explicit Shapes(const tensorflow::grappler::GrapplerItem& item) : item_(item) {}
 
-  // The elements of a tensor, or kUnknownElements. Infers all shapes when it is asked first.
+  // Of a tensor; of unknown rank where nothing is known. Infers all shapes when it is asked first.
+  tensorflow::PartialTensorShape Of(const std::string& node, int port);
+  // Its elements, or kUnknownElements.
   int64_t NumElements(const std::string& node, int port);
 
  private:

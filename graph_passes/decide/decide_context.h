@@ -9,6 +9,7 @@
 #include "graph_passes/decide/float16_compute.h"
 #include "graph_passes/decide/precision_mode.h"
 #include "graph_passes/graph/element_counts.h"
+#include "graph_passes/graph/tensor_shapes.h"
 #include "graph_passes/lists/custom_dtypes.h"
 #include "graph_passes/lists/magnifiers.h"
 #include "graph_passes/lists/op_lists.h"
@@ -42,6 +43,7 @@ struct DecideContext {
   std::set<tensorflow::DataType> autocast = {tensorflow::DT_INVALID};
 
   ElementCounts elements;
+  TensorShapes shapes;
 
   // Whether the caller fetches or feeds the node, so that its outputs must stay as they are.
   bool IsFixed(const std::string& name) const {

@@ -53,6 +53,8 @@ bool HasKeepDtypeMark(const tensorflow::NodeDef& node) {
   return value != nullptr && (value->i() != 0 || value->b());
 }
 
+void MarkKeepDtype(tensorflow::NodeDef* node) { (*node->mutable_attr())[kKeepDtype].set_i(1); }
+
 tensorflow::DataType AutocastMark(const tensorflow::NodeDef& node) {
   const tensorflow::AttrValue* value = Find(node, kAutocast);
   return value == nullptr ? tensorflow::DT_INVALID : value->type();

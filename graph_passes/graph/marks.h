@@ -19,6 +19,7 @@ std::map<std::string, std::string> MarkNames();
 
 // Set by keep_dtype_scope(): the node keeps its dtype.
 bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
+void MarkKeepDtype(tensorflow::NodeDef* node);
 
 // Set by autocast() while a graph is built: DT_HALF or DT_BFLOAT16 where a mixed mode of that type
 // is to decide about the node; DT_FLOAT, where autocast is switched off, so that it keeps its
