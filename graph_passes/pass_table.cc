@@ -112,6 +112,9 @@ const std::vector<Pass>& Passes() {
        WriteLedger},
       {"emulate", "last: it undoes the dtypes that the others rely on", "emulate",
        Switch::kEmulation, true, Emulates, EmulateLowTypes},
+      {"call_boundaries",
+       "after all others, in each function: it moves the Casts that they left at calls",
+       "call_boundaries", Switch::kForSpeed, false, LowersForSpeedHere, nullptr},
   };
   return *passes;
 }

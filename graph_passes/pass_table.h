@@ -29,7 +29,8 @@ struct Pass {
   // Whether it has anything to do in this mode. The driver looks at the option.
   bool (*when)(const PassState& state);
   // Sets `changed` to whether it changed the graph. Only the errors of decide are the user's; those
-  // of other passes are ours.
+  // of other passes are ours. nullptr for a pass over the graph and its library at once, which only
+  // an offline rewrite has: it runs when the others have run over the graph and each function.
   tensorflow::Status (*run)(PassState* state, bool* changed);
 };
 

@@ -31,7 +31,7 @@ class Driver {
     for (const Pass& pass : Passes()) {
       ++number_;
       const bool is_on = pass.purpose == Switch::kNone || options_.passes.count(pass.option) != 0;
-      if (is_on && pass.when(state_)) TF_RETURN_IF_ERROR(RunPass(pass));
+      if (is_on && pass.run != nullptr && pass.when(state_)) TF_RETURN_IF_ERROR(RunPass(pass));
     }
     return Status();
   }

@@ -11,7 +11,7 @@ import functools
 import json
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 try:
@@ -24,6 +24,7 @@ except ModuleNotFoundError as _error:
         "want, or the newest with `pip install 'npu-precision[tensorflow]'`",
         name="tensorflow",
     ) from None
+from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import rewriter_config_pb2
 
 from npu_precision import _library_file
@@ -52,6 +53,7 @@ def _load() -> ctypes.CDLL:
         library = ctypes.CDLL(str(PATH))
         for name in (
             "NpuPrecisionCheckOptions",
+            "NpuPrecisionCallBoundaries",
             "NpuPrecisionDescribe",
             "NpuPrecisionLintCustomDtypes",
             "NpuPrecisionLintMixlist",
@@ -61,6 +63,15 @@ def _load() -> ctypes.CDLL:
         ):
             # Not c_char_p: ctypes would copy the text and lose the pointer, which must be freed.
             getattr(library, name).restype = ctypes.c_void_p
+        library.NpuPrecisionCallBoundaries.argtypes = [
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+            ctypes.c_char_p,
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.POINTER(ctypes.c_size_t),
+        ]
         library.NpuPrecisionCheckOptions.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionDescribe.argtypes = []
         library.NpuPrecisionLintMixlist.argtypes = [
@@ -115,6 +126,42 @@ def check_options(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer
     message = _text(_LIBRARY.NpuPrecisionCheckOptions, data, len(data))
     if message is not None:
         raise ValueError(message)
+
+
+def move_casts_out_of_calls(
+    entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer,
+    graph_def: graph_pb2.GraphDef,
+    known: Iterable[str],
+    kept: Iterable[tuple[str, str]],
+) -> tuple[graph_pb2.GraphDef, list[dict[str, str]]] | None:
+    """Runs the pass call_boundaries over a graph and the functions in its library.
+
+    Args:
+        entry: the parameters, which say whether it is on.
+        graph_def: the rewritten graph; it is not changed.
+        known: names of functions that others than this graph know.
+        kept: nodes that keep their dtype, as (function, node); the function is "" for the graph's.
+
+    Returns:
+        A new graph, and its rewrites as a ledger has them, or None if nothing changed. Each rewrite
+        has the function in "body".
+    """
+    data = entry.SerializeToString(deterministic=True)
+    graph = graph_def.SerializeToString(deterministic=True)
+    fixed = json.dumps({"known": sorted(known), "kept": sorted(map(list, kept))}).encode()
+    result, size = ctypes.c_void_p(), ctypes.c_size_t()
+    answer = _text(
+        _LIBRARY.NpuPrecisionCallBoundaries,
+        *(data, len(data), graph, len(graph), fixed),
+        *(ctypes.byref(result), ctypes.byref(size)),
+    )
+    if answer is None:
+        return None
+    try:
+        rewritten = graph_pb2.GraphDef.FromString(ctypes.string_at(result, size.value))
+    finally:
+        _LIBRARY.NpuPrecisionFree(result)
+    return rewritten, json.loads(answer)
 
 
 def lint_mixlist(

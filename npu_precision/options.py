@@ -78,6 +78,9 @@ class PrecisionOptions:
             default in float16 alone. Only with lower_collectives.
         fold_constants: stores constants that only inserted Casts read in the low type. The offline
             conversions set it by default.
+        call_boundaries: offline, moves Casts out of functions that have one caller, such as the
+            body of a While, so that loops and calls pass tensors in the low type; on by default for
+            the target "host".
         emulate: computes lowered nodes in float32 and rounds their values to the low type. Shows
             the accuracy of the mode on a machine without kernels for it. In the modes that lower.
         overflow: what a value becomes that `emulate` rounds to float16 and that does not fit:
@@ -118,6 +121,7 @@ class PrecisionOptions:
     lower_collectives: bool | None = None
     average_before: bool | None = None
     fold_constants: bool | None = None
+    call_boundaries: bool | None = None
     emulate: bool | None = None
     overflow: str | None = None
     quiet: bool | None = None

@@ -29,10 +29,20 @@ _TEXT = (".pbtxt", ".txt")
     show_default=True,
     help="Whether inputs and outputs keep their dtype.",
 )
+@click.option(
+    "--freeze",
+    is_flag=True,
+    help="Store the values of variables in the signatures of a SavedModel as constants.",
+)
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @flags.debug_flag
 def convert(
-    model: Model, options: PrecisionOptions, output: str, keep_io_types: bool, force: bool
+    model: Model,
+    options: PrecisionOptions,
+    output: str,
+    keep_io_types: bool,
+    freeze: bool,
+    force: bool,
 ) -> None:
     """Writes MODEL, lowered, to OUT. OUT runs on TensorFlow alone.
 
@@ -45,11 +55,15 @@ def convert(
         source = _folder(source)
     if target.resolve() == source.resolve():
         raise ValueError(f"output {output!r} is the model itself, expected another name")
+    if freeze and model.kind != model_file.SAVED_MODEL:
+        raise click.UsageError(
+            "--freeze is for SavedModels: a GraphDef or checkpoint has no signature."
+        )
     outputs.check_apart([output], flags.option_files(options))
     before = _size(source)
     with printing.busy("converting"):
         if model.kind == model_file.SAVED_MODEL:
-            ledgers = _convert_folder(model, source, target, options, keep_io_types, force)
+            ledgers = _convert_folder(model, source, target, options, keep_io_types, freeze, force)
         else:
             ledgers = _convert_file(model, target, options, keep_io_types, force)
     out = printing.console()
@@ -104,6 +118,7 @@ def _convert_folder(
     target: pathlib.Path,
     options: PrecisionOptions,
     keep_io_types: bool,
+    freeze: bool,
     force: bool,
 ) -> tuple[Ledger, ...]:
     if model.fetches:
@@ -115,7 +130,7 @@ def _convert_folder(
     tags = sorted(model.meta_graph.meta_info_def.tags)
     with outputs.new_folder(target, force, saved_model.FILE_NAMES) as made:
         return saved_model.convert_saved_model(
-            source, made, options, tags=tags, keep_io_types=keep_io_types
+            source, made, options, tags=tags, keep_io_types=keep_io_types, freeze=freeze
         )
 
 

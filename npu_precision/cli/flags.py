@@ -44,6 +44,7 @@ FLAGS = {
     "average_before": ("--average-before", "They are divided before, not to overflow."),
     "emulate": ("--emulate", "Compute in float32, round values to the low type."),
     "overflow": ("--overflow", "What overflow yields with --emulate."),
+    "call_boundaries": ("--call-boundaries", "Calls and loops pass tensors in the low type."),
     "fold_constants": ("--fold-constants", "Constants are stored in the low type."),
 }
 

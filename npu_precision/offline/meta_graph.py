@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 from google.protobuf import message
-from tensorflow.core.framework import graph_pb2, variable_pb2
+from tensorflow.core.framework import function_pb2, graph_pb2, types_pb2, variable_pb2
 from tensorflow.core.protobuf import control_flow_pb2, meta_graph_pb2
 
 from npu_precision import _tf_compat
@@ -42,6 +42,7 @@ def rewrite(
     Raises:
         ValueError: the optimizer refuses options or graph, or TensorFlow cannot read the graph.
     """
+    _capture_copies(meta_graph)
     nodes = {node.name for node in meta_graph.graph_def.node}
     kept = {name.partition(":")[0] for name in _referenced(meta_graph)} & nodes
     fed = [
@@ -58,6 +59,7 @@ def rewrite(
         "_".join(meta_graph.meta_info_def.tags) or "graph",
         _captured(meta_graph),
         keep_io_types,
+        _known_functions(meta_graph),
     )
     _update_signatures(meta_graph, ledger)
     if run_optimizer.changes(ledger):
@@ -142,6 +144,48 @@ def _remove_from_context(context: Any, gone: set[str]) -> bool:
     for nested in context.nested_contexts:
         changed |= _remove_from_context(getattr(nested, nested.WhichOneof("ctxt")), gone)
     return changed
+
+
+def _capture_copies(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
+    """Makes custom gradients capture an Identity of an op's output, if the op has several.
+
+    A captured tensor keeps its dtype. Where a node has one output, a Cast takes its name; one with
+    several, such as a batch norm, would have to keep float32.
+    """
+    functions = {each.signature.name: each for each in meta_graph.graph_def.library.function}
+    for node in meta_graph.object_graph_def.nodes:
+        if node.WhichOneof("kind") != "captured_tensor":
+            continue
+        captured = node.captured_tensor
+        function = functions.get(captured.concrete_function)
+        if function is not None:
+            captured.name = _copied(captured.name, function)
+
+
+def _copied(tensor: str, function: function_pb2.FunctionDef) -> str:
+    """The name of a tensor that only the custom gradient reads, or the given one."""
+    name, _, port = tensor.partition(":")
+    producer = next((node for node in function.node_def if node.name == name), None)
+    definition = None if producer is None else _tf_compat.op_definition(producer.op)
+    if producer is None or definition is None or len(definition.output_arg) < 2:
+        return tensor
+    output = definition.output_arg[int(port or 0)]
+    dtype = producer.attr[output.type_attr].type if output.type_attr else output.type
+    several = any(each.number_attr or each.type_list_attr for each in definition.output_arg)
+    copy = f"{name}/npu_captured_{port or 0}"
+    if several or dtype != types_pb2.DT_FLOAT:
+        return tensor
+    if not any(node.name == copy for node in function.node_def):
+        identity = function.node_def.add(name=copy, op="Identity", device=producer.device)
+        identity.input.append(f"{name}:{output.name}:0")
+        identity.attr["T"].type = dtype
+    return f"{copy}:0"
+
+
+def _known_functions(meta_graph: meta_graph_pb2.MetaGraphDef) -> set[str]:
+    """The functions that a loader makes callable by themselves."""
+    known = set(meta_graph.object_graph_def.concrete_functions)
+    return known.union(meta_graph.meta_info_def.function_aliases)
 
 
 def _captured(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, set[str]]:

@@ -26,6 +26,7 @@ from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config
 
 from npu_precision import _library, _marks, _tf_compat
 from npu_precision.ledger import Ledger
+from npu_precision.offline import call_boundaries
 from npu_precision.offline.argument_shapes import write_argument_shapes
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
@@ -46,6 +47,8 @@ _NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
 _RESHAPES = "sink_reshapes"
 # TensorFlow's TFG optimizer, which cannot be switched off up to 2.13, leaves such attributes.
 _TFG = "tfg."
+# Of call_boundaries. Most graphs end after one or two.
+_MOST_ROUNDS = 8
 # The largest tensor, in elements, that TensorFlow may allocate for a placeholder.
 _MAX_FAKE_FEED = 1 << 20
 
@@ -58,6 +61,7 @@ def rewrite(
     name: str,
     kept_in_functions: Mapping[str, Collection[str]] | None = None,
     keep_io_types: bool = True,
+    known_functions: Collection[str] = (),
 ) -> tuple[graph_pb2.GraphDef, Ledger]:
     """Rewrites a graph and every function in its library.
 
@@ -71,6 +75,8 @@ def rewrite(
             and dtype.
         keep_io_types: whether placeholders and fetch_nodes keep their dtype. If not, those that are
             only cast to or from the low type change to that type.
+        known_functions: names of functions that are called from elsewhere too, and keep the dtypes
+            of their arguments and results.
 
     Returns:
         A new GraphDef, equal to graph_def where nothing had to change, and the ledger.
@@ -83,14 +89,42 @@ def rewrite(
         options = dataclasses.replace(options, fold_constants=True)
     if options.quiet is None:
         options = dataclasses.replace(options, quiet=True)
-    fetch_nodes = list(fetch_nodes)
+    fetch_nodes, feed_nodes = list(fetch_nodes), list(feed_nodes)
+    kept = kept_in_functions or {}
+    graphs = fetch_nodes, feed_nodes, options, name, kept, keep_io_types
+    rewritten, ledger = _run(graph_def, *graphs)
+    fixed = {("", node) for node in (*fetch_nodes, *feed_nodes)}
+    fixed.update((function, node) for function, nodes in kept.items() for node in nodes)
+    # What crosses a call in the low type now may lower what reads it, and that cross another one.
+    for _ in range(_MOST_ROUNDS if changes(ledger) else 0):
+        crossing = call_boundaries.moved(options, rewritten, known_functions, fixed)
+        if crossing is None:
+            break
+        earlier = ledger
+        rewritten, ledger = _run(crossing[0], *graphs)
+        ledger = call_boundaries.with_rewrites(ledger, earlier, crossing[1])
+    if options.report_dir is not None:
+        _write_new(pathlib.Path(options.report_dir), ledger)
+    return rewritten, ledger
+
+
+def _run(
+    graph_def: graph_pb2.GraphDef,
+    fetch_nodes: Collection[str],
+    feed_nodes: Collection[str],
+    options: PrecisionOptions,
+    name: str,
+    kept_in_functions: Mapping[str, Collection[str]],
+    keep_io_types: bool,
+) -> tuple[graph_pb2.GraphDef, Ledger]:
+    """Runs the optimizer once, over the graph and each function; arguments are those of rewrite."""
     meta_graph, replaced = _meta_graph(graph_def, fetch_nodes, feed_nodes)
     if not keep_io_types:
         for node in meta_graph.graph_def.node:
             if node.name in fetch_nodes or node.op in _PLACEHOLDERS or node.name in replaced:
                 node.attr[_marks.LOWER_IO].b = True
     for function in meta_graph.graph_def.library.function:
-        kept = (kept_in_functions or {}).get(function.signature.name, ())
+        kept = kept_in_functions.get(function.signature.name, ())
         for node in function.node_def:
             if node.name in kept:
                 node.attr[_marks.PRESERVED].b = True
@@ -111,8 +145,6 @@ def rewrite(
             ) from error
         _raise_error_node(result)
         ledger = _read_ledger(pathlib.Path(folder), graph_id, name, options, replaced)
-    if options.report_dir is not None:
-        _write_new(pathlib.Path(options.report_dir), ledger)
     return (_restored(result, graph_def, ledger) if changes(ledger) else _copy(graph_def)), ledger
 
 

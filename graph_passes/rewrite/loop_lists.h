@@ -1,0 +1,25 @@
+// TensorLists that the body of a While reads its steps from, or writes its results to:
+//
+//   list = TensorListFromTensor(x)                  list = TensorListFromTensor(Cast(x))
+//   body(list): op(Cast(TensorListGetItem(list)))   becomes   body(list):
+//   op(TensorListGetItem(list))
+//
+// Refused: where anything else reads or writes the list, in the body or outside.
+#ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_LOOP_LISTS_H_
+#define NPU_PRECISION_GRAPH_PASSES_REWRITE_LOOP_LISTS_H_
+
+#include "graph_passes/graph/graph_body.h"
+#include "graph_passes/rewrite/movable_casts.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/types.pb.h"
+
+namespace npu_precision {
+
+// Makes the list that variable `i` of the loop is one of the low type, which it returns, or
+// DT_INVALID if it stays.
+tensorflow::DataType LowerListOfLoop(GraphBody* caller, const tensorflow::NodeDef& loop, int i,
+                                     GraphBody* body, GraphBody* condition, MovableCasts* casts);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_REWRITE_LOOP_LISTS_H_
