@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
+from runner import Ran
 
 tf1 = tf.compat.v1
 LOW = (tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum)
@@ -25,7 +26,7 @@ class Measured:
         casts: the number of Casts that ran in a step, or None if unknown.
         low_share: the share of the step's kernel time that was in a low type, or None.
         shares: by kernel, its share of the step's kernel time, or None.
-        error: the largest difference from the baseline's result, in standard deviations of that.
+        error: the largest difference from the right result, in standard deviations of that.
     """
 
     ratio: float
@@ -56,15 +57,30 @@ def paired_ratio(baseline: list[float], contender: list[float]) -> float:
     return statistics.median(b / c for b, c in zip(baseline, contender))
 
 
-def what_ran(
-    session: tf1.Session, fetches: list[str], feeds: Mapping[str, np.ndarray]
-) -> tuple[int, float, dict[str, float]]:
-    """(Casts that ran, share of the kernels' time in a low type, and by op), of one traced step."""
+def what_ran(session: tf1.Session, fetches: list[str], feeds: Mapping[str, np.ndarray]) -> Ran:
+    """What one traced step of a session ran."""
     options = tf1.RunOptions(
         trace_level=tf1.RunOptions.SOFTWARE_TRACE, output_partition_graphs=True
     )
     metadata = tf1.RunMetadata()
     session.run(fetches, feeds, options, metadata)
+    return _ran(metadata)
+
+
+def what_functions_ran(step: Callable[[], object]) -> Ran:
+    """The same of the functions that a step calls eagerly."""
+    # Not a public name of TensorFlow, but its own way to trace what runs outside of sessions.
+    from tensorflow.python.eager import context
+
+    context.enable_run_metadata()
+    try:
+        step()
+        return _ran(context.export_run_metadata())
+    finally:
+        context.disable_run_metadata()
+
+
+def _ran(metadata: tf1.RunMetadata) -> Ran:
     nodes = {node.name: node for partition in metadata.partition_graphs for node in partition.node}
     casts, low, took_by_op = 0, 0.0, collections.Counter()
     for device in metadata.step_stats.dev_stats:
