@@ -25,7 +25,9 @@ def encoder(keras: Any, length: int, width: int, blocks: int, heads: int = 12) -
         x = _block(keras.layers, x, heads)
     x = keras.layers.LayerNormalization(epsilon=1e-6)(x)
     x = keras.layers.GlobalAveragePooling1D()(x)
-    return keras.Model(inputs, keras.layers.Dense(keras_models.CLASSES)(x))
+    # Of any policy, logits are in float32, as Keras' guide to mixed precision has them.
+    logits = keras.layers.Dense(keras_models.CLASSES, dtype="float32")
+    return keras.Model(inputs, logits(x))
 
 
 def vit(size: int, width: int, blocks: int, heads: int) -> tf.keras.Model:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +14,9 @@ import tensorflow as tf
 from runner import Ran
 
 tf1 = tf.compat.v1
+_CASTS = ("Cast", "_MklCast")
+# What takes as long as the nodes that it calls, which are traced, too.
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile")
 LOW = (tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum)
 
 
@@ -67,33 +71,50 @@ def what_ran(session: tf1.Session, fetches: list[str], feeds: Mapping[str, np.nd
     return _ran(metadata)
 
 
-def what_functions_ran(step: Callable[[], object]) -> Ran:
-    """The same of the functions that a step calls eagerly."""
-    # Not a public name of TensorFlow, but its own way to trace what runs outside of sessions.
-    from tensorflow.python.eager import context
-
-    context.enable_run_metadata()
-    try:
-        step()
-        return _ran(context.export_run_metadata())
-    finally:
-        context.disable_run_metadata()
-
-
 def _ran(metadata: tf1.RunMetadata) -> Ran:
     nodes = {node.name: node for partition in metadata.partition_graphs for node in partition.node}
     casts, low, took_by_op = 0, 0.0, collections.Counter()
     for device in metadata.step_stats.dev_stats:
         for stats in device.node_stats:
-            node = nodes.get(stats.node_name)
-            if node is None:
+            op = _op(stats)
+            if op is None or op in _CALLS:
                 continue
-            casts += node.op in ("Cast", "_MklCast")
+            casts += op in _CASTS
             took = stats.op_end_rel_nanos - stats.op_start_rel_nanos
-            took_by_op[node.op] += took
-            low += took * (node.attr["T"].type in LOW)
+            took_by_op[op] += took
+            low += took * _is_low(nodes.get(stats.node_name), stats, op)
     total = sum(took_by_op.values()) or 1
     return casts, low / total, {op: took / total for op, took in took_by_op.most_common()}
+
+
+def _op(stats) -> str | None:
+    """The op of a node that ran, of functions, too, whose nodes are in no partition graph."""
+    found = re.search(r" = (\w+)\(", stats.timeline_label)
+    return found and found.group(1)
+
+
+def _is_low(node, stats, op: str) -> bool:
+    if node is not None:
+        return node.attr["T"].type in LOW
+    outputs = [output.tensor_description.dtype for output in stats.output]
+    return op not in _CASTS and any(dtype in LOW for dtype in outputs)
+
+
+def casts_in_functions(step: Callable[[], np.ndarray]) -> tuple[np.ndarray, int]:
+    """The result of a first step, and the Casts in the functions that it calls eagerly.
+
+    A trace of such functions does not name their nodes.
+    """
+    # Not a public name of TensorFlow, but its own way to see what Grappler made of functions.
+    from tensorflow.python.eager import context
+
+    context.context().enable_graph_collection()
+    try:
+        result = step()
+        graphs = context.export_run_metadata().partition_graphs
+    finally:
+        context.context().disable_graph_collection()
+    return result, sum(node.op in _CASTS for graph in graphs for node in graph.node)
 
 
 def error(result: np.ndarray, expected: np.ndarray) -> float:

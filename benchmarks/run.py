@@ -127,6 +127,8 @@ def main() -> None:
         "left_out": {},
         "graphs": {},
     }
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / "bench.json"
     with rich.progress.Progress(transient=True) as progress:
         bar = progress.add_task("", total=len(options.names))
         for name in options.names:
@@ -135,13 +137,12 @@ def main() -> None:
             obstacle = row.obstacle(options.graphs)
             if obstacle is None:
                 found["graphs"][name] = entry(row, options, found["machine"]["peak"])
+                path.write_text(json.dumps(found, indent=1) + "\n")
             else:
                 found["left_out"][name] = obstacle
             progress.advance(bar)
     if not found["graphs"]:
         sys.exit("\n".join(report.left_out(found)))
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "bench.json"
     path.write_text(json.dumps(found, indent=1) + "\n")
     report.table(found)
     print(*report.left_out(found), *report.slower_than_peers(found["graphs"]), sep="\n")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Optional, Protocol
 
 import numpy as np
 
-# Casts that ran, the share of the kernels' time in a low type, and that of each op.
-Ran = tuple[int, float, dict[str, float]]
+# Casts that ran, the share of the kernels' time in a low type, and that of each op: None where that
+# cannot be known.
+Ran = tuple[Optional[int], Optional[float], Optional[dict[str, float]]]
 
 
 class Runner(Protocol):
@@ -19,5 +20,5 @@ class Runner(Protocol):
     def step(self) -> object:
         """Runs a step."""
 
-    def what_ran(self) -> Ran | None:
-        """What one more step ran, or None where that cannot be known."""
+    def what_ran(self) -> Ran:
+        """What one more step ran, or the first one."""

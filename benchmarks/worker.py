@@ -57,7 +57,7 @@ class Worker:
         """As Runner."""
         self._ask("step")
 
-    def what_ran(self) -> Ran | None:
+    def what_ran(self) -> Ran:
         """As Runner."""
         return json.loads(self._ask("trace"))
 
