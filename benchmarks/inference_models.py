@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
+import convnext_model
 import encoder_models
 import numpy as np
 import tensorflow as tf
@@ -37,7 +38,7 @@ _BUILDERS = {
     "densenet121": lambda: keras_models.application("DenseNet121", 224),
     "efficientnet_b0": lambda: keras_models.application("EfficientNetB0", 224),
     "inception_v3": lambda: keras_models.application("InceptionV3", 299),
-    "convnext_tiny": lambda: keras_models.application("ConvNeXtTiny", 224),
+    "convnext_tiny": lambda: convnext_model.convnext_tiny(224),
     "bert": lambda: keras_models.bert(length=128, layer_norm_eps=1e-12),
     "gpt2": lambda: keras_models.gpt2(length=128),
     "keras2_transformer": lambda: encoder_models.encoder(tf.keras, length=128, width=768, blocks=4),

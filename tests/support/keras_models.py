@@ -24,7 +24,7 @@ CALIBRATION = 32
 WORDS = 1000
 SEED = 7
 # Names of the applications whose first layers normalize pixels of 0 to 255.
-_OF_BYTES = ("efficientnet", "mobilenetv3", "convnext")
+_OF_BYTES = ("efficientnet", "mobilenetv3")
 
 
 def resnet50():
