@@ -133,7 +133,7 @@ bazel-build: $(VENV)/.requirements
 	bazel build //:npu_optimizer //:pipeline_driver
 
 lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/*.lock
-	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex \
+	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex lock-zentf \
 	  lock-launchers lock-wheel
 
 clean: ## remove what was built; the environments stay (rm -r .venv .nox removes them)

@@ -191,6 +191,7 @@ _SESSIONS = {
     **{name: (_test, *environment, True) for name, environment in ENVIRONMENTS.items()},
     "bench-tf221": (_bench, "bench-tf2.21", "3.11", True),
     "itex": (_install_locked, "itex", "3.11", True),
+    "zentf": (_install_locked, "zentf", "3.11", True),
     "launchers": (_test_launchers, "launchers", "3.11", True),
     "wheel": (_build_wheel, "wheel", "3.11", True),
 }

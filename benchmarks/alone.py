@@ -30,7 +30,7 @@ class Alone:
 
 
 def measured(name: str, graphs_folder: pathlib.Path, names: Sequence[str]) -> dict[str, Alone]:
-    """The measurements by contender; the first name is that of one of run.py's graphs."""
+    """The measurements by contender of the row of this name, which is none of Keras' fit."""
     found = {}
     for contender in names:
         command = [sys.executable, __file__, name, str(graphs_folder), contender]
@@ -65,12 +65,12 @@ def peak() -> int:
 
 
 def _run_once(name: str, graphs_folder: pathlib.Path, contender: str) -> None:
-    from task import task
+    import rows
+    import task
 
-    running = task(name, graphs_folder)
-    with running.session(contenders.config(contender)) as session:
+    with task.task(rows.row(name), graphs_folder).runner(contender) as runner:
         for _ in range(_STEPS):
-            running.step(session)
+            runner.step()
     print(peak())
 
 

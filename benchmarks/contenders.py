@@ -1,4 +1,4 @@
-"""The contenders: float32, TensorFlow's own mixed precision, and our modes."""
+"""The contenders: float32, the mixed precision of TensorFlow and of Keras, and our modes."""
 
 from __future__ import annotations
 
@@ -9,43 +9,36 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 tf1 = tf.compat.v1
 BASELINE = "float32"
+# Not a contender: errors are those against its results. TensorFlow's remapper gives a layer norm
+# written with tf.nn.moments an epsilon of 0.001, whatever the graph says, in float32, too.
+REFERENCE = "float32 without fusions"
 TENSORFLOW = "tf amp"
 OURS = "npu"
+DTYPES = "npu, dtypes"
+# Of a SavedModel's row: the frozen graph of the same model, in a session of ours.
+FROZEN = "npu, frozen"
 OPENVINO = "openvino"
-
-
-def _float32() -> tf1.ConfigProto:
-    return tf1.ConfigProto()
-
-
-def _tensorflow() -> tf1.ConfigProto:
-    config = tf1.ConfigProto()
-    rewrite = config.graph_options.rewrite_options
-    rewrite.auto_mixed_precision_onednn_bfloat16 = RewriterConfig.ON
-    return config
+# Of Keras' fit: the global policy mixed_bfloat16.
+POLICY = "keras policy"
 
 
 def dtypes_only() -> dict[str, bool]:
     """The options that switch off passes that change more than dtypes."""
-    from npu_precision import _library
+    from npu_precision import _library  # not installed in the environments of other contenders
 
     return dict.fromkeys(_library.passes_beyond_dtypes(), False)
 
 
-def _ours(precision_mode: str = "allow_mix_precision_bf16", **options: object) -> tf1.ConfigProto:
-    import npu_precision  # not installed in the environments of other contenders
-
-    return npu_precision.npu_config_proto(precision_mode=precision_mode, quiet=True, **options)
-
-
-_CONFIGS = {
-    BASELINE: _float32,
-    TENSORFLOW: _tensorflow,
-    OURS: _ours,
-    # Only dtypes change: the difference is the gain by folding and padding.
-    "npu, dtypes": lambda: _ours(**dtypes_only()),
+_TOGGLES = {
+    BASELINE: {},
+    REFERENCE: {"remapping": False},
+    TENSORFLOW: {"auto_mixed_precision_onednn_bfloat16": True},
 }
-NAMES = tuple(_CONFIGS)
+NAMES = (BASELINE, TENSORFLOW, OURS, DTYPES)
+ITEX = "itex amp"
+ZENTF = "zentf"
+# Ours should be as fast as each of these.
+PEERS = (TENSORFLOW, POLICY, ITEX, ZENTF, FROZEN)
 _MODE = "npu, "
 
 
@@ -55,25 +48,54 @@ def of_mode(name: str) -> str:
     Raises:
         ValueError: there is no such mode, or nothing like that to compute in.
     """
-    _of_mode(name)
+    import npu_precision
+
+    npu_precision.PrecisionOptions(**fields(_MODE + name))
     return _MODE + name
 
 
-def _of_mode(name: str) -> tf1.ConfigProto:
-    precision_mode, _, float16_compute = name.partition("/")
-    return _ours(precision_mode, float16_compute=float16_compute or None)
+def is_ours(contender: str) -> bool:
+    """Whether the contender is one of our modes."""
+    return contender.startswith(OURS)
+
+
+def fields(contender: str) -> dict[str, object]:
+    """The fields of PrecisionOptions of one of our modes."""
+    usual = {"precision_mode": "allow_mix_precision_bf16", "quiet": True}
+    if contender in (OURS, FROZEN):
+        return usual
+    if contender == DTYPES:
+        # Only dtypes change: the difference is the gain by folding and fusing.
+        return {**usual, **dtypes_only()}
+    precision_mode, _, float16_compute = contender[len(_MODE) :].partition("/")
+    return {
+        **usual,
+        "precision_mode": precision_mode,
+        "float16_compute": float16_compute or None,
+    }
 
 
 def config(contender: str) -> tf1.ConfigProto:
     """The ConfigProto of the contender's sessions."""
-    if contender in _CONFIGS:
-        return _CONFIGS[contender]()
-    return _of_mode(contender[len(_MODE) :])
+    if is_ours(contender):
+        import npu_precision
+
+        return npu_precision.npu_config_proto(**fields(contender))
+    result = tf1.ConfigProto()
+    for name, is_on in toggles(contender).items():
+        toggle = RewriterConfig.ON if is_on else RewriterConfig.OFF
+        setattr(result.graph_options.rewrite_options, name, toggle)
+    return result
+
+
+def toggles(contender: str) -> dict[str, bool]:
+    """The options of TensorFlow's own passes of a contender that is not ours, by name."""
+    return _TOGGLES[contender]
 
 
 def grappler_name(contender: str) -> str | None:
     """Grappler's name of the contender's pass, if it has one."""
-    if contender.startswith(OURS):
+    if is_ours(contender):
         return "NpuOptimizer"
     return {TENSORFLOW: "auto_mixed_precision_onednn_bfloat16"}.get(contender)
 

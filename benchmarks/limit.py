@@ -11,6 +11,7 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 _PRODUCTS = frozenset(["MatMul", "BatchMatMul", "BatchMatMulV2", "Conv2D", "DepthwiseConv2dNative"])
+_UNCOUNTED = frozenset(["Enter", "Einsum"])
 # Large enough to reach the peak, small enough for a second of rounds.
 _SIZE, _ROUNDS = 2048, 15
 
@@ -34,15 +35,16 @@ def peak(dtype: tf.DType) -> float:
 def speed_up(
     graph: inference_graphs.FrozenGraph, seconds: float, operations_per_second: float
 ) -> float | None:
-    """`seconds` over the time of the products alone; None if loops or functions hide some."""
+    """`seconds` over the time of the products alone; None if some cannot be counted."""
     operations = products(graph)
     return seconds * operations_per_second / operations if operations else None
 
 
 def products(graph: inference_graphs.FrozenGraph) -> int:
-    """Operations of the convolutions and matrix products; 0 if loops or functions hide some."""
+    """Operations of the convolutions and matrix products; 0 if some cannot be counted."""
     graph_def = graph.graph_def()
-    if graph_def.library.function or any(node.op == "Enter" for node in graph_def.node):
+    # TensorFlow does not count an Einsum's.
+    if graph_def.library.function or any(node.op in _UNCOUNTED for node in graph_def.node):
         return 0
     with tf.Graph().as_default() as fixed:
         fed = tf1.placeholder(tf.as_dtype(graph.x.dtype), graph.x.shape)

@@ -36,24 +36,47 @@ def table(found: dict) -> None:
     for name, entry in found["graphs"].items():
         processes = entry.get("alone", {})
         for contender, figures in entry["contenders"].items():
-            is_ours = contender == contenders.OURS
+            is_main = contender == contenders.OURS
             process = processes.get(contender, {})
             rewrite, peak = process.get("rewrite_seconds"), process.get("peak_bytes")
             result.add_row(
                 name if contender == contenders.BASELINE else "",
                 contender,
                 f"{figures['ratio']:.2f}",
-                _figure("{:.2f}", entry.get("limit") if is_ours else None),
+                _figure("{:.2f}", entry.get("limit") if is_main else None),
                 f"{figures['milliseconds']:.1f}",
                 _figure("{}", figures["casts"]),
                 _figure("{:.0%}", figures["low_share"]),
                 f"{figures['error']:.3f}",
                 _figure("{:.0f}", rewrite and 1e3 * rewrite),
                 _figure("{:.2f}", peak and peak / processes[contenders.BASELINE]["peak_bytes"]),
-                _figure("{:.2f}", entry.get("converted_size") if is_ours else None),
+                _figure("{:.2f}", entry.get("converted_size") if is_main else None),
             )
         result.add_section()
     show(result)
+
+
+def left_out(found: dict) -> list[str]:
+    """A line for each peer that is absent or failed, and for each row that could not be run."""
+    lines = [f"{name} takes no part: {reason}" for name, reason in found["absent"].items()]
+    for row, entry in found["graphs"].items():
+        lines += [f"{row}: failed: {reason}" for reason in entry["failed"].values()]
+    return lines + [f"{row} is left out: {reason}" for row, reason in found["left_out"].items()]
+
+
+def slower_than_peers(graphs: Mapping[str, dict]) -> list[str]:
+    """A line for each peer: the rows in which our mode is slower, and by how much.
+
+    A SavedModel's frozen graph is a peer, too. Noise is in it: less than 5 % is nothing to go by.
+    """
+    rows_of: dict[str, list[str]] = {peer: [] for peer in contenders.PEERS}
+    for row, entry in graphs.items():
+        ratios = {name: figures["ratio"] for name, figures in entry["contenders"].items()}
+        for peer in rows_of.keys() & ratios.keys():
+            if contenders.OURS in ratios and ratios[contenders.OURS] < ratios[peer]:
+                slower = 1 - ratios[contenders.OURS] / ratios[peer]
+                rows_of[peer].append(f"{row} ({slower:.0%})")
+    return [f"slower than {peer}: {', '.join(rows) or 'none'}" for peer, rows in rows_of.items()]
 
 
 def show(result: rich.table.Table) -> None:
@@ -90,8 +113,10 @@ def plot(found: dict, path: pathlib.Path) -> None:
     from matplotlib import pyplot
 
     graphs = found["graphs"]
-    names = [c for c in next(iter(graphs.values()))["contenders"] if c != contenders.BASELINE]
-    figure, axes = pyplot.subplots(figsize=(11, 4.5), layout="constrained")
+    every = {name: None for entry in graphs.values() for name in entry["contenders"]}
+    names = [name for name in every if name != contenders.BASELINE]
+    size = max(11, len(graphs)), 4.5
+    figure, axes = pyplot.subplots(figsize=size, layout="constrained")
     width = 0.8 / len(names)
     for i, contender in enumerate(names):
         bars = [

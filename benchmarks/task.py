@@ -1,69 +1,147 @@
-"""A graph of the benchmark, with its fetches and feeds: a frozen graph or a training step."""
+"""What a row runs in a session: a frozen graph, a training step, or a SavedModel's signature."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import pathlib
+import tempfile
 from collections.abc import Iterator
+from typing import Protocol
 
+import contenders
+import measure
 import numpy as np
 import tensorflow as tf
+from rows import Row
+from runner import Ran, Runner
 
 tf1 = tf.compat.v1
-_TRAINING = "train "
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
-    """The graph that every contender runs.
+class InSession:
+    """The Runner of a session.
 
     Attributes:
-        graph: the graph, in float32.
-        fetches: the fetches of a step; results are compared by the first one.
+        session: with initialized variables.
+        fetches: the fetches of a step; the first one is the result.
         feeds: the values to feed, by tensor name.
-        init: the op that initializes the variables, or None.
     """
 
-    graph: tf.Graph
+    session: tf1.Session
     fetches: list[str]
     feeds: dict[str, np.ndarray]
-    init: str | None = None
+
+    def first(self) -> np.ndarray:
+        """As Runner."""
+        return self.step()
+
+    def step(self) -> np.ndarray:
+        """As Runner."""
+        return np.asarray(self.session.run(self.fetches, self.feeds)[0])
+
+    def what_ran(self) -> Ran:
+        """As Runner."""
+        return measure.what_ran(self.session, self.fetches, self.feeds)
+
+
+class Task(Protocol):
+    """What every contender of a row runs."""
+
+    def runner(self, contender: str) -> contextlib.AbstractContextManager[Runner]:
+        """A session of this contender."""
+
+
+class GraphTask:
+    """A graph, with its fetches, its feeds and the op that initializes it.
+
+    All sessions begin with the weights of the first one.
+    """
+
+    def __init__(
+        self,
+        graph: tf.Graph,
+        fetches: list[str],
+        feeds: dict[str, np.ndarray],
+        init: str | None = None,
+    ):
+        self._graph, self._fetches, self._feeds, self._init = graph, fetches, feeds, init
+        self._weights: list[np.ndarray] | None = None
 
     @contextlib.contextmanager
-    def session(self, config: tf1.ConfigProto) -> Iterator[tf1.Session]:
-        """A session in which variables are initialized."""
-        with tf1.Session(graph=self.graph, config=config) as session:
-            if self.init is not None:
-                session.run(self.init)
-            yield session
+    def runner(self, contender: str) -> Iterator[Runner]:
+        """As Task."""
+        with tf1.Session(graph=self._graph, config=contenders.config(contender)) as session:
+            if self._init is not None:
+                session.run(self._init)
+                self._start_from_first(session)
+            yield InSession(session, self._fetches, self._feeds)
 
-    def step(self, session: tf1.Session) -> np.ndarray:
-        """Runs a step, and returns the result to compare."""
-        return np.asarray(session.run(self.fetches, self.feeds)[0])
+    def _start_from_first(self, session: tf1.Session) -> None:
+        with self._graph.as_default():
+            variables = tf1.global_variables()
+            if self._weights is None:
+                self._weights = session.run(variables)
+            for variable, value in zip(variables, self._weights):
+                variable.load(value, session)
 
 
-def task(name: str, graphs_folder: pathlib.Path) -> Task:
-    """The task of this name, one of run.py's."""
-    if is_training(name):
+class SavedModelTask:
+    """The signature of a SavedModel, in a session as servers have; ours is converted before."""
+
+    def __init__(self, folder: pathlib.Path, x: np.ndarray, frozen: Task):
+        self._folder, self._x, self._frozen = folder, x, frozen
+
+    @contextlib.contextmanager
+    def runner(self, contender: str) -> Iterator[Runner]:
+        """As Task; for contenders.FROZEN, that of the frozen graph."""
+        if contender == contenders.FROZEN:
+            with self._frozen.runner(contender) as runner:
+                yield runner
+        elif contenders.is_ours(contender):
+            import npu_precision
+
+            with tempfile.TemporaryDirectory() as scratch:
+                converted = pathlib.Path(scratch) / "converted"
+                npu_precision.convert_saved_model(
+                    self._folder, converted, **contenders.fields(contender)
+                )
+                with self._loaded(converted, contenders.BASELINE) as runner:
+                    yield runner
+        else:
+            with self._loaded(self._folder, contender) as runner:
+                yield runner
+
+    @contextlib.contextmanager
+    def _loaded(self, folder: pathlib.Path, contender: str) -> Iterator[Runner]:
+        with tf1.Session(graph=tf.Graph(), config=contenders.config(contender)) as session:
+            tags = [tf.saved_model.SERVING]
+            meta_graph = tf1.saved_model.load(session, tags, str(folder))
+            (signature,) = (
+                signature for signature in meta_graph.signature_def.values() if signature.inputs
+            )
+            (argument,), (result,) = signature.inputs.values(), signature.outputs.values()
+            yield InSession(session, [result.name], {argument.name: self._x})
+
+
+def task(row: Row, graphs_folder: pathlib.Path) -> Task:
+    """The task of a row that is run in sessions: any but Keras' fit."""
+    if row.kind == "train":
         import training_graphs
 
-        training = training_graphs.training_graph(name[len(_TRAINING) :])
+        training = training_graphs.training_graph(row.model)
         fetches = [training.loss, training.step]
-        return Task(training.graph, fetches, training.feeds, training.init)
+        return GraphTask(training.graph, fetches, training.feeds, training.init)
     import inference_graphs
 
-    frozen = inference_graphs.frozen_graph(name, graphs_folder)
+    frozen = inference_graphs.frozen_graph(row.model, graphs_folder)
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(frozen.graph_def(), name="")
-    return Task(graph, [frozen.fetch], {frozen.feed: frozen.x})
+    task_of_graph = GraphTask(graph, [frozen.fetch], {frozen.feed: frozen.x})
+    if row.kind == "frozen":
+        return task_of_graph
+    import saved_models
 
-
-def is_training(name: str) -> bool:
-    """Whether the task of this name is a training step."""
-    return name.startswith(_TRAINING)
-
-
-def training_name(name: str) -> str:
-    """The task of a training graph."""
-    return _TRAINING + name
+    saved = saved_models.saved_model(row.model, graphs_folder)
+    return SavedModelTask(saved.folder, saved.x, task_of_graph)

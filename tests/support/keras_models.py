@@ -23,6 +23,8 @@ SPREAD = 2.0
 CALIBRATION = 32
 WORDS = 1000
 SEED = 7
+# Names of the applications whose first layers normalize pixels of 0 to 255.
+_OF_BYTES = ("efficientnet", "mobilenetv3")
 
 
 def resnet50():
@@ -100,7 +102,7 @@ def build(name):
 
 
 def with_realistic_weights(builder):
-    """The builder's model with weights as if trained; its last layer is a Dense."""
+    """The builder's model with weights as if trained; its last kernel makes the logits."""
     set_seed()
     model = builder()
     _randomize_biases_and_norms(model)
@@ -129,7 +131,7 @@ def examples(model, count=BATCH, seed=0):
         return np.where(np.arange(shape[0]) < lengths, words, 0).astype(np.int32)
     if len(shape) == 2:
         return np.cumsum(random.normal(scale=0.5, size=[count, *shape]), axis=1).astype(np.float32)
-    return _images(random, count, shape, bytes_expected="efficientnet" in model.name)
+    return _images(random, count, shape, bytes_expected=model.name.lower().startswith(_OF_BYTES))
 
 
 def application(name, size):
@@ -139,20 +141,34 @@ def application(name, size):
     )
 
 
-def bert(length, **sizes):
-    """An encoder for sentences of this length and a classifier; sizes as BertConfig's."""
+def bert(length, layer_norm_eps=1e-3, **sizes):
+    """An encoder for sentences of this length and a classifier; sizes as BertConfig's.
+
+    The default epsilon is the one of TensorFlow's fused layer norm, which takes it whatever the
+    graph says: with another one, such as the real 1e-12, results depend on what is fused.
+    """
     with _environment_kept():
         # The import sets TF_USE_LEGACY_KERAS: with it, a Python started later finds no Keras.
         import transformers
 
-        # TensorFlow's fused layer norm has this epsilon, whatever the graph says: with another one
-        # results depend on what is fused.
-        config = transformers.BertConfig(vocab_size=WORDS, layer_norm_eps=1e-3, **sizes)
+        config = transformers.BertConfig(vocab_size=WORDS, layer_norm_eps=layer_norm_eps, **sizes)
         encoder = transformers.TFBertModel(config)
     ids = tf.keras.Input([length], dtype=tf.int32)
     mask = tf.cast(ids > 0, tf.int32)
     pooled = encoder.bert(ids, attention_mask=mask).pooler_output
     return tf.keras.Model(ids, tf.keras.layers.Dense(CLASSES)(pooled))
+
+
+def gpt2(length, **sizes):
+    """A decoder of texts of this length, and a classifier of its last state; as GPT2Config's."""
+    with _environment_kept():
+        import transformers  # as in bert()
+
+        decoder = transformers.TFGPT2Model(transformers.GPT2Config(vocab_size=WORDS, **sizes))
+    ids = tf.keras.Input([length], dtype=tf.int32)
+    mask = tf.cast(ids > 0, tf.int32)
+    states = decoder.transformer(ids, attention_mask=mask, use_cache=False).last_hidden_state
+    return tf.keras.Model(ids, tf.keras.layers.Dense(CLASSES)(states[:, -1]))
 
 
 @contextlib.contextmanager
@@ -203,7 +219,8 @@ def _take_batch_norm_statistics(model):
 
 
 def _spread_logits(model):
-    kernel, bias = model.layers[-1].kernel, model.layers[-1].bias
+    last = next(layer for layer in reversed(model.layers) if hasattr(layer, "kernel"))
+    kernel, bias = last.kernel, last.bias
     inputs = examples(model, CALIBRATION, SEED)
     logits = model(inputs, training=False).numpy()
     kernel.assign(kernel * (SPREAD / logits.std(axis=0)))

@@ -1,0 +1,60 @@
+"""Compiled Keras models, and the data that a step of their fit gets."""
+
+from __future__ import annotations
+
+import encoder_models
+import numpy as np
+import tensorflow as tf
+from support import keras_models
+
+
+def _cnn() -> tf.keras.Model:
+    layers = tf.keras.layers
+    inputs = x = tf.keras.Input([64, 64, 3])
+    for filters in (64, 128, 256):
+        for _ in range(2):
+            x = layers.Conv2D(filters, 3, padding="same", use_bias=False)(x)
+            x = layers.ReLU()(layers.BatchNormalization()(x))
+        x = layers.MaxPooling2D()(x)
+    return _classifier(inputs, layers.GlobalAveragePooling2D()(x))
+
+
+def _transformer() -> tf.keras.Model:
+    return encoder_models.encoder(tf.keras, length=128, width=384, blocks=2, heads=6)
+
+
+def _efficientnet_b0() -> tf.keras.Model:
+    body = tf.keras.applications.EfficientNetB0(
+        include_top=False, weights=None, input_shape=(128, 128, 3), pooling="avg"
+    )
+    return _classifier(body.input, body.output)
+
+
+def _classifier(inputs, features) -> tf.keras.Model:
+    # Logits in float32, as Keras' guide to mixed precision has them.
+    dense = tf.keras.layers.Dense(keras_models.CLASSES, dtype="float32")
+    return tf.keras.Model(inputs, dense(features))
+
+
+# By name: the model, and the size of a batch.
+_BUILDERS = {
+    "cnn": (_cnn, 32),
+    "transformer": (_transformer, 8),
+    "efficientnet_b0": (_efficientnet_b0, 8),
+}
+NAMES = tuple(_BUILDERS)
+
+
+def compiled(name: str) -> tuple[tf.keras.Model, tf.data.Dataset]:
+    """A model of fresh weights under the global policy, and a batch of data without end."""
+    builder, batch = _BUILDERS[name]
+    keras_models.set_seed()
+    model = builder()
+    model.compile(
+        tf.keras.optimizers.Adam(1e-4),
+        tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    random = np.random.default_rng(keras_models.SEED)
+    labels = random.integers(0, keras_models.CLASSES, batch).astype(np.int32)
+    data = (keras_models.examples(model, batch), labels)
+    return model, tf.data.Dataset.from_tensors(data).cache().repeat()

@@ -1,0 +1,81 @@
+"""The rows of the table: what is run in each of them, and by whom."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import Literal
+
+import contenders
+import fit_models
+import inference_graphs
+import inference_models
+import saved_models
+import training_graphs
+
+Kind = Literal["frozen", "train", "saved", "fit"]
+_FLOAT16 = "float16 "
+_FLOAT16_MODE = "allow_mix_precision"
+_MODELS: dict[Kind, Sequence[str]] = {
+    "frozen": inference_graphs.NAMES,
+    "train": training_graphs.NAMES,
+    "saved": saved_models.NAMES,
+    "fit": fit_models.NAMES,
+}
+_CONTENDERS = {
+    "frozen": contenders.NAMES,
+    "train": contenders.NAMES,
+    "saved": (*contenders.NAMES, contenders.FROZEN),
+    "fit": (*contenders.NAMES, contenders.POLICY),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One row.
+
+    Attributes:
+        kind: a frozen graph, a training step of TF1, a SavedModel, or a step of Keras' fit.
+        model: the name among the models of this kind.
+        is_float16: whether our mode of float16 runs in it, rather than those of bfloat16.
+    """
+
+    kind: Kind
+    model: str
+    is_float16: bool = False
+
+    @property
+    def name(self) -> str:
+        """How the table and --only name the row."""
+        kind = "" if self.kind == "frozen" else f"{self.kind} "
+        return f"{_FLOAT16 if self.is_float16 else ''}{kind}{self.model}"
+
+    def contenders(self, modes: Sequence[str] = ()) -> list[str]:
+        """Who takes part in this process, float32 first: with more of our modes."""
+        if self.is_float16:
+            return [contenders.BASELINE, contenders.of_mode(_FLOAT16_MODE)]
+        return [*_CONTENDERS[self.kind], *map(contenders.of_mode, modes)]
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether peers in environments of their own take part: they know bfloat16 alone."""
+        return self.kind in ("frozen", "train") and not self.is_float16
+
+    def obstacle(self, graphs: pathlib.Path) -> str | None:
+        """Why the row cannot be run with the graphs of this folder, or None."""
+        if self.kind == "frozen":
+            return inference_graphs.obstacle(self.model, graphs)
+        return inference_models.obstacle(self.model) if self.kind == "saved" else None
+
+
+_ALL = [Row(kind, model) for kind, models in _MODELS.items() for model in models]
+_ALL += [Row("frozen", model, True) for model in ("resnet50", "mobilenet_v2", "bert")]
+_ALL += [Row("train", "mlp", True)]
+_BY_NAME = {row.name: row for row in _ALL}
+NAMES = tuple(_BY_NAME)
+
+
+def row(name: str) -> Row:
+    """The row of this name, one of NAMES."""
+    return _BY_NAME[name]
