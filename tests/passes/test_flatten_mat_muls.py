@@ -631,3 +631,40 @@ def test_bias_and_activation_are_fused_into_the_products(flatten, variables, exe
         if "FusedMatMul" in node.op
     ]
     assert sorted(fused) == ([["BiasAdd"], ["BiasAdd", "Relu"]] if flatten else [])
+
+
+def trained(config):
+    """The loss and the gradients of a product of three dimensions with a variable."""
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None, 3, 8], name="x")
+        w = tf1.get_variable("w", initializer=random_values("w", [8, 6]), use_resource=True)
+        b = tf1.get_variable("b", initializer=random_values("b", [6]), use_resource=True)
+        loss = tf.reduce_mean(tf.square(tf.nn.relu(tf.matmul(x, w) + b)), name="loss")
+        gradients = tf1.gradients(loss, [w, b, x])
+        start = tf1.global_variables_initializer()
+        with tf1.Session(graph=graph, config=config) as session:
+            session.run(start)
+            return session.run([loss, *gradients], {x: random_values("x", [4, 3, 8])})
+
+
+@pytest.mark.parametrize("mode", ["allow_mix_precision", "allow_mix_precision_bf16"])
+@needs_kernels("bfloat16", "MatMul", "BiasAdd")
+def test_loss_and_gradients_agree(mode):
+    tolerance = TOLERANCE["bfloat16" if "bf" in mode else "float16"]
+    for got, want in zip(trained(npu_precision.npu_config_proto(precision_mode=mode)), trained(None)):
+        np.testing.assert_allclose(got, want, atol=tolerance * np.abs(want).max())
+
+
+def test_the_gradient_of_the_weights_stays_and_that_of_the_input_becomes_a_mat_mul():
+    text = """
+        x = Placeholder(shape=2x3x4)
+        d = Placeholder(shape=2x3x8)
+        w = Const(shape=4x8)
+        product = BatchMatMulV2(x, w)
+        gradients/product_grad/BatchMatMulV2 = BatchMatMulV2(d, w, adj_y=True)
+        gradients/product_grad/BatchMatMulV2_1 = BatchMatMulV2(x, d, adj_x=True)
+        end = Softmax(product)
+    """
+    names = ["gradients/product_grad/BatchMatMulV2", "gradients/product_grad/BatchMatMulV2_1"]
+    result = check(text, None, ["end", *names])
+    assert [node for node, _, _ in rewrites(result)] == [names[0], "product"]
