@@ -42,6 +42,8 @@ struct Site {
   int64_t bias_dims = 0;
   int residual_add = kNone;
   OutputPort residual;
+  bool has_flat_residual = false;  // of a known shape
+  int sum = kNone;  // of product and residual, before the bias: an AddN that TensorFlow made
 
   int last() const {
     return residual_add != kNone ? residual_add : bias_add != kNone ? bias_add : product;
@@ -58,7 +60,8 @@ class Flattener {
         mat_muls_(view_, "MatMul"),
         reshapes_(view_, "Reshape"),
         adds_vectors_(view_, AddsVectors),
-        adds_tensors_(view_, AddsTensors) {}
+        adds_tensors_(view_, AddsTensors),
+        add_ns_(view_, "AddN") {}
 
   void Run(PassState* state, bool* changed) {
     const std::vector<Site> sites = FindSites();
@@ -68,7 +71,7 @@ class Flattener {
     CopyWithoutValues(state->graph(), out);
     FlatNodes nodes(view_, site_, out);
     for (const Site& found : sites) Write(found, &nodes, out, &state->rewrites);
-    RemoveReshapes(sites, out);
+    Remove(sites, out);
   }
 
  private:
@@ -123,6 +126,12 @@ class Flattener {
     } else if (found->is_flat) {
       return false;  // TensorFlow fuses what follows at once
     }
+    int sum = kNone;
+    if (add_ns_.Has(use.node) && view_.num_fanin(use.node) == 2 && MayRewrite(use.node, "AddV2")) {
+      sum = use.node;
+      found->residual = view_.fanin(sum)[1 - use.index];
+      if (!FindReader(sum, &use)) return false;
+    }
     const int add = use.node;
     if (!adds_vectors_.Has(add) || !MayRewrite(add, "BiasAdd") || !IsOfFloat32(add)) return false;
     if (!adds_tensors_.Has(add) && (use.index != 0 || ChannelsFirst(add))) return false;
@@ -134,6 +143,11 @@ class Flattener {
     found->bias_add = add;
     found->bias = bias;
     found->bias_dims = of_bias.dims();
+    if (sum != kNone) {
+      found->sum = sum;
+      found->residual_add = add;
+      found->has_flat_residual = site_.Shape({sum, 0}).IsFullyDefined();
+    }
     return true;
   }
 
@@ -171,13 +185,15 @@ class Flattener {
   // A residual sum is fused where TensorFlow sees that both sides have one shape.
   void FindResidual(Site* found) const {
     InputPort use;
-    if (found->bias_add == kNone || !FindReader(found->bias_add, &use)) return;
+    if (found->bias_add == kNone || found->sum != kNone) return;
+    if (!FindReader(found->bias_add, &use)) return;
     if (!adds_tensors_.Has(use.node) || !MayRewrite(use.node, "AddV2")) return;
     const OutputPort residual = view_.fanin(use.node)[1 - use.index];
     const PartialTensorShape shape = site_.Shape({found->bias_add, 0});
     if (!shape.IsFullyDefined() || !shape.IsIdenticalTo(site_.Shape(residual))) return;
     found->residual_add = use.node;
     found->residual = residual;
+    found->has_flat_residual = true;
   }
 
   void Write(const Site& found, FlatNodes* nodes, GraphDef* out,
@@ -203,16 +219,26 @@ class Flattener {
       WriteBiasAdd(found, &tensor, nodes, out);
       tell(found.bias_add, "BiasAdd");
     }
-    if (found.residual_add != kNone) {
+    if (found.has_flat_residual) {
       const std::string& add = view_.node(found.residual_add).name();
       const std::string residual = nodes->Rows(found.residual, found.width);
       NodeDef* node = nodes->Add(absl::StrCat(add, "/npu_add"), "AddV2");
       node->add_input(tensor);
       node->add_input(residual);
       tensor = node->name();
-      tell(found.residual_add, "AddV2");
+      if (found.sum == kNone) tell(found.residual_add, "AddV2");
     }
-    WriteLast(found, tensor, nodes, out);
+    if (found.sum != kNone) tell(found.sum, "AddV2");
+    NodeDef* last = out->mutable_node(found.last());
+    if (found.sum == kNone || found.has_flat_residual) {
+      WriteReshape(found, tensor, nodes, last);
+      return;
+    }
+    NodeDef* back = nodes->Add(absl::StrCat(last->name(), "/npu_back"), "Reshape");
+    WriteReshape(found, tensor, nodes, back);
+    BecomeOp("AddV2", last);
+    last->add_input(back->name());
+    last->add_input(TensorName(view_, found.residual));
   }
 
   OutputPort WeightsOf(const Site& found) const {
@@ -260,8 +286,9 @@ class Flattener {
     *tensor = node->name();
   }
 
-  void WriteLast(const Site& found, const std::string& tensor, FlatNodes* nodes,
-                 GraphDef* out) const {
+  // To the dimensions of the result.
+  void WriteReshape(const Site& found, const std::string& tensor, FlatNodes* nodes,
+                    NodeDef* node) const {
     std::string shape;
     tensorflow::DataType dtype = tensorflow::DT_INT32;
     if (found.reshape == kNone) {
@@ -271,16 +298,15 @@ class Flattener {
       shape = view_.node(found.reshape).input(1);
       dtype = view_.inputs(found.reshape)[1].dtype;
     }
-    NodeDef* node = out->mutable_node(found.last());
     BecomeOp("Reshape", node);
     node->add_input(tensor);
     node->add_input(shape);
     (*node->mutable_attr())["Tshape"].set_type(dtype);
   }
 
-  static void RemoveReshapes(const std::vector<Site>& sites, GraphDef* out) {
+  static void Remove(const std::vector<Site>& sites, GraphDef* out) {
     std::unordered_set<int> removed;
-    for (const Site& found : sites) removed.insert(found.reshape);
+    for (const Site& found : sites) removed.insert({found.reshape, found.sum});
     int kept = 0;
     for (int id = 0; id < out->node_size(); ++id) {
       if (removed.count(id) == 0) out->mutable_node()->SwapElements(kept++, id);
@@ -291,7 +317,7 @@ class Flattener {
   const GraphView& view_;
   const DecideContext& context_;
   const FusionSite site_;
-  const OpSet products_, mat_muls_, reshapes_, adds_vectors_, adds_tensors_;
+  const OpSet products_, mat_muls_, reshapes_, adds_vectors_, adds_tensors_, add_ns_;
   std::unordered_set<int> claimed_;  // residual sums
 };
 

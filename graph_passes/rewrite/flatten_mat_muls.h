@@ -4,8 +4,11 @@
 //   BatchMatMul(x, w)                    becomes  MatMul(Reshape(x), w) -> Reshape
 //   Einsum "abc,cde->abde" (x, w)        becomes  MatMul(Reshape(x), Reshape(w)) -> Reshape
 //   product -> [Reshape ->] AddV2(bias)  becomes  MatMul -> BiasAdd -> Reshape
-//   ... -> AddV2(residual)               becomes  ... BiasAdd -> AddV2(Reshape(residual)) ->
-//   Reshape
+//   ... -> AddV2(residual)               becomes  ... BiasAdd -> AddV2(residual) -> Reshape
+//   product -> AddN(residual) -> AddV2(bias)      becomes the same
+//
+// The residual is reshaped too. Where one of its sizes is not known, it is added behind the Reshape
+// in the last form, which TensorFlow makes of sums, and stays where it is otherwise.
 //
 // The product may also be a MatMul with a Reshape behind it, as tf.tensordot writes it. TensorFlow
 // fuses a bias, an activation and a residual into a MatMul, and none into a BatchMatMul or Einsum.

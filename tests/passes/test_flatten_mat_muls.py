@@ -434,6 +434,57 @@ def test_the_residual_sum_stays_where_a_size_is_not_known():
     assert len(rewrites(check_fed(text, {"x": [2, 3, 4], "r": [1, 3, 8]}))) == 2
 
 
+# TensorFlow's arithmetic optimizer adds up what has one shape first.
+SUM_FIRST = RESIDUAL.replace("biased = AddV2(product, b)", "first = AddN(product, r)").replace(
+    "sum = AddV2(r, biased)", "sum = AddV2(first, b)"
+)
+
+
+def test_a_residual_sum_before_the_bias_follows_it():
+    result = check(
+        SUM_FIRST,
+        """
+        x/npu_rows_0/shape = Const[int32]()
+        x/npu_rows_0 = Reshape[float32](x, x/npu_rows_0/shape)
+        product = MatMul[float16](x/npu_rows_0/npu_cast_0_float16, w/npu_cast_0_float16)
+        sum/npu_bias_add = BiasAdd[float16](product, b/npu_cast_0_float16)
+        r/npu_rows_0/shape = Const[int32]()
+        r/npu_rows_0 = Reshape[float32](r, r/npu_rows_0/shape)
+        sum/npu_add = AddV2[float16](sum/npu_bias_add, r/npu_rows_0/npu_cast_0_float16)
+        product/npu_shape = Const[int32]()
+        sum = Reshape[float16](sum/npu_add, product/npu_shape)
+        end = Softmax[float32](sum/npu_cast_0_float32)
+        """,
+    )
+    assert rewrites(result)[1:] == [
+        ("sum", "AddV2", "BiasAdd of product"),
+        ("first", "AddN", "AddV2 of product"),
+    ]
+
+
+def test_a_residual_sum_of_unknown_size_before_the_bias_stays_behind_the_reshape():
+    text = with_shapes(SUM_FIRST, x="?x3x4", r="?x3x8")
+    result = check_fed(text, {"x": [5, 3, 4], "r": [5, 3, 8]})
+    assert list(node_of(result, "sum").input) == ["sum/npu_back", "r/npu_cast_0_float16"]
+    assert node_of(result, "sum/npu_back").input[0] == "sum/npu_bias_add"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("AddN(product, r)", "AddN(product, r, r)"),
+        ("AddN(product, r)", "AddN(product, r, ^x)"),
+        ("AddN(product, r)", "AddN(product, r) @ /cpu:1"),
+        ("end = ", "other = Exp(first)\nend = "),
+        ("end = ", "other = NoOp(^first)\nend = "),
+    ],
+)
+def test_a_bias_behind_such_a_sum_stays(old, new):
+    fetches = ["end", "other"] if "other" in new else ["end"]
+    result = check(replaced(SUM_FIRST, old, new), None, fetches)
+    assert rewrites(result) == [("product", "BatchMatMulV2", "MatMul")]
+
+
 def test_the_sum_of_two_products_is_the_residual_sum_of_one():
     text = """
         x = Placeholder(shape=2x3x4)
@@ -651,7 +702,9 @@ def trained(config):
 @needs_kernels("bfloat16", "MatMul", "BiasAdd")
 def test_loss_and_gradients_agree(mode):
     tolerance = TOLERANCE["bfloat16" if "bf" in mode else "float16"]
-    for got, want in zip(trained(npu_precision.npu_config_proto(precision_mode=mode)), trained(None)):
+    for got, want in zip(
+        trained(npu_precision.npu_config_proto(precision_mode=mode)), trained(None)
+    ):
         np.testing.assert_allclose(got, want, atol=tolerance * np.abs(want).max())
 
 
