@@ -6,6 +6,7 @@
 #include "graph_passes/rewrite/batch_norm_v3.h"
 #include "graph_passes/rewrite/compute_in_float32.h"
 #include "graph_passes/rewrite/emulate.h"
+#include "graph_passes/rewrite/flatten_mat_muls.h"
 #include "graph_passes/rewrite/fold_batch_norms.h"
 #include "graph_passes/rewrite/fold_constants.h"
 #include "graph_passes/rewrite/hoist_loop_invariants.h"
@@ -87,6 +88,9 @@ const std::vector<Pass>& Passes() {
       {"batch_norm_v3",
        "after fold_batch_norms, which leaves some; before deciding, which cannot lower version 1",
        "batch_norm_v3", Switch::kForSpeed, false, LowersForSpeed, WriteBatchNormsAsV3},
+      {"flatten_mat_muls",
+       "before deciding: MatMul, BiasAdd and Reshape are decided about as if written so",
+       "flatten_mat_muls", Switch::kForSpeed, false, LowersForSpeedHere, FlattenMatMuls},
       {"decide",
        "after all that changes which ops there are; fused ops are planned with the "
        "decisions, because a gray neighbor has the same votes whether or not the remapper ran",

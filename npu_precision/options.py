@@ -63,6 +63,10 @@ class PrecisionOptions:
         batch_norm_v3: writes FusedBatchNorm and its gradient, which know float32 only, as
             FusedBatchNormV3, so that they are lowered like that; on by default for the target
             "host".
+        flatten_mat_muls: writes a BatchMatMul or Einsum whose second operand has the same values
+            for the whole batch as one MatMul, with the Reshape that makes its dimensions behind the
+            bias and a residual sum, so that TensorFlow can fuse them; on by default for the target
+            "host".
         same_padding: changes the padding of lowered 1x1 convolutions from VALID to SAME. The
             results are equal, and TensorFlow can fuse a residual sum into them; on by default for
             the target "host".
@@ -116,6 +120,7 @@ class PrecisionOptions:
     loop_constants: bool | None = None
     fold_batch_norms: bool | None = None
     batch_norm_v3: bool | None = None
+    flatten_mat_muls: bool | None = None
     same_padding: bool | None = None
     sink_reshapes: bool | None = None
     lower_collectives: bool | None = None

@@ -44,18 +44,31 @@ bool FusionSite::MayVanish(int id) const {
          MayChange(id);
 }
 
+bool FusionSite::MayBecome(int id, const std::string& op) const {
+  ListColor before, after;
+  return MayChange(id) && !IsNamedAs(id, OpsOf(view_.node(id)), &before) &&
+         !IsNamedAs(id, {op}, &after) && before == after;
+}
+
 bool FusionSite::IsNamedByUser(int id) const {
-  const NodeDef& node = view_.node(id);
+  ListColor color;
+  return IsNamedAs(id, OpsOf(view_.node(id)), &color);
+}
+
+bool FusionSite::IsNamedAs(int id, const std::vector<std::string>& ops, ListColor* color) const {
   const DecideContext& context = state_.context;
-  const std::string name = NameInMixlist(node.name());
-  if (context.custom_dtypes != nullptr && (context.custom_dtypes->OfName(name) != nullptr ||
-                                           context.custom_dtypes->OfOp(node.op()) != nullptr)) {
-    return true;
+  const std::string name = NameInMixlist(view_.node(id).name());
+  if (context.custom_dtypes != nullptr) {
+    if (context.custom_dtypes->OfName(name) != nullptr) return true;
+    for (const std::string& op : ops) {
+      if (context.custom_dtypes->OfOp(op) != nullptr) return true;
+    }
   }
   Listing listing;
   // The error of patterns that contradict each other is found again when all nodes are decided.
-  return !context.lists->OfNode(name, OpsOf(node), DeviceKind::kCpu, &listing).ok() ||
-         listing.edited != Edited::kNo;
+  const bool found = context.lists->OfNode(name, ops, DeviceKind::kCpu, &listing).ok();
+  *color = listing.color;
+  return !found || listing.edited != Edited::kNo;
 }
 
 bool FusionSite::AreAlike(int a, int b) const {

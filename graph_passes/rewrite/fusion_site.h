@@ -27,6 +27,9 @@ class FusionSite {
   // Whether the node may become another op under its name: it is placed on a CPU, TensorFlow knows
   // its op, no file of the user names it, and the caller does not feed it.
   bool MayChange(int id) const;
+  // MayChange, and the lists have the other op where they have the node's: a file of the user names
+  // neither.
+  bool MayBecome(int id, const std::string& op) const;
   // Whether the node may be dropped, or get another value, together with its readers: MayChange,
   // and beside those readers nobody refers to it, by a fetch, a control dependency or a colocation.
   bool MayVanish(int id) const;
@@ -52,6 +55,9 @@ class FusionSite {
 
  private:
   bool IsNamedByUser(int id) const;
+  // Whether a line about op types, or about this node, is about an `op` of the node's name. `color`
+  // gets its list.
+  bool IsNamedAs(int id, const std::vector<std::string>& ops, ListColor* color) const;
 
   const PassState& state_;
   const GraphView& view_;

@@ -57,6 +57,7 @@ class Sinker {
     is_control_producer_ = ControlProducers(view_);
     for (int id = 0; id < view_.size(); ++id) {
       if (bias_adds_.Has(id)) SinkBefore(id);
+      if (reshapes_.Has(id)) SinkBehind(id);
     }
   }
 
@@ -64,16 +65,31 @@ class Sinker {
   void SinkBefore(int bias_add) {
     if (!MayChangeShape(bias_add)) return;
     const int reshape = view_.fanin(bias_add)[0].node;
-    if (!reshapes_.Has(reshape) || !MayChangeShape(reshape) || view_.fanout(reshape).size() != 1) {
+    if (!reshapes_.Has(reshape) || !MayChangeShape(reshape) || !IsReadOnlyOnce(reshape)) {
       return;
     }
     // A node with a control dependency on it may be one that the nodes it sinks below depend on.
     if (is_control_producer_[reshape]) return;
     const int mat_mul = view_.fanin(reshape)[0].node;
-    if (!mat_muls_.Has(mat_mul) || view_.fanout(mat_mul).size() != 1) return;
+    if (!mat_muls_.Has(mat_mul) || !IsReadOnlyOnce(mat_mul)) return;
     if (!AreAlike(mat_mul, reshape) || !AreAlike(mat_mul, bias_add)) return;
-    if (AreAsWide(mat_mul, bias_add)) Sink(mat_mul, reshape, bias_add);
+    if (AreAsWide(mat_mul, bias_add)) Sink(mat_mul, reshape, Above(bias_add));
   }
+
+  // Where the bias stands before the Reshape already.
+  void SinkBehind(int reshape) {
+    if (!MayChangeShape(reshape) || is_control_producer_[reshape]) return;
+    const int bias_add = view_.fanin(reshape)[0].node;
+    if (!bias_adds_.Has(bias_add) || !IsReadOnlyOnce(bias_add) || !AreAlike(bias_add, reshape)) {
+      return;
+    }
+    const int mat_mul = view_.fanin(bias_add)[0].node;
+    if (!mat_muls_.Has(mat_mul) || !IsReadOnlyOnce(mat_mul)) return;
+    const std::vector<int> above = Above(reshape);
+    if (above.size() > 1) Sink(bias_add, reshape, above);
+  }
+
+  bool IsReadOnlyOnce(int id) const { return view_.fanout(id).size() == 1; }
 
   bool MayChangeShape(int id) const {
     return view_.op_def(id) != nullptr && view_.num_outputs(id) == 1 &&
@@ -99,24 +115,27 @@ class Sinker {
            !ChannelsFirst(view_.node(bias_add));
   }
 
-  void Sink(int mat_mul, int reshape, int bias_add) {
-    const std::vector<int> above = Above(bias_add);
+  // Lets what is above read `below`, and the Reshape the last of it. What is above may begin with
+  // the Reshape itself.
+  void Sink(int below, int reshape, const std::vector<int>& above) {
     const int last = above.back();
     const std::string& name = view_.node(reshape).name();
     for (const InputPort& use : view_.fanout(last)) {
       graph_.mutable_node(use.node)->set_input(use.index, name);
     }
-    graph_.mutable_node(bias_add)->set_input(0, view_.node(mat_mul).name());
+    for (const InputPort& use : view_.fanout(reshape)) {
+      graph_.mutable_node(use.node)->set_input(use.index, view_.node(below).name());
+    }
     graph_.mutable_node(reshape)->set_input(0, view_.node(last).name());
     for (int id : above) graph_.mutable_node(id)->mutable_attr()->erase("_output_shapes");
     graph_.mutable_node(reshape)->mutable_attr()->erase("_output_shapes");
-    sunk_.push_back({"sink_reshapes", name, view_.node(mat_mul).name(), view_.node(last).name()});
+    sunk_.push_back({"sink_reshapes", name, view_.node(below).name(), view_.node(last).name()});
   }
 
-  // The BiasAdd and what the Reshape sinks below besides: nodes that only the last of them leads
-  // out of.
-  std::vector<int> Above(int bias_add) const {
-    std::vector<int> above = {bias_add};
+  // `first`, a BiasAdd or a Reshape, and what the Reshape sinks below besides: nodes that only the
+  // last of them leads out of.
+  std::vector<int> Above(int first) const {
+    std::vector<int> above = {first};
     size_t settled = 1;
     for (int next = Next(above); next >= 0 && above.size() < kMostBehind; next = Next(above)) {
       above.push_back(next);

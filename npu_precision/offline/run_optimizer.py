@@ -43,8 +43,8 @@ _NUMBERS = frozenset(
 )
 # Attributes that keep TensorFlow from inlining a function: it may have a GPU variant.
 _NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
-# The option whose pass changes shapes; _output_shapes is then out of date.
-_RESHAPES = "sink_reshapes"
+# The options whose passes change shapes; _output_shapes is then out of date.
+_RESHAPE = ("flatten_mat_muls", "sink_reshapes")
 # TensorFlow's TFG optimizer, which cannot be switched off up to 2.13, leaves such attributes.
 _TFG = "tfg."
 # Of call_boundaries. Most graphs end after one or two.
@@ -342,7 +342,7 @@ def _restored_nodes(
 ) -> list[node_def_pb2.NodeDef]:
     by_name = {node.name + RENAMED: node for node in originals}
     by_name.update((node.name, node) for node in originals)
-    reshaped = ledger is not None and any(entry.by == _RESHAPES for entry in ledger.rewrites)
+    reshaped = ledger is not None and any(entry.by in _RESHAPE for entry in ledger.rewrites)
     return [_restored_node(node, by_name.get(node.name), reshaped) for node in nodes]
 
 

@@ -92,7 +92,7 @@ MUTATIONS = (
     ),
     _sink_reshapes(
         "other_readers",
-        "!MayChangeShape(reshape) || view_.fanout(reshape).size() != 1) {",
+        "!MayChangeShape(reshape) || !IsReadOnlyOnce(reshape)) {",
         "!MayChangeShape(reshape)) {",
         "A Reshape moves that others read too.",
         f"{_SINK_RESHAPES}::test_it_stays_where_it_cannot_be_seen_to_fit",

@@ -73,6 +73,69 @@ def test_a_reshape_moves_behind_a_gelu_that_is_written_out(fold_constants):
     assert inputs(result, "first", "second") == ["back", "back"]
 
 
+BEHIND = """
+    x = Placeholder(shape=6x4)
+    w = Placeholder(shape=4x8)
+    b = Placeholder(shape=8)
+    shape = Const[int32](value=[2, 3, 8])
+    number = Const(value=0.7)
+    product = MatMul(x, w)
+    added = BiasAdd(product, b)
+    biased = Reshape(added, shape)
+"""
+
+
+def test_a_reshape_behind_the_bias_moves_behind_the_activation():
+    result = check(
+        BEHIND + "active = Relu(biased)\nend = Softmax(active)",
+        """
+        product = MatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16)
+        added = BiasAdd[float16](product, b/npu_cast_0_float16)
+        active = Relu[float16](added)
+        biased = Reshape[float16](active, shape)
+        active/npu_cast_0_float32 = Cast[float16,float32](biased)
+        end = Softmax[float32](active/npu_cast_0_float32)
+        """,
+    )
+    (rewrite,) = result.ledger.rewrites
+    assert (rewrite.node, rewrite.before, rewrite.after) == ("biased", "added", "active")
+
+
+def test_a_reshape_behind_the_bias_moves_behind_a_gelu_that_is_written_out():
+    result = check(BEHIND + GELU + "end = Softmax(gelu)", None)
+    assert inputs(result, "scaled", "biased", "end") == ["added", "gelu", "biased"]
+    assert len(result.ledger.rewrites) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("active = ", "other = Exp(product)\nactive = "),
+        ("active = ", "other = Exp(added)\nactive = "),
+        ("active = ", "other = Softmax(biased)\nactive = "),
+        ("active = ", "other = NoOp(^biased)\nactive = "),
+        ("Relu(biased)", "Softmax(biased)"),
+        ("Relu(biased)", "Relu(biased, ^x)"),
+        ("Reshape(added, shape)", "Reshape(added, shape, ^x)"),
+        ("Reshape(added, shape)", "Reshape(added, shape) @ /cpu:1"),
+        ("product = MatMul(x, w)", "y = Placeholder(shape=6x8)\nproduct = Mul(y, y)"),
+        ("BiasAdd(product, b)", "AddV2(product, b)"),
+        ("MatMul(x, w)", "MatMul(x, w, _keep_dtype=1)"),
+    ],
+)
+def test_a_reshape_behind_the_bias_stays(old, new):
+    text = BEHIND + "active = Relu(biased)\nend = Softmax(active)"
+    assert old in text
+    fetches = ["end", "other"] if "other" in new else ["end"]
+    assert not check(text.replace(old, new), None, fetches).ledger.rewrites
+
+
+def test_a_reshape_behind_the_bias_that_the_caller_fetches_stays():
+    text = BEHIND + "active = Relu(biased)\nend = Softmax(active)"
+    for name in ("added", "biased"):
+        assert not check(text, None, ["end", name]).ledger.rewrites
+
+
 @pytest.mark.parametrize(
     ("rest", "last"),
     [
@@ -149,7 +212,11 @@ def test_it_stays_where_it_is_a_control_input():
 def test_what_is_fed_is_no_constant():
     text = DENSE + "scaled = Mul(biased, number)\nend = Softmax(scaled)"
     after, _ = npu_precision.rewrite_graph_def(
-        read_graph(text), "end", feeds=["number"], precision_mode="allow_mix_precision"
+        read_graph(text),
+        "end",
+        feeds=["number"],
+        precision_mode="allow_mix_precision",
+        flatten_mat_muls=False,
     )
     nodes = {node.name: node for node in after.node}
     assert (nodes["biased"].input[0], nodes["back"].input[0]) == ("product", "biased")
@@ -166,6 +233,7 @@ def test_what_was_lowered_before_is_changed_and_told():
         "end",
         precision_mode="allow_mix_precision",
         sink_reshapes=False,
+        flatten_mat_muls=False,
     )
     after, ledger = npu_precision.rewrite_graph_def(
         lowered, "end", precision_mode="allow_mix_precision"
@@ -239,7 +307,9 @@ def test_bias_and_gelu_are_fused_into_their_product(sink_reshapes, executed_node
         active = dense_layer(x, 8, lambda x: 0.5 * x * (1 + tf.math.erf(x / np.sqrt(2.0))))
         tf.nn.softmax(active, name="end")
     config = npu_precision.npu_config_proto(
-        precision_mode="allow_mix_precision_bf16", sink_reshapes=sink_reshapes
+        precision_mode="allow_mix_precision_bf16",
+        sink_reshapes=sink_reshapes,
+        flatten_mat_muls=False,
     )
     with tf1.Session(graph=graph, config=config) as session:
         nodes = executed_nodes(session, "end:0", {"x:0": np.ones([2, 3, 4])})

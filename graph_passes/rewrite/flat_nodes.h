@@ -1,0 +1,64 @@
+// The nodes that FlattenMatMuls adds to a graph: Reshapes, and the shapes that they read.
+#ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_FLAT_NODES_H_
+#define NPU_PRECISION_GRAPH_PASSES_REWRITE_FLAT_NODES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "graph_passes/graph/graph_view.h"
+#include "graph_passes/rewrite/flat_product.h"
+#include "graph_passes/rewrite/fusion_site.h"
+#include "graph_passes/rewrite/unique_names.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/framework/tensor.pb.h"
+
+namespace npu_precision {
+
+class FlatNodes {
+ public:
+  // All must outlive this object. New nodes are appended to `out`.
+  FlatNodes(const GraphView& view, const FusionSite& site, tensorflow::GraphDef* out);
+
+  // From now on, new nodes get the device and marks of `like`. They are in the frame of the node
+  // `in_frame`: a constant in a loop has to have an input from there.
+  void Begin(int like, int in_frame);
+
+  // Each returns the text of an input that reads the result.
+  std::string Vector(const std::string& name, const std::vector<int64_t>& values);
+  std::string Scalar(const std::string& name, int value);
+  std::string Reshape(const std::string& name, const OutputPort& tensor,
+                      const std::vector<int64_t>& shape);
+  // The tensor as [-1, columns]: one node for all who ask for the same.
+  std::string Rows(const OutputPort& tensor, int64_t columns);
+  // The shape of the product's result.
+  std::string ResultShape(const std::string& name, const FlatProduct& product);
+
+  // Makes a new node of `op`, whose attributes besides T are yet to be set.
+  tensorflow::NodeDef* Add(const std::string& name, const char* op);
+
+ private:
+  tensorflow::NodeDef* Constant(const std::string& name, tensorflow::TensorProto** value);
+
+  const GraphView& view_;
+  const FusionSite& site_;
+  tensorflow::GraphDef* const out_;
+  UniqueNames names_;
+  const bool has_loops_;
+  int like_ = -1, in_frame_ = -1;
+  // By node, port and columns: each with the node whose device and marks it has.
+  std::map<std::tuple<int, int, int64_t>, std::vector<std::pair<int, std::string>>> rows_;
+};
+
+// The text of an input that reads the tensor.
+std::string TensorName(const GraphView& view, const OutputPort& tensor);
+
+// Makes `node`, which keeps its name, device and marks, a float32 one of another op without inputs.
+void BecomeOp(const char* op, tensorflow::NodeDef* node);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_REWRITE_FLAT_NODES_H_

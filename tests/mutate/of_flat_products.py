@@ -1,0 +1,179 @@
+"""Mutations of what writes products of many dimensions as MatMul."""
+
+from __future__ import annotations
+
+from mutate.mutation import mutations_of
+
+_TESTS = "passes/test_flatten_mat_muls.py"
+_SINK = "passes/test_sink_reshapes.py"
+
+_flatten = mutations_of("graph_passes/rewrite/flatten_mat_muls.cc")
+_flat_product = mutations_of("graph_passes/rewrite/flat_product.cc")
+_flat_nodes = mutations_of("graph_passes/rewrite/flat_nodes.cc")
+_fusion_site = mutations_of("graph_passes/rewrite/fusion_site.cc")
+_sink_reshapes = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
+
+MUTATIONS = (
+    _flat_product(
+        "transposed_x",
+        'if (IsSet(node, "adj_x")) return false;',
+        "",
+        "A transposed x is multiplied as it stands.",
+        f"{_TESTS}::test_the_product_stays",
+    ),
+    _flat_product(
+        "float32",
+        "!IsOfFloat32(view, id)) return false;",
+        "false) return false;",
+        "A product of float64 becomes one of float32.",
+        f"{_TESTS}::test_the_product_stays",
+    ),
+    _flat_product(
+        "empty",
+        "if (product->x_shape.dim_size(dim) == 0) return false;",
+        "",
+        "A Reshape cannot know what -1 stands for where there are no elements.",
+        f"{_TESTS}::test_the_product_stays",
+    ),
+    _flat_product(
+        "labels_differ",
+        "|| !AllDiffer(all)) {",
+        ") {",
+        "A diagonal is read as a matrix.",
+        f"{_TESTS}::test_an_einsum_that_is_no_such_product_stays",
+    ),
+    _flat_product(
+        "batched_weights",
+        'if (absl::StrContains(weights, ".")) return false;',
+        "",
+        "Weights with an ellipsis are taken to be the same for the whole batch.",
+        f"{_TESTS}::test_an_einsum_that_is_no_such_product_stays",
+    ),
+    _flat_nodes(
+        "frame",
+        "if (has_loops_) node->add_input",
+        "if (false) node->add_input",
+        "A constant is outside of the loop that it is read in.",
+        f"{_TESTS}::test_in_a_loop_new_constants_are_of_the_loop",
+    ),
+    _flat_nodes(
+        "shared_rows",
+        "if (site_.AreAlike(rows.first, like_)) return rows.second;",
+        "",
+        "Each product has a Reshape, and so a Cast, of its own.",
+        f"{_TESTS}::test_products_of_one_tensor_read_it_as_one_matrix",
+    ),
+    _flat_nodes(
+        "rows_alike",
+        "if (site_.AreAlike(rows.first, like_)) return rows.second;",
+        "return rows.second;",
+        "A product reads the Reshape of one on another device.",
+        f"{_TESTS}::test_products_of_one_tensor_read_it_as_one_matrix",
+    ),
+    _flat_nodes(
+        "unknown_sizes",
+        "if (unknown <= 1) {",
+        "if (true) {",
+        "A Reshape has to find out two sizes.",
+        f"{_TESTS}::test_more_sizes_that_are_not_known_are_read_when_the_graph_runs",
+    ),
+    _flatten(
+        "control_inputs",
+        "return !HasControlInputs(view_, id) && site_.MayBecome(id, op) &&",
+        "return site_.MayBecome(id, op) &&",
+        "A product loses its control inputs.",
+        f"{_TESTS}::test_the_product_stays",
+    ),
+    _flatten(
+        "kept_by_mark",
+        "KeptByMark(node, context_, false) == Reason::kNone &&",
+        "",
+        "A product changes that keep_dtype_scope() is about.",
+        f"{_TESTS}::test_the_product_stays",
+    ),
+    _flatten(
+        "claimed",
+        "&& claimed_.count(id) == 0;",
+        ";",
+        "The sum of two products is the residual sum of both.",
+        f"{_TESTS}::test_the_sum_of_two_products_is_the_residual_sum_of_one",
+    ),
+    _flatten(
+        "one_reader",
+        "!site_.MayVanish(id) || !site_.HasOneReader(id)) return false;",
+        "!site_.MayVanish(id) || view_.fanout(id).empty()) return false;",
+        "What others read gets other values.",
+        f"{_TESTS}::test_the_bias_stays",
+    ),
+    _flatten(
+        "vanish",
+        "!site_.MayVanish(id) || !site_.HasOneReader(id)) return false;",
+        "!site_.HasOneReader(id)) return false;",
+        "What others depend on, or the caller fetches, is gone.",
+        f"{_TESTS}::test_what_the_caller_fetches_keeps_its_shape",
+    ),
+    _flatten(
+        "alike",
+        "return site_.AreAlike(id, use->node);",
+        "return true;",
+        "A bias moves to another device.",
+        f"{_TESTS}::test_the_bias_stays",
+    ),
+    _flatten(
+        "channels_first",
+        "(use.index != 0 || ChannelsFirst(add))",
+        "(use.index != 0)",
+        "A bias of channels first is added to the last dimension.",
+        f"{_TESTS}::test_a_bias_of_channels_first_stays",
+    ),
+    _flatten(
+        "width",
+        "|| bias.num_elements() != width) {",
+        ") {",
+        "A bias is added to a product of another width.",
+        f"{_TESTS}::test_the_bias_stays",
+    ),
+    _flatten(
+        "columns",
+        "if (tensor.dim_size(before + dim) != bias.dim_size(dim)) return false;",
+        "",
+        "A bias that would be broadcast is added to each row.",
+        f"{_TESTS}::test_the_bias_stays",
+    ),
+    _flatten(
+        "residual_shape",
+        "|| !shape.IsIdenticalTo(site_.Shape(residual))) return;",
+        ") return;",
+        "A residual that would be broadcast is added row by row.",
+        f"{_TESTS}::test_the_residual_sum_stays",
+    ),
+    _flatten(
+        "sum_of_three",
+        "&& view_.num_fanin(use.node) == 2 &&",
+        "&&",
+        "Of three tensors that are added up, one is lost.",
+        f"{_TESTS}::test_a_bias_behind_such_a_sum_stays",
+    ),
+    _fusion_site(
+        "other_op_named",
+        "!IsNamedAs(id, {op}, &after) && before == after;",
+        "true;",
+        "A node becomes an op that the mixlist is about.",
+        f"{_TESTS}::test_a_product_that_the_mixlist_is_about_stays",
+    ),
+    _sink_reshapes(
+        "behind_the_bias",
+        "if (above.size() > 1) Sink(bias_add, reshape, above);",
+        "Sink(bias_add, reshape, above);",
+        "A Reshape that has no activation behind it reads itself.",
+        f"{_SINK}::test_a_reshape_behind_the_bias_stays",
+    ),
+    _sink_reshapes(
+        "behind_what",
+        "if (!bias_adds_.Has(bias_add) || !IsReadOnlyOnce(bias_add) || "
+        "!AreAlike(bias_add, reshape)) {",
+        "if (!bias_adds_.Has(bias_add) || !AreAlike(bias_add, reshape)) {",
+        "A Reshape moves away from a bias that others read too.",
+        f"{_SINK}::test_a_reshape_behind_the_bias_stays",
+    ),
+)
