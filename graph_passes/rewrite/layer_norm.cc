@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -218,7 +219,7 @@ class LayerNormWriter {
 
   bool Run() {
     for (int root : is_root_.Ids()) FindSite(root);
-    if (sites_.empty()) return false;
+    if (sites_.empty() && counted_from_behind_.empty()) return false;
     for (const Site& site : sites_) RemoveUnread(site.form);
     GraphDef* out = state_.NewGraph();
     CopyAllButNodes(state_.graph(), out);
@@ -232,6 +233,7 @@ class LayerNormWriter {
                                  absl::StrCat(site.form.inner.size() + 1, " nodes"),
                                  "FusedBatchNormV3"});
     }
+    WriteAxes(&names, out);
     return true;
   }
 
@@ -240,11 +242,55 @@ class LayerNormWriter {
     if (!IsFloat32({root, 0})) return;
     for (LayerNormForm& form : LayerNormsOf(view_, fusion_, root)) {
       Site site = {std::move(form), PartialTensorShape()};
-      if (!MayBeReplaced(site.form) || !RunsFused(site.form.last) || !ShapesFit(&site)) continue;
+      const int last = site.form.last;
+      if (!IsReadInsideAlone(site.form) || !MayRun(last, tensorflow::DT_FLOAT)) continue;
+      if (!ShapesFit(&site)) continue;
+      if (!MayBeReplaced(site.form) || !MayRun(last, state_.context.NewDtype())) {
+        CountFromBehind(site.form);
+        return;
+      }
       replaced_.insert(site.form.inner.begin(), site.form.inner.end());
-      replaced_.insert(site.form.last);
+      replaced_.insert(last);
       sites_.push_back(std::move(site));
       return;
+    }
+  }
+
+  // TensorFlow fuses a LayerNorm that stays, with another epsilon, if its axis is counted from the
+  // first one.
+  void CountFromBehind(const LayerNormForm& form) {
+    for (int id : form.inner) {
+      std::vector<int64_t> axes;
+      if (view_.node(id).op() == "Mean" && fusion_.Integers(view_.fanin(id)[1], &axes) &&
+          axes[0] >= 0) {
+        counted_from_behind_.push_back(id);
+      }
+    }
+  }
+
+  void WriteAxes(UniqueNames* names, GraphDef* out) {
+    std::unordered_map<std::string, std::string> axes;  // by the name of the Mean
+    for (int mean : counted_from_behind_) {
+      const NodeDef& node = view_.node(mean);
+      NodeDef* axis = out->add_node();
+      axis->set_name(names->Take(absl::StrCat(node.name(), "/npu_last_axis")));
+      axis->set_op("Const");
+      axis->set_device(node.device());
+      tensorflow::Tensor value(view_.dtype(view_.fanin(mean)[1]), tensorflow::TensorShape({1}));
+      if (value.dtype() == tensorflow::DT_INT32) {
+        value.flat<tensorflow::int32>()(0) = -1;
+      } else {
+        value.flat<tensorflow::int64>()(0) = -1;
+      }
+      (*axis->mutable_attr())["dtype"].set_type(value.dtype());
+      value.AsProtoField((*axis->mutable_attr())["value"].mutable_tensor());
+      axes[node.name()] = axis->name();
+      state_.rewrites.push_back(
+          {"layer_norm", node.name(), "axis counted from the first", "axis -1"});
+    }
+    for (NodeDef& node : *out->mutable_node()) {
+      const auto axis = axes.find(node.name());
+      if (axis != axes.end()) node.set_input(1, axis->second);
     }
   }
 
@@ -252,20 +298,25 @@ class LayerNormWriter {
     return view_.dtype(tensor) == tensorflow::DT_FLOAT;
   }
 
-  bool MayBeReplaced(const LayerNormForm& form) const {
-    if (!fusion_.MayChange(form.last) || HasControlInputs(view_, form.last)) return false;
+  bool IsReadInsideAlone(const LayerNormForm& form) const {
     return std::all_of(form.inner.begin(), form.inner.end(), [&](int id) {
       const auto uses = view_.fanout(id);
-      return fusion_.MayVanish(id) && fusion_.AreAlike(id, form.last) &&
-             std::all_of(uses.begin(), uses.end(), [&](const InputPort& use) {
-               return use.node == form.last || form.inner.count(use.node) != 0;
-             });
+      return std::all_of(uses.begin(), uses.end(), [&](const InputPort& use) {
+        return use.node == form.last || form.inner.count(use.node) != 0;
+      });
     });
   }
 
-  // Whether the machine has kernels of the low type, both for what is written and for what
-  // TensorFlow fuses it into.
-  bool RunsFused(int last) const {
+  bool MayBeReplaced(const LayerNormForm& form) const {
+    return fusion_.MayChange(form.last) && !HasControlInputs(view_, form.last) &&
+           std::all_of(form.inner.begin(), form.inner.end(), [&](int id) {
+             return fusion_.MayVanish(id) && fusion_.AreAlike(id, form.last);
+           });
+  }
+
+  // Whether the machine has kernels of the dtype, both for what is written and for what TensorFlow
+  // fuses it into.
+  bool MayRun(int last, DataType dtype) const {
     NodeDef fused, written;
     fused.set_op("_MklLayerNorm");
     written.set_op("FusedBatchNormV3");
@@ -273,7 +324,7 @@ class LayerNormWriter {
     (*written.mutable_attr())["data_format"].set_s("NCHW");
     for (NodeDef* node : {&fused, &written}) {
       node->set_device(view_.node(last).device());
-      (*node->mutable_attr())["T"].set_type(state_.context.NewDtype());
+      (*node->mutable_attr())["T"].set_type(dtype);
       if (!state_.context.support->CanRun(view_.node(last), *node)) return false;
     }
     return true;
@@ -321,7 +372,8 @@ class LayerNormWriter {
   const FusionSite fusion_;
   const OpSet is_root_;
   std::vector<Site> sites_;
-  std::unordered_set<int> replaced_;  // nodes, or nodes that only such read
+  std::vector<int> counted_from_behind_;  // Mean nodes
+  std::unordered_set<int> replaced_;      // nodes, or nodes that only such read
 };
 
 }  // namespace

@@ -14,7 +14,10 @@
 // they are ones and zeros. What TensorFlow would fold into a constant before it fuses, so that it
 // would not fuse, is behind a PlaceholderWithDefault.
 //
-// TensorFlow also fuses some LayerNorms that are written out, but with an epsilon of 0.001.
+// TensorFlow also fuses some LayerNorms that are written out, but with an epsilon of 0.001: those
+// whose axis is counted from the first one. Of a LayerNorm that stays, the axis becomes -1:
+//
+//   Mean(x, [2])   becomes   Mean(x, [-1])
 //
 // Refused: what is no LayerNorm over the last axis with a positive epsilon outside of loops; other
 // dtypes than float32; an x of unknown rank or width; gamma and beta that do not have the width of
