@@ -53,7 +53,7 @@ class LayerNormNodes {
         out_(*out) {}
 
   void Write() {
-    const bool fuses = shape_.dims() <= kMostDimsThatFuse;
+    const bool fuses = shape_.dims() <= kMostDimsThatFuse && !ReadsReshape();
     const std::string x = Input(form_.x);
     const std::string rows = fuses ? x : Rows(x);
     const PartialTensorShape shape_of_rows =
@@ -62,9 +62,11 @@ class LayerNormNodes {
     const std::string count = Unfolded("count", Count(shape, shape_of_rows));
 
     NodeDef* image = Add("image", "Reshape", {rows, Integers("image_shape", {1, -1, width_, 1})});
-    NodeDef* norm = Add("norm", "FusedBatchNormV3",
-                        {image->name(), Fill("scale", count, 1), Fill("offset", count, 0),
-                         None("mean"), None("variance")});
+    // TensorFlow fuses only if the statistics, which the op does not read, are one node.
+    const std::string none = None("none");
+    NodeDef* norm =
+        Add("norm", "FusedBatchNormV3",
+            {image->name(), Fill("scale", count, 1), Fill("offset", count, 0), none, none});
     SetType("U", tensorflow::DT_FLOAT, norm);
     (*norm->mutable_attr())["epsilon"].set_f(static_cast<float>(form_.epsilon));
     (*norm->mutable_attr())["data_format"].set_s("NCHW");
@@ -81,6 +83,16 @@ class LayerNormNodes {
   }
 
  private:
+  // TensorFlow merges a Reshape with the one before it, so that the dimensions of what the second
+  // one reads are no longer those that the last one restores.
+  bool ReadsReshape() const {
+    const OutputPort producer = view_.LookThrough(form_.x, [this](int id) {
+      const std::string& op = view_.node(id).op();
+      return (op == "Identity" || op == "Cast") && view_.num_fanin(id) != 0;
+    });
+    return view_.node(producer.node).op() == "Reshape";
+  }
+
   std::string Input(const OutputPort& tensor) const {
     return InputName(view_.node(tensor.node).name(), tensor.port);
   }
@@ -145,7 +157,7 @@ class LayerNormNodes {
     return Add(part, "Fill", {size, Constant(absl::StrCat(part, "_value"), number)})->name();
   }
 
-  // TensorFlow merges Reshapes in a row, and then does not fuse. It leaves a Squeeze.
+  // TensorFlow does not merge this with a Reshape behind it, because there is a Squeeze between.
   std::string Rows(const std::string& x) {
     NodeDef* groups = Add("groups", "Reshape", {x, Integers("groups_shape", {-1, 1, width_})});
     NodeDef* rows = Add("rows", "Squeeze", {groups->name()});

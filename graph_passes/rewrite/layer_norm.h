@@ -9,8 +9,9 @@
 //                           epsilon, data_format="NCHW", is_training=True)
 //   y = AddV2(Mul(Reshape(norm, Shape(x)), gamma), beta)
 //
-// TensorFlow fuses that, into _MklLayerNorm, only for two and three dimensions. A tensor of more
-// becomes one of two before it, and gets its shape back behind it. Where gamma or beta are absent,
+// TensorFlow fuses that, into _MklLayerNorm, only for two and three dimensions, which the first
+// Reshape must read as the second one restores them. A tensor of more, or one that is a Reshape
+// itself, becomes one of two before it, and gets its shape back behind it. Where gamma or beta are absent,
 // they are ones and zeros. What TensorFlow would fold into a constant before it fuses, so that it
 // would not fuse, is behind a PlaceholderWithDefault.
 //
