@@ -14,10 +14,12 @@ using tensorflow::NodeDef;
 // Written out, a LayerNorm has at most ten nodes behind the root, and four levels of them.
 constexpr size_t kMostBehindRoot = 24;
 constexpr int kMostLevels = 8;
+constexpr size_t kMostTerms = 8;
 
 bool Same(const OutputPort& a, const OutputPort& b) { return a.node == b.node && a.port == b.port; }
 
-bool IsSum(const std::string& op) { return op == "AddV2" || op == "Add"; }
+// TensorFlow's arithmetic optimizer makes an AddN of sums of like shapes.
+bool IsSum(const std::string& op) { return op == "AddV2" || op == "Add" || op == "AddN"; }
 bool IsCopy(const std::string& op) { return op == "Identity" || op == "StopGradient"; }
 bool IsArithmetic(const std::string& op) {
   return IsSum(op) || op == "Sub" || op == "Mul" || op == "RealDiv" || op == "Neg";
@@ -170,9 +172,11 @@ class Matcher {
     if (levels == 0 || !IsPlain(id)) return false;
     if (IsSum(op(id)) || op(id) == "Sub") {
       of_root_.inner.insert(id);
-      const double other = op(id) == "Sub" ? -sign : sign;
-      return ReadTerms(view_.fanin(id)[0], sign, levels - 1, variance) &&
-             ReadTerms(view_.fanin(id)[1], other, levels - 1, variance);
+      for (const OutputPort& input : view_.fanin(id)) {
+        if (!ReadTerms(input, sign, levels - 1, variance)) return false;
+        if (op(id) == "Sub") sign = -sign;
+      }
+      return true;
     }
     if (sign < 0 && IsSquare(id, &variance->mean)) {
       ++variance->squared_mean;
@@ -255,24 +259,28 @@ class Matcher {
   bool TermsOfArithmetic(int id, int levels, LayerNormForm* form, std::vector<Term>* terms) const {
     const absl::Span<const OutputPort> inputs = view_.fanin(id);
     if (IsCopy(op(id))) return TermsOf(inputs[0], levels - 1, form, terms);
-    std::vector<Term> left, right;
-    if (!TermsOf(inputs[0], levels - 1, form, &left)) return false;
-    if (op(id) == "Neg") {
-      for (Term& term : left) term.sign = -term.sign;
-      *terms = std::move(left);
-      return true;
+    if (op(id) == "Mul" || op(id) == "RealDiv") {
+      std::vector<Term> left, right;
+      if (!TermsOf(inputs[0], levels - 1, form, &left)) return false;
+      if (op(id) == "RealDiv") {
+        if (inputs[1].node != root_ || op(root_) != "Sqrt") return false;
+        right.resize(1);
+        right[0].has_root = true;
+      } else if (!TermsOf(inputs[1], levels - 1, form, &right)) {
+        return false;
+      }
+      return Product(left, right, terms);
     }
-    if (op(id) == "RealDiv") {
-      if (inputs[1].node != root_ || op(root_) != "Sqrt") return false;
-      right.resize(1);
-      right[0].has_root = true;
-    } else if (!TermsOf(inputs[1], levels - 1, form, &right)) {
-      return false;
+    double sign = op(id) == "Neg" ? -1 : 1;
+    for (const OutputPort& input : inputs) {
+      std::vector<Term> added;
+      if (!TermsOf(input, levels - 1, form, &added)) return false;
+      for (Term& term : added) term.sign *= sign;
+      terms->insert(terms->end(), added.begin(), added.end());
+      // A LayerNorm has three terms. A sum may have thousands.
+      if (terms->size() > kMostTerms) return false;
+      if (op(id) == "Sub") sign = -1;
     }
-    if (op(id) == "Mul" || op(id) == "RealDiv") return Product(left, right, terms);
-    for (Term& term : right) term.sign = op(id) == "Sub" ? -term.sign : term.sign;
-    *terms = std::move(left);
-    terms->insert(terms->end(), right.begin(), right.end());
     return true;
   }
 

@@ -316,7 +316,7 @@ MUTATIONS = (
     ),
     _layer_norm_form(
         "sign_of_sub",
-        'term.sign = op(id) == "Sub" ? -term.sign : term.sign;',
+        'if (op(id) == "Sub") sign = -1;',
         "",
         "A difference counts as a sum.",
         f"{_LAYER_NORM}::test_each_form",

@@ -79,6 +79,15 @@ FORMS = {
     shift = Mul(minus, scale)
     norm = AddV2(scaled, shift)
     """,
+    "Keras 3, behind TensorFlow's arithmetic optimizer": MOMENTS
+    + """
+    scale = Mul(root, gamma)
+    scaled = Mul(white, scale)
+    minus = Neg(mean)
+    shift = Mul(minus, scale)
+    normal = AddN(shift, scaled)
+    norm = AddV2(beta, normal)
+    """,
     "by hand, with Rsqrt": CENTERED
     + "squares = Square(centered)"
     + ROOT
