@@ -29,7 +29,7 @@ bool FailsOnCpu(const tensorflow::NodeDef& node) {
     return found == node.attr().end() ? tensorflow::AttrValue() : found->second;
   };
   if (attr("T").type() != tensorflow::DT_HALF) return false;
-  if (absl::StartsWith(node.op(), "_Fused")) return true;
+  if (absl::StartsWith(node.op(), "_Fused") || absl::StartsWith(node.op(), "_Mkl")) return true;
   if (absl::StartsWith(attr("data_format").s(), "NC")) return true;
   if (!absl::StrContains(node.op(), "Backprop")) return false;
   const tensorflow::AttrValue dilations = attr("dilations");
@@ -54,6 +54,7 @@ std::string KernelSupport::DeviceTypeOf(const tensorflow::NodeDef& node) const {
 bool KernelSupport::CanRun(const tensorflow::NodeDef& node,
                            const tensorflow::NodeDef& changed) const {
   if (emulates_) return true;
+  if (absl::StartsWith(changed.op(), "_Mkl") && !FusesWithOneDnn()) return false;
   const std::string type = DeviceTypeOf(node);
   return Registered(type, changed) && !(type == tensorflow::DEVICE_CPU && FailsOnCpu(changed));
 }

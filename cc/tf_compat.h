@@ -55,6 +55,16 @@ inline bool CpuComputesInBfloat16() {
 #endif
 }
 
+// Whether TensorFlow fuses ops into those of oneDNN, _MklLayerNorm and others. Older versions are
+// not asked: they have the kernels whether or not they fuse.
+inline bool FusesWithOneDnn() {
+#if NPU_PRECISION_TF_AT_LEAST(2, 15)
+  return tensorflow::IsMKLEnabled();
+#else
+  return false;
+#endif
+}
+
 // Whether oneDNN's kernels replace TensorFlow's in bfloat16. They add in float32.
 inline bool OneDnnComputesInBfloat16() {
 #if NPU_PRECISION_TF_AT_LEAST(2, 15)

@@ -11,6 +11,7 @@
 #include "graph_passes/rewrite/fold_constants.h"
 #include "graph_passes/rewrite/hoist_loop_invariants.h"
 #include "graph_passes/rewrite/insert_casts.h"
+#include "graph_passes/rewrite/layer_norm.h"
 #include "graph_passes/rewrite/lower_collectives.h"
 #include "graph_passes/rewrite/lower_io_types.h"
 #include "graph_passes/rewrite/restore_float16.h"
@@ -88,6 +89,10 @@ const std::vector<Pass>& Passes() {
       {"batch_norm_v3",
        "after fold_batch_norms, which leaves some; before deciding, which cannot lower version 1",
        "batch_norm_v3", Switch::kForSpeed, false, LowersForSpeed, WriteBatchNormsAsV3},
+      {"layer_norm",
+       "after batch_norm_v3, which looks for nodes of the user; before deciding, which lowers what "
+       "it writes, but not what it finds",
+       "layer_norm", Switch::kForSpeed, false, LowersForSpeedHere, WriteLayerNorms},
       {"flatten_mat_muls",
        "before deciding: MatMul, BiasAdd and Reshape are decided about as if written so",
        "flatten_mat_muls", Switch::kForSpeed, false, LowersForSpeedHere, FlattenMatMuls},

@@ -1,8 +1,12 @@
 #include "graph_passes/pipeline.h"
 
+#include <algorithm>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "graph_passes/graph/graph_text.h"
+#include "graph_passes/graph/op_set.h"
 #include "graph_passes/lists/mixlist_warnings.h"
 #include "graph_passes/pass_table.h"
 #include "graph_passes/rewrite/restore_float16.h"
@@ -21,6 +25,24 @@ constexpr char kFusedBefore[] =
     "the remapper fused nodes before NpuOptimizer ran: of each, node: entries see the last name "
     "only, and marks of keep_dtype_scope() are lost. Let npu_config_proto(), NPURunConfig or "
     "enable() place NpuOptimizer before the remapper, or set remapping OFF";
+
+// The epsilon of those that it makes of ops of elements, whatever that of the ops is.
+constexpr float kFusedEpsilon = 0.001f;
+constexpr char kLayerNormsBefore[] =
+    "the remapper fused LayerNorms before NpuOptimizer ran, and TensorFlow gives some of them an "
+    "epsilon of 0.001, whatever theirs is: results may be wrong where variances are small. Let "
+    "npu_config_proto(), NPURunConfig or enable() place NpuOptimizer before the remapper, or set "
+    "remapping OFF";
+
+bool HasFusedLayerNorm(const GraphView& view) {
+  const OpSet fused(view, "_MklLayerNorm");
+  if (fused.IsEmpty()) return false;
+  const std::vector<int> ids = fused.Ids();
+  return std::any_of(ids.begin(), ids.end(), [&view](int id) {
+    const auto epsilon = view.node(id).attr().find("epsilon");
+    return epsilon == view.node(id).attr().end() || epsilon->second.f() == kFusedEpsilon;
+  });
+}
 
 class Driver {
  public:
@@ -94,6 +116,7 @@ bool HaveSameNodes(const GraphDef& a, const GraphDef& b) {
 
 void AddWarnings(const PassState& state, Ledger* ledger) {
   if (state.decided.found_fused_ops) ledger->warnings.push_back(kFusedBefore);
+  if (HasFusedLayerNorm(state.given())) ledger->warnings.push_back(kLayerNormsBefore);
   ledger->matches_expected = IsWhatListsAreFor(state.given(), ledger->lowered);
   if (ledger->matches_expected && !state.context.lists->edits().empty()) {
     for (const EntryWarning& warning : UnmatchedWarnings(*state.context.lists, state.given())) {

@@ -63,6 +63,9 @@ class PrecisionOptions:
         batch_norm_v3: writes FusedBatchNorm and its gradient, which know float32 only, as
             FusedBatchNormV3, so that they are lowered like that; on by default for the target
             "host".
+        layer_norm: writes a LayerNorm that is written out as ops of elements in the form that
+            TensorFlow fuses into one kernel with the graph's own epsilon; on by default for the
+            target "host".
         flatten_mat_muls: writes a BatchMatMul or Einsum whose second operand has the same values
             for the whole batch as one MatMul, with the Reshape that makes its dimensions behind the
             bias and a residual sum, so that TensorFlow can fuse them; on by default for the target
@@ -120,6 +123,7 @@ class PrecisionOptions:
     loop_constants: bool | None = None
     fold_batch_norms: bool | None = None
     batch_norm_v3: bool | None = None
+    layer_norm: bool | None = None
     flatten_mat_muls: bool | None = None
     same_padding: bool | None = None
     sink_reshapes: bool | None = None

@@ -38,6 +38,7 @@ FLAGS = {
     "loop_constants": ("--loop-constants", "Loops read from outside what they only pass on."),
     "fold_batch_norms": ("--fold-batch-norms", "Batch norms are folded into convolutions."),
     "batch_norm_v3": ("--batch-norm-v3", "FusedBatchNorm is written as FusedBatchNormV3."),
+    "layer_norm": ("--layer-norm", "LayerNorms are written so that TensorFlow fuses them."),
     "flatten_mat_muls": (
         "--flatten-mat-muls",
         "A BatchMatMul or Einsum with one weight for the batch becomes a MatMul.",

@@ -11,6 +11,11 @@ _RESTORE_FLOAT16 = "passes/test_restore_float16.py"
 _FOLD_CONSTANTS = "passes/test_fold_constants.py"
 _SAME_PADDING = "passes/test_same_padding.py"
 _SINK_RESHAPES = "passes/test_sink_reshapes.py"
+_LAYER_NORM = "passes/test_layer_norm.py"
+_LAYER_NORM_KERNEL = "sessions/test_layer_norm_kernel.py"
+_NOT_A_LAYER_NORM = (
+    f"{_LAYER_NORM}::test_it_stays_where_it_is_something_else_or_another_node_needs_a_part_of_it"
+)
 _VERIFY_GRAPH = "passes/test_verify_graph.py"
 _COLLECTIVES = "passes/test_lower_collectives.py"
 _PIPELINE = "project/test_pipeline.py"
@@ -19,6 +24,8 @@ _constants = mutations_of("graph_passes/rewrite/constants.cc")
 _fold_constants = mutations_of("graph_passes/rewrite/fold_constants.cc")
 _same_padding = mutations_of("graph_passes/rewrite/same_padding.cc")
 _sink_reshapes = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
+_layer_norm = mutations_of("graph_passes/rewrite/layer_norm.cc")
+_layer_norm_form = mutations_of("graph_passes/rewrite/layer_norm_form.cc")
 _lower_io_types = mutations_of("graph_passes/rewrite/lower_io_types.cc")
 _saturate = mutations_of("graph_passes/rewrite/saturate_overflows.cc")
 _raise_groups = mutations_of("graph_passes/rewrite/raise_groups.cc")
@@ -152,6 +159,167 @@ MUTATIONS = (
         "settled = above.size();",
         "A Reshape moves behind one of two ways out.",
         f"{_SINK_RESHAPES}::test_how_far_it_moves",
+    ),
+    _layer_norm(
+        "readers",
+        "return use.node == form.last || form.inner.count(use.node) != 0;",
+        "return true;",
+        "Values go that other nodes read.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm(
+        "vanish",
+        "return fusion_.MayVanish(id) && fusion_.AreAlike(id, form.last);",
+        "return fusion_.AreAlike(id, form.last);",
+        "Values go that the caller fetches.",
+        f"{_LAYER_NORM}::test_it_stays_where_the_caller_fetches_or_feeds_a_part_of_it",
+    ),
+    _layer_norm(
+        "alike",
+        "return fusion_.MayVanish(id) && fusion_.AreAlike(id, form.last);",
+        "return fusion_.MayVanish(id);",
+        "A mark on a part of a LayerNorm is lost.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm(
+        "last_may_change",
+        "return fusion_.MayChange(form.last) && !HasControlInputs(view_, form.last) &&",
+        "return !HasControlInputs(view_, form.last) &&",
+        "A node that the mixlist names, or that the caller feeds, becomes another.",
+        f"{_LAYER_NORM}::test_what_the_caller_feeds_in_its_place_is_not_replaced",
+    ),
+    _layer_norm(
+        "control_inputs_of_last",
+        "return fusion_.MayChange(form.last) && !HasControlInputs(view_, form.last) &&",
+        "return fusion_.MayChange(form.last) &&",
+        "Control inputs of the last node are lost.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm(
+        "last_axis",
+        "return axis == -1 || axis == dims - 1;",
+        "return true;",
+        "A mean over another axis counts as one over the last.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm(
+        "width",
+        "shape.dim_size(dims - 1) == width &&",
+        "true &&",
+        "A parameter of one number, or for each row, is taken for one of each column.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm(
+        "elements",
+        "shape.num_elements() == width;",
+        "true;",
+        "A residual sum is taken for beta.",
+        f"{_LAYER_NORM}::test_a_residual_sum_behind_it_is_no_parameter",
+    ),
+    _layer_norm(
+        "float32",
+        "if (!IsFloat32({root, 0})) return;",
+        "",
+        "A LayerNorm of a low type becomes one of float32.",
+        f"{_LAYER_NORM}::test_a_graph_without_float32_stays",
+    ),
+    _layer_norm(
+        "kernel",
+        "if (!state_.context.support->CanRun(view_.node(last), *node)) return false;",
+        "",
+        "A LayerNorm is written in float16, for which there is no kernel.",
+        f"{_LAYER_NORM}::test_in_float16_only_the_axis_changes_which_tensorflow_would_fuse_wrongly",
+    ),
+    _layer_norm(
+        "axes_from_behind",
+        "axes[0] >= 0) {",
+        "false) {",
+        "TensorFlow fuses a LayerNorm that stays with another epsilon.",
+        f"{_LAYER_NORM}::test_in_float16_only_the_axis_changes_which_tensorflow_would_fuse_wrongly",
+    ),
+    _layer_norm(
+        "reads_reshape",
+        "shape_.dims() <= kMostDimsThatFuse && !ReadsReshape();",
+        "shape_.dims() <= kMostDimsThatFuse;",
+        "A Reshape behind a Reshape keeps TensorFlow from fusing.",
+        f"{_LAYER_NORM_KERNEL}::test_behind_a_dense_layer_of_keras_which_ends_with_a_reshape",
+    ),
+    _layer_norm(
+        "dimensions",
+        "shape_.dims() <= kMostDimsThatFuse && !ReadsReshape();",
+        "!ReadsReshape();",
+        "A LayerNorm of four dimensions is not fused.",
+        f"{_LAYER_NORM}::test_tensors_of_four_dimensions_become_rows_and_get_their_shape_back",
+    ),
+    _layer_norm(
+        "unread",
+        "is_constant && input.node != form.gamma.node",
+        "false && input.node != form.gamma.node",
+        "Constants stay that nothing reads.",
+        f"{_LAYER_NORM}::test_tensors_of_three_dimensions_of_an_unknown_batch",
+    ),
+    _layer_norm_form(
+        "keeps_dimensions",
+        "keeps == view_.node(id).attr().end() || !keeps->second.b() ||",
+        "keeps == view_.node(id).attr().end() ||",
+        "A mean without its axis counts as one with it.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm_form(
+        "one_axis",
+        "|| axes.size() != 1) {",
+        ") {",
+        "A mean over several axes counts as one over the last.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm_form(
+        "epsilon",
+        "if (variance.epsilons != 1 || !(of_root_.epsilon > 0)) return false;",
+        "if (variance.epsilons != 1) return false;",
+        "An epsilon that is not positive is taken.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm_form(
+        "loops",
+        "if (HasControlInputs(view_, tensor.node)) return false;",
+        "",
+        "A LayerNorm of a loop gets constants that are outside of it.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm_form(
+        "root",
+        'return op(root_) == "Rsqrt";',
+        "return true;",
+        "A product with the root counts as a division.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm_form(
+        "same_gamma",
+        "mean->sign != -1 || !Same(x->parameter, mean->parameter)) {",
+        "mean->sign != -1) {",
+        "gamma for x alone counts as one for both.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm_form(
+        "mean_has_root",
+        "|| !x->has_root || !mean->has_root ||",
+        "|| !x->has_root ||",
+        "A mean that is not divided counts as one that is.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm_form(
+        "sign_of_mean",
+        "mean->sign != -1 || !Same",
+        "!Same",
+        "A mean that is added counts as one that is subtracted.",
+        _NOT_A_LAYER_NORM,
+    ),
+    _layer_norm_form(
+        "sign_of_sub",
+        'if (op(id) == "Sub") sign = -1;',
+        "",
+        "A difference counts as a sum.",
+        f"{_LAYER_NORM}::test_each_form",
     ),
     _lower_io_types(
         "casts_alone",
