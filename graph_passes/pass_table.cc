@@ -8,10 +8,13 @@
 #include "graph_passes/rewrite/emulate.h"
 #include "graph_passes/rewrite/fold_batch_norms.h"
 #include "graph_passes/rewrite/fold_constants.h"
+#include "graph_passes/rewrite/grouped_convolutions.h"
 #include "graph_passes/rewrite/hoist_loop_invariants.h"
 #include "graph_passes/rewrite/insert_casts.h"
 #include "graph_passes/rewrite/lower_collectives.h"
 #include "graph_passes/rewrite/lower_io_types.h"
+#include "graph_passes/rewrite/means_as_pools.h"
+#include "graph_passes/rewrite/pad_into_convolutions.h"
 #include "graph_passes/rewrite/restore_float16.h"
 #include "graph_passes/rewrite/same_padding.h"
 #include "graph_passes/rewrite/sink_reshapes.h"
@@ -87,6 +90,15 @@ const std::vector<Pass>& Passes() {
       {"batch_norm_v3",
        "after fold_batch_norms, which leaves some; before deciding, which cannot lower version 1",
        "batch_norm_v3", Switch::kForSpeed, false, LowersForSpeed, WriteBatchNormsAsV3},
+      {"grouped_convolutions",
+       "after fold_batch_norms, which makes the biases that activations follow; before "
+       "pad_into_convolutions, which needs it where only a Conv2D can pad",
+       "grouped_convolutions", Switch::kForSpeed, true, LowersForSpeedHere,
+       GroupDepthwiseConvolutions},
+      {"pad_into_convolutions", "before deciding: a Pad that goes needs no decision and no Cast",
+       "pad_into_convolutions", Switch::kForSpeed, true, LowersForSpeedHere, PadIntoConvolutions},
+      {"means_as_pools", "before deciding: a pool may be lowered where its Mean may not",
+       "means_as_pools", Switch::kForSpeed, true, LowersForSpeedHere, WriteMeansAsPools},
       {"decide",
        "after all that changes which ops there are; fused ops are planned with the "
        "decisions, because a gray neighbor has the same votes whether or not the remapper ran",

@@ -63,6 +63,14 @@ class PrecisionOptions:
         batch_norm_v3: writes FusedBatchNorm and its gradient, which know float32 only, as
             FusedBatchNormV3, so that they are lowered like that; on by default for the target
             "host".
+        grouped_convolutions: writes a depthwise convolution as a grouped one where TensorFlow then
+            fuses a Swish, Mish or LeakyRelu into it, or where a Pad before it goes; on a CPU with
+            oneDNN, and not offline; on by default for the target "host".
+        pad_into_convolutions: convolutions pad by themselves where a Pad before them then goes; on
+            by default for the target "host".
+        means_as_pools: writes the mean over height and width as an average pool where TensorFlow's
+            Mean is too inexact in bfloat16 to be lowered; on a CPU with oneDNN, and not offline; on
+            by default for the target "host".
         same_padding: changes the padding of lowered 1x1 convolutions from VALID to SAME. The
             results are equal, and TensorFlow can fuse a residual sum into them; on by default for
             the target "host".
@@ -113,6 +121,9 @@ class PrecisionOptions:
     loop_constants: bool | None = None
     fold_batch_norms: bool | None = None
     batch_norm_v3: bool | None = None
+    grouped_convolutions: bool | None = None
+    pad_into_convolutions: bool | None = None
+    means_as_pools: bool | None = None
     same_padding: bool | None = None
     sink_reshapes: bool | None = None
     lower_collectives: bool | None = None
