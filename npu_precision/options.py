@@ -64,7 +64,7 @@ class PrecisionOptions:
             FusedBatchNormV3, so that they are lowered like that; on by default for the target
             "host".
         grouped_convolutions: writes a depthwise convolution as a grouped one where TensorFlow then
-            fuses a Swish, Mish or LeakyRelu into it, or where a Pad before it goes; on a CPU with
+            fuses a Swish or LeakyRelu into it, or where a Pad before it goes; on a CPU with
             oneDNN, and not offline; on by default for the target "host".
         pad_into_convolutions: convolutions pad by themselves where a Pad before them then goes; on
             by default for the target "host".

@@ -63,17 +63,10 @@ class Grouper {
            IsTimesItsGate(depthwise, uses[1].node, uses[0].node);
   }
 
-  // x * Sigmoid(x) and x * Tanh(Softplus(x)), where both nodes read x.
+  // x * Sigmoid(x), where both nodes read x.
   bool IsTimesItsGate(int depthwise, int gate, int product) const {
-    if (!Is(depthwise, product, "Mul")) return false;
-    int last = gate;
-    if (IsPart(depthwise, gate, "Softplus")) {
-      last = view_.fanout(gate).size() == 1 ? view_.fanout(gate)[0].node : gate;
-      if (!IsPart(depthwise, last, "Tanh")) return false;
-    } else if (!IsPart(depthwise, gate, "Sigmoid")) {
-      return false;
-    }
-    return site_.HasOneReader(last) && view_.fanout(last)[0].node == product;
+    return IsPart(depthwise, gate, "Sigmoid") && Is(depthwise, product, "Mul") &&
+           site_.HasOneReader(gate) && view_.fanout(gate)[0].node == product;
   }
 
   bool Is(int depthwise, int id, const char* op) const {

@@ -3,7 +3,7 @@
 //   DepthwiseConv2dNative(x, filter [h, w, channels, multiplier])
 //   becomes  Conv2D(x, filter [h, w, 1, channels * multiplier])
 //
-// The sums are the same. It is written where a Swish, Mish or LeakyRelu follows the bias of the
+// The sums are the same. It is written where a Swish or LeakyRelu follows the bias of the
 // convolution, which TensorFlow fuses into Conv2D alone; and where a Pad before it goes if the
 // convolution pads by itself, and padding SAME does not say how: pad_into_convolutions.h takes it
 // from there. Elsewhere nothing is gained.

@@ -10,7 +10,6 @@ import dataclasses
 
 import tensorflow as tf
 from tensorflow.core.framework import node_def_pb2
-from tensorflow.core.protobuf import rewriter_config_pb2
 
 import npu_precision
 from support.text_graph import random_values
@@ -39,20 +38,17 @@ class Run:
         }
 
 
-def rewrite_and_run(graph_def, fetches, report_dir, *, remaps=True, feeds=None, **options):
+def rewrite_and_run(graph_def, fetches, report_dir, *, feeds=None, **options):
     """Runs a graph in a session that rewrites it.
 
     Args:
         graph_def: the graph; its placeholders are fed.
         fetches: names of nodes.
         report_dir: an empty folder.
-        remaps: whether TensorFlow's remapper fuses nodes afterwards.
-        feeds: values of other nodes, by name.
+        feeds: values by the names of nodes; those of other placeholders are random.
         **options: fields of PrecisionOptions.
     """
     given = tf1.ConfigProto(device_count={"CPU": 2, "GPU": 0})
-    if not remaps:
-        given.graph_options.rewrite_options.remapping = rewriter_config_pb2.RewriterConfig.OFF
     config = npu_precision.npu_config_proto(
         given, report_dir=str(report_dir), strict=True, quiet=True, **options
     )
@@ -63,7 +59,7 @@ def rewrite_and_run(graph_def, fetches, report_dir, *, remaps=True, feeds=None, 
             tf.as_dtype(node.attr["dtype"].type),
         )
         for node in graph_def.node
-        if node.op == "Placeholder"
+        if node.op == "Placeholder" and node.name not in (feeds or {})
     }
     fed.update({name + ":0": value for name, value in (feeds or {}).items()})
     run_options = tf1.RunOptions(output_partition_graphs=True)
