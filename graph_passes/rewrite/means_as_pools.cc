@@ -8,7 +8,6 @@
 #include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/graph/fused_ops.h"
 #include "graph_passes/graph/op_set.h"
-#include "graph_passes/graph/op_traits.h"
 #include "graph_passes/rewrite/constants.h"
 #include "graph_passes/rewrite/fusion_site.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -68,7 +67,7 @@ class PoolWriter {
     TF_RETURN_IF_ERROR(MayBeLowered(node, "AvgPool", &pool_may));
     const NodeDef& before = view_.node(view_.fanin(id)[0].node);
     TF_RETURN_IF_ERROR(MayBeLowered(before, before.op(), &input_may));
-    *gains = !mean_may && pool_may && input_may && !IsNeutralSource(before.op());
+    *gains = !mean_may && pool_may && input_may;
     return Status();
   }
 

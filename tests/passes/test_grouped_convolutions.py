@@ -158,6 +158,16 @@ REFUSED = {
         ["end", "more"],
     ),
     "it keeps float32 by its scope": (depthwise(SWISH, conv=", _keep_dtype=1"), None),
+    "all keep float32 by their scope": (
+        depthwise(
+            SWISH.replace("biased)", "biased, _keep_dtype=1)").replace(
+                "gate)", "gate, _keep_dtype=1)"
+            ),
+            conv=", _keep_dtype=1",
+            bias=", _keep_dtype=1",
+        ),
+        None,
+    ),
     "the bias keeps float32 by its scope": (depthwise(SWISH, bias=", _keep_dtype=1"), None),
     "the activation keeps float32 by its scope": (
         depthwise(SWISH.replace("biased, gate", "biased, gate, _keep_dtype=1")),
