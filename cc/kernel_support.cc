@@ -63,6 +63,10 @@ bool KernelSupport::HasFastFloat16(const tensorflow::NodeDef& node) const {
   return !runs_here_ || DeviceTypeOf(node) != tensorflow::DEVICE_CPU || CpuComputesInFloat16();
 }
 
+bool KernelSupport::HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const {
+  return runs_here_ && DeviceTypeOf(node) == tensorflow::DEVICE_CPU && OneDnnRuns(dtype);
+}
+
 DeviceKind KernelSupport::KindOf(const tensorflow::NodeDef& node) const {
   const std::string type = DeviceTypeOf(node);
   if (type == tensorflow::DEVICE_CPU) return DeviceKind::kCpu;

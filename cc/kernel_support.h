@@ -22,6 +22,7 @@ class KernelSupport : public DtypeSupport {
   // On a CPU, products decide, which are TensorFlow's only kernels that use such instructions:
   // where they do, the ops that TensorFlow fuses into them are to stay in their dtype.
   bool HasFastFloat16(const tensorflow::NodeDef& node) const override;
+  bool HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const override;
 
  private:
   std::string DeviceTypeOf(const tensorflow::NodeDef& node) const;

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "tensorflow/core/framework/types.pb.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/core/status.h"
 #include "tensorflow/core/platform/cpu_info.h"
@@ -69,6 +70,20 @@ inline bool FusesWithOneDnn() {
 inline bool OneDnnComputesInBfloat16() {
 #if NPU_PRECISION_TF_AT_LEAST(2, 15)
   return CpuComputesInBfloat16() && tensorflow::IsMKLEnabled();
+#else
+  return false;
+#endif
+}
+
+// Whether oneDNN's kernels of convolutions and pools replace TensorFlow's in this dtype, fast or
+// not. For bfloat16 without instructions for it, they need those of 512 bits.
+inline bool OneDnnRuns(tensorflow::DataType dtype) {
+#if NPU_PRECISION_TF_AT_LEAST(2, 15)
+  if (!tensorflow::IsMKLEnabled()) return false;
+  if (dtype == tensorflow::DT_BFLOAT16) {
+    return tensorflow::port::TestCPUFeature(tensorflow::port::AVX512F);
+  }
+  return dtype == tensorflow::DT_FLOAT;
 #else
   return false;
 #endif

@@ -9,11 +9,14 @@
 #include "graph_passes/rewrite/flatten_mat_muls.h"
 #include "graph_passes/rewrite/fold_batch_norms.h"
 #include "graph_passes/rewrite/fold_constants.h"
+#include "graph_passes/rewrite/grouped_convolutions.h"
 #include "graph_passes/rewrite/hoist_loop_invariants.h"
 #include "graph_passes/rewrite/insert_casts.h"
 #include "graph_passes/rewrite/layer_norm.h"
 #include "graph_passes/rewrite/lower_collectives.h"
 #include "graph_passes/rewrite/lower_io_types.h"
+#include "graph_passes/rewrite/means_as_pools.h"
+#include "graph_passes/rewrite/pad_into_convolutions.h"
 #include "graph_passes/rewrite/restore_float16.h"
 #include "graph_passes/rewrite/same_padding.h"
 #include "graph_passes/rewrite/sink_reshapes.h"
@@ -89,6 +92,15 @@ const std::vector<Pass>& Passes() {
       {"batch_norm_v3",
        "after fold_batch_norms, which leaves some; before deciding, which cannot lower version 1",
        "batch_norm_v3", Switch::kForSpeed, false, LowersForSpeed, WriteBatchNormsAsV3},
+      {"grouped_convolutions",
+       "after fold_batch_norms, which makes the biases that activations follow; before "
+       "pad_into_convolutions, which needs it where only a Conv2D can pad",
+       "grouped_convolutions", Switch::kForSpeed, true, LowersForSpeedHere,
+       GroupDepthwiseConvolutions},
+      {"pad_into_convolutions", "before deciding: a Pad that goes needs no decision and no Cast",
+       "pad_into_convolutions", Switch::kForSpeed, true, LowersForSpeedHere, PadIntoConvolutions},
+      {"means_as_pools", "before deciding: a pool may be lowered where its Mean may not",
+       "means_as_pools", Switch::kForSpeed, true, LowersForSpeedHere, WriteMeansAsPools},
       {"layer_norm",
        "after batch_norm_v3, which looks for nodes of the user; before deciding, which lowers what "
        "it writes, but not what it finds",

@@ -63,6 +63,14 @@ class PrecisionOptions:
         batch_norm_v3: writes FusedBatchNorm and its gradient, which know float32 only, as
             FusedBatchNormV3, so that they are lowered like that; on by default for the target
             "host".
+        grouped_convolutions: writes a depthwise convolution as a grouped one where TensorFlow then
+            fuses a Swish or LeakyRelu into it, or where a Pad before it goes; on a CPU with
+            oneDNN, and not offline; on by default for the target "host".
+        pad_into_convolutions: convolutions pad by themselves where a Pad before them then goes; on
+            by default for the target "host".
+        means_as_pools: writes the mean over height and width as an average pool where TensorFlow's
+            Mean is too inexact in bfloat16 to be lowered; on a CPU with oneDNN, and not offline; on
+            by default for the target "host".
         layer_norm: writes a LayerNorm that is written out as ops of elements in the form that
             TensorFlow fuses into one kernel with the graph's own epsilon; on by default for the
             target "host".
@@ -123,6 +131,9 @@ class PrecisionOptions:
     loop_constants: bool | None = None
     fold_batch_norms: bool | None = None
     batch_norm_v3: bool | None = None
+    grouped_convolutions: bool | None = None
+    pad_into_convolutions: bool | None = None
+    means_as_pools: bool | None = None
     layer_norm: bool | None = None
     flatten_mat_muls: bool | None = None
     same_padding: bool | None = None

@@ -4,6 +4,7 @@
 
 #include "graph_passes/lists/op_lists.h"
 #include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/types.pb.h"
 
 namespace npu_precision {
 
@@ -21,6 +22,10 @@ class DtypeSupport {
   // False where `node` runs on a device that only emulates float16 in its kernels. True where the
   // device is not known.
   virtual bool HasFastFloat16(const tensorflow::NodeDef& node) const = 0;
+
+  // Whether `node` runs on a CPU where oneDNN's kernels of convolutions and pools take the place of
+  // TensorFlow's in this dtype. False where the device is not known.
+  virtual bool HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const = 0;
 };
 
 }  // namespace npu_precision

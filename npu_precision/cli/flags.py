@@ -38,6 +38,12 @@ FLAGS = {
     "loop_constants": ("--loop-constants", "Loops read from outside what they only pass on."),
     "fold_batch_norms": ("--fold-batch-norms", "Batch norms are folded into convolutions."),
     "batch_norm_v3": ("--batch-norm-v3", "FusedBatchNorm is written as FusedBatchNormV3."),
+    "grouped_convolutions": (
+        "--grouped-convolutions",
+        "Depthwise convolutions become grouped ones where more is fused into those.",
+    ),
+    "pad_into_convolutions": ("--pad-into-convolutions", "Convolutions pad by themselves."),
+    "means_as_pools": ("--means-as-pools", "Means over images become average pools."),
     "layer_norm": ("--layer-norm", "LayerNorms are written so that TensorFlow fuses them."),
     "flatten_mat_muls": (
         "--flatten-mat-muls",

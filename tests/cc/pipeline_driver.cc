@@ -58,6 +58,7 @@ class FakeSupport : public DtypeSupport {
   bool HasFastFloat16(const tensorflow::NodeDef& node) const override {
     return node.device() != kSlowDevice;
   }
+  bool HasOneDnn(const tensorflow::NodeDef&, tensorflow::DataType) const override { return true; }
 
  private:
   const std::set<std::string> unsupported_;

@@ -11,6 +11,9 @@ _RESTORE_FLOAT16 = "passes/test_restore_float16.py"
 _FOLD_CONSTANTS = "passes/test_fold_constants.py"
 _SAME_PADDING = "passes/test_same_padding.py"
 _SINK_RESHAPES = "passes/test_sink_reshapes.py"
+_PADS = "passes/test_pad_into_convolutions.py"
+_GROUPED = "passes/test_grouped_convolutions.py"
+_MEANS = "passes/test_means_as_pools.py"
 _LAYER_NORM = "passes/test_layer_norm.py"
 _LAYER_NORM_KERNEL = "sessions/test_layer_norm_kernel.py"
 _NOT_A_LAYER_NORM = (
@@ -24,6 +27,10 @@ _constants = mutations_of("graph_passes/rewrite/constants.cc")
 _fold_constants = mutations_of("graph_passes/rewrite/fold_constants.cc")
 _same_padding = mutations_of("graph_passes/rewrite/same_padding.cc")
 _sink_reshapes = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
+_padding = mutations_of("graph_passes/rewrite/convolution_padding.cc")
+_pads = mutations_of("graph_passes/rewrite/pad_into_convolutions.cc")
+_grouped = mutations_of("graph_passes/rewrite/grouped_convolutions.cc")
+_means = mutations_of("graph_passes/rewrite/means_as_pools.cc")
 _layer_norm = mutations_of("graph_passes/rewrite/layer_norm.cc")
 _layer_norm_form = mutations_of("graph_passes/rewrite/layer_norm_form.cc")
 _lower_io_types = mutations_of("graph_passes/rewrite/lower_io_types.cc")
@@ -96,6 +103,139 @@ MUTATIONS = (
         'padding->second.s() != "SAME";',
         "Padding that is written out is lost.",
         f"{_SAME_PADDING}::test_padding_that_is_written_out_stays",
+    ),
+    _padding(
+        "value",
+        " || value != 0.0",
+        "",
+        "Other values than zeros are taken for zeros.",
+        f"{_PADS}::test_a_pad_that_says_which_value_it_adds_goes_if_that_is_zero",
+    ),
+    _padding(
+        "batch",
+        "|| ((*amounts)[i] > 0 && !is_of_image)",
+        "|| ((*amounts)[i] < 0 && !is_of_image)",
+        "Zeros around the batch are lost.",
+        f"{_PADS}::test_the_pad_stays_where_the_convolutions_cannot_take_its_place",
+    ),
+    _padding(
+        "filter",
+        "consumer.index != 0 || ",
+        "",
+        "A filter that is padded is taken for an image.",
+        f"{_PADS}::test_a_filter_that_is_padded_stays",
+    ),
+    _padding(
+        "own",
+        'Attr(node, "padding").s() != "VALID" || ',
+        "",
+        "The padding of the convolution itself is lost.",
+        f"{_PADS}::test_the_pad_stays_where_the_convolutions_cannot_take_its_place",
+    ),
+    _padding(
+        "alike",
+        " || !site_.AreAlike(pad, id)",
+        "",
+        "A Pad of another scope or device goes.",
+        f"{_PADS}::test_the_pad_stays_where_the_convolutions_cannot_take_its_place",
+    ),
+    _padding(
+        "large",
+        "if (std::max(before, after) >= kernel[k]) return OwnPadding::kNone;",
+        "",
+        "A convolution pads by more than its kernel.",
+        f"{_PADS}::test_the_pad_stays_where_the_convolutions_cannot_take_its_place",
+    ),
+    _padding(
+        "same",
+        "before == same_before && ",
+        "",
+        "Zeros before an image are said to be SAME that are not.",
+        f"{_PADS}::test_each_size_gets_the_zeros_of_the_pad",
+    ),
+    _padding(
+        "channels_last",
+        "HasFloats(node) && ChannelsLast(node) &&",
+        "HasFloats(node) &&",
+        "Height and width are read of channels first.",
+        f"{_PADS}::test_an_image_of_channels_first_stays",
+    ),
+    _pads(
+        "depthwise",
+        "if (instead == OwnPadding::kExplicit && is_depthwise) break;",
+        "if (instead == OwnPadding::kNone && is_depthwise) break;",
+        "A depthwise convolution pads explicitly, which ends the process.",
+        f"{_PADS}::test_the_pad_stays_where_the_convolutions_cannot_take_its_place",
+    ),
+    _grouped(
+        "onednn",
+        "!context.support->HasOneDnn(node, context.mode.low_type)",
+        "false",
+        "A graph of an unknown machine gets grouped convolutions.",
+        f"{_GROUPED}::test_a_graph_that_is_converted_stays",
+    ),
+    _grouped(
+        "kept",
+        "KeptByMark(node, context, false) != Reason::kNone ||",
+        "",
+        "A convolution that keeps float32 is grouped for nothing.",
+        f"{_GROUPED}::test_a_depthwise_convolution_stays_where_nothing_more_is_fused",
+    ),
+    _grouped(
+        "convolution",
+        "if (!site_.HasOneReader(depthwise) || !site_.MayVanish(depthwise)) return false;",
+        "",
+        "A convolution is grouped that others read, so that nothing is fused.",
+        f"{_GROUPED}::test_a_depthwise_convolution_stays_where_nothing_more_is_fused",
+    ),
+    _grouped(
+        "gate",
+        "site_.HasOneReader(gate) && ",
+        "",
+        "A Sigmoid has another reader, so that nothing is fused.",
+        f"{_GROUPED}::test_a_depthwise_convolution_stays_where_nothing_more_is_fused",
+    ),
+    _grouped(
+        "own",
+        "state_->values.AddOwn(state_->Editable());",
+        "",
+        "A later copy of the graph lacks a large filter.",
+        f"{_GROUPED}::test_large_filters_keep_their_values",
+    ),
+    _means(
+        "onednn",
+        "!context.support->HasOneDnn(node, context.mode.low_type) ||",
+        "",
+        "A pool that adds in bfloat16 takes the place of a Mean.",
+        f"{_MEANS}::test_a_graph_that_is_converted_keeps_its_mean",
+    ),
+    _means(
+        "pool",
+        "!mean_may && pool_may && input_may",
+        "!mean_may && input_may",
+        "A pool is written that is on the black list.",
+        f"{_MEANS}::test_pools_that_are_on_the_black_list_are_not_written",
+    ),
+    _means(
+        "input",
+        "pool_may && input_may;",
+        "pool_may;",
+        "The mean of an input, which keeps float32, becomes a pool.",
+        f"{_MEANS}::test_a_mean_stays_where_a_pool_is_no_better_or_not_the_same",
+    ),
+    _means(
+        "size",
+        " || image.dim_size(kHeight) < 1",
+        "",
+        "A pool is as high as an image of unknown height.",
+        f"{_MEANS}::test_an_image_of_unknown_size_keeps_its_mean",
+    ),
+    _means(
+        "negative",
+        "axis += axis < 0 ? kRank : 0;",
+        "axis += 0;",
+        "Axes that are counted from the end are not known.",
+        f"{_MEANS}::test_a_mean_over_height_and_width_is_a_pool_of_the_image",
     ),
     _sink_reshapes(
         "other_readers",

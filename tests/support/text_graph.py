@@ -37,7 +37,6 @@ _LINE = re.compile(
     r"(?P<name>\S+) = (?P<op>\w+)(\[(?P<dtypes>[\w,]*)\])?"
     r"(\((?P<arguments>.*)\))?( @ (?P<device>\S+))?"
 )
-_COMMA = re.compile(r",\s*(?![^\[]*\])")
 _STANDARD_CAST = re.compile(r"(?P<producer>.*)/npu_cast_(?P<port>\d+)_(?P<dtype>\w+)")
 
 
@@ -101,7 +100,7 @@ def _read_node(line, node, outputs, results):
     definition = op_definition(node.op)
     assert definition, f"TensorFlow has no op {node.op!r}: {line!r}"
     given = {}
-    for argument in filter(None, _COMMA.split(match["arguments"] or "")):
+    for argument in _arguments(match["arguments"] or ""):
         key, equals, value = argument.partition("=")
         if equals:
             given[key] = value
@@ -116,6 +115,18 @@ def _read_node(line, node, outputs, results):
         node.attr[key].CopyFrom(_attr_value(kinds.get(key), value))
     _infer_attributes(node, definition, outputs, results)
     outputs[node.name] = output_dtypes(node)
+
+
+def _arguments(text):
+    """What stands between the commas of a text, but for those inside brackets."""
+    depth, arguments = 0, [""]
+    for letter in text:
+        depth += {"[": 1, "]": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            arguments.append("")
+        else:
+            arguments[-1] += letter
+    return list(filter(None, map(str.strip, arguments)))
 
 
 def _set_types(node, definition, names):

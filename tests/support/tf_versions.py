@@ -7,6 +7,7 @@ ability, not the version.
 from __future__ import annotations
 
 import inspect
+import os
 import pathlib
 import re
 
@@ -186,6 +187,13 @@ _CPU = set(_FLAGS.group(1).split()) if _FLAGS else set()
 # Eigen's kernel of a product by a vector did so for some time.
 ADDS_PRODUCTS_IN_FLOAT16 = _VERSION == (2, 15)
 EMULATES_FLOAT16 = _VERSION < (2, 21) or not _CPU & {"avx512_fp16", "amx_fp16"}
+needs_onednn_in_bfloat16 = _needs(
+    _VERSION >= (2, 15)
+    and "avx512f" in _CPU
+    and os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0"
+    and _registered("_MklConv2D", "CPU"),
+    "or its processor runs no kernels of oneDNN in bfloat16",
+)
 HAS_FAST_BFLOAT16 = _VERSION >= (2, 15) and bool(_CPU & {"avx512_bf16", "amx_bf16"})
 
 
@@ -199,3 +207,7 @@ def _adds_bfloat16_means_in_float32():
 
 
 ADDS_BFLOAT16_MEANS_IN_FLOAT32 = _adds_bfloat16_means_in_float32()
+needs_inexact_means = _needs(
+    not ADDS_BFLOAT16_MEANS_IN_FLOAT32 and has_kernel("Mean", tf.bfloat16),
+    "adds up a Mean in bfloat16 in float32, and lowers it",
+)
