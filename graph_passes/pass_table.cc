@@ -3,6 +3,7 @@
 #include "graph_passes/decide/decide_precision.h"
 #include "graph_passes/decide/plan_fused_ops.h"
 #include "graph_passes/ledger.h"
+#include "graph_passes/rewrite/activations.h"
 #include "graph_passes/rewrite/batch_norm_v3.h"
 #include "graph_passes/rewrite/compute_in_float32.h"
 #include "graph_passes/rewrite/emulate.h"
@@ -27,6 +28,11 @@ bool LowersForSpeed(const PassState& state) { return LowersForSpeed(state.contex
 
 // An emulated graph runs in float32: nothing would become faster.
 bool LowersForSpeedHere(const PassState& state) { return LowersForSpeed(state) && !state.emulates; }
+
+// TensorFlow fuses no activation into a product of float16.
+bool LowersToBfloat16Here(const PassState& state) {
+  return LowersForSpeedHere(state) && state.context.mode.low_type == tensorflow::DT_BFLOAT16;
+}
 
 bool Emulates(const PassState& state) { return state.emulates; }
 
@@ -87,6 +93,10 @@ const std::vector<Pass>& Passes() {
       {"batch_norm_v3",
        "after fold_batch_norms, which leaves some; before deciding, which cannot lower version 1",
        "batch_norm_v3", Switch::kForSpeed, false, LowersForSpeed, WriteBatchNormsAsV3},
+      {"activations",
+       "after fold_batch_norms, which makes the biases of convolutions; before deciding: what is "
+       "written anew is decided about",
+       "activations", Switch::kForSpeed, false, LowersToBfloat16Here, WriteActivations},
       {"decide",
        "after all that changes which ops there are; fused ops are planned with the "
        "decisions, because a gray neighbor has the same votes whether or not the remapper ran",

@@ -63,6 +63,9 @@ class PrecisionOptions:
         batch_norm_v3: writes FusedBatchNorm and its gradient, which know float32 only, as
             FusedBatchNormV3, so that they are lowered like that; on by default for the target
             "host".
+        activations: writes an activation behind a MatMul (GELU) or a convolution (Swish, HardSwish,
+            Mish) in the form that TensorFlow fuses, in modes of bfloat16; on by default for the
+            target "host".
         same_padding: changes the padding of lowered 1x1 convolutions from VALID to SAME. The
             results are equal, and TensorFlow can fuse a residual sum into them; on by default for
             the target "host".
@@ -113,6 +116,7 @@ class PrecisionOptions:
     loop_constants: bool | None = None
     fold_batch_norms: bool | None = None
     batch_norm_v3: bool | None = None
+    activations: bool | None = None
     same_padding: bool | None = None
     sink_reshapes: bool | None = None
     lower_collectives: bool | None = None

@@ -27,8 +27,13 @@ class FusionSite {
   // Whether the node may become another op under its name: it is placed on a CPU, TensorFlow knows
   // its op, no file of the user names it, and the caller does not feed it.
   bool MayChange(int id) const;
+  // Whether no file of the user names a node that is to be written: its name, or its op.
+  bool MayAdd(const tensorflow::NodeDef& node) const { return !IsNamedByUser(node); }
+  // Whether beside its readers nobody refers to the node, and it waits for none but those it reads.
+  // A control dependency on a constant that has none itself does not count.
+  bool IsPrivate(int id) const;
   // Whether the node may be dropped, or get another value, together with its readers: MayChange,
-  // and beside those readers nobody refers to it, by a fetch, a control dependency or a colocation.
+  // and IsPrivate.
   bool MayVanish(int id) const;
   // Whether one input reads the node, of all its outputs.
   bool HasOneReader(int id) const { return view_.fanout(id).size() == 1; }
@@ -51,7 +56,8 @@ class FusionSite {
   tensorflow::PartialTensorShape Shape(OutputPort tensor) const;
 
  private:
-  bool IsNamedByUser(int id) const;
+  bool IsNamedByUser(const tensorflow::NodeDef& node) const;
+  bool WaitsForOthers(int id) const;
 
   const PassState& state_;
   const GraphView& view_;

@@ -38,6 +38,10 @@ FLAGS = {
     "loop_constants": ("--loop-constants", "Loops read from outside what they only pass on."),
     "fold_batch_norms": ("--fold-batch-norms", "Batch norms are folded into convolutions."),
     "batch_norm_v3": ("--batch-norm-v3", "FusedBatchNorm is written as FusedBatchNormV3."),
+    "activations": (
+        "--activations",
+        "Write activations in the forms that TensorFlow fuses into products.",
+    ),
     "same_padding": ("--same-padding", "Lowered convolutions of 1x1 say SAME for VALID."),
     "sink_reshapes": ("--sink-reshapes", "A Reshape moves behind a lowered MatMul's BiasAdd."),
     "lower_collectives": ("--lower-collectives", "Gradients are added up in the low type."),
