@@ -69,29 +69,23 @@ bool IsPartOfActivation(const std::string& op) {
   return false;
 }
 
-std::vector<Form> FusedForms(Activation activation, bool has_bias) {
+std::vector<Form> FusedForms(Activation activation) {
   const Form half = Number(0.5), one = Number(1.0);
   const Form erf = Add(Op("Erf", {Mul(X(), Number(kRootOfHalf))}), one);
   const Form cubic = Mul(Mul(X(), Number(kCubic)), Op("Square", {X()}));
-  const Form tanh =
-      Add(Op("Tanh", {Mul(Add(X(), cubic), Number(kRootOfTwoOverPi))}), one);
+  const Form tanh = Add(Op("Tanh", {Mul(Add(X(), cubic), Number(kRootOfTwoOverPi))}), one);
   switch (activation) {
     case Activation::kNone:
       break;
     case Activation::kGeluExact:
-      if (has_bias) return {};
       return {Mul(Mul(X(), half), erf), Mul(Mul(erf, half), X())};
     case Activation::kGeluApproximate:
-      if (has_bias) return {Mul(Mul(tanh, half), X())};
-      return {Mul(Mul(X(), half), tanh)};
+      return {Mul(Mul(tanh, half), X())};
     case Activation::kSwish:
-      if (has_bias) return {};
       return {Mul(X(), Op("Sigmoid", {X()}))};
     case Activation::kHardSwish:
-      if (has_bias) return {};
       return {Mul(Mul(X(), Number(1.0 / 6.0)), Op("Relu6", {Add(X(), Number(3.0))}))};
     case Activation::kMish:
-      if (has_bias) return {};
       return {Mul(X(), Op("Tanh", {Op("Softplus", {X()})}))};
   }
   return {};

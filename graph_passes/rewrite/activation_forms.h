@@ -1,9 +1,9 @@
 // Which activation function some elementwise ops compute together, in whatever order and grouping
 // they are written, and the forms of it that TensorFlow's remapper fuses.
 //
-// Recognized by value, not by shape: each op is read as P(x) + Q(x) * F(u(x)), with polynomials P, Q
-// and u, and one function F. 0.5 * x * (1 + erf(x / sqrt(2))) and x * (0.5 * erf(0.7071 * x) + 0.5)
-// are the same such sum, and so is 0.5 * x * erfc(-x / sqrt(2)), because erfc is 1 - erf.
+// Recognized by value, not by shape: each op is read as P(x) + Q(x) * F(u(x)), with polynomials P,
+// Q and u, and one function F. 0.5 * x * (1 + erf(x / sqrt(2))) and x * (0.5 * erf(0.7071 * x) +
+// 0.5) are the same such sum, and so is 0.5 * x * erfc(-x / sqrt(2)), because erfc is 1 - erf.
 //
 // Refused: coefficients that differ from the function's by more than 2^-12, or in bfloat16 2^-7, so
 // x * sigmoid(1.702 * x) is none of these.
@@ -90,11 +90,8 @@ class ActivationReader {
   std::set<int> nodes_, constants_;
 };
 
-// The forms that the remapper fuses; what has none of them is written as the first. `has_bias`: the
-// product and its bias are one op already, as in the second of TensorFlow's turns over a graph. The
-// remapper knows the approximate GELU then only, and by one form. In the first turn it gets the form
-// of which TensorFlow's other optimizers make that one.
-std::vector<Form> FusedForms(Activation activation, bool has_bias);
+// The forms that the remapper fuses; what has none of them is written as the first.
+std::vector<Form> FusedForms(Activation activation);
 
 }  // namespace npu_precision
 

@@ -28,13 +28,17 @@ using tensorflow::PartialTensorShape;
 constexpr int kNone = -1;
 // How far an activation's first op is from its input, and its last one from that.
 constexpr int kMostSteps = 10;
+// What TensorFlow's arithmetic optimizer puts on products that it has grouped anew, and does not
+// group again. It would exchange the factors of an approximate GELU, of which the remapper knows
+// one order, and knows it in the second of TensorFlow's turns over a graph only.
+constexpr char kRegrouped[] = "_grappler_ArithmeticOptimizer_MinimizeBroadcasts";
 
 // A product and the bias that is added to it. Keras' Dense reshapes in between, which sink_reshapes
 // undoes.
 struct Layer {
   int biased = kNone;
   int reshape = kNone;
-  int product = kNone;  // kNone where it is in `biased`
+  int product = kNone;
   int bias_input = 1;
 };
 
@@ -55,13 +59,6 @@ bool Flag(const NodeDef& node, const char* name) {
 
 bool IsAdd(const std::string& op) { return op == "Add" || op == "AddV2"; }
 bool IsProduct(const std::string& op) { return op == "MatMul" || op == "Conv2D"; }
-
-bool IsMatMulWithBias(const NodeDef& node) {
-  if (node.op() != "_FusedMatMul") return false;
-  const auto fused = node.attr().find("fused_ops");
-  return fused != node.attr().end() && fused->second.list().s_size() == 1 &&
-         fused->second.list().s(0) == "BiasAdd";
-}
 
 class ActivationWriter {
  public:
@@ -88,11 +85,9 @@ class ActivationWriter {
     const std::vector<int> places = constants_.CopyKept(state->graph(), out);
     for (const Site& site : sites) {
       Write(site, places, out);
-      const Layer& layer = site.layer;
-      const int into = layer.product == kNone ? layer.biased : layer.product;
+      const std::string& product = view_.node(site.layer.product).name();
       state->rewrites.push_back({"activations", view_.node(site.root).name(), Before(site),
-                                 absl::StrCat(ActivationName(site.activation), " of ",
-                                              view_.node(into).name())});
+                                 absl::StrCat(ActivationName(site.activation), " of ", product)});
     }
     state->values.AddOwn(out);
   }
@@ -137,7 +132,6 @@ class ActivationWriter {
   bool FindLayer(int biased, Layer* layer) const {
     const NodeDef& node = view_.node(biased);
     layer->biased = biased;
-    if (IsMatMulWithBias(node)) return true;
     if (node.op() != "BiasAdd" && !IsAdd(node.op())) return false;
     for (int input : {0, 1}) {
       if (input == 1 && !IsAdd(node.op())) break;
@@ -164,7 +158,6 @@ class ActivationWriter {
     if (!IsLike(layer.biased, site.root)) return false;
     const bool is_gelu = site.activation == Activation::kGeluExact ||
                          site.activation == Activation::kGeluApproximate;
-    if (layer.product == kNone) return is_gelu;
     const NodeDef& product = view_.node(layer.product);
     if ((product.op() == "MatMul") != is_gelu || Flag(product, "transpose_a")) return false;
     if (!is_gelu && layer.reshape != kNone) return false;
@@ -185,9 +178,8 @@ class ActivationWriter {
 
   bool IsReadInside(int id, const ActivationReader& reader) const {
     const absl::Span<const InputPort> uses = view_.fanout(id);
-    return std::all_of(uses.begin(), uses.end(), [&](const InputPort& use) {
-      return reader.nodes().count(use.node) != 0;
-    });
+    return std::all_of(uses.begin(), uses.end(),
+                       [&](const InputPort& use) { return reader.nodes().count(use.node) != 0; });
   }
 
   // An AddV2 becomes a BiasAdd where it adds a vector to the last dimension. A Reshape moves away
@@ -196,8 +188,8 @@ class ActivationWriter {
     const NodeDef& biased = view_.node(layer.biased);
     const OutputPort& bias = view_.fanin(layer.biased)[layer.bias_input];
     if (layer.reshape != kNone) {
-      const auto* weights = ShapeOfConstant(view_, values_, context_.fed,
-                                            view_.fanin(layer.product)[1]);
+      const auto* weights =
+          ShapeOfConstant(view_, values_, context_.fed, view_.fanin(layer.product)[1]);
       const auto* vector = ShapeOfConstant(view_, values_, context_.fed, bias);
       if (weights == nullptr || weights->dim_size() != 2 || vector == nullptr ||
           vector->dim_size() != 1) {
@@ -225,12 +217,10 @@ class ActivationWriter {
 
   // False where nothing is left to change.
   bool Take(const ActivationReader& reader, Site* site) {
-    const std::vector<Form> forms =
-        FusedForms(site->activation, /*has_bias=*/site->layer.product == kNone);
-    if (forms.empty()) return false;
+    const std::vector<Form> forms = FusedForms(site->activation);
     const auto has = [&](const Form& form) { return reader.Has(form, {site->root, 0}); };
     const bool is_written = std::any_of(forms.begin(), forms.end(), has);
-    if (is_written && !IsAdd(view_.node(site->layer.biased).op()) && AreMarked(reader)) {
+    if (is_written && !IsAdd(view_.node(site->layer.biased).op()) && AreMarked(*site, reader)) {
       return false;
     }
     site->form = forms[0];
@@ -245,9 +235,12 @@ class ActivationWriter {
 
   static bool NeedsMark(const std::string& op) { return op == "Square" || op == "Softplus"; }
 
-  bool AreMarked(const ActivationReader& reader) const {
+  bool AreMarked(const Site& site, const ActivationReader& reader) const {
+    const bool is_regrouped = site.activation == Activation::kGeluApproximate;
     return std::all_of(reader.nodes().begin(), reader.nodes().end(), [&](int id) {
-      return !NeedsMark(view_.node(id).op()) || HasFusedMark(view_.node(id));
+      const NodeDef& node = view_.node(id);
+      if (NeedsMark(node.op()) && !HasFusedMark(node)) return false;
+      return !is_regrouped || node.op() != "Mul" || node.attr().count(kRegrouped) != 0;
     });
   }
 
@@ -299,6 +292,7 @@ class ActivationWriter {
     NodeDef root = out->node(place);
     root.clear_input();
     root.set_op(site.form.op);
+    (*root.mutable_attr())[kRegrouped].set_b(true);
     for (const Form& input : site.form.inputs) root.add_input(Add(site, input, controls, out));
     out->mutable_node(place)->Swap(&root);
   }
@@ -319,9 +313,8 @@ class ActivationWriter {
       SetNumber(form.number, dtype, (*node.mutable_attr())["value"].mutable_tensor());
     } else {
       (*node.mutable_attr())["T"].set_type(dtype);
+      if (form.op == "Mul") (*node.mutable_attr())[kRegrouped].set_b(true);
       if (NeedsMark(form.op)) MarkFused(&node);
-      DecisionMark mark;
-      if (ReadDecisionMark(root, &mark)) MarkDecision(mark, &node);
       for (const Form& input : form.inputs) node.add_input(Add(site, input, controls, out));
     }
     const std::string name = node.name();
