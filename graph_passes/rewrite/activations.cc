@@ -57,6 +57,11 @@ bool Flag(const NodeDef& node, const char* name) {
   return found != node.attr().end() && found->second.b();
 }
 
+bool ChannelsFirst(const NodeDef& node) {
+  const auto found = node.attr().find("data_format");
+  return found != node.attr().end() && found->second.s() == "NCHW";
+}
+
 bool IsAdd(const std::string& op) { return op == "Add" || op == "AddV2"; }
 bool IsProduct(const std::string& op) { return op == "MatMul" || op == "Conv2D"; }
 
@@ -182,8 +187,8 @@ class ActivationWriter {
                        [&](const InputPort& use) { return reader.nodes().count(use.node) != 0; });
   }
 
-  // An AddV2 becomes a BiasAdd where it adds a vector to the last dimension. A Reshape moves away
-  // (sink_reshapes) where weights and bias are constants, as wide as each other.
+  // A Reshape moves away (sink_reshapes) where weights and bias are constants, as wide as each other.
+  // An AddV2 becomes a BiasAdd where it adds a vector to the last dimension.
   bool HasFittingBias(const Layer& layer) const {
     const NodeDef& biased = view_.node(layer.biased);
     const OutputPort& bias = view_.fanin(layer.biased)[layer.bias_input];
@@ -192,7 +197,7 @@ class ActivationWriter {
           ShapeOfConstant(view_, values_, context_.fed, view_.fanin(layer.product)[1]);
       const auto* vector = ShapeOfConstant(view_, values_, context_.fed, bias);
       if (weights == nullptr || weights->dim_size() != 2 || vector == nullptr ||
-          vector->dim_size() != 1) {
+          vector->dim_size() != 1 || ChannelsFirst(biased)) {
         return false;
       }
       const int width = Flag(view_.node(layer.product), "transpose_b") ? 0 : 1;
@@ -200,14 +205,27 @@ class ActivationWriter {
     }
     if (!IsAdd(biased.op())) return true;
     if (!site_.MayVanish(layer.biased)) return false;
-    const auto format = view_.node(layer.product).attr().find("data_format");
-    if (format != view_.node(layer.product).attr().end() && format->second.s() != "NHWC") {
-      return false;
-    }
+    if (ChannelsFirst(view_.node(layer.product))) return false;
     const PartialTensorShape vector = ShapeOf(bias);
-    const PartialTensorShape to = ShapeOf(view_.fanin(layer.biased)[1 - layer.bias_input]);
-    return vector.dims() == 1 && to.dims() >= 2 && vector.dim_size(0) > 0 &&
-           vector.dim_size(0) == to.dim_size(to.dims() - 1);
+    return vector.dims() == 1 && vector.dim_size(0) > 0 &&
+           vector.dim_size(0) == LastOfSeveral(view_.fanin(layer.biased)[1 - layer.bias_input]);
+  }
+
+  // The last dimension of a tensor of two or more; -1 where it is not known. A batch of unknown
+  // size leaves that of a Reshape, which joins the dimensions, unknown to TensorFlow's inference.
+  int64_t LastOfSeveral(const OutputPort& tensor) const {
+    const PartialTensorShape shape = ShapeOf(tensor);
+    if (shape.dims() >= 2 && shape.dim_size(shape.dims() - 1) > 0) {
+      return shape.dim_size(shape.dims() - 1);
+    }
+    if (shape.dims() < 2 || view_.node(tensor.node).op() != "Reshape") return -1;
+    const int joined = view_.fanin(tensor.node)[1].node;
+    const std::string& op = view_.node(joined).op();
+    const int parts = view_.num_fanin(joined) - (op == "ConcatV2" ? 1 : 0);
+    std::vector<int64_t> last;
+    if ((op != "ConcatV2" && op != "Pack") || parts < 1) return -1;
+    const bool is_known = site_.Integers(view_.fanin(joined)[parts - 1], &last);
+    return is_known && !last.empty() ? last.back() : -1;
   }
 
   PartialTensorShape ShapeOf(const OutputPort& tensor) const {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 import textwrap
 
@@ -518,7 +519,7 @@ def test_it_stays_where_the_caller_feeds_a_part(feed):
 def test_what_a_mixlist_names_stays(entry, tmp_path):
     """Also an op that would come of it: the line is about that then."""
     mixlist = tmp_path / "mixlist.json"
-    mixlist.write_text('{"black-list": {"to-add": ["%s"]}}' % entry)
+    mixlist.write_text(json.dumps({"black-list": {"to-add": [entry]}}))
     assert not told(check(DENSE + KERAS_3 + END, None, modify_mixlist=str(mixlist)))
 
 
