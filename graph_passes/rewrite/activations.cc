@@ -181,14 +181,20 @@ class ActivationWriter {
            view_.outputs(id)[0].dtype == view_.outputs(root)[0].dtype && site_.AreAlike(id, root);
   }
 
+  // A custom gradient passes its inputs on to itself by outputs of an IdentityN that nobody reads
+  // in inference. TensorFlow drops these before it fuses.
   bool IsReadInside(int id, const ActivationReader& reader) const {
     const absl::Span<const InputPort> uses = view_.fanout(id);
-    return std::all_of(uses.begin(), uses.end(),
-                       [&](const InputPort& use) { return reader.nodes().count(use.node) != 0; });
+    return std::all_of(uses.begin(), uses.end(), [&](const InputPort& use) {
+      const bool is_dropped = view_.node(use.node).op() == "IdentityN" &&
+                              context_.preserved.count(view_.node(use.node).name()) == 0 &&
+                              view_.fanout(OutputPort{use.node, use.index}).empty();
+      return is_dropped || reader.nodes().count(use.node) != 0;
+    });
   }
 
-  // A Reshape moves away (sink_reshapes) where weights and bias are constants, as wide as each other.
-  // An AddV2 becomes a BiasAdd where it adds a vector to the last dimension.
+  // A Reshape moves away (sink_reshapes) where weights and bias are constants, as wide as each
+  // other. An AddV2 becomes a BiasAdd where it adds a vector to the last dimension.
   bool HasFittingBias(const Layer& layer) const {
     const NodeDef& biased = view_.node(layer.biased);
     const OutputPort& bias = view_.fanin(layer.biased)[layer.bias_input];

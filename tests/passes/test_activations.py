@@ -500,6 +500,16 @@ def test_it_stays_where_the_caller_fetches_a_part(fetch):
     assert not told(check(DENSE + KERAS_2 + END, None, ["end", fetch]))
 
 
+def test_a_custom_gradient_that_nothing_reads_does_not_hold_it_up():
+    """Keras' swish, as a SavedModel has it."""
+    text = CONVOLUTION + SWISH["times one"]
+    text += "\nboth = IdentityN(gelu, dense)\nend = Softmax(both)"
+    result = check(text, None)
+    assert told(result) == [("activations", "gelu", "Swish of product")]
+    assert not told(check(text.replace("(both)", "(both:1)"), None))
+    assert not told(check(text, None, ["end", "both"]))
+
+
 def test_what_it_yields_may_be_fetched():
     result = check(DENSE + KERAS_3 + END, None, ["gelu", "end"])
     assert told(result) == [("activations", "gelu", "GeluExact of product")]
