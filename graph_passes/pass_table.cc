@@ -3,6 +3,7 @@
 #include "graph_passes/decide/decide_precision.h"
 #include "graph_passes/decide/plan_fused_ops.h"
 #include "graph_passes/ledger.h"
+#include "graph_passes/rewrite/activations.h"
 #include "graph_passes/rewrite/batch_norm_v3.h"
 #include "graph_passes/rewrite/compute_in_float32.h"
 #include "graph_passes/rewrite/emulate.h"
@@ -32,6 +33,11 @@ bool LowersForSpeed(const PassState& state) { return LowersForSpeed(state.contex
 
 // An emulated graph runs in float32: nothing would become faster.
 bool LowersForSpeedHere(const PassState& state) { return LowersForSpeed(state) && !state.emulates; }
+
+// TensorFlow fuses no activation into a product of float16.
+bool LowersToBfloat16Here(const PassState& state) {
+  return LowersForSpeedHere(state) && state.context.mode.low_type == tensorflow::DT_BFLOAT16;
+}
 
 bool Emulates(const PassState& state) { return state.emulates; }
 
@@ -108,6 +114,10 @@ const std::vector<Pass>& Passes() {
       {"flatten_mat_muls",
        "before deciding: MatMul, BiasAdd and Reshape are decided about as if written so",
        "flatten_mat_muls", Switch::kForSpeed, false, LowersForSpeedHere, FlattenMatMuls},
+      {"activations",
+       "after fold_batch_norms, which makes the biases of convolutions; before deciding: what is "
+       "written anew is decided about",
+       "activations", Switch::kForSpeed, false, LowersToBfloat16Here, WriteActivations},
       {"decide",
        "after all that changes which ops there are; fused ops are planned with the "
        "decisions, because a gray neighbor has the same votes whether or not the remapper ran",

@@ -78,6 +78,9 @@ class PrecisionOptions:
             for the whole batch as one MatMul, with the Reshape that makes its dimensions behind the
             bias and a residual sum, so that TensorFlow can fuse them; on by default for the target
             "host".
+        activations: writes an activation behind a MatMul (GELU) or a convolution (Swish, HardSwish,
+            Mish) in the form that TensorFlow fuses, in modes of bfloat16; on by default for the
+            target "host".
         same_padding: changes the padding of lowered 1x1 convolutions from VALID to SAME. The
             results are equal, and TensorFlow can fuse a residual sum into them; on by default for
             the target "host".
@@ -136,6 +139,7 @@ class PrecisionOptions:
     means_as_pools: bool | None = None
     layer_norm: bool | None = None
     flatten_mat_muls: bool | None = None
+    activations: bool | None = None
     same_padding: bool | None = None
     sink_reshapes: bool | None = None
     lower_collectives: bool | None = None

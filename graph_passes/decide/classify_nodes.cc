@@ -87,6 +87,7 @@ class Classifier {
 
   Status LookUp(int id, NodeClass* node) {
     TF_RETURN_IF_ERROR(LookUpOp(id, node));
+    ListAsFused(view_.node(id), &node->listing);
     ListByMark(view_.node(id), &node->listing);
     // The lists know op types only, and Einsum is on that of the products.
     if (!einsums_.Has(id) || node->listing.edited != Edited::kNo) return Status();
@@ -96,6 +97,13 @@ class Classifier {
       node->listing = context_.lists->OfOp(computed, context_.support->KindOf(def));
     }
     return Status();
+  }
+
+  // What a kernel computes inside follows what is fused into that.
+  static void ListAsFused(const NodeDef& def, Listing* listing) {
+    if (listing->edited != Edited::kNo || !HasFusedMark(def)) return;
+    static const std::string* const place = new std::string("its kernel");
+    *listing = {ListColor::kGray, place, false, Edited::kNo};
   }
 
   // Lists are what the mixed modes go by. A name in the mixlist says more than a function does.

@@ -15,6 +15,7 @@ namespace {
 const std::string& kKeepDtype = *new std::string("_keep_dtype");
 const std::string& kAutocast = *new std::string("_npu_precision_autocast");
 const std::string& kList = *new std::string("_npu_precision_list");
+const std::string& kFused = *new std::string("_npu_precision_fused");
 const std::string& kLossScale = *new std::string("_npu_precision_loss_scale");
 const std::string& kOverflowCheck = *new std::string("_npu_precision_overflow_check");
 const std::string& kPreserved = *new std::string("_npu_precision_preserved");
@@ -75,6 +76,9 @@ void InheritMarks(const tensorflow::NodeDef& from, tensorflow::NodeDef* node) {
 bool HasInheritedMark(const tensorflow::NodeDef& node) {
   return Find(node, kAutocast) != nullptr || Find(node, kList) != nullptr;
 }
+
+void MarkFused(tensorflow::NodeDef* node) { (*node->mutable_attr())[kFused].set_b(true); }
+bool HasFusedMark(const tensorflow::NodeDef& node) { return Find(node, kFused) != nullptr; }
 
 bool HasLossScaleMark(const tensorflow::NodeDef& node) { return Find(node, kLossScale) != nullptr; }
 

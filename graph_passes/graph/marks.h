@@ -34,6 +34,11 @@ std::string ListMark(const tensorflow::NodeDef& node);
 void InheritMarks(const tensorflow::NodeDef& from, tensorflow::NodeDef* node);
 bool HasInheritedMark(const tensorflow::NodeDef& node);
 
+// Set on an op that a pass wrote for TensorFlow to fuse it, with others, into one kernel, which
+// computes in float32 inside: its own kernel, which may be why it is black, does not run.
+void MarkFused(tensorflow::NodeDef* node);
+bool HasFusedMark(const tensorflow::NodeDef& node);
+
 // Set on the product of a loss and its scale, and on what yields the scale for it alone.
 bool HasLossScaleMark(const tensorflow::NodeDef& node);
 

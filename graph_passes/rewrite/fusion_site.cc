@@ -34,30 +34,42 @@ FusionSite::FusionSite(const PassState& state)
 bool FusionSite::MayChange(int id) const {
   const NodeDef& node = view_.node(id);
   return view_.op_def(id) != nullptr && state_.context.fed.count(node.name()) == 0 &&
-         state_.context.support->KindOf(node) == DeviceKind::kCpu && !IsNamedByUser(id);
+         state_.context.support->KindOf(node) == DeviceKind::kCpu && !IsNamedByUser(node);
 }
 
-bool FusionSite::MayVanish(int id) const {
+bool FusionSite::IsPrivate(int id) const {
   const std::string& name = view_.node(id).name();
-  return !HasControlInputs(view_, id) && !is_control_producer_[id] &&
-         state_.context.preserved.count(name) == 0 && colocated_with_.count(name) == 0 &&
-         MayChange(id);
+  return !WaitsForOthers(id) && !is_control_producer_[id] &&
+         state_.context.preserved.count(name) == 0 && state_.context.fed.count(name) == 0 &&
+         colocated_with_.count(name) == 0;
 }
 
 bool FusionSite::MayBecome(int id, const std::string& op) const {
+  const NodeDef& node = view_.node(id);
   ListColor before, after;
-  return MayChange(id) && !IsNamedAs(id, OpsOf(view_.node(id)), &before) &&
-         !IsNamedAs(id, {op}, &after) && before == after;
+  return MayChange(id) && !IsNamedAs(node.name(), OpsOf(node), &before) &&
+         !IsNamedAs(node.name(), {op}, &after) && before == after;
 }
 
-bool FusionSite::IsNamedByUser(int id) const {
+bool FusionSite::MayVanish(int id) const { return IsPrivate(id) && MayChange(id); }
+
+bool FusionSite::WaitsForOthers(int id) const {
+  bool waits = false;
+  VisitControlInputs(view_, id, [&](int, int producer) {
+    waits |= view_.node(producer).op() != "Const" || HasControlInputs(view_, producer);
+  });
+  return waits;
+}
+
+bool FusionSite::IsNamedByUser(const NodeDef& node) const {
   ListColor color;
-  return IsNamedAs(id, OpsOf(view_.node(id)), &color);
+  return IsNamedAs(node.name(), OpsOf(node), &color);
 }
 
-bool FusionSite::IsNamedAs(int id, const std::vector<std::string>& ops, ListColor* color) const {
+bool FusionSite::IsNamedAs(const std::string& node, const std::vector<std::string>& ops,
+                           ListColor* color) const {
   const DecideContext& context = state_.context;
-  const std::string name = NameInMixlist(view_.node(id).name());
+  const std::string name = NameInMixlist(node);
   if (context.custom_dtypes != nullptr) {
     if (context.custom_dtypes->OfName(name) != nullptr) return true;
     for (const std::string& op : ops) {

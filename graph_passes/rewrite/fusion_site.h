@@ -30,8 +30,13 @@ class FusionSite {
   // MayChange, and the lists have the other op where they have the node's: a file of the user names
   // neither.
   bool MayBecome(int id, const std::string& op) const;
+  // Whether no file of the user names a node that is to be written: its name, or its op.
+  bool MayAdd(const tensorflow::NodeDef& node) const { return !IsNamedByUser(node); }
+  // Whether beside its readers nobody refers to the node, and it waits for none but those it reads.
+  // A control dependency on a constant that has none itself does not count.
+  bool IsPrivate(int id) const;
   // Whether the node may be dropped, or get another value, together with its readers: MayChange,
-  // and beside those readers nobody refers to it, by a fetch, a control dependency or a colocation.
+  // and IsPrivate.
   bool MayVanish(int id) const;
   // Whether one input reads the node, of all its outputs.
   bool HasOneReader(int id) const { return view_.fanout(id).size() == 1; }
@@ -54,10 +59,11 @@ class FusionSite {
   tensorflow::PartialTensorShape Shape(OutputPort tensor) const;
 
  private:
-  bool IsNamedByUser(int id) const;
-  // Whether a line about op types, or about this node, is about an `op` of the node's name. `color`
-  // gets its list.
-  bool IsNamedAs(int id, const std::vector<std::string>& ops, ListColor* color) const;
+  bool IsNamedByUser(const tensorflow::NodeDef& node) const;
+  // Whether a line of the user is about an op of `ops` of this name. `color` gets its list.
+  bool IsNamedAs(const std::string& node, const std::vector<std::string>& ops,
+                 ListColor* color) const;
+  bool WaitsForOthers(int id) const;
 
   const PassState& state_;
   const GraphView& view_;

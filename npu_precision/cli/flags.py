@@ -49,6 +49,10 @@ FLAGS = {
         "--flatten-mat-muls",
         "A BatchMatMul or Einsum with one weight for the batch becomes a MatMul.",
     ),
+    "activations": (
+        "--activations",
+        "Write activations in the forms that TensorFlow fuses into products.",
+    ),
     "same_padding": ("--same-padding", "Lowered convolutions of 1x1 say SAME for VALID."),
     "sink_reshapes": ("--sink-reshapes", "A Reshape moves behind a lowered MatMul's BiasAdd."),
     "lower_collectives": ("--lower-collectives", "Gradients are added up in the low type."),

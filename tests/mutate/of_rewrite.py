@@ -10,6 +10,7 @@ _COMPUTE_IN_FLOAT32 = "passes/test_compute_in_float32.py"
 _RESTORE_FLOAT16 = "passes/test_restore_float16.py"
 _FOLD_CONSTANTS = "passes/test_fold_constants.py"
 _SAME_PADDING = "passes/test_same_padding.py"
+_ACTIVATIONS = "passes/test_activations.py"
 _SINK_RESHAPES = "passes/test_sink_reshapes.py"
 _PADS = "passes/test_pad_into_convolutions.py"
 _GROUPED = "passes/test_grouped_convolutions.py"
@@ -26,6 +27,8 @@ _PIPELINE = "project/test_pipeline.py"
 _constants = mutations_of("graph_passes/rewrite/constants.cc")
 _fold_constants = mutations_of("graph_passes/rewrite/fold_constants.cc")
 _same_padding = mutations_of("graph_passes/rewrite/same_padding.cc")
+_activations = mutations_of("graph_passes/rewrite/activations.cc")
+_activation_forms = mutations_of("graph_passes/rewrite/activation_forms.cc")
 _sink_reshapes = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
 _padding = mutations_of("graph_passes/rewrite/convolution_padding.cc")
 _pads = mutations_of("graph_passes/rewrite/pad_into_convolutions.cc")
@@ -460,6 +463,153 @@ MUTATIONS = (
         "",
         "A difference counts as a sum.",
         f"{_LAYER_NORM}::test_each_form",
+    ),
+    _activations(
+        "readers",
+        "if (id != site.root && (!site_.MayVanish(id) || !IsReadInside(id, reader))) return false;",
+        "if (id != site.root && !site_.MayVanish(id)) return false;",
+        "A node goes that another reads.",
+        f"{_ACTIVATIONS}::test_it_stays_where_tensorflow_would_not_fuse_it",
+    ),
+    _activations(
+        "bias_readers",
+        "if (!IsPlain(layer.biased) || !IsReadInside(layer.biased, reader)) return false;",
+        "if (!IsPlain(layer.biased)) return false;",
+        "An activation is written where another node reads the sum with the bias.",
+        f"{_ACTIVATIONS}::test_it_stays_where_tensorflow_would_not_fuse_it",
+    ),
+    _activations(
+        "bias_private",
+        "if (!IsPlain(layer.biased) || !IsReadInside",
+        "if (!IsReadInside",
+        "An activation is written where the sum with the bias is fetched.",
+        f"{_ACTIVATIONS}::test_it_stays_where_the_caller_fetches_a_part",
+    ),
+    _activations(
+        "product_readers",
+        "if (!IsPlain(id) || !site_.HasOneReader(id) || !IsLike(id, site.root)) return false;",
+        "if (!IsPlain(id) || !IsLike(id, site.root)) return false;",
+        "An activation is written where another node reads the product.",
+        f"{_ACTIVATIONS}::test_it_stays_where_tensorflow_would_not_fuse_it",
+    ),
+    _activations(
+        "alike",
+        "if (is_claimed_[id] || !IsLike(id, site.root)) return false;",
+        "if (is_claimed_[id]) return false;",
+        "Nodes of several devices become nodes of one.",
+        f"{_ACTIVATIONS}::test_it_stays_where_tensorflow_would_not_fuse_it",
+    ),
+    _activations(
+        "control_of_root",
+        "if (!site_.MayChange(site.root) || HasControlInputs(view_, site.root)) return false;",
+        "if (!site_.MayChange(site.root)) return false;",
+        "An activation is written that TensorFlow does not fuse for its control dependency.",
+        f"{_ACTIVATIONS}::test_it_stays_where_tensorflow_would_not_fuse_it",
+    ),
+    _activations(
+        "transposed",
+        'if ((product.op() == "MatMul") != is_gelu || Flag(product, "transpose_a")) return false;',
+        'if ((product.op() == "MatMul") != is_gelu) return false;',
+        "An activation is written behind a product that TensorFlow does not fuse it into.",
+        f"{_ACTIVATIONS}::test_it_stays_where_tensorflow_would_not_fuse_it",
+    ),
+    _activations(
+        "kind",
+        'if ((product.op() == "MatMul") != is_gelu || Flag',
+        "if (Flag",
+        "A Swish is written behind a MatMul.",
+        f"{_ACTIVATIONS}::test_other_functions_stay",
+    ),
+    _activations(
+        "width",
+        "if (weights->dim(width).size() != vector->dim(0).size()) return false;",
+        "",
+        "An Erfc becomes an Erf behind a Reshape that does not move.",
+        f"{_ACTIVATIONS}::test_a_reshape_that_will_not_move_keeps_it_as_it_is",
+    ),
+    _activations(
+        "bias_rank",
+        "return vector.dims() == 1 && vector.dim_size(0) > 0 &&",
+        "return vector.dims() >= 1 &&",
+        "A matrix is added as a bias.",
+        f"{_ACTIVATIONS}::test_what_is_added_but_not_as_a_bias_stays",
+    ),
+    _activations(
+        "names",
+        "if (!site_.MayAdd(node)) return false;",
+        "",
+        "An op is written that a line of the mixlist is about.",
+        f"{_ACTIVATIONS}::test_what_a_mixlist_names_stays",
+    ),
+    _activations(
+        "waits",
+        "for (const std::string& control : controls) node.add_input(control);",
+        "",
+        "A constant of a loop is outside of it.",
+        f"{_ACTIVATIONS}::test_constants_keep_what_they_wait_for",
+    ),
+    _activations(
+        "regrouped",
+        'if (form.op == "Mul") (*node.mutable_attr())[kRegrouped].set_b(true);',
+        "",
+        "TensorFlow exchanges the factors of an approximate GELU, and does not fuse it.",
+        f"{_ACTIVATIONS}::test_tensorflow_fuses_it_and_yields_what_numpy_does",
+    ),
+    _activations(
+        "mark",
+        "if (NeedsMark(form.op)) MarkFused(&node);",
+        "",
+        "A Softplus that TensorFlow would fuse keeps float32.",
+        f"{_ACTIVATIONS}::test_each_way_to_write_it_becomes_the_form_that_is_fused",
+    ),
+    _activations(
+        "identity_n",
+        "view_.fanout(OutputPort{use.node, use.index}).empty();",
+        "true;",
+        "What a custom gradient passes on is read, and goes.",
+        f"{_ACTIVATIONS}::test_a_custom_gradient_that_nothing_reads_does_not_hold_it_up",
+    ),
+    _activation_forms(
+        "tolerance",
+        "std::ldexp(1.0, -7) : std::ldexp(1.0, -12);",
+        "std::ldexp(1.0, -5) : std::ldexp(1.0, -5);",
+        "Another function becomes an activation.",
+        f"{_ACTIVATIONS}::test_it_stays_where_tensorflow_would_not_fuse_it",
+    ),
+    _activation_forms(
+        "bfloat16",
+        "std::ldexp(1.0, -7) : std::ldexp(1.0, -12);",
+        "std::ldexp(1.0, -12) : std::ldexp(1.0, -12);",
+        "A GELU in bfloat16 is not recognized by its rounded constants.",
+        f"{_ACTIVATIONS}::test_a_graph_in_bfloat16_is_read_by_its_own_rounding",
+    ),
+    _activation_forms(
+        "rank",
+        "if (constant == nullptr || constant->tensor_shape().dim_size() > 2) return false;",
+        "if (constant == nullptr) return false;",
+        "A result loses a dimension that a constant gave it.",
+        f"{_ACTIVATIONS}::test_it_stays_where_tensorflow_would_not_fuse_it",
+    ),
+    _activation_forms(
+        "erfc",
+        "return Call(id, Kind::kErf, a, &erf) && Add(one, -1, erf, value);",
+        "return Call(id, Kind::kErf, a, &erf) && Add(one, 1, erf, value);",
+        "Erfc is taken for 1 + Erf.",
+        f"{_ACTIVATIONS}::test_each_way_to_write_it_becomes_the_form_that_is_fused",
+    ),
+    _activation_forms(
+        "clip",
+        "if (low != 0 || high <= 0 || !Evaluate(tensor, &inside)) return false;",
+        "if (high <= 0 || !Evaluate(tensor, &inside)) return false;",
+        "A clip from another number than 0 becomes a Relu6.",
+        f"{_ACTIVATIONS}::test_other_functions_stay",
+    ),
+    _activation_forms(
+        "sign",
+        "value.q.at[i] = -value.q.at[i];",
+        "",
+        "A GELU by Erfc is not recognized.",
+        f"{_ACTIVATIONS}::test_each_way_to_write_it_becomes_the_form_that_is_fused",
     ),
     _lower_io_types(
         "casts_alone",
