@@ -11,9 +11,9 @@
 //
 // TensorFlow fuses that, into _MklLayerNorm, only for two and three dimensions, which the first
 // Reshape must read as the second one restores them. A tensor of more, or one that is a Reshape
-// itself, becomes one of two before it, and gets its shape back behind it. Where gamma or beta are absent,
-// they are ones and zeros. What TensorFlow would fold into a constant before it fuses, so that it
-// would not fuse, is behind a PlaceholderWithDefault.
+// itself, becomes one of two before it, and gets its shape back behind it. Where gamma or beta are
+// absent, they are ones and zeros. What TensorFlow would fold into a constant before it fuses, so
+// that it would not fuse, is behind a PlaceholderWithDefault.
 //
 // TensorFlow also fuses some LayerNorms that are written out, but with an epsilon of 0.001: those
 // whose axis is counted from the first one. Of a LayerNorm that stays, the axis becomes -1:
