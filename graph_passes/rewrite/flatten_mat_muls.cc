@@ -106,7 +106,9 @@ class Flattener {
     if (!ReadFlatProduct(view_, site_, found->product, &found->flat)) return false;
     found->width = found->flat.width;
     FindBias(found);
-    return true;
+    // The user's Reshape may have a -1.
+    return found->reshape == kNone || found->flat.has_own_depth ||
+           found->flat.x_shape.IsFullyDefined();
   }
 
   // The one input that reads the node, which nobody else refers to, where it is of a node like it.

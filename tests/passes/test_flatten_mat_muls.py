@@ -182,6 +182,21 @@ def test_one_size_that_is_not_known_is_left_to_the_reshape(x, shape, batch):
     assert values_of(result, "product/npu_shape") == shape
 
 
+@pytest.mark.parametrize("more", ["", "before = Relu(x)"])
+def test_rows_of_another_length_fail_as_they_did(more):
+    """TensorFlow infers from the product how long they are. Nothing may be made of others."""
+    text = with_shapes(DENSE, x="?x3x?")
+    if more:
+        text = text.replace("(x, w", "(before, w").replace("product =", f"{more}\n    product =")
+    graph, _ = npu_precision.rewrite_graph_def(
+        read_graph(text), "end", precision_mode="allow_mix_precision_bf16"
+    )
+    with tf.Graph().as_default() as loaded, tf.compat.v1.Session(graph=loaded) as session:
+        tf.import_graph_def(graph, name="")
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run("end:0", {"x:0": np.ones([4, 3, 8])})
+
+
 def test_more_sizes_that_are_not_known_are_read_when_the_graph_runs():
     result = check_fed(with_shapes(DENSE, x="?x?x4"), {"x": [2, 3, 4]})
     assert node_of(result, "product/npu_shape").op == "ConcatV2"

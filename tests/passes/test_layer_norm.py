@@ -367,7 +367,7 @@ def test_it_stays_where_the_caller_fetches_or_feeds_a_part_of_it(inside):
     _, ledger = npu_precision.rewrite_graph_def(
         read_graph(GRAPH), "end", feeds=[inside], precision_mode="allow_mix_precision_bf16"
     )
-    assert not ledger.rewrites
+    assert "layer_norm" not in {entry.by for entry in ledger.rewrites}
 
 
 def test_an_epsilon_that_the_caller_feeds_is_no_constant():
@@ -375,14 +375,14 @@ def test_an_epsilon_that_the_caller_feeds_is_no_constant():
         _, ledger = npu_precision.rewrite_graph_def(
             read_graph(GRAPH), "end", feeds=[fed], precision_mode="allow_mix_precision_bf16"
         )
-        assert not ledger.rewrites
+        assert "layer_norm" not in {entry.by for entry in ledger.rewrites}
 
 
 def test_what_the_caller_feeds_in_its_place_is_not_replaced():
     _, ledger = npu_precision.rewrite_graph_def(
         read_graph(GRAPH), "end", feeds=["norm"], precision_mode="allow_mix_precision_bf16"
     )
-    assert not ledger.rewrites
+    assert "layer_norm" not in {entry.by for entry in ledger.rewrites}
 
 
 @pytest.mark.parametrize("entry", ["node:norm", "node:root", "Rsqrt", "Mean"])
@@ -452,7 +452,7 @@ def test_an_emulated_graph_would_not_be_faster_by_it():
     _, ledger = npu_precision.rewrite_graph_def(
         read_graph(GRAPH), "end", precision_mode="allow_mix_precision_bf16", emulate=True
     )
-    assert not ledger.rewrites
+    assert "layer_norm" not in {entry.by for entry in ledger.rewrites}
 
 
 def test_a_graph_without_float32_stays():
