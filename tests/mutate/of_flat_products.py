@@ -72,10 +72,17 @@ MUTATIONS = (
     ),
     _flat_nodes(
         "unknown_sizes",
-        "if (unknown <= 1) {",
+        "if (unknown == 0 || (unknown == 1 && product.has_own_depth)) {",
         "if (true) {",
         "A Reshape has to find out two sizes.",
         f"{_TESTS}::test_more_sizes_that_are_not_known_are_read_when_the_graph_runs",
+    ),
+    _flat_nodes(
+        "own_depth",
+        "(unknown == 1 && product.has_own_depth)",
+        "unknown == 1",
+        "A batch becomes larger where rows have another length than the weights.",
+        f"{_TESTS}::test_rows_of_another_length_fail_as_they_did",
     ),
     _flatten(
         "control_inputs",
@@ -156,7 +163,7 @@ MUTATIONS = (
     ),
     _fusion_site(
         "other_op_named",
-        "!IsNamedAs(id, {op}, &after) && before == after;",
+        "!IsNamedAs(node.name(), {op}, &after) && before == after;",
         "true;",
         "A node becomes an op that the mixlist is about.",
         f"{_TESTS}::test_a_product_that_the_mixlist_is_about_stays",
