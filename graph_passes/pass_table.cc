@@ -101,12 +101,12 @@ const std::vector<Pass>& Passes() {
       {"grouped_convolutions",
        "after fold_batch_norms, which makes the biases that activations follow; before "
        "pad_into_convolutions, which needs it where only a Conv2D can pad",
-       "grouped_convolutions", Switch::kForSpeed, true, LowersForSpeedHere,
+       "grouped_convolutions", Switch::kForSpeed, false, LowersForSpeedHere,
        GroupDepthwiseConvolutions},
       {"pad_into_convolutions", "before deciding: a Pad that goes needs no decision and no Cast",
-       "pad_into_convolutions", Switch::kForSpeed, true, LowersForSpeedHere, PadIntoConvolutions},
+       "pad_into_convolutions", Switch::kForSpeed, false, LowersForSpeedHere, PadIntoConvolutions},
       {"means_as_pools", "before deciding: a pool may be lowered where its Mean may not",
-       "means_as_pools", Switch::kForSpeed, true, LowersForSpeedHere, WriteMeansAsPools},
+       "means_as_pools", Switch::kForSpeed, false, LowersForSpeedHere, WriteMeansAsPools},
       {"layer_norm",
        "after batch_norm_v3, which looks for nodes of the user; before deciding, which lowers what "
        "it writes, but not what it finds",

@@ -45,8 +45,8 @@ class Grouper {
     }
     if (grouped.empty()) return;
     for (int id : grouped) Group(id);
-    constants_.DropRemoved(state_->Editable());
-    state_->values.AddOwn(state_->Editable());
+    constants_.DropRemoved(state_->Copied());
+    state_->values.AddOwn(state_->Copied());
   }
 
  private:
@@ -107,7 +107,7 @@ class Grouper {
   }
 
   void Group(int id) {
-    GraphDef* graph = state_->Editable();
+    GraphDef* graph = state_->Copied();
     const NodeDef& before = view_.node(id);
     const std::string name = absl::StrCat(before.name(), kFilterSuffix);
     const std::vector<int> path = constants_.PathBack(view_.fanin(id)[1]);

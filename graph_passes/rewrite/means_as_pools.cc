@@ -46,8 +46,9 @@ class PoolWriter {
         continue;
       }
       Write(id, image);
+      has_written_ = true;
     }
-    constants_.DropRemoved(state_->Editable());
+    if (has_written_) constants_.DropRemoved(state_->Copied());
     return Status();
   }
 
@@ -93,10 +94,10 @@ class PoolWriter {
     const NodeDef before = view_.node(id);
     const auto keep = before.attr().find("keep_dims");
     const bool keeps_rank = keep != before.attr().end() && keep->second.b();
-    NodeDef* node = state_->Editable()->mutable_node(id);
+    NodeDef* node = state_->Copied()->mutable_node(id);
     NodeDef* pool = node;
     if (!keeps_rank) {
-      pool = state_->Editable()->add_node();
+      pool = state_->Copied()->add_node();
       pool->set_name(absl::StrCat(before.name(), kPoolSuffix));
       site_.Inherit(id, pool);
       node->clear_input();
@@ -130,6 +131,7 @@ class PoolWriter {
   const GraphView& view_;
   const FusionSite site_;
   Constants constants_;
+  bool has_written_ = false;
 };
 
 }  // namespace

@@ -40,16 +40,18 @@ class PadFolder {
         if (instead == OwnPadding::kExplicit && is_depthwise) break;
         own.push_back(instead);
       }
-      if (own.size() == view_.fanout(id).size()) Fold(id, amounts, own);
+      if (own.size() != view_.fanout(id).size()) continue;
+      Fold(id, amounts, own);
+      has_folded_ = true;
     }
-    constants_.DropRemoved(state_->Editable());
+    if (has_folded_) constants_.DropRemoved(state_->Copied());
   }
 
  private:
   void Fold(int pad, const std::vector<int64_t>& amounts, const std::vector<OwnPadding>& own) {
     const OutputPort image = view_.fanin(pad)[0];
     for (size_t i = 0; i < own.size(); ++i) {
-      NodeDef* node = state_->Editable()->mutable_node(view_.fanout(pad)[i].node);
+      NodeDef* node = state_->Copied()->mutable_node(view_.fanout(pad)[i].node);
       node->set_input(0, InputName(view_.node(image.node).name(), image.port));
       const char* padding = own[i] == OwnPadding::kSame ? "SAME" : "EXPLICIT";
       (*node->mutable_attr())["padding"].set_s(padding);
@@ -73,6 +75,7 @@ class PadFolder {
   const FusionSite site_;
   const ConvolutionPadding padding_;
   Constants constants_;
+  bool has_folded_ = false;
 };
 
 }  // namespace

@@ -44,6 +44,11 @@ GraphDef* PassState::NewGraph() {
   return &next_->own;
 }
 
+GraphDef* PassState::Copied() {
+  if (next_ == nullptr) CopyWithoutValues(graph(), NewGraph());
+  return &next_->own;
+}
+
 void PassState::TakeNewGraph(bool changed) {
   if (next_ == nullptr) return;
   if (changed) {

@@ -49,6 +49,9 @@ class PassState {
   // For a pass that writes the whole graph anew: an empty one. It takes the place of graph() after
   // the pass, if that reports a change.
   tensorflow::GraphDef* NewGraph();
+  // The same for a pass that edits nodes and finds out late that there are any: a copy of graph(),
+  // made when this is first called. Nodes of the copy have the ids of view().
+  tensorflow::GraphDef* Copied();
   // For a pass that changes nodes in place: graph(), once Own() was called. view() sees the changed
   // nodes, but keeps the edges, names and dtypes from before the pass.
   tensorflow::GraphDef* Editable() { return &current_->own; }

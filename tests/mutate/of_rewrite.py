@@ -200,7 +200,7 @@ MUTATIONS = (
     ),
     _grouped(
         "own",
-        "state_->values.AddOwn(state_->Editable());",
+        "state_->values.AddOwn(state_->Copied());",
         "",
         "A later copy of the graph lacks a large filter.",
         f"{_GROUPED}::test_large_filters_keep_their_values",
