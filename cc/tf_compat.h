@@ -78,15 +78,11 @@ inline bool OneDnnComputesInBfloat16() {
 // Whether oneDNN's kernels of convolutions and pools replace TensorFlow's in this dtype, fast or
 // not. For bfloat16 without instructions for it, they need those of 512 bits.
 inline bool OneDnnRuns(tensorflow::DataType dtype) {
-#if NPU_PRECISION_TF_AT_LEAST(2, 15)
-  if (!tensorflow::IsMKLEnabled()) return false;
+  if (!FusesWithOneDnn()) return false;
   if (dtype == tensorflow::DT_BFLOAT16) {
     return tensorflow::port::TestCPUFeature(tensorflow::port::AVX512F);
   }
   return dtype == tensorflow::DT_FLOAT;
-#else
-  return false;
-#endif
 }
 
 // Whether Mean in bfloat16 adds in float32 on a CPU. In 2.15 it adds in bfloat16.
