@@ -121,7 +121,11 @@ bool HasOwnDepth(const GraphView& view, const FusionSite& site, OutputPort tenso
   if (node.op() == "Reshape") {
     std::vector<int64_t> target;
     if (!site.Integers(view.fanin(tensor.node)[1], &target)) return false;
-    return ends_with_depth(PartialTensorShape(tensorflow::gtl::ArraySlice<int64_t>(target)));
+    if (static_cast<int>(target.size()) < dims) return false;
+    const std::vector<int64_t> last(target.end() - dims, target.end());
+    const bool is_known =
+        std::all_of(last.begin(), last.end(), [](int64_t size) { return size > 0; });
+    return is_known && ElementsOf(last) == depth;
   }
   if (node.op() == "MatMul") {
     const PartialTensorShape weights = site.Shape(view.fanin(tensor.node)[1]);
