@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from tensorflow.core.framework import graph_pb2
 
@@ -12,16 +11,13 @@ from npu_precision import _library
 from npu_precision.ledger import Ledger
 from npu_precision.options import PrecisionOptions
 
-# What a graph was changed in, as entries of a ledger's "rewrites", by function; "" is the graph.
-Rewrites = Mapping[str, Collection[Mapping[str, Any]]]
-
 
 def moved(
     options: PrecisionOptions,
     graph_def: graph_pb2.GraphDef,
     known_functions: Collection[str],
     kept: Collection[tuple[str, str]],
-) -> tuple[graph_pb2.GraphDef, Rewrites] | None:
+) -> tuple[graph_pb2.GraphDef, dict[str, list[dict[str, str]]]] | None:
     """Moves Casts out of the functions of a rewritten graph.
 
     Args:
@@ -31,7 +27,8 @@ def moved(
         kept: nodes that keep their dtype, as (function, node); the function is "" for the graph's.
 
     Returns:
-        A new graph and what changed, or None if nothing did.
+        A new graph and what changed, as entries of a ledger's "rewrites", by function, "" for the
+        graph; or None if nothing did.
     """
     result = _library.move_casts_out_of_calls(
         options.custom_optimizer(), graph_def, known_functions, kept
@@ -45,7 +42,9 @@ def moved(
     return rewritten, rewrites
 
 
-def with_rewrites(ledger: Ledger, earlier: Ledger, rewrites: Rewrites) -> Ledger:
+def with_rewrites(
+    ledger: Ledger, earlier: Ledger, rewrites: Mapping[str, list[dict[str, str]]]
+) -> Ledger:
     """The ledger of a run that followed: with the rewrites of the run before, and with these."""
     data, before = ledger.to_dict(), earlier.to_dict()
     parts = {part["graph"]: part for part in data["functions"]}
