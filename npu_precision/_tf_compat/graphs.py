@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -71,6 +71,11 @@ def optimize_graph(
     return tf_optimizer.OptimizeGraph(
         config, meta_graph, verbose=False, graph_id=graph_id.encode("utf-8"), cluster=virtual
     )
+
+
+def function_aliases(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterable[str]:
+    """The functions that have another name by which a loader finds them. TF 1.15 writes none."""
+    return getattr(meta_graph.meta_info_def, "function_aliases", ())
 
 
 def has_gpu() -> bool:

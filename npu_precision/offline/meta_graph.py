@@ -185,7 +185,7 @@ def _copied(tensor: str, function: function_pb2.FunctionDef) -> str:
 def _known_functions(meta_graph: meta_graph_pb2.MetaGraphDef) -> set[str]:
     """The functions that a loader makes callable by themselves."""
     known = set(meta_graph.object_graph_def.concrete_functions)
-    return known.union(meta_graph.meta_info_def.function_aliases)
+    return known.union(_tf_compat.function_aliases(meta_graph))
 
 
 def _captured(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, set[str]]:
