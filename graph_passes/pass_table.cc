@@ -107,13 +107,14 @@ const std::vector<Pass>& Passes() {
        "pad_into_convolutions", Switch::kForSpeed, false, LowersForSpeedHere, PadIntoConvolutions},
       {"means_as_pools", "before deciding: a pool may be lowered where its Mean may not",
        "means_as_pools", Switch::kForSpeed, false, LowersForSpeedHere, WriteMeansAsPools},
-      {"layer_norm",
-       "after batch_norm_v3, which looks for nodes of the user; before deciding, which lowers what "
-       "it writes, but not what it finds",
-       "layer_norm", Switch::kForSpeed, false, LowersForSpeedHere, WriteLayerNorms},
       {"flatten_mat_muls",
        "before deciding: MatMul, BiasAdd and Reshape are decided about as if written so",
        "flatten_mat_muls", Switch::kForSpeed, false, LowersForSpeedHere, FlattenMatMuls},
+      {"layer_norm",
+       "after batch_norm_v3, which looks for nodes of the user, and flatten_mat_muls, whose "
+       "Reshapes "
+       "it must know of; before deciding, which lowers what it writes, but not what it finds",
+       "layer_norm", Switch::kForSpeed, false, LowersForSpeedHere, WriteLayerNorms},
       {"activations",
        "after fold_batch_norms, which makes the biases of convolutions; before deciding: what is "
        "written anew is decided about",
