@@ -259,7 +259,7 @@ def _read_ledger(
     """The graph's ledger, with the ledgers of its functions inside, sorted by name."""
     ledgers: dict[str, dict[str, Any]] = {}
     for file in sorted(folder.glob("*.json")):
-        ledger = Ledger.from_json(file.read_text(encoding="utf-8")).to_dict()
+        ledger = dict(Ledger.from_json(file.read_text(encoding="utf-8")).data)
         # These were set for this run only; the ledger records the caller's values.
         del ledger["options"]["report_dir"], ledger["options"]["strict"]
         if options.report_dir is not None:
