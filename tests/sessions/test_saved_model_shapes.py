@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.tf_versions import needs_functions_by_default
 
 import npu_precision
 
-pytestmark = pytest.mark.skipif(tf.__version__ < "2", reason="TF 1.15 loads no such SavedModel")
+pytestmark = needs_functions_by_default
 
-# oneDNN or not, a bfloat16 convolution of these sizes rounds by less.
+# Of the largest value. A bfloat16 convolution of 27 products rounds by less.
 TOLERANCE = 3e-2
 
 
