@@ -303,13 +303,6 @@ MUTATIONS = (
         f"{_VARIABLE_UPDATES}::test_a_next_value_that_the_model_also_uses_is_still_exact",
     ),
     _variable_updates(
-        "batch",
-        "      if (batch.size() < kBatch) continue;\n      KeepBetween(batch, updates);",
-        "      if (batch.size() < kBatch) continue;",
-        "Of many variables, only the last ones are kept exact.",
-        f"{_VARIABLE_UPDATES}::test_sums_are_exact_on_paths_from_a_variable_to_itself_only[300]",
-    ),
-    _variable_updates(
         "goes_round",
         "while (goes_round) {",
         "for (int turn = 0; turn < 1; ++turn) {",
