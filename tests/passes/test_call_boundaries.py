@@ -302,7 +302,9 @@ def test_one_value_for_two_variables_keeps_its_dtype():
 def test_a_list_for_two_variables_keeps_its_dtype():
     """What is read of the other variable is float32."""
     graph = STEPS.replace("(zero, given, made, w,", "(zero, given, made, w, spare,")
-    graph = graph.replace("loop =", "spare = TensorListReserve[float32,int32](shape, three)\nloop =")
+    graph = graph.replace(
+        "loop =", "spare = TensorListReserve[float32,int32](shape, three)\nloop ="
+    )
     graph = graph.replace("made[variant], w)", "made[variant], w, spare[variant])")
     graph = graph.replace("given, written, w)", "given, written, w, written)")
     graph = graph.replace("(loop:2, shape", "(loop:4, shape")

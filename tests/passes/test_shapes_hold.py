@@ -1,4 +1,4 @@
-"""Shapes that rewrites rely on hold in every run: a reader that does not run says nothing of them."""
+"""Shapes that rewrites rely on hold in every run, whatever reads a tensor and does not run."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ NORM = """
     image = Const(shape=3x8)
     {reader}
     """
+
 
 @pytest.mark.parametrize(
     ("graph", "reader", "shape"),
