@@ -28,6 +28,8 @@ using tensorflow::PartialTensorShape;
 
 // Of x.
 constexpr int kFewestDims = 2, kMostDimsThatFuse = 3;
+// A row of one value has a variance of nothing but what was rounded off.
+constexpr int64_t kSmallestWidth = 2;
 
 struct Site {
   LayerNormForm form;
@@ -346,7 +348,7 @@ class LayerNormWriter {
     const LayerNormForm& form = site->form;
     site->shape = fusion_.Shape(form.x);
     const int dims = site->shape.dims();
-    if (dims < kFewestDims || site->shape.dim_size(dims - 1) < 1) return false;
+    if (dims < kFewestDims || site->shape.dim_size(dims - 1) < kSmallestWidth) return false;
     const bool over_last = std::all_of(form.axes.begin(), form.axes.end(), [&](int64_t axis) {
       return axis == -1 || axis == dims - 1;
     });

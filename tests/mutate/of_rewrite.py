@@ -422,6 +422,13 @@ MUTATIONS = (
         "An epsilon that is not positive is taken.",
         _NOT_A_LAYER_NORM,
     ),
+    _layer_norm(
+        "one_column",
+        "site->shape.dim_size(dims - 1) < kSmallestWidth",
+        "site->shape.dim_size(dims - 1) < 1",
+        "A LayerNorm of single values is written, whose result is what was rounded off.",
+        f"{_LAYER_NORM}::test_it_stays_where_a_row_has_one_value",
+    ),
     _layer_norm_form(
         "number_dimensions",
         "constant->tensor_shape().dim_size() <= 2 &&",

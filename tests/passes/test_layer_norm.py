@@ -366,6 +366,12 @@ def test_it_stays_where_a_number_brings_a_dimension_of_its_own(number):
     assert not rewrites(check(wide, None))
 
 
+def test_it_stays_where_a_row_has_one_value():
+    """Its variance is 0, so that the root magnifies whatever was rounded off."""
+    graph = GRAPH.replace("w = Const(shape=8x8)", "w = Const(shape=8x1)").replace("=8)", "=1)")
+    assert not rewrites(check(graph.replace(END, "end = Exp(norm)"), None, run=False))
+
+
 def test_sums_of_one_number_end_the_search():
     """Each of the sums adds the one before it eight times: eight levels are 16 million terms."""
     sums = ["sum0 = AddN(epsilon, epsilon)"]
