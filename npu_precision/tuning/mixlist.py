@@ -17,6 +17,8 @@ from npu_precision.tuning.risk import Suspect
 _NODE = "node:"
 # TensorFlow prefixes the names of inlined nodes with the name of the call.
 _ANYWHERE = "(.*/)?"
+# The entry that keeps whatever the mode lowers.
+EVERY_NODE = _NODE + ".*"
 
 
 class Mixlist:

@@ -11,10 +11,12 @@ from npu_precision.accuracy.model_inputs import Feed
 from npu_precision.ledger import Ledger
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import mixlist, risk
+from npu_precision.tuning.front import Point, Times, worth_measuring
 from npu_precision.tuning.mixlist import Mixlist, flat_entries
 from npu_precision.tuning.risk import Suspect
 from npu_precision.tuning.search import Search
 from npu_precision.tuning.state import State
+from npu_precision.tuning.step_time import Measure
 from npu_precision.tuning.trials import Trial, Trials
 
 
@@ -40,6 +42,7 @@ class Tuned:
         trials: all trials, each with the number of nodes kept for it.
         is_complete: whether the search showed that none of the kept nodes can be lowered; False if
             it ran out of trials.
+        times: the step times, if they decided; then the kept nodes are those of the fastest.
     """
 
     reference: float | None
@@ -53,6 +56,7 @@ class Tuned:
     held_out_reference: float | None
     trials: tuple[tuple[int, Trial], ...]
     is_complete: bool
+    times: Times | None = None
 
     @property
     def is_accepted(self) -> bool:
@@ -84,6 +88,9 @@ class Tuner:
         state: the state so far; kept up to date.
         progress: called after each trial with the number of trials made and about how many are
             left.
+        aim: what to find within the limit: "error" keeps the fewest nodes, "time" is the fastest,
+            "pareto" too, and measures what is not within the limit as well.
+        measure: measures step times; only called if the aim is not "error".
     """
 
     def __init__(
@@ -94,6 +101,8 @@ class Tuner:
         held_out: Trials | None,
         state: State,
         progress: Callable[[int, int], None],
+        aim: str = "error",
+        measure: Measure | None = None,
     ):
         self._model = model
         self._options = options
@@ -103,6 +112,8 @@ class Tuner:
         self._state = state
         self._progress = progress
         self._search: Search | None = None
+        self._aim = aim
+        self._measure = measure
 
     def run(
         self, batches: Sequence[Feed], most: int | None, has_calls: bool, draws_curve: bool
@@ -121,22 +132,34 @@ class Tuner:
         """
         start = self._trials.run(self._options)
         self._progress(1, 0)
-        if start.is_good:
+        if start.is_good and self._aim == "error":
             return self._tuned(start, start, (), (), self._options, ((0, start),), True)
         suspects = self._suspects(batches)
         names = [each.node for each in suspects]
-        everything = self._trial(frozenset(names))
+        everything = self._trial(frozenset(names)) if names else start
         if not everything.is_good:
             left = sorted(self._lowered(flat_entries(suspects)))
             raise NothingFoundError(
                 f"no mixlist is good enough: with all {len(names)} nodes kept that one may be "
                 f"about, {len(left)} are lowered{_named(left)}; {_measured(everything)}"
             )
-        self._search = Search(names, lambda kept: self._trial(kept).is_good, most)
-        found = set(self._search.run())
-        kept = tuple(each for each in suspects if each.node in found)
-        if draws_curve:
+        found: frozenset[str] = frozenset()
+        is_complete = True
+        if not start.is_good:
+            self._search = Search(names, lambda kept: self._trial(kept).is_good, most)
+            found = frozenset(self._search.run())
+            is_complete = self._search.is_complete
+        if suspects and (draws_curve or self._aim != "error"):
             self._draw_curve(suspects, start.lowered)
+        times = None
+        if self._aim != "error":
+            times = self._timed(start)
+            chosen = times.chosen.kept
+            found = self._float32(times, frozenset(names)) if chosen is None else chosen
+        kept = tuple(each for each in suspects if each.node in found)
+        tried = ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items()))
+        if start.is_good and not kept:
+            return self._tuned(start, start, (), (), self._options, tried, is_complete, times)
         entries = self._entries(kept, suspects, has_calls)
         options = self._mixlist.keeping(entries)
         last = self._trials.run(options)
@@ -146,10 +169,7 @@ class Tuner:
                 "good enough when they were tried first: results differ from run to run, or nodes "
                 "have names that no entry tells apart"
             )
-        tried = ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items()))
-        return self._tuned(
-            start, last, kept, tuple(entries), options, tried, self._search.is_complete
-        )
+        return self._tuned(start, last, kept, tuple(entries), options, tried, is_complete, times)
 
     def _tuned(
         self,
@@ -160,6 +180,7 @@ class Tuner:
         options: PrecisionOptions,
         tried: tuple[tuple[int, Trial], ...],
         is_complete: bool,
+        times: Times | None = None,
     ) -> Tuned:
         """The result, with the mixlist tried on the inputs that were held out."""
         return Tuned(
@@ -174,6 +195,7 @@ class Tuner:
             None if self._held_out is None else self._held_out.reference,
             tried,
             is_complete,
+            times,
         )
 
     def _suspects(self, batches: Sequence[Feed]) -> list[Suspect]:
@@ -208,6 +230,47 @@ class Tuner:
                     many = middle
             self._trial(frozenset(each.node for each in suspects[:many]))
 
+    def _timed(self, start: Trial) -> Times:
+        """Measures float32 and the trials that may be chosen."""
+        assert self._measure is not None
+        tried = worth_measuring(
+            [(frozenset(), start), *self._state.trials.items()],
+            self._trials.worse,
+            only_good=self._aim == "time",
+        )
+        precisions = [
+            self._mixlist.keeping(
+                flat_entries(each for each in self._state.suspects or () if each.node in kept)
+            )
+            for kept, _ in tried
+        ]
+        float32, *times = self._measure(precisions)
+        points = [Point(None, None, 0.0, float32)]
+        for (kept, trial), time in zip(tried, times):
+            points.append(Point(kept, trial, self._trials.worse(trial), time))
+        return Times(tuple(points), shows_front=self._aim == "pareto")
+
+    def _float32(self, times: Times, names: frozenset[str]) -> frozenset[str]:
+        """All nodes, which are to be kept where nothing is faster than float32.
+
+        Raises:
+            NothingFoundError: to keep all is not float32, or is slower: what the mode rewrites for
+                speed, beside dtypes, may not pay here.
+        """
+        (point,) = (each for each in times.points if each.kept == names)
+        assert point.trial is not None
+        if point.trial.lowered or point.time.is_slower:
+            why = (
+                f"your own lists lower {point.trial.lowered} nodes"
+                if point.trial.lowered
+                else f"with all nodes kept, a step takes {point.time.ratio:.2f} of float32's time"
+            )
+            raise NothingFoundError(
+                "no mixlist is as fast as float32, the untouched model: nothing within the limit "
+                f"is faster beyond the noise, and {why}; use the mode must_keep_origin_dtype"
+            )
+        return names
+
     def _trial(self, kept: frozenset[str]) -> Trial:
         trials = self._state.trials
         if kept not in trials:
@@ -228,6 +291,8 @@ class Tuner:
             except ValueError:  # The user's own mixlist contradicts them.
                 return False
 
+        if self._aim != "error" and len(kept) == len(suspects) and is_same([mixlist.EVERY_NODE]):
+            return [mixlist.EVERY_NODE]
         return mixlist.entries(kept, suspects, has_calls, is_same)
 
     def _lowered(self, entries: Sequence[str]) -> set[tuple[str, str]]:
