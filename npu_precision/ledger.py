@@ -249,7 +249,7 @@ class Ledger:
 
     def to_json(self) -> str:
         """The ledger as JSON."""
-        return json.dumps(self.to_dict(), indent=1)
+        return json.dumps(dict(self.data), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:

@@ -1,7 +1,7 @@
 #include "graph_passes/decide/variable_updates.h"
 
+#include <bitset>
 #include <map>
-#include <unordered_set>
 
 #include "graph_passes/analysis/handles.h"
 #include "graph_passes/graph/op_set.h"
@@ -12,11 +12,17 @@ namespace {
 
 using Groups = std::vector<bool>;
 
+constexpr size_t kBatch = 256;
+using Variables = std::bitset<kBatch>;
+
+// The place of a group in the order of a batch, where it has none.
+constexpr int kNowhere = -1, kOpen = -2, kDone = -3;
+
 class Updates {
  public:
   Updates(const GraphView& view, const std::set<std::string>& preserved,
           const std::vector<GroupState>& states)
-      : view_(view), preserved_(preserved), states_(states) {}
+      : view_(view), preserved_(preserved), states_(states), place_(view.num_groups(), kNowhere) {}
 
   std::vector<int> Run() {
     std::vector<int> last;
@@ -27,7 +33,7 @@ class Updates {
       if (writes.Has(id)) AddWrite(id, &last);
     }
     Groups updates = NeverLoweredAfter(Reached(last));
-    for (const auto& variable : variables_) KeepBetween(variable.second, &updates);
+    KeepBetween(&updates);
     std::vector<int> found;
     for (int g = 0; g < view_.num_groups(); ++g) {
       if (updates[g]) found.push_back(g);
@@ -81,25 +87,83 @@ class Updates {
     return reached;
   }
 
-  // Adds the gray groups on paths of gray groups from the reads of one variable to its writes.
-  void KeepBetween(const Uses& uses, Groups* updates) const {
-    if (uses.first.empty() || uses.last.empty()) return;
-    std::unordered_set<int> before_write, between;
-    std::vector<int> groups = uses.last;
-    while (!groups.empty()) {
-      const int group = groups.back();
-      groups.pop_back();
-      if (group == kNoGroup || !IsGray(group) || !before_write.insert(group).second) continue;
-      PushProducers(group, &groups);
+  // Adds the gray groups on paths of gray groups from the reads of a variable to its writes.
+  void KeepBetween(Groups* updates) {
+    std::vector<const Uses*> batch;
+    for (const auto& variable : variables_) {
+      const Uses& uses = variable.second;
+      if (!uses.first.empty() && !uses.last.empty()) batch.push_back(&uses);
+      if (batch.size() < kBatch) continue;
+      KeepBetween(batch, updates);
+      batch.clear();
     }
-    groups = uses.first;
-    while (!groups.empty()) {
-      const int group = groups.back();
-      groups.pop_back();
-      if (before_write.count(group) == 0 || !between.insert(group).second) continue;
-      (*updates)[group] = true;
-      PushConsumers(group, &groups);
+    KeepBetween(batch, updates);
+  }
+
+  // For many variables at once, because their steps may share most of their groups: those behind a
+  // sum over all gradients, for example.
+  void KeepBetween(const std::vector<const Uses*>& batch, Groups* updates) {
+    const std::vector<int> groups = BeforeWrites(batch);
+    std::vector<Variables> read(groups.size()), written(groups.size());
+    for (size_t i = 0; i < groups.size(); ++i) place_[groups[i]] = static_cast<int>(i);
+    for (size_t v = 0; v < batch.size(); ++v) {
+      const Variables variable = Variables().set(v);
+      for (int group : batch[v]->first) Join(variable, PlaceOf(group), &read);
+      for (int group : batch[v]->last) Join(variable, PlaceOf(group), &written);
     }
+    // Producers stand before consumers, except in a loop. There, a change may go round once more.
+    const int count = static_cast<int>(groups.size());
+    bool goes_round = true;
+    while (goes_round) {
+      goes_round = false;
+      for (int i = 0; i < count; ++i) {
+        view_.VisitConsumers(groups[i], [&](const InputPort& use) {
+          const int to = PlaceOf(view_.GroupOf(use));
+          if (Join(read[i], to, &read) && to < i) goes_round = true;
+        });
+      }
+      for (int i = count - 1; i >= 0; --i) {
+        view_.VisitProducers(groups[i], [&](const OutputPort& tensor) {
+          const int from = PlaceOf(view_.GroupOf(tensor));
+          if (Join(written[i], from, &written) && from > i) goes_round = true;
+        });
+      }
+    }
+    for (size_t i = 0; i < groups.size(); ++i) {
+      if ((read[i] & written[i]).any()) (*updates)[groups[i]] = true;
+      place_[groups[i]] = kNowhere;
+    }
+  }
+
+  // The gray groups from which paths of gray groups lead to a write, producers before consumers.
+  std::vector<int> BeforeWrites(const std::vector<const Uses*>& batch) {
+    std::vector<int> open, order;
+    for (const Uses* uses : batch) open.insert(open.end(), uses->last.begin(), uses->last.end());
+    while (!open.empty()) {
+      const int group = open.back();
+      if (group == kNoGroup || !IsGray(group) || place_[group] == kDone) {
+        open.pop_back();
+      } else if (place_[group] == kOpen) {
+        open.pop_back();
+        place_[group] = kDone;
+        order.push_back(group);
+      } else {
+        place_[group] = kOpen;
+        PushProducers(group, &open);
+      }
+    }
+    return order;
+  }
+
+  int PlaceOf(int group) const { return group == kNoGroup ? kNowhere : place_[group]; }
+
+  // Returns whether that changes something.
+  static bool Join(const Variables& more, int place, std::vector<Variables>* variables) {
+    if (place == kNowhere) return false;
+    Variables& there = (*variables)[place];
+    const Variables before = there;
+    there |= more;
+    return there != before;
   }
 
   void PushConsumers(int group, std::vector<int>* groups) const {
@@ -156,6 +220,7 @@ class Updates {
   const std::set<std::string>& preserved_;
   const std::vector<GroupState>& states_;
   std::map<int, Uses> variables_;  // by the node that VariableOf finds
+  std::vector<int> place_;         // of each group in the batch that is looked at
 };
 
 }  // namespace

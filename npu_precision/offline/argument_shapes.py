@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -12,20 +12,31 @@ from tensorflow.core.framework import attr_value_pb2, function_pb2, graph_pb2, n
 from npu_precision.offline.reachable import function_attributes
 
 _SHAPES = "_output_shapes"
+_HANDLES = "_handle_shapes"
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
 
-def write_argument_shapes(graph_def: graph_pb2.GraphDef) -> None:
+def write_argument_shapes(
+    graph_def: graph_pb2.GraphDef, known_functions: Collection[str] = ()
+) -> None:
     """Annotates each function with the argument shapes that all its callers in the graph agree on.
 
     TensorFlow does the same when it makes functions: for a tensor it records the shape, for a
     variable's handle the shape of the variable. Nothing is known about functions called by a loop,
     a branch or a data set.
+
+    Args:
+        graph_def: the graph, whose library is annotated.
+        known_functions: names of functions that have other callers too, which may give tensors of
+            other shapes, but the same variables.
     """
     library = {function.signature.name: function for function in graph_def.library.function}
     # The agreed attributes of each argument, by function. They only ever shrink, so the loop ends.
     agreed: dict[str, list[attr_value_pb2.NameAttrList | None]] = {}
+    # Functions that the graph reaches from no node, only other callers do.
+    unreached: set[str] = set()
+    roots = sorted(library.keys() & set(known_functions), reverse=True)
     worklist = [("", graph_def.node)]
     while worklist:
         body, nodes = worklist.pop()
@@ -39,11 +50,24 @@ def write_argument_shapes(graph_def: graph_pb2.GraphDef) -> None:
                 count = len(library[name].signature.input_arg)
                 if not is_call or len(given) < count:
                     given = [None] * count
+                elif name in known_functions:
+                    given = [one if _is_handle(one) else None for one in given]
                 before = agreed.get(name, given)
-                now = [one if one == other else None for one, other in zip(before, given)]
+                now = [
+                    one if one == other or (body in unreached and _is_handle(one)) else None
+                    for one, other in zip(before, given)
+                ]
                 if name not in agreed or now != before:
                     worklist.append((name, library[name].node_def))
+                    if name not in agreed and body in unreached:
+                        unreached.add(name)
                 agreed[name] = now
+        while roots and not worklist:
+            root = roots.pop()
+            if root not in agreed:
+                agreed[root] = [None] * len(library[root].signature.input_arg)
+                unreached.add(root)
+                worklist.append((root, library[root].node_def))
     for name, arguments_of in agreed.items():
         for number, attributes in enumerate(arguments_of):
             recorded = library[name].arg_attr[number].attr if attributes else None
@@ -58,6 +82,10 @@ def _write(key: str, value: attr_value_pb2.AttrValue, recorded: Any) -> None:
             recorded[key].list.shape[0].CopyFrom(own.merge_with(given).as_proto())
     elif key not in recorded:
         recorded[key].CopyFrom(value)
+
+
+def _is_handle(attributes: attr_value_pb2.NameAttrList | None) -> bool:
+    return attributes is not None and _HANDLES in attributes.attr
 
 
 def _functions_of(
@@ -78,7 +106,7 @@ def _of_source(node: node_def_pb2.NodeDef) -> attr_value_pb2.NameAttrList | None
     elif node.op == "VarHandleOp":
         result.attr[_SHAPES].list.shape.add()
         result.attr["_handle_dtypes"].list.type.append(node.attr["dtype"].type)
-        result.attr["_handle_shapes"].list.shape.add().CopyFrom(node.attr["shape"].shape)
+        result.attr[_HANDLES].list.shape.add().CopyFrom(node.attr["shape"].shape)
     else:
         return None
     return result

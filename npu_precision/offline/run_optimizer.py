@@ -75,8 +75,8 @@ def rewrite(
             and dtype.
         keep_io_types: whether placeholders and fetch_nodes keep their dtype. If not, those that are
             only cast to or from the low type change to that type.
-        known_functions: names of functions that are called from elsewhere too, and keep the dtypes
-            of their arguments and results.
+        known_functions: names of functions that are called from elsewhere too, with arguments of
+            any shape, and keep the dtypes of their arguments and results.
 
     Returns:
         A new GraphDef, equal to graph_def where nothing had to change, and the ledger.
@@ -91,7 +91,7 @@ def rewrite(
         options = dataclasses.replace(options, quiet=True)
     fetch_nodes, feed_nodes = list(fetch_nodes), list(feed_nodes)
     kept = kept_in_functions or {}
-    graphs = fetch_nodes, feed_nodes, options, name, kept, keep_io_types
+    graphs = fetch_nodes, feed_nodes, options, name, kept, keep_io_types, known_functions
     rewritten, ledger = _run(graph_def, *graphs)
     fixed = {("", node) for node in (*fetch_nodes, *feed_nodes)}
     fixed.update((function, node) for function, nodes in kept.items() for node in nodes)
@@ -116,9 +116,10 @@ def _run(
     name: str,
     kept_in_functions: Mapping[str, Collection[str]],
     keep_io_types: bool,
+    known_functions: Collection[str],
 ) -> tuple[graph_pb2.GraphDef, Ledger]:
     """Runs the optimizer once, over the graph and each function; arguments are those of rewrite."""
-    meta_graph, replaced = _meta_graph(graph_def, fetch_nodes, feed_nodes)
+    meta_graph, replaced = _meta_graph(graph_def, fetch_nodes, feed_nodes, known_functions)
     if not keep_io_types:
         for node in meta_graph.graph_def.node:
             if node.name in fetch_nodes or node.op in _PLACEHOLDERS or node.name in replaced:
@@ -192,11 +193,14 @@ def _config(optimizer: str) -> config_pb2.ConfigProto:
 
 
 def _meta_graph(
-    graph_def: graph_pb2.GraphDef, fetch_nodes: Iterable[str], feed_nodes: Iterable[str]
+    graph_def: graph_pb2.GraphDef,
+    fetch_nodes: Iterable[str],
+    feed_nodes: Iterable[str],
+    known_functions: Collection[str] = (),
 ) -> tuple[meta_graph_pb2.MetaGraphDef, set[str]]:
     """The graph as OptimizeGraph takes it, and the names of nodes that replace placeholders."""
     meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
-    write_argument_shapes(meta_graph.graph_def)
+    write_argument_shapes(meta_graph.graph_def, known_functions)
     meta_graph.collection_def["train_op"].node_list.value.extend([*fetch_nodes, _KEEPER])
     for number, name in enumerate(feed_nodes):
         tensor = meta_graph.signature_def["feeds"].inputs[str(number)]
@@ -259,7 +263,7 @@ def _read_ledger(
     """The graph's ledger, with the ledgers of its functions inside, sorted by name."""
     ledgers: dict[str, dict[str, Any]] = {}
     for file in sorted(folder.glob("*.json")):
-        ledger = Ledger.from_json(file.read_text(encoding="utf-8")).to_dict()
+        ledger = dict(Ledger.from_json(file.read_text(encoding="utf-8")).data)
         # These were set for this run only; the ledger records the caller's values.
         del ledger["options"]["report_dir"], ledger["options"]["strict"]
         if options.report_dir is not None:

@@ -297,10 +297,24 @@ MUTATIONS = (
     ),
     _variable_updates(
         "between",
-        "for (const auto& variable : variables_) KeepBetween(variable.second, &updates);",
-        "",
+        "Groups updates = NeverLoweredAfter(Reached(last));\n    KeepBetween(&updates);",
+        "Groups updates = NeverLoweredAfter(Reached(last));",
         "A variable's next value that the model uses too is lowered.",
         f"{_VARIABLE_UPDATES}::test_a_next_value_that_the_model_also_uses_is_still_exact",
+    ),
+    _variable_updates(
+        "goes_round",
+        "while (goes_round) {",
+        "for (int turn = 0; turn < 1; ++turn) {",
+        "What a loop adds to a variable is lowered.",
+        f"{_VARIABLE_UPDATES}::test_a_next_value_that_a_loop_computes_is_exact",
+    ),
+    _variable_updates(
+        "same_variable",
+        "if ((read[i] & written[i]).any())",
+        "if (read[i].any() && written[i].any())",
+        "A path from one variable to another is kept exact.",
+        f"{_VARIABLE_UPDATES}::test_sums_are_exact_on_paths_from_a_variable_to_itself_only[20]",
     ),
     _variable_updates(
         "enter",

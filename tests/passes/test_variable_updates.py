@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from support.check_rewrite import check_rewrite
 from support.loop_text import counter
@@ -98,6 +100,77 @@ def test_a_next_value_that_the_model_also_uses_is_still_exact():
     assert result.reasons["next"] == ("kept", "updates_variable", "")
     assert result.reasons["same"] == ("kept", "updates_variable", "")
     assert result.reasons["logits"] == ("lowered", "white_list", "")
+
+
+def test_a_next_value_that_a_loop_computes_is_exact():
+    """The model uses what the loop yields too, so only the path through the loop keeps it."""
+    result = rewrite(
+        f"""
+        {counter(3)}
+        enter = Enter(read, frame_name=loop)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
+        step = Enter(gradient, frame_name=loop, is_constant=True)
+        turn = Sub(switch:1, step)
+        next = NextIteration(turn)
+        exit = Exit(switch)
+        write = AssignVariableOp(v, exit)
+        logits = MatMul(exit, x)
+        """,
+        fetches=["logits"],
+    )
+    for name in ("enter", "merge", "switch", "turn", "next", "exit"):
+        assert result.reasons[name] == ("kept", "updates_variable", ""), name
+
+
+@pytest.mark.parametrize("variables", [2, 20, 300], ids=["2", "20", "300"])
+def test_sums_are_exact_on_paths_from_a_variable_to_itself_only(variables):
+    """However many variables there are, and whatever their steps share."""
+    choose = random.Random(variables)
+    names = [f"v{number}" for number in range(variables)]
+    lines, inputs = [], {}
+    for name in names:
+        lines += [f"{name} = VarHandleOp(shape=4x4, shared_name={name})"]
+        lines += [f"{name}_read = ReadVariableOp({name})"]
+    for number in range(3 * variables):
+        known = [f"{choose.choice(names)}_read", "gradient", *list(inputs)[-2 * variables :]]
+        pair = inputs[f"sum{number}"] = choose.sample(known, 2)
+        lines += [f"sum{number} = AddV2({pair[0]}, {pair[1]})"]
+        lines += [f"logits{number} = MatMul(sum{number}, x)"]
+    written = {name: choose.choice(list(inputs)[variables:]) for name in names}
+    for name in names[::2]:
+        inputs[f"{name}_step"] = [f"{name}_read", "gradient"]
+        lines += [f"{name}_step = AddV2({name}_read, gradient)"]
+        lines += [f"{name}_logits = MatMul({name}_step, x)"]
+        written[name] = f"{name}_step"
+    lines += [f"write_{name} = AssignVariableOp({name}, {written[name]})" for name in names]
+
+    def variables_read(node):
+        if node not in read:
+            here = {node[: -len("_read")]} if node.endswith("_read") else set()
+            read[node] = here.union(*map(variables_read, inputs.get(node, ())))
+        return read[node]
+
+    exact, read = set(), {}
+    for name in names:
+        before = [written[name]]
+        while before:
+            node = before.pop()
+            if node in inputs and (node, name) not in exact and name in variables_read(node):
+                exact.add((node, name))
+                before += inputs[node]
+
+    result = check_rewrite(
+        VARIABLE + "\n".join(lines) + "\nwrite = AssignVariableOp(v, read)",
+        None,
+        ["init", "write", *(f"write_{name}" for name in names)]
+        + [f"logits{number}" for number in range(3 * variables)]
+        + [f"{name}_logits" for name in names[::2]],
+        run=False,
+    )
+    found = {name for name, why in result.reasons.items() if why[1] == "updates_variable"}
+    assert found == {node for node, _ in exact}
+    assert 0 < len(found) < len(inputs)
 
 
 def test_a_white_op_ends_what_belongs_to_the_update():

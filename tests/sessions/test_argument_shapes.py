@@ -32,8 +32,8 @@ def placeholder(graph, name, *shape):
     node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
 
 
-def shape_of(graph, name):
-    write_argument_shapes(graph)
+def shape_of(graph, name, known_functions=()):
+    write_argument_shapes(graph, known_functions)
     for each in graph.library.function:
         if each.signature.name == name:
             shapes = each.arg_attr[0].attr["_output_shapes"].list.shape
@@ -89,3 +89,57 @@ def test_what_a_function_says_itself_is_made_more_exact_or_stays():
         shapes.add().CopyFrom(tf.TensorShape(own).as_proto())
         call(graph, "inner", "p")
         assert shape_of(graph, "inner") == expected
+
+
+def variable(graph, name, *shape):
+    node = graph.node.add(name=name, op="VarHandleOp")
+    node.attr["dtype"].type = FLOAT
+    node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
+
+
+def handle_shape(graph, name):
+    (found,) = (each for each in graph.library.function if each.signature.name == name)
+    shapes = found.arg_attr[0].attr["_handle_shapes"].list.shape
+    return tf.TensorShape(shapes[0]).as_list() if len(shapes) > 0 else None
+
+
+def test_a_known_function_may_be_called_from_elsewhere_with_another_shape():
+    graph = graph_pb2.GraphDef()
+    placeholder(graph, "p", 4, 8)
+    function(graph, "exported", ("PartitionedCall", "f", "inner"))
+    function(graph, "inner")
+    call(graph, "exported", "p")
+    assert shape_of(graph, "exported", ["exported"]) is None
+    assert shape_of(graph, "inner", ["exported"]) is None
+
+
+def test_a_known_function_has_the_same_variables_wherever_it_is_called():
+    graph = graph_pb2.GraphDef()
+    variable(graph, "v", 8, 8)
+    function(graph, "exported", ("PartitionedCall", "f", "inner"))
+    function(graph, "inner")
+    call(graph, "exported", "v")
+    write_argument_shapes(graph, ["exported"])
+    assert handle_shape(graph, "exported") == [8, 8]
+    assert handle_shape(graph, "inner") == [8, 8]
+
+
+def test_a_known_function_that_no_node_calls_may_call_with_another_shape():
+    graph = graph_pb2.GraphDef()
+    placeholder(graph, "p", 4, 8)
+    function(graph, "alone", ("PartitionedCall", "f", "between"))
+    function(graph, "between", ("PartitionedCall", "f", "inner"))
+    function(graph, "inner")
+    call(graph, "inner", "p")
+    assert shape_of(graph, "inner", ["alone"]) is None
+
+
+def test_what_no_node_calls_reads_the_same_variables():
+    graph = graph_pb2.GraphDef()
+    variable(graph, "v", 8, 8)
+    function(graph, "alone", ("PartitionedCall", "f", "between"))
+    function(graph, "between", ("PartitionedCall", "f", "inner"))
+    function(graph, "inner")
+    call(graph, "inner", "v")
+    write_argument_shapes(graph, ["alone"])
+    assert handle_shape(graph, "inner") == [8, 8]
