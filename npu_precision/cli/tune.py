@@ -14,7 +14,7 @@ import click
 from npu_precision import outputs
 from npu_precision.accuracy import frozen
 from npu_precision.accuracy.frozen import FrozenModel
-from npu_precision.cli import flags, plots, printing, tune_result
+from npu_precision.cli import flags, plots, printing, tune_result, tune_times
 from npu_precision.explain import explanation
 from npu_precision.explain import report as reports
 from npu_precision.offline.model_file import Model
@@ -186,7 +186,8 @@ def tune(
             draw(plot_path, tuned, objective)
         if report_path is not None:
             explained = explanation.explain(model, tune_result.used(tuned, options, output, kind))
-            reports.write_report(report_path, model, explained, tune_result.curve(tuned))
+            times = None if tuned.times is None else tune_times.report(tuned.times, objective)
+            reports.write_report(report_path, model, explained, tune_result.curve(tuned), times)
     if tuned.is_complete and state_path.exists():
         state_path.unlink()
     status = 0 if tuned.is_accepted else 1

@@ -35,15 +35,17 @@ def show(out: rich.console.Console, tuned: Tuned, times: Times, objective: Objec
     shown = sorted(times.points, key=lambda point: point.time.ratio)
     if times.shows_front:
         shown = front
-    title = "The front of step time and error" if times.shows_front else "Step time"
-    error = "error" if isinstance(objective, MaxError) else "worse by"
+    title = "Step time, as a multiple of float32"
+    if times.shows_front:
+        title = "The front of step time and error"
     columns = [("mixlist", False), ("lowered", True), ("time", True), ("quartiles", False)]
+    printing.say(out, f"a step in float32: {1000 * times.points[0].time.seconds:.3g} ms")
     out.print()
     printing.show(
         out,
         printing.table(
-            f"{title}, as multiples of float32's {1000 * times.points[0].time.seconds:.3g} ms",
-            [*columns, (error, True), ("", False)],
+            title,
+            [*columns, (_measure(objective), True), ("", False)],
             [
                 (
                     label(point),
@@ -63,6 +65,10 @@ def show(out: rich.console.Console, tuned: Tuned, times: Times, objective: Objec
     out.print()
     if times.chosen.kept is not None:
         _show_fastest(out, times)
+
+
+def _measure(objective: Objective) -> str:
+    return "error" if isinstance(objective, MaxError) else "worse by"
 
 
 def _show_fastest(out: rich.console.Console, times: Times) -> None:
@@ -89,20 +95,36 @@ def _remarks(point: Point, times: Times) -> str:
     return ", ".join(remarks)
 
 
+def report(times: Times, objective: Objective) -> dict[str, Any]:
+    """All points that were measured, for the report; see explain.report.write_report.
+
+    Args:
+        times: the times.
+        objective: the limit.
+    """
+    points = [{"label": label(point), **_measured(point, times)} for point in times.points]
+    return {"measure": _measure(objective), "points": points}
+
+
 def data(times: Times) -> list[dict[str, Any]]:
     """All points that were measured, for JSON; that of float32 has null for `kept`."""
-    front, chosen = times.front, times.chosen
     return [
         {
             "kept": None if point.kept is None else sorted(point.kept),
             "lowered": 0 if point.trial is None else point.trial.lowered,
-            "worse": printing.in_json(point.worse),
             "milliseconds": 1000 * point.time.seconds,
-            "ratio": point.time.ratio,
-            "quartiles": [point.time.low, point.time.high],
-            "good": point.is_good,
-            "front": point in front,
-            "chosen": point is chosen,
+            **_measured(point, times),
         }
         for point in times.points
     ]
+
+
+def _measured(point: Point, times: Times) -> dict[str, Any]:
+    return {
+        "worse": point.worse,
+        "ratio": point.time.ratio,
+        "quartiles": [point.time.low, point.time.high],
+        "good": point.is_good,
+        "front": point in times.front,
+        "chosen": point is times.chosen,
+    }

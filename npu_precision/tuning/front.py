@@ -66,6 +66,24 @@ class Times:
         return min(faster, key=_costs, default=self.points[0])
 
     @property
+    def decisive(self) -> Point:
+        """The point that the result rests on.
+
+        It is the chosen one, or if that is float32, the one that keeps most nodes, which stands in
+        for float32.
+        """
+        chosen = self.chosen
+        if chosen.kept is not None:
+            return chosen
+        return max(self.points[1:], key=lambda point: len(point.kept or ()))
+
+    def measured_again(self, which: Point, time: StepTime) -> Times:
+        """The same with another time of a point."""
+        again = dataclasses.replace(which, time=time)
+        points = tuple(again if point is which else point for point in self.points)
+        return dataclasses.replace(self, points=points)
+
+    @property
     def as_fast(self) -> list[Point]:
         """The other points within the limit whose quartiles overlap those of the chosen one."""
         chosen = self.chosen
@@ -104,8 +122,9 @@ def worth_measuring(
 ) -> list[Tried]:
     """The trials to measure, those that lower most first.
 
-    They are on the front of what is lowered and of the error, spread evenly if there are many. What
-    keeps all nodes is always measured, and so is what lowers most within the limit.
+    First come those on the front of what is lowered and of the error, spread evenly if there are
+    many; then others within the limit, because to lower more is not always faster. What keeps all
+    nodes is always measured, and so is what lowers most within the limit.
 
     Args:
         tried: the trials; that which keeps most nodes is good.
@@ -122,8 +141,14 @@ def worth_measuring(
         if each[1].is_good
         or (not only_good and each[1].fault is None and math.isfinite(worse(each[1])))
     ]
-    chosen = _spread(front(sound, costs), _MOST)
-    chosen.append(min((each for each in sound if each[1].is_good), key=costs))
+    edge = front(sound, costs)
+    good = [each for each in sound if each[1].is_good]
+    # Two trials of the same costs most likely lower the same nodes.
+    seen = {costs(each) for each in edge}
+    others = {costs(each): each for each in reversed(good) if costs(each) not in seen}
+    chosen = _spread(edge, _MOST)
+    chosen += _spread(sorted(others.values(), key=costs), _MOST - len(chosen))
+    chosen.append(min(good, key=costs))
     chosen.append(max(sound, key=lambda each: len(each[0])))
     return sorted({kept: (kept, trial) for kept, trial in chosen}.values(), key=costs)
 
@@ -132,4 +157,5 @@ def _spread(items: Sequence[_Item], most: int) -> list[_Item]:
     """At most so many of the items, at even distances; the first and the last are among them."""
     if len(items) <= most:
         return [*items]
-    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
+    last = len(items) - 1
+    return [items[round(place * last / max(most - 1, 1))] for place in range(most)]

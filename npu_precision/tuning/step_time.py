@@ -106,7 +106,8 @@ def in_rounds(
     """Measures steps in rounds, in each of which every step runs once.
 
     What slows the machine down for a while slows all of a round down, so times are compared within
-    rounds. The order rotates, so that no step always follows the same one at the same place.
+    rounds. Every other round runs backwards, and where a round begins moves on, so that no step
+    always has the same place, or follows the same one.
 
     Args:
         steps: called with the number of the round; the first is float32's.
@@ -118,8 +119,7 @@ def in_rounds(
             step(0)
     taken = np.zeros([len(steps), rounds])
     for number in range(rounds):
-        for place in range(len(steps)):
-            which = (number + place) % len(steps)
+        for which in _order(len(steps), number):
             start = clock()
             steps[which](number)
             taken[which, number] = clock() - start
@@ -128,6 +128,11 @@ def in_rounds(
         low, middle, high = np.percentile(times / taken[0], [25, 50, 75])
         found.append(StepTime(float(np.median(times)), float(middle), float(low), float(high)))
     return found
+
+
+def _order(count: int, number: int) -> list[int]:
+    order = [(number // 2 + place) % count for place in range(count)]
+    return order if number % 2 == 0 else order[::-1]
 
 
 def _as_used(options: PrecisionOptions) -> PrecisionOptions:

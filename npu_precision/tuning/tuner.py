@@ -155,7 +155,7 @@ class Tuner:
         if self._aim != "error":
             times = self._timed(start)
             chosen = times.chosen.kept
-            found = self._float32(times, frozenset(names)) if chosen is None else chosen
+            found = self._as_float32(times) if chosen is None else chosen
         kept = tuple(each for each in suspects if each.node in found)
         tried = ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items()))
         if start.is_good and not kept:
@@ -231,51 +231,64 @@ class Tuner:
             self._trial(frozenset(each.node for each in suspects[:many]))
 
     def _timed(self, start: Trial) -> Times:
-        """Measures float32 and the trials that may be chosen."""
+        """Measures float32 and the trials that may be chosen.
+
+        What the result rests on is measured a second time, alone beside float32: the fastest of
+        many may have been lucky.
+        """
         assert self._measure is not None
         tried = worth_measuring(
             [(frozenset(), start), *self._state.trials.items()],
             self._trials.worse,
             only_good=self._aim == "time",
         )
-        precisions = [
-            self._mixlist.keeping(
-                flat_entries(each for each in self._state.suspects or () if each.node in kept)
-            )
-            for kept, _ in tried
-        ]
-        float32, *times = self._measure(precisions)
+        precisions = {kept: self._keeping(kept) for kept, _ in tried}
+        float32, *measured = self._measure(list(precisions.values()))
         points = [Point(None, None, 0.0, float32)]
-        for (kept, trial), time in zip(tried, times):
+        for (kept, trial), time in zip(tried, measured):
             points.append(Point(kept, trial, self._trials.worse(trial), time))
-        return Times(tuple(points), shows_front=self._aim == "pareto")
+        times = Times(tuple(points), shows_front=self._aim == "pareto")
+        again: set[frozenset[str]] = set()
+        while True:
+            point = times.decisive
+            assert point.kept is not None
+            if point.kept in again:
+                return times
+            again.add(point.kept)
+            _, time = self._measure([precisions[point.kept]])
+            times = times.measured_again(point, time)
 
-    def _float32(self, times: Times, names: frozenset[str]) -> frozenset[str]:
+    def _as_float32(self, times: Times) -> frozenset[str]:
         """All nodes, which are to be kept where nothing is faster than float32.
 
         Raises:
             NothingFoundError: to keep all is not float32, or is slower: what the mode rewrites for
                 speed, beside dtypes, may not pay here.
         """
-        (point,) = (each for each in times.points if each.kept == names)
+        point = times.decisive
         assert point.trial is not None
-        if point.trial.lowered or point.time.is_slower:
+        assert point.kept is not None
+        lowered = point.trial.lowered
+        if lowered or point.time.is_slower:
             why = (
-                f"your own lists lower {point.trial.lowered} nodes"
-                if point.trial.lowered
+                f"your own lists lower {lowered} node{'' if lowered == 1 else 's'}"
+                if lowered
                 else f"with all nodes kept, a step takes {point.time.ratio:.2f} of float32's time"
             )
             raise NothingFoundError(
                 "no mixlist is as fast as float32, the untouched model: nothing within the limit "
                 f"is faster beyond the noise, and {why}; use the mode must_keep_origin_dtype"
             )
-        return names
+        return point.kept
+
+    def _keeping(self, kept: frozenset[str]) -> PrecisionOptions:
+        suspects = [each for each in self._state.suspects or () if each.node in kept]
+        return self._mixlist.keeping(flat_entries(suspects))
 
     def _trial(self, kept: frozenset[str]) -> Trial:
         trials = self._state.trials
         if kept not in trials:
-            suspects = [each for each in self._state.suspects or () if each.node in kept]
-            trials[kept] = self._trials.run(self._mixlist.keeping(flat_entries(suspects)))
+            trials[kept] = self._trials.run(self._keeping(kept))
             self._state.save()
         self._progress(len(trials) + 1, 0 if self._search is None else self._search.left)
         return trials[kept]
