@@ -124,6 +124,11 @@ def front(path: pathlib.Path, tuned: Tuned, objective: Objective) -> None:
     assert tuned.times is not None
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
+    if isinstance(objective, MaxError):
+        axes.set_yscale("symlog", linthresh=1e-6)  # Before the points, which set its ends.
+        axes.set_ylabel("largest error of an output")
+    else:
+        axes.set_ylabel(f"{objective.name}, how much worse than float32's")
     for is_good, color, name in ((True, "#1f77b4", "good enough"), (False, "#d62728", "not")):
         some = [point for point in tuned.times.points if point.is_good == is_good]
         ratios = [point.time.ratio for point in some]
@@ -154,10 +159,7 @@ def front(path: pathlib.Path, tuned: Tuned, objective: Objective) -> None:
     axes.axhline(objective.searched, color="black", linestyle="--", label="limit, less --margin")
     axes.axvline(1, color="gray", linestyle=":", label="float32's step time")
     if isinstance(objective, MaxError):
-        axes.set_yscale("symlog", linthresh=1e-6)
-        axes.set_ylabel("largest error of an output")
-    else:
-        axes.set_ylabel(f"{objective.name}, how much worse than float32's")
+        axes.set_ylim(bottom=-2e-7)  # No error is negative.
     axes.set_xlabel("step time, as a multiple of float32's (bars: quartiles of the rounds)")
     axes.legend()
     figure.savefig(str(path), dpi=100)
