@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from npu_precision.accuracy.comparison import Comparer
 from npu_precision.accuracy.frozen import FrozenModel
@@ -153,10 +153,10 @@ class Tuner:
             self._draw_curve(suspects, start.lowered)
         times = None
         if self._aim != "error":
-            times = self._timed(start)
+            times = self._timed(start, suspects, has_calls)
             chosen = times.chosen.kept
             found = self._as_float32(times) if chosen is None else chosen
-        kept = tuple(each for each in suspects if each.node in found)
+        kept = _members(suspects, found)
         tried = ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items()))
         if start.is_good and not kept:
             return self._tuned(start, start, (), (), self._options, tried, is_complete, times)
@@ -230,11 +230,11 @@ class Tuner:
                     many = middle
             self._trial(frozenset(each.node for each in suspects[:many]))
 
-    def _timed(self, start: Trial) -> Times:
+    def _timed(self, start: Trial, suspects: Sequence[Suspect], has_calls: bool) -> Times:
         """Measures float32 and the trials that may be chosen.
 
-        What the result rests on is measured a second time, alone beside float32: the fastest of
-        many may have been lucky.
+        What the result rests on is measured a second time, alone beside float32, and with the
+        entries that are written: the fastest of many may have been lucky.
         """
         assert self._measure is not None
         tried = worth_measuring(
@@ -242,8 +242,7 @@ class Tuner:
             self._trials.worse,
             only_good=self._aim == "time",
         )
-        precisions = {kept: self._keeping(kept) for kept, _ in tried}
-        float32, *measured = self._measure(list(precisions.values()))
+        float32, *measured = self._measure([self._keeping(kept) for kept, _ in tried])
         points = [Point(None, None, 0.0, float32)]
         for (kept, trial), time in zip(tried, measured):
             points.append(Point(kept, trial, self._trials.worse(trial), time))
@@ -255,7 +254,8 @@ class Tuner:
             if point.kept in again:
                 return times
             again.add(point.kept)
-            _, time = self._measure([precisions[point.kept]])
+            entries = self._entries(_members(suspects, point.kept), suspects, has_calls)
+            _, time = self._measure([self._mixlist.keeping(entries)])
             times = times.measured_again(point, time)
 
     def _as_float32(self, times: Times) -> frozenset[str]:
@@ -282,8 +282,7 @@ class Tuner:
         return point.kept
 
     def _keeping(self, kept: frozenset[str]) -> PrecisionOptions:
-        suspects = [each for each in self._state.suspects or () if each.node in kept]
-        return self._mixlist.keeping(flat_entries(suspects))
+        return self._mixlist.keeping(flat_entries(_members(self._state.suspects or (), kept)))
 
     def _trial(self, kept: frozenset[str]) -> Trial:
         trials = self._state.trials
@@ -311,6 +310,10 @@ class Tuner:
     def _lowered(self, entries: Sequence[str]) -> set[tuple[str, str]]:
         _, ledger = self._trials.decide(self._mixlist.keeping(entries))
         return _lowered_nodes(ledger)
+
+
+def _members(suspects: Sequence[Suspect], names: Container[str]) -> tuple[Suspect, ...]:
+    return tuple(each for each in suspects if each.node in names)
 
 
 def _named(nodes: Sequence[tuple[str, str]]) -> str:

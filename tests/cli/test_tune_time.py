@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from support.overflowing import EMULATED, OVERFLOW, normal
 from support.report_files import data_in, needs_page
 
 from npu_precision import PrecisionOptions
-from npu_precision.accuracy import frozen
+from npu_precision.accuracy import frozen, model_run
 from npu_precision.cli.plots import check as check_plots
 from npu_precision.offline import model_file
 from npu_precision.tuning import step_time
@@ -229,10 +230,16 @@ def timed(monkeypatch):
         calls = []
 
         def measure(model, batches, rounds, precisions):
-            kept = [
-                len(json.loads(options.mixlist_edits)["black-list"]["to-add"])
-                for options in precisions
+            nodes = [
+                node.name
+                for node in model.graph_def.node
+                if node.op not in ("Const", "Placeholder")
             ]
+            kept = []
+            for options in precisions:
+                entries = json.loads(options.mixlist_edits)["black-list"]["to-add"]
+                pattern = re.compile("|".join(entry[len("node:") :] for entry in entries) or "$")
+                kept.append(len([name for name in nodes if pattern.fullmatch(name)]))
             calls.append((rounds, kept))
             return [took(1, 0), *map(time, kept)]
 
@@ -302,6 +309,20 @@ def test_the_fastest_has_to_be_faster_a_second_time_alone_beside_float32(overflo
     assert len(printed["kept"]) == 3
     ratios = {len(point["kept"] or ()): point["ratio"] for point in printed["times"]}
     assert (ratios[1], ratios[3]) == (1.2, 0.7)
+
+
+def test_the_second_time_the_entries_that_are_written_are_measured(overflow, tune, monkeypatch):
+    asked = []
+
+    def measure(model, batches, rounds, precisions):
+        edits = [json.loads(options.mixlist_edits) for options in precisions]
+        asked.append([each["black-list"]["to-add"] for each in edits])
+        return [took(1, 0), *(took(1.0) for _ in precisions)]
+
+    monkeypatch.setattr(step_time, "measure", measure)
+    _, mixlist = tune(*overflow, "--max-error", "0.01", "--objective", "time")
+    assert asked[1:] == [[mixlist["black-list"]["to-add"]]] == [[["node:.*"]]]
+    assert max(map(len, asked[0])) == 7
 
 
 def test_what_stands_in_for_float32_is_measured_a_second_time_too(overflow, tune, timed):
@@ -515,11 +536,37 @@ def test_a_picture_that_cannot_be_drawn_leaves_nothing_behind(
 # Sessions that really run.
 
 
-def test_a_model_is_measured_in_sessions_with_and_without_the_mode(graph_file):
+@pytest.fixture
+def ran(monkeypatch):
+    """The outputs of the steps that run, in their order."""
+    outputs = []
+
+    def run_once(*arguments):
+        outputs.append(model_run.run_once(*arguments))
+        return outputs[-1]
+
+    monkeypatch.setattr(step_time, "run_once", run_once)
+    return outputs
+
+
+def test_a_model_is_measured_in_sessions_with_and_without_the_mode(graph_file, ran):
     model = frozen.freeze(model_file.load_model(graph_file(OVERFLOW)))
-    batch = {"x:0": normal(8, 8), "factor:0": normal(8, 8)}
-    options = PrecisionOptions(precision_mode="allow_mix_precision", emulate=True)
-    float32, mixed = step_time.measure(model, [batch, batch], 5, [options])
+    batches = [{"x:0": normal(8, 8) * scale, "factor:0": normal(8, 8)} for scale in (1, 2)]
+    options = PrecisionOptions(precision_mode="allow_mix_precision", emulate=True, overflow="inf")
+    float32, mixed = step_time.measure(model, batches, 5, [options])
     assert float32.ratio == 1
     assert 0 < mixed.low <= mixed.ratio <= mixed.high
     assert float32.seconds > 0
+    assert len(ran) == 2 * (2 + 5)  # Two of each to warm up.
+    first, second = (outputs["out:0"] for outputs in ran[:2])
+    # Rounded to float16, which has 11 bits, and computed so.
+    np.testing.assert_allclose(first, second, rtol=0.02, atol=0.02 * np.abs(first).max())
+    assert not np.array_equal(first, second)
+
+
+def test_the_rounds_take_the_batches_in_turn(graph_file, ran):
+    model = frozen.freeze(model_file.load_model(graph_file(OVERFLOW)))
+    batches = [{"x:0": normal(8, 8) * scale, "factor:0": normal(8, 8)} for scale in (0, 1)]
+    step_time.measure(model, batches, 5, [])
+    zeros = [not outputs["out:0"].any() for outputs in ran]
+    assert zeros == [True, True, True, False, True, False, True]
