@@ -82,7 +82,7 @@ def show(
     printing.say(out, f"as given: {_described(tuned.start)}")
     if tuned.times is not None:
         tune_times.show(out, tuned, tuned.times, objective)
-    if tuned.times is not None and tuned.times.chosen.kept is None:
+    if tuned.times is not None and tuned.times.is_float32:
         printing.say(out, f"float32: {tune_times.FLOAT32_WINS}")
     elif not tuned.kept:
         printing.say(out, "nothing has to be kept for it")

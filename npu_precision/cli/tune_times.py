@@ -63,7 +63,7 @@ def show(out: rich.console.Console, tuned: Tuned, times: Times, objective: Objec
     if behind:
         printing.say(out, f"{behind} more of {len(times.points)} that were measured are not on it")
     out.print()
-    if times.chosen.kept is not None:
+    if not times.is_float32:
         _show_fastest(out, times)
 
 

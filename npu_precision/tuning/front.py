@@ -66,15 +66,19 @@ class Times:
         return min(faster, key=_costs, default=self.points[0])
 
     @property
+    def is_float32(self) -> bool:
+        """Whether float32 is chosen."""
+        return self.chosen.kept is None
+
+    @property
     def decisive(self) -> Point:
         """The point that the result rests on.
 
         It is the chosen one, or if that is float32, the one that keeps most nodes, which stands in
         for float32.
         """
-        chosen = self.chosen
-        if chosen.kept is not None:
-            return chosen
+        if not self.is_float32:
+            return self.chosen
         return max(self.points[1:], key=lambda point: len(point.kept or ()))
 
     def measured_again(self, which: Point, time: StepTime) -> Times:

@@ -85,7 +85,7 @@ def entries(
 
     Args:
         kept: the nodes to keep.
-        suspects: all nodes that could be kept.
+        suspects: all nodes that could be kept, which make scopes; none for an entry for each node.
         has_calls: whether nodes may be inlined, which prefixes their names.
         is_same: whether entries lead to the same decisions as flat_entries(kept).
     """

@@ -154,13 +154,13 @@ class Tuner:
         times = None
         if self._aim != "error":
             times = self._timed(start, suspects, has_calls)
-            chosen = times.chosen.kept
-            found = self._as_float32(times) if chosen is None else chosen
+            found = self._decided(times)
         kept = _members(suspects, found)
         tried = ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items()))
         if start.is_good and not kept:
             return self._tuned(start, start, (), (), self._options, tried, is_complete, times)
-        entries = self._entries(kept, suspects, has_calls)
+        is_float32 = times is not None and times.is_float32
+        entries = self._entries(kept, suspects, has_calls, is_float32)
         options = self._mixlist.keeping(entries)
         last = self._trials.run(options)
         if not last.is_good:
@@ -247,29 +247,30 @@ class Tuner:
         for (kept, trial), time in zip(tried, measured):
             points.append(Point(kept, trial, self._trials.worse(trial), time))
         times = Times(tuple(points), shows_front=self._aim == "pareto")
-        again: set[frozenset[str]] = set()
+        again: set[tuple[frozenset[str], bool]] = set()
         while True:
-            point = times.decisive
+            point, is_float32 = times.decisive, times.is_float32
             assert point.kept is not None
-            if point.kept in again:
+            if (point.kept, is_float32) in again:
                 return times
-            again.add(point.kept)
-            entries = self._entries(_members(suspects, point.kept), suspects, has_calls)
+            again.add((point.kept, is_float32))
+            members = _members(suspects, point.kept)
+            entries = self._entries(members, suspects, has_calls, is_float32)
             _, time = self._measure([self._mixlist.keeping(entries)])
             times = times.measured_again(point, time)
 
-    def _as_float32(self, times: Times) -> frozenset[str]:
-        """All nodes, which are to be kept where nothing is faster than float32.
+    def _decided(self, times: Times) -> frozenset[str]:
+        """The nodes that are to be kept.
 
         Raises:
-            NothingFoundError: to keep all is not float32, or is slower: what the mode rewrites for
-                speed, beside dtypes, may not pay here.
+            NothingFoundError: nothing is faster than float32, and to keep all is not float32, or is
+                slower: what the mode rewrites for speed, beside dtypes, may not pay here.
         """
         point = times.decisive
         assert point.trial is not None
         assert point.kept is not None
         lowered = point.trial.lowered
-        if lowered or point.time.is_slower:
+        if times.is_float32 and (lowered or point.time.is_slower):
             why = (
                 f"your own lists lower {lowered} node{'' if lowered == 1 else 's'}"
                 if lowered
@@ -293,7 +294,11 @@ class Tuner:
         return trials[kept]
 
     def _entries(
-        self, kept: Sequence[Suspect], suspects: Sequence[Suspect], has_calls: bool
+        self,
+        kept: Sequence[Suspect],
+        suspects: Sequence[Suspect],
+        has_calls: bool,
+        is_float32: bool,
     ) -> list[str]:
         wanted = self._lowered(flat_entries(kept))
 
@@ -303,9 +308,11 @@ class Tuner:
             except ValueError:  # The user's own mixlist contradicts them.
                 return False
 
-        if self._aim != "error" and len(kept) == len(suspects) and is_same([mixlist.EVERY_NODE]):
+        if is_float32 and is_same([mixlist.EVERY_NODE]):
             return [mixlist.EVERY_NODE]
-        return mixlist.entries(kept, suspects, has_calls, is_same)
+        # A scope names nodes that are float32 in any case too, and what is named may not be fused.
+        scopes_of = suspects if self._aim == "error" else ()
+        return mixlist.entries(kept, scopes_of, has_calls, is_same)
 
     def _lowered(self, entries: Sequence[str]) -> set[tuple[str, str]]:
         _, ledger = self._trials.decide(self._mixlist.keeping(entries))

@@ -334,6 +334,14 @@ def test_what_stands_in_for_float32_is_measured_a_second_time_too(overflow, tune
     assert len(printed["kept"]) == 7
 
 
+def test_entries_of_a_mixlist_that_is_faster_name_single_nodes(overflow, tune, timed):
+    timed(by_kept({7: took(0.5)}))
+    printed, mixlist = tune(*overflow, "--max-error", "0.01", "--objective", "time")
+    names = [f"node:{each['node']}" for each in printed["kept"]]
+    assert mixlist["black-list"]["to-add"] == names
+    assert len(names) == 7
+
+
 def test_mixlists_that_only_noise_tells_apart_are_named(overflow, command, timed, tmp_path):
     timed(by_kept({1: took(0.50, 0.1), 3: took(0.55, 0.1)}))
     text = command(
