@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import List
 
 import numpy as np
 import tensorflow as tf
@@ -49,10 +48,6 @@ class StepTime:
     def is_slower(self) -> bool:
         """Whether it is slower than float32 beyond the noise."""
         return self.low > 1
-
-
-# Measures float32, and then these precisions.
-Measure = Callable[[Sequence[PrecisionOptions]], List[StepTime]]
 
 
 def measure(

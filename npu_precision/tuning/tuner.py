@@ -16,7 +16,7 @@ from npu_precision.tuning.mixlist import Mixlist, flat_entries
 from npu_precision.tuning.risk import Suspect
 from npu_precision.tuning.search import Search
 from npu_precision.tuning.state import State
-from npu_precision.tuning.step_time import Measure
+from npu_precision.tuning.step_time import StepTime
 from npu_precision.tuning.trials import Trial, Trials
 
 
@@ -90,7 +90,8 @@ class Tuner:
             left.
         aim: what to find within the limit: "error" keeps the fewest nodes, "time" is the fastest,
             "pareto" too, and measures what is not within the limit as well.
-        measure: measures step times; only called if the aim is not "error".
+        measure: measures the step time of float32, and then those of these precisions; only called
+            if the aim is not "error".
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Tuner:
         state: State,
         progress: Callable[[int, int], None],
         aim: str = "error",
-        measure: Measure | None = None,
+        measure: Callable[[Sequence[PrecisionOptions]], list[StepTime]] | None = None,
     ):
         self._model = model
         self._options = options
