@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/element_counts.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/tensor_shape.h"
@@ -10,10 +12,13 @@
 namespace npu_precision {
 namespace {
 
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+using tensorflow::PartialTensorShape;
 using tensorflow::grappler::GraphProperties;
 using tensorflow::grappler::GrapplerItem;
 
-bool HasItsAttributes(const tensorflow::NodeDef& node) {
+bool HasItsAttributes(const NodeDef& node) {
   const tensorflow::OpDef* definition = nullptr;
   const auto* registry = tensorflow::OpRegistry::Global();
   if (!registry->LookUpOpDef(node.op(), &definition).ok()) return true;  // a function
@@ -21,6 +26,52 @@ bool HasItsAttributes(const tensorflow::NodeDef& node) {
                      [&node](const tensorflow::OpDef::AttrDef& attr) {
                        return attr.has_default_value() || node.attr().count(attr.name()) != 0;
                      });
+}
+
+NodeDef* AddNode(const std::string& name, const char* op, GraphDef* graph) {
+  NodeDef* node = graph->add_node();
+  node->set_name(name);
+  node->set_op(op);
+  return node;
+}
+
+std::string AddPlaceholder(const char* name, int64_t size, GraphDef* graph) {
+  NodeDef* node = AddNode(absl::StrCat("npu_precision/shapes/", name), "Placeholder", graph);
+  (*node->mutable_attr())["dtype"].set_type(tensorflow::DT_FLOAT);
+  PartialTensorShape({size}).AsProto((*node->mutable_attr())["shape"].mutable_shape());
+  return node->name();
+}
+
+// Makes Grappler forget what nodes say of their inputs. It takes such a size for that of the tensor
+// wherever it is read. Where the sizes contradict, it forgets them all, and what remains is what
+// follows from what a tensor is made of. So here are two nodes that contradict.
+void AddContradiction(GraphDef* graph) {
+  const std::string tensor = AddPlaceholder("any", -1, graph);
+  for (const auto& of : {AddPlaceholder("two", 2, graph), AddPlaceholder("three", 3, graph)}) {
+    NodeDef* sum = AddNode(absl::StrCat(of, "_sum"), "AddN", graph);
+    (*sum->mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+    (*sum->mutable_attr())["N"].set_i(2);
+    sum->add_input(tensor);
+    sum->add_input(of);
+  }
+}
+
+// The graph with another node for each large constant: only small ones are shapes or axes.
+GraphDef WithoutLargeConstants(const GraphDef& graph) {
+  GraphDef copy;
+  CopyAllButNodes(graph, &copy);
+  copy.mutable_node()->Reserve(graph.node_size());
+  for (const NodeDef& from : graph.node()) {
+    NodeDef* node = copy.add_node();
+    CopyWithoutValue(from, node);
+    const auto value = from.attr().find("value");
+    if (from.op() != "Const" || value == from.attr().end() || node->attr().count("value") != 0) {
+      continue;
+    }
+    node->set_op("Placeholder");
+    *(*node->mutable_attr())["shape"].mutable_shape() = value->second.tensor().tensor_shape();
+  }
+  return copy;
 }
 
 std::unique_ptr<GraphProperties> Inferred(const GrapplerItem& item) {
@@ -35,18 +86,27 @@ std::unique_ptr<GraphProperties> Inferred(const GrapplerItem& item) {
   return properties;
 }
 
-}  // namespace
-
-tensorflow::PartialTensorShape Shapes::Of(const std::string& node, int port) {
-  if (!is_inferred_) properties_ = Inferred(item_);
-  is_inferred_ = true;
-  if (properties_ == nullptr) return tensorflow::PartialTensorShape();
-  const auto& outputs = properties_->GetOutputProperties(node);
-  if (port >= static_cast<int>(outputs.size())) return tensorflow::PartialTensorShape();
+PartialTensorShape ShapeOf(const GraphProperties* properties, const std::string& node, int port) {
+  if (properties == nullptr) return PartialTensorShape();
+  const auto& outputs = properties->GetOutputProperties(node);
+  if (port >= static_cast<int>(outputs.size())) return PartialTensorShape();
   // Negative sizes are names of sizes that are not known, and so are ranks in older TensorFlows.
   tensorflow::TensorShapeProto proto = outputs[port].shape();
   for (auto& dim : *proto.mutable_dim()) dim.set_size(std::max<int64_t>(dim.size(), -1));
-  return tensorflow::PartialTensorShape(proto);
+  return PartialTensorShape(proto);
+}
+
+}  // namespace
+
+PartialTensorShape Shapes::Of(const std::string& node, int port) {
+  if (!is_inferred_) {
+    GraphDef graph = WithoutLargeConstants(item_.graph);
+    AddContradiction(&graph);
+    made_.reset(new GrapplerItem(item_.WithGraph(std::move(graph))));
+    properties_ = Inferred(*made_);
+  }
+  is_inferred_ = true;
+  return ShapeOf(properties_.get(), node, port);
 }
 
 int64_t Shapes::NumElements(const std::string& node, int port) {
@@ -56,10 +116,11 @@ int64_t Shapes::NumElements(const std::string& node, int port) {
 
 void MeasureCasts(const GrapplerItem& item, const tensorflow::GraphDef& optimized, Ledger* ledger) {
   if (ledger->cast_list.empty()) return;
-  const GrapplerItem after = item.WithGraph(tensorflow::GraphDef(optimized));
-  Shapes shapes(after);
+  const GrapplerItem after = item.WithGraph(GraphDef(optimized));
+  // A Cast runs only where its reader does, which may say more of the shape.
+  const std::unique_ptr<GraphProperties> properties = Inferred(after);
   for (LedgerCast& cast : ledger->cast_list) {
-    const int64_t elements = shapes.NumElements(cast.name, 0);
+    const int64_t elements = ShapeOf(properties.get(), cast.name, 0).num_elements();
     if (elements == kUnknownElements) continue;
     tensorflow::DataType dtype = tensorflow::DT_INVALID;
     if (!tensorflow::DataTypeFromString(cast.to, &dtype)) continue;

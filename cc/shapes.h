@@ -12,6 +12,8 @@
 
 namespace npu_precision {
 
+// The shapes that tensors have in every run, whatever is fetched: a shape follows from what the
+// tensor is made of, never from another node that reads it and may not run.
 class Shapes {
  public:
   explicit Shapes(const tensorflow::grappler::GrapplerItem& item) : item_(item) {}
@@ -24,6 +26,7 @@ class Shapes {
  private:
   const tensorflow::grappler::GrapplerItem& item_;
   bool is_inferred_ = false;
+  std::unique_ptr<tensorflow::grappler::GrapplerItem> made_;           // that properties_ are of
   std::unique_ptr<tensorflow::grappler::GraphProperties> properties_;  // null: nothing is known
 };
 

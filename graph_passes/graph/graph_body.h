@@ -47,6 +47,10 @@ class GraphBody {
   std::vector<Reader> Readers(const std::string& tensor) const;
   // Whether the function returns the tensor, as any of its results.
   bool IsReturned(const std::string& tensor) const { return returned_.count(tensor) != 0; }
+  bool IsReturnedOnce(const std::string& tensor) const {
+    const auto found = returned_.find(tensor);
+    return found != returned_.end() && found->second == 1;
+  }
   // Whether a node has a control dependency on the node, or the function returns with one.
   bool IsControlProducer(const std::string& node) const { return control_.count(node) != 0; }
 

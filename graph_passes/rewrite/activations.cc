@@ -159,7 +159,7 @@ class ActivationWriter {
       if (is_claimed_[id] || !IsLike(id, site.root)) return false;
       if (id != site.root && (!site_.MayVanish(id) || !IsReadInside(id, reader))) return false;
     }
-    if (!IsPlain(layer.biased) || !IsReadInside(layer.biased, reader)) return false;
+    if (!IsPlain(layer.biased) || !IsReadInsideInTheEnd(layer.biased, reader)) return false;
     if (!IsLike(layer.biased, site.root)) return false;
     const bool is_gelu = site.activation == Activation::kGeluExact ||
                          site.activation == Activation::kGeluApproximate;
@@ -181,15 +181,25 @@ class ActivationWriter {
            view_.outputs(id)[0].dtype == view_.outputs(root)[0].dtype && site_.AreAlike(id, root);
   }
 
-  // A custom gradient passes its inputs on to itself by outputs of an IdentityN that nobody reads
-  // in inference. TensorFlow drops these before it fuses.
+  static bool IsReadBy(const InputPort& use, const ActivationReader& reader) {
+    return reader.nodes().count(use.node) != 0;
+  }
+
   bool IsReadInside(int id, const ActivationReader& reader) const {
+    const absl::Span<const InputPort> uses = view_.fanout(id);
+    return std::all_of(uses.begin(), uses.end(),
+                       [&](const InputPort& use) { return IsReadBy(use, reader); });
+  }
+
+  // A custom gradient passes its inputs on to itself by outputs of an IdentityN that nobody reads
+  // in inference. TensorFlow drops these before it fuses; until then they need the node.
+  bool IsReadInsideInTheEnd(int id, const ActivationReader& reader) const {
     const absl::Span<const InputPort> uses = view_.fanout(id);
     return std::all_of(uses.begin(), uses.end(), [&](const InputPort& use) {
       const bool is_dropped = view_.node(use.node).op() == "IdentityN" &&
                               context_.preserved.count(view_.node(use.node).name()) == 0 &&
                               view_.fanout(OutputPort{use.node, use.index}).empty();
-      return is_dropped || reader.nodes().count(use.node) != 0;
+      return is_dropped || IsReadBy(use, reader);
     });
   }
 

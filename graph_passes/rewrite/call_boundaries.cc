@@ -199,6 +199,8 @@ class BoundaryMover {
     const std::string returned = body.Result(signature.output_arg(i).name());
     NodeDef* const copy = CopyThatIsReturned(body, argument, returned);
     const bool is_invariant = copy != nullptr || returned == argument;
+    // Another variable that gets the same value may have to keep its dtype.
+    if (!body.IsReturnedOnce(returned)) return kNone;
     DataType low = kNone;
     if (!casts_.OnlyCasts(body, argument, &low, copy, returned == argument) ||
         !casts_.OnlyCasts(*callees[1], callees[1]->function()->signature().input_arg(i).name(),

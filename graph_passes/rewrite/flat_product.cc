@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "graph_passes/graph/op_traits.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -14,9 +13,6 @@ namespace {
 
 using tensorflow::NodeDef;
 using tensorflow::PartialTensorShape;
-
-// Back from a product, to what says how long the rows of x are.
-constexpr int kMostSteps = 8;
 
 bool IsSet(const NodeDef& node, const char* name) {
   const auto found = node.attr().find(name);
@@ -93,82 +89,33 @@ bool ReadEquation(const NodeDef& einsum, int* operand, Labels* labels) {
   return false;
 }
 
-// Whether the last dimensions of a tensor, whose product is `depth`, are known without what reads
-// it.
-bool HasOwnDepth(const GraphView& view, const FusionSite& site, OutputPort tensor, int dims,
-                 int64_t depth, int steps) {
-  const NodeDef& node = view.node(tensor.node);
-  const auto ends_with_depth = [&](const PartialTensorShape& shape) {
-    int64_t size = shape.dims() < dims ? 0 : 1;
-    for (int dim = shape.dims() - dims; size > 0 && dim < shape.dims(); ++dim) {
-      size = shape.dim_size(dim) < 0 ? 0 : size * shape.dim_size(dim);
-    }
-    return size == depth;
-  };
-  const auto input = [&](int k) {
-    return HasOwnDepth(view, site, view.fanin(tensor.node)[k], dims, depth, steps - 1);
-  };
-  if (steps == 0) return false;
-  if (site.Constant(tensor) != nullptr) {
-    return ends_with_depth(PartialTensorShape(site.Constant(tensor)->tensor_shape()));
-  }
-  const auto shape = node.attr().find("shape");
-  if (view.num_fanin(tensor.node) == 0 || node.op() == "ReadVariableOp") {
-    if (node.op() == "ReadVariableOp") return ends_with_depth(site.Shape(tensor));
-    return shape != node.attr().end() && shape->second.has_shape() &&
-           ends_with_depth(PartialTensorShape(shape->second.shape()));
-  }
-  if (node.op() == "Reshape") {
-    std::vector<int64_t> target;
-    if (!site.Integers(view.fanin(tensor.node)[1], &target)) return false;
-    if (static_cast<int>(target.size()) < dims) return false;
-    const std::vector<int64_t> last(target.end() - dims, target.end());
-    const bool is_known =
-        std::all_of(last.begin(), last.end(), [](int64_t size) { return size > 0; });
-    return is_known && ElementsOf(last) == depth;
-  }
-  if (node.op() == "MatMul") {
-    const PartialTensorShape weights = site.Shape(view.fanin(tensor.node)[1]);
-    return dims == 1 && weights.dims() == 2 &&
-           weights.dim_size(IsSet(node, "transpose_b") ? 0 : 1) == depth;
-  }
-  if (node.op() == "BiasAdd") {
-    return dims == 1 && site.Shape(view.fanin(tensor.node)[1]).num_elements() == depth;
-  }
-  const bool may_have_another_shape = node.op() == "ExpandDims" || node.op() == "Squeeze";
-  if (!IsElementwise(node.op()) || may_have_another_shape || dims != 1 || depth == 1) return false;
-  for (int k = 0; k < view.num_fanin(tensor.node); ++k) {
-    if (input(k)) return true;
-  }
-  return false;
-}
-
 // Fills the sizes, which both operands must agree on.
-bool ReadSizes(const GraphView& view, const FusionSite& site, const Labels& labels,
-               FlatProduct* product) {
+bool ReadSizes(const FusionSite& site, const Labels& labels, FlatProduct* product) {
   const PartialTensorShape weights = site.Shape(product->weights);
   if (weights.dims() != labels.depth_dims + labels.width_dims) return false;
   product->x_shape = site.Shape(product->x);
   product->row_dims = product->x_shape.dims() - labels.depth_dims;
   if (product->row_dims < 1) return false;
-  std::vector<int64_t> of_x, of_weights;
+  std::vector<int64_t> depths;
   const int depth_begin = labels.is_transposed ? labels.width_dims : 0;
   const int width_begin = labels.is_transposed ? 0 : labels.depth_dims;
-  if (!Sizes(product->x_shape, product->row_dims, product->x_shape.dims(), &of_x) ||
-      !Sizes(weights, depth_begin, depth_begin + labels.depth_dims, &of_weights) ||
-      !Sizes(weights, width_begin, width_begin + labels.width_dims, &product->columns) ||
-      of_x != of_weights) {
+  if (!Sizes(weights, depth_begin, depth_begin + labels.depth_dims, &depths) ||
+      !Sizes(weights, width_begin, width_begin + labels.width_dims, &product->columns)) {
     return false;
+  }
+  product->has_own_depth = true;
+  for (int dim = 0; dim < labels.depth_dims; ++dim) {
+    const int64_t size = product->x_shape.dim_size(product->row_dims + dim);
+    if (size >= 0 && size != depths[dim]) return false;
+    if (size < 0) product->has_own_depth = false;
   }
   for (int dim = 0; dim < product->row_dims; ++dim) {
     if (product->x_shape.dim_size(dim) == 0) return false;
   }
   product->is_transposed = labels.is_transposed;
   product->has_flat_weights = weights.dims() == 2;
-  product->depth = ElementsOf(of_x);
+  product->depth = ElementsOf(depths);
   product->width = ElementsOf(product->columns);
-  product->has_own_depth =
-      HasOwnDepth(view, site, product->x, labels.depth_dims, product->depth, kMostSteps);
   return true;
 }
 
@@ -192,7 +139,7 @@ bool ReadFlatProduct(const GraphView& view, const FusionSite& site, int id, Flat
   }
   product->x = view.fanin(id)[operand];
   product->weights = view.fanin(id)[1 - operand];
-  return ReadSizes(view, site, labels, product);
+  return ReadSizes(site, labels, product);
 }
 
 }  // namespace npu_precision

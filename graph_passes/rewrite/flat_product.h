@@ -19,7 +19,7 @@ struct FlatProduct {
   std::vector<int64_t> columns;  // the other dimensions of the result
   int64_t depth = 0, width = 0;
   // The depth of x follows from what x is made of, and not only from this product, which fails
-  // where x has another one. TensorFlow infers shapes in both directions.
+  // where x has another one.
   bool has_own_depth = false;
   bool is_transposed = false;     // the weights are [width, depth]
   bool has_flat_weights = false;  // they have two dimensions already

@@ -129,7 +129,15 @@ class Matcher {
     if (op(id) == "Square") return true;
     if (op(id) == "Mul") return Same(inputs[0], inputs[1]);
     double exponent = 0;
-    return op(id) == "Pow" && site_.Number(inputs[1], &exponent) && exponent == 2;
+    return op(id) == "Pow" && IsNumber(inputs[1], &exponent) && exponent == 2;
+  }
+
+  // Whether `tensor` is a number. x has two dimensions or more; one of more would give its own to
+  // the result.
+  bool IsNumber(const OutputPort& tensor, double* value) const {
+    const tensorflow::TensorProto* constant = site_.Constant(tensor);
+    return constant != nullptr && constant->tensor_shape().dim_size() <= 2 &&
+           site_.Number(tensor, value);
   }
 
   // The parts of what the root is taken of.
@@ -161,12 +169,11 @@ class Matcher {
   // Adds up the terms of `tensor`. False where one is none of a variance.
   bool ReadTerms(const OutputPort& tensor, double sign, int levels, Variance* variance) {
     double number = 0;
-    if (site_.Number(tensor, &number)) {
+    if (IsNumber(tensor, &number)) {
       // One that is of a loop. New constants would have to be of it as well.
       if (HasControlInputs(view_, tensor.node)) return false;
-      ++variance->epsilons;
       of_root_.epsilon = sign * number;
-      return true;
+      return ++variance->epsilons == 1;
     }
     const int id = tensor.node;
     if (levels == 0 || !IsPlain(id)) return false;

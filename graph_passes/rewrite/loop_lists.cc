@@ -38,7 +38,7 @@ bool Follow(const GraphBody& body, const std::string& tensor, const std::string&
   *is_result = false;
   for (size_t at = 0; at < states.size(); ++at) {
     if (body.IsReturned(states[at])) {
-      if (states[at] != result || *is_result) return false;
+      if (states[at] != result || !body.IsReturnedOnce(result)) return false;
       *is_result = true;
     }
     for (const GraphBody::Reader& reader : body.Readers(states[at])) {

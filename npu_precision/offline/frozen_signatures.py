@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.core.framework import graph_pb2
 
 from npu_precision import _tf_compat
 from npu_precision.offline import reachable
 
 # A protocol buffer is at most 2 GiB large, and constants are in it.
 _LARGEST = 2**31
+# The ops that change resource variables: those of tf.Variable's methods and of optimizers.
+_WRITES = re.compile(r"Assign\w*Variable\w*|Resource\w*(Apply|Assign|Scatter|CountUpTo)\w*")
 # The attribute of a node whose gradient is a function of the user's.
 _CUSTOM_GRADIENT = "_gradient_op_type"
 _SUFFIX = "_frozen"
@@ -32,14 +36,21 @@ def write(source: pathlib.Path, target: pathlib.Path, tags: Iterable[str] | None
         tags: the tags of the MetaGraph; None if there is only one.
 
     Raises:
-        ValueError: TensorFlow 1 or graph mode; a model without signatures; variables that do not
-            fit into one file.
+        ValueError: TensorFlow 1 or graph mode; a model without signatures; a signature that writes
+            to a variable; variables that do not fit into one file.
     """
     if _tf_compat.tf1 is tf or not tf.executing_eagerly():
         raise ValueError("freeze: got True without eager execution, which TensorFlow needs for it")
     model = tf.saved_model.load(str(source), tags=None if tags is None else list(tags))
     if not model.signatures:
         raise ValueError(f"freeze: {str(source)!r} has no signature, and only those are frozen")
+    for name, function in model.signatures.items():
+        writes = _write_to_variable(function.graph.as_graph_def())
+        if writes:
+            raise ValueError(
+                f"freeze: signature {name!r} writes to variables, by {', '.join(writes)}, which "
+                "constants cannot replace; leave freeze out"
+            )
     read = {id(each): each for function in model.signatures.values() for each in function.variables}
     size = sum(each.dtype.size * each.shape.num_elements() for each in read.values())
     if size >= _LARGEST:
@@ -49,6 +60,14 @@ def write(source: pathlib.Path, target: pathlib.Path, tags: Iterable[str] | None
         )
     signatures = {name: _frozen(function) for name, function in model.signatures.items()}
     tf.saved_model.save(model, str(target), signatures=signatures)
+
+
+def _write_to_variable(graph_def: graph_pb2.GraphDef) -> list[str]:
+    """The ops of a graph, and of the functions it calls, that change variables."""
+    library = {function.signature.name: function for function in graph_def.library.function}
+    called = reachable.called_functions(graph_def.node, library)
+    bodies = [graph_def.node, *(library[name].node_def for name in called)]
+    return sorted({node.op for nodes in bodies for node in nodes if _WRITES.fullmatch(node.op)})
 
 
 def _frozen(signature: Any) -> Any:

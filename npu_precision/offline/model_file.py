@@ -18,6 +18,7 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from npu_precision import _errors, _tf_compat
 from npu_precision.ledger import Ledger
 from npu_precision.offline import meta_graph, saved_model
+from npu_precision.offline.argument_shapes import write_argument_shapes
 from npu_precision.offline.tensor_names import node_name
 from npu_precision.options import PrecisionOptions
 
@@ -90,7 +91,10 @@ class Model:
         return result, ledger
 
     def with_batch_size(self, rows: int) -> Model:
-        """The model, with this batch size where a placeholder's first dimension is unknown."""
+        """The model, with this batch size where a placeholder's first dimension is unknown.
+
+        Functions get it from the calls in the graph, as if nobody else called them.
+        """
         meta_graph = meta_graph_pb2.MetaGraphDef()
         meta_graph.CopyFrom(self.meta_graph)
         for node in meta_graph.graph_def.node:
@@ -99,6 +103,7 @@ class Model:
             dimensions = node.attr["shape"].shape.dim
             if len(dimensions) > 0 and dimensions[0].size < 0:
                 dimensions[0].size = rows
+        write_argument_shapes(meta_graph.graph_def)
         return dataclasses.replace(self, meta_graph=meta_graph)
 
 

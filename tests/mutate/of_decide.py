@@ -317,6 +317,13 @@ MUTATIONS = (
         f"{_VARIABLE_UPDATES}::test_sums_are_exact_on_paths_from_a_variable_to_itself_only[20]",
     ),
     _variable_updates(
+        "batches",
+        "if (batch.size() < kBatch) continue;\n      KeepBetween(batch, updates);",
+        "if (batch.size() < kBatch) continue;",
+        "Of many variables, only the last ones keep exact sums.",
+        f"{_VARIABLE_UPDATES}::test_sums_are_exact_on_paths_from_a_variable_to_itself_only[600]",
+    ),
+    _variable_updates(
         "enter",
         'op == "Identity" || op == "Enter" || op == "Switch"',
         'op == "Identity" || op == "Switch"',

@@ -423,6 +423,20 @@ MUTATIONS = (
         _NOT_A_LAYER_NORM,
     ),
     _layer_norm_form(
+        "number_dimensions",
+        "constant->tensor_shape().dim_size() <= 2 &&",
+        "",
+        "A number of three dimensions is taken, and the result has one fewer.",
+        f"{_LAYER_NORM}::test_it_stays_where_a_number_brings_a_dimension_of_its_own",
+    ),
+    _layer_norm_form(
+        "one_epsilon",
+        "return ++variance->epsilons == 1;",
+        "return ++variance->epsilons >= 1;",
+        "A sum of sums of numbers is searched for hours.",
+        f"{_LAYER_NORM}::test_sums_of_one_number_end_the_search",
+    ),
+    _layer_norm_form(
         "loops",
         "if (HasControlInputs(view_, tensor.node)) return false;",
         "",

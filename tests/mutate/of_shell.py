@@ -120,6 +120,13 @@ MUTATIONS = (
         "The bytes of a Cast of an unknown size are a negative number.",
         "passes/test_ledger.py::test_bytes_are_unknown_where_a_shape_is",
     ),
+    _shapes(
+        "contradiction",
+        "AddContradiction(&graph);",
+        "",
+        "A node that is not fetched says what size a tensor has.",
+        "passes/test_shapes_hold.py::test_a_reader_that_is_not_fetched_says_nothing_of_a_size",
+    ),
     _tf_compat(
         "tape",
         "with recall(attrs[-1]):",

@@ -510,6 +510,14 @@ def test_a_custom_gradient_that_nothing_reads_does_not_hold_it_up():
     assert not told(check(text, None, ["end", "both"]))
 
 
+@pytest.mark.parametrize("part", ["times", "sigmoid"])
+def test_a_custom_gradient_that_is_given_a_part_of_it_holds_it_up(part):
+    """Its IdentityN is there until TensorFlow drops outputs that nothing reads."""
+    text = CONVOLUTION + SWISH["times one"]
+    text += f"\nboth = IdentityN(gelu, {part})\nend = Softmax(both)"
+    assert not told(check(text, None))
+
+
 def test_what_it_yields_may_be_fetched():
     result = check(DENSE + KERAS_3 + END, None, ["gelu", "end"])
     assert told(result) == [("activations", "gelu", "GeluExact of product")]

@@ -289,3 +289,23 @@ def test_a_loop_that_runs_no_iteration_yields_its_rounded_state():
     assert values[False] == pytest.approx(np.exp(x), rel=1e-6)
     assert values[True] == pytest.approx(np.exp(np.float32(np.float16(x))), rel=1e-6)
     assert values[True] != values[False]
+
+
+def test_one_value_for_two_variables_keeps_its_dtype():
+    """The other variable is read in float32."""
+    graph = LOOP.replace("(zero, x, w,", "(zero, x, w, x,").replace("Exp(loop:1)", "Exp(loop:3)")
+    graph = graph.replace("(n[int32], x, w)", "(n[int32], x, w, last)")
+    graph = graph.replace("(next, product, w)", "(next, product, w, w)")
+    assert told(check(graph, None).ledger) == {"loop": "variable 1 float16"}
+
+
+def test_a_list_for_two_variables_keeps_its_dtype():
+    """What is read of the other variable is float32."""
+    graph = STEPS.replace("(zero, given, made, w,", "(zero, given, made, w, spare,")
+    graph = graph.replace(
+        "loop =", "spare = TensorListReserve[float32,int32](shape, three)\nloop ="
+    )
+    graph = graph.replace("made[variant], w)", "made[variant], w, spare[variant])")
+    graph = graph.replace("given, written, w)", "given, written, w, written)")
+    graph = graph.replace("(loop:2, shape", "(loop:4, shape")
+    assert told(check(graph, None).ledger) == {"loop": "variable 1 float16, variable 3 float16"}

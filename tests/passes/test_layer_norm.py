@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -352,6 +353,25 @@ def test_it_stays_where_it_is_something_else_or_another_node_needs_a_part_of_it(
     graph = GRAPH.replace(before, after)
     # Some cannot be run: roots of what is negative, shapes that do not fit, an absent device.
     assert not rewrites(check(graph, None, run=False))
+
+
+@pytest.mark.parametrize("number", ["epsilon", "two"])
+def test_it_stays_where_a_number_brings_a_dimension_of_its_own(number):
+    """x has two dimensions; the result of the sum, or of the power, has three."""
+    graph = INPUT + FORMS["by hand, with Pow, and without parameters"] + "end = Exp(norm)"
+    graph = graph.replace("2x4x8", "4x8").replace("BatchMatMulV2", "MatMul")
+    assert rewrites(check(graph, None)) == [("layer_norm", "norm")]
+    wide = re.sub(rf"({number} = Const)\(value=(.*?)\)", r"\1(value=[[[\2]]])", graph)
+    assert wide != graph
+    assert not rewrites(check(wide, None))
+
+
+def test_sums_of_one_number_end_the_search():
+    """Each of the sums adds the one before it eight times: eight levels are 16 million terms."""
+    sums = ["sum0 = AddN(epsilon, epsilon)"]
+    sums += [f"sum{n} = AddN({', '.join(8 * [f'sum{n - 1}'])})" for n in range(1, 9)]
+    graph = GRAPH.replace("safe =", "\n".join(sums) + "\nsafe =")
+    assert not rewrites(check(graph.replace("(variance, epsilon)", "(variance, sum8)"), None))
 
 
 @pytest.mark.parametrize("shape", ["?", "?x?x?"])

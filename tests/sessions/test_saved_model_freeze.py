@@ -154,6 +154,24 @@ def test_a_model_without_signatures_is_an_error(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_signature_that_writes_to_a_variable_is_an_error(tmp_path):
+    class Counts(tf.Module):
+        def __init__(self):
+            self.calls = tf.Variable(0.0)
+
+        @tf.function(input_signature=[tf.TensorSpec([2], name="x")])
+        def serve(self, x):
+            if tf.reduce_sum(x) > 0:
+                self.calls.assign_add(1.0)
+            return {"y": x * self.calls}
+
+    model = Counts()
+    tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
+    with pytest.raises(ValueError, match="'serving_default' writes to variables, by AssignAddVar"):
+        convert_saved_model(tmp_path / "model", tmp_path / "out", precision_mode=BF16, freeze=True)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_batch_norm_whose_output_a_custom_gradient_captured_is_lowered(before, saved, tmp_path):
     """Without freeze. The gradient captures a float32 copy, and no longer fits its ops: loudly."""
     convert_saved_model(saved, tmp_path / "out", precision_mode=BF16)
