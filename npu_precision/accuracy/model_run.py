@@ -27,15 +27,20 @@ def run_as_it_is(
     session = tf.compat.v1.Session(graph=graph, config=config)
     try:
         # Not in a `with session` block: there, code that makes the feeds could not use tensors.
-        return [_run(session, fetches, feed) for feed in feeds]
+        return [run_once(session, fetches, feed) for feed in feeds]
     finally:
         session.close()
         _library.take_overflow()  # A training in this process has not overflowed by this.
 
 
-def _run(
+def run_once(
     session: tf.compat.v1.Session, fetches: Mapping[str, Any], feed: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
+    """Runs one step.
+
+    Raises:
+        ValueError: TensorFlow cannot run the graph on these inputs.
+    """
     try:
         return session.run(fetches, feed)
     except tf.errors.OpError as error:

@@ -111,6 +111,60 @@ def curve(path: pathlib.Path, tuned: Tuned, objective: Objective) -> None:
     figure.savefig(str(path), dpi=100)
 
 
+def front(path: pathlib.Path, tuned: Tuned, objective: Objective) -> None:
+    """Draws what was measured: the error, or how much worse the metric is, against step time.
+
+    Args:
+        path: the file to write; its extension chooses the format.
+        tuned: the result of the search, with its times.
+        objective: the limit that the search had to meet.
+    """
+    from matplotlib.figure import Figure
+
+    assert tuned.times is not None
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    if isinstance(objective, MaxError):
+        axes.set_yscale("symlog", linthresh=1e-6)  # Before the points, which set its ends.
+        axes.set_ylabel("largest error of an output")
+    else:
+        axes.set_ylabel(f"{objective.name}, how much worse than float32's")
+    for is_good, color, name in ((True, "#1f77b4", "good enough"), (False, "#d62728", "not")):
+        some = [point for point in tuned.times.points if point.is_good == is_good]
+        ratios = [point.time.ratio for point in some]
+        spreads = [
+            [point.time.ratio - point.time.low for point in some],
+            [point.time.high - point.time.ratio for point in some],
+        ]
+        worse = [point.worse for point in some]
+        axes.errorbar(ratios, worse, xerr=spreads, fmt="o", color=color, markersize=4, label=name)
+    edge = tuned.times.front
+    axes.step(
+        [point.time.ratio for point in edge],
+        [point.worse for point in edge],
+        where="post",
+        color="gray",
+        linewidth=1,
+        label="front",
+    )
+    chosen = tuned.times.chosen
+    axes.scatter(
+        [chosen.time.ratio],
+        [chosen.worse],
+        s=90,
+        facecolors="none",
+        edgecolors="black",
+        label="chosen",
+    )
+    axes.axhline(objective.searched, color="black", linestyle="--", label="limit, less --margin")
+    axes.axvline(1, color="gray", linestyle=":", label="float32's step time")
+    if isinstance(objective, MaxError):
+        axes.set_ylim(bottom=-2e-7)  # No error is negative.
+    axes.set_xlabel("step time, as a multiple of float32's (bars: quartiles of the rounds)")
+    axes.legend()
+    figure.savefig(str(path), dpi=100)
+
+
 def _drawn(value: float) -> float:
     """The value, or NaN if a logarithmic axis cannot show it."""
     return value if 0 < value < math.inf else math.nan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Iterator
@@ -13,12 +14,12 @@ import click
 from npu_precision import outputs
 from npu_precision.accuracy import frozen
 from npu_precision.accuracy.frozen import FrozenModel
-from npu_precision.cli import flags, plots, printing, tune_result
+from npu_precision.cli import flags, plots, printing, tune_result, tune_times
 from npu_precision.explain import explanation
 from npu_precision.explain import report as reports
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
-from npu_precision.tuning import custom_dtypes
+from npu_precision.tuning import custom_dtypes, step_time
 from npu_precision.tuning import held_out as held_out_inputs
 from npu_precision.tuning import objective as objectives
 from npu_precision.tuning.held_out import Split
@@ -29,6 +30,7 @@ from npu_precision.tuning.tuner import NothingFoundError, Tuned, Tuner
 
 # The file beside the mixlist that holds the state of an unfinished search has this suffix.
 _STATE = ".state"
+_ROUNDS = 20
 
 
 @click.command()
@@ -46,6 +48,19 @@ _STATE = ".state"
 )
 @click.option("--budget", type=float, help="How much worse than float32's the metric may be.")
 @click.option("--smaller-is-better", is_flag=True, help="The metric is like a loss.")
+@click.option(
+    "--objective",
+    "aim",
+    metavar="error|time|pareto",
+    default="error",
+    show_default=True,
+    help="Within the limit: keep the fewest nodes; be the fastest here; or that, and the front.",
+)
+@click.option(
+    "--time-rounds",
+    type=click.IntRange(min=5),
+    help=f"With time or pareto: how often each step is measured.  [default: {_ROUNDS}]",
+)
 @click.option(
     "--margin",
     type=float,
@@ -78,7 +93,12 @@ _STATE = ".state"
     show_default=True,
     help="What to write instead: the file of customize_dtypes, with a line for each node.",
 )
-@click.option("--plot", "plot_file", metavar="FILE", help="Draw the curve; needs matplotlib.")
+@click.option(
+    "--plot",
+    "plot_file",
+    metavar="FILE",
+    help="Draw the curve, or the times that were measured; needs matplotlib.",
+)
 @click.option(
     "--report",
     "report_file",
@@ -101,6 +121,8 @@ def tune(
     metric: str | None,
     budget: float | None,
     smaller_is_better: bool,
+    aim: str,
+    time_rounds: int | None,
     margin: float,
     held_out: float,
     max_runs: int,
@@ -120,6 +142,9 @@ def tune(
     the inputs that were held out; then it is not written.
     """
     objective = _objective(max_error, metric, budget, smaller_is_better, margin)
+    objectives.check_aim(aim)
+    if aim == "error" and time_rounds is not None:
+        raise click.UsageError("--time-rounds goes with --objective time or pareto.")
     objectives.check_share(held_out, "--held-out")
     read = flags.files_read(model, options, inputs)
     outputs.check_apart((output, output + _STATE, plot_file, report_file), read)
@@ -143,6 +168,8 @@ def tune(
                 max_runs,
                 state_path,
                 resume,
+                aim,
+                time_rounds or _ROUNDS,
                 draws_curve=plot_file is not None or report_file is not None,
             )
             if not tuned.is_accepted:
@@ -155,10 +182,12 @@ def tune(
                 written = custom_dtypes.used(tuned.options, options, str(mixlist_path))
                 custom_dtypes.check(flat, tuned.options, written)
         if plot_path is not None:
-            plots.curve(plot_path, tuned, objective)
+            draw = plots.curve if tuned.times is None else plots.front
+            draw(plot_path, tuned, objective)
         if report_path is not None:
             explained = explanation.explain(model, tune_result.used(tuned, options, output, kind))
-            reports.write_report(report_path, model, explained, tune_result.curve(tuned))
+            times = None if tuned.times is None else tune_times.report(tuned.times, objective)
+            reports.write_report(report_path, model, explained, tune_result.curve(tuned), times)
     if tuned.is_complete and state_path.exists():
         state_path.unlink()
     status = 0 if tuned.is_accepted else 1
@@ -222,6 +251,8 @@ def _run(
     max_runs: int,
     state_path: pathlib.Path,
     resume: bool,
+    aim: str,
+    rounds: int,
     draws_curve: bool,
 ) -> tuple[FrozenModel, Split, Tuned]:
     with printing.busy("freezing"):
@@ -246,7 +277,8 @@ def _run(
             ) from error
     has_functions = bool(model.meta_graph.graph_def.library.function)
     with _says_how_to_resume(state_path), printing.counted("trying mixlists") as progress:
-        tuner = Tuner(flat, options, trials, rest, state, progress)
+        measure = functools.partial(step_time.measure, flat, split.searched, rounds)
+        tuner = Tuner(flat, options, trials, rest, state, progress, aim, measure)
         try:
             return flat, split, tuner.run(split.searched, max_runs, has_functions, draws_curve)
         except NothingFoundError:  # The search cannot go on.

@@ -8,7 +8,7 @@ from typing import Any
 
 import rich.console
 
-from npu_precision.cli import printing
+from npu_precision.cli import printing, tune_times
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import custom_dtypes
@@ -80,7 +80,11 @@ def show(
     if tuned.reference is not None:
         printing.say(out, f"float32: metric {tuned.reference:g}")
     printing.say(out, f"as given: {_described(tuned.start)}")
-    if not tuned.kept:
+    if tuned.times is not None:
+        tune_times.show(out, tuned, tuned.times, objective)
+    if tuned.times is not None and tuned.times.is_float32:
+        printing.say(out, f"float32: {tune_times.FLOAT32_WINS}")
+    elif not tuned.kept:
         printing.say(out, "nothing has to be kept for it")
     else:
         _show_kept(out, tuned)
@@ -98,7 +102,8 @@ def show(
         printing.say(out, tuned.mixlist.rstrip())
         return
     if options.customize_dtypes == output:
-        printing.say(out, f"{output}: lines for {len(tuned.kept)} nodes")
+        nodes = f"{len(tuned.kept)} node{'' if len(tuned.kept) == 1 else 's'}"
+        printing.say(out, f"{output}: lines for {nodes}")
     else:
         entries = "entry" if len(tuned.entries) == 1 else "entries"
         printing.say(out, f"{output}: {len(tuned.entries)} {entries} added to black-list")
@@ -201,6 +206,7 @@ def data(
         ],
         "entries": tuned.entries,
         "trials": [{"kept": kept, **_trial(tuned, trial)} for kept, trial in tuned.trials],
+        **({} if tuned.times is None else {"times": tune_times.data(tuned.times)}),
     }
 
 

@@ -28,6 +28,7 @@ def write_report(
     model: Model,
     explained: Explanation,
     curve: Iterable[Mapping[str, Any]] = (),
+    times: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes a report: one file that opens in any browser.
 
@@ -39,14 +40,19 @@ def write_report(
             of the nodes that the mode lowers, from 0 to 1, "error": a number, or None if infinite,
             "label": its name, "good": whether the error is small enough, "chosen": whether it is
             the chosen one}.
+        times: the step times that were measured, drawn below the curve: {"measure": the name of
+            what limits the choice, "points": a list of {"label": its name, "ratio": its step time,
+            as a multiple of float32's, "quartiles": [low, high], "worse": its error or how much
+            worse its metric is, "good": whether that is small enough, "front": whether it is on the
+            front, "chosen": whether it is the chosen one}}.
 
     Raises:
         OSError: the file cannot be written.
         ValueError: the package was built without the page.
     """
     page = read_page()
-    data = json.dumps(report_data(model, explained, curve), separators=(",", ":"), allow_nan=False)
-    data = data.translate(_ESCAPES)
+    filling = report_data(model, explained, curve, times)
+    data = json.dumps(filling, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
     filled = page.replace(_EMPTY, f"{_OPENING}{data}</script>")
     pathlib.Path(path).write_text(filled, encoding="utf-8")
 

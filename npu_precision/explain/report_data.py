@@ -35,7 +35,10 @@ _NONE = -1
 
 
 def report_data(
-    model: Model, explained: Explanation, curve: Iterable[Mapping[str, Any]] = ()
+    model: Model,
+    explained: Explanation,
+    curve: Iterable[Mapping[str, Any]] = (),
+    times: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The data of a page.
 
@@ -43,6 +46,7 @@ def report_data(
         model: the model.
         explained: the decisions about it.
         curve: how the error grows with the share of lowered nodes; see report.write_report.
+        times: the step times that were measured; see report.write_report.
     """
     rows = _Rows(explained)
     for number, body in enumerate(explained.bodies):
@@ -68,6 +72,7 @@ def report_data(
             for reason in sorted({node.reason for _, node in explained.nodes()})
         },
         "curve": [_finite(point) for point in curve],
+        "times": times,
         **rows.data(),
     }
 

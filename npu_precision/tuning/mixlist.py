@@ -17,6 +17,8 @@ from npu_precision.tuning.risk import Suspect
 _NODE = "node:"
 # TensorFlow prefixes the names of inlined nodes with the name of the call.
 _ANYWHERE = "(.*/)?"
+# The entry that keeps whatever the mode lowers.
+EVERY_NODE = _NODE + ".*"
 
 
 class Mixlist:
@@ -83,7 +85,7 @@ def entries(
 
     Args:
         kept: the nodes to keep.
-        suspects: all nodes that could be kept.
+        suspects: all nodes that could be kept, which make scopes; none for an entry for each node.
         has_calls: whether nodes may be inlined, which prefixes their names.
         is_same: whether entries lead to the same decisions as flat_entries(kept).
     """

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Tuple, Union
 
 import numpy as np
 
+from npu_precision import _errors
 from npu_precision.accuracy import model_inputs
 
 # For each batch: the inputs and the outputs of a model, by name.
@@ -36,9 +37,13 @@ class MaxError:
     def __str__(self) -> str:
         return f"error at most {self.limit:g}"
 
+    def worse(self, error: float, metric: float | None, reference: float | None) -> float:
+        """What is limited: the error."""
+        return error
+
     def is_met(self, error: float, metric: float | None, reference: float | None) -> bool:
         """Whether an error is small enough, with the margin; NaN is not."""
-        return error <= self.searched
+        return self.worse(error, metric, reference) <= self.searched
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,12 +86,15 @@ class Metric:
 
         return measure
 
-    def is_met(self, error: float, metric: float | None, reference: float | None) -> bool:
-        """Whether a metric is good enough compared to float32's, with the margin; NaN is not."""
+    def worse(self, error: float, metric: float | None, reference: float | None) -> float:
+        """What is limited: how much worse than float32's a metric is."""
         assert metric is not None
         assert reference is not None
-        worse = metric - reference if self.smaller_is_better else reference - metric
-        return worse <= self.searched
+        return metric - reference if self.smaller_is_better else reference - metric
+
+    def is_met(self, error: float, metric: float | None, reference: float | None) -> bool:
+        """Whether a metric is good enough compared to float32's, with the margin; NaN is not."""
+        return self.worse(error, metric, reference) <= self.searched
 
 
 def _number(name: str, value: Any) -> float:
@@ -97,6 +105,23 @@ def _number(name: str, value: Any) -> float:
 
 
 Objective = Union[MaxError, Metric]
+
+# What --objective can ask for within the limit, the default first.
+AIMS = ("error", "time", "pareto")
+
+
+def check_aim(name: str) -> str:
+    """Checks what --objective asks for, and returns it.
+
+    Raises:
+        ValueError: there is no such aim.
+    """
+    if name not in AIMS:
+        raise ValueError(
+            f"--objective: got {name!r}, expected one of {', '.join(AIMS)}"
+            f"{_errors.did_you_mean(name, AIMS)}"
+        )
+    return name
 
 
 def check(value: float, what: str) -> float:

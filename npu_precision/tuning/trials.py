@@ -76,7 +76,7 @@ class Trials:
         self._compute_metric = None if isinstance(objective, MaxError) else objective.function()
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(model.graph_def, name="")
-            self._outputs = _output_tensors(model, graph)
+            self._outputs = output_tensors(model, graph)
             self._faults = FaultFinder(model, graph)
             kept = {tensor: tensor for tensor in [*self._outputs.values(), *self._random]}
             self._float32 = run_as_it_is(graph, {**kept, **self._faults.fetches}, batches)
@@ -114,6 +114,10 @@ class Trials:
         is_met = self._objective.is_met(error, metric, self.reference)
         lowered, total = ledger.total("lowered"), ledger.total("float_nodes")
         return Trial(lowered, total, error, metric, fault, is_met)
+
+    def worse(self, trial: Trial) -> float:
+        """What the objective limits: the error, or how much worse than float32's the metric is."""
+        return self._objective.worse(trial.error, trial.metric, self.reference)
 
     def decide(self, options: PrecisionOptions) -> tuple[graph_pb2.GraphDef, Ledger]:
         """The model rewritten to a precision, and the ledger, without a run."""
@@ -171,7 +175,7 @@ _STATISTICS = "statistics of "
 _FAULTS = "faults"
 
 
-def _output_tensors(model: FrozenModel, graph: tf.Graph) -> dict[str, str]:
+def output_tensors(model: FrozenModel, graph: tf.Graph) -> dict[str, str]:
     """The output tensors, by their names in the signature, or else by their own."""
     tensors = [
         tensor.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from npu_precision.accuracy.comparison import Comparer
 from npu_precision.accuracy.frozen import FrozenModel
@@ -11,10 +11,12 @@ from npu_precision.accuracy.model_inputs import Feed
 from npu_precision.ledger import Ledger
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import mixlist, risk
+from npu_precision.tuning.front import Point, Times, worth_measuring
 from npu_precision.tuning.mixlist import Mixlist, flat_entries
 from npu_precision.tuning.risk import Suspect
 from npu_precision.tuning.search import Search
 from npu_precision.tuning.state import State
+from npu_precision.tuning.step_time import StepTime
 from npu_precision.tuning.trials import Trial, Trials
 
 
@@ -40,6 +42,7 @@ class Tuned:
         trials: all trials, each with the number of nodes kept for it.
         is_complete: whether the search showed that none of the kept nodes can be lowered; False if
             it ran out of trials.
+        times: the step times, if they decided; then the kept nodes are those of the fastest.
     """
 
     reference: float | None
@@ -53,6 +56,7 @@ class Tuned:
     held_out_reference: float | None
     trials: tuple[tuple[int, Trial], ...]
     is_complete: bool
+    times: Times | None = None
 
     @property
     def is_accepted(self) -> bool:
@@ -84,6 +88,10 @@ class Tuner:
         state: the state so far; kept up to date.
         progress: called after each trial with the number of trials made and about how many are
             left.
+        aim: what to find within the limit: "error" keeps the fewest nodes, "time" is the fastest,
+            "pareto" too, and measures what is not within the limit as well.
+        measure: measures the step time of float32, and then those of these precisions; only called
+            if the aim is not "error".
     """
 
     def __init__(
@@ -94,6 +102,8 @@ class Tuner:
         held_out: Trials | None,
         state: State,
         progress: Callable[[int, int], None],
+        aim: str = "error",
+        measure: Callable[[Sequence[PrecisionOptions]], list[StepTime]] | None = None,
     ):
         self._model = model
         self._options = options
@@ -103,6 +113,8 @@ class Tuner:
         self._state = state
         self._progress = progress
         self._search: Search | None = None
+        self._aim = aim
+        self._measure = measure
 
     def run(
         self, batches: Sequence[Feed], most: int | None, has_calls: bool, draws_curve: bool
@@ -121,23 +133,35 @@ class Tuner:
         """
         start = self._trials.run(self._options)
         self._progress(1, 0)
-        if start.is_good:
+        if start.is_good and self._aim == "error":
             return self._tuned(start, start, (), (), self._options, ((0, start),), True)
         suspects = self._suspects(batches)
         names = [each.node for each in suspects]
-        everything = self._trial(frozenset(names))
+        everything = self._trial(frozenset(names)) if names else start
         if not everything.is_good:
             left = sorted(self._lowered(flat_entries(suspects)))
             raise NothingFoundError(
                 f"no mixlist is good enough: with all {len(names)} nodes kept that one may be "
                 f"about, {len(left)} are lowered{_named(left)}; {_measured(everything)}"
             )
-        self._search = Search(names, lambda kept: self._trial(kept).is_good, most)
-        found = set(self._search.run())
-        kept = tuple(each for each in suspects if each.node in found)
-        if draws_curve:
+        found: frozenset[str] = frozenset()
+        is_complete = True
+        if not start.is_good:
+            self._search = Search(names, lambda kept: self._trial(kept).is_good, most)
+            found = frozenset(self._search.run())
+            is_complete = self._search.is_complete
+        if suspects and (draws_curve or self._aim != "error"):
             self._draw_curve(suspects, start.lowered)
-        entries = self._entries(kept, suspects, has_calls)
+        times = None
+        if self._aim != "error":
+            times = self._timed(start, suspects, has_calls)
+            found = self._decided(times)
+        kept = _members(suspects, found)
+        tried = ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items()))
+        if start.is_good and not kept:
+            return self._tuned(start, start, (), (), self._options, tried, is_complete, times)
+        is_float32 = times is not None and times.is_float32
+        entries = self._entries(kept, suspects, has_calls, is_float32)
         options = self._mixlist.keeping(entries)
         last = self._trials.run(options)
         if not last.is_good:
@@ -146,10 +170,7 @@ class Tuner:
                 "good enough when they were tried first: results differ from run to run, or nodes "
                 "have names that no entry tells apart"
             )
-        tried = ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items()))
-        return self._tuned(
-            start, last, kept, tuple(entries), options, tried, self._search.is_complete
-        )
+        return self._tuned(start, last, kept, tuple(entries), options, tried, is_complete, times)
 
     def _tuned(
         self,
@@ -160,6 +181,7 @@ class Tuner:
         options: PrecisionOptions,
         tried: tuple[tuple[int, Trial], ...],
         is_complete: bool,
+        times: Times | None = None,
     ) -> Tuned:
         """The result, with the mixlist tried on the inputs that were held out."""
         return Tuned(
@@ -174,6 +196,7 @@ class Tuner:
             None if self._held_out is None else self._held_out.reference,
             tried,
             is_complete,
+            times,
         )
 
     def _suspects(self, batches: Sequence[Feed]) -> list[Suspect]:
@@ -208,17 +231,75 @@ class Tuner:
                     many = middle
             self._trial(frozenset(each.node for each in suspects[:many]))
 
+    def _timed(self, start: Trial, suspects: Sequence[Suspect], has_calls: bool) -> Times:
+        """Measures float32 and the trials that may be chosen.
+
+        What the result rests on is measured a second time, alone beside float32, and with the
+        entries that are written: the fastest of many may have been lucky.
+        """
+        assert self._measure is not None
+        tried = worth_measuring(
+            [(frozenset(), start), *self._state.trials.items()],
+            self._trials.worse,
+            only_good=self._aim == "time",
+        )
+        float32, *measured = self._measure([self._keeping(kept) for kept, _ in tried])
+        points = [Point(None, None, 0.0, float32)]
+        for (kept, trial), time in zip(tried, measured):
+            points.append(Point(kept, trial, self._trials.worse(trial), time))
+        times = Times(tuple(points), shows_front=self._aim == "pareto")
+        again: set[tuple[frozenset[str], bool]] = set()
+        while True:
+            point, is_float32 = times.decisive, times.is_float32
+            assert point.kept is not None
+            if (point.kept, is_float32) in again:
+                return times
+            again.add((point.kept, is_float32))
+            members = _members(suspects, point.kept)
+            entries = self._entries(members, suspects, has_calls, is_float32)
+            _, time = self._measure([self._mixlist.keeping(entries)])
+            times = times.measured_again(point, time)
+
+    def _decided(self, times: Times) -> frozenset[str]:
+        """The nodes that are to be kept.
+
+        Raises:
+            NothingFoundError: nothing is faster than float32, and to keep all is not float32, or is
+                slower: what the mode rewrites for speed, beside dtypes, may not pay here.
+        """
+        point = times.decisive
+        assert point.trial is not None
+        assert point.kept is not None
+        lowered = point.trial.lowered
+        if times.is_float32 and (lowered or point.time.is_slower):
+            why = (
+                f"your own lists lower {lowered} node{'' if lowered == 1 else 's'}"
+                if lowered
+                else f"with all nodes kept, a step takes {point.time.ratio:.2f} of float32's time"
+            )
+            raise NothingFoundError(
+                "no mixlist is as fast as float32, the untouched model: nothing within the limit "
+                f"is faster beyond the noise, and {why}; use the mode must_keep_origin_dtype"
+            )
+        return point.kept
+
+    def _keeping(self, kept: frozenset[str]) -> PrecisionOptions:
+        return self._mixlist.keeping(flat_entries(_members(self._state.suspects or (), kept)))
+
     def _trial(self, kept: frozenset[str]) -> Trial:
         trials = self._state.trials
         if kept not in trials:
-            suspects = [each for each in self._state.suspects or () if each.node in kept]
-            trials[kept] = self._trials.run(self._mixlist.keeping(flat_entries(suspects)))
+            trials[kept] = self._trials.run(self._keeping(kept))
             self._state.save()
         self._progress(len(trials) + 1, 0 if self._search is None else self._search.left)
         return trials[kept]
 
     def _entries(
-        self, kept: Sequence[Suspect], suspects: Sequence[Suspect], has_calls: bool
+        self,
+        kept: Sequence[Suspect],
+        suspects: Sequence[Suspect],
+        has_calls: bool,
+        is_float32: bool,
     ) -> list[str]:
         wanted = self._lowered(flat_entries(kept))
 
@@ -228,11 +309,19 @@ class Tuner:
             except ValueError:  # The user's own mixlist contradicts them.
                 return False
 
-        return mixlist.entries(kept, suspects, has_calls, is_same)
+        if is_float32 and is_same([mixlist.EVERY_NODE]):
+            return [mixlist.EVERY_NODE]
+        # A scope names nodes that are float32 in any case too, and what is named may not be fused.
+        scopes_of = suspects if self._aim == "error" else ()
+        return mixlist.entries(kept, scopes_of, has_calls, is_same)
 
     def _lowered(self, entries: Sequence[str]) -> set[tuple[str, str]]:
         _, ledger = self._trials.decide(self._mixlist.keeping(entries))
         return _lowered_nodes(ledger)
+
+
+def _members(suspects: Sequence[Suspect], names: Container[str]) -> tuple[Suspect, ...]:
+    return tuple(each for each in suspects if each.node in names)
 
 
 def _named(nodes: Sequence[tuple[str, str]]) -> str:

@@ -54,6 +54,23 @@ export interface CurvePoint {
   chosen: boolean;
 }
 
+/** A precision whose step was measured; times are multiples of float32's. */
+export interface TimedPoint {
+  label: string;
+  ratio: number;
+  quartiles: readonly [low: number, high: number];
+  worse: number;
+  good: boolean;
+  front: boolean;
+  chosen: boolean;
+}
+
+export interface Times {
+  /** What `worse` is. */
+  measure: string;
+  points: TimedPoint[];
+}
+
 export interface Totals {
   float_nodes: number;
   lowered: number;
@@ -114,6 +131,7 @@ interface Stored {
   };
   casts: CastRow[];
   curve: CurvePoint[];
+  times: Times | null;
 }
 
 /** One input of a node. */

@@ -5,6 +5,7 @@ import type { Report, View } from "./data";
 import { Details } from "./details";
 import { button, count, make } from "./dom";
 import { Expansion } from "./expansion";
+import { front } from "./front";
 import { neighbour } from "./graph_keys";
 import { GraphView } from "./graph_view";
 import { Help, legend } from "./help";
@@ -125,8 +126,11 @@ export class Page {
     this.panels.set("ranges", rangeTable(this.report, goTo).element);
     this.panels.set("casts", castTable(this.report, goTo).element);
     this.panels.set("ops", opTable(this.report).element);
-    const { curve: points } = this.report.stored;
-    if (points.length > 0) this.panels.set("curve", curve(points));
+    const { curve: points, times } = this.report.stored;
+    if (points.length > 0) {
+      const parts = [curve(points), ...(times === null ? [] : [front(times)])];
+      this.panels.set("curve", make("div", { class: "curve" }, ...parts));
+    }
     const list = make("div", { class: "tabs", role: "tablist", "aria-label": "Parts" });
     for (const [tab, panel] of this.panels) {
       panel.id = `panel-${tab}`;

@@ -32,9 +32,9 @@ def show(chromium, tmp_path):
     """show(path of a model) -> its report in a page; at the end, nothing may have gone wrong."""
     pages, complaints = [], []
 
-    def start(model, curve=(), **context):
+    def start(model, curve=(), times=None, **context):
         file = tmp_path / f"report{len(pages)}.html"
-        report.write_report(file, *explained(model), curve)
+        report.write_report(file, *explained(model), curve, times)
         size = {"width": 1280, "height": 800}
         page = chromium.new_context(**{"viewport": size, **context}).new_page()
         page.set_default_timeout(PATIENCE)

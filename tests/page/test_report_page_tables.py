@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from support.browser import needs_browser
 from support.report_files import explained, needs_page
 from support.report_page import cells, go_to, selected
@@ -167,6 +168,41 @@ def test_errors_that_are_all_zero_are_a_table_only(show, model_files):
     page.get_by_role("tab", name="Curve").click()
     assert page.locator(".curve tbody tr").count() == 1
     assert page.locator(".curve svg").count() == 0
+
+
+def test_times_are_a_second_picture_and_table_below_the_curve(show, model_files):
+    def timed(label, ratio, worse, **marks):
+        marks = {"good": True, "front": False, "chosen": False, **marks}
+        ends = [ratio - 0.125, ratio + 0.125]
+        return {"label": label, "ratio": ratio, "quartiles": ends, "worse": worse, **marks}
+
+    points = [
+        timed("float32", 1.0, 0.0, front=True),
+        timed("0 kept", 0.5, 1e-2, good=False, front=True),
+        timed("1 kept", 0.75, 1e-4, front=True, chosen=True),
+        timed("2 kept", 1.25, 1e-4),
+    ]
+    shares = [{"share": 1.0, "error": 1e-4, "label": "all", "good": True, "chosen": True}]
+    page = show(model_files.frozen, shares, {"measure": "worse by", "points": points})
+    page.get_by_role("tab", name="Curve").click()
+    rows = [
+        page.locator(".front tr").nth(row).locator("th, td").all_inner_texts() for row in range(5)
+    ]
+    assert rows == [
+        ["", "time", "quartiles", "worse by", ""],
+        ["0 kept", "0.50", "0.38 to 0.63", "1.0e-2", "not good enough, on the front"],
+        ["1 kept", "0.75", "0.63 to 0.88", "1.0e-4", "chosen, on the front"],
+        ["float32", "1.00", "0.88 to 1.13", "0", "good enough, on the front"],
+        ["2 kept", "1.25", "1.13 to 1.38", "1.0e-4", "good enough"],
+    ]
+    dots = page.locator(".front circle")
+    assert [dots.nth(dot).get_attribute("class") for dot in range(3)] == ["bad", "chosen", "good"]
+    places = [float(dots.nth(dot).get_attribute("cx")) for dot in range(3)]
+    bars = page.locator(".front line.bar")
+    for place, bar in zip(places, (bars.nth(dot) for dot in range(3))):
+        ends = [float(bar.get_attribute(end)) for end in ("x1", "x2")]
+        assert sum(ends) / 2 == pytest.approx(place)
+    assert places[1] - places[0] == pytest.approx((places[2] - places[0]) / 3)
 
 
 def test_without_a_curve_there_is_no_tab_of_it(show, model_files):

@@ -30,7 +30,7 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "offline": set(),
     "explain": {"offline"},
     "accuracy": {"offline"},
-    "tuning": {"offline", "explain", "accuracy"},
+    "tuning": {"session", "offline", "explain", "accuracy"},
     "doctor": {"session", "offline", "explain"},
     "compat": {"npu_bridge"},
     "cli": {"offline", "explain", "accuracy", "tuning", "doctor", "compat"},

@@ -1,0 +1,165 @@
+"""The front of step time and error: what is to be measured, and which mixlist is the fastest."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import FrozenSet, Tuple, TypeVar
+
+from npu_precision.tuning.step_time import StepTime
+from npu_precision.tuning.trials import Trial
+
+# A set of nodes that are kept, and the trial with it.
+Tried = Tuple[FrozenSet[str], Trial]
+_Item = TypeVar("_Item")
+# About how many trials to measure. Each is a session, which holds all weights.
+_MOST = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """A precision, with its time and its error.
+
+    Attributes:
+        kept: the nodes that are kept; None for float32, the untouched model.
+        trial: its trial; None for float32.
+        worse: its error, or how much worse than float32's the metric is.
+        time: its step time.
+    """
+
+    kept: frozenset[str] | None
+    trial: Trial | None
+    worse: float
+    time: StepTime
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it is within the limit."""
+        return self.trial is None or self.trial.is_good
+
+
+@dataclasses.dataclass(frozen=True)
+class Times:
+    """What was measured.
+
+    Attributes:
+        points: all points; the first is float32.
+        shows_front: whether the front was asked for, and not only the fastest.
+    """
+
+    points: tuple[Point, ...]
+    shows_front: bool
+
+    @property
+    def front(self) -> list[Point]:
+        """The points that no other is both faster and more accurate than; the fastest first.
+
+        The chosen one is among them.
+        """
+        return front(self.points, _costs)
+
+    @property
+    def chosen(self) -> Point:
+        """The fastest point within the limit: float32, unless one is faster beyond the noise."""
+        faster = [point for point in self.points if point.is_good and point.time.is_faster]
+        return min(faster, key=_costs, default=self.points[0])
+
+    @property
+    def is_float32(self) -> bool:
+        """Whether float32 is chosen."""
+        return self.chosen.kept is None
+
+    @property
+    def decisive(self) -> Point:
+        """The point that the result rests on.
+
+        It is the chosen one, or if that is float32, the one that keeps most nodes, which stands in
+        for float32.
+        """
+        if not self.is_float32:
+            return self.chosen
+        return max(self.points[1:], key=lambda point: len(point.kept or ()))
+
+    def measured_again(self, which: Point, time: StepTime) -> Times:
+        """The same with another time of a point."""
+        again = dataclasses.replace(which, time=time)
+        points = tuple(again if point is which else point for point in self.points)
+        return dataclasses.replace(self, points=points)
+
+    @property
+    def as_fast(self) -> list[Point]:
+        """The other points within the limit whose quartiles overlap those of the chosen one."""
+        chosen = self.chosen
+        return [
+            point
+            for point in self.points
+            if point is not chosen
+            and point.is_good
+            and point.time.low <= chosen.time.high
+            and chosen.time.low <= point.time.high
+        ]
+
+
+def _costs(point: Point) -> tuple[float, float]:
+    """The time and the error. What only noise tells from float32 is as fast as it, and as good."""
+    is_apart = point.time.is_faster or point.time.is_slower
+    return point.time.ratio if is_apart else 1.0, max(point.worse, 0.0)
+
+
+def front(items: Iterable[_Item], costs: Callable[[_Item], tuple[float, float]]) -> list[_Item]:
+    """The items that no other equals or beats in both costs; of equal ones, the first.
+
+    Args:
+        items: the items.
+        costs: the two costs of an item, which are not NaN; less is better.
+    """
+    found: list[_Item] = []
+    for item in sorted(items, key=costs):
+        if not found or costs(item)[1] < costs(found[-1])[1]:
+            found.append(item)
+    return found
+
+
+def worth_measuring(
+    tried: Sequence[Tried], worse: Callable[[Trial], float], only_good: bool
+) -> list[Tried]:
+    """The trials to measure, those that lower most first.
+
+    First come those on the front of what is lowered and of the error, spread evenly if there are
+    many; then others within the limit, because to lower more is not always faster. What keeps all
+    nodes is always measured, and so is what lowers most within the limit.
+
+    Args:
+        tried: the trials; that which keeps most nodes is good.
+        worse: the error of a trial, or how much worse than float32's its metric is.
+        only_good: whether to leave out what is not within the limit.
+    """
+
+    def costs(each: Tried) -> tuple[float, float]:
+        return -each[1].lowered, worse(each[1])
+
+    sound = [
+        each
+        for each in tried
+        if each[1].is_good
+        or (not only_good and each[1].fault is None and math.isfinite(worse(each[1])))
+    ]
+    edge = front(sound, costs)
+    good = [each for each in sound if each[1].is_good]
+    # Two trials of the same costs most likely lower the same nodes.
+    seen = {costs(each) for each in edge}
+    others = {costs(each): each for each in reversed(good) if costs(each) not in seen}
+    chosen = _spread(edge, _MOST)
+    chosen += _spread(sorted(others.values(), key=costs), _MOST - len(chosen))
+    chosen.append(min(good, key=costs))
+    chosen.append(max(sound, key=lambda each: len(each[0])))
+    return sorted({kept: (kept, trial) for kept, trial in chosen}.values(), key=costs)
+
+
+def _spread(items: Sequence[_Item], most: int) -> list[_Item]:
+    """At most so many of the items, at even distances; the first and the last are among them."""
+    if len(items) <= most:
+        return [*items]
+    last = len(items) - 1
+    return [items[round(place * last / max(most - 1, 1))] for place in range(most)]
