@@ -494,7 +494,7 @@ MUTATIONS = (
     ),
     _activations(
         "bias_readers",
-        "if (!IsPlain(layer.biased) || !IsReadInside(layer.biased, reader)) return false;",
+        "if (!IsPlain(layer.biased) || !IsReadInsideInTheEnd(layer.biased, reader)) return false;",
         "if (!IsPlain(layer.biased)) return false;",
         "An activation is written where another node reads the sum with the bias.",
         f"{_ACTIVATIONS}::test_it_stays_where_tensorflow_would_not_fuse_it",
