@@ -12,6 +12,7 @@
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/rewrite/activation_forms.h"
 #include "graph_passes/rewrite/constants.h"
+#include "graph_passes/rewrite/flat_nodes.h"
 #include "graph_passes/rewrite/fusion_site.h"
 #include "graph_passes/rewrite/unique_names.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -34,12 +35,14 @@ constexpr int kMostSteps = 10;
 constexpr char kRegrouped[] = "_grappler_ArithmeticOptimizer_MinimizeBroadcasts";
 
 // A product and the bias that is added to it. Keras' Dense reshapes in between, which sink_reshapes
-// undoes.
+// undoes. GPT-2, and flatten_mat_muls, reshape the sum.
 struct Layer {
+  int x = kNone;  // what the activation is of: the sum, or the Reshape of it
   int biased = kNone;
-  int reshape = kNone;
+  int reshape = kNone;  // before the bias
   int product = kNone;
   int bias_input = 1;
+  bool IsReshaped() const { return x != biased; }
 };
 
 // An activation behind a layer.
@@ -88,8 +91,9 @@ class ActivationWriter {
     for (const Site& site : sites) Release(site);
     GraphDef* out = state->NewGraph();
     const std::vector<int> places = constants_.CopyKept(state->graph(), out);
+    FlatNodes nodes(view_, site_, out);
     for (const Site& site : sites) {
-      Write(site, places, out);
+      Write(site, places, &nodes, out);
       const std::string& product = view_.node(site.layer.product).name();
       state->rewrites.push_back({"activations", view_.node(site.root).name(), Before(site),
                                  absl::StrCat(ActivationName(site.activation), " of ", product)});
@@ -134,8 +138,10 @@ class ActivationWriter {
     return false;
   }
 
-  bool FindLayer(int biased, Layer* layer) const {
+  bool FindLayer(int x, Layer* layer) const {
+    const int biased = view_.node(x).op() == "Reshape" ? view_.fanin(x)[0].node : x;
     const NodeDef& node = view_.node(biased);
+    layer->x = x;
     layer->biased = biased;
     if (node.op() != "BiasAdd" && !IsAdd(node.op())) return false;
     for (int input : {0, 1}) {
@@ -145,7 +151,7 @@ class ActivationWriter {
       if (layer->reshape != kNone) id = view_.fanin(id)[0].node;
       layer->product = id;
       layer->bias_input = 1 - input;
-      if (IsProduct(view_.node(id).op())) return true;
+      if (IsProduct(view_.node(id).op())) return x == biased || layer->reshape == kNone;
     }
     return false;
   }
@@ -159,14 +165,19 @@ class ActivationWriter {
       if (is_claimed_[id] || !IsLike(id, site.root)) return false;
       if (id != site.root && (!site_.MayVanish(id) || !IsReadInside(id, reader))) return false;
     }
-    if (!IsPlain(layer.biased) || !IsReadInsideInTheEnd(layer.biased, reader)) return false;
-    if (!IsLike(layer.biased, site.root)) return false;
+    if (!IsPlain(layer.x) || !IsLike(layer.x, site.root)) return false;
+    if (layer.IsReshaped() ? !site_.MayVanish(layer.x) || !IsReadInside(layer.x, reader)
+                           : !IsReadInsideInTheEnd(layer.x, reader)) {
+      return false;
+    }
     const bool is_gelu = site.activation == Activation::kGeluExact ||
                          site.activation == Activation::kGeluApproximate;
     const NodeDef& product = view_.node(layer.product);
     if ((product.op() == "MatMul") != is_gelu || Flag(product, "transpose_a")) return false;
-    if (!is_gelu && layer.reshape != kNone) return false;
-    for (int id : {layer.product, layer.reshape}) {
+    if (!is_gelu && (layer.reshape != kNone || layer.IsReshaped())) return false;
+    // Numbers of an activation may have two dimensions.
+    if (layer.IsReshaped() && ShapeOf({layer.x, 0}).dims() < 2) return false;
+    for (int id : {layer.product, layer.reshape, layer.IsReshaped() ? layer.biased : kNone}) {
       if (id == kNone) continue;
       if (!IsPlain(id) || !site_.HasOneReader(id) || !IsLike(id, site.root)) return false;
     }
@@ -223,8 +234,13 @@ class ActivationWriter {
     if (!site_.MayVanish(layer.biased)) return false;
     if (ChannelsFirst(view_.node(layer.product))) return false;
     const PartialTensorShape vector = ShapeOf(bias);
-    return vector.dims() == 1 && vector.dim_size(0) > 0 &&
-           vector.dim_size(0) == LastOfSeveral(view_.fanin(layer.biased)[1 - layer.bias_input]);
+    const OutputPort& to = view_.fanin(layer.biased)[1 - layer.bias_input];
+    const int dims = vector.dims();
+    if (dims < 1 || vector.dim_size(dims - 1) <= 0) return false;
+    // GPT-2's bias has a dimension of 1 before that of its values, as the product has one.
+    const bool is_row = dims == 2 && vector.dim_size(0) == 1 && ShapeOf(to).dims() == 2 &&
+                        view_.outputs(layer.biased)[0].dtype == tensorflow::DT_FLOAT;
+    return (dims == 1 || is_row) && vector.dim_size(dims - 1) == LastOfSeveral(to);
   }
 
   // The last dimension of a tensor of two or more; -1 where it is not known. A batch of unknown
@@ -254,7 +270,8 @@ class ActivationWriter {
     const std::vector<Form> forms = FusedForms(site->activation);
     const auto has = [&](const Form& form) { return reader.Has(form, {site->root, 0}); };
     const bool is_written = std::any_of(forms.begin(), forms.end(), has);
-    if (is_written && !IsAdd(view_.node(site->layer.biased).op()) && AreMarked(*site, reader)) {
+    if (is_written && !site->layer.IsReshaped() && AreMarked(*site, reader) &&
+        !IsAdd(view_.node(site->layer.biased).op())) {
       return false;
     }
     site->form = forms[0];
@@ -264,6 +281,7 @@ class ActivationWriter {
       is_claimed_[id] = true;
       if (id != site->root) site->inside.push_back(id);
     }
+    if (site->layer.IsReshaped()) site->inside.push_back(site->layer.x);
     return true;
   }
 
@@ -315,9 +333,10 @@ class ActivationWriter {
     }
   }
 
-  void Write(const Site& site, const std::vector<int>& places, GraphDef* out) {
+  void Write(const Site& site, const std::vector<int>& places, FlatNodes* nodes, GraphDef* out) {
     if (IsAdd(view_.node(site.layer.biased).op())) {
-      BecomeBiasAdd(site.layer, out->mutable_node(places[site.layer.biased]));
+      const std::string bias = Vector(site.layer, nodes);
+      BecomeBiasAdd(site.layer, bias, out->mutable_node(places[site.layer.biased]));
     }
     std::set<std::string> controls;
     for (int id : site.constants) AddControlInputs(view_.node(id), &controls);
@@ -325,10 +344,24 @@ class ActivationWriter {
     const int place = places[site.root];
     NodeDef root = out->node(place);
     root.clear_input();
-    root.set_op(site.form.op);
-    (*root.mutable_attr())[kRegrouped].set_b(true);
-    for (const Form& input : site.form.inputs) root.add_input(Add(site, input, controls, out));
+    if (site.layer.IsReshaped()) {
+      BecomeReshape(site, Add(site, site.form, controls, out), &root);
+    } else {
+      root.set_op(site.form.op);
+      (*root.mutable_attr())[kRegrouped].set_b(true);
+      for (const Form& input : site.form.inputs) root.add_input(Add(site, input, controls, out));
+    }
     out->mutable_node(place)->Swap(&root);
+  }
+
+  // The Reshape of the sum stands behind the activation then.
+  void BecomeReshape(const Site& site, const std::string& activation, NodeDef* root) const {
+    const NodeDef& before = view_.node(site.layer.x);
+    root->set_op(before.op());
+    root->add_input(activation);
+    root->add_input(before.input(1));
+    const auto type = before.attr().find("Tshape");
+    if (type != before.attr().end()) (*root->mutable_attr())["Tshape"] = type->second;
   }
 
   // The name of a new node that computes the form.
@@ -366,8 +399,17 @@ class ActivationWriter {
     tensor.AsProtoField(proto);
   }
 
-  void BecomeBiasAdd(const Layer& layer, NodeDef* node) const {
-    const std::string bias = node->input(layer.bias_input);
+  // The bias as the vector that a BiasAdd reads.
+  std::string Vector(const Layer& layer, FlatNodes* nodes) const {
+    const OutputPort& bias = view_.fanin(layer.biased)[layer.bias_input];
+    const PartialTensorShape shape = ShapeOf(bias);
+    if (shape.dims() == 1) return TensorName(view_, bias);
+    nodes->Begin(layer.biased, view_.fanin(layer.product)[0].node);
+    const std::string name = absl::StrCat(view_.node(layer.biased).name(), "/npu_bias");
+    return nodes->Reshape(name, bias, {shape.dim_size(shape.dims() - 1)});
+  }
+
+  void BecomeBiasAdd(const Layer& layer, const std::string& bias, NodeDef* node) const {
     const std::string to = node->input(1 - layer.bias_input);
     node->set_op("BiasAdd");
     node->set_input(0, to);

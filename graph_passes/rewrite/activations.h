@@ -4,9 +4,10 @@
 //   dense = BiasAdd(MatMul(a, w), b), y = 0.5 * dense * Erfc(-dense / sqrt(2))
 //   becomes  y = (0.5 * dense) * (1 + Erf(sqrt(0.5) * dense)), one _FusedMatMul for TensorFlow
 //
-// Behind a MatMul: GELU, exact and by tanh. Behind a Conv2D: Swish, HardSwish and Mish. A bias that
-// an AddV2 adds becomes a BiasAdd. The fused kernel computes in float32 inside; so ops are marked
-// that are black for the error of their own kernels (Square, Softplus).
+// Behind a MatMul: GELU, exact and by tanh; a Reshape of the sum then stands behind it. Behind a
+// Conv2D: Swish, HardSwish and Mish. A bias that an AddV2 adds, a vector or one row, becomes that
+// of a BiasAdd. The fused kernel computes in float32 inside; so ops are marked that are black for
+// the error of their own kernels (Square, Softplus).
 //
 // Refused: where TensorFlow would not fuse it, because something else reads a node in between, as
 // gradients do, or has a control dependency on it, or the caller fetches or feeds it, or there is

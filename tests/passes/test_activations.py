@@ -380,6 +380,8 @@ def test_a_bias_that_is_added_otherwise_becomes_a_bias_add(kind, text):
     ("old", "new"),
     [
         ("b = Const(shape=8)", "b = Const(shape=6x8)"),
+        ("b = Const(shape=8)", "b = Const(shape=1x1)"),
+        ("b = Const(shape=8)", "b = Const(shape=1x1x8)"),
         ("b = Const(shape=8)", "b = Const(shape=1)"),
         ("b = Const(shape=8)", "b = Const(shape=scalar)"),
         ("b = Const(shape=8)", "b = Placeholder(shape=?)"),
@@ -406,6 +408,102 @@ def test_a_reshape_before_the_bias_moves_behind_all_of_it(bias, lines):
     assert nodes["dense"].op == "BiasAdd"
     assert nodes["dense"].input[0] == "product"
     assert nodes["back"].input[0] == "gelu"
+
+
+BEHIND = DENSE.replace("dense = BiasAdd", "biased = BiasAdd").replace(
+    "half =",
+    "shape = Const[int32](value=[2, 3, 8])\n    dense = Reshape(biased, shape)\n    half =",
+    1,
+)
+ROW = ("b = Const(shape=8)", "b = Const(shape=1x8)")
+
+
+@pytest.mark.parametrize("bias", ["BiasAdd(product, b)", "AddV2(product, b)", "AddV2(b, product)"])
+@pytest.mark.parametrize("kind", ["GeluExact", "GeluApproximate"])
+def test_a_reshape_of_the_sum_moves_behind_the_activation(kind, bias):
+    """As flatten_mat_muls leaves it."""
+    _, ways, _ = KINDS[kind]
+    for lines in ways.values():
+        text = BEHIND.replace("BiasAdd(product, b)", bias) + lines + END
+        result = check(text, None)
+        assert told(result) == [("activations", "gelu", f"{kind} of product")]
+        nodes = {node.name: node for node in result.graph.node}
+        assert nodes["gelu"].op == "Reshape"
+        assert nodes["gelu"].input[1] == "shape"
+        assert nodes["biased"].op == "BiasAdd"
+        assert "dense" not in nodes
+
+
+@pytest.mark.parametrize("reshaped", [False, True])
+def test_a_bias_of_one_row_becomes_a_vector(reshaped):
+    """As in GPT-2."""
+    text = (BEHIND if reshaped else DENSE).replace(*ROW) + KERAS_3 + END
+    result = check(text.replace("BiasAdd(product, b)", "AddV2(product, b)"), None)
+    assert told(result) == [("activations", "gelu", "GeluExact of product")]
+    name = "biased" if reshaped else "dense"
+    assert f"{name}/npu_bias = Reshape[float32](b, {name}/npu_bias/shape)" in result.text
+    assert (
+        f"{name} = BiasAdd[bfloat16](product, {name}/npu_bias/npu_cast_0_bfloat16)" in result.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("[2, 3, 8]", "[48]", id="one dimension"),
+        pytest.param(END, "\nother = Exp(dense)\nend = AddV2(gelu, other)", id="a reader"),
+        pytest.param(END, "\nother = Exp(biased)\nend = Softmax(gelu)", id="a reader of the sum"),
+        pytest.param("Reshape(biased, shape)", "Reshape(biased, shape, ^x)", id="a control input"),
+        pytest.param(END, "\nend = Softmax(gelu, ^dense)", id="a control producer"),
+        pytest.param("Reshape(biased, shape)", "Reshape(biased, shape) @ /cpu:1", id="a device"),
+        pytest.param(
+            "Reshape(biased, shape)", "Reshape(biased, shape, _keep_dtype=1)", id="a scope"
+        ),
+        pytest.param("Reshape(biased, shape)", "Squeeze(biased)", id="another op"),
+        pytest.param(
+            END, "\nboth = IdentityN(gelu, dense)\nend = Softmax(both)", id="a custom gradient"
+        ),
+    ],
+)
+def test_a_reshape_of_the_sum_that_cannot_move_keeps_it_as_it_is(old, new):
+    text = BEHIND + KERAS_3 + END
+    assert old in text
+    fetches = ["end", "other"] if "other = Exp(biased)" in new else ["end"]
+    assert not told(check(text.replace(old, new), None, fetches))
+
+
+def test_a_reshape_of_the_sum_that_is_fetched_or_fed_keeps_it_as_it_is():
+    text = BEHIND + KERAS_3 + END
+    assert not told(check(text, None, ["end", "dense"]))
+    _, ledger = npu_precision.rewrite_graph_def(
+        read_graph(text), "end", feeds=["dense"], precision_mode=MODE
+    )
+    assert not ledger.rewrites
+
+
+def test_behind_a_convolution_nothing_is_reshaped():
+    text = CONVOLUTION.replace("dense = BiasAdd", "biased = BiasAdd").replace(
+        "zero =",
+        "shape = Const[int32](value=[2, 25, 4])\n    dense = Reshape(biased, shape)\n    zero =",
+    )
+    assert not told(check(text + SWISH["times one"] + END, None))
+
+
+@needs_onednn
+@pytest.mark.parametrize("bias", ["8", "1x8"])
+def test_tensorflow_fuses_what_was_reshaped(bias, executed_nodes):
+    """The layer of Keras 3 and that of GPT-2, with all passes."""
+    text = BEHIND.replace("shape=8)", f"shape={bias})") + KERAS_3 + END
+    if bias == "8":
+        text = DENSE.replace("shape=6x4", "shape=2x3x4").replace("MatMul(", "BatchMatMulV2(")
+        text += KERAS_3 + END
+    else:
+        text = text.replace("BiasAdd(product, b)", "AddV2(product, b)")
+    graph_def = read_graph(text)
+    config = npu_precision.npu_config_proto(precision_mode=MODE)
+    x = np.linspace(-1, 1, 24).astype("f").reshape([2, 3, 4] if bias == "8" else [6, 4])
+    _, nodes = session_run(graph_def, "end:0", {"x:0": x}, config, executed_nodes)
+    assert fused_names(nodes) == [["BiasAdd", "GeluExact"]]
 
 
 @pytest.mark.parametrize(
