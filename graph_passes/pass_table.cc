@@ -112,12 +112,12 @@ const std::vector<Pass>& Passes() {
        "flatten_mat_muls", Switch::kForSpeed, false, LowersForSpeedHere, FlattenMatMuls},
       {"layer_norm",
        "after batch_norm_v3, which looks for nodes of the user, and flatten_mat_muls, whose "
-       "Reshapes "
-       "it must know of; before deciding, which lowers what it writes, but not what it finds",
+       "Reshapes it must know of; before deciding, which lowers what it writes, but not what it "
+       "finds",
        "layer_norm", Switch::kForSpeed, false, LowersForSpeedHere, WriteLayerNorms},
       {"activations",
-       "after fold_batch_norms, which makes the biases of convolutions; before deciding: what is "
-       "written anew is decided about",
+       "after fold_batch_norms, which makes the biases of convolutions, and flatten_mat_muls, "
+       "whose Reshapes it moves; before deciding: what is written anew is decided about",
        "activations", Switch::kForSpeed, false, LowersToBfloat16Here, WriteActivations},
       {"decide",
        "after all that changes which ops there are; fused ops are planned with the "
