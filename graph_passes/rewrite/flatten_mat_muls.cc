@@ -126,7 +126,7 @@ class Flattener {
       before = reshape = use.node;
       if (!FindReader(reshape, &use)) return false;
     } else if (found->is_flat) {
-      return false;  // TensorFlow fuses what follows at once
+      return FindBiasAndReshape(use, found);
     }
     int sum = kNone;
     if (add_ns_.Has(use.node) && view_.num_fanin(use.node) == 2 && MayRewrite(use.node, "AddV2")) {
@@ -134,23 +134,41 @@ class Flattener {
       found->residual = view_.fanin(sum)[1 - use.index];
       if (!FindReader(sum, &use)) return false;
     }
-    const int add = use.node;
-    if (!adds_vectors_.Has(add) || !MayRewrite(add, "BiasAdd") || !IsOfFloat32(add)) return false;
-    if (!adds_tensors_.Has(add) && (use.index != 0 || ChannelsFirst(add))) return false;
-    const OutputPort bias = view_.fanin(add)[1 - use.index];
     if (found->is_flat && !ReadWidth(found)) return false;
-    const PartialTensorShape of_bias = site_.Shape(bias);
+    if (!ReadBias(use, found)) return false;
+    const PartialTensorShape of_bias = site_.Shape(found->bias);
     if (!AreColumns(site_.Shape({before, 0}), of_bias, found->width)) return false;
     found->reshape = reshape;
-    found->bias_add = add;
-    found->bias = bias;
-    found->bias_dims = of_bias.dims();
+    found->bias_add = use.node;
     if (sum != kNone) {
       found->sum = sum;
-      found->residual_add = add;
+      found->residual_add = use.node;
       found->has_flat_residual = site_.Shape({sum, 0}).IsFullyDefined();
     }
     return true;
+  }
+
+  // The bias of the sum that has the other input `use`.
+  bool ReadBias(const InputPort& use, Site* found) const {
+    const int add = use.node;
+    if (!adds_vectors_.Has(add) || !MayRewrite(add, "BiasAdd") || !IsOfFloat32(add)) return false;
+    if (!adds_tensors_.Has(add) && (use.index != 0 || ChannelsFirst(add))) return false;
+    found->bias = view_.fanin(add)[1 - use.index];
+    found->bias_dims = site_.Shape(found->bias).dims();
+    return true;
+  }
+
+  // The bias of a MatMul, where a Reshape and a residual sum follow: TensorFlow fuses what follows
+  // at once, but not the sum.
+  bool FindBiasAndReshape(const InputPort& bias_use, Site* found) const {
+    InputPort reshape_use, sum_use;
+    if (!ReadWidth(found) || !ReadBias(bias_use, found)) return false;
+    if (!IsRow(site_.Shape(found->bias), found->width)) return false;
+    if (!FindReader(bias_use.node, &reshape_use) || reshape_use.index != 0) return false;
+    if (!reshapes_.Has(reshape_use.node) || !FindReader(reshape_use.node, &sum_use)) return false;
+    found->bias_add = bias_use.node;
+    found->reshape = reshape_use.node;
+    return ReadResidual(sum_use, reshape_use.node, found);
   }
 
   bool IsOfFloat32(int id) const { return view_.outputs(id)[0].dtype == tensorflow::DT_FLOAT; }
@@ -168,7 +186,13 @@ class Flattener {
     const bool is_transposed =
         transposed != view_.node(found->product).attr().end() && transposed->second.b();
     found->width = weights.dim_size(is_transposed ? 0 : 1);
-    return true;
+    return found->width > 0;
+  }
+
+  // Whether the bias is of one row of the MatMul.
+  static bool IsRow(const PartialTensorShape& bias, int64_t width) {
+    const int dims = bias.dims();
+    return (dims == 1 || (dims == 2 && bias.dim_size(0) == 1)) && bias.dim_size(dims - 1) == width;
   }
 
   // Whether the bias is as long as a row of the MatMul, and of the last dimensions of the tensor.
@@ -187,15 +211,19 @@ class Flattener {
   // A residual sum is fused where TensorFlow sees that both sides have one shape.
   void FindResidual(Site* found) const {
     InputPort use;
-    if (found->bias_add == kNone || found->sum != kNone) return;
-    if (!FindReader(found->bias_add, &use)) return;
-    if (!adds_tensors_.Has(use.node) || !MayRewrite(use.node, "AddV2")) return;
+    if (found->bias_add == kNone || found->residual_add != kNone) return;
+    if (FindReader(found->bias_add, &use)) ReadResidual(use, found->bias_add, found);
+  }
+
+  bool ReadResidual(const InputPort& use, int before, Site* found) const {
+    if (!adds_tensors_.Has(use.node) || !MayRewrite(use.node, "AddV2")) return false;
     const OutputPort residual = view_.fanin(use.node)[1 - use.index];
-    const PartialTensorShape shape = site_.Shape({found->bias_add, 0});
-    if (!shape.IsFullyDefined() || !shape.IsIdenticalTo(site_.Shape(residual))) return;
+    const PartialTensorShape shape = site_.Shape({before, 0});
+    if (!shape.IsFullyDefined() || !shape.IsIdenticalTo(site_.Shape(residual))) return false;
     found->residual_add = use.node;
     found->residual = residual;
     found->has_flat_residual = true;
+    return true;
   }
 
   void Write(const Site& found, FlatNodes* nodes, GraphDef* out,

@@ -149,10 +149,31 @@ MUTATIONS = (
     ),
     _flatten(
         "residual_shape",
-        "|| !shape.IsIdenticalTo(site_.Shape(residual))) return;",
-        ") return;",
+        "|| !shape.IsIdenticalTo(site_.Shape(residual))) return false;",
+        ") return false;",
         "A residual that would be broadcast is added row by row.",
         f"{_TESTS}::test_the_residual_sum_stays",
+    ),
+    _flatten(
+        "unknown_width",
+        "return found->width > 0;",
+        "return true;",
+        "A bias of one number is added to a product as if it were a row.",
+        f"{_TESTS}::test_a_bias_of_unknown_length_stays",
+    ),
+    _flatten(
+        "row_dimensions",
+        "(dims == 1 || (dims == 2 && bias.dim_size(0) == 1)) && ",
+        "dims >= 1 && ",
+        "A matrix that is added to a product is added as if it were a row.",
+        f"{_TESTS}::test_a_sum_behind_the_reshape_stays",
+    ),
+    _flatten(
+        "row_width",
+        " && bias.dim_size(dims - 1) == width;",
+        ";",
+        "A bias of one number is added to a product as if it were a row.",
+        f"{_TESTS}::test_a_sum_behind_the_reshape_stays",
     ),
     _flatten(
         "sum_of_three",

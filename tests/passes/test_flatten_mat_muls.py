@@ -500,6 +500,107 @@ def test_a_bias_behind_such_a_sum_stays(old, new):
     assert rewrites(result) == [("product", "BatchMatMulV2", "MatMul")]
 
 
+# GPT-2's Conv1D: the bias is added to the MatMul, and only then the batch comes back.
+RESHAPED = """
+    x = Placeholder(shape=6x4)
+    r = Placeholder(shape=2x3x8)
+    w = Const(shape=4x8)
+    b = Const(shape=1x8)
+    shape = Const[int32](value=[2, 3, 8])
+    product = MatMul(x, w)
+    biased = AddV2(product, b)
+    back = Reshape(biased, shape)
+    sum = AddV2(r, back)
+    end = Softmax(sum)
+"""
+
+
+def test_a_residual_sum_behind_a_reshape_of_the_bias_goes_before_it():
+    result = check(
+        RESHAPED,
+        """
+        product = MatMul[float16](x/npu_cast_0_float16, w/npu_cast_0_float16)
+        biased/npu_bias/shape = Const[int32]()
+        biased/npu_bias = Reshape[float32](b, biased/npu_bias/shape)
+        biased = BiasAdd[float16](product, biased/npu_bias/npu_cast_0_float16)
+        r/npu_rows_0/shape = Const[int32]()
+        r/npu_rows_0 = Reshape[float32](r, r/npu_rows_0/shape)
+        sum/npu_add = AddV2[float16](biased, r/npu_rows_0/npu_cast_0_float16)
+        sum = Reshape[float16](sum/npu_add, shape)
+        end = Softmax[float32](sum/npu_cast_0_float32)
+        """,
+    )
+    assert rewrites(result) == [
+        ("biased", "AddV2", "BiasAdd of product"),
+        ("sum", "AddV2", "AddV2 of product"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        {"b = Const(shape=1x8)": "b = Const(shape=8)"},
+        {"b = Const(shape=1x8)": "b = Const(shape=8)", "AddV2(product, b)": "BiasAdd(product, b)"},
+        {"AddV2(product, b)": "AddV2(b, product)", "AddV2(r, back)": "AddV2(back, r)"},
+        {"w = Const(shape=4x8)": "w = Const(shape=8x4)", "(x, w)": "(x, w, transpose_b=True)"},
+        # The Reshape splits rows.
+        {"[2, 3, 8]": "[2, 6, 4]", "shape=2x3x8": "shape=2x6x4"},
+    ],
+)
+def test_such_a_residual_sum_may_be_written_in_many_ways(sides):
+    text = functools.reduce(lambda text, side: replaced(text, *side), sides.items(), RESHAPED)
+    assert [node for node, _, _ in rewrites(check(text, None))] == ["biased", "sum"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("r = Placeholder(shape=2x3x8)", "r = Placeholder(shape=3x8)"),
+        ("r = Placeholder(shape=2x3x8)", "r = Placeholder(shape=1x8)"),
+        ("b = Const(shape=1x8)", "b = Const(shape=6x8)"),
+        ("b = Const(shape=1x8)", "b = Const(shape=6x1)"),
+        ("b = Const(shape=1x8)", "b = Const(shape=1)"),
+        ("b = Const(shape=1x8)", "b = Const(shape=scalar)"),
+        ("end = ", "other = Exp(product)\nend = "),
+        ("end = ", "other = Exp(biased)\nend = "),
+        ("end = ", "other = Exp(back)\nend = "),
+        ("end = ", "other = NoOp(^biased)\nend = "),
+        ("end = ", "other = NoOp(^back)\nend = "),
+        ("MatMul(x, w)", "MatMul(x, w, ^b)"),
+        ("AddV2(product, b)", "AddV2(product, b, ^x)"),
+        ("AddV2(product, b)", "AddV2(product, b) @ /cpu:1"),
+        ("AddV2(product, b)", "AddV2(product, b, _keep_dtype=1)"),
+        ("AddV2(product, b)", "Mul(product, b)"),
+        ("Reshape(biased, shape)", "Reshape(biased, shape, ^x)"),
+        ("Reshape(biased, shape)", "Reshape(biased, shape) @ /cpu:1"),
+        ("AddV2(r, back)", "AddV2(r, back, ^x)"),
+        ("AddV2(r, back)", "AddV2(r, back) @ /cpu:1"),
+        ("AddV2(r, back)", "AddV2(r, back, _keep_dtype=1)"),
+        ("AddV2(r, back)", "Mul(r, back)"),
+    ],
+)
+def test_a_sum_behind_the_reshape_stays(old, new):
+    fetches = ["end", "other"] if "other" in new else ["end"]
+    assert not rewrites(check(replaced(RESHAPED, old, new), None, fetches))
+
+
+def test_a_sum_behind_the_reshape_stays_where_a_size_is_not_known():
+    text = with_shapes(RESHAPED, x="?x4", r="?x3x8").replace("[2, 3, 8]", "[-1, 3, 8]")
+    assert not rewrites(check_fed(text, {"x": [6, 4], "r": [1, 3, 8]}))
+
+
+@pytest.mark.parametrize("text", [RESHAPED, TENSORDOT], ids=["after", "before"])
+def test_a_bias_of_unknown_length_stays(text):
+    """One of a single number would be added to all columns."""
+    text = with_shapes(text.replace("BiasAdd", "AddV2"), w="4x?", b="?")
+    assert not rewrites(
+        check_fed(
+            text,
+            {"x": [6, 4], "w": [4, 8], "b": [1], **({"r": [2, 3, 8]} if "r = " in text else {})},
+        )
+    )
+
+
 def test_the_sum_of_two_products_is_the_residual_sum_of_one():
     text = """
         x = Placeholder(shape=2x3x4)

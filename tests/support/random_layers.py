@@ -112,7 +112,7 @@ class _Layers:
 
     def dense(self, x):
         choose = self.random
-        depth, units, rank = width(x), choose.choice([2, 3, 4, 8, 16]), x.shape.ndims
+        depth, units, rank = width(x), choose.choice([2, 3, 4, 8, 16, width(x)]), x.shape.ndims
         scale = depth**-0.5
         if rank == 2 and choose.random() < 0.3:
             y = tf1.matmul(x, self.weights(units, depth, scale=scale), transpose_b=True)
@@ -122,6 +122,8 @@ class _Layers:
             y = tf1.tensordot(x, self.weights(depth, units, scale=scale), 1)
         elif choose.random() < 0.6:
             y = tf1.einsum("abk,ku->abu", x, self.weights(depth, units, scale=scale))
+        elif choose.random() < 0.4:
+            return self.dense_of_rows(x, units)
         else:
             heads = choose.choice([1, 2, 4])
             y = tf1.einsum("abk,khu->abhu", x, self.weights(depth, heads, units, scale=scale))
@@ -129,6 +131,17 @@ class _Layers:
             y = tf1.reshape(y, tf1.concat([tf1.shape(y)[:2], [heads * units]], 0))
             y.set_shape([None, None, heads * units])
         return self.bias(y)
+
+    def dense_of_rows(self, x, units):
+        """As GPT-2's Conv1D: the bias comes before the batch is back."""
+        rows = tf1.reshape(x, [-1, width(x)])
+        weights = self.weights(width(x), units, scale=width(x) ** -0.5)
+        y = self.bias(tf1.matmul(rows, weights))
+        if x.shape.is_fully_defined():
+            y = tf1.reshape(y, [*x.shape.as_list()[:-1], units])
+        else:
+            y = tf1.reshape(y, tf1.concat([tf1.shape(x)[:2], [units]], 0))
+        return y + self.weights(units) if self.random.random() < 0.2 else y
 
     def convolution(self, x):
         choose = self.random
