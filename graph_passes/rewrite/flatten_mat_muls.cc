@@ -42,6 +42,7 @@ struct Site {
   int64_t bias_dims = 0;
   int residual_add = kNone;
   OutputPort residual;
+  std::vector<int> identities;     // before the residual sum: what is left of a Dropout
   bool has_flat_residual = false;  // of a known shape
   int sum = kNone;  // of product and residual, before the bias: an AddN that TensorFlow made
 
@@ -61,7 +62,8 @@ class Flattener {
         reshapes_(view_, "Reshape"),
         adds_vectors_(view_, AddsVectors),
         adds_tensors_(view_, AddsTensors),
-        add_ns_(view_, "AddN") {}
+        add_ns_(view_, "AddN"),
+        identities_(view_, "Identity") {}
 
   void Run(PassState* state, bool* changed) {
     const std::vector<Site> sites = FindSites();
@@ -161,14 +163,16 @@ class Flattener {
   // The bias of a MatMul, where a Reshape and a residual sum follow: TensorFlow fuses what follows
   // at once, but not the sum.
   bool FindBiasAndReshape(const InputPort& bias_use, Site* found) const {
-    InputPort reshape_use, sum_use;
+    InputPort reshape_use;
     if (!ReadWidth(found) || !ReadBias(bias_use, found)) return false;
     if (!IsRow(site_.Shape(found->bias), found->width)) return false;
     if (!FindReader(bias_use.node, &reshape_use) || reshape_use.index != 0) return false;
-    if (!reshapes_.Has(reshape_use.node) || !FindReader(reshape_use.node, &sum_use)) return false;
+    if (!reshapes_.Has(reshape_use.node) || !FindResidualBehind(reshape_use.node, found)) {
+      return false;
+    }
     found->bias_add = bias_use.node;
     found->reshape = reshape_use.node;
-    return ReadResidual(sum_use, reshape_use.node, found);
+    return true;
   }
 
   bool IsOfFloat32(int id) const { return view_.outputs(id)[0].dtype == tensorflow::DT_FLOAT; }
@@ -208,20 +212,27 @@ class Flattener {
     return true;
   }
 
-  // A residual sum is fused where TensorFlow sees that both sides have one shape.
   void FindResidual(Site* found) const {
-    InputPort use;
     if (found->bias_add == kNone || found->residual_add != kNone) return;
-    if (FindReader(found->bias_add, &use)) ReadResidual(use, found->bias_add, found);
+    FindResidualBehind(found->bias_add, found);
   }
 
-  bool ReadResidual(const InputPort& use, int before, Site* found) const {
+  // A residual sum is fused where TensorFlow sees that both sides have one shape.
+  bool FindResidualBehind(int before, Site* found) const {
+    InputPort use;
+    std::vector<int> identities;
+    if (!FindReader(before, &use)) return false;
+    while (identities_.Has(use.node)) {
+      identities.push_back(use.node);
+      if (!MayRewrite(use.node, "Identity") || !FindReader(use.node, &use)) return false;
+    }
     if (!adds_tensors_.Has(use.node) || !MayRewrite(use.node, "AddV2")) return false;
     const OutputPort residual = view_.fanin(use.node)[1 - use.index];
     const PartialTensorShape shape = site_.Shape({before, 0});
     if (!shape.IsFullyDefined() || !shape.IsIdenticalTo(site_.Shape(residual))) return false;
     found->residual_add = use.node;
     found->residual = residual;
+    found->identities = std::move(identities);
     found->has_flat_residual = true;
     return true;
   }
@@ -336,7 +347,10 @@ class Flattener {
 
   static void Remove(const std::vector<Site>& sites, GraphDef* out) {
     std::unordered_set<int> removed;
-    for (const Site& found : sites) removed.insert({found.reshape, found.sum});
+    for (const Site& found : sites) {
+      removed.insert({found.reshape, found.sum});
+      removed.insert(found.identities.begin(), found.identities.end());
+    }
     int kept = 0;
     for (int id = 0; id < out->node_size(); ++id) {
       if (removed.count(id) == 0) out->mutable_node()->SwapElements(kept++, id);
@@ -347,7 +361,7 @@ class Flattener {
   const GraphView& view_;
   const DecideContext& context_;
   const FusionSite site_;
-  const OpSet products_, mat_muls_, reshapes_, adds_vectors_, adds_tensors_, add_ns_;
+  const OpSet products_, mat_muls_, reshapes_, adds_vectors_, adds_tensors_, add_ns_, identities_;
   std::unordered_set<int> claimed_;  // residual sums
 };
 

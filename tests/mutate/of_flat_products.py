@@ -106,6 +106,13 @@ MUTATIONS = (
         f"{_TESTS}::test_the_sum_of_two_products_is_the_residual_sum_of_one",
     ),
     _flatten(
+        "identities",
+        'if (!MayRewrite(use.node, "Identity") || !FindReader(use.node, &use)) return false;',
+        "if (!FindReader(use.node, &use)) return false;",
+        "A dropout that the caller marks goes away, or its control inputs.",
+        f"{_TESTS}::test_a_sum_behind_an_identity_stays",
+    ),
+    _flatten(
         "one_reader",
         "!site_.MayVanish(id) || !site_.HasOneReader(id)) return false;",
         "!site_.MayVanish(id) || view_.fanout(id).empty()) return false;",

@@ -589,6 +589,55 @@ def test_a_sum_behind_the_reshape_stays_where_a_size_is_not_known():
     assert not rewrites(check_fed(text, {"x": [6, 4], "r": [1, 3, 8]}))
 
 
+# What inference leaves of a Dropout.
+DROPPED = replaced(
+    RESIDUAL, "sum = AddV2(r, biased)", "kept = Identity(biased)\n    sum = AddV2(r, kept)"
+)
+DROPPED_BEHIND_A_RESHAPE = replaced(
+    RESHAPED, "sum = AddV2(r, back)", "kept = Identity(back)\n    sum = AddV2(r, kept)"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "without"), [(DROPPED, RESIDUAL), (DROPPED_BEHIND_A_RESHAPE, RESHAPED)]
+)
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_residual_sum_behind_an_identity_is_the_one_without_it(text, without, times):
+    if times == 2:
+        text = replaced(text, "(r, kept)", "(r, again)").replace(
+            "    sum =", "    again = Identity(kept)\n    sum ="
+        )
+    result, expected = check(text, None), check(without, None)
+    assert rewrites(result) == rewrites(expected)
+    assert [node.name for node in result.graph.node] == [node.name for node in expected.graph.node]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("end = ", "other = Exp(kept)\nend = "),
+        ("end = ", "other = NoOp(^kept)\nend = "),
+        ("Identity(biased)", "Identity(biased, ^x)"),
+        ("Identity(biased)", "Identity(biased) @ /cpu:1"),
+        ("Identity(biased)", "Identity(biased, _keep_dtype=1)"),
+        ("Identity(biased)", "Snapshot(biased)"),
+    ],
+)
+def test_a_sum_behind_an_identity_stays(old, new):
+    fetches = ["end", "other"] if "other" in new else ["end"]
+    result = check(replaced(DROPPED, old, new), None, fetches)
+    assert "sum" not in [entry.node for entry in result.ledger.rewrites]
+    assert "kept" in [node.name for node in result.graph.node]
+
+
+def test_an_identity_that_is_fetched_or_read_from_a_colocated_node_stays():
+    fetched = check(DROPPED, None, ["end", "kept"])
+    graph = read_graph(DROPPED)
+    graph.node[-1].attr["_class"].list.s.append(b"loc:@kept")
+    for result in (fetched, check(graph, None)):
+        assert "sum" not in [entry.node for entry in result.ledger.rewrites]
+
+
 @pytest.mark.parametrize("text", [RESHAPED, TENSORDOT], ids=["after", "before"])
 def test_a_bias_of_unknown_length_stays(text):
     """One of a single number would be added to all columns."""
