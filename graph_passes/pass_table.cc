@@ -6,6 +6,7 @@
 #include "graph_passes/rewrite/activations.h"
 #include "graph_passes/rewrite/batch_norm_v3.h"
 #include "graph_passes/rewrite/compute_in_float32.h"
+#include "graph_passes/rewrite/einsums_as_mat_muls.h"
 #include "graph_passes/rewrite/emulate.h"
 #include "graph_passes/rewrite/flatten_mat_muls.h"
 #include "graph_passes/rewrite/fold_batch_norms.h"
@@ -110,6 +111,10 @@ const std::vector<Pass>& Passes() {
       {"flatten_mat_muls",
        "before deciding: MatMul, BiasAdd and Reshape are decided about as if written so",
        "flatten_mat_muls", Switch::kForSpeed, false, LowersForSpeedHere, FlattenMatMuls},
+      {"einsums_as_mat_muls",
+       "after flatten_mat_muls, which takes Einsums that are one MatMul; before deciding: the "
+       "Transposes follow the products",
+       "einsums_as_mat_muls", Switch::kForSpeed, false, LowersForSpeedHere, WriteEinsumsAsMatMuls},
       {"layer_norm",
        "after batch_norm_v3, which looks for nodes of the user, and flatten_mat_muls, whose "
        "Reshapes it must know of; before deciding, which lowers what it writes, but not what it "

@@ -78,6 +78,9 @@ class PrecisionOptions:
             for the whole batch as one MatMul, with the Reshape that makes its dimensions behind the
             bias and a residual sum, so that TensorFlow can fuse them; on by default for the target
             "host".
+        einsums_as_mat_muls: writes an Einsum with batch dimensions, such as those of attention, as a
+            BatchMatMul between Transposes, for which oneDNN has faster kernels; on by default for
+            the target "host".
         activations: writes an activation behind a MatMul (GELU) or a convolution (Swish, HardSwish,
             Mish) in the form that TensorFlow fuses, in modes of bfloat16; on by default for the
             target "host".
@@ -139,6 +142,7 @@ class PrecisionOptions:
     means_as_pools: bool | None = None
     layer_norm: bool | None = None
     flatten_mat_muls: bool | None = None
+    einsums_as_mat_muls: bool | None = None
     activations: bool | None = None
     same_padding: bool | None = None
     sink_reshapes: bool | None = None

@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/rewrite/cast_nodes.h"
 #include "graph_passes/rewrite/changed_graph.h"
@@ -78,14 +79,38 @@ std::string FlatNodes::Reshape(const std::string& name, const OutputPort& tensor
   return node->name();
 }
 
-std::string FlatNodes::Rows(const OutputPort& tensor, int64_t columns) {
-  auto& made = rows_[std::make_tuple(tensor.node, tensor.port, columns)];
-  for (const auto& rows : made) {
-    if (site_.AreAlike(rows.first, like_)) return rows.second;
+std::string* FlatNodes::Made(const std::string& name) {
+  auto& made = made_[name];
+  for (auto& node : made) {
+    if (site_.AreAlike(node.first, like_)) return &node.second;
   }
+  made.emplace_back(like_, "");
+  return &made.back().second;
+}
+
+std::string FlatNodes::Rows(const OutputPort& tensor, int64_t columns) {
   const std::string name = absl::StrCat(view_.node(tensor.node).name(), "/npu_rows_", tensor.port);
-  made.emplace_back(like_, Reshape(name, tensor, {-1, columns}));
-  return made.back().second;
+  std::string* made = Made(absl::StrCat(name, " ", columns));
+  if (made->empty()) *made = Reshape(name, tensor, {-1, columns});
+  return *made;
+}
+
+std::string FlatNodes::TransposeName(const GraphView& view, const OutputPort& tensor,
+                                     const std::vector<int>& perm) {
+  return absl::StrCat(view.node(tensor.node).name(), "/npu_transpose_", tensor.port, "_",
+                      absl::StrJoin(perm, "_"));
+}
+
+std::string FlatNodes::Transpose(const OutputPort& tensor, const std::vector<int>& perm) {
+  const std::string name = TransposeName(view_, tensor, perm);
+  std::string* made = Made(name);
+  if (!made->empty()) return *made;
+  const std::string perm_name = Vector(absl::StrCat(name, "/perm"), {perm.begin(), perm.end()});
+  NodeDef* node = Add(name, "Transpose");
+  SetType("Tperm", tensorflow::DT_INT32, node);
+  node->add_input(TensorName(view_, tensor));
+  node->add_input(perm_name);
+  return *made = node->name();
 }
 
 std::string FlatNodes::ResultShape(const std::string& name, const FlatProduct& product) {

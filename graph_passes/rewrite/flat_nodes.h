@@ -1,11 +1,11 @@
-// The nodes that FlattenMatMuls adds to a graph: Reshapes, and the shapes that they read.
+// The nodes that passes add to a graph around a product: Reshapes and Transposes, and the constants
+// that they read.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_FLAT_NODES_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_FLAT_NODES_H_
 
 #include <cstdint>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,6 +34,10 @@ class FlatNodes {
                       const std::vector<int64_t>& shape);
   // The tensor as [-1, columns]: one node for all who ask for the same.
   std::string Rows(const OutputPort& tensor, int64_t columns);
+  // One node for all who ask for the same, too.
+  std::string Transpose(const OutputPort& tensor, const std::vector<int>& perm);
+  static std::string TransposeName(const GraphView& view, const OutputPort& tensor,
+                                   const std::vector<int>& perm);
   // The shape of the product's result.
   std::string ResultShape(const std::string& name, const FlatProduct& product);
 
@@ -49,8 +53,12 @@ class FlatNodes {
   UniqueNames names_;
   const bool has_loops_;
   int like_ = -1, in_frame_ = -1;
-  // By node, port and columns: each with the node whose device and marks it has.
-  std::map<std::tuple<int, int, int64_t>, std::vector<std::pair<int, std::string>>> rows_;
+  // The node that computes the same for the device and marks of `like_`: its name, or "" if it is
+  // yet to be made, and then stored here.
+  std::string* Made(const std::string& name);
+
+  // By name: each with the node whose device and marks it has.
+  std::map<std::string, std::vector<std::pair<int, std::string>>> made_;
 };
 
 // The text of an input that reads the tensor.

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "graph_passes/rewrite/einsum_equation.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -49,11 +49,6 @@ struct Labels {
   bool is_transposed = false;
 };
 
-bool AllDiffer(std::string labels) {
-  std::sort(labels.begin(), labels.end());
-  return std::adjacent_find(labels.begin(), labels.end()) == labels.end();
-}
-
 // Whether x is ROWS SUM, the weights are SUM COLUMNS or COLUMNS SUM, and the result is ROWS
 // COLUMNS, where ROWS may begin with an ellipsis.
 bool ReadLabels(absl::string_view x, absl::string_view weights, absl::string_view result,
@@ -77,14 +72,13 @@ bool ReadLabels(absl::string_view x, absl::string_view weights, absl::string_vie
 
 // Fills all but x, weights and their sizes; `operand` is the one that is x.
 bool ReadEquation(const NodeDef& einsum, int* operand, Labels* labels) {
-  const auto found = einsum.attr().find("equation");
-  if (found == einsum.attr().end()) return false;
-  const std::vector<std::string> sides = absl::StrSplit(found->second.s(), "->");
-  if (sides.size() != 2) return false;
-  const std::vector<std::string> operands = absl::StrSplit(sides[0], ',');
-  if (operands.size() != 2) return false;
+  EinsumEquation equation;
+  if (!ReadEinsumEquation(einsum, &equation)) return false;
   for (*operand = 0; *operand < 2; ++*operand) {
-    if (ReadLabels(operands[*operand], operands[1 - *operand], sides[1], labels)) return true;
+    if (ReadLabels(equation.operands[*operand], equation.operands[1 - *operand], equation.result,
+                   labels)) {
+      return true;
+    }
   }
   return false;
 }

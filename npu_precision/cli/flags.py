@@ -49,6 +49,10 @@ FLAGS = {
         "--flatten-mat-muls",
         "A BatchMatMul or Einsum with one weight for the batch becomes a MatMul.",
     ),
+    "einsums_as_mat_muls": (
+        "--einsums-as-mat-muls",
+        "Einsums with batch dimensions become BatchMatMuls between Transposes.",
+    ),
     "activations": (
         "--activations",
         "Write activations in the forms that TensorFlow fuses into products.",

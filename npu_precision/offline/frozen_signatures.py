@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+from concurrent import futures
 from collections.abc import Iterable
 from typing import Any
 
@@ -39,6 +40,12 @@ def write(source: pathlib.Path, target: pathlib.Path, tags: Iterable[str] | None
         ValueError: TensorFlow 1 or graph mode; a model without signatures; a signature that writes
             to a variable; variables that do not fit into one file.
     """
+    # In a thread of its own no graph or session of the caller is the current one.
+    with futures.ThreadPoolExecutor(1) as thread:
+        thread.submit(_write, source, target, tags).result()
+
+
+def _write(source: pathlib.Path, target: pathlib.Path, tags: Iterable[str] | None) -> None:
     if _tf_compat.tf1 is tf or not tf.executing_eagerly():
         raise ValueError("freeze: got True without eager execution, which TensorFlow needs for it")
     model = tf.saved_model.load(str(source), tags=None if tags is None else list(tags))

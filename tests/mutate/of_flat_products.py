@@ -6,11 +6,14 @@ from mutate.mutation import mutations_of
 
 _TESTS = "passes/test_flatten_mat_muls.py"
 _SINK = "passes/test_sink_reshapes.py"
+_EINSUMS = "passes/test_einsums_as_mat_muls.py"
 
 _flatten = mutations_of("graph_passes/rewrite/flatten_mat_muls.cc")
 _flat_product = mutations_of("graph_passes/rewrite/flat_product.cc")
 _flat_nodes = mutations_of("graph_passes/rewrite/flat_nodes.cc")
 _fusion_site = mutations_of("graph_passes/rewrite/fusion_site.cc")
+_einsums = mutations_of("graph_passes/rewrite/einsums_as_mat_muls.cc")
+_batched_product = mutations_of("graph_passes/rewrite/batched_product.cc")
 _sink_reshapes = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
 
 MUTATIONS = (
@@ -210,5 +213,68 @@ MUTATIONS = (
         "if (!bias_adds_.Has(bias_add) || !AreAlike(bias_add, reshape)) {",
         "A Reshape moves away from a bias that others read too.",
         f"{_SINK}::test_a_reshape_behind_the_bias_stays",
+    ),
+    _einsums(
+        "sizes_agree",
+        "if (size >= 0 && other_size >= 0 && size != other_size) return false;",
+        "",
+        "A dimension of size 1 is repeated, where the Einsum is an error.",
+        f"{_EINSUMS}::test_sizes_that_differ_stay_an_error",
+    ),
+    _einsums(
+        "control_inputs",
+        "return !HasControlInputs(view_, id) && view_.num_fanin(id) == 2 &&",
+        "return view_.num_fanin(id) == 2 &&",
+        "A control dependency is lost.",
+        f"{_EINSUMS}::test_the_scores_stay",
+    ),
+    _einsums(
+        "kept",
+        "KeptByMark(view_.node(id), state_.context, false) == Reason::kNone;",
+        "true;",
+        "An Einsum that a scope keeps is written anew.",
+        f"{_EINSUMS}::test_the_scores_stay",
+    ),
+    _einsums(
+        "mixlist",
+        "return site_.MayAdd(node);",
+        "return true;",
+        "A Transpose is added that a line of the mixlist is about.",
+        f"{_EINSUMS}::test_what_a_mixlist_names_stays_as_it_is_written",
+    ),
+    _einsums(
+        "frame",
+        "nodes->Begin(found.einsum, view_.fanin(found.einsum)[0].node);",
+        "nodes->Begin(found.einsum, 0);",
+        "A constant is outside of the loop that it is read in.",
+        f"{_EINSUMS}::test_in_a_loop_new_constants_are_of_the_loop",
+    ),
+    _batched_product(
+        "fewest",
+        "if (fewest >= 0 && NumTransposes(found) >= fewest) continue;",
+        "",
+        "The last order is taken, whatever it transposes.",
+        f"{_EINSUMS}::test_as_few_operands_as_possible_are_transposed",
+    ),
+    _batched_product(
+        "adjoint",
+        "operand.adjoint = labels == batch + columns + rows;",
+        "",
+        "What a product may read as it stands is transposed.",
+        f"{_EINSUMS}::test_as_few_operands_as_possible_are_transposed",
+    ),
+    _batched_product(
+        "diagonal",
+        "|| !AllDiffer(labels)) return false;",
+        ") return false;",
+        "A diagonal is read as a matrix.",
+        f"{_EINSUMS}::test_an_einsum_that_is_no_such_product_stays",
+    ),
+    _batched_product(
+        "own_sum",
+        "return false;  // a sum of its own",
+        "{}",
+        "A label that one operand alone has is dropped.",
+        f"{_EINSUMS}::test_an_einsum_that_is_no_such_product_stays",
     ),
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.check_rewrite import TOLERANCE, check_rewrite, run
+from support.einsum_graph import einsum_graph
 from support.loop_text import loop
 from support.text_graph import random_values, read_graph
 from support.tf_versions import needs_kernels, needs_onednn
@@ -203,21 +204,6 @@ def test_more_sizes_that_are_not_known_are_read_when_the_graph_runs():
     assert len(rewrites(result)) == 2
 
 
-def einsum(equation, x, w, more="end = Softmax(product)"):
-    """A graph with an Einsum: the text form has no attribute with a comma."""
-    graph = read_graph(
-        f"""
-        x = Placeholder(shape={x})
-        w = Const(shape={w})
-        product = Einsum(x, w, equation=?)
-        {more}
-        """
-    )
-    (node,) = (node for node in graph.node if node.op == "Einsum")
-    node.attr["equation"].s = equation.encode()
-    return graph
-
-
 @needs_kernels("float16", "Einsum")
 @pytest.mark.parametrize(
     ("equation", "x", "w"),
@@ -236,7 +222,7 @@ def einsum(equation, x, w, more="end = Softmax(product)"):
     ],
 )
 def test_an_einsum_becomes_a_mat_mul(equation, x, w):
-    result = check(einsum(equation, x, w), None)
+    result = check(einsum_graph(equation, x, w), None)
     if equation == "bc,abc->a":  # a sum over all of the first operand has no rows
         assert not rewrites(result)
         return
@@ -246,7 +232,7 @@ def test_an_einsum_becomes_a_mat_mul(equation, x, w):
 
 @needs_kernels("float16", "Einsum")
 def test_the_operands_of_an_einsum_may_be_in_either_order():
-    graph = einsum("cd,abc->abd", "4x8", "2x3x4")
+    graph = einsum_graph("cd,abc->abd", "4x8", "2x3x4")
     assert rewrites(check(graph, None)) == [("product", "Einsum", "MatMul")]
 
 
@@ -271,14 +257,14 @@ def test_the_operands_of_an_einsum_may_be_in_either_order():
     ],
 )
 def test_an_einsum_that_is_no_such_product_stays(equation, x, w):
-    assert not rewrites(check(einsum(equation, x, w), None))
+    assert not rewrites(check(einsum_graph(equation, x, w), None))
 
 
 @needs_kernels("float16", "Einsum")
 def test_a_bias_of_two_dimensions_follows_the_mat_mul():
     more = "b = Const(shape=2x5)\nbiased = AddV2(product, b)\nend = Softmax(biased)"
     check(
-        einsum("abc,cde->abde", "2x3x4", "4x2x5", more),
+        einsum_graph("abc,cde->abde", "2x3x4", "4x2x5", more),
         """
         x/npu_rows_0/shape = Const[int32]()
         x/npu_rows_0 = Reshape[float32](x, x/npu_rows_0/shape)
