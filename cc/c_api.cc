@@ -275,6 +275,7 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   Json::Value root(Json::objectValue);
   root["modes"] = npu_precision::Names(npu_precision::PrecisionModeNames());
   root["modes_v2"] = npu_precision::Names(npu_precision::PrecisionModeV2Names());
+  root["modes_for_speed"] = npu_precision::Names(npu_precision::PrecisionModesForSpeed());
   for (const auto& mode : npu_precision::MixedModes()) {
     root["mixed_modes"][mode.first] = npu_precision::DtypeName(mode.second);
   }

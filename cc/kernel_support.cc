@@ -64,7 +64,8 @@ bool KernelSupport::HasFastFloat16(const tensorflow::NodeDef& node) const {
 }
 
 bool KernelSupport::HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const {
-  return runs_here_ && DeviceTypeOf(node) == tensorflow::DEVICE_CPU && OneDnnRuns(dtype);
+  return DeviceTypeOf(node) == tensorflow::DEVICE_CPU &&
+         (runs_here_ ? OneDnnRuns(dtype) : for_onednn_);
 }
 
 DeviceKind KernelSupport::KindOf(const tensorflow::NodeDef& node) const {

@@ -14,8 +14,9 @@ class KernelSupport : public DtypeSupport {
   // `has_gpu`: a node without a device will run on the GPU if there is a kernel for it.
   // `runs_here`: the graph runs in this process, and is not converted for another one.
   // `emulates`: every dtype is supported, because another dtype takes its place in the run.
-  KernelSupport(bool has_gpu, bool runs_here, bool emulates)
-      : has_gpu_(has_gpu), runs_here_(runs_here), emulates_(emulates) {}
+  // `for_onednn`: where the graph is converted for, CPUs have oneDNN.
+  KernelSupport(bool has_gpu, bool runs_here, bool emulates, bool for_onednn)
+      : has_gpu_(has_gpu), runs_here_(runs_here), emulates_(emulates), for_onednn_(for_onednn) {}
 
   bool CanRun(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed) const override;
   DeviceKind KindOf(const tensorflow::NodeDef& node) const override;
@@ -27,7 +28,7 @@ class KernelSupport : public DtypeSupport {
  private:
   std::string DeviceTypeOf(const tensorflow::NodeDef& node) const;
 
-  const bool has_gpu_, runs_here_, emulates_;
+  const bool has_gpu_, runs_here_, emulates_, for_onednn_;
   mutable std::unordered_map<std::string, std::string> type_of_device_;  // by its full name
 };
 

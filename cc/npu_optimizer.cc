@@ -131,7 +131,8 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
  private:
   Status Rewrite(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) {
     const bool emulates = parameters_.passes.count("emulate") != 0;
-    const KernelSupport support(HasGpu(cluster), RunsHere(cluster), emulates);
+    const KernelSupport support(HasGpu(cluster), RunsHere(cluster), emulates,
+                                parameters_.for_onednn);
     DecideContext context = ContextOf(parameters_, lists_, custom_dtypes_, support, item);
     Shapes shapes(item);
     context.elements = [&shapes](const std::string& node, int port) {

@@ -248,15 +248,15 @@ Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
 }
 
 std::vector<ParameterType> AllParameters() {
-  std::vector<ParameterType> parameters = {{"precision_mode", 's'},  {"precision_mode_v2", 's'},
-                                           {"modify_mixlist", 's'},  {"target", 's'},
-                                           {"ops_info_dir", 's'},    {"report_dir", 's'},
-                                           {"dump_passes_dir", 's'}, {"mixlist_edits", 's'},
-                                           {"overflow", 's'},        {"float16_compute", 's'},
-                                           {"all_white", 'b'},       {"autocast_only", 'b'},
-                                           {"strict", 'b'},          {"quiet", 'b'},
-                                           {"average_before", 'b'},  {"ops_info_overlay", 's'},
-                                           {"customize_dtypes", 's'}};
+  std::vector<ParameterType> parameters = {{"precision_mode", 's'},   {"precision_mode_v2", 's'},
+                                           {"modify_mixlist", 's'},   {"target", 's'},
+                                           {"ops_info_dir", 's'},     {"report_dir", 's'},
+                                           {"dump_passes_dir", 's'},  {"mixlist_edits", 's'},
+                                           {"overflow", 's'},         {"float16_compute", 's'},
+                                           {"all_white", 'b'},        {"autocast_only", 'b'},
+                                           {"strict", 'b'},           {"quiet", 'b'},
+                                           {"average_before", 'b'},   {"ops_info_overlay", 's'},
+                                           {"customize_dtypes", 's'}, {"for_onednn", 'b'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone) parameters.push_back({pass.option, 'b'});
   }
@@ -316,6 +316,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->dump_passes_dir = values.String("dump_passes_dir", "");
   parameters->passes = ChoosePasses(values, parameters->target == kHostTarget);
   parameters->quiet = values.Bool("quiet", false);
+  parameters->for_onednn = values.Bool("for_onednn", false);
   TF_RETURN_IF_ERROR(ChooseFloat16Compute(values, *parameters, &parameters->float16_compute));
   for (const auto& entry : values.strings) parameters->given.push_back(entry);
   for (const auto& entry : values.bools) {

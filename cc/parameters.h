@@ -37,6 +37,7 @@ struct Parameters {
   std::set<std::string> passes = DefaultPasses(true);  // those with an option that are on
   AverageBefore average_before = AverageBefore::kInFloat16;
   bool saturates = false;          // what is emulated does not overflow
+  bool for_onednn = false;         // where the result of an offline rewrite will run
   bool quiet = false;              // no line per graph in the log
   std::vector<std::string> inert;  // names given that have no effect here, sorted
   // A warning for each name given that is of no parameter, and not likely to stand for one that has

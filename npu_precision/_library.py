@@ -274,6 +274,7 @@ def describe() -> dict[str, Any]:
         "ledger_schema"; "renamed_suffix": appended to the name of a node when a Cast takes over the
         name;
         "mixed_modes": the low type ("float16", "bfloat16") of each mixed mode, by either name;
+        "modes_for_speed": the modes, by either name, that change more than dtypes for speed;
         "modes", "modes_v2", "targets", "inert_parameters", "reasons", "decisions", "ascend_ops":
         lists of names;
         "marks": attributes of nodes, see _marks.py;

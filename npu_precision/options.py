@@ -102,6 +102,10 @@ class PrecisionOptions:
         call_boundaries: offline, moves Casts out of functions that have one caller, such as the
             body of a While, so that loops and calls pass tensors in the low type; on by default for
             the target "host".
+        for_onednn: offline, the result is for CPUs where TensorFlow computes with oneDNN, as it does
+            by default on x86-64 since 2.9. `grouped_convolutions` and `means_as_pools`, whose
+            results are slower, wrong or an error without oneDNN, are then written offline too. In a
+            session it has no effect: what runs there is known.
         emulate: computes lowered nodes in float32 and rounds their values to the low type. Shows
             the accuracy of the mode on a machine without kernels for it. In the modes that lower.
         overflow: what a value becomes that `emulate` rounds to float16 and that does not fit:
@@ -150,6 +154,7 @@ class PrecisionOptions:
     average_before: bool | None = None
     fold_constants: bool | None = None
     call_boundaries: bool | None = None
+    for_onednn: bool | None = None
     emulate: bool | None = None
     overflow: str | None = None
     quiet: bool | None = None

@@ -125,4 +125,16 @@ std::vector<std::string> PrecisionModeV2Names() {
   return names;
 }
 
+std::vector<std::string> PrecisionModesForSpeed() {
+  std::vector<std::string> names;
+  for (const PrecisionMode& mode : Modes()) {
+    if (LowersForSpeed(mode.rule)) names.push_back(mode.name);
+  }
+  for (const ModeV2& mode : kModesV2) {
+    const PrecisionMode* same = mode.same_as == nullptr ? nullptr : Find(mode.same_as);
+    if (same != nullptr && LowersForSpeed(same->rule)) names.push_back(mode.name);
+  }
+  return names;
+}
+
 }  // namespace npu_precision

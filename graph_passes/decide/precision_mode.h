@@ -60,6 +60,8 @@ tensorflow::Status ParsePrecisionModeV2(const std::string& name, PrecisionMode* 
 
 std::vector<std::string> PrecisionModeNames();
 std::vector<std::string> PrecisionModeV2Names();
+// By either name, those whose rule lowers for speed.
+std::vector<std::string> PrecisionModesForSpeed();
 
 }  // namespace npu_precision
 

@@ -50,11 +50,8 @@ BatchedProduct::Operand OperandOf(int input, const std::string& labels, const st
                                   const std::string& rows, const std::string& columns) {
   BatchedProduct::Operand operand;
   operand.input = input;
-  operand.adjoint = labels == batch + columns + rows;
-  // Transposed anyway, the last dimension stays if it can: whole rows are moved then.
-  if (!operand.adjoint && labels != batch + rows + columns) {
-    operand.adjoint = labels.back() == rows[0];
-  }
+  // The last dimension stays if it can: a Transpose that has to be moves whole rows then.
+  operand.adjoint = labels.back() == rows[0];
   operand.perm =
       Permutation(labels, operand.adjoint ? batch + columns + rows : batch + rows + columns);
   return operand;

@@ -30,9 +30,10 @@ _TEXT = (".pbtxt", ".txt")
     help="Whether inputs and outputs keep their dtype.",
 )
 @click.option(
-    "--freeze",
-    is_flag=True,
-    help="Store the values of variables in the signatures of a SavedModel as constants.",
+    "--freeze/--no-freeze",
+    default=None,
+    help="Whether the signatures of a SavedModel have the values of variables as constants. "
+    "Default: where that is possible.",
 )
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @flags.debug_flag
@@ -41,7 +42,7 @@ def convert(
     options: PrecisionOptions,
     output: str,
     keep_io_types: bool,
-    freeze: bool,
+    freeze: bool | None,
     force: bool,
 ) -> None:
     """Writes MODEL, lowered, to OUT. OUT runs on TensorFlow alone.
@@ -118,7 +119,7 @@ def _convert_folder(
     target: pathlib.Path,
     options: PrecisionOptions,
     keep_io_types: bool,
-    freeze: bool,
+    freeze: bool | None,
     force: bool,
 ) -> tuple[Ledger, ...]:
     if model.fetches:

@@ -64,6 +64,7 @@ FLAGS = {
     "emulate": ("--emulate", "Compute in float32, round values to the low type."),
     "overflow": ("--overflow", "What overflow yields with --emulate."),
     "call_boundaries": ("--call-boundaries", "Calls and loops pass tensors in the low type."),
+    "for_onednn": ("--for-onednn", "The result will run on CPUs with oneDNN alone."),
     "fold_constants": ("--fold-constants", "Constants are stored in the low type."),
 }
 

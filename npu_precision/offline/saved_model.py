@@ -12,6 +12,7 @@ from typing import Any
 from google.protobuf import message, text_format
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
+from npu_precision import _library
 from npu_precision.ledger import Ledger
 from npu_precision.offline import frozen_signatures, meta_graph
 from npu_precision.options import PrecisionOptions, resolve
@@ -28,7 +29,7 @@ def convert_saved_model(
     *,
     tags: Iterable[str] | None = None,
     keep_io_types: bool = True,
-    freeze: bool = False,
+    freeze: bool | None = None,
     **fields: Any,
 ) -> tuple[Ledger, ...]:
     """Writes a SavedModel with its graphs and functions rewritten for a precision mode.
@@ -51,8 +52,11 @@ def convert_saved_model(
             their dtypes.
         freeze: stores the values of variables in the signatures as constants, as fast as a frozen
             graph: batch norms are folded, and no weight is cast in a step. The signatures no longer
-            see when variables change, and have no custom gradients; all other functions stay as
-            they are. The result has one MetaGraph. Needs TensorFlow 2.
+            see when variables change, and have no custom gradients; everything else stays as it is,
+            variables and all other functions too. True is an error where it cannot be done. None,
+            in the modes that change more than dtypes for speed, and for the target "host", does it
+            where it can, and warns where it cannot. SavedModels of TensorFlow 1, whose
+            signatures are no functions, are not frozen.
         **fields: fields of PrecisionOptions, on top of options.
 
     Returns:
@@ -62,19 +66,11 @@ def convert_saved_model(
         FileNotFoundError: src holds no SavedModel.
         FileExistsError: dst exists.
         ValueError: a wrong option, no such tags, dst inside src, or a graph that the mode cannot
-            be applied to; with freeze, a model without signatures, or whose variables do not fit
-            into a SavedModel's graph.
+            be applied to; with freeze=True, signatures that cannot be frozen.
         TypeError: a wrong type of argument, or an unknown name.
     """
     resolved = resolve(options, fields)
     source, target = pathlib.Path(src), pathlib.Path(dst)
-    if freeze:
-        read(source)
-        with tempfile.TemporaryDirectory(prefix="npu_precision_") as folder:
-            frozen = pathlib.Path(folder) / source.resolve().name
-            frozen_signatures.write(source, frozen, tags)
-            _copy_others(source, frozen)
-            return convert_saved_model(frozen, target, resolved, keep_io_types=keep_io_types)
     saved_model, file_name = read(source)
     if target.exists():
         raise FileExistsError(f"dst {str(target)!r} exists, expected a folder to create")
@@ -82,7 +78,7 @@ def convert_saved_model(
         raise ValueError(f"dst {str(target)!r} is inside src {str(source)!r}, expected outside")
 
     ledgers = tuple(
-        meta_graph.rewrite(chosen, resolved, keep_io_types=keep_io_types)
+        _rewritten(chosen, source, resolved, keep_io_types, freeze)
         for chosen in _chosen(saved_model.meta_graphs, tags)
     )
 
@@ -95,15 +91,43 @@ def convert_saved_model(
     return ledgers
 
 
-def _copy_others(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Copies what TensorFlow did not save anew, such as assets.extra."""
-    for path in sorted(source.iterdir()):
-        if (target / path.name).exists() or path.name in (*FILE_NAMES, _FINGERPRINT):
-            continue
-        if path.is_dir():
-            shutil.copytree(path, target / path.name)
-        else:
-            shutil.copy2(path, target / path.name)
+def _rewritten(
+    chosen: meta_graph_pb2.MetaGraphDef,
+    source: pathlib.Path,
+    options: PrecisionOptions,
+    keep_io_types: bool,
+    freeze: bool | None,
+) -> Ledger:
+    """The ledger of the MetaGraph, which is rewritten in place."""
+    warning = None
+    if freeze:
+        frozen_signatures.freeze(chosen, source)
+    elif freeze is None and _is_for_speed(options) and frozen_signatures.may_gain(chosen):
+        warning = _frozen_if_possible(chosen, source)
+    ledger = meta_graph.rewrite(chosen, options, keep_io_types=keep_io_types)
+    if warning is not None:
+        ledger.data["warnings"].append(warning)
+    return ledger
+
+
+def _is_for_speed(options: PrecisionOptions) -> bool:
+    """Whether the options change more than dtypes by default."""
+    mode = options.precision_mode_v2 or options.precision_mode
+    lowers = options.autocast_only or mode in _library.describe()["modes_for_speed"]
+    return bool(lowers and options.target in (None, "host") and not options.emulate)
+
+
+def _frozen_if_possible(chosen: meta_graph_pb2.MetaGraphDef, source: pathlib.Path) -> str | None:
+    """Why the signatures could not be frozen, or None."""
+    attempt = meta_graph_pb2.MetaGraphDef()
+    attempt.CopyFrom(chosen)
+    try:
+        frozen_signatures.freeze(attempt, source)
+    except Exception as error:  # loading a model runs whatever ops and objects it has
+        reason = str(error).partition("\n")[0].replace("; leave freeze out", "")
+        return f"the signatures read their variables in each step, and are slower for it: {reason}"
+    chosen.CopyFrom(attempt)
+    return None
 
 
 def _chosen(

@@ -19,7 +19,14 @@ from npu_precision.options import PrecisionOptions
 PASSES = _library.describe()["passes"]
 OPTIONS = [row["option"] for row in PASSES if row["option"]]
 # Switches that are about the whole run, not about a pass.
-OF_THE_RUN = {"all_white", "autocast_only", "strict", "quiet", "average_before"}
+OF_THE_RUN = {
+    "all_white",
+    "autocast_only",
+    "strict",
+    "quiet",
+    "average_before",
+    "for_onednn",
+}
 FIELDS = {field.name for field in dataclasses.fields(PrecisionOptions) if "bool" in field.type}
 # Where the passes are that no file of rewrite/ is named for.
 ELSEWHERE = {"decide": "decide/decide_precision", "ledger": "ledger"}

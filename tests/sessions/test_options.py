@@ -41,6 +41,7 @@ def every_value(mixlist, tmp_path):
         "overflow": "inf",
         "lower_collectives": True,
         "average_before": False,
+        "for_onednn": True,
         "quiet": True,
     }
 

@@ -135,8 +135,13 @@ def test_signatures_functions_and_object_graph_keep_their_names_and_types(saved,
     assert after.object_graph_def == before.object_graph_def
     assert after.saver_def == before.saver_def
     assert after.asset_file_def == before.asset_file_def
+    # The others are those that the signatures call, with constants for variables.
     functions = [
-        [(f.signature.name, dict(f.attr), dict(f.arg_attr)) for f in library.function]
+        [
+            (f.signature.name, dict(f.attr), dict(f.arg_attr))
+            for f in library.function
+            if not f.signature.name.endswith("_frozen")
+        ]
         for library in (before.graph_def.library, after.graph_def.library)
     ]
     assert functions[0] == functions[1]

@@ -1,4 +1,4 @@
-"""convert_saved_model(freeze=True): signatures hold the values of variables as constants."""
+"""convert_saved_model: signatures hold the values of variables as constants, where they can."""
 
 from __future__ import annotations
 
@@ -107,12 +107,10 @@ def test_values_are_those_of_the_model(before, after):
         assert np.max(np.abs(results[name] - expected)) < TOLERANCE * np.max(np.abs(expected))
 
 
-def test_a_signature_keeps_the_names_of_inputs_and_outputs_and_reads_no_variable(before, after):
+def test_a_signature_keeps_the_names_of_inputs_and_outputs(before, after):
     now, was = signature(after), signature(before)
     assert now.structured_input_signature == was.structured_input_signature
     assert set(now.structured_outputs) == {"hidden", "doubled"}
-    assert len(was.variables) > 0
-    assert len(now.variables) == 0
 
 
 def test_batch_norms_are_folded_as_in_a_frozen_graph(frozen):
@@ -149,32 +147,142 @@ def test_assets_and_files_of_the_user_are_there(frozen):
 
 def test_a_model_without_signatures_is_an_error(tmp_path):
     tf.saved_model.save(tf.Module(), str(tmp_path / "model"))
-    with pytest.raises(ValueError, match="has no signature, and only those are frozen"):
+    with pytest.raises(ValueError, match="has no signature of a tf.function, and only"):
         convert_saved_model(tmp_path / "model", tmp_path / "out", precision_mode=BF16, freeze=True)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_signature_that_writes_to_a_variable_is_an_error(tmp_path):
-    class Counts(tf.Module):
-        def __init__(self):
-            self.calls = tf.Variable(0.0)
+class Counts(tf.Module):
+    """Counts its calls in a variable."""
 
-        @tf.function(input_signature=[tf.TensorSpec([2], name="x")])
-        def serve(self, x):
-            if tf.reduce_sum(x) > 0:
-                self.calls.assign_add(1.0)
-            return {"y": x * self.calls}
+    def __init__(self):
+        self.calls = tf.Variable(0.0)
+        self.weights = tf.Variable(tf.ones([4, 4]))
 
+    @tf.function(input_signature=[tf.TensorSpec([2, 4], name="x")])
+    def serve(self, x):
+        if tf.reduce_sum(x) > 0:
+            self.calls.assign_add(1.0)
+        return {"y": tf.matmul(x, self.weights) * self.calls}
+
+
+WRITES = "signature 'serving_default' writes to variables, by AssignAddVar"
+
+
+@pytest.fixture
+def counting(tmp_path):
     model = Counts()
     tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
-    with pytest.raises(ValueError, match="'serving_default' writes to variables, by AssignAddVar"):
+    return model
+
+
+def test_what_constants_cannot_replace_is_an_error(counting, tmp_path):
+    with pytest.raises(ValueError, match=WRITES):
         convert_saved_model(tmp_path / "model", tmp_path / "out", precision_mode=BF16, freeze=True)
     assert not (tmp_path / "out").exists()
+
+
+def test_without_an_option_what_cannot_be_frozen_stays_with_a_warning(counting, tmp_path):
+    (ledger,) = convert_saved_model(tmp_path / "model", tmp_path / "out", precision_mode=BF16)
+    (warning,) = (line for line in ledger.warnings if "in each step, and are slower" in line)
+    assert WRITES in warning
+    assert "leave freeze out" not in warning
+    converted = tf.saved_model.load(str(tmp_path / "out"))
+    x = tf.ones([2, 4])
+    for _ in range(2):
+        result = signature(converted)(x=x)["y"]
+        assert np.array_equal(result, counting.serve(x)["y"])
+
+
+def test_effects_of_a_signature_stay(tmp_path):
+    class Checks(tf.Module):
+        def __init__(self):
+            self.weights = tf.Variable(tf.ones([4, 4]))
+
+        @tf.function(input_signature=[tf.TensorSpec([2, 4], name="x")])
+        def serve(self, x):
+            tf.debugging.assert_positive(x)
+            tf.print("seen", output_stream=f"file://{tmp_path}/seen")
+            return {"y": tf.matmul(x, self.weights)}
+
+    model = Checks()
+    tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
+    convert_saved_model(tmp_path / "model", tmp_path / "out", precision_mode=BF16, freeze=True)
+    converted = tf.saved_model.load(str(tmp_path / "out"))
+    assert np.array_equal(signature(converted)(x=tf.ones([2, 4]))["y"], np.full([2, 4], 4))
+    assert (tmp_path / "seen").read_text() == "seen\n"
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        signature(converted)(x=-tf.ones([2, 4]))
+
+
+@pytest.mark.parametrize("freeze", [None, True, False])
+def test_without_an_option_signatures_are_frozen_if_they_can(freeze, saved, tmp_path):
+    (ledger,) = convert_saved_model(saved, tmp_path / "out", precision_mode=BF16, freeze=freeze)
+    ops = {node.op for node in ops_of_signature(tmp_path / "out")}
+    assert ("ReadVariableOp" in ops) == (freeze is False)
+    assert not any("in each step" in line for line in ledger.warnings)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"precision_mode": "must_keep_origin_dtype"},
+        {"precision_mode": "allow_fp32_to_bf16"},
+        {"precision_mode": BF16, "emulate": True},
+        {"precision_mode": BF16, "target": "ascend910b"},
+    ],
+)
+def test_without_an_option_only_what_is_for_speed_is_frozen(options, saved, tmp_path):
+    convert_saved_model(saved, tmp_path / "out", **options)
+    assert "ReadVariableOp" in {node.op for node in ops_of_signature(tmp_path / "out")}
+
+
+def test_a_model_without_variables_gets_no_warning(tmp_path):
+    model = tf.Module()
+    model.serve = tf.function(
+        lambda x: {"y": tf.matmul(x, x)}, input_signature=[tf.TensorSpec([2, 2], name="x")]
+    )
+    tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
+    (ledger,) = convert_saved_model(tmp_path / "model", tmp_path / "out", precision_mode=BF16)
+    assert not ledger.warnings
+
+
+def test_freezing_works_where_a_session_is_open(saved, tmp_path):
+    with tf.Graph().as_default(), tf.compat.v1.Session():
+        convert_saved_model(saved, tmp_path / "out", precision_mode=BF16, freeze=True)
+    assert "ReadVariableOp" not in {node.op for node in ops_of_signature(tmp_path / "out")}
+
+
+def test_two_signatures_are_frozen_side_by_side(tmp_path):
+    class Both(tf.Module):
+        def __init__(self):
+            self.weights = tf.Variable(tf.random.normal([4, 4]))
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 4], name="x")])
+        def once(self, x):
+            return {"y": tf.matmul(x, self.weights)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 4], name="x")])
+        def twice(self, x):
+            for _ in tf.range(2):
+                x = tf.matmul(x, self.weights)
+            return {"y": x}
+
+    model = Both()
+    signatures = {"once": model.once, "twice": model.twice}
+    tf.saved_model.save(model, str(tmp_path / "model"), signatures=signatures)
+    convert_saved_model(tmp_path / "model", tmp_path / "out", precision_mode=BF16)
+    converted = tf.saved_model.load(str(tmp_path / "out"))
+    x = tf.random.normal([3, 4])
+    for name, function in signatures.items():
+        expected = function(x)["y"]
+        error = np.abs(converted.signatures[name](x=x)["y"] - expected)
+        assert np.max(error) < TOLERANCE * np.max(np.abs(expected))
 
 
 def test_a_batch_norm_whose_output_a_custom_gradient_captured_is_lowered(before, saved, tmp_path):
     """Without freeze. The gradient captures a float32 copy, and no longer fits its ops: loudly."""
-    convert_saved_model(saved, tmp_path / "out", precision_mode=BF16)
+    convert_saved_model(saved, tmp_path / "out", precision_mode=BF16, freeze=False)
     norms = [node for node in ops_of_signature(tmp_path / "out") if "FusedBatchNorm" in node.op]
     assert [tf.as_dtype(node.attr["T"].type) for node in norms] == [tf.bfloat16]
     model = tf.saved_model.load(str(tmp_path / "out"))
