@@ -17,6 +17,8 @@ OURS = "npu"
 DTYPES = "npu, dtypes"
 # Of a SavedModel's row: the frozen graph of the same model, in a session of ours.
 FROZEN = "npu, frozen"
+# Of a SavedModel's row: converted for CPUs with oneDNN, which a conversion does not rely on.
+FOR_ONEDNN = "npu, for_onednn"
 OPENVINO = "openvino"
 # Of Keras' fit: the global policy mixed_bfloat16.
 POLICY = "keras policy"
@@ -64,6 +66,8 @@ def fields(contender: str) -> dict[str, object]:
     usual = {"precision_mode": "allow_mix_precision_bf16", "quiet": True}
     if contender in (OURS, FROZEN):
         return usual
+    if contender == FOR_ONEDNN:
+        return {**usual, "for_onednn": True}
     if contender == DTYPES:
         # Only dtypes change: the difference is the gain by folding and fusing.
         return {**usual, **dtypes_only()}

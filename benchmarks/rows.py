@@ -26,7 +26,7 @@ _MODELS: dict[Kind, Sequence[str]] = {
 _CONTENDERS = {
     "frozen": contenders.NAMES,
     "train": contenders.NAMES,
-    "saved": (*contenders.NAMES, contenders.FROZEN),
+    "saved": (*contenders.NAMES, contenders.FOR_ONEDNN, contenders.FROZEN),
     "fit": (*contenders.NAMES, contenders.POLICY),
 }
 

@@ -105,7 +105,10 @@ class SavedModelTask:
             with tempfile.TemporaryDirectory() as scratch:
                 converted = pathlib.Path(scratch) / "converted"
                 npu_precision.convert_saved_model(
-                    self._folder, converted, **contenders.fields(contender)
+                    self._folder,
+                    converted,
+                    freeze=False if contender == contenders.DTYPES else None,
+                    **contenders.fields(contender),
                 )
                 with self._loaded(converted, contenders.BASELINE) as runner:
                     yield runner

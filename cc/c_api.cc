@@ -247,7 +247,8 @@ NPU_PRECISION_EXPORT char* NpuPrecisionCallBoundaries(const char* data, size_t s
       !graph_def.ParseFromArray(graph, static_cast<int>(graph_size))) {
     return nullptr;
   }
-  const auto rewrites = npu_precision::MoveCastsOutOfCalls(fixed.known, fixed.kept, &graph_def);
+  const auto rewrites = npu_precision::MoveCastsOutOfCalls(
+      fixed.known, fixed.kept, parameters.passes.count("loop_constants") != 0, &graph_def);
   if (rewrites.empty()) return nullptr;
   *result_size = graph_def.ByteSizeLong();
   *result = static_cast<char*>(std::malloc(*result_size));

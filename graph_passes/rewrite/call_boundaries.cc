@@ -9,6 +9,7 @@
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/graph_body.h"
 #include "graph_passes/rewrite/changed_graph.h"
+#include "graph_passes/rewrite/constants_into_loops.h"
 #include "graph_passes/rewrite/loop_lists.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/op_def.pb.h"
@@ -74,8 +75,8 @@ void VisitNamesInAttributes(const NodeDef& node, const Visit& visit) {
 class BoundaryMover {
  public:
   BoundaryMover(const std::set<std::string>& known, const MovableCasts::Kept& kept,
-                tensorflow::GraphDef* graph)
-      : casts_(kept) {
+                bool copies_constants, tensorflow::GraphDef* graph)
+      : casts_(kept), copies_constants_(copies_constants) {
     bodies_.emplace_back(new GraphBody(graph));
     for (FunctionDef& function : *graph->mutable_library()->mutable_function()) {
       bodies_.emplace_back(new GraphBody(&function));
@@ -141,6 +142,8 @@ class BoundaryMover {
         }
         if (low != kNone) crossed.push_back(absl::StrCat("variable ", i, " ", DtypeName(low)));
       }
+      // Not those that were just cast: once their Casts are folded, they are smaller constants.
+      CopyConstants(body, *node, callees[0]);
     } else {
       for (int i = 0; i < callees[0]->function()->signature().input_arg_size(); ++i) {
         const DataType low = GiveLow(body, node, i, call, callees);
@@ -158,6 +161,18 @@ class BoundaryMover {
       absl::StrAppend(&after, after.empty() ? "" : ", ", each);
     rewrites_.emplace_back(body->name(),
                            RewriteEntry{"call_boundaries", node->name(), "float32", after});
+  }
+
+  void CopyConstants(GraphBody* caller, const NodeDef& loop, GraphBody* body) {
+    if (!copies_constants_) return;
+    for (int i = 0; i < body->function()->signature().input_arg_size(); ++i) {
+      const NodeDef* given = caller->Producer(caller->Input(loop, i));
+      if (given == nullptr || casts_.IsKept(*caller, *given)) continue;
+      if (!CopyConstantIntoLoop(*given, i, body)) continue;
+      rewrites_.emplace_back(
+          caller->name(),
+          RewriteEntry{"loop_constants", loop.name(), absl::StrCat("variable ", i), "constant"});
+    }
   }
 
   // The functions, if no other node calls any, and all have arguments and results of one number.
@@ -293,6 +308,7 @@ class BoundaryMover {
   }
 
   MovableCasts casts_;
+  const bool copies_constants_;
   std::vector<std::unique_ptr<GraphBody>> bodies_;  // of the graph, then of its functions
   std::unordered_map<std::string, GraphBody*> body_of_;
   std::unordered_map<std::string, int> references_;  // by function; 2 and more are too many
@@ -303,9 +319,9 @@ class BoundaryMover {
 }  // namespace
 
 std::vector<std::pair<std::string, RewriteEntry>> MoveCastsOutOfCalls(
-    const std::set<std::string>& known, const MovableCasts::Kept& kept,
+    const std::set<std::string>& known, const MovableCasts::Kept& kept, bool copies_constants,
     tensorflow::GraphDef* graph) {
-  return BoundaryMover(known, kept, graph).Run();
+  return BoundaryMover(known, kept, copies_constants, graph).Run();
 }
 
 }  // namespace npu_precision

@@ -29,9 +29,10 @@
 namespace npu_precision {
 
 // `known` are functions that others know by name; `kept` the nodes that must stay with their dtype.
+// `copies_constants`: loops get constants of their own, too, as constants_into_loops.h says.
 // Returns an entry for each call that changed, beside the name of the body that it is in.
 std::vector<std::pair<std::string, RewriteEntry>> MoveCastsOutOfCalls(
-    const std::set<std::string>& known, const MovableCasts::Kept& kept,
+    const std::set<std::string>& known, const MovableCasts::Kept& kept, bool copies_constants,
     tensorflow::GraphDef* graph);
 
 }  // namespace npu_precision

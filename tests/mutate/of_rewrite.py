@@ -21,6 +21,7 @@ _NOT_A_LAYER_NORM = (
     f"{_LAYER_NORM}::test_it_stays_where_it_is_something_else_or_another_node_needs_a_part_of_it"
 )
 _VERIFY_GRAPH = "passes/test_verify_graph.py"
+_CALLS = "passes/test_call_boundaries.py"
 _COLLECTIVES = "passes/test_lower_collectives.py"
 _PIPELINE = "project/test_pipeline.py"
 
@@ -36,6 +37,8 @@ _grouped = mutations_of("graph_passes/rewrite/grouped_convolutions.cc")
 _means = mutations_of("graph_passes/rewrite/means_as_pools.cc")
 _layer_norm = mutations_of("graph_passes/rewrite/layer_norm.cc")
 _layer_norm_form = mutations_of("graph_passes/rewrite/layer_norm_form.cc")
+_into_loops = mutations_of("graph_passes/rewrite/constants_into_loops.cc")
+_call_boundaries = mutations_of("graph_passes/rewrite/call_boundaries.cc")
 _lower_io_types = mutations_of("graph_passes/rewrite/lower_io_types.cc")
 _saturate = mutations_of("graph_passes/rewrite/saturate_overflows.cc")
 _raise_groups = mutations_of("graph_passes/rewrite/raise_groups.cc")
@@ -900,5 +903,33 @@ MUTATIONS = (
         "",
         "With average_before, sums are multiplied and not divided.",
         f"{_COLLECTIVES}::test_what_overflows_in_a_sum_of_float16_does_not_with_average_before",
+    ),
+    _into_loops(
+        "control_input",
+        'node.op() != "Const" || node.input_size() != 0',
+        'node.op() != "Const"',
+        "The constant in the body refers to a node outside.",
+        f"{_CALLS}::test_a_variable_stays_that_is_no_constant_or_does_not_stay_one",
+    ),
+    _into_loops(
+        "invariant",
+        "if (returned != argument && !is_copy) return false;",
+        "",
+        "A variable that changes is taken for a constant.",
+        f"{_CALLS}::test_a_variable_stays_that_is_no_constant_or_does_not_stay_one",
+    ),
+    _into_loops(
+        "unread",
+        "if (readers.empty()) return false;",
+        "",
+        "A constant is added that nothing reads, in each round again.",
+        f"{_CALLS}::test_a_variable_stays_that_is_no_constant_or_does_not_stay_one",
+    ),
+    _call_boundaries(
+        "loop_constants",
+        "if (!copies_constants_) return;",
+        "",
+        "The option does not switch it.",
+        f"{_CALLS}::test_constants_stay_outside_where_it_was_not_asked_for",
     ),
 )

@@ -309,3 +309,80 @@ def test_a_list_for_two_variables_keeps_its_dtype():
     graph = graph.replace("given, written, w)", "given, written, w, written)")
     graph = graph.replace("(loop:2, shape", "(loop:4, shape")
     assert told(check(graph, None).ledger) == {"loop": "variable 1 float16, variable 3 float16"}
+
+
+CONSTANT_LOOP = LOOP.replace("w = Placeholder(shape=4x4)", "w = Const(shape=4x4)")
+check_constants = functools.partial(check, loop_constants=True, fold_constants=True)
+
+
+def of_constants(result):
+    return [
+        (entry.node, entry.before, entry.after)
+        for part in result.ledger
+        for entry in part.rewrites
+        if entry.by == "loop_constants"
+    ]
+
+
+def test_the_body_of_a_loop_gets_constants_of_its_own():
+    """So that TensorFlow prepares the weights of a MatMul once, and not in each iteration."""
+    result = check_constants(
+        CONSTANT_LOOP,
+        """
+        w/npu_cast_0_float16 = Const[float16]()
+        loop = While[int32,float16,float16](zero, x/npu_cast_0_float16, w/npu_cast_0_float16)
+        end = Exp[float32](loop/npu_cast_1_float32)
+        def less_than_three(n[int32], x[float16], w[float16]) -> (less):
+            x = _Arg[float16]()
+            w = _Arg[float16]()
+        def multiply(n[int32], x[float16], w[float16]) -> (next, product, w):
+            x = _Arg[float16]()
+            w = _Arg[float16]()
+            w/npu_constant = Const[float16]()
+            product = MatMul[float16](x, w/npu_constant)
+        """,
+    )
+    assert of_constants(result) == [("loop", "variable 2", "constant")]
+
+
+def test_the_copy_that_a_body_returns_is_the_variable():
+    graph = CONSTANT_LOOP.replace("(next, product, w)", "(next, product, copy)").replace(
+        "product = MatMul(x, w)", "product = MatMul(x, w)\n        copy = Identity(w)"
+    )
+    result = check_constants(graph.replace("Exp(loop:1)", "Sub(loop:2, loop:1)"), None)
+    assert of_constants(result) == [("loop", "variable 2", "constant")]
+
+
+MORE = "def multiply(n[int32], x, w) -> (next, product, more)"
+CHANGED = "product = MatMul(x, w)\n        more = AddV2(w, w)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Const(shape=4x4)", "Placeholder(shape=4x4)"),
+        ("Const(shape=4x4)", "Const(shape=4x4, ^x)"),
+        ("MatMul(x, w)", "MatMul(x, x)"),
+        ("(next, product, w)", "(next, w, product)"),
+        ("def multiply(n[int32], x, w) -> (next, product, w)", MORE),
+    ],
+)
+def test_a_variable_stays_that_is_no_constant_or_does_not_stay_one(old, new):
+    graph = CONSTANT_LOOP
+    if "more" in new:
+        graph = graph.replace("product = MatMul(x, w)", CHANGED)
+    assert old in graph
+    result = check_constants(graph.replace(old, new), None)
+    assert of_constants(result) == []
+
+
+def test_loops_that_share_a_body_keep_their_variables():
+    graph = CONSTANT_LOOP.replace(
+        "end = Exp(loop:1)",
+        "again = While(zero, loop:1, x, cond=less_than_three, body=multiply)\n    end = Exp(again:1)",
+    )
+    assert of_constants(check_constants(graph, None)) == []
+
+
+def test_constants_stay_outside_where_it_was_not_asked_for():
+    assert of_constants(check(CONSTANT_LOOP, None, loop_constants=False)) == []

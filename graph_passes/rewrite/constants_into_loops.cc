@@ -1,0 +1,49 @@
+#include "graph_passes/rewrite/constants_into_loops.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/op_def.pb.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::NodeDef;
+
+bool IsFloatConstant(const NodeDef& node) {
+  if (node.op() != "Const" || node.input_size() != 0) return false;
+  const auto dtype = node.attr().find("dtype");
+  return dtype != node.attr().end() && tensorflow::DataTypeIsFloating(dtype->second.type());
+}
+
+}  // namespace
+
+bool CopyConstantIntoLoop(const NodeDef& given, int i, GraphBody* body) {
+  if (!IsFloatConstant(given)) return false;
+  const auto& signature = body->function()->signature();
+  const std::string argument = signature.input_arg(i).name();
+  const std::string returned = body->Result(signature.output_arg(i).name());
+  const NodeDef* copy = returned == argument ? nullptr : body->Producer(returned);
+  const bool is_copy = copy != nullptr && copy->op() == "Identity" && copy->input(0) == argument;
+  if (returned != argument && !is_copy) return false;
+
+  std::vector<GraphBody::Reader> readers;
+  for (const GraphBody::Reader& reader : body->Readers(argument)) {
+    if (reader.node != copy) readers.push_back(reader);
+  }
+  if (readers.empty()) return false;
+  NodeDef* own = body->Add(absl::StrCat(argument, "/npu_constant"));
+  own->set_op("Const");
+  own->set_device(given.device());
+  *own->mutable_attr() = given.attr();
+  const std::string tensor = body->OutputOf(*own, "output", 0);
+  for (const GraphBody::Reader& reader : readers) {
+    body->SetInput(reader.node, reader.input, tensor);
+  }
+  return true;
+}
+
+}  // namespace npu_precision

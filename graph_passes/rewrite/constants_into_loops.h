@@ -1,0 +1,25 @@
+// Gives the body of a While a constant of its own, where each iteration only passes one on:
+//
+//   While(Const, body)   body(w): return op(w), w   becomes   body(w): return op(Const), w
+//
+// TensorFlow's MatMul prepares weights that are a constant once, and those that are a loop variable
+// in every iteration. The variable stays, because the caller and the condition may read it; so the
+// constant is stored twice.
+//
+// Refused: a variable that the body changes, or does not read; what is no constant of a float
+// dtype; a body with several callers, and a constant
+// that is fed, which the caller of this has to know.
+#ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_CONSTANTS_INTO_LOOPS_H_
+#define NPU_PRECISION_GRAPH_PASSES_REWRITE_CONSTANTS_INTO_LOOPS_H_
+
+#include "graph_passes/graph/graph_body.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+
+namespace npu_precision {
+
+// Whether `given`, which the loop gets as variable `i`, was such a constant.
+bool CopyConstantIntoLoop(const tensorflow::NodeDef& given, int i, GraphBody* body);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_REWRITE_CONSTANTS_INTO_LOOPS_H_
