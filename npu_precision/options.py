@@ -78,8 +78,8 @@ class PrecisionOptions:
             for the whole batch as one MatMul, with the Reshape that makes its dimensions behind the
             bias and a residual sum, so that TensorFlow can fuse them; on by default for the target
             "host".
-        einsums_as_mat_muls: writes an Einsum with batch dimensions, such as those of attention, as a
-            BatchMatMul between Transposes, for which oneDNN has faster kernels; on by default for
+        einsums_as_mat_muls: writes an Einsum with batch dimensions, such as those of attention, as
+            a BatchMatMul between Transposes, for which oneDNN has faster kernels; on by default for
             the target "host".
         activations: writes an activation behind a MatMul (GELU) or a convolution (Swish, HardSwish,
             Mish) in the form that TensorFlow fuses, in modes of bfloat16; on by default for the
@@ -102,10 +102,10 @@ class PrecisionOptions:
         call_boundaries: offline, moves Casts out of functions that have one caller, such as the
             body of a While, so that loops and calls pass tensors in the low type; on by default for
             the target "host".
-        for_onednn: offline, the result is for CPUs where TensorFlow computes with oneDNN, as it does
-            by default on x86-64 since 2.9. `grouped_convolutions` and `means_as_pools`, whose
-            results are slower, wrong or an error without oneDNN, are then written offline too. In a
-            session it has no effect: what runs there is known.
+        for_onednn: offline, the result is for CPUs where TensorFlow computes with oneDNN, as it
+            does by default on x86-64 since 2.9: `grouped_convolutions` and `means_as_pools` then
+            take part offline too. Without oneDNN such a convolution is an error, and such a mean
+            adds up in the low type. In a session it has no effect: what runs there is known.
         emulate: computes lowered nodes in float32 and rounds their values to the low type. Shows
             the accuracy of the mode on a machine without kernels for it. In the modes that lower.
         overflow: what a value becomes that `emulate` rounds to float16 and that does not fit:

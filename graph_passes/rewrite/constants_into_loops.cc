@@ -14,7 +14,7 @@ namespace {
 using tensorflow::NodeDef;
 
 bool IsFloatConstant(const NodeDef& node) {
-  if (node.op() != "Const" || node.input_size() != 0) return false;
+  if (node.op() != "Const") return false;
   const auto dtype = node.attr().find("dtype");
   return dtype != node.attr().end() && tensorflow::DataTypeIsFloating(dtype->second.type());
 }

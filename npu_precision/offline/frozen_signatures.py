@@ -100,7 +100,7 @@ def _freeze(meta_graph: meta_graph_pb2.MetaGraphDef, folder: pathlib.Path) -> No
 
 
 def _function_of(name: str, meta_graph: meta_graph_pb2.MetaGraphDef) -> function_pb2.FunctionDef:
-    """The function that the graph calls for a signature, and that a loader makes its function of."""
+    """The function that the graph calls for a signature; a loader makes the signature of it."""
     nodes = {node.name: node for node in meta_graph.graph_def.node}
     called = {tensor.partition(":")[0] for tensor in _results(meta_graph.signature_def[name])}
     library = {each.signature.name: each for each in meta_graph.graph_def.library.function}
@@ -111,8 +111,8 @@ def _function_of(name: str, meta_graph: meta_graph_pb2.MetaGraphDef) -> function
     }
     if len(called) != 1 or len(functions) != 1:
         raise ValueError(
-            f"freeze: signature {name!r} is a part of a graph of TensorFlow 1, expected a function; "
-            "leave freeze out"
+            f"freeze: signature {name!r} is a part of a graph of TensorFlow 1, expected a "
+            "function; leave freeze out"
         )
     return library[functions.pop()]
 
@@ -150,8 +150,6 @@ def _write(
     library.function.extend(frozen.graph.as_graph_def().library.function)
 
     del wrapper.node_def[:]
-    wrapper.control_ret.clear()
-    del wrapper.signature.control_output[:]
     call = wrapper.node_def.add(name="frozen", op="StatefulPartitionedCall")
     call.input.extend(argument.name for argument in given)
     call.attr["Tin"].list.type.extend(_types(given))
@@ -159,6 +157,8 @@ def _write(
     call.attr["f"].func.name = definition.signature.name
     for number, result in enumerate(wrapper.signature.output_arg):
         wrapper.ret[result.name] = f"{call.name}:output:{number}"
+    for effect in wrapper.signature.control_output:
+        wrapper.control_ret[effect] = call.name
 
 
 def _types(arguments: Iterable[Any]) -> list[int]:

@@ -61,15 +61,15 @@ MUTATIONS = (
     ),
     _flat_nodes(
         "shared_rows",
-        "if (site_.AreAlike(rows.first, like_)) return rows.second;",
+        "if (site_.AreAlike(node.first, like_)) return &node.second;",
         "",
         "Each product has a Reshape, and so a Cast, of its own.",
         f"{_TESTS}::test_products_of_one_tensor_read_it_as_one_matrix",
     ),
     _flat_nodes(
         "rows_alike",
-        "if (site_.AreAlike(rows.first, like_)) return rows.second;",
-        "return rows.second;",
+        "if (site_.AreAlike(node.first, like_)) return &node.second;",
+        "return &node.second;",
         "A product reads the Reshape of one on another device.",
         f"{_TESTS}::test_products_of_one_tensor_read_it_as_one_matrix",
     ),
@@ -258,7 +258,7 @@ MUTATIONS = (
     ),
     _batched_product(
         "adjoint",
-        "operand.adjoint = labels == batch + columns + rows;",
+        "operand.adjoint = labels.back() == rows[0];",
         "",
         "What a product may read as it stands is transposed.",
         f"{_EINSUMS}::test_as_few_operands_as_possible_are_transposed",

@@ -905,13 +905,6 @@ MUTATIONS = (
         f"{_COLLECTIVES}::test_what_overflows_in_a_sum_of_float16_does_not_with_average_before",
     ),
     _into_loops(
-        "control_input",
-        'node.op() != "Const" || node.input_size() != 0',
-        'node.op() != "Const"',
-        "The constant in the body refers to a node outside.",
-        f"{_CALLS}::test_a_variable_stays_that_is_no_constant_or_does_not_stay_one",
-    ),
-    _into_loops(
         "invariant",
         "if (returned != argument && !is_copy) return false;",
         "",

@@ -4,11 +4,12 @@ from support.text_graph import read_graph
 
 
 def einsum_graph(equation, x, w, more="end = Softmax(product)"):
-    """A graph with an Einsum "product" of a placeholder "x" and a constant "w", of these shapes.
+    """A graph with an Einsum "product" of a placeholder "x" and a constant "w".
 
     Args:
         equation: of the Einsum.
-        x, w: the shapes, as the text form has them: "2x3".
+        x: the shape of the placeholder, as the text form has it: "2x3".
+        w: that of the constant.
         more: the lines behind it.
     """
     graph = read_graph(
