@@ -57,7 +57,8 @@ class PrecisionOptions:
             after each pass that changed it.
         strict: an internal failure fails the run instead of leaving the graph as it was.
         loop_constants: reads a loop variable that no iteration changes, such as a weight, from
-            outside the loop; on by default for the target "host".
+            outside the loop; offline, with `call_boundaries`, loops that are functions get
+            constants of their own instead; on by default for the target "host".
         fold_batch_norms: folds inference batch norms into the convolutions before them, in float32;
             on by default for the target "host".
         batch_norm_v3: writes FusedBatchNorm and its gradient, which know float32 only, as

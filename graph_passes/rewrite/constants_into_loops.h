@@ -7,8 +7,8 @@
 // constant is stored twice.
 //
 // Refused: a variable that the body changes, or does not read; what is no constant of a float
-// dtype; a body with several callers, and a constant
-// that is fed, which the caller of this has to know.
+// dtype. The caller of this has to know that the body has no other caller, and that the constant is
+// not fed.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_CONSTANTS_INTO_LOOPS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_CONSTANTS_INTO_LOOPS_H_
 
@@ -17,7 +17,7 @@
 
 namespace npu_precision {
 
-// Whether `given`, which the loop gets as variable `i`, was such a constant.
+// Does so with `given`, which the loop gets as variable `i`; false where it may not.
 bool CopyConstantIntoLoop(const tensorflow::NodeDef& given, int i, GraphBody* body);
 
 }  // namespace npu_precision

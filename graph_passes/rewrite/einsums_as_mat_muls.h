@@ -9,10 +9,13 @@
 // fewest Transposes. Operands that several Einsums transpose alike are transposed once.
 //
 // Refused: where an operand or the result has another number of dimensions than batch, rows,
-// columns and the one that is summed over need, or one label twice, or an ellipsis; where the
-// operands are known to differ in what they have in common, which is an error that a BatchMatMul
-// would not report; nodes with control inputs, or of another dtype than float32; a node that the
-// caller feeds, that keeps float32 by its scope, or that a file of the user names.
+// columns and the one that is summed over need, or one label twice, or an ellipsis; operands whose
+// rank is not known, or which are known to differ in what they have in common; nodes with control
+// inputs, of another dtype than float32, or not on a CPU; a node that the caller feeds, that keeps
+// float32 by its scope, or that a file of the user names.
+//
+// Operands that differ in a batch dimension are an error of an Einsum. Where their sizes are not known
+// and one of them turns out to be 1, a BatchMatMul repeats it.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_EINSUMS_AS_MAT_MULS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_EINSUMS_AS_MAT_MULS_H_
 

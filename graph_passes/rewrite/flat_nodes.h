@@ -45,6 +45,9 @@ class FlatNodes {
   tensorflow::NodeDef* Add(const std::string& name, const char* op);
 
  private:
+  // The node that computes the same for the device and marks of `like_`: its name, or "" if it is
+  // yet to be made, and then stored here.
+  std::string* Made(const std::string& name);
   tensorflow::NodeDef* Constant(const std::string& name, tensorflow::TensorProto** value);
 
   const GraphView& view_;
@@ -53,10 +56,6 @@ class FlatNodes {
   UniqueNames names_;
   const bool has_loops_;
   int like_ = -1, in_frame_ = -1;
-  // The node that computes the same for the device and marks of `like_`: its name, or "" if it is
-  // yet to be made, and then stored here.
-  std::string* Made(const std::string& name);
-
   // By name: each with the node whose device and marks it has.
   std::map<std::string, std::vector<std::pair<int, std::string>>> made_;
 };

@@ -48,21 +48,27 @@ def function_attributes(node: node_def_pb2.NodeDef) -> Iterator[attr_value_pb2.N
 def keep_called_functions(graph_def: graph_pb2.GraphDef, suffix: str = "") -> None:
     """Drops the functions that nothing calls, and adds a suffix to the names of the others."""
     library = {function.signature.name: function for function in graph_def.library.function}
-    called = called_functions(graph_def.node, library)
-    kept = [library[name] for name in called]
-    for nodes in (graph_def.node, *(function.node_def for function in kept)):
-        for node in nodes:
-            if node.op in library:
-                node.op += suffix
-            for function in function_attributes(node):
-                if function.name in library:
-                    function.name += suffix
-    for function in kept:
-        function.signature.name += suffix
+    kept = [library[name] for name in called_functions(graph_def.node, library)]
     kept = [function_pb2.FunctionDef.FromString(each.SerializeToString()) for each in kept]
     del graph_def.library.function[:]
     del graph_def.library.gradient[:]
     graph_def.library.function.extend(kept)
+    rename_functions(
+        graph_def, {each.signature.name: each.signature.name + suffix for each in kept}
+    )
+
+
+def rename_functions(graph_def: graph_pb2.GraphDef, names: Mapping[str, str]) -> None:
+    """Gives functions of the library other names, by their names, also where they are called."""
+    functions = graph_def.library.function
+    for nodes in (graph_def.node, *(function.node_def for function in functions)):
+        for node in nodes:
+            node.op = names.get(node.op, node.op)
+            for function in function_attributes(node):
+                function.name = names.get(function.name, function.name)
+    for definition in functions:
+        name = definition.signature.name
+        definition.signature.name = names.get(name, name)
 
 
 def fetchable_nodes(graph_def: graph_pb2.GraphDef) -> set[str]:

@@ -55,8 +55,8 @@ def convert_saved_model(
             see when variables change, and have no custom gradients; everything else stays as it is,
             variables and all other functions too. True is an error where it cannot be done. None,
             in the modes that change more than dtypes for speed, and for the target "host", does it
-            where it can, and warns where it cannot. SavedModels of TensorFlow 1, whose
-            signatures are no functions, are not frozen.
+            where it can, with variables of up to 512 MiB, and warns where it cannot. SavedModels of
+            TensorFlow 1, whose signatures are no functions, are not frozen.
         **fields: fields of PrecisionOptions, on top of options.
 
     Returns:
@@ -99,11 +99,22 @@ def _rewritten(
     freeze: bool | None,
 ) -> Ledger:
     """The ledger of the MetaGraph, which is rewritten in place."""
-    warning = None
     if freeze:
         frozen_signatures.freeze(chosen, source)
-    elif freeze is None and _is_for_speed(options) and frozen_signatures.may_gain(chosen):
-        warning = _frozen_if_possible(chosen, source)
+    warning = None
+    if freeze is None and _is_for_speed(options) and frozen_signatures.may_gain(chosen):
+        attempt = meta_graph_pb2.MetaGraphDef()
+        attempt.CopyFrom(chosen)
+        try:
+            frozen_signatures.freeze(attempt, source, frozen_signatures.LARGEST_UNASKED)
+            ledger = meta_graph.rewrite(attempt, options, keep_io_types=keep_io_types)
+        except Exception as error:  # loading a model runs whatever ops and objects it has
+            reason = str(error).partition("\n")[0].replace("; leave freeze out", "")
+            reason = reason[len("freeze: ") :] if reason.startswith("freeze: ") else reason
+            warning = f"signatures read variables in each step, and are slower for it: {reason}"
+        else:
+            chosen.CopyFrom(attempt)
+            return ledger
     ledger = meta_graph.rewrite(chosen, options, keep_io_types=keep_io_types)
     if warning is not None:
         ledger.data["warnings"].append(warning)
@@ -115,19 +126,6 @@ def _is_for_speed(options: PrecisionOptions) -> bool:
     mode = options.precision_mode_v2 or options.precision_mode
     lowers = options.autocast_only or mode in _library.describe()["modes_for_speed"]
     return bool(lowers and options.target in (None, "host") and not options.emulate)
-
-
-def _frozen_if_possible(chosen: meta_graph_pb2.MetaGraphDef, source: pathlib.Path) -> str | None:
-    """Why the signatures could not be frozen, or None."""
-    attempt = meta_graph_pb2.MetaGraphDef()
-    attempt.CopyFrom(chosen)
-    try:
-        frozen_signatures.freeze(attempt, source)
-    except Exception as error:  # loading a model runs whatever ops and objects it has
-        reason = str(error).partition("\n")[0].replace("; leave freeze out", "")
-        return f"the signatures read their variables in each step, and are slower for it: {reason}"
-    chosen.CopyFrom(attempt)
-    return None
 
 
 def _chosen(

@@ -273,6 +273,14 @@ def test_a_graph_that_is_converted_stays(mode):
     assert not [entry for entry in ledger.rewrites if entry.by == "grouped_convolutions"]
 
 
+@needs_onednn_in_bfloat16
+def test_a_graph_that_is_converted_for_onednn_is_grouped():
+    result = check_rewrite(
+        depthwise(SWISH), None, mode=BF16, grouped_convolutions=True, for_onednn=True
+    )
+    assert [entry.after for entry in result.ledger.rewrites] == ["Conv2D"]
+
+
 def test_a_graph_without_depthwise_convolutions_stays():
     check_rewrite("x = Placeholder(shape=2)\nend = Exp(x)", UNCHANGED, grouped_convolutions=True)
 

@@ -199,6 +199,11 @@ def test_a_graph_that_is_converted_keeps_its_mean():
     assert not result.ledger.rewrites
 
 
+def test_a_graph_that_is_converted_for_onednn_has_pools():
+    result = check_rewrite(mean(), None, mode=BF16, means_as_pools=True, for_onednn=True)
+    assert [entry.after for entry in result.ledger.rewrites] == ["AvgPool"]
+
+
 SCRIPT = """
 import pathlib
 import sys

@@ -77,6 +77,8 @@ class _Layers:
         if x.shape.ndims == 4:
             return self.of_image(x)
         choose = self.random
+        if x.shape.ndims == 3 and choose.random() < 0.15:
+            return self.attention(x)
         y = self.dense(x) if choose.random() < 0.7 else x
         if choose.random() < 0.5:
             y = self.activation(y)
@@ -131,6 +133,30 @@ class _Layers:
             y = tf1.reshape(y, tf1.concat([tf1.shape(y)[:2], [heads * units]], 0))
             y.set_shape([None, None, heads * units])
         return self.bias(y)
+
+    def attention(self, x):
+        """With the dimensions in any order: batch, words t and s, heads, and their size d."""
+        choose = self.random
+        heads, size = choose.choice([1, 2, 3]), choose.choice([2, 4])
+
+        def order(labels):
+            return "".join(choose.sample(labels, len(labels)))
+
+        def projected(labels):
+            weights = self.weights(width(x), heads, size, scale=width(x) ** -0.5)
+            y = tf1.einsum(f"b{labels[0]}k,khd->b{labels[0]}hd", x, weights)
+            shuffled = order(["b", *labels, "h", "d"])
+            perm = [f"b{labels[0]}hd".index(label) for label in shuffled]
+            return shuffled, tf1.transpose(y, perm)
+
+        (of_q, q), (of_k, k), (of_v, v) = (projected(labels) for labels in "tss")
+        of_scores = order("bhts")
+        scores = tf1.einsum(f"{of_q},{of_k}->{of_scores}", q, k)
+        shares = tf1.nn.softmax(scores, axis=of_scores.index("s"))
+        y = tf1.einsum(f"{of_scores},{of_v}->bthd", shares, v)
+        y = tf1.reshape(y, tf1.concat([tf1.shape(y)[:2], [heads * size]], 0))
+        y.set_shape([None, None, heads * size])
+        return y
 
     def dense_of_rows(self, x, units):
         """As GPT-2's Conv1D: the bias comes before the batch is back."""
