@@ -35,8 +35,6 @@ _SUFFIX = "_frozen"
 _EXPANDED = "_lower_using_switch_merge"
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
-Library = Mapping[str, function_pb2.FunctionDef]
-
 
 def may_gain(meta_graph: meta_graph_pb2.MetaGraphDef) -> bool:
     """Whether a signature is a function of TensorFlow 2 that reads variables."""
@@ -102,7 +100,9 @@ def _functions(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str]:
     return found
 
 
-def _ops(function: function_pb2.FunctionDef, library: Library) -> list[str]:
+def _ops(
+    function: function_pb2.FunctionDef, library: Mapping[str, function_pb2.FunctionDef]
+) -> list[str]:
     """The op types of a function and of those that it calls."""
     called = reachable.called_functions(function.node_def, library)
     bodies = [function.node_def, *(library[name].node_def for name in called)]

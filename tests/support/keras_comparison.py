@@ -95,8 +95,11 @@ def assert_matrix_ops_ran_low(ledgers, mode):
         # those of a convolution and its two gradients.
         assert sum(ledger.totals["casts"] for ledger in ledgers) > len(decided)
         return
-    assert {node.decision for node in decided} == {"lowered"}
     low = "bfloat16" if mode.endswith("bf16") else "float16"
+    # It is on the black list of CPUs in bfloat16.
+    slow = {"DepthwiseConv2dNativeBackpropFilter"} if low == "bfloat16" else set()
+    decided = [node for node in decided if node.op not in slow or node.decision == "lowered"]
+    assert {node.decision for node in decided} == {"lowered"}
     assert {tuple(node.dtypes["T"]) for node in decided} == {("float32", low)}
     # The ops between them follow, so that they are not islands among Casts.
     lowered = [node for ledger in ledgers for node in ledger.nodes if node.decision == "lowered"]
