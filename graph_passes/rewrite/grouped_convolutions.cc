@@ -1,5 +1,6 @@
 #include "graph_passes/rewrite/grouped_convolutions.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -63,10 +64,21 @@ class Grouper {
            IsTimesItsGate(depthwise, uses[1].node, uses[0].node);
   }
 
-  // x * Sigmoid(x), where both nodes read x.
+  // x * Sigmoid(x), where both nodes read x. Keras 2 writes Sigmoid(x * 1), which a session
+  // simplifies, and a conversion does not; `activations` then writes it as Sigmoid(x).
   bool IsTimesItsGate(int depthwise, int gate, int product) const {
+    if (IsTimesOne(depthwise, gate)) gate = view_.fanout(gate)[0].node;
     return IsPart(depthwise, gate, "Sigmoid") && Is(depthwise, product, "Mul") &&
            site_.HasOneReader(gate) && view_.fanout(gate)[0].node == product;
+  }
+
+  bool IsTimesOne(int depthwise, int id) const {
+    if (!IsPart(depthwise, id, "Mul") || !site_.HasOneReader(id)) return false;
+    const auto inputs = view_.fanin(id);
+    return std::any_of(inputs.begin(), inputs.end(), [this](const OutputPort& input) {
+      double number = 0;
+      return site_.Number(input, &number) && number == 1;
+    });
   }
 
   bool Is(int depthwise, int id, const char* op) const {

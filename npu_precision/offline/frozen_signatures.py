@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pathlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -210,16 +210,39 @@ def _frozen(signature: Any, name: str) -> Any:
             for number, each in enumerate(graph_def.library.function)
         },
     )
-    for nodes in (graph_def.node, *(each.node_def for each in graph_def.library.function)):
+    bodies = [(graph_def.node, [tensor.name for tensor in function.outputs])]
+    bodies += [(each.node_def, each.ret.values()) for each in graph_def.library.function]
+    for nodes, returned in bodies:
+        _drop_custom_gradients(nodes, returned)
         for node in nodes:
-            # What it captured would have to be saved.
-            node.attr.pop(_CUSTOM_GRADIENT, None)
             # Freezing switches this off: a While would run its body as a function.
             if _EXPANDED in node.attr:
                 node.attr[_EXPANDED].b = True
     wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(graph_def, name=""), [])
     inputs = [tensor.name for tensor in function.inputs]
     return wrapped.prune(inputs, [tensor.name for tensor in function.outputs])
+
+
+def _drop_custom_gradients(nodes: Sequence[Any], returned: Iterable[str]) -> None:
+    """Leaves out custom gradients, and what only they read. That would have to be saved.
+
+    Such a gradient is that of an IdentityN of the result and of the arguments. What reads the
+    arguments keeps TensorFlow from fusing them, as the bias before a Swish.
+    """
+    read = [*(each for node in nodes for each in node.input), *returned]
+    # By name and port: "node" and "node:1" in a graph, "node:output:1" in a function.
+    more = {name.partition(":")[0] for name in read if name.rpartition(":")[2] not in ("0", name)}
+    for node in nodes:
+        if node.attr.pop(_CUSTOM_GRADIENT, None) is None:
+            continue
+        if node.op != "IdentityN" or node.name in more:
+            continue
+        kept = [node.input[0], *(each for each in node.input if each.startswith("^"))]
+        dtype = node.attr.pop("T").list.type[0]
+        node.op = "Identity"
+        node.attr["T"].type = dtype
+        del node.input[:]
+        node.input.extend(kept)
 
 
 def _kind(function: str) -> str:

@@ -281,6 +281,21 @@ def test_a_graph_that_is_converted_for_onednn_is_grouped():
     assert [entry.after for entry in result.ledger.rewrites] == ["Conv2D"]
 
 
+@needs_onednn_in_bfloat16
+@pytest.mark.parametrize(("factor", "is_grouped"), [("1.0", True), ("2.0", False)])
+def test_the_swish_of_keras_2_multiplies_by_one(factor, is_grouped):
+    swish = f"""
+        beta = Const(value={factor})
+        scaled = Mul(biased, beta)
+        gate = Sigmoid(scaled)
+        active = Mul(biased, gate)
+        """
+    result = check_rewrite(
+        depthwise(swish), None, mode=BF16, grouped_convolutions=True, for_onednn=True
+    )
+    assert [entry.after for entry in result.ledger.rewrites] == ["Conv2D"] * is_grouped
+
+
 def test_a_graph_without_depthwise_convolutions_stays():
     check_rewrite("x = Placeholder(shape=2)\nend = Exp(x)", UNCHANGED, grouped_convolutions=True)
 
