@@ -14,8 +14,8 @@
 // inputs, of another dtype than float32, or not on a CPU; a node that the caller feeds, that keeps
 // float32 by its scope, or that a file of the user names.
 //
-// Operands that differ in a batch dimension are an error of an Einsum. Where their sizes are not known
-// and one of them turns out to be 1, a BatchMatMul repeats it.
+// Operands that differ in a batch dimension are an error of an Einsum. Where their sizes are not
+// known and one of them turns out to be 1, a BatchMatMul repeats it.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_EINSUMS_AS_MAT_MULS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_EINSUMS_AS_MAT_MULS_H_
 
