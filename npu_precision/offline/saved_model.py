@@ -55,7 +55,8 @@ def convert_saved_model(
             see when variables change, and have no custom gradients; everything else stays as it is,
             variables and all other functions too. True is an error where it cannot be done. None,
             in the modes that change more than dtypes for speed, and for the target "host", does it
-            where it can, with variables of up to 512 MiB, and warns where it cannot. SavedModels of
+            where it can, with variables of up to 512 MiB, and warns where it cannot, or where
+            options name nodes, which get the longer names of inlined functions. SavedModels of
             TensorFlow 1, whose signatures are no functions, are not frozen.
         **fields: fields of PrecisionOptions, on top of options.
 
@@ -106,6 +107,8 @@ def _rewritten(
         attempt = meta_graph_pb2.MetaGraphDef()
         attempt.CopyFrom(chosen)
         try:
+            if _names_nodes(options):
+                raise ValueError("the options name nodes, and freezing changes names; ask for it")
             frozen_signatures.freeze(attempt, source, frozen_signatures.LARGEST_UNASKED)
             ledger = meta_graph.rewrite(attempt, options, keep_io_types=keep_io_types)
         except Exception as error:  # loading a model runs whatever ops and objects it has
@@ -126,6 +129,14 @@ def _is_for_speed(options: PrecisionOptions) -> bool:
     mode = options.precision_mode_v2 or options.precision_mode
     lowers = options.autocast_only or mode in _library.describe()["modes_for_speed"]
     return bool(lowers and options.target in (None, "host") and not options.emulate)
+
+
+def _names_nodes(options: PrecisionOptions) -> bool:
+    """Whether a file of the user may be about single nodes."""
+    texts = [options.mixlist_edits or ""]
+    if options.modify_mixlist:
+        texts.append(pathlib.Path(options.modify_mixlist).read_text(encoding="utf-8"))
+    return options.customize_dtypes is not None or any('"node:' in text for text in texts)
 
 
 def _chosen(

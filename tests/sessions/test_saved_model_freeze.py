@@ -390,3 +390,16 @@ def test_large_variables_are_frozen_when_that_is_asked_for(freeze, saved, tmp_pa
         line for line in ledger.warnings if "more than the 1000 that are frozen unless" in line
     ]
     assert len(warned) == (freeze is None)
+
+
+def test_a_mixlist_that_names_nodes_is_about_the_nodes_of_the_functions(saved, tmp_path):
+    """Inlined, as freezing needs it, they have longer names."""
+    edits = '{"black-list": {"to-add": ["node:.*Conv2D"]}}'
+    (ledger,) = convert_saved_model(
+        saved, tmp_path / "out", precision_mode=BF16, mixlist_edits=edits
+    )
+    assert any("the options name nodes" in line for line in ledger.warnings)
+    ops = ops_of_signature(tmp_path / "out")
+    convolutions = [node for node in ops if node.op == "Conv2D"]
+    assert {node.attr["T"].type for node in convolutions} == {tf.float32.as_datatype_enum}
+    assert "ReadVariableOp" in {node.op for node in ops}
