@@ -84,11 +84,11 @@ bool ReadBatchedProduct(const tensorflow::NodeDef& einsum, BatchedProduct* produ
           Permutation(batch + roles.own[first] + roles.own[second], equation.result);
       if (fewest >= 0 && NumTransposes(found) >= fewest) continue;
       fewest = NumTransposes(found);
-      found.labels[0] = equation.operands[0];
-      found.labels[1] = equation.operands[1];
       *product = found;
     }
   }
+  product->labels[0] = equation.operands[0];
+  product->labels[1] = equation.operands[1];
   return true;
 }
 

@@ -165,10 +165,15 @@ class BoundaryMover {
 
   void CopyConstants(GraphBody* caller, const NodeDef& loop, GraphBody* body) {
     if (!copies_constants_) return;
-    for (int i = 0; i < body->function()->signature().input_arg_size(); ++i) {
+    const auto& signature = body->function()->signature();
+    for (int i = 0; i < signature.input_arg_size(); ++i) {
       const NodeDef* given = caller->Producer(caller->Input(loop, i));
       if (given == nullptr || casts_.IsKept(*caller, *given)) continue;
-      if (!CopyConstantIntoLoop(*given, i, body)) continue;
+      const std::string& argument = signature.input_arg(i).name();
+      const std::string returned = body->Result(signature.output_arg(i).name());
+      const NodeDef* copy = CopyThatIsReturned(*body, argument, returned);
+      const bool is_invariant = copy != nullptr || returned == argument;
+      if (!is_invariant || !CopyConstantIntoLoop(*given, argument, copy, body)) continue;
       rewrites_.emplace_back(
           caller->name(),
           RewriteEntry{"loop_constants", loop.name(), absl::StrCat("variable ", i), "constant"});

@@ -21,15 +21,9 @@ bool IsFloatConstant(const NodeDef& node) {
 
 }  // namespace
 
-bool CopyConstantIntoLoop(const NodeDef& given, int i, GraphBody* body) {
+bool CopyConstantIntoLoop(const NodeDef& given, const std::string& argument, const NodeDef* copy,
+                          GraphBody* body) {
   if (!IsFloatConstant(given)) return false;
-  const auto& signature = body->function()->signature();
-  const std::string argument = signature.input_arg(i).name();
-  const std::string returned = body->Result(signature.output_arg(i).name());
-  const NodeDef* copy = returned == argument ? nullptr : body->Producer(returned);
-  const bool is_copy = copy != nullptr && copy->op() == "Identity" && copy->input(0) == argument;
-  if (returned != argument && !is_copy) return false;
-
   std::vector<GraphBody::Reader> readers;
   for (const GraphBody::Reader& reader : body->Readers(argument)) {
     if (reader.node != copy) readers.push_back(reader);

@@ -904,10 +904,10 @@ MUTATIONS = (
         "With average_before, sums are multiplied and not divided.",
         f"{_COLLECTIVES}::test_what_overflows_in_a_sum_of_float16_does_not_with_average_before",
     ),
-    _into_loops(
+    _call_boundaries(
         "invariant",
-        "if (returned != argument && !is_copy) return false;",
-        "",
+        "if (!is_invariant || !CopyConstantIntoLoop(",
+        "if (!CopyConstantIntoLoop(",
         "A variable that changes is taken for a constant.",
         f"{_CALLS}::test_a_variable_stays_that_is_no_constant_or_does_not_stay_one",
     ),
