@@ -19,7 +19,7 @@ from npu_precision.offline.meta_graph import tensor_names
 
 # A protocol buffer is at most 2 GiB large, and constants are in it.
 _LARGEST = 2**31
-# What is frozen without being asked: TensorFlow copies constants many times over.
+# The most that is frozen unless asked for: TensorFlow copies the constants several times.
 LARGEST_UNASKED = 2**29
 # The ops that change resource variables: those of tf.Variable's methods, of optimizers, and of
 # tf.random.Generator.
@@ -224,10 +224,11 @@ def _frozen(signature: Any, name: str) -> Any:
 
 
 def _drop_custom_gradients(nodes: Sequence[Any], returned: Iterable[str]) -> None:
-    """Leaves out custom gradients, and what only they read. That would have to be saved.
+    """Drops custom gradients, whose captured tensors would have to be saved.
 
-    Such a gradient is that of an IdentityN of the result and of the arguments. What reads the
-    arguments keeps TensorFlow from fusing them, as the bias before a Swish.
+    TensorFlow attaches such a gradient to an IdentityN of the result and the arguments. An Identity
+    of the result takes its place, because a second reader of an argument, such as the bias before a
+    Swish, keeps TensorFlow from fusing it. An IdentityN stays if its other outputs are read.
     """
     read = [*(each for node in nodes for each in node.input), *returned]
     # By name and port: "node" and "node:1" in a graph, "node:output:1" in a function.

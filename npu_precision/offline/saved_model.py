@@ -50,7 +50,7 @@ def convert_saved_model(
         keep_io_types: if False, inputs and outputs that are only cast to or from the low type
             change to that type. In a SavedModel of TensorFlow 2 they belong to functions, and keep
             their dtypes.
-        freeze: stores the values of variables in the signatures as constants, as fast as a frozen
+        freeze: stores the values of variables in the signatures as constants, as in a frozen
             graph: batch norms are folded, and no weight is cast in a step. The signatures no longer
             see when variables change, and have no custom gradients; everything else stays as it is,
             variables and all other functions too. True is an error where it cannot be done. None,
@@ -102,25 +102,27 @@ def _rewritten(
     """The ledger of the MetaGraph, which is rewritten in place."""
     if freeze:
         frozen_signatures.freeze(chosen, source)
-    warning = None
-    if freeze is None and _is_for_speed(options) and frozen_signatures.may_gain(chosen):
+    reason = None
+    gains = freeze is None and _is_for_speed(options) and frozen_signatures.may_gain(chosen)
+    if gains and _may_name_nodes(options):
+        reason = "the options may name nodes, whose names freezing changes; freeze=True does it"
+    elif gains:
         attempt = meta_graph_pb2.MetaGraphDef()
         attempt.CopyFrom(chosen)
         try:
-            if _names_nodes(options):
-                raise ValueError("the options name nodes, and freezing changes names; ask for it")
             frozen_signatures.freeze(attempt, source, frozen_signatures.LARGEST_UNASKED)
             ledger = meta_graph.rewrite(attempt, options, keep_io_types=keep_io_types)
         except Exception as error:  # loading a model runs whatever ops and objects it has
             reason = str(error).partition("\n")[0].replace("; leave freeze out", "")
             reason = reason[len("freeze: ") :] if reason.startswith("freeze: ") else reason
-            warning = f"signatures read variables in each step, and are slower for it: {reason}"
         else:
             chosen.CopyFrom(attempt)
             return ledger
     ledger = meta_graph.rewrite(chosen, options, keep_io_types=keep_io_types)
-    if warning is not None:
-        ledger.data["warnings"].append(warning)
+    if reason is not None:
+        ledger.data["warnings"].append(
+            f"signatures read variables in each step, and are slower for it: {reason}"
+        )
     return ledger
 
 
@@ -131,7 +133,7 @@ def _is_for_speed(options: PrecisionOptions) -> bool:
     return bool(lowers and options.target in (None, "host") and not options.emulate)
 
 
-def _names_nodes(options: PrecisionOptions) -> bool:
+def _may_name_nodes(options: PrecisionOptions) -> bool:
     """Whether a file of the user may be about single nodes."""
     texts = [options.mixlist_edits or ""]
     if options.modify_mixlist:

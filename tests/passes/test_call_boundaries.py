@@ -328,19 +328,11 @@ def test_the_body_of_a_loop_gets_constants_of_its_own():
     """So that TensorFlow prepares the weights of a MatMul once, and not in each iteration."""
     result = check_constants(
         CONSTANT_LOOP,
-        """
-        w/npu_cast_0_float16 = Const[float16]()
-        loop = While[int32,float16,float16](zero, x/npu_cast_0_float16, w/npu_cast_0_float16)
-        end = Exp[float32](loop/npu_cast_1_float32)
-        def less_than_three(n[int32], x[float16], w[float16]) -> (less):
-            x = _Arg[float16]()
-            w = _Arg[float16]()
-        def multiply(n[int32], x[float16], w[float16]) -> (next, product, w):
-            x = _Arg[float16]()
-            w = _Arg[float16]()
-            w/npu_constant = Const[float16]()
-            product = MatMul[float16](x, w/npu_constant)
-        """,
+        "w/npu_cast_0_float16 = Const[float16]()"
+        + LOW_LOOP.replace(
+            "product = MatMul[float16](x, w)",
+            "w/npu_constant = Const[float16]()\n    product = MatMul[float16](x, w/npu_constant)",
+        ),
     )
     assert of_constants(result) == [("loop", "variable 2", "constant")]
 

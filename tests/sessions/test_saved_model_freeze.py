@@ -398,8 +398,35 @@ def test_a_mixlist_that_names_nodes_is_about_the_nodes_of_the_functions(saved, t
     (ledger,) = convert_saved_model(
         saved, tmp_path / "out", precision_mode=BF16, mixlist_edits=edits
     )
-    assert any("the options name nodes" in line for line in ledger.warnings)
+    assert any("the options may name nodes" in line for line in ledger.warnings)
     ops = ops_of_signature(tmp_path / "out")
     convolutions = [node for node in ops if node.op == "Conv2D"]
     assert {node.attr["T"].type for node in convolutions} == {tf.float32.as_datatype_enum}
     assert "ReadVariableOp" in {node.op for node in ops}
+
+
+def test_an_identity_of_the_result_stands_for_a_custom_gradient(saved, tmp_path):
+    convert_saved_model(saved, tmp_path / "out", precision_mode=BF16)
+    assert "IdentityN" not in {node.op for node in ops_of_signature(tmp_path / "out")}
+    convert_saved_model(saved, tmp_path / "kept", precision_mode=BF16, freeze=False)
+    assert "IdentityN" in {node.op for node in ops_of_signature(tmp_path / "kept")}
+
+
+def test_a_custom_gradient_of_two_results_yields_both(tmp_path):
+    @tf.custom_gradient
+    def both(x, y):
+        return (x + y, x - y), lambda dx, dy: (dx, dy)
+
+    weights = tf.Variable(tf.eye(4))
+
+    def serve(x):
+        total, difference = both(tf.matmul(x, weights), x)
+        return {"total": total, "difference": difference}
+
+    spec = tf.TensorSpec([2, 4], name="x")
+    save(serve, spec, tmp_path / "model", weights=weights)
+    (ledger,) = convert_saved_model(tmp_path / "model", tmp_path / "out", precision_mode=BF16)
+    assert not ledger.warnings
+    results = signature(tf.saved_model.load(str(tmp_path / "out")))(x=tf.ones([2, 4]))
+    assert np.array_equal(results["total"], np.full([2, 4], 2))
+    assert np.array_equal(results["difference"], np.zeros([2, 4]))

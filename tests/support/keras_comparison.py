@@ -96,9 +96,11 @@ def assert_matrix_ops_ran_low(ledgers, mode):
         assert sum(ledger.totals["casts"] for ledger in ledgers) > len(decided)
         return
     low = "bfloat16" if mode.endswith("bf16") else "float16"
-    # It is on the black list of CPUs in bfloat16.
+    # It is on the black list of CPUs where oneDNN computes in bfloat16.
     slow = {"DepthwiseConv2dNativeBackpropFilter"} if low == "bfloat16" else set()
-    decided = [node for node in decided if node.op not in slow or node.decision == "lowered"]
+    kept = [node for node in decided if node.op in slow and node.decision != "lowered"]
+    assert {node.reason for node in kept} <= {"black_list"}
+    decided = [node for node in decided if node not in kept]
     assert {node.decision for node in decided} == {"lowered"}
     assert {tuple(node.dtypes["T"]) for node in decided} == {("float32", low)}
     # The ops between them follow, so that they are not islands among Casts.
