@@ -76,7 +76,9 @@ def run_pass(graph: str, pass_name: str, graphs_folder: str) -> None:
         graph_def, fetch = made_up(SIZES[graph])
     else:
         frozen = inference_graphs.frozen_graph(graph, pathlib.Path(graphs_folder))
-        graph_def, fetch = frozen.graph_def(), "Identity"
+        fetch = frozen.fetch.partition(":")[0]
+        # As a session does, which leaves out the placeholders of functions that were inlined.
+        graph_def = tf.compat.v1.graph_util.extract_sub_graph(frozen.graph_def(), [fetch])
     for node in graph_def.node:
         node.device = "/job:localhost/replica:0/task:0/device:CPU:0"
     config = tf.compat.v1.ConfigProto()

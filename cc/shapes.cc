@@ -82,7 +82,12 @@ std::unique_ptr<GraphProperties> Inferred(const GrapplerItem& item) {
   }
   std::unique_ptr<GraphProperties> properties(new GraphProperties(item));
   // Feeds are valid: a session checks them against the placeholder's shape.
-  if (!properties->InferStatically(/*assume_valid_feeds=*/true).ok()) return nullptr;
+  const bool is_inferred = properties
+                               ->InferStatically(/*assume_valid_feeds=*/true,
+                                                 /*aggressive_shape_inference=*/false,
+                                                 /*include_tensor_values=*/false)
+                               .ok();
+  if (!is_inferred) return nullptr;
   return properties;
 }
 

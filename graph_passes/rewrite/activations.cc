@@ -176,7 +176,7 @@ class ActivationWriter {
     if ((product.op() == "MatMul") != is_gelu || Flag(product, "transpose_a")) return false;
     if (!is_gelu && (layer.reshape != kNone || layer.IsReshaped())) return false;
     // Numbers of an activation may have two dimensions.
-    if (layer.IsReshaped() && ShapeOf({layer.x, 0}).dims() < 2) return false;
+    if (layer.IsReshaped() && site_.Shape({layer.x, 0}).dims() < 2) return false;
     for (int id : {layer.product, layer.reshape, layer.IsReshaped() ? layer.biased : kNone}) {
       if (id == kNone) continue;
       if (!IsPlain(id) || !site_.HasOneReader(id) || !IsLike(id, site.root)) return false;
@@ -233,12 +233,12 @@ class ActivationWriter {
     if (!IsAdd(biased.op())) return true;
     if (!site_.MayVanish(layer.biased)) return false;
     if (ChannelsFirst(view_.node(layer.product))) return false;
-    const PartialTensorShape vector = ShapeOf(bias);
+    const PartialTensorShape vector = site_.Shape(bias);
     const OutputPort& to = view_.fanin(layer.biased)[1 - layer.bias_input];
     const int dims = vector.dims();
     if (dims < 1 || vector.dim_size(dims - 1) <= 0) return false;
     // GPT-2's bias has a dimension of 1 before that of its values, as the product has one.
-    const bool is_row = dims == 2 && vector.dim_size(0) == 1 && ShapeOf(to).dims() == 2 &&
+    const bool is_row = dims == 2 && vector.dim_size(0) == 1 && site_.Shape(to).dims() == 2 &&
                         view_.outputs(layer.biased)[0].dtype == tensorflow::DT_FLOAT;
     return (dims == 1 || is_row) && vector.dim_size(dims - 1) == LastOfSeveral(to);
   }
@@ -246,7 +246,7 @@ class ActivationWriter {
   // The last dimension of a tensor of two or more; -1 where it is not known. A batch of unknown
   // size leaves that of a Reshape, which joins the dimensions, unknown to TensorFlow's inference.
   int64_t LastOfSeveral(const OutputPort& tensor) const {
-    const PartialTensorShape shape = ShapeOf(tensor);
+    const PartialTensorShape shape = site_.Shape(tensor);
     if (shape.dims() >= 2 && shape.dim_size(shape.dims() - 1) > 0) {
       return shape.dim_size(shape.dims() - 1);
     }
@@ -258,11 +258,6 @@ class ActivationWriter {
     if ((op != "ConcatV2" && op != "Pack") || parts < 1) return -1;
     const bool is_known = site_.Integers(view_.fanin(joined)[parts - 1], &last);
     return is_known && !last.empty() ? last.back() : -1;
-  }
-
-  PartialTensorShape ShapeOf(const OutputPort& tensor) const {
-    const tensorflow::TensorProto* constant = site_.Constant(tensor);
-    return constant == nullptr ? site_.Shape(tensor) : PartialTensorShape(constant->tensor_shape());
   }
 
   // False where nothing is left to change.
@@ -402,7 +397,7 @@ class ActivationWriter {
   // The bias as the vector that a BiasAdd reads.
   std::string Vector(const Layer& layer, FlatNodes* nodes) const {
     const OutputPort& bias = view_.fanin(layer.biased)[layer.bias_input];
-    const PartialTensorShape shape = ShapeOf(bias);
+    const PartialTensorShape shape = site_.Shape(bias);
     if (shape.dims() == 1) return TensorName(view_, bias);
     nodes->Begin(layer.biased, view_.fanin(layer.product)[0].node);
     const std::string name = absl::StrCat(view_.node(layer.biased).name(), "/npu_bias");

@@ -93,10 +93,7 @@ OwnPadding ConvolutionPadding::Instead(int pad, const std::vector<int64_t>& amou
 }
 
 bool ConvolutionPadding::KernelSize(int convolution, int64_t size[2]) const {
-  const OutputPort kernel = view_.fanin(convolution)[1];
-  const tensorflow::TensorProto* constant = site_.Constant(kernel);
-  const PartialTensorShape shape =
-      constant == nullptr ? site_.Shape(kernel) : PartialTensorShape(constant->tensor_shape());
+  const PartialTensorShape shape = site_.Shape(view_.fanin(convolution)[1]);
   if (shape.dims() != kRank) return false;
   for (int k = 0; k < kImageDimensions; ++k) size[k] = shape.dim_size(k);
   return size[0] > 0 && size[1] > 0;

@@ -136,12 +136,13 @@ class Flattener {
       found->residual = view_.fanin(sum)[1 - use.index];
       if (!FindReader(sum, &use)) return false;
     }
-    if (found->is_flat && !ReadWidth(found)) return false;
     if (!ReadBias(use, found)) return false;
+    if (found->is_flat && !ReadWidth(found)) return false;
     const PartialTensorShape of_bias = site_.Shape(found->bias);
     if (!AreColumns(site_.Shape({before, 0}), of_bias, found->width)) return false;
     found->reshape = reshape;
     found->bias_add = use.node;
+    found->bias_dims = of_bias.dims();
     if (sum != kNone) {
       found->sum = sum;
       found->residual_add = use.node;
@@ -156,7 +157,6 @@ class Flattener {
     if (!adds_vectors_.Has(add) || !MayRewrite(add, "BiasAdd") || !IsOfFloat32(add)) return false;
     if (!adds_tensors_.Has(add) && (use.index != 0 || ChannelsFirst(add))) return false;
     found->bias = view_.fanin(add)[1 - use.index];
-    found->bias_dims = site_.Shape(found->bias).dims();
     return true;
   }
 
@@ -164,12 +164,13 @@ class Flattener {
   // at once, but not the sum.
   bool FindBiasAndReshape(const InputPort& bias_use, Site* found) const {
     InputPort reshape_use;
-    if (!ReadWidth(found) || !ReadBias(bias_use, found)) return false;
-    if (!IsRow(site_.Shape(found->bias), found->width)) return false;
+    if (!ReadBias(bias_use, found)) return false;
     if (!FindReader(bias_use.node, &reshape_use) || reshape_use.index != 0) return false;
-    if (!reshapes_.Has(reshape_use.node) || !FindResidualBehind(reshape_use.node, found)) {
-      return false;
-    }
+    if (!reshapes_.Has(reshape_use.node)) return false;
+    const PartialTensorShape of_bias = site_.Shape(found->bias);
+    if (!ReadWidth(found) || !IsRow(of_bias, found->width)) return false;
+    found->bias_dims = of_bias.dims();
+    if (!FindResidualBehind(reshape_use.node, found)) return false;
     found->bias_add = bias_use.node;
     found->reshape = reshape_use.node;
     return true;

@@ -143,6 +143,9 @@ bool FusionSite::Integers(OutputPort tensor, std::vector<int64_t>* values) const
 }
 
 PartialTensorShape FusionSite::Shape(OutputPort tensor) const {
+  // Asked first, because the caller of the passes may infer the shapes of the whole graph.
+  const TensorProto* constant = Constant(tensor);
+  if (constant != nullptr) return PartialTensorShape(constant->tensor_shape());
   if (!state_.context.shapes) return PartialTensorShape();
   return state_.context.shapes(view_.node(tensor.node).name(), tensor.port);
 }
