@@ -60,6 +60,7 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
   context.support = &support;
   context.float16_compute = parameters.float16_compute;
   context.average_before = parameters.average_before;
+  context.keep_costly_islands = parameters.keep_costly_islands;
   context.lowers_matrix_ops = FactsOf(parameters.target).lowers_matrix_ops;
   context.follow_consumers = parameters.target == kHostTarget && parameters.ops_info_dir.empty();
   for (const std::string& name : item.NodesToPreserve()) context.preserved.insert(name);

@@ -248,15 +248,25 @@ Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
 }
 
 std::vector<ParameterType> AllParameters() {
-  std::vector<ParameterType> parameters = {{"precision_mode", 's'},   {"precision_mode_v2", 's'},
-                                           {"modify_mixlist", 's'},   {"target", 's'},
-                                           {"ops_info_dir", 's'},     {"report_dir", 's'},
-                                           {"dump_passes_dir", 's'},  {"mixlist_edits", 's'},
-                                           {"overflow", 's'},         {"float16_compute", 's'},
-                                           {"all_white", 'b'},        {"autocast_only", 'b'},
-                                           {"strict", 'b'},           {"quiet", 'b'},
-                                           {"average_before", 'b'},   {"ops_info_overlay", 's'},
-                                           {"customize_dtypes", 's'}, {"for_onednn", 'b'}};
+  std::vector<ParameterType> parameters = {{"precision_mode", 's'},
+                                           {"precision_mode_v2", 's'},
+                                           {"modify_mixlist", 's'},
+                                           {"target", 's'},
+                                           {"ops_info_dir", 's'},
+                                           {"report_dir", 's'},
+                                           {"dump_passes_dir", 's'},
+                                           {"mixlist_edits", 's'},
+                                           {"overflow", 's'},
+                                           {"float16_compute", 's'},
+                                           {"all_white", 'b'},
+                                           {"autocast_only", 'b'},
+                                           {"strict", 'b'},
+                                           {"quiet", 'b'},
+                                           {"average_before", 'b'},
+                                           {"ops_info_overlay", 's'},
+                                           {"customize_dtypes", 's'},
+                                           {"for_onednn", 'b'},
+                                           {"keep_costly_islands", 'b'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone) parameters.push_back({pass.option, 'b'});
   }
@@ -283,7 +293,8 @@ Status CheckUsesLists(const Parameters& parameters) {
   const std::pair<const char*, std::string> given[] = {
       {"modify_mixlist", parameters.modify_mixlist},
       {"mixlist_edits", parameters.mixlist_edits},
-      {"all_white", parameters.all_white ? "true" : ""}};
+      {"all_white", parameters.all_white ? "true" : ""},
+      {"keep_costly_islands", parameters.keep_costly_islands ? "true" : ""}};
   for (const auto& parameter : given) {
     if (parameter.second.empty()) continue;
     return InvalidArgument(parameter.first, ": got ", Quoted(parameter.second),
@@ -308,6 +319,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->mixlist_edits = values.String("mixlist_edits", "");
   parameters->customize_dtypes = values.String("customize_dtypes", "");
   parameters->all_white = values.Bool("all_white", false);
+  parameters->keep_costly_islands = values.Bool("keep_costly_islands", false);
   parameters->autocast_only = values.Bool("autocast_only", false);
   parameters->target = values.String("target", parameters->target);
   parameters->ops_info_dir = values.String("ops_info_dir", "");

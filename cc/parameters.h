@@ -26,6 +26,7 @@ struct Parameters {
   std::string mixlist_edits;     // the same as text, on top of it
   std::string customize_dtypes;  // path, "" when not given
   bool all_white = false;
+  bool keep_costly_islands = false;
   bool autocast_only = false;  // what autocast() did not mark keeps its dtype
   Float16Compute float16_compute = Float16Compute::kAuto;
   std::string target = kHostTarget;

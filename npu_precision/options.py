@@ -42,6 +42,9 @@ class PrecisionOptions:
         all_white: treats ops of the gray and black lists as white unless the edits say otherwise.
             Nodes that only update a variable, or sum over a loop, stay float32, and the lists
             decide about a scaled loss. In the mixed modes.
+        keep_costly_islands: keeps in float32 what the lists would lower where the Casts around it
+            take more time than it saves, by the shapes; see "casts_cost_more" in docs/ledger.md.
+            Mixed modes only.
         autocast_only: decides about what autocast() marked while a graph was built; all else keeps
             its dtype. Not with a mode.
         float16_compute: the dtype in which nodes compute that were lowered to float16: "native",
@@ -131,6 +134,7 @@ class PrecisionOptions:
     customize_dtypes: str | None = None
     mixlist_edits: str | None = None
     all_white: bool | None = None
+    keep_costly_islands: bool | None = None
     autocast_only: bool | None = None
     float16_compute: str | None = None
     target: str | None = None

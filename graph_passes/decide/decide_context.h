@@ -30,6 +30,8 @@ struct DecideContext {
   // Whether gray nodes that only move values, and get no vote, follow their consumers where that
   // saves Casts. Not for the lists of another target, which decides without that.
   bool follow_consumers = false;
+  // Whether lowered nodes keep float32 whose Casts take more time than they save.
+  bool keep_costly_islands = false;
   // Whether modes that lower what has no float32 lower all matrix and convolution ops.
   bool lowers_matrix_ops = false;
   std::set<std::string> preserved;  // nodes that must yield their dtype under their name

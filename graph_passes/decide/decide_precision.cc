@@ -7,6 +7,7 @@
 #include "graph_passes/decide/apply_custom_dtypes.h"
 #include "graph_passes/decide/apply_mode.h"
 #include "graph_passes/decide/classify_nodes.h"
+#include "graph_passes/decide/costly_islands.h"
 #include "graph_passes/decide/cube_inputs.h"
 #include "graph_passes/decide/earlier_runs.h"
 #include "graph_passes/decide/explain_gray.h"
@@ -53,6 +54,7 @@ class Decider {
     AgreeInClasses(leader_, &groups_);
     ResolveGray(view_, leader_, context_.NewDtype(), &groups_);
     if (rule == ModeRule::kMix && context_.follow_consumers) LowerGrayThatFollowsConsumers();
+    if (rule == ModeRule::kMix && context_.keep_costly_islands) KeepCostlyIslands();
 
     const GrayExplainer explain(view_, context_, classes_, leader_, groups_, decisions_);
     for (int id = 0; id < view_.size(); ++id) Conclude(id, explain);
@@ -89,6 +91,15 @@ class Decider {
       Decision& decision = decisions_.nodes[view_.node_of_group(follows.group)];
       decision.reason = Reason::kGrayFollowsConsumers;
       decision.cause = follows.consumer;
+    }
+  }
+
+  void KeepCostlyIslands() {
+    for (int group : CostlyIslands(view_, context_, classes_, leader_, groups_)) {
+      groups_[group].vote = Vote::kKept;
+      Decision& decision = decisions_.nodes[view_.node_of_group(group)];
+      decision.reason = Reason::kCastsCostMore;
+      decision.cause = -1;
     }
   }
 

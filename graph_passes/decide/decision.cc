@@ -26,6 +26,7 @@ constexpr ReasonWord kReasons[] = {
     {Reason::kBeforeMagnifier, "before_magnifier"},
     {Reason::kMagnifies, "magnifies"},
     {Reason::kFollowsForward, "follows_forward"},
+    {Reason::kCastsCostMore, "casts_cost_more"},
     {Reason::kHandleLeavesGraph, "handle_leaves_graph"},
     {Reason::kKeepDtypeScope, "keep_dtype_scope"},
     {Reason::kAutocastDisabled, "autocast_disabled"},

@@ -38,6 +38,7 @@ enum class Reason : unsigned char {
   kBeforeMagnifier,
   kMagnifies,
   kFollowsForward,
+  kCastsCostMore,
   kHandleLeavesGraph,
   kKeepDtypeScope,
   kAutocastDisabled,

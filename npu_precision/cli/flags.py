@@ -29,6 +29,10 @@ FLAGS = {
     "customize_dtypes": ("--customize-dtypes", "A file with the dtypes of ops and nodes."),
     "mixlist_edits": ("--mixlist-edits", "The same JSON as text, on top of that file."),
     "all_white": ("--all-white", "Ops of the gray and black lists are white too."),
+    "keep_costly_islands": (
+        "--keep-costly-islands",
+        "Nodes whose Casts take more time than they save keep float32.",
+    ),
     "float16_compute": ("--float16-compute", "How float16 is computed on a CPU that emulates it."),
     "target": ("--target", "Whose lists and abilities decide."),
     "ops_info_dir": ("--ops-info-dir", "A folder of ops-info files instead of the target's lists."),

@@ -29,6 +29,10 @@ SENTENCES = {
     "neutral_source": "a source, which keeps its dtype; a Cast follows it where one is needed",
     "never_changed": "its op is never changed: it has state, or is where values enter or leave",
     "updates_variable": "gray; it makes the next value of a variable, which is done in float32",
+    "casts_cost_more": (
+        "it is among few lowered nodes with float32 all around, whose Casts would take more time "
+        "than they save"
+    ),
     "sums_iterations": (
         "it accumulates over the iterations of a loop, or from call to call, which is done in "
         "float32"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import FrozenSet, Tuple, TypeVar
 
 from npu_precision.tuning.step_time import StepTime
@@ -122,7 +122,10 @@ def front(items: Iterable[_Item], costs: Callable[[_Item], tuple[float, float]])
 
 
 def worth_measuring(
-    tried: Sequence[Tried], worse: Callable[[Trial], float], only_good: bool
+    tried: Sequence[Tried],
+    worse: Callable[[Trial], float],
+    only_good: bool,
+    always: Container[FrozenSet[str]] = (),
 ) -> list[Tried]:
     """The trials to measure, those that lower most first.
 
@@ -134,6 +137,7 @@ def worth_measuring(
         tried: the trials; that which keeps most nodes is good.
         worse: the error of a trial, or how much worse than float32's its metric is.
         only_good: whether to leave out what is not within the limit.
+        always: the sets of kept nodes whose trials are measured however many there are.
     """
 
     def costs(each: Tried) -> tuple[float, float]:
@@ -153,6 +157,7 @@ def worth_measuring(
     chosen = _spread(edge, _MOST)
     chosen += _spread(sorted(others.values(), key=costs), _MOST - len(chosen))
     chosen.append(min(good, key=costs))
+    chosen += [each for each in sound if each[0] in always]
     chosen.append(max(sound, key=lambda each: len(each[0])))
     return sorted({kept: (kept, trial) for kept, trial in chosen}.values(), key=costs)
 

@@ -154,7 +154,7 @@ class Tuner:
             self._draw_curve(suspects, start.lowered)
         times = None
         if self._aim != "error":
-            times = self._timed(start, suspects, has_calls)
+            times = self._timed(start, found, suspects, has_calls)
             found = self._decided(times)
         kept = _members(suspects, found)
         tried = ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items()))
@@ -231,17 +231,28 @@ class Tuner:
                     many = middle
             self._trial(frozenset(each.node for each in suspects[:many]))
 
-    def _timed(self, start: Trial, suspects: Sequence[Suspect], has_calls: bool) -> Times:
+    def _timed(
+        self,
+        start: Trial,
+        found: frozenset[str],
+        suspects: Sequence[Suspect],
+        has_calls: bool,
+    ) -> Times:
         """Measures float32 and the trials that may be chosen.
 
         What the result rests on is measured a second time, alone beside float32, and with the
         entries that are written: the fastest of many may have been lucky.
         """
         assert self._measure is not None
+        costly = self._costly(suspects)
+        without_islands = {costly, costly | found} if costly else set()
+        for kept in sorted(without_islands, key=len):
+            self._trial(kept)
         tried = worth_measuring(
             [(frozenset(), start), *self._state.trials.items()],
             self._trials.worse,
             only_good=self._aim == "time",
+            always=without_islands,
         )
         float32, *measured = self._measure([self._keeping(kept) for kept, _ in tried])
         points = [Point(None, None, 0.0, float32)]
@@ -259,6 +270,15 @@ class Tuner:
             entries = self._entries(members, suspects, has_calls, is_float32)
             _, time = self._measure([self._mixlist.keeping(entries)])
             times = times.measured_again(point, time)
+
+    def _costly(self, suspects: Sequence[Suspect]) -> frozenset[str]:
+        """What the optimizer judges to be slower lowered, by the shapes alone."""
+        options = dataclasses.replace(self._options, keep_costly_islands=True)
+        _, ledger = self._trials.decide(options)
+        names = {
+            node.name for part in ledger for node in part.nodes if node.reason == "casts_cost_more"
+        }
+        return frozenset(each.node for each in suspects if not names.isdisjoint(each.flat))
 
     def _decided(self, times: Times) -> frozenset[str]:
         """The nodes that are to be kept.

@@ -342,6 +342,38 @@ def test_entries_of_a_mixlist_that_is_faster_name_single_nodes(overflow, tune, t
     assert len(names) == 7
 
 
+# The first product computes 128 operations for each element of its Casts, the second one two.
+ISLANDS = """
+    x = Placeholder(shape=128x128)
+    large = MatMul(x, x)
+    middle = Exp(large)
+    w = Const(value=[[0.5]])
+    column = Sum(middle, axis, keep_dims=True)
+    axis = Const[int32](value=1)
+    small = MatMul(column, w)
+    end = Exp(small)
+    """
+
+
+def test_products_whose_casts_cost_more_are_left_out_of_a_trial_and_measured(
+    graph_file, arrays, tune, monkeypatch
+):
+    asked = []
+    small = ["node:small"]
+
+    def measure(model, batches, rounds, precisions):
+        edits = [json.loads(options.mixlist_edits) for options in precisions]
+        asked.append([each["black-list"]["to-add"] for each in edits])
+        return [took(1, 0), *(took(0.5 if each == small else 0.6) for each in asked[-1])]
+
+    monkeypatch.setattr(step_time, "measure", measure)
+    inputs = ("--inputs", arrays(x=0.01 * normal(128, 128)), "--max-error", "0.5")
+    printed, mixlist = tune(graph_file(ISLANDS), *inputs, "--objective", "time")
+    assert [each["node"] for each in printed["kept"]] == ["small"]
+    assert mixlist["black-list"]["to-add"] == small
+    assert [] in asked[0]
+
+
 def test_mixlists_that_only_noise_tells_apart_are_named(overflow, command, timed, tmp_path):
     timed(by_kept({1: took(0.50, 0.1), 3: took(0.55, 0.1)}))
     text = command(

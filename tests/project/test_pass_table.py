@@ -22,6 +22,7 @@ OPTIONS = [row["option"] for row in PASSES if row["option"]]
 OF_THE_RUN = {
     "all_white",
     "autocast_only",
+    "keep_costly_islands",
     "strict",
     "quiet",
     "average_before",

@@ -28,6 +28,7 @@ def every_value(mixlist, tmp_path):
         "customize_dtypes": str(dtypes),
         "mixlist_edits": '{"white-list": {"to-add": ["Exp"]}}',
         "all_white": True,
+        "keep_costly_islands": True,
         "autocast_only": True,
         "float16_compute": "auto",
         "target": "host",
@@ -65,7 +66,7 @@ def full(request, every_value):
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_every_field_reaches_the_parameter_map_and_comes_back(field, every_value):
-    of_lists = ("modify_mixlist", "mixlist_edits", "all_white")
+    of_lists = ("modify_mixlist", "mixlist_edits", "all_white", "keep_costly_islands")
     needed = {"precision_mode": every_value["precision_mode"]} if field in of_lists else {}
     if field == "overflow":
         needed = {"emulate": True}

@@ -1,0 +1,77 @@
+#include "graph_passes/analysis/product_flops.h"
+
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::NodeDef;
+using tensorflow::PartialTensorShape;
+
+bool IsSet(const NodeDef& node, const char* attr) {
+  const auto found = node.attr().find(attr);
+  return found != node.attr().end() && found->second.b();
+}
+
+bool MultipliesMatrices(const std::string& op) {
+  return op == "MatMul" || absl::StartsWith(op, "BatchMatMul");
+}
+
+// Of the first operand of a product of matrices, the dimension that is summed over.
+double Depth(const NodeDef& node, const PartialTensorShape& operand) {
+  const int dims = operand.dims();
+  if (dims < 2) return kUnknownCost;
+  const bool is_transposed = IsSet(node, node.op() == "MatMul" ? "transpose_a" : "adj_x");
+  const int dim = is_transposed ? dims - 2 : dims - 1;
+  const int64_t size = operand.dim_size(dim);
+  return size < 0 && dim == 0 ? 1 : size;
+}
+
+// How many products each element of a convolution's output adds up.
+double KernelSize(const std::string& op, const PartialTensorShape& filter) {
+  const int counted = absl::StartsWith(op, "Depthwise") ? filter.dims() - 2 : filter.dims() - 1;
+  if (counted < 1 || !filter.IsFullyDefined()) return kUnknownCost;
+  double size = 1;
+  for (int dim = 0; dim < counted; ++dim) size *= filter.dim_size(dim);
+  return size;
+}
+
+double Flops(double elements, double depth) {
+  return elements < 0 || depth < 0 ? kUnknownCost : 2 * elements * depth;
+}
+
+}  // namespace
+
+double ElementsOfSample(const PartialTensorShape& shape) {
+  if (shape.dims() < 0) return kUnknownCost;
+  double elements = 1;
+  for (int dim = 0; dim < shape.dims(); ++dim) {
+    const int64_t size = shape.dim_size(dim);
+    if (size < 0 && dim > 0) return kUnknownCost;
+    if (size >= 0) elements *= size;
+  }
+  return elements;
+}
+
+double ProductFlops(const GraphView& view, const TensorShapes& shapes, int id) {
+  const NodeDef& node = view.node(id);
+  const auto shape = [&](const OutputPort& tensor) {
+    return shapes(view.node(tensor.node).name(), tensor.port);
+  };
+  const auto input = [&](int k) { return shape(view.fanin(id)[k]); };
+  const std::string& op = node.op();
+  if (MultipliesMatrices(op)) {
+    return Flops(ElementsOfSample(shape({id, 0})), Depth(node, input(0)));
+  }
+  if (!absl::StrContains(op, "Conv")) return kUnknownCost;
+  // A gradient computes as much as the convolution, of whose output it reads the gradient.
+  const bool is_gradient = view.num_fanin(id) == 3;
+  const bool makes_filter = absl::StrContains(op, "BackpropFilter");
+  const double result = ElementsOfSample(is_gradient ? input(2) : shape({id, 0}));
+  return Flops(result, KernelSize(op, makes_filter ? shape({id, 0}) : input(1)));
+}
+
+}  // namespace npu_precision
