@@ -125,7 +125,7 @@ def worth_measuring(
     tried: Sequence[Tried],
     worse: Callable[[Trial], float],
     only_good: bool,
-    always: Container[FrozenSet[str]] = (),
+    always: Container[frozenset[str]] = (),
 ) -> list[Tried]:
     """The trials to measure, those that lower most first.
 
