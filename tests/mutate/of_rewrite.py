@@ -567,7 +567,7 @@ MUTATIONS = (
     ),
     _activations(
         "reshape_dimensions",
-        "if (layer.IsReshaped() && ShapeOf({layer.x, 0}).dims() < 2) return false;",
+        "if (layer.IsReshaped() && site_.Shape({layer.x, 0}).dims() < 2) return false;",
         "",
         "Numbers of two dimensions are those of an activation of one.",
         f"{_ACTIVATIONS}::test_a_reshape_of_the_sum_that_cannot_move_keeps_it_as_it_is",
