@@ -1,4 +1,4 @@
-"""Transformers that are written with Keras' own layers: an encoder of sequences, and ViT."""
+"""Transformers: an encoder of sequences and ViT, of Keras' own layers, and a decoder by hand."""
 
 from __future__ import annotations
 
@@ -43,6 +43,18 @@ def vit(size: int, width: int, blocks: int, heads: int) -> tf.keras.Model:
     return tf.keras.Model(inputs, layers.Dense(keras_models.CLASSES)(x[:, 0]))
 
 
+def decoder(length: int, width: int, blocks: int, heads: int = 12) -> tf.keras.Model:
+    """Classifies what comes next in sequences [length, width]; its attention is written by hand."""
+    layers = tf.keras.layers
+    inputs = x = tf.keras.Input([length, width])
+    for _ in range(blocks):
+        normal = layers.LayerNormalization(epsilon=1e-6)(x)
+        q, k, v = (layers.Dense(width)(normal) for _ in range(3))
+        x = layers.Add()([x, layers.Dense(width)(_CausalAttention(heads)([q, k, v]))])
+    x = layers.LayerNormalization(epsilon=1e-6)(x)
+    return tf.keras.Model(inputs, layers.Dense(keras_models.CLASSES)(x[:, -1]))
+
+
 def _block(layers: Any, x: Any, heads: int) -> Any:
     """The usual block: layer norms before attention and before the dense layers, exact GELU."""
     width = x.shape[-1]
@@ -51,6 +63,23 @@ def _block(layers: Any, x: Any, heads: int) -> Any:
     normal = layers.LayerNormalization(epsilon=1e-6)(x)
     wide = layers.Dense(4 * width, activation="gelu")(normal)
     return layers.Add()([x, layers.Dense(width)(wide)])
+
+
+class _CausalAttention(tf.keras.layers.Layer):
+    """Adds a mask to the scores that keeps a word from attending to later ones."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self._heads = heads
+
+    def call(self, tensors: list[tf.Tensor]) -> tf.Tensor:
+        _, length, width = tensors[0].shape
+        split = [-1, length, self._heads, width // self._heads]
+        q, k, v = (tf.transpose(tf.reshape(x, split), [0, 2, 1, 3]) for x in tensors)
+        mask = (1 - tf.linalg.band_part(tf.ones([1, 1, length, length]), -1, 0)) * -1e9
+        scores = tf.matmul(q, k, transpose_b=True) / (width // self._heads) ** 0.5 + mask
+        values = tf.transpose(tf.matmul(tf.nn.softmax(scores), v), [0, 2, 1, 3])
+        return tf.reshape(values, [-1, length, width])
 
 
 class _ClassTokenAndPositions(tf.keras.layers.Layer):

@@ -44,6 +44,7 @@ _BUILDERS = {
     "keras2_transformer": lambda: encoder_models.encoder(tf.keras, length=128, width=768, blocks=4),
     "keras3_transformer": _keras3_transformer,
     "vit_small": lambda: encoder_models.vit(224, width=384, blocks=12, heads=6),
+    "causal_decoder": lambda: encoder_models.decoder(length=128, width=768, blocks=2),
     "lstm_gru": keras_models.lstm_gru,
     "gru_keywords": lambda: _keywords(tf.keras.layers.GRU),
     "lstm_keywords": lambda: _keywords(tf.keras.layers.LSTM),

@@ -22,6 +22,7 @@
 #include "graph_passes/rewrite/restore_float16.h"
 #include "graph_passes/rewrite/same_padding.h"
 #include "graph_passes/rewrite/sink_reshapes.h"
+#include "graph_passes/rewrite/squeeze_masks.h"
 
 namespace npu_precision {
 namespace {
@@ -115,6 +116,10 @@ const std::vector<Pass>& Passes() {
        "after flatten_mat_muls, which takes Einsums that are one MatMul; before deciding: the "
        "Transposes follow the products",
        "einsums_as_mat_muls", Switch::kForSpeed, false, LowersForSpeedHere, WriteEinsumsAsMatMuls},
+      {"squeeze_masks",
+       "after einsums_as_mat_muls, which makes products; before deciding: the Squeeze follows the "
+       "mask",
+       "squeeze_masks", Switch::kForSpeed, false, LowersForSpeedHere, SqueezeMasks},
       {"layer_norm",
        "after batch_norm_v3, which looks for nodes of the user, and flatten_mat_muls, whose "
        "Reshapes it must know of; before deciding, which lowers what it writes, but not what it "

@@ -85,6 +85,9 @@ class PrecisionOptions:
         einsums_as_mat_muls: writes an Einsum with batch dimensions, such as those of attention, as
             a BatchMatMul between Transposes, for which oneDNN has faster kernels; on by default for
             the target "host".
+        squeeze_masks: reads a mask of attention of the shape [1, 1, rows, columns] as
+            [rows, columns] where TensorFlow would fuse it into a product of several batches, by a
+            kernel that is a hundred times slower; on by default for the target "host".
         activations: writes an activation behind a MatMul (GELU) or a convolution (Swish, HardSwish,
             Mish) in the form that TensorFlow fuses, in modes of bfloat16; on by default for the
             target "host".
@@ -152,6 +155,7 @@ class PrecisionOptions:
     layer_norm: bool | None = None
     flatten_mat_muls: bool | None = None
     einsums_as_mat_muls: bool | None = None
+    squeeze_masks: bool | None = None
     activations: bool | None = None
     same_padding: bool | None = None
     sink_reshapes: bool | None = None

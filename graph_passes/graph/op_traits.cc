@@ -183,6 +183,8 @@ bool IsMerge(const std::string& op) { return op == "Merge"; }
 
 bool FeedsLoopMerge(const std::string& op) { return op == "Enter" || op == "NextIteration"; }
 
+bool AddsTensors(const std::string& op) { return op == "Add" || op == "AddV2"; }
+
 bool Multiplies(const std::string& op) { return op == "Mul" || op == "MulNoNan"; }
 bool Divides(const std::string& op) { return op == "RealDiv" || op == "Div" || op == "DivNoNan"; }
 

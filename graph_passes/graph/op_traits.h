@@ -48,6 +48,8 @@ bool FeedsLoopMerge(const std::string& op);
 // Multiplies matrices or convolves: what Ascend's cube unit computes.
 bool IsMatrixOrConvolution(const std::string& op);
 
+// Adds two tensors of any shapes that broadcast.
+bool AddsTensors(const std::string& op);
 bool Multiplies(const std::string& op);
 bool Divides(const std::string& op);
 

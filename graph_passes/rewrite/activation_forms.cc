@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "graph_passes/graph/control_inputs.h"
+#include "graph_passes/graph/op_traits.h"
 #include "tensorflow/core/framework/types.pb.h"
 
 namespace npu_precision {
@@ -39,8 +40,6 @@ Form Mul(Form a, Form b) { return Op("Mul", {std::move(a), std::move(b)}); }
 Form Add(Form a, Form b) { return Op("AddV2", {std::move(a), std::move(b)}); }
 
 bool IsCommutative(const std::string& op) { return op == "Mul" || op == "AddV2"; }
-
-bool IsAdd(const std::string& op) { return op == "Add" || op == "AddV2"; }
 
 }  // namespace
 
@@ -163,7 +162,7 @@ bool ActivationReader::EvaluateOp(int id, Value* value) {
   }
   Value b;
   if (!Evaluate(inputs[1], &b)) return false;
-  if (IsAdd(op)) return Add(a, 1, b, value);
+  if (AddsTensors(op)) return Add(a, 1, b, value);
   if (op == "Sub") return Add(a, -1, b, value);
   if (op == "Mul") return Multiply(a, b, value);
   if (!IsNumber(b) || b.p.at[0] == 0) return false;
@@ -279,7 +278,7 @@ bool ActivationReader::Has(const Form& form, const OutputPort& tensor) const {
   }
   if (IsX(tensor) || tensor.port != 0) return false;
   const std::string& op = view_.node(tensor.node).op();
-  if (op != form.op && !(IsAdd(op) && IsAdd(form.op))) return false;
+  if (op != form.op && !(AddsTensors(op) && AddsTensors(form.op))) return false;
   const absl::Span<const OutputPort> inputs = view_.fanin(tensor.node);
   if (inputs.size() != form.inputs.size()) return false;
   const auto matches = [&](size_t first) {

@@ -10,6 +10,7 @@
 #include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
 #include "graph_passes/rewrite/activation_forms.h"
 #include "graph_passes/rewrite/constants.h"
 #include "graph_passes/rewrite/flat_nodes.h"
@@ -65,7 +66,6 @@ bool ChannelsFirst(const NodeDef& node) {
   return found != node.attr().end() && found->second.s() == "NCHW";
 }
 
-bool IsAdd(const std::string& op) { return op == "Add" || op == "AddV2"; }
 bool IsProduct(const std::string& op) { return op == "MatMul" || op == "Conv2D"; }
 
 class ActivationWriter {
@@ -143,9 +143,9 @@ class ActivationWriter {
     const NodeDef& node = view_.node(biased);
     layer->x = x;
     layer->biased = biased;
-    if (node.op() != "BiasAdd" && !IsAdd(node.op())) return false;
+    if (node.op() != "BiasAdd" && !AddsTensors(node.op())) return false;
     for (int input : {0, 1}) {
-      if (input == 1 && !IsAdd(node.op())) break;
+      if (input == 1 && !AddsTensors(node.op())) break;
       int id = view_.fanin(biased)[input].node;
       layer->reshape = view_.node(id).op() == "Reshape" ? id : kNone;
       if (layer->reshape != kNone) id = view_.fanin(id)[0].node;
@@ -230,7 +230,7 @@ class ActivationWriter {
       const int width = Flag(view_.node(layer.product), "transpose_b") ? 0 : 1;
       if (weights->dim(width).size() != vector->dim(0).size()) return false;
     }
-    if (!IsAdd(biased.op())) return true;
+    if (!AddsTensors(biased.op())) return true;
     if (!site_.MayVanish(layer.biased)) return false;
     if (ChannelsFirst(view_.node(layer.product))) return false;
     const PartialTensorShape vector = site_.Shape(bias);
@@ -266,7 +266,7 @@ class ActivationWriter {
     const auto has = [&](const Form& form) { return reader.Has(form, {site->root, 0}); };
     const bool is_written = std::any_of(forms.begin(), forms.end(), has);
     if (is_written && !site->layer.IsReshaped() && AreMarked(*site, reader) &&
-        !IsAdd(view_.node(site->layer.biased).op())) {
+        !AddsTensors(view_.node(site->layer.biased).op())) {
       return false;
     }
     site->form = forms[0];
@@ -329,7 +329,7 @@ class ActivationWriter {
   }
 
   void Write(const Site& site, const std::vector<int>& places, FlatNodes* nodes, GraphDef* out) {
-    if (IsAdd(view_.node(site.layer.biased).op())) {
+    if (AddsTensors(view_.node(site.layer.biased).op())) {
       const std::string bias = Vector(site.layer, nodes);
       BecomeBiasAdd(site.layer, bias, out->mutable_node(places[site.layer.biased]));
     }

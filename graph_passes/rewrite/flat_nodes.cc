@@ -113,6 +113,23 @@ std::string FlatNodes::Transpose(const OutputPort& tensor, const std::vector<int
   return *made = node->name();
 }
 
+std::string FlatNodes::SqueezeName(const GraphView& view, const OutputPort& tensor,
+                                   const std::vector<int>& dims) {
+  return absl::StrCat(view.node(tensor.node).name(), "/npu_squeeze_", tensor.port, "_",
+                      absl::StrJoin(dims, "_"));
+}
+
+std::string FlatNodes::Squeeze(const OutputPort& tensor, const std::vector<int>& dims) {
+  const std::string name = SqueezeName(view_, tensor, dims);
+  std::string* made = Made(name);
+  if (!made->empty()) return *made;
+  NodeDef* node = Add(name, "Squeeze");
+  SetType("T", view_.outputs(tensor.node)[tensor.port].dtype, node);
+  node->add_input(TensorName(view_, tensor));
+  for (int dim : dims) (*node->mutable_attr())["squeeze_dims"].mutable_list()->add_i(dim);
+  return *made = node->name();
+}
+
 std::string FlatNodes::ResultShape(const std::string& name, const FlatProduct& product) {
   std::vector<int64_t> sizes;
   int unknown = 0;

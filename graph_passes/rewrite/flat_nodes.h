@@ -1,5 +1,5 @@
-// The nodes that passes add to a graph around a product: Reshapes and Transposes, and the constants
-// that they read.
+// The nodes that passes add to a graph around a product: Reshapes, Transposes and Squeezes, and the
+// constants that they read.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_FLAT_NODES_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_FLAT_NODES_H_
 
@@ -38,6 +38,10 @@ class FlatNodes {
   std::string Transpose(const OutputPort& tensor, const std::vector<int>& perm);
   static std::string TransposeName(const GraphView& view, const OutputPort& tensor,
                                    const std::vector<int>& perm);
+  // The tensor without dimensions of size 1; one node for all who ask for the same.
+  std::string Squeeze(const OutputPort& tensor, const std::vector<int>& dims);
+  static std::string SqueezeName(const GraphView& view, const OutputPort& tensor,
+                                 const std::vector<int>& dims);
   // The shape of the product's result.
   std::string ResultShape(const std::string& name, const FlatProduct& product);
 

@@ -10,6 +10,7 @@
 #include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
 #include "graph_passes/rewrite/changed_graph.h"
 #include "graph_passes/rewrite/flat_nodes.h"
 #include "graph_passes/rewrite/flat_product.h"
@@ -27,8 +28,7 @@ constexpr int kNone = -1;
 constexpr char kOption[] = "flatten_mat_muls";
 
 bool IsProduct(const std::string& op) { return IsBatchMatMul(op) || op == "Einsum"; }
-bool AddsVectors(const std::string& op) { return op == "AddV2" || op == "Add" || op == "BiasAdd"; }
-bool AddsTensors(const std::string& op) { return op == "AddV2" || op == "Add"; }
+bool AddsVectors(const std::string& op) { return AddsTensors(op) || op == "BiasAdd"; }
 
 // A product, and what follows it and only it.
 struct Site {

@@ -57,6 +57,10 @@ FLAGS = {
         "--einsums-as-mat-muls",
         "Einsums with batch dimensions become BatchMatMuls between Transposes.",
     ),
+    "squeeze_masks": (
+        "--squeeze-masks",
+        "Masks of attention that are slow when fused are read as matrices.",
+    ),
     "activations": (
         "--activations",
         "Write activations in the forms that TensorFlow fuses into products.",

@@ -1,4 +1,4 @@
-"""Mutations of what writes products of many dimensions as MatMul."""
+"""Mutations of what writes products of many dimensions, and what they are added to, anew."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from mutate.mutation import mutations_of
 _TESTS = "passes/test_flatten_mat_muls.py"
 _SINK = "passes/test_sink_reshapes.py"
 _EINSUMS = "passes/test_einsums_as_mat_muls.py"
+_MASKS = "passes/test_squeeze_masks.py"
 
 _flatten = mutations_of("graph_passes/rewrite/flatten_mat_muls.cc")
 _flat_product = mutations_of("graph_passes/rewrite/flat_product.cc")
@@ -14,6 +15,7 @@ _flat_nodes = mutations_of("graph_passes/rewrite/flat_nodes.cc")
 _fusion_site = mutations_of("graph_passes/rewrite/fusion_site.cc")
 _einsums = mutations_of("graph_passes/rewrite/einsums_as_mat_muls.cc")
 _batched_product = mutations_of("graph_passes/rewrite/batched_product.cc")
+_masks = mutations_of("graph_passes/rewrite/squeeze_masks.cc")
 _sink_reshapes = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
 
 MUTATIONS = (
@@ -276,5 +278,55 @@ MUTATIONS = (
         "{}",
         "A label that one operand alone has is dropped.",
         f"{_EINSUMS}::test_an_einsum_that_is_no_such_product_stays",
+    ),
+    _masks(
+        "rank",
+        "of_product.dims() == kRank && ",
+        "",
+        "A sum has the dimensions of its mask, which are no longer there.",
+        f"{_MASKS}::test_other_masks_stay",
+    ),
+    _masks(
+        "batch",
+        " && of_product.dim_size(kBatch) != 1",
+        "",
+        "A fast kernel is not used where the batch is one.",
+        f"{_MASKS}::test_other_masks_stay",
+    ),
+    _masks(
+        "heads",
+        " || of_mask.dim_size(kHeads) != 1 ||",
+        " ||",
+        "A mask of each head is squeezed.",
+        f"{_MASKS}::test_other_masks_stay",
+    ),
+    _masks(
+        "rows",
+        "of_mask.dim_size(kRows) == 1",
+        "false",
+        "A fast kernel is not used where the mask is one row.",
+        f"{_MASKS}::test_other_masks_stay",
+    ),
+    _masks(
+        "scale",
+        "if (op == kProduct) return true;",
+        "",
+        "A product that is scaled before keeps its mask.",
+        f"{_MASKS}::test_in_whatever_form_the_scores_are_written",
+    ),
+    _masks(
+        "user",
+        "!IsScaledProduct(product.node) || !MaySqueeze(mask)",
+        "!IsScaledProduct(product.node)",
+        "A Squeeze is written although the mixlist is about Squeezes.",
+        f"{_MASKS}::test_what_the_mixlist_names_stays",
+    ),
+    _masks(
+        "fed",
+        " || !site_.MayChange(sum)) continue;",
+        ") continue;",
+        "A sum that is fed, or that the mixlist names, reads something else.",
+        f"{_MASKS}::test_scores_that_are_fed_stay",
+        f"{_MASKS}::test_what_the_mixlist_names_stays",
     ),
 )
