@@ -14,7 +14,7 @@ from tensorflow.core.framework import function_pb2, graph_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from npu_precision import _tf_compat
-from npu_precision.offline import reachable
+from npu_precision.offline import reachable, unread_captures
 from npu_precision.offline.meta_graph import tensor_names
 
 # A protocol buffer is at most 2 GiB large, and constants are in it.
@@ -48,8 +48,8 @@ def freeze(
 ) -> None:
     """Puts the values of variables into the functions of the signatures that read any.
 
-    What else the MetaGraph has stays: variables, objects, assets, all other functions, and the
-    arguments and results of the signatures. The signatures are for inference: custom gradients in
+    What else the MetaGraph has stays: variables, objects, assets, all other functions, and what
+    the signatures are called with and yield. The signatures are for inference: custom gradients in
     them are left out.
 
     Args:
@@ -142,6 +142,7 @@ def _freeze(
         )
     for function, (name, signature) in signatures.items():
         _write(name, signature, library[function], meta_graph.graph_def.library)
+        unread_captures.drop(library[function], meta_graph, _CALLS)
 
 
 def _write(

@@ -8,7 +8,11 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.tf_versions import needs_functions_by_default, needs_saved_custom_gradients
+from support.tf_versions import (
+    needs_functions_by_default,
+    needs_onednn_in_bfloat16,
+    needs_saved_custom_gradients,
+)
 
 from npu_precision import convert_saved_model
 from npu_precision.offline import frozen_signatures, saved_model
@@ -140,10 +144,58 @@ def test_the_other_functions_still_see_their_variables(after):
     assert not np.allclose(after.serve(words)["hidden"], read, atol=0.1)
 
 
+def test_a_signature_captures_only_what_it_reads(before, after):
+    """The table, but no variable."""
+    assert len(signature(before).variables) == 7
+    (captured,) = signature(after).captured_inputs
+    assert captured.dtype == tf.resource
+    assert signature(after).variables == ()
+
+
+def test_what_was_converted_can_be_saved_again(after, tmp_path):
+    tf.saved_model.save(after, str(tmp_path / "again"), signatures=signature(after))
+    words = tf.constant(["b", "c"])
+    again = signature(tf.saved_model.load(str(tmp_path / "again")))(words=words)["hidden"]
+    assert np.array_equal(again, signature(after)(words=words)["hidden"])
+
+
 def test_assets_and_files_of_the_user_are_there(frozen):
     folder, _ = frozen
     assert (folder / "assets" / "vocabulary.txt").read_text() == "a\nb\nc\n"
     assert (folder / "assets.extra" / "note.txt").read_text() == "of the user"
+
+
+class Swish(tf.Module):
+    def __init__(self):
+        self.filter = tf.Variable(tf.fill([3, 3, 4, 4], 0.1))
+        self.bias = tf.Variable([0.1, 0.2, 0.3, 0.4])
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 4], name="x")])
+    def serve(self, x):
+        y = tf.nn.bias_add(tf.nn.conv2d(x, self.filter, 1, "SAME"), self.bias)
+        return {"y": tf.nn.swish(y)}
+
+
+@needs_onednn_in_bfloat16
+def test_a_session_fuses_a_swish_behind_a_bias(tmp_path):
+    """It does so only where constants have no control inputs, as those of calls with effects have."""
+    model = Swish()
+    tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
+    convert_saved_model(tmp_path / "model", tmp_path / "out", precision_mode=BF16)
+    tf1 = tf.compat.v1
+    metadata = tf1.RunMetadata()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        loaded = tf1.saved_model.load(session, ["serve"], str(tmp_path / "out"))
+        signature_def = loaded.signature_def["serving_default"]
+        session.run(
+            signature_def.outputs["y"].name,
+            {signature_def.inputs["x"].name: np.ones([2, 8, 8, 4], np.float32)},
+            tf1.RunOptions(output_partition_graphs=True),
+            metadata,
+        )
+    nodes = [node for graph in metadata.partition_graphs for node in graph.node]
+    fused = [list(node.attr["fused_ops"].list.s) for node in nodes if "Conv2D" in node.op]
+    assert fused == [[b"BiasAdd", b"_MklSwish"]]
 
 
 def test_a_model_without_signatures_is_an_error(tmp_path):
