@@ -1,7 +1,7 @@
 """Drops what the function of a signature captures and does not read.
 
-To TensorFlow, a call with a variable among its inputs has effects. Where it inlines such a call, it adds
-a control input to each constant, and its remapper then fuses no Swish behind a bias.
+To TensorFlow, a call with a variable among its inputs has effects. Where it inlines such a call, it
+adds a control input to each constant, and its remapper then fuses no Swish behind a bias.
 """
 
 from __future__ import annotations

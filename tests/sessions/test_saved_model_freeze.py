@@ -178,7 +178,7 @@ class Swish(tf.Module):
 
 @needs_onednn_in_bfloat16
 def test_a_session_fuses_a_swish_behind_a_bias(tmp_path):
-    """It does so only where constants have no control inputs, as those of calls with effects have."""
+    """It does so only where constants have no control inputs, as in calls without effects."""
     model = Swish()
     tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
     convert_saved_model(tmp_path / "model", tmp_path / "out", precision_mode=BF16)

@@ -1,4 +1,4 @@
-"""Signatures that are frozen drop the captures that they no longer read, if all callers are known."""
+"""Frozen signatures drop the captures that they no longer read, if all callers are known."""
 
 from __future__ import annotations
 
