@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "cc/collective_agreement.h"
 #include "cc/error_op.h"
+#include "cc/flight_store.h"
 #include "cc/inert_parameters.h"
 #include "cc/parameters.h"
 #include "cc/saturate_op.h"
@@ -334,6 +335,21 @@ NPU_PRECISION_EXPORT char* NpuPrecisionTakeSaturations() {
     root[node.first] = Json::Int64(node.second);
   }
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
+}
+
+// From now on, graphs that are made ready to run are watched, and every_n_steps-th runs of each
+// recorded. `watch` is 1, what is lowered, or 2, all floats.
+NPU_PRECISION_EXPORT void NpuPrecisionOpenFlight(int watch, int every_n_steps) {
+  npu_precision::FlightStore::Get().Open(static_cast<npu_precision::Watch>(watch), every_n_steps);
+}
+
+NPU_PRECISION_EXPORT void NpuPrecisionCloseFlight() { npu_precision::FlightStore::Get().Close(); }
+
+// Returns JSON: what FlightStore::Drain() makes. `all` is 1 if steps count that may be running.
+// Release it with NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionDrainFlight(int all) {
+  return npu_precision::NewString(Json::writeString(
+      Json::StreamWriterBuilder(), npu_precision::FlightStore::Get().Drain(all != 0)));
 }
 
 NPU_PRECISION_EXPORT void NpuPrecisionFree(char* text) { std::free(text); }

@@ -10,10 +10,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from npu_precision._version import __version__
+from npu_precision.flight.recorder import FlightRecorder
 from npu_precision.hccl.strategy import NPUStrategy
 from npu_precision.hccl.training import NPUBroadcastGlobalVariablesHook, npu_allreduce
 from npu_precision.ledger import Ledger, LedgerCast, LedgerNode
-from npu_precision.loss_scaling.flight_recorder import FlightRecorder
 from npu_precision.loss_scaling.grad_scaler import GradScaler
 from npu_precision.loss_scaling.managers import (
     ExponentialUpdateLossScaleManager,

@@ -53,6 +53,7 @@ def _load() -> ctypes.CDLL:
         library = ctypes.CDLL(str(PATH))
         for name in (
             "NpuPrecisionCheckOptions",
+            "NpuPrecisionDrainFlight",
             "NpuPrecisionCallBoundaries",
             "NpuPrecisionDescribe",
             "NpuPrecisionLintCustomDtypes",
@@ -92,6 +93,11 @@ def _load() -> ctypes.CDLL:
         library.NpuPrecisionSetCollectiveAgreement.restype = None
         library.NpuPrecisionCanReduce.argtypes = [ctypes.c_int, ctypes.c_int]
         library.NpuPrecisionCanReduce.restype = ctypes.c_int
+        library.NpuPrecisionOpenFlight.argtypes = [ctypes.c_int, ctypes.c_int]
+        library.NpuPrecisionOpenFlight.restype = None
+        library.NpuPrecisionCloseFlight.argtypes = []
+        library.NpuPrecisionCloseFlight.restype = None
+        library.NpuPrecisionDrainFlight.argtypes = [ctypes.c_int]
         library.NpuPrecisionFree.argtypes = [ctypes.c_void_p]
         library.NpuPrecisionFree.restype = None
     except (tf.errors.OpError, OSError, AttributeError) as error:
@@ -297,6 +303,45 @@ def passes_beyond_dtypes() -> list[str]:
 def can_reduce(dtype: int, has_gpu: bool) -> bool:
     """Whether this machine has kernels that add up tensors of that DataType over workers."""
     return bool(_LIBRARY.NpuPrecisionCanReduce(dtype, has_gpu))
+
+
+_WATCHES = {"lowered": 1, "all": 2}
+
+
+def open_flight(watch: str, every_n_steps: int) -> None:
+    """Watches tensors of the graphs that TensorFlow makes ready to run from now on.
+
+    Args:
+        watch: "lowered", what is computed in a low type or rounded to one; "all", all floats of up
+            to 32 bits.
+        every_n_steps: of each graph, the first of so many runs is recorded.
+    """
+    _LIBRARY.NpuPrecisionOpenFlight(_WATCHES[watch], every_n_steps)
+
+
+def close_flight() -> None:
+    """Records nothing more. What was recorded can still be drained."""
+    _LIBRARY.NpuPrecisionCloseFlight()
+
+
+def drain_flight(finished: bool) -> list[dict[str, Any]]:
+    """Takes what was recorded since this was last asked.
+
+    Args:
+        finished: no graph is running. Otherwise, steps that may be running stay.
+
+    Returns:
+        Of each graph that ran: "graph", a number; "steps", its runs since open_flight(); "dropped",
+        how many recorded ones found no memory; "recorded", of each step "step" and lists with an
+        element per tensor: "largest" finite magnitude, "elements", "zeros", "over", "under",
+        "infinities", "nans", "iteration" and "fault", as in cc/flight_store.h;
+        the first time, "tensors", of each "node", "op", "port",
+        "device", "dtype", "low_type", "place" and "loop", as in
+        graph_passes/analysis/watched_tensors.h.
+    """
+    text = _text(_LIBRARY.NpuPrecisionDrainFlight, finished)
+    assert text is not None
+    return json.loads(text)
 
 
 _AGREEMENTS = {"none": 0, "lower": 1, "keep": 2}

@@ -51,6 +51,8 @@ _hook_lock = threading.Lock()
 _hooked = False
 # Whether functions may have marks of autocast().
 _looks_for_marks = False
+# Is in the configs of functions. Another number has TensorFlow make a function ready to run anew.
+_ready = 0
 _OF_MARKS = PrecisionOptions(autocast_only=True)
 # Functions that a warning named.
 _warned: set[str | None] = set()
@@ -137,6 +139,19 @@ def look_for_marks(place: str) -> None:
         _warn_of_compiled(_compiled.get(), f"autocast() at {place}")
 
 
+def make_ready_anew(number: int) -> None:
+    """Has TensorFlow run all its passes again on each tf.function, at its next call.
+
+    A function that ran with the same number and the same options before is taken as it was then.
+
+    Args:
+        number: 0, as at the beginning; or another.
+    """
+    global _ready
+    _ready = number
+    _install_hooks()
+
+
 def is_compiled() -> bool:
     """Whether this is within a tf.function that XLA compiles."""
     return _compiled.get() is not None
@@ -147,7 +162,9 @@ def _install_hooks() -> None:
     with _hook_lock:
         if _hooked:
             return
-        _tf_compat.map_function_configs(_with_active_options)
+        _tf_compat.map_function_configs(
+            lambda config: _numbered(_with_active_options(config), _ready)
+        )
         _tf_compat.enter_for_compiled_functions(_in_compiled)
         _tf_compat.hand_to_replica_threads(_take, _give)
         _tf_compat.hand_to_closures(_take_scheduled, _exchange)
@@ -219,6 +236,16 @@ def _give(taken: tuple[Any, ...]) -> None:
     _scopes.set(scopes)
     _compiled.set(compiled)
     _mark_scopes.set_active(marks)
+
+
+@functools.lru_cache(maxsize=256)
+def _numbered(serialized: bytes, number: int) -> bytes:
+    if number == 0:
+        return serialized
+    config = config_pb2.ConfigProto.FromString(serialized)
+    # No code of TensorFlow reads this field.
+    config.graph_options.timeline_step = number
+    return config.SerializeToString(deterministic=True)
 
 
 @functools.lru_cache(maxsize=256)

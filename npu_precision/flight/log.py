@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import pathlib
 import socket
@@ -38,13 +37,17 @@ class FlightLog:
     def add(self, line: Mapping[str, Any], scalars: Mapping[str, float]) -> None:
         """Writes one event to both, and flushes them.
 
+        Args:
+            line: what flight.jsonl gets.
+            scalars: TensorBoard's points, by their tags, at the line's "step".
+
         Raises:
             OSError: it cannot be written.
         """
-        # JSON has no infinity, which the scale of a custom manager may reach.
-        scale = line["scale"] if math.isfinite(line["scale"]) else str(line["scale"])
-        self._lines.write(json.dumps({**line, "scale": scale}, allow_nan=False) + "\n")
+        self._lines.write(json.dumps(line, allow_nan=False) + "\n")
         self._lines.flush()
+        if not scalars:
+            return
         values = [
             tf.compat.v1.Summary.Value(tag=tag, simple_value=value)
             for tag, value in scalars.items()

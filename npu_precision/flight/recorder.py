@@ -1,52 +1,82 @@
-"""FlightRecorder: records which gradient overflowed first, and how much underflowed."""
+"""FlightRecorder: records where values leave a type's range, in tensors and in gradients."""
 
 from __future__ import annotations
 
 import collections
 import logging
+import math
 import os
+import pathlib
 import threading
 from typing import Any
 
 import numpy as np
 
 from npu_precision import _errors
+from npu_precision.flight.forward import GraphRecord
+from npu_precision.flight.log import FlightLog
+from npu_precision.flight.tensor_watch import WATCHES, TensorWatch, WatchedStep
+from npu_precision.hccl import ranks
 from npu_precision.loss_scaling import observed_gradients, strategies
-from npu_precision.loss_scaling.flight_log import FlightLog
 from npu_precision.loss_scaling.observed_gradients import Counts, Site
 
 _LOGGER = logging.getLogger("npu_precision")
 _MOST_NAMES = 20
 _VALUES = ("", "infinity", "nan")
-_NOTHING = "no step was recorded: build the step, or call its tf.function first, inside the with"
+_NOTHING = "no step was recorded: build the step, or call its tf.function, inside the with"
 
 
 class FlightRecorder:
-    """Records every step that overflows, and one in `every_n_steps` of the others.
+    """Records what is in the tensors that are lowered, and in the gradients of a loss scaler.
 
         with npu_precision.FlightRecorder("flight") as recorder:
             train()
         print(recorder.summary())
 
-    It records steps that NPULossScaleOptimizer, GradScaler or npu_precision.amp build inside the
-    `with`. Each event is a line of FOLDER/flight.jsonl and a point of TensorBoard's scalars
-    (tensorboard --logdir FOLDER). It does not work under XLA (jit_compile=True).
+    Tensors: of every graph that runs, one in `every_n_steps` runs, the first among them. It says
+    the largest magnitude of each tensor that is computed in a low type or rounded to one, which
+    share of it is over or under that type's range, where the first infinity or NaN began, and in
+    which scope the range drifts. That includes tf.functions, Keras' fit, and sessions that first
+    run a graph inside the `with`. It changes no result. Tensors on GPUs, and functions that XLA
+    compiles, are left out.
+
+    Gradients: of steps that NPULossScaleOptimizer, GradScaler or npu_precision.amp build inside
+    the `with`; every step that overflows, and one in `every_n_steps` of the others.
+
+    Each event is a line of FOLDER/flight.jsonl and points of TensorBoard's scalars (tensorboard
+    --logdir FOLDER); `npu-precision flight FOLDER -o page.html` makes a page of them. One of
+    several ranks writes to FOLDER/rank_N.
 
     Args:
         folder: created if it does not exist; lines are added to those of earlier runs.
-        every_n_steps: how often steps that do not overflow are recorded, the first among them.
+        every_n_steps: how often steps are recorded.
+        watch: "lowered"; "all", for tensors of float32 too, and what the graph reads; None, for
+            gradients alone.
 
     Raises:
-        ValueError: every_n_steps is not a whole number of at least 1.
+        ValueError: every_n_steps is not a whole number of at least 1, or watch is another.
         OSError: the folder cannot be written to.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], every_n_steps: int = 100) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        every_n_steps: int = 100,
+        watch: str | None = "lowered",
+    ) -> None:
         strategies.check_count("every_n_steps", every_n_steps)
         if not isinstance(folder, (str, os.PathLike)):
             raise ValueError(f"folder: got {_errors.got(folder)}, expected str or os.PathLike")
+        if watch is not None and watch not in WATCHES:
+            expected = ", ".join(map(repr, WATCHES))
+            raise ValueError(f"watch: got {_errors.got(watch)}, expected {expected} or None")
+        where = ranks.current()
+        self._rank = {"rank": where.rank} if where.size > 1 else {}
+        folder = pathlib.Path(folder, f"rank_{where.rank}") if self._rank else folder
         self._log = FlightLog(folder)
         self._every_n_steps = every_n_steps
+        self._watch = TensorWatch(watch, every_n_steps, self._see_step) if watch else None
+        self._graphs: dict[int, GraphRecord] = {}
         self._lock = threading.Lock()
         self._is_open, self._was_entered = True, False
         self._steps: collections.Counter[str] = collections.Counter()
@@ -55,13 +85,15 @@ class FlightRecorder:
         self._last: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> FlightRecorder:
-        """Records steps that are built from now on, in any thread.
+        """Records from now on, in any thread.
 
         Raises:
-            RuntimeError: it was entered before.
+            RuntimeError: it was entered before, or another one watches tensors.
         """
         if self._was_entered:
             raise RuntimeError("FlightRecorder: it was entered before: make another")
+        if self._watch is not None:
+            self._watch.__enter__()
         self._was_entered = True
         observed_gradients.add_observer(self)
         return self
@@ -69,13 +101,21 @@ class FlightRecorder:
     def __exit__(self, *exception: object) -> None:
         """Ends the recording, also of steps that were built inside."""
         observed_gradients.remove_observer(self)
+        if self._watch is not None:
+            self._watch.__exit__(None, None, None)
         with self._lock:
             self._is_open = False
-            self._log.close()
+            try:
+                self._log.close()
+            except OSError as error:
+                _LOGGER.warning("FlightRecorder: the end of the log may be missing: %s", error)
 
     def summary(self) -> str:
         """The recorded steps, in a few lines of text."""
         lines = []
+        for number, record in self._graphs.items():
+            assert self._watch is not None
+            lines.extend(record.summary(self._watch.steps(number), self._watch.dropped(number)))
         for source, steps in self._steps.items():
             lines.append(f"{source}: {steps} steps, {self._overflows[source]} overflowed")
             if source in self._last_overflow:
@@ -129,8 +169,24 @@ class FlightRecorder:
         if bad.size:
             self._overflows[site.source] += 1
             self._last_overflow[site.source] = event
+        # JSON has no infinity, which the scale of a custom manager may reach.
+        event = {**event, "scale": scale if math.isfinite(scale) else str(scale)}
+        self._add(event, {f"{site.source}/{tag}": scalars[tag] for tag in scalars})
+
+    def _see_step(self, step: WatchedStep) -> None:
+        with self._lock:
+            number = step.graph.number
+            if number not in self._graphs:
+                self._graphs[number] = GraphRecord(step.graph)
+                self._add(self._graphs[number].description(), {})
+            record = self._graphs[number]
+            self._add(record.event(step), record.scalars(step))
+
+    def _add(self, event: dict[str, Any], scalars: dict[str, float]) -> None:
+        if not self._is_open:
+            return
         try:
-            self._log.add(event, {f"{site.source}/{tag}": scalars[tag] for tag in scalars})
+            self._log.add({**event, **self._rank}, scalars)
         except OSError as error:
             self._is_open = False
             _LOGGER.warning("FlightRecorder: nothing more is recorded: %s", error)

@@ -1,0 +1,218 @@
+#include "cc/flight_store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "graph_passes/graph/dtype_names.h"
+
+namespace npu_precision {
+namespace {
+
+// Runs of one graph at a time whose steps are told apart.
+constexpr size_t kMostRecent = 64;
+// Recorded steps of one graph that may be running.
+constexpr size_t kMostLive = 4;
+// Bytes of steps of one graph that wait to be drained; more are dropped.
+constexpr size_t kMostBytes = 16 << 20;
+// A step has ended if a later one began and nothing was counted in it for this long.
+constexpr std::chrono::milliseconds kSettled(500);
+
+template <typename Get>
+Json::Value Column(const std::vector<TensorCounts>& counts, const Get& get) {
+  Json::Value column(Json::arrayValue);
+  for (const TensorCounts& each : counts) column.append(get(each));
+  return column;
+}
+
+}  // namespace
+
+Fault TensorCounts::Worst() const {
+  if (nans > 0) return Fault::kNan;
+  if (infinities > 0) return Fault::kInfinity;
+  return over > 0 ? Fault::kOverflow : Fault::kNone;
+}
+
+void TensorCounts::Add(const TensorCounts& other, long long iteration) {
+  largest = std::max(largest, other.largest);
+  elements += other.elements;
+  zeros += other.zeros;
+  infinities += other.infinities;
+  nans += other.nans;
+  over += other.over;
+  under += other.under;
+  const Fault worst = other.Worst();
+  if (worst == Fault::kNone) return;
+  if (first_iteration < 0 || iteration < first_iteration) {
+    first_iteration = iteration;
+    fault = worst;
+  } else if (iteration == first_iteration) {
+    fault = std::max(fault, worst);
+  }
+}
+
+WatchedGraph::WatchedGraph(int number, std::vector<WatchedTensor> tensors)
+    : number_(number), tensors_(std::move(tensors)) {}
+
+bool WatchedGraph::Records(long long step_id) {
+  const FlightStore& store = FlightStore::Get();
+  if (store.watch() == Watch::kNothing || idle_.load(std::memory_order_relaxed) == step_id) {
+    return false;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  Begin(store.recording_);
+  for (const Step& step : live_) {
+    if (step.id == step_id) return true;
+  }
+  if (std::find(recent_.begin(), recent_.end(), step_id) != recent_.end()) return false;
+  return RecordsNew(step_id, store.every_n_steps_);
+}
+
+void WatchedGraph::Begin(long long recording) {
+  if (recording_ == recording) return;
+  recording_ = recording;
+  described_ = false;
+  steps_ = dropped_ = 0;
+  recent_.clear();
+  live_.clear();
+  done_.clear();
+}
+
+bool WatchedGraph::RecordsNew(long long step_id, int every_n_steps) {
+  recent_.push_back(step_id);
+  if (recent_.size() > kMostRecent) recent_.pop_front();
+  const long long number = steps_++;
+  if (number % every_n_steps != 0) {
+    idle_ = step_id;
+    return false;
+  }
+  if (live_.size() == kMostLive) {
+    End(std::move(live_.front()));
+    live_.pop_front();
+  }
+  live_.push_back({step_id, number, std::vector<TensorCounts>(tensors_.size()),
+                   std::chrono::steady_clock::now()});
+  return true;
+}
+
+void WatchedGraph::End(Step step) {
+  const size_t most = std::max<size_t>(1, kMostBytes / sizeof(TensorCounts) / tensors_.size());
+  if (done_.size() < most) {
+    done_.push_back(std::move(step));
+  } else {
+    ++dropped_;
+  }
+}
+
+void WatchedGraph::Add(long long step_id, int tensor, const TensorCounts& counts,
+                       long long iteration) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (Step& step : live_) {
+    if (step.id != step_id) continue;
+    step.counts[tensor].Add(counts, iteration);
+    step.last_change = std::chrono::steady_clock::now();
+  }
+}
+
+Json::Value WatchedGraph::Drain(bool all) {
+  const auto settled = std::chrono::steady_clock::now() - kSettled;
+  while (!live_.empty()) {
+    const Step& step = live_.front();
+    if (!all && (step.number + 1 == steps_ || step.last_change > settled)) break;
+    End(std::move(live_.front()));
+    live_.pop_front();
+  }
+  Json::Value root(Json::objectValue);
+  root["graph"] = number_;
+  root["steps"] = Json::Int64(steps_);
+  root["dropped"] = Json::Int64(dropped_);
+  root["recorded"] = Json::Value(Json::arrayValue);
+  for (const Step& step : done_) {
+    Json::Value row(Json::objectValue);
+    row["step"] = Json::Int64(step.number);
+    row["largest"] = Column(step.counts, [](const TensorCounts& each) { return each.largest; });
+    for (const auto& column : {std::make_pair("elements", &TensorCounts::elements),
+                               std::make_pair("zeros", &TensorCounts::zeros),
+                               std::make_pair("over", &TensorCounts::over),
+                               std::make_pair("under", &TensorCounts::under),
+                               std::make_pair("infinities", &TensorCounts::infinities),
+                               std::make_pair("nans", &TensorCounts::nans),
+                               std::make_pair("iteration", &TensorCounts::first_iteration)}) {
+      const auto member = column.second;
+      row[column.first] = Column(
+          step.counts, [member](const TensorCounts& each) { return Json::Int64(each.*member); });
+    }
+    row["fault"] =
+        Column(step.counts, [](const TensorCounts& each) { return static_cast<int>(each.fault); });
+    root["recorded"].append(row);
+  }
+  done_.clear();
+  if (!described_) {
+    described_ = true;
+    root["tensors"] = Description();
+  }
+  return root;
+}
+
+Json::Value WatchedGraph::Description() const {
+  Json::Value list(Json::arrayValue);
+  for (const WatchedTensor& tensor : tensors_) {
+    Json::Value row(Json::objectValue);
+    row["node"] = tensor.node;
+    row["op"] = tensor.op;
+    row["port"] = tensor.port;
+    row["device"] = tensor.device;
+    row["dtype"] = DtypeName(tensor.dtype);
+    row["low_type"] = DtypeName(tensor.low_type);
+    row["place"] = tensor.place;
+    row["loop"] = tensor.loop;
+    list.append(row);
+  }
+  return list;
+}
+
+FlightStore& FlightStore::Get() {
+  static auto* store = new FlightStore();
+  return *store;
+}
+
+void FlightStore::Open(Watch watch, int every_n_steps) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  // Those that no kernel has any more.
+  graphs_.erase(std::remove_if(graphs_.begin(), graphs_.end(),
+                               [](const std::shared_ptr<WatchedGraph>& graph) {
+                                 return graph.use_count() == 1;
+                               }),
+                graphs_.end());
+  every_n_steps_ = every_n_steps;
+  ++recording_;
+  watch_ = watch;
+}
+
+void FlightStore::Close() { watch_ = Watch::kNothing; }
+
+int FlightStore::AddGraph(std::vector<WatchedTensor> tensors) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  graphs_.push_back(std::make_shared<WatchedGraph>(next_number_, std::move(tensors)));
+  return next_number_++;
+}
+
+std::shared_ptr<WatchedGraph> FlightStore::Find(int number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& graph : graphs_) {
+    if (graph->number_ == number) return graph;
+  }
+  return nullptr;
+}
+
+Json::Value FlightStore::Drain(bool all) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Json::Value root(Json::arrayValue);
+  for (const auto& graph : graphs_) {
+    std::lock_guard<std::mutex> graph_lock(graph->mutex_);
+    if (graph->recording_ == recording_ && graph->steps_ > 0) root.append(graph->Drain(all));
+  }
+  return root;
+}
+
+}  // namespace npu_precision

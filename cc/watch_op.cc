@@ -1,0 +1,156 @@
+#include "cc/watch_op.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+
+#include "cc/flight_store.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/lib/core/threadpool.h"
+
+namespace npu_precision {
+
+const char kWatchOp[] = "NpuPrecisionWatch";
+
+namespace {
+
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+
+// It has state, so that TensorFlow neither drops nor merges it.
+REGISTER_OP("NpuPrecisionWatch")
+    .Input("x: T")
+    .Attr("T: {float, half, bfloat16}")
+    .Attr("low_type: {float, half, bfloat16}")
+    .Attr("graph: int")
+    .Attr("tensor: int")
+    .SetIsStateful()
+    .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return tensorflow::Status(); })
+    .Doc("Counts what is in a tensor, in the steps that a flight recorder records.");
+
+// About a nanosecond a value, in cycles.
+constexpr int kCost = 3;
+
+// Magnitudes as their bits, which are in the order of the numbers.
+template <typename Bits>
+struct Limits {
+  Bits infinity;
+  // Above the first, a finite value overflows; below the second, it is no normal number.
+  Bits last_that_fits, first_normal;
+};
+
+Limits<uint16_t> LimitsOf(uint16_t infinity, uint16_t first_normal) {
+  return {infinity, infinity, first_normal};
+}
+
+// What rounds to infinity in the low type, from halfway to the next number that it would have.
+Limits<uint32_t> LimitsOfFloat(tensorflow::DataType low_type) {
+  constexpr uint32_t kInfinity = 0x7f800000, kFirstNormal = 0x00800000;
+  if (low_type == tensorflow::DT_HALF) return {kInfinity, 0x477fefff, 0x38800000};
+  if (low_type == tensorflow::DT_BFLOAT16) return {kInfinity, 0x7f7f7fff, kFirstNormal};
+  return {kInfinity, kInfinity, kFirstNormal};
+}
+
+// Counts without branches, so that the compiler takes vector instructions, in blocks in which no
+// 16-bit count overflows.
+template <typename Bits>
+TensorCounts Count(const Bits* values, long long size, const Limits<Bits>& limits, Bits* largest) {
+  constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
+  constexpr long long kBlock = 1 << 14;
+  TensorCounts counts;
+  counts.elements = size;
+  Bits most = 0;
+  for (long long begin = 0; begin < size; begin += kBlock) {
+    const long long end = std::min(begin + kBlock, size);
+    Bits zeros = 0, infinities = 0, nans = 0, over = 0, small = 0;
+    for (long long i = begin; i < end; ++i) {
+      const Bits bits = values[i] & kMagnitude;
+      zeros += bits == 0;
+      small += bits < limits.first_normal;
+      over += bits > limits.last_that_fits;
+      infinities += bits == limits.infinity;
+      nans += bits > limits.infinity;
+      const Bits finite = bits < limits.infinity ? bits : Bits{0};
+      most = finite > most ? finite : most;
+    }
+    counts.zeros += zeros;
+    counts.under += small - zeros;
+    counts.infinities += infinities;
+    counts.nans += nans;
+    counts.over += limits.last_that_fits == limits.infinity ? 0 : over - infinities - nans;
+  }
+  *largest = most;
+  return counts;
+}
+
+template <typename T>
+T FromBits(const void* bits) {
+  T value;
+  std::memcpy(&value, bits, sizeof(T));
+  return value;
+}
+
+template <typename T, typename Bits>
+TensorCounts CountAll(OpKernelContext* context, const Limits<Bits>& limits) {
+  const Tensor& input = context->input(0);
+  const auto* values = reinterpret_cast<const Bits*>(input.tensor_data().data());
+  std::mutex mutex;
+  TensorCounts all;
+  const auto count = [&](long long begin, long long end) {
+    Bits most = 0;
+    TensorCounts counts = Count<Bits>(values + begin, end - begin, limits, &most);
+    counts.largest = static_cast<float>(FromBits<T>(&most));
+    std::lock_guard<std::mutex> lock(mutex);
+    all.Add(counts, 0);
+  };
+  context->device()->tensorflow_cpu_worker_threads()->workers->ParallelFor(input.NumElements(),
+                                                                           kCost, count);
+  return all;
+}
+
+class WatchKernel : public tensorflow::OpKernel {
+ public:
+  explicit WatchKernel(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
+    int graph = 0;
+    OP_REQUIRES_OK(context, context->GetAttr("graph", &graph));
+    OP_REQUIRES_OK(context, context->GetAttr("tensor", &tensor_));
+    OP_REQUIRES_OK(context, context->GetAttr("low_type", &low_type_));
+    graph_ = FlightStore::Get().Find(graph);
+    OP_REQUIRES(context, graph_ != nullptr,
+                tensorflow::errors::Internal("npu_precision: no graph ", graph, " is watched"));
+  }
+
+  // What is on the way to nothing must not go to another thread, which costs more than itself.
+  bool IsExpensive() override { return false; }
+
+  void Compute(OpKernelContext* context) override {
+    const long long step_id = context->step_id();
+    if (!graph_->Records(step_id)) return;
+    graph_->Add(step_id, tensor_, CountOf(context), context->frame_iter().iter_id);
+  }
+
+ private:
+  TensorCounts CountOf(OpKernelContext* context) const {
+    switch (context->input(0).dtype()) {
+      case tensorflow::DT_HALF:
+        return CountAll<Eigen::half>(context, LimitsOf(0x7c00, 0x0400));
+      case tensorflow::DT_BFLOAT16:
+        return CountAll<tensorflow::bfloat16>(context, LimitsOf(0x7f80, 0x0080));
+      default:
+        return CountAll<float>(context, LimitsOfFloat(low_type_));
+    }
+  }
+
+  std::shared_ptr<WatchedGraph> graph_;
+  int tensor_;
+  tensorflow::DataType low_type_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("NpuPrecisionWatch").Device(tensorflow::DEVICE_CPU), WatchKernel);
+
+}  // namespace
+}  // namespace npu_precision

@@ -1,0 +1,146 @@
+// Adds the ops that a flight recorder watches tensors with. It runs after Grappler and after all
+// other passes of TensorFlow: what those fuse does not depend on it, and so no result does.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/flight_store.h"
+#include "cc/tf_compat.h"
+#include "cc/watch_op.h"
+#include "graph_passes/analysis/watched_tensors.h"
+#include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/graph/algorithm.h"
+#include "tensorflow/core/graph/control_flow.h"
+#include "tensorflow/core/graph/graph.h"
+#include "tensorflow/core/util/device_name_utils.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::Graph;
+using tensorflow::Node;
+using tensorflow::Status;
+
+bool IsCpu(const std::string& device) {
+  tensorflow::DeviceNameUtils::ParsedName parsed;
+  return tensorflow::DeviceNameUtils::ParseFullName(device, &parsed) && parsed.type == "CPU";
+}
+
+// The tensors of a graph that are watched, each of one node and port.
+struct Watched {
+  std::vector<WatchedTensor> tensors;
+  std::vector<Node*> nodes;
+};
+
+class Search {
+ public:
+  explicit Search(Watch watch) : watch_(watch) {}
+
+  Status Run(const Graph& graph, Watched* watched) {
+    std::vector<tensorflow::ControlFlowInfo> loops;
+    TF_RETURN_IF_ERROR(tensorflow::BuildControlFlowInfo(&graph, &loops));
+    std::vector<Node*> order;
+    tensorflow::GetReversePostOrder(graph, &order, tensorflow::NodeComparatorName());
+    std::map<const Node*, int> places;
+    for (Node* node : order) places.emplace(node, static_cast<int>(places.size()));
+    for (Node* node : order) Look(node, places, loops, watched);
+    return Status();
+  }
+
+ private:
+  void Look(Node* node, const std::map<const Node*, int>& places,
+            const std::vector<tensorflow::ControlFlowInfo>& loops, Watched* watched) {
+    if (!node->IsOp()) return;
+    for (int port = 0; port < node->num_outputs(); ++port) {
+      const tensorflow::DataType dtype = node->output_type(port);
+      tensorflow::DataType low_type = RoundedTo(*node, port);
+      const bool is_rounded = low_type != tensorflow::DT_INVALID;
+      if (!is_rounded && !IsWatched(watch_, node->type_string(), dtype)) continue;
+      WatchedTensor tensor;
+      tensor.node = node->name();
+      tensor.op = node->type_string();
+      tensor.port = port;
+      tensor.device = node->assigned_device_name();
+      tensor.dtype = dtype;
+      tensor.low_type = is_rounded ? low_type : dtype;
+      tensor.place = places.at(node);
+      const std::string& loop = loops[node->id()].frame_name;
+      if (!loop.empty()) tensor.loop = loops_.emplace(loop, tensor.place).first->second;
+      watched->tensors.push_back(std::move(tensor));
+      watched->nodes.push_back(node);
+    }
+  }
+
+  // The low type to which a reader rounds the output, or DT_INVALID.
+  static tensorflow::DataType RoundedTo(const Node& node, int port) {
+    if (node.IsConstant()) return tensorflow::DT_INVALID;
+    for (const tensorflow::Edge* edge : node.out_edges()) {
+      if (edge->IsControlEdge() || edge->src_output() != port || !edge->dst()->IsOp()) continue;
+      if (edge->dst()->num_outputs() != 1) continue;
+      const tensorflow::DataType to = edge->dst()->output_type(0);
+      if (Rounds(edge->dst()->type_string(), node.output_type(port), to)) return to;
+    }
+    return tensorflow::DT_INVALID;
+  }
+
+  const Watch watch_;
+  std::map<std::string, int> loops_;
+};
+
+// TensorFlow makes graphs of one op that yields its argument; they are none of the user's.
+bool Computes(const Watched& watched) {
+  return std::any_of(watched.tensors.begin(), watched.tensors.end(), [](const WatchedTensor& each) {
+    return !IsRead(each.op) || each.low_type != each.dtype;
+  });
+}
+
+Status AddWatch(int graph_number, int tensor_number, const WatchedTensor& tensor, Node* node,
+                Graph* graph) {
+  tensorflow::NodeDef def;
+  def.set_name(graph->NewName("npu_precision_watch"));
+  def.set_op(kWatchOp);
+  def.set_device(tensor.device);
+  def.add_input(tensor.node);
+  (*def.mutable_attr())["T"].set_type(tensor.dtype);
+  (*def.mutable_attr())["low_type"].set_type(tensor.low_type);
+  (*def.mutable_attr())["graph"].set_i(graph_number);
+  (*def.mutable_attr())["tensor"].set_i(tensor_number);
+  Status status;
+  Node* watch = graph->AddNode(std::move(def), &status);
+  TF_RETURN_IF_ERROR(status);
+  watch->set_assigned_device_name(tensor.device);
+  graph->AddEdge(node, tensor.port, watch, 0);
+  graph->AddControlEdge(watch, graph->sink_node());
+  return Status();
+}
+
+class WatchPass : public tensorflow::GraphOptimizationPass {
+ public:
+  Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
+    const Watch watch = FlightStore::Get().watch();
+    if (watch == Watch::kNothing || options.partition_graphs == nullptr) return Status();
+    for (auto& partition : *options.partition_graphs) {
+      if (!IsCpu(partition.first)) continue;
+      Graph* graph = partition.second.get();
+      Watched watched;
+      TF_RETURN_IF_ERROR(Search(watch).Run(*graph, &watched));
+      if (!Computes(watched)) continue;
+      const int number = FlightStore::Get().AddGraph(watched.tensors);
+      for (size_t i = 0; i < watched.nodes.size(); ++i) {
+        TF_RETURN_IF_ERROR(
+            AddWatch(number, static_cast<int>(i), watched.tensors[i], watched.nodes[i], graph));
+      }
+    }
+    return Status();
+  }
+};
+
+// Those of TensorFlow are in the groups up to 99; MklLayoutRewritePass, which replaces ops by
+// those of oneDNN, is in the first.
+REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_PARTITIONING, 1000, WatchPass);
+
+}  // namespace
+}  // namespace npu_precision

@@ -1,0 +1,40 @@
+// Which tensors of a graph a flight recorder watches.
+#ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_WATCHED_TENSORS_H_
+#define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_WATCHED_TENSORS_H_
+
+#include <string>
+
+#include "tensorflow/core/framework/types.pb.h"
+
+namespace npu_precision {
+
+// kLowered: what is computed in a low type, or rounded to one. kAll: whatever is computed in a
+// float type of up to 32 bits, and what the graph reads.
+enum class Watch { kNothing = 0, kLowered = 1, kAll = 2 };
+
+struct WatchedTensor {
+  std::string node;
+  std::string op;
+  int port = 0;
+  std::string device;
+  // The second: the type whose range counts, which is float32 if it is not rounded.
+  tensorflow::DataType dtype = tensorflow::DT_FLOAT, low_type = tensorflow::DT_FLOAT;
+  // In the graph, in an order in which no op comes before what it reads.
+  int place = 0;
+  // The place of the first watched tensor of the same loop, or -1 outside of loops.
+  int loop = -1;
+};
+
+// Whether the output of a node is watched.
+bool IsWatched(Watch watch, const std::string& op, tensorflow::DataType dtype);
+
+// Whether the op yields what the graph reads rather than what it computes.
+bool IsRead(const std::string& op);
+
+// Whether the op rounds its input to a low type, so that its input is watched rather than its
+// output. `from` and `to` are the types of both.
+bool Rounds(const std::string& op, tensorflow::DataType from, tensorflow::DataType to);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_ANALYSIS_WATCHED_TENSORS_H_

@@ -1,0 +1,181 @@
+"""TensorWatch: counts what is in the tensors of every graph that runs in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from npu_precision import _library
+from npu_precision.session import functions
+
+# How often what was counted is taken, so that memory stays bounded.
+_SECONDS = 1.0
+WATCHES = ("lowered", "all")
+_FAULTS = ("", "overflow", "infinity", "nan")
+_owner = threading.Lock()
+
+
+class WatchedTensor(NamedTuple):
+    """A tensor of a graph as it runs, after all of TensorFlow's own passes.
+
+    Attributes:
+        node: the node that yields it.
+        op: its type.
+        port: which of its outputs.
+        device: where it is.
+        dtype: its own, as "float32".
+        low_type: the one that its values are rounded to, or its own: whose range counts.
+        place: in an order in which no op comes before what it reads.
+        loop: the place of the first one in its loop, or -1 outside of loops.
+    """
+
+    node: str
+    op: str
+    port: int
+    device: str
+    dtype: str
+    low_type: str
+    place: int
+    loop: int
+
+
+class WatchedGraph(NamedTuple):
+    """A graph that runs.
+
+    Attributes:
+        number: no other one in this process has it.
+        tensors: in the order of computation.
+    """
+
+    number: int
+    tensors: list[WatchedTensor]
+
+
+class WatchedStep(NamedTuple):
+    """What was in the tensors of a graph in one of its runs.
+
+    Attributes:
+        graph: the graph.
+        step: how many runs of the graph came before, since the watch began.
+        counts: arrays with an element per tensor: "largest" finite magnitude, "elements", "zeros",
+            "infinities", "nans"; "over", finite values that the low type makes infinite; "under",
+            those below its normal numbers, except zeros; "iteration" of its loop in which one was
+            first not finite or over, or -1, and "fault", what it was there: 1, over; 2, an
+            infinity; 3, a NaN. A tensor that was not computed has no elements.
+    """
+
+    graph: WatchedGraph
+    step: int
+    counts: Mapping[str, np.ndarray]
+
+    def not_finite(self) -> list[int]:
+        """The tensors that have an infinity or a NaN, or get one where they are rounded.
+
+        They are in the order in which that came about.
+        """
+        bad = np.flatnonzero(self.counts["fault"])
+        return sorted((int(index) for index in bad), key=self._order)
+
+    def value(self, index: int) -> str:
+        """What is wrong with such a tensor: "nan", "infinity" or "overflow"."""
+        return _FAULTS[self.counts["fault"][index]]
+
+    def _order(self, index: int) -> tuple[int, int, int]:
+        tensor = self.graph.tensors[index]
+        if tensor.loop < 0:
+            return tensor.place, 0, 0
+        return tensor.loop, int(self.counts["iteration"][index]), tensor.place
+
+
+class TensorWatch:
+    """A context in which graphs are watched that TensorFlow makes ready to run in it.
+
+    tf.functions that ran before are made ready again. Sessions are not: a graph that a session ran
+    with the same fetches before stays as it is. There is one watch at a time in a process. The
+    tensors of GPUs are not watched.
+
+    Args:
+        watch: "lowered", what is computed in a low type or rounded to one; "all", all floats of up
+            to 32 bits, and what the graph reads.
+        every_n_steps: of each graph, the first of so many runs is recorded.
+        see: is called with each recorded step, from a thread of the watch, or from flush().
+    """
+
+    def __init__(self, watch: str, every_n_steps: int, see: Callable[[WatchedStep], None]) -> None:
+        self._watch, self._every_n_steps, self._see = watch, every_n_steps, see
+        self._graphs: dict[int, WatchedGraph] = {}
+        self._steps: dict[int, int] = {}
+        self._dropped: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._take_now_and_then, daemon=True)
+
+    def __enter__(self) -> TensorWatch:
+        """Begins.
+
+        Raises:
+            RuntimeError: another watch is open.
+        """
+        if not _owner.acquire(blocking=False):
+            raise RuntimeError("another FlightRecorder watches tensors; one does at a time")
+        _library.open_flight(self._watch, self._every_n_steps)
+        functions.make_ready_anew(WATCHES.index(self._watch) + 1)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends, when the steps that ran are recorded."""
+        self._done.set()
+        self._thread.join()
+        functions.make_ready_anew(0)
+        _library.close_flight()
+        try:
+            self.flush()
+        finally:
+            _owner.release()
+
+    @property
+    def graphs(self) -> Collection[WatchedGraph]:
+        """Those that ran."""
+        return list(self._graphs.values())
+
+    def steps(self, graph: int) -> int:
+        """How often the graph of this number ran, when its runs were last taken."""
+        return self._steps[graph]
+
+    def dropped(self, graph: int) -> int:
+        """How many of its steps found no memory to be recorded in."""
+        return self._dropped[graph]
+
+    def flush(self) -> None:
+        """Takes all steps that began, when none is running."""
+        self._take(finished=True)
+
+    def _take_now_and_then(self) -> None:
+        while not self._done.wait(_SECONDS):
+            self._take(finished=False)
+
+    def _take(self, finished: bool) -> None:
+        with self._lock:
+            for each in _library.drain_flight(finished):
+                number = each["graph"]
+                if "tensors" in each:
+                    tensors = [WatchedTensor(**tensor) for tensor in each["tensors"]]
+                    self._graphs[number] = WatchedGraph(number, tensors)
+                self._steps[number], self._dropped[number] = each["steps"], each["dropped"]
+                for recorded in each["recorded"]:
+                    self._see(_step(self._graphs[number], recorded))
+
+
+def _step(graph: WatchedGraph, recorded: dict[str, Any]) -> WatchedStep:
+    step = recorded.pop("step")
+    return WatchedStep(graph, step, {name: np.asarray(recorded[name]) for name in recorded})
