@@ -30,6 +30,7 @@ SUBCOMMANDS = {
     "convert": "Writes a model, lowered.",
     "doctor": "Shows what is installed, and what is wrong.",
     "explain": "Shows what is lowered and kept, and why.",
+    "flight": "Shows what a flight recorder saw in training.",
     "lint": "Shows what is wrong with a mixlist.",
     "lists": "Shows and writes the op lists of a target.",
     "report": "Writes a page: the graph, and every reason.",

@@ -50,11 +50,24 @@ def write_report(
         OSError: the file cannot be written.
         ValueError: the package was built without the page.
     """
+    fill_page(pathlib.Path(path), report_data(model, explained, curve, times))
+
+
+def fill_page(path: pathlib.Path, filling: Mapping[str, Any]) -> None:
+    """Writes the page with data in it.
+
+    Args:
+        path: the file, which is replaced.
+        filling: what is in the page, as JSON.
+
+    Raises:
+        OSError: the file cannot be written.
+        ValueError: the package was built without the page.
+    """
     page = read_page()
-    filling = report_data(model, explained, curve, times)
     data = json.dumps(filling, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
     filled = page.replace(_EMPTY, f"{_OPENING}{data}</script>")
-    pathlib.Path(path).write_text(filled, encoding="utf-8")
+    path.write_text(filled, encoding="utf-8")
 
 
 def read_page() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,22 @@ _MOST_NAMES = 20
 _FEW = 3
 # A scope drifts if its largest magnitude changes by this power of two.
 DRIFTS = 1.0
+
+
+def limits_of(low_types: Sequence[str]) -> np.ndarray:
+    """The largest finite number of each type."""
+    return np.array([LARGEST[low_type] for low_type in low_types])
+
+
+def reached(largest: np.ndarray, over: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """The largest magnitudes, where a value that is over its range counts as the end of it.
+
+    Args:
+        largest: the largest finite ones.
+        over: how many are over, or their share; not zero if any is.
+        limits: the ends.
+    """
+    return np.where(over > 0, limits, largest)
 
 
 class Drift:
@@ -38,8 +55,9 @@ class Drift:
 
     def worst(self) -> tuple[str, float] | None:
         """The scope that changed most, and by which power of two; None if none did."""
-        with np.errstate(all="ignore"):
-            changed = np.median(self._last, axis=0) - np.median(self._first, axis=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # A scope may be all zeros.
+            changed = np.nanmedian(self._last, axis=0) - np.nanmedian(self._first, axis=0)
         if not np.isfinite(changed).any():
             return None
         worst = int(np.nanargmax(np.where(np.isfinite(changed), np.abs(changed), np.nan)))
@@ -63,7 +81,7 @@ class GraphRecord:
         tops = collections.Counter(scope.split("/")[0] for scope in of_tensors)
         del tops[scopes.TOP]
         self._name = ", ".join(top for top, _ in tops.most_common(3)) or scopes.TOP
-        self._limits = np.array([LARGEST[tensor.low_type] for tensor in graph.tensors])
+        self._limits = limits_of([tensor.low_type for tensor in graph.tensors])
         self._drift = Drift(self._scopes)
         self._recorded = 0
         self._first_bad: dict[str, Any] | None = None
@@ -104,7 +122,8 @@ class GraphRecord:
             if nans and nans[0] != bad[0]:
                 event["first_nan"] = self._where(step, nans[0])
             self._first_bad = self._first_bad or {**event["first"], "step": step.step}
-        self._drift.add(self._by_scope(counts["largest"]))
+        over = counts["over"] + counts["infinities"]
+        self._drift.add(self._by_scope(reached(counts["largest"], over, self._limits)))
         drift = self._drift.worst()
         if drift is not None:
             event["drift"] = {"scope": drift[0], "bits": _short(drift[1])}
@@ -135,8 +154,8 @@ class GraphRecord:
         """
         lost = f", {dropped} found no memory" if dropped else ""
         lines = [
-            f"graph {self.graph.number} ({self._name}): {steps} steps, {self._recorded} recorded{lost}, "
-            f"{len(self.graph.tensors)} tensors"
+            f"graph {self.graph.number} ({self._name}): {steps} steps, {self._recorded} recorded"
+            f"{lost}, {len(self.graph.tensors)} tensors"
         ]
         if self._first_bad is not None:
             bad = self._first_bad

@@ -95,6 +95,7 @@ class FlightRecorder:
         if self._watch is not None:
             self._watch.__enter__()
         self._was_entered = True
+        self._add({"event": "start", "every_n_steps": self._every_n_steps}, {})
         observed_gradients.add_observer(self)
         return self
 

@@ -84,7 +84,7 @@ export interface Totals {
 /** By row; the keys are numbers, as text. */
 type Some<T> = Readonly<Record<string, T>>;
 
-interface Stored {
+export interface Stored {
   schema: string;
   version: string;
   model: string;
@@ -263,9 +263,9 @@ export class Report {
   }
 }
 
-/** The report that is in the page. */
-export function readReport(): Report {
+/** What Python put into the page. */
+export function readData(): unknown {
   const text = document.getElementById("report-data")?.textContent;
-  if (!text) throw new Error("this page has no report in it");
-  return new Report(JSON.parse(text) as Stored);
+  if (!text) throw new Error("this page has no data in it");
+  return JSON.parse(text);
 }

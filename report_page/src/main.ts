@@ -1,6 +1,10 @@
 // Puts the page together.
 
-import { readReport } from "./data";
+import { readData, Report, type Stored } from "./data";
 import { Page } from "./page";
+import { showSections } from "./sections";
+import type { Sections } from "./sections_data";
 
-new Page(readReport()).start();
+const data = readData() as Stored | Sections;
+if ("sections" in data) showSections(data);
+else new Page(new Report(data)).start();

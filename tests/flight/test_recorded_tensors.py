@@ -345,7 +345,7 @@ def test_runs_in_several_threads_are_told_apart(tmp_path):
             thread.start()
         for thread in threads:
             thread.join()
-    recorded = [event for event in events(tmp_path, "forward")]
+    recorded = events(tmp_path, "forward")
     assert len(recorded) == 80
     assert sorted(event["step"] for event in recorded) == list(range(80))
     assert all(event["largest"] == recorded[0]["largest"] for event in recorded)

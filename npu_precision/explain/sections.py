@@ -1,0 +1,141 @@
+"""Pages of sections with charts, heat maps and tables, in the look of the report.
+
+They are the same HTML file as a report's, with other data; report_page/src/sections.ts draws them.
+The page decides and words nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npu_precision import _version
+from npu_precision.explain import report
+
+SCHEMA = "npu_precision.sections/1"
+
+
+def write(
+    path: pathlib.Path,
+    kind: str,
+    title: str,
+    findings: Sequence[str],
+    parts: Sequence[dict[str, Any]],
+) -> None:
+    """Writes a page.
+
+    Args:
+        path: the file, which is replaced.
+        kind: what it is a page of, as "flight".
+        title: its heading.
+        findings: what a person should know first, a sentence each.
+        parts: what section() returns.
+
+    Raises:
+        OSError: the file cannot be written.
+        ValueError: the package was built without the page.
+    """
+    report.fill_page(
+        path,
+        {
+            "schema": SCHEMA,
+            "version": _version.__version__,
+            "kind": kind,
+            "title": title,
+            "findings": list(findings),
+            "sections": list(parts),
+        },
+    )
+
+
+def section(
+    heading: str,
+    charts: Sequence[dict[str, Any]] = (),
+    heat: dict[str, Any] | None = None,
+    table: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A section, of what the functions below return."""
+    return {"heading": heading, "charts": list(charts), "heat": heat, "table": table}
+
+
+def lines(
+    heading: str,
+    x_name: str,
+    drawn: Sequence[dict[str, Any]],
+    marks: Sequence[dict[str, Any]] = (),
+    logarithmic: bool = False,
+) -> dict[str, Any]:
+    """A chart of lines.
+
+    Args:
+        heading: what it shows.
+        x_name: the name of the horizontal axis.
+        drawn: what series() returns.
+        marks: {"x": a place, "text": what happened there}.
+        logarithmic: whether the vertical axis is.
+    """
+    return {
+        "heading": heading,
+        "x": x_name,
+        "series": list(drawn),
+        "marks": list(marks),
+        "logarithmic": logarithmic,
+    }
+
+
+def series(name: str, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """A line; what is not finite is left out of it."""
+    return {"name": name, "x": x.tolist(), "y": [_number(value) for value in y.tolist()]}
+
+
+def heat(
+    columns: Sequence[int], rows: Sequence[str], layers: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """A heat map with a row per name and a column per step.
+
+    Args:
+        columns: the steps.
+        rows: the names.
+        layers: what layer() returns, of which one is shown at a time.
+    """
+    return {"columns": list(columns), "rows": list(rows), "layers": list(layers)}
+
+
+def layer(name: str, unit: str, values: np.ndarray, ends: tuple[float, float]) -> dict[str, Any]:
+    """The numbers of a heat map.
+
+    Args:
+        name: what is shown.
+        unit: what the numbers are of.
+        values: of the shape [rows, columns].
+        ends: the value that is not shaded, and that which is shaded fully.
+    """
+    cells = [[_number(float(f"{value:.4g}")) for value in row] for row in values.tolist()]
+    return {"name": name, "unit": unit, "values": cells, "ends": list(ends)}
+
+
+def table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int, of: int
+) -> dict[str, Any]:
+    """A table.
+
+    Args:
+        headings: of its columns.
+        rows: of texts.
+        numbers_from: the first column with numbers.
+        of: how many rows there are in all.
+    """
+    return {
+        "headings": list(headings),
+        "rows": [list(row) for row in rows],
+        "numbers_from": numbers_from,
+        "of": of,
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,202 @@
+"""The page of `npu-precision flight`: what happened in a recorded run."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npu_precision.explain import sections
+from npu_precision.flight.forward import Drift, describe, limits_of, reached
+from npu_precision.flight.reading import GraphLog, RunLog
+
+# As many as a picture shows; steps between are put together.
+_MOST_COLUMNS = 120
+_MOST_ROWS = 200
+# So many powers of two below the end of its range, a scope is not shaded.
+_HEADROOM = 16.0
+
+
+def write(path: pathlib.Path, title: str, runs: Sequence[RunLog]) -> None:
+    """Writes the page.
+
+    Args:
+        path: the file, which is replaced.
+        title: what was read.
+        runs: at least one.
+
+    Raises:
+        OSError: the file cannot be written.
+        ValueError: the package was built without the page.
+    """
+    parts = [part for run in runs for part in _sections(run)]
+    sections.write(path, "flight", title, findings(runs), parts)
+
+
+def findings(runs: Sequence[RunLog]) -> list[str]:
+    """What a person should know first, a sentence each."""
+    found: list[str] = []
+    for run in runs:
+        before = _label(run, len(runs) > 1)
+        found.extend(f"{before}{text}" for text in _of_run(run))
+    return found or ["nothing left its range, and no gradient overflowed"]
+
+
+def _label(run: RunLog, several: bool) -> str:
+    rank = "" if run.rank is None else f"rank {run.rank}, "
+    return f"{rank}run {run.number}: " if several or rank else ""
+
+
+def _of_run(run: RunLog) -> list[str]:
+    found = []
+    for graph in run.graphs.values():
+        bad = [step for step in graph.steps if "first" in step]
+        if bad:
+            found.append(
+                f"graph {graph.number} ({graph.name}): not finite in {len(bad)} of "
+                f"{len(graph.steps)} recorded steps; first in step {bad[0]['step']}, "
+                f"{describe(bad[0]['first'])}"
+            )
+        drift = _drift(graph)
+        if drift is not None:
+            found.append(
+                f"graph {graph.number} ({graph.name}): the range of {drift[0]} drifts, by "
+                f"2^{drift[1]:.1f} since the first steps"
+            )
+    for source, events in run.gradients.items():
+        overflows = [event for event in events if event["event"] == "overflow"]
+        if overflows:
+            last = overflows[-1]
+            found.append(
+                f"{source}: {len(overflows)} steps were skipped, the last, {last['step']}, for "
+                f"{last['first']['value']} in the gradient of {last['first']['gradient']}"
+            )
+    return found
+
+
+def _drift(graph: GraphLog) -> tuple[str, float] | None:
+    if not graph.steps:
+        return None
+    drift = Drift(graph.description["scopes"])
+    for largest in graph.by_scope(_reached(graph)):
+        drift.add(largest)
+    return drift.worst()
+
+
+def _sections(run: RunLog) -> list[dict[str, Any]]:
+    label = _label(run, True)
+    parts = []
+    for graph in run.graphs.values():
+        if graph.steps:
+            parts.append(_of_graph(f"{label}graph {graph.number} ({graph.name})", graph, run))
+    if not parts:  # Gradients alone.
+        lines = [_scale(source, events) for source, events in run.gradients.items()]
+        parts = [
+            sections.section(f"{label}the loss scale", charts=[each for each in lines if each])
+        ]
+    return parts
+
+
+def _of_graph(heading: str, graph: GraphLog, run: RunLog) -> dict[str, Any]:
+    steps = np.array([step["step"] for step in graph.steps])
+    # A row per scope.
+    closeness = graph.by_scope(_closeness(graph)).T
+    over = graph.by_scope(graph.column("over")).T
+    under = graph.by_scope(graph.column("under")).T
+    columns = np.array_split(np.arange(len(steps)), min(len(steps), _MOST_COLUMNS))
+
+    def together(values: np.ndarray) -> np.ndarray:
+        return np.stack([values[:, each].max(1) for each in columns], 1)
+
+    heat = sections.heat(
+        [int(steps[each[0]]) for each in columns],
+        list(graph.description["scopes"]),
+        [
+            sections.layer(
+                "largest magnitude",
+                "powers of two from the end of the range",
+                together(closeness),
+                (-_HEADROOM, 0.0),
+            ),
+            sections.layer("over the range", "of a tensor", together(over), (0.0, 1.0)),
+            sections.layer("under the range", "of a tensor", together(under), (0.0, 1.0)),
+        ],
+    )
+    charts = [_timeline(graph, steps)]
+    charts += [each for each in map(_scale, run.gradients, run.gradients.values()) if each]
+    return sections.section(heading, charts=charts, heat=heat, table=_table(graph))
+
+
+def _reached(graph: GraphLog) -> np.ndarray:
+    limits = limits_of(graph.description["low_types"])
+    return reached(graph.column("largest"), graph.column("over"), limits)
+
+
+def _closeness(graph: GraphLog) -> np.ndarray:
+    """Per step and tensor, the binary logarithm of the largest magnitude, as a share of the limit.
+
+    It is -infinity if all are zero.
+    """
+    with np.errstate(divide="ignore"):
+        return np.log2(_reached(graph) / limits_of(graph.description["low_types"]))
+
+
+def _timeline(graph: GraphLog, steps: np.ndarray) -> dict[str, Any]:
+    over = graph.column("over").max(1)
+    under = graph.column("under").max(1)
+    marks = [
+        {"x": step["step"], "text": describe(step["first"])}
+        for step in graph.steps
+        if "first" in step
+    ]
+    return sections.lines(
+        "the worst tensor's share of values out of the range of its type",
+        "step",
+        [
+            sections.series("over", steps, over),
+            sections.series("under", steps, under),
+        ],
+        marks=marks[:_MOST_COLUMNS],
+    )
+
+
+def _scale(source: str, events: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    scales = [(event["step"], float(event["scale"])) for event in events]
+    finite = [(step, scale) for step, scale in scales if 0 < scale < float("inf")]
+    if not finite:
+        return None
+    steps, values = zip(*finite)
+    marks = [
+        {"x": event["step"], "text": f"{event['first']['value']} in {event['first']['gradient']}"}
+        for event in events
+        if event["event"] == "overflow"
+    ]
+    return sections.lines(
+        f"the loss scale of {source}",
+        "step",
+        [sections.series("loss scale", np.array(steps), np.array(values))],
+        marks=marks[:_MOST_COLUMNS],
+        logarithmic=True,
+    )
+
+
+def _table(graph: GraphLog) -> dict[str, Any]:
+    largest, over, under = (graph.column(name).max(0) for name in ("largest", "over", "under"))
+    limits = limits_of(graph.description["low_types"])
+    order = np.argsort(-np.maximum(largest / limits, under), kind="stable")[:_MOST_ROWS]
+    about = graph.description
+    rows = [
+        [
+            about["tensors"][tensor],
+            about["ops"][tensor],
+            about["low_types"][tensor],
+            f"{largest[tensor]:.3g}",
+            f"{over[tensor]:.2%}",
+            f"{under[tensor]:.2%}",
+        ]
+        for tensor in order
+    ]
+    headings = ["tensor", "op type", "range of", "largest", "most over", "most under"]
+    return sections.table(headings, rows, numbers_from=3, of=len(about["tensors"]))

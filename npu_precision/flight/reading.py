@@ -1,0 +1,136 @@
+"""Reads what flight recorders wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from npu_precision.flight.log import LINES
+
+_EVENTS = ("start", "tensors", "forward", "sample", "overflow")
+
+
+@dataclasses.dataclass
+class GraphLog:
+    """What was recorded of the tensors of one graph.
+
+    Attributes:
+        number: of the graph.
+        description: the event "tensors".
+        steps: the events "forward".
+    """
+
+    number: int
+    description: dict[str, Any]
+    steps: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The scopes that most of its tensors are in."""
+        return self.description["name"]
+
+    def column(self, name: str) -> np.ndarray:
+        """A number per step and tensor: "largest", "over", "under" or "zeros"."""
+        return np.array([step[name] for step in self.steps], dtype=float)
+
+    def by_scope(self, values: np.ndarray) -> np.ndarray:
+        """The largest value of each scope, per step, of such a column."""
+        result = np.full([len(values), len(self.description["scopes"])], -np.inf)
+        for tensor, scope in enumerate(self.description["scope_of"]):
+            np.maximum(result[:, scope], values[:, tensor], out=result[:, scope])
+        return result
+
+
+@dataclasses.dataclass
+class RunLog:
+    """What one recorder wrote.
+
+    Attributes:
+        file: the file that it wrote to.
+        rank: of the process, or None if it was the only one.
+        number: of the run in the file, from 1.
+        graphs: by their numbers.
+        gradients: by the name of the optimizer, the events "sample" and "overflow".
+    """
+
+    file: pathlib.Path
+    rank: int | None
+    number: int
+    graphs: dict[int, GraphLog] = dataclasses.field(default_factory=dict)
+    gradients: dict[str, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
+
+    def is_empty(self) -> bool:
+        """Whether no step was recorded."""
+        return not self.graphs and not self.gradients
+
+
+def read(log: str | os.PathLike[str]) -> list[RunLog]:
+    """Reads the runs of a recorder's folder, with those of all its ranks, or of one file.
+
+    Raises:
+        FileNotFoundError: there is no such file or folder, or no log in it.
+        ValueError: a line is no event; with its file and number.
+        OSError: a file cannot be read.
+    """
+    path = pathlib.Path(log)
+    files = [path]
+    if path.is_dir():
+        files = sorted({*path.glob(LINES), *path.glob(f"rank_*/{LINES}")}, key=_rank_of)
+        if not files:
+            raise FileNotFoundError(
+                f"{str(path)!r} has no {LINES}, expected the folder of a FlightRecorder"
+            )
+    runs = [run for file in files for run in _runs(file)]
+    return [run for run in runs if not run.is_empty()]
+
+
+def _rank_of(file: pathlib.Path) -> tuple[int, str]:
+    number = file.parent.name.partition("rank_")[2]
+    return (int(number) if number.isdigit() else -1), str(file)
+
+
+def _runs(file: pathlib.Path) -> list[RunLog]:
+    runs: list[RunLog] = []
+    for place, event in _events(file):
+        try:
+            # Recorders of version 0.1 wrote no start.
+            if event["event"] == "start" or not runs:
+                runs.append(RunLog(file, event.get("rank"), len(runs) + 1))
+            _add(event, runs[-1])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{place}: the event {event['event']!r} has no {error}") from error
+    return runs
+
+
+def _add(event: dict[str, Any], run: RunLog) -> None:
+    kind = event["event"]
+    if kind == "tensors":
+        run.graphs[event["graph"]] = GraphLog(event["graph"], event)
+    elif kind == "forward":
+        run.graphs[event["graph"]].steps.append(event)
+    elif kind != "start":
+        run.gradients.setdefault(event["source"], []).append(event)
+
+
+def _events(file: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        place = f"{str(file)}:{number}"
+        try:
+            event = json.loads(line)
+        except ValueError as error:
+            if number == len(lines):  # A run that was killed while it wrote.
+                return
+            raise ValueError(f"{place}: no JSON: {error}") from error
+        kind = event.get("event") if isinstance(event, dict) else None
+        if kind not in _EVENTS:
+            raise ValueError(f"{place}: got {line[:60]!r}, expected an event of a FlightRecorder")
+        yield place, event
