@@ -166,6 +166,8 @@ Json::Value WatchedGraph::Description() const {
     row["low_type"] = DtypeName(tensor.low_type);
     row["place"] = tensor.place;
     row["loop"] = tensor.loop;
+    row["readers"] = Json::Value(Json::arrayValue);
+    for (const std::string& reader : tensor.readers) row["readers"].append(reader);
     list.append(row);
   }
   return list;

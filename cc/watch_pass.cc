@@ -56,8 +56,8 @@ class Search {
     if (!node->IsOp()) return;
     for (int port = 0; port < node->num_outputs(); ++port) {
       const tensorflow::DataType dtype = node->output_type(port);
-      tensorflow::DataType low_type = RoundedTo(*node, port);
-      const bool is_rounded = low_type != tensorflow::DT_INVALID;
+      const std::vector<const Node*> rounding = Rounding(*node, port);
+      const bool is_rounded = !rounding.empty();
       if (!is_rounded && !IsWatched(watch_, node->type_string(), dtype)) continue;
       WatchedTensor tensor;
       tensor.node = node->name();
@@ -65,7 +65,8 @@ class Search {
       tensor.port = port;
       tensor.device = node->assigned_device_name();
       tensor.dtype = dtype;
-      tensor.low_type = is_rounded ? low_type : dtype;
+      tensor.low_type = is_rounded ? rounding.front()->output_type(0) : dtype;
+      for (const Node* cast : rounding) AddReaders(*cast, &tensor.readers);
       tensor.place = places.at(node);
       const std::string& loop = loops[node->id()].frame_name;
       if (!loop.empty()) tensor.loop = loops_.emplace(loop, tensor.place).first->second;
@@ -74,16 +75,30 @@ class Search {
     }
   }
 
-  // The low type to which a reader rounds the output, or DT_INVALID.
-  static tensorflow::DataType RoundedTo(const Node& node, int port) {
-    if (node.IsConstant()) return tensorflow::DT_INVALID;
+  // The readers that round the output to a low type.
+  static std::vector<const Node*> Rounding(const Node& node, int port) {
+    std::vector<const Node*> found;
+    if (node.IsConstant()) return found;
     for (const tensorflow::Edge* edge : node.out_edges()) {
-      if (edge->IsControlEdge() || edge->src_output() != port || !edge->dst()->IsOp()) continue;
-      if (edge->dst()->num_outputs() != 1) continue;
-      const tensorflow::DataType to = edge->dst()->output_type(0);
-      if (Rounds(edge->dst()->type_string(), node.output_type(port), to)) return to;
+      const Node* reader = edge->dst();
+      if (edge->IsControlEdge() || edge->src_output() != port || !reader->IsOp()) continue;
+      if (reader->num_outputs() != 1) continue;
+      const tensorflow::DataType from = node.output_type(port), to = reader->output_type(0);
+      if (Rounds(reader->type_string(), from, to)) found.push_back(reader);
     }
-    return tensorflow::DT_INVALID;
+    return found;
+  }
+
+  // Those of another Cast, which emulation puts behind the first, are its own.
+  static void AddReaders(const Node& cast, std::vector<std::string>* readers) {
+    for (const tensorflow::Edge* edge : cast.out_edges()) {
+      if (edge->IsControlEdge() || !edge->dst()->IsOp()) continue;
+      if (edge->dst()->type_string() == "Cast") {
+        AddReaders(*edge->dst(), readers);
+      } else {
+        readers->push_back(edge->dst()->name());
+      }
+    }
   }
 
   const Watch watch_;

@@ -3,6 +3,7 @@
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_WATCHED_TENSORS_H_
 
 #include <string>
+#include <vector>
 
 #include "tensorflow/core/framework/types.pb.h"
 
@@ -23,6 +24,8 @@ struct WatchedTensor {
   int place = 0;
   // The place of the first watched tensor of the same loop, or -1 outside of loops.
   int loop = -1;
+  // The nodes that read what it is rounded to.
+  std::vector<std::string> readers;
 };
 
 // Whether the output of a node is watched.

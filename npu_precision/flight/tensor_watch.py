@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import threading
 from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
@@ -16,7 +17,9 @@ from npu_precision.session import functions
 _SECONDS = 1.0
 WATCHES = ("lowered", "all")
 _FAULTS = ("", "overflow", "infinity", "nan")
-_owner = threading.Lock()
+# The watches that are open; the last one watches, and the others wait until it is closed.
+_open: list[TensorWatch] = []
+_open_lock = threading.Lock()
 
 
 class WatchedTensor(NamedTuple):
@@ -31,6 +34,7 @@ class WatchedTensor(NamedTuple):
         low_type: the one that its values are rounded to, or its own: whose range counts.
         place: in an order in which no op comes before what it reads.
         loop: the place of the first one in its loop, or -1 outside of loops.
+        readers: the nodes that read what it is rounded to.
     """
 
     node: str
@@ -41,6 +45,7 @@ class WatchedTensor(NamedTuple):
     low_type: str
     place: int
     loop: int
+    readers: list[str]
 
 
 class WatchedGraph(NamedTuple):
@@ -103,14 +108,28 @@ class TensorWatch:
             to 32 bits, and what the graph reads.
         every_n_steps: of each graph, the first of so many runs is recorded.
         see: is called with each recorded step, from a thread of the watch, or from flush().
+        takes_over: whether another watch that is open waits until this one is closed.
+        is_diagnosis: whether graphs are made ready without TensorFlow's remapper, so that each op
+            has its own name.
     """
 
-    def __init__(self, watch: str, every_n_steps: int, see: Callable[[WatchedStep], None]) -> None:
+    def __init__(
+        self,
+        watch: str,
+        every_n_steps: int,
+        see: Callable[[WatchedStep], None],
+        takes_over: bool = False,
+        is_diagnosis: bool = False,
+    ) -> None:
         self._watch, self._every_n_steps, self._see = watch, every_n_steps, see
+        self._takes_over, self._is_diagnosis = takes_over, is_diagnosis
         self._graphs: dict[int, WatchedGraph] = {}
+        # Runs of each graph, those before another watch took over, and steps without memory.
         self._steps: dict[int, int] = {}
-        self._dropped: dict[int, int] = {}
+        self._before: dict[int, int] = {}
+        self._dropped: collections.Counter[int] = collections.Counter()
         self._lock = threading.Lock()
+        self._waits = True
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._take_now_and_then, daemon=True)
 
@@ -120,10 +139,13 @@ class TensorWatch:
         Raises:
             RuntimeError: another watch is open.
         """
-        if not _owner.acquire(blocking=False):
-            raise RuntimeError("another FlightRecorder watches tensors; one does at a time")
-        _library.open_flight(self._watch, self._every_n_steps)
-        functions.make_ready_anew(WATCHES.index(self._watch) + 1)
+        with _open_lock:
+            if _open and not self._takes_over:
+                raise RuntimeError("another FlightRecorder watches tensors; one does at a time")
+            if _open:
+                _open[-1]._pause()
+            _open.append(self)
+            self._begin()
         self._thread.start()
         return self
 
@@ -136,12 +158,28 @@ class TensorWatch:
         """Ends, when the steps that ran are recorded."""
         self._done.set()
         self._thread.join()
+        with _open_lock:
+            try:
+                self._pause()
+            finally:
+                _open.remove(self)
+                if _open:
+                    _open[-1]._begin()
+
+    def _begin(self) -> None:
+        with self._lock:
+            self._before = dict(self._steps)
+            _library.open_flight(self._watch, self._every_n_steps)
+            functions.make_ready_anew(WATCHES.index(self._watch) + 1, self._is_diagnosis)
+            self._waits = False
+
+    def _pause(self) -> None:
         functions.make_ready_anew(0)
         _library.close_flight()
         try:
             self.flush()
         finally:
-            _owner.release()
+            self._waits = True
 
     @property
     def graphs(self) -> Collection[WatchedGraph]:
@@ -166,16 +204,20 @@ class TensorWatch:
 
     def _take(self, finished: bool) -> None:
         with self._lock:
+            if self._waits:
+                return
             for each in _library.drain_flight(finished):
                 number = each["graph"]
                 if "tensors" in each:
                     tensors = [WatchedTensor(**tensor) for tensor in each["tensors"]]
                     self._graphs[number] = WatchedGraph(number, tensors)
-                self._steps[number], self._dropped[number] = each["steps"], each["dropped"]
+                before = self._before.get(number, 0)
+                self._steps[number] = before + each["steps"]
+                self._dropped[number] = each["dropped"]
                 for recorded in each["recorded"]:
-                    self._see(_step(self._graphs[number], recorded))
+                    self._see(_step(self._graphs[number], before, recorded))
 
 
-def _step(graph: WatchedGraph, recorded: dict[str, Any]) -> WatchedStep:
-    step = recorded.pop("step")
+def _step(graph: WatchedGraph, before: int, recorded: dict[str, Any]) -> WatchedStep:
+    step = before + recorded.pop("step")
     return WatchedStep(graph, step, {name: np.asarray(recorded[name]) for name in recorded})

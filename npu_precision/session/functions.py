@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from tensorflow.core.protobuf import config_pb2
+from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 
 from npu_precision import _mark_scopes, _tf_compat
 from npu_precision.distribute import agreement, servers
@@ -52,7 +52,7 @@ _hooked = False
 # Whether functions may have marks of autocast().
 _looks_for_marks = False
 # Is in the configs of functions. Another number has TensorFlow make a function ready to run anew.
-_ready = 0
+_ready = (0, False)
 _OF_MARKS = PrecisionOptions(autocast_only=True)
 # Functions that a warning named.
 _warned: set[str | None] = set()
@@ -139,16 +139,17 @@ def look_for_marks(place: str) -> None:
         _warn_of_compiled(_compiled.get(), f"autocast() at {place}")
 
 
-def make_ready_anew(number: int) -> None:
+def make_ready_anew(number: int, without_remapper: bool = False) -> None:
     """Has TensorFlow run all its passes again on each tf.function, at its next call.
 
     A function that ran with the same number and the same options before is taken as it was then.
 
     Args:
         number: 0, as at the beginning; or another.
+        without_remapper: whether TensorFlow's remapper, which fuses ops, is off.
     """
     global _ready
-    _ready = number
+    _ready = (number, without_remapper)
     _install_hooks()
 
 
@@ -163,7 +164,7 @@ def _install_hooks() -> None:
         if _hooked:
             return
         _tf_compat.map_function_configs(
-            lambda config: _numbered(_with_active_options(config), _ready)
+            lambda config: _numbered(_with_active_options(config), *_ready)
         )
         _tf_compat.enter_for_compiled_functions(_in_compiled)
         _tf_compat.hand_to_replica_threads(_take, _give)
@@ -239,12 +240,15 @@ def _give(taken: tuple[Any, ...]) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _numbered(serialized: bytes, number: int) -> bytes:
+def _numbered(serialized: bytes, number: int, without_remapper: bool) -> bytes:
     if number == 0:
         return serialized
     config = config_pb2.ConfigProto.FromString(serialized)
     # No code of TensorFlow reads this field.
     config.graph_options.timeline_step = number
+    if without_remapper:
+        rewrite = config.graph_options.rewrite_options
+        rewrite.remapping = rewriter_config_pb2.RewriterConfig.OFF
     return config.SerializeToString(deterministic=True)
 
 
