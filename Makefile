@@ -29,8 +29,8 @@ SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
 CXX_FILES = $(shell find cc graph_passes tests wheels -name '*.h' -o -name '*.cc')
 
 .PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench bench-rewrite \
-  bench-optimizers bench-distributed bench-convergence numerics wheel test-wheel build known-parts \
-  page-packages lint format bazel bazel-build lock clean
+  bench-optimizers bench-flight bench-distributed bench-convergence numerics wheel test-wheel \
+  build known-parts page-packages lint format bazel bazel-build lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 24
@@ -78,6 +78,9 @@ bench-rewrite: $(VENV)/.installed build ## time the rewrite next to TensorFlow's
 
 bench-optimizers: $(VENV)/.installed build ## time fused optimizers next to Keras' own (BENCH_FLAGS=--help)
 	$(BIN)/python benchmarks/fused_optimizers.py $(BENCH_FLAGS)
+
+bench-flight: $(VENV)/.installed build ## time steps with a flight recorder and without (BENCH_FLAGS=--help)
+	$(BIN)/python benchmarks/flight.py $(BENCH_FLAGS)
 
 bench-distributed: $(VENV)/.installed build ## time workers next to float32's, count what they send (BENCH_FLAGS=--help)
 	$(BIN)/python benchmarks/distributed.py $(BENCH_FLAGS)

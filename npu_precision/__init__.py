@@ -49,6 +49,7 @@ from npu_precision.util import keep_tensors_dtypes
 if TYPE_CHECKING:
     from npu_precision import amp
     from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
+    from npu_precision.guard.guard import PrecisionGuard
     from npu_precision.run_config import (
         DumpConfig,
         NPURunConfig,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 # which two of them subclass, takes longer to import than all the rest of the package.
 _LATER: dict[str, tuple[str, ...]] = {
     "amp": (),
+    "guard.guard": ("PrecisionGuard",),
     "estimator": ("NPUEstimator", "NPUEstimatorSpec"),
     "run_config": ("DumpConfig", "NPURunConfig", "ProfilingConfig", "npu_run_config_init"),
 }
@@ -84,6 +86,7 @@ __all__ = [
     "NPURunConfig",
     "NPUStrategy",
     "NoLossScale",
+    "PrecisionGuard",
     "PrecisionOptions",
     "ProfilingConfig",
     "__version__",

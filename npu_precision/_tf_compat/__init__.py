@@ -16,6 +16,7 @@ from npu_precision._tf_compat.estimators import (
 from npu_precision._tf_compat.functions import (
     call_for_new_functions,
     called_in,
+    captured_variables,
     enter_for_compiled_functions,
     functions_run_eagerly,
     is_tf_function,
@@ -107,6 +108,7 @@ __all__ = [
     "call_for_no_new_ops",
     "call_for_tape_gradients",
     "called_in",
+    "captured_variables",
     "can_saturate",
     "choose_session_targets",
     "cluster_of_process",

@@ -151,3 +151,22 @@ def called_in(
 def functions_run_eagerly() -> bool:
     """Whether a tf.function called here runs, or is only added to a graph for a session."""
     return ops.executing_eagerly_outside_functions()
+
+
+def captured_variables(function: Any) -> list[tuple[tf.Tensor, tf.DType]]:
+    """The handles of the variables that a concrete function reads or writes, with their dtypes.
+
+    Lookup tables, iterators and the like have no dtype, and are left out.
+    """
+    util = importlib.import_module("tensorflow.python.ops.handle_data_util")
+    found = []
+    captured = function.captured_inputs
+    # What stands in the function for what it captures comes after its arguments.
+    for each, inside in zip(captured, function.inputs[len(function.inputs) - len(captured) :]):
+        # Some versions have the variable, others its handle.
+        handle = getattr(each, "handle", each)
+        if handle.dtype == tf.resource:
+            data = util.get_resource_handle_data(inside)
+            if data.is_set and len(data.shape_and_type) == 1:
+                found.append((handle, tf.as_dtype(data.shape_and_type[0].dtype)))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import re
 import threading
 from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
@@ -16,6 +17,7 @@ from npu_precision.session import functions
 # How often what was counted is taken, so that memory stays bounded.
 _SECONDS = 1.0
 WATCHES = ("lowered", "all")
+_ONE_DNN = re.compile("^_Mkl(Native)?")
 _FAULTS = ("", "overflow", "infinity", "nan")
 # The watches that are open; the last one watches, and the others wait until it is closed.
 _open: list[TensorWatch] = []
@@ -27,7 +29,7 @@ class WatchedTensor(NamedTuple):
 
     Attributes:
         node: the node that yields it.
-        op: its type.
+        op: its type, by its public name where oneDNN's kernel has another.
         port: which of its outputs.
         device: where it is.
         dtype: its own, as "float32".
@@ -209,7 +211,10 @@ class TensorWatch:
             for each in _library.drain_flight(finished):
                 number = each["graph"]
                 if "tensors" in each:
-                    tensors = [WatchedTensor(**tensor) for tensor in each["tensors"]]
+                    tensors = [
+                        WatchedTensor(**{**tensor, "op": _ONE_DNN.sub("", tensor["op"])})
+                        for tensor in each["tensors"]
+                    ]
                     self._graphs[number] = WatchedGraph(number, tensors)
                 before = self._before.get(number, 0)
                 self._steps[number] = before + each["steps"]

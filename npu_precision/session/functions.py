@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
+from tensorflow.core.protobuf import config_pb2
 
 from npu_precision import _mark_scopes, _tf_compat
 from npu_precision.distribute import agreement, servers
@@ -53,6 +53,9 @@ _hooked = False
 _looks_for_marks = False
 # Is in the configs of functions. Another number has TensorFlow make a function ready to run anew.
 _ready = (0, False)
+_MOST_NUMBERS = 8
+# How often a file of the options in force has changed.
+_changes = 0
 _OF_MARKS = PrecisionOptions(autocast_only=True)
 # Functions that a warning named.
 _warned: set[str | None] = set()
@@ -145,11 +148,18 @@ def make_ready_anew(number: int, without_remapper: bool = False) -> None:
     A function that ran with the same number and the same options before is taken as it was then.
 
     Args:
-        number: 0, as at the beginning; or another.
+        number: 0, as at the beginning; or another, below 8.
         without_remapper: whether TensorFlow's remapper, which fuses ops, is off.
     """
     global _ready
     _ready = (number, without_remapper)
+    _install_hooks()
+
+
+def read_files_anew() -> None:
+    """Has TensorFlow make each tf.function ready anew, since a file in its options has changed."""
+    global _changes
+    _changes += 1
     _install_hooks()
 
 
@@ -164,7 +174,7 @@ def _install_hooks() -> None:
         if _hooked:
             return
         _tf_compat.map_function_configs(
-            lambda config: _numbered(_with_active_options(config), *_ready)
+            lambda config: _numbered(_with_active_options(config), *_ready, _changes)
         )
         _tf_compat.enter_for_compiled_functions(_in_compiled)
         _tf_compat.hand_to_replica_threads(_take, _give)
@@ -240,15 +250,15 @@ def _give(taken: tuple[Any, ...]) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _numbered(serialized: bytes, number: int, without_remapper: bool) -> bytes:
-    if number == 0:
+def _numbered(serialized: bytes, number: int, without_remapper: bool, changes: int) -> bytes:
+    if number == changes == 0:
         return serialized
     config = config_pb2.ConfigProto.FromString(serialized)
     # No code of TensorFlow reads this field.
-    config.graph_options.timeline_step = number
+    config.graph_options.timeline_step = number + _MOST_NUMBERS * changes
     if without_remapper:
         rewrite = config.graph_options.rewrite_options
-        rewrite.remapping = rewriter_config_pb2.RewriterConfig.OFF
+        rewriter_config.leave_out_remapper(rewrite)
     return config.SerializeToString(deterministic=True)
 
 

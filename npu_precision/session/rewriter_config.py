@@ -62,6 +62,14 @@ def configure(
             rewrite.custom_optimizers.add(name=name)
 
 
+def leave_out_remapper(rewrite: rewriter_config_pb2.RewriterConfig) -> None:
+    """Has TensorFlow fuse no ops, so that each has its own name; in place."""
+    rewrite.remapping = _OFF
+    kept = [each for each in rewrite.custom_optimizers if each.name != "remap"]
+    del rewrite.custom_optimizers[:]
+    rewrite.custom_optimizers.extend(kept)
+
+
 def npu_optimizer_entry(
     rewrite: rewriter_config_pb2.RewriterConfig,
 ) -> rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer:

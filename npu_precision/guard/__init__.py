@@ -1,0 +1,1 @@
+"""PrecisionGuard: training that survives a value which does not fit its type."""

@@ -1,0 +1,59 @@
+"""How the processes of one training agree on where a step went wrong."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+from npu_precision import _tf_compat
+from npu_precision.guard.blame import Blamed
+
+# Seconds that a worker waits for another, which makes the same steps.
+_WAIT_SECONDS = 600
+
+
+class Ranks:
+    """The processes of one training, which all ask the same questions in the same order."""
+
+    def __init__(self) -> None:
+        cluster = _tf_compat.cluster_of_process()
+        has_others = cluster is not None and len(cluster.workers) > 1
+        self._cluster = cluster if has_others else None
+        self._questions = itertools.count()
+
+    def check(self) -> None:
+        """Checks that they can agree.
+
+        Raises:
+            ValueError: there are several, and TensorFlow has no means for it.
+        """
+        if self._cluster is not None and not self._cluster.has_store:
+            raise ValueError(
+                "PrecisionGuard: several workers need TensorFlow 2.15 or newer, by whose "
+                "coordination service they agree"
+            )
+
+    def first(self, found: Blamed | None) -> Blamed | None:
+        """What the first rank found that found anything, on all ranks."""
+        answers = self._all(None if found is None else list(found))
+        return next((Blamed(*answer) for answer in answers if answer is not None), None)
+
+    def least(self, number: int) -> int:
+        """The least number of all ranks."""
+        return min(self._all(number))
+
+    def _all(self, own: Any) -> list[Any]:
+        """What each rank says, in their order."""
+        cluster = self._cluster
+        if cluster is None:
+            return [own]
+        key = f"npu_precision/guard/{next(self._questions)}"
+        cluster.publish(f"{key}{cluster.worker}", json.dumps(own))
+        answers = []
+        for worker in cluster.workers:
+            said = cluster.read(f"{key}{worker}", _WAIT_SECONDS)
+            if said is None:
+                raise RuntimeError(f"PrecisionGuard: {worker} said nothing for {_WAIT_SECONDS} s")
+            answers.append(json.loads(said))
+        return answers

@@ -1,0 +1,105 @@
+"""Finds the op at which a step went wrong, in what a watch saw of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from npu_precision.flight import forward
+from npu_precision.flight.tensor_watch import WatchedStep, WatchedTensor
+
+# Half of the smallest number that is not zero: what is below becomes zero.
+_LOST_BELOW = {"float16": 2.0**-25, "bfloat16": 2.0**-134}
+# What the graph reads, which no list changes.
+_IS_READ = re.compile(r"_Arg|Placeholder\w*|ReadVariableOp|Const|IteratorGetNext\w*|VariableV2")
+# A magnitude differs that is so many times as large, or the reverse.
+_DIFFERS = 4.0
+
+
+class Blamed(NamedTuple):
+    """Where something began.
+
+    Attributes:
+        what: what is wrong there, for people.
+        nodes: those to keep in float32: the first list; where that changes nothing, the next.
+    """
+
+    what: str
+    nodes: list[list[str]]
+
+
+def not_finite(steps: Sequence[WatchedStep], usual: Collection[str] = ()) -> Blamed | None:
+    """The first tensor that is not finite, or is not where it is rounded.
+
+    Args:
+        steps: of the graphs that ran.
+        usual: the nodes in which that is so in steps that go well, as behind a mask.
+    """
+    for step in steps:
+        for index in step.not_finite():
+            tensor = step.graph.tensors[index]
+            if tensor.node not in usual:
+                return _blamed(tensor, forward.describe(_where(step, index)))
+    return None
+
+
+def usual_faults(steps: Sequence[WatchedStep]) -> set[str]:
+    """The nodes that are not finite in steps that went well."""
+    return {step.graph.tensors[index].node for step in steps for index in step.not_finite()}
+
+
+def vanished(steps: Sequence[WatchedStep], exact: Sequence[WatchedStep]) -> Blamed | None:
+    """The first tensor that is zero, or is where it is rounded, and not in float32's step."""
+    right = _magnitudes(exact)
+    for step in steps:
+        for tensor, largest in _in_order(step):
+            is_lost = largest < _LOST_BELOW.get(tensor.low_type, 0.0)
+            if is_lost and right.get((tensor.node, tensor.port), 0.0) > 0:
+                return _blamed(tensor, f"nothing but zeros of {tensor.low_type} {_in(tensor)}")
+    return None
+
+
+def differs(steps: Sequence[WatchedStep], exact: Sequence[WatchedStep]) -> Blamed | None:
+    """The first tensor whose magnitude is quite another than in float32's step."""
+    right = _magnitudes(exact)
+    for step in steps:
+        for tensor, largest in _in_order(step):
+            expected = right.get((tensor.node, tensor.port))
+            if expected is None or tensor.low_type == "float32" or not (expected and largest):
+                continue
+            if max(largest / expected, expected / largest) > _DIFFERS:
+                what = f"up to {largest:.2g} rather than {expected:.2g} {_in(tensor)}"
+                return _blamed(tensor, what)
+    return None
+
+
+def _blamed(tensor: WatchedTensor, what: str) -> Blamed:
+    own = [] if _IS_READ.fullmatch(tensor.op) else [[tensor.node]]
+    return Blamed(what, own + ([tensor.readers] if tensor.readers else []))
+
+
+def _in(tensor: WatchedTensor) -> str:
+    return f"in {tensor.node} ({tensor.op})"
+
+
+def _in_order(step: WatchedStep) -> list[tuple[WatchedTensor, float]]:
+    computed = np.flatnonzero(step.counts["elements"])
+    return [(step.graph.tensors[index], float(step.counts["largest"][index])) for index in computed]
+
+
+def _magnitudes(steps: Sequence[WatchedStep]) -> dict[tuple[str, int], float]:
+    return {
+        (tensor.node, tensor.port): largest for step in steps for tensor, largest in _in_order(step)
+    }
+
+
+def _where(step: WatchedStep, index: int) -> dict[str, object]:
+    tensor = step.graph.tensors[index]
+    where: dict[str, object] = {"node": tensor.node, "op": tensor.op, "low_type": tensor.low_type}
+    where["value"] = step.value(index)
+    if tensor.loop >= 0:
+        where["iteration"] = int(step.counts["iteration"][index])
+    return where

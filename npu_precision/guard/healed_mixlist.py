@@ -1,0 +1,105 @@
+"""The mixlist that a guard writes: what is kept in float32, with the reason beside each entry."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+from collections.abc import Mapping
+
+from npu_precision.options import PrecisionOptions
+from npu_precision.outputs import new_file
+from npu_precision.tuning.mixlist import Mixlist
+
+_HEADER = "// Written by npu_precision.PrecisionGuard."
+_COMMENT = "// "
+_EMPTY = '{"black-list": {"to-add": []}}'
+# TensorFlow numbers what it inlines, and numbers it otherwise in the next run.
+_NUMBER = re.compile(r"(?<=/)_\d+(?=/)")
+_ANY_NUMBER = "_[0-9]+"
+
+
+def entry_of(node: str) -> str:
+    """The entry that matches a node in every run of a program."""
+    return "node:" + _ANY_NUMBER.join(re.escape(part) for part in _NUMBER.split(node))
+
+
+class HealedMixlist:
+    """The file of a guard, with what the options' own mixlist has, and what was healed.
+
+    Args:
+        path: the file. If it does not exist, it is written. One that a guard wrote before stays in
+            force, and grows.
+
+    Raises:
+        FileExistsError: the file is none that a guard wrote.
+        OSError: it cannot be read or written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = pathlib.Path(path)
+        # By entry, why.
+        self._healed: dict[str, str] = {}
+        if not self.path.exists():
+            self._write(_EMPTY, {})
+            return
+        lines = self.path.read_text(encoding="utf-8").split("\n")
+        if lines[0] != _HEADER:
+            raise FileExistsError(
+                f"mixlist {str(path)!r} exists, and no PrecisionGuard wrote it; expected another "
+                "name. The guard's file begins with the entries of the modify_mixlist in force"
+            )
+        for before, line in zip(lines[1:], lines[2:]):
+            if before.strip().startswith(_COMMENT):
+                entry = json.loads(line.strip().rstrip(","))
+                self._healed[entry] = before.strip()[len(_COMMENT) :]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was healed."""
+        return not self._healed
+
+    def is_of(self, options: PrecisionOptions) -> bool:
+        """Whether the options name this file."""
+        given = options.modify_mixlist
+        return given is not None and os.path.realpath(given) == os.path.realpath(str(self.path))
+
+    def in_force(self, options: PrecisionOptions) -> PrecisionOptions:
+        """The options with this file as their mixlist."""
+        return dataclasses.replace(options, modify_mixlist=str(self.path))
+
+    def trying(self, options: PrecisionOptions, reasons: Mapping[str, str]) -> PrecisionOptions:
+        """The options with more entries, which the file does not have yet.
+
+        Raises:
+            ValueError: their mode uses no lists, or their mixlist is not in a file.
+        """
+        return Mixlist(options).keeping(self._more_than(options, reasons))
+
+    def add(self, options: PrecisionOptions, reasons: Mapping[str, str]) -> None:
+        """Writes the file anew, with what the options' mixlist has, and more entries.
+
+        Raises:
+            OSError: it cannot be written; it stays as it was.
+        """
+        healed = {**self._healed, **reasons}
+        self._write(Mixlist(options).text(self._more_than(options, reasons)), healed)
+        self._healed = healed
+
+    def _more_than(self, options: PrecisionOptions, reasons: Mapping[str, str]) -> list[str]:
+        """The entries that the options' own mixlist does not have."""
+        return [*reasons] if self.is_of(options) else [*{**self._healed, **reasons}]
+
+    def _write(self, text: str, reasons: Mapping[str, str]) -> None:
+        quoted = {json.dumps(entry): why for entry, why in reasons.items()}
+        lines = [_HEADER]
+        for line in text.strip().split("\n"):
+            stripped = line.strip().rstrip(",")
+            if stripped in quoted:
+                indent = line[: len(line) - len(line.lstrip())]
+                lines.append(f"{indent}{_COMMENT}{quoted[stripped]}")
+            lines.append(line)
+        with new_file(self.path, force=True) as file:
+            file.write_text("\n".join(lines) + "\n", encoding="utf-8")

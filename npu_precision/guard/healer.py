@@ -1,0 +1,284 @@
+"""Brings a training back to its last good state, and keeps in float32 what broke it."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from npu_precision.flight.tensor_watch import TensorWatch, WatchedStep
+from npu_precision.guard import blame
+from npu_precision.guard.agreement import Ranks
+from npu_precision.guard.blame import Blamed
+from npu_precision.guard.healed_mixlist import HealedMixlist, entry_of
+from npu_precision.guard.training import Outcome, Training
+from npu_precision.options import PrecisionOptions
+
+_LOGGER = logging.getLogger("npu_precision")
+# The most ops that a heal keeps in float32, one after the other.
+_MOST_TRIALS = 32
+# A loss that float32 makes so many times the usual one is the training's own.
+_DIVERGES = 10.0
+# The good losses of which the usual one is the median.
+_LOSSES = 1000
+
+
+class TrainingFailed(RuntimeError):
+    """A step went wrong, and a mixlist does not heal it. The last good state is restored."""
+
+
+class Limits(NamedTuple):
+    """What a guard allows.
+
+    Attributes:
+        snapshot_every: how many steps have one saved state.
+        band: the lowest and the highest loss that is no fault, or None.
+        max_heals: how often a training may be healed.
+        memory: the most bytes of inputs that are kept.
+    """
+
+    snapshot_every: int
+    band: tuple[float, float] | None
+    max_heals: int
+    memory: int
+
+
+class _Step(NamedTuple):
+    inputs: Any
+    # Those that others made before it.
+    changes: Any
+
+
+class Healer:
+    """Makes the steps of a training, and heals those that go wrong.
+
+    All ranks of a training make the same steps and get the same outcomes, so that they come to the
+    same conclusions; only what they see of tensors differs.
+
+    Args:
+        training: the training.
+        mixlist: the file that gets what is kept in float32.
+        limits: what is allowed.
+    """
+
+    def __init__(self, training: Training, mixlist: HealedMixlist, limits: Limits) -> None:
+        self._training, self._mixlist, self._limits = training, mixlist, limits
+        self._ranks = Ranks()
+        self._ranks.check()
+        self._state: Any = None
+        self._is_due = False
+        # Weights that float32 does not change either.
+        self._still: set[str] = set()
+        # The good steps since the state was saved, and how many there may be.
+        self._made: list[_Step] = []
+        self._snapshot_every = limits.snapshot_every
+        self._losses: collections.deque[float] = collections.deque(maxlen=_LOSSES)
+        self.steps = 0
+        self.heals = 0
+
+    def step(self, inputs: Any) -> Any:
+        """Makes a step; returns its result.
+
+        Raises:
+            TrainingFailed: it goes wrong in float32 too, or it cannot be healed.
+        """
+        if self._state is None:
+            self._begin(inputs)
+        if self._is_due:
+            self._state, self._made, self._is_due = self._training.save(), [], False
+        step = _Step(inputs, self._training.changes())
+        outcome = self._training.run(inputs)
+        wrong = self._wrong(outcome)
+        stuck: set[str] = set()
+        if not wrong and len(self._made) + 1 >= self._snapshot_every:
+            stuck = self._training.unchanged(self._state) - self._still
+            wrong = _stands_still(stuck)
+        if wrong:
+            outcome = self._heal(step, wrong, stuck)
+        self.steps += 1
+        self._losses.append(outcome.loss)
+        self._made.append(step)
+        self._is_due = len(self._made) >= self._snapshot_every
+        return outcome.result
+
+    def save_anew(self) -> None:
+        """Saves the state before the next step, whose metrics begin anew."""
+        self._is_due = self._state is not None
+
+    def _begin(self, inputs: Any) -> None:
+        self._state = self._training.save(inputs)
+        fit = self._limits.memory // max(self._training.size_of(inputs), 1)
+        self._snapshot_every = self._ranks.least(max(1, min(self._limits.snapshot_every, fit)))
+        options = self._training.options()
+        if options is not None and not self._mixlist.is_empty and not self._mixlist.is_of(options):
+            self._mixlist.add(options, {})
+            self._training.use(self._mixlist.in_force(options))
+
+    def _wrong(self, outcome: Outcome) -> str:
+        """What is wrong with a step, or ""."""
+        if not math.isfinite(outcome.loss):
+            return f"the loss is {outcome.loss}"
+        if not outcome.is_finite:
+            return "a weight is not finite"
+        if self._limits.band is not None:
+            low, high = self._limits.band
+            if not low <= outcome.loss <= high:
+                return f"the loss, {outcome.loss:.4g}, is out of its band, {low:g} to {high:g}"
+        return ""
+
+    def _heal(self, step: _Step, wrong: str, stuck: set[str]) -> Outcome:
+        options = self._training.options()
+        where = f"step {self.steps}: {wrong}"
+        of_float32 = self._wrong_in_float32(step, stuck)
+        if of_float32 and stuck:  # There is nothing to be learned by them.
+            self._still |= stuck
+            return self._again(step)
+        if of_float32:
+            raise self._failure(f"{where}; {self._fault_of_float32(step, of_float32)}")
+        if options is None:
+            raise self._failure(f"{where}; no precision mode is in force here to be healed")
+        if self.heals >= self._limits.max_heals:
+            bad = self._blamed(options, step, stuck)
+            raise self._failure(
+                f"{where}{_begins(bad)}; it was healed as often as max_heals, {self.heals}, allows"
+            )
+        self.heals += 1
+        reasons = self._search(options, step, stuck, where)
+        if reasons:
+            self._mixlist.add(options, reasons)
+            self._training.use(self._mixlist.in_force(options))
+        outcome = self._again(step)
+        still = self._wrong(outcome)
+        if still:
+            raise self._failure(f"{where}; with {self._mixlist.path}, too, {still}")
+        what = "; ".join(dict.fromkeys(reasons.values()))
+        found = f"it begins as {what}, kept in float32 by {self._mixlist.path}"
+        _LOGGER.warning(
+            "PrecisionGuard: %s; %s (heal %d of %d)",
+            where,
+            found if reasons else "it went well when it was run again",
+            self.heals,
+            self._limits.max_heals,
+        )
+        return outcome
+
+    def _failure(self, message: str) -> TrainingFailed:
+        """An error, when the last good state is back."""
+        self._go_back()
+        return TrainingFailed(f"PrecisionGuard: {message}")
+
+    def _go_back(self) -> None:
+        """To the last good step: the saved state, and the steps since then."""
+        self._training.restore(self._state)
+        for step in self._made:
+            self._run(step)
+
+    def _again(self, step: _Step) -> Outcome:
+        self._go_back()
+        return self._run(step)
+
+    def _run(self, step: _Step) -> Outcome:
+        self._training.change(step.changes)
+        return self._training.run(step.inputs)
+
+    def _wrong_now(self, outcome: Outcome, stuck: set[str]) -> str:
+        wrong = self._wrong(outcome)
+        return wrong or _stands_still(stuck and stuck & self._training.unchanged(self._state))
+
+    def _wrong_in_float32(self, step: _Step, stuck: set[str]) -> str:
+        """What is wrong with the steps since the last state in float32, or ""."""
+        with self._training.under(None):
+            outcome = self._again(step)
+            wrong = self._wrong(outcome)
+            if stuck and stuck <= self._training.unchanged(self._state):
+                wrong = _stands_still(stuck)
+        if wrong or self._limits.band is not None or not self._losses:
+            return wrong
+        usual = statistics.median(map(abs, self._losses))
+        if abs(outcome.loss) > _DIVERGES * usual > 0:
+            return f"the loss is {outcome.loss:.4g} there, and {usual:.4g} was usual"
+        return ""
+
+    def _fault_of_float32(self, step: _Step, wrong: str) -> str:
+        bad = self._ranks.first(blame.not_finite(self._watched(None, step)))
+        return (
+            f"float32 fails on this batch too ({wrong}{_begins(bad)}), so the model or its data is "
+            "at fault, not the precision"
+        )
+
+    def _watched(
+        self, options: PrecisionOptions | None, step: _Step, good: Sequence[_Step] | None = None
+    ) -> list[WatchedStep]:
+        """What a watch sees of the step after good ones, by default all since the last state."""
+        found: list[WatchedStep] = []
+        with self._training.under(options):
+            self._training.restore(self._state)
+            for each in self._made if good is None else good:
+                self._run(each)
+            with TensorWatch("all", 1, found.append, takes_over=True, is_diagnosis=True):
+                self._run(step)
+        return found
+
+    def _blamed(self, options: PrecisionOptions, step: _Step, stuck: set[str]) -> Blamed | None:
+        """Where the step begins to go wrong with these options, on any rank."""
+        if stuck:
+            # The first step since the state was saved, before which the weights are float32's.
+            first = [*self._made, step][0]
+            found, exact = (self._watched(each, first, []) for each in (options, None))
+            return self._ranks.first(blame.vanished(found, exact))
+        found = self._watched(options, step)
+        bad = self._ranks.first(blame.not_finite(found, self._usual(options)))
+        if bad is not None:
+            return bad
+        return self._ranks.first(blame.differs(found, self._watched(None, step)))
+
+    def _usual(self, options: PrecisionOptions) -> set[str]:
+        """The nodes that are not finite in a step that goes well, as behind a mask."""
+        if not self._made:
+            return set()
+        *before, last = self._made
+        return blame.usual_faults(self._watched(options, last, before))
+
+    def _search(
+        self, options: PrecisionOptions, step: _Step, stuck: set[str], where: str
+    ) -> dict[str, str]:
+        """Entries with which the step goes well, and why each."""
+        reasons: dict[str, str] = {}
+        bad = None
+        for _ in range(_MOST_TRIALS):
+            trying = self._mixlist.trying(options, reasons)
+            with self._training.under(trying):
+                if not self._wrong_now(self._again(step), stuck):
+                    return reasons
+            bad = self._blamed(trying, step, stuck)
+            more = {} if bad is None else _more(bad, reasons)
+            if not more:
+                break
+            reasons.update(more)
+        raise self._failure(
+            f"{where}{_begins(bad)}; nothing that a mixlist keeps in float32 mends it"
+        )
+
+
+def _stands_still(weights: set[str]) -> str:
+    if not weights:
+        return ""
+    more = f" and {len(weights) - 1} more" if len(weights) > 1 else ""
+    return f"the weight {min(weights)}{more} has not changed since the last state was saved"
+
+
+def _begins(bad: Blamed | None) -> str:
+    return "" if bad is None else f"; it begins as {bad.what}"
+
+
+def _more(bad: Blamed, reasons: Mapping[str, str]) -> dict[str, str]:
+    """The entries for what is to be kept next, and why."""
+    for nodes in bad.nodes:
+        entries = {entry_of(node): bad.what for node in nodes}
+        more = {entry: why for entry, why in entries.items() if entry not in reasons}
+        if more:
+            return more
+    return {}

@@ -1,0 +1,225 @@
+"""The training of Model.fit, for a guard."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from npu_precision import _tf_compat, scope
+from npu_precision.guard.training import Outcome, Training
+from npu_precision.options import PrecisionOptions
+from npu_precision.session import functions
+
+# A learning rate, a counter or a scale has at most so many elements.
+_SMALL = 16
+# A weight may stand still for a step.
+_SEVERAL = 2
+
+
+class KerasTraining(Training):
+    """Makes the steps of a compiled model, one batch at a time.
+
+    Args:
+        model: a model within fit, whose train_step it calls.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._strategy = model.distribute_strategy
+        self._step = tf.function(self._in_all_replicas)
+        # What a step changes.
+        self._handles: list[tuple[tf.Tensor, tf.DType]] = []
+        # How they are read, and the values of small ones after the last step.
+        self._reads: Any = None
+        self._small: list[np.ndarray] = []
+        # What the healed mixlist is in; and, in a list of one, what a trial runs with.
+        self._healed: PrecisionOptions | None = None
+        self._trial: list[PrecisionOptions | None] = []
+
+    def run(self, inputs: Any) -> Outcome:
+        """As Training; the result is the logs, by their names."""
+        with self._in_force():
+            logs, loss, is_finite = self._step(inputs)
+        self._small = self._read_small()
+        return Outcome(logs, float(loss), bool(is_finite))
+
+    def save(self, inputs: Any = None) -> Any:
+        """As Training. A variable shares its memory with what is saved until it changes."""
+        if inputs is not None:
+            with self._in_force():
+                step = self._step.get_concrete_function(inputs)
+            self._handles = _tf_compat.captured_variables(step)
+            self._small = self._read_small()
+        values = [
+            tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+            for handle, dtype in self._handles
+        ]
+        return values, self._weights(), self._iterations()
+
+    def changes(self) -> Any:
+        """As Training; of variables of few elements."""
+        return {
+            index: now
+            for index, (now, before) in enumerate(zip(self._read_small(), self._small))
+            if now.tobytes() != before.tobytes()
+        }
+
+    def change(self, changes: Any) -> None:
+        """As Training."""
+        for index, value in changes.items():
+            tf.raw_ops.AssignVariableOp(resource=self._handles[index][0], value=value)
+
+    def restore(self, state: Any) -> None:
+        """As Training."""
+        values, *_ = state
+        for (handle, _), value in zip(self._handles, values):
+            tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+    def unchanged(self, state: Any) -> set[str]:
+        """As Training."""
+        _, weights, iterations = state
+        if self._iterations() < iterations + _SEVERAL:
+            return set()
+        names = [getattr(each, "path", each.name) for each in self._model.trainable_variables]
+        return {
+            name
+            for name, now, before in zip(names, self._weights(), weights)
+            if bool(tf.reduce_all(tf.equal(now, before)))
+        }
+
+    def size_of(self, inputs: Any) -> int:
+        """As Training."""
+        local = self._strategy.experimental_local_results(inputs)
+        tensors = tf.nest.flatten(local, expand_composites=True)
+        return sum(int(tf.size(each)) * each.dtype.size for each in tensors)
+
+    def options(self) -> PrecisionOptions | None:
+        """As Training."""
+        return self._healed or functions.active_options()
+
+    @contextlib.contextmanager
+    def under(self, options: PrecisionOptions | None) -> Iterator[None]:
+        """As Training."""
+        before, self._trial = self._trial, [options]
+        try:
+            yield
+        finally:
+            self._trial = before
+
+    def use(self, options: PrecisionOptions) -> None:
+        """As Training."""
+        self._healed = options
+        functions.read_files_anew()
+
+    def _read_small(self) -> list[np.ndarray]:
+        """The values of the variables, in their order; those with many elements are empty."""
+        if self._reads is None:
+            sizes = [
+                int(np.prod(tf.raw_ops.VariableShape(input=handle))) for handle, _ in self._handles
+            ]
+
+            @tf.function
+            def reads() -> list[tf.Tensor]:
+                return [
+                    tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+                    if size <= _SMALL
+                    else tf.zeros([0])
+                    for size, (handle, dtype) in zip(sizes, self._handles)
+                ]
+
+            self._reads = reads
+        with functions.entered(None):
+            return [each.numpy() for each in self._reads()]
+
+    def _in_force(self) -> contextlib.AbstractContextManager[Any]:
+        if self._trial:
+            return functions.entered(self._trial[0])
+        if self._healed is not None:
+            return functions.entered(self._healed)
+        return contextlib.nullcontext()
+
+    def _iterations(self) -> int:
+        return int(self._model.optimizer.iterations)
+
+    def _weights(self) -> list[tf.Tensor]:
+        return [tf.convert_to_tensor(each) for each in self._model.trainable_variables]
+
+    def _in_all_replicas(self, inputs: Any) -> Any:
+        outputs = self._strategy.run(self._in_replica, (inputs,))
+        local = [self._strategy.experimental_local_results(each)[0] for each in outputs[1:]]
+        logs = tf.nest.map_structure(
+            lambda each: self._strategy.experimental_local_results(each)[0], outputs[0]
+        )
+        return (logs, *local)
+
+    def _in_replica(self, inputs: Any) -> Any:
+        losses: list[Any] = []
+        with _noting(self._model, losses):
+            logs = self._model.train_step(inputs)
+        if hasattr(self._model, "_train_counter"):  # Keras 2 counts after each step.
+            self._model._train_counter.assign_add(1)
+        replicas = self._strategy.num_replicas_in_sync
+        # In replicas, a loss is a share of the batch's. A train_step may compute it by itself.
+        loss = losses[0] if len(losses) == 1 and replicas == 1 else logs["loss"]
+        with scope.keep_dtype_scope():
+            loss = tf.cast(loss, tf.float32)
+            finite = [tf.reduce_all(tf.math.is_finite(each)) for each in self._weights()]
+            is_finite = tf.reduce_all(tf.stack([*finite, tf.constant(True)]))
+            if replicas > 1:
+                both = tf.stack([loss, tf.cast(is_finite, tf.float32)])
+                context = tf.distribute.get_replica_context()
+                loss, share = tf.unstack(context.all_reduce(tf.distribute.ReduceOp.MEAN, both))
+                is_finite = tf.greater(share, 1 - 0.5 / replicas)
+        return logs, loss, is_finite
+
+
+@contextlib.contextmanager
+def _noting(model: Any, losses: list[Any]) -> Iterator[None]:
+    """Notes what the model's compute_loss returns within."""
+    original = getattr(model, "compute_loss", None)
+    if original is None:
+        yield
+        return
+
+    def compute_loss(*args: Any, **kwargs: Any) -> Any:
+        losses.append(original(*args, **kwargs))
+        return losses[-1]
+
+    model.compute_loss = compute_loss
+    try:
+        yield
+    finally:
+        del model.compute_loss
+
+
+class GuardedFunction:
+    """Stands in for a model's train_function.
+
+    Args:
+        model: the model, which gets its own one back after an error.
+        step: makes a step with a batch, and returns its logs.
+    """
+
+    def __init__(self, model: Any, step: Any) -> None:
+        self._model, self._step = model, step
+        self.original = model.train_function
+        if isinstance(self.original, GuardedFunction):
+            self.original = self.original.original
+
+    def __call__(self, iterator: Any) -> Any:
+        """Makes as many steps as the model makes in a call."""
+        logs = None
+        try:
+            for _ in range(int(getattr(self._model, "steps_per_execution", 1) or 1)):
+                logs = self._step(next(iterator))
+        except (StopIteration, tf.errors.OutOfRangeError):
+            if logs is None:
+                raise
+        except BaseException:
+            self._model.train_function = self.original
+            raise
+        return logs
