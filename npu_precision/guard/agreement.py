@@ -35,9 +35,10 @@ class Ranks:
             )
 
     def first(self, found: Blamed | None) -> Blamed | None:
-        """What the first rank found that found anything, on all ranks."""
+        """What others come from of what the ranks found, the same on all of them; None if none."""
         answers = self._all(None if found is None else list(found))
-        return next((Blamed(*answer) for answer in answers if answer is not None), None)
+        blamed = [Blamed(*answer) for answer in answers if answer is not None]
+        return min(blamed, key=lambda each: each.stage, default=None)
 
     def least(self, number: int) -> int:
         """The least number of all ranks."""

@@ -15,6 +15,9 @@ from npu_precision.flight.tensor_watch import WatchedStep, WatchedTensor
 _LOST_BELOW = {"float16": 2.0**-25, "bfloat16": 2.0**-134}
 # What the graph reads, which no list changes.
 _IS_READ = re.compile(r"_Arg|Placeholder\w*|ReadVariableOp|Const|IteratorGetNext\w*|VariableV2")
+_STAGES = ("overflow", "infinity", "nan")
+# What comes from other ranks.
+_FROM_OTHERS = ("Collective", "Nccl")
 # A magnitude differs that is so many times as large, or the reverse.
 _DIFFERS = 4.0
 
@@ -29,6 +32,9 @@ class Blamed(NamedTuple):
 
     what: str
     nodes: list[list[str]]
+    # A NaN may come from another device or rank, where it was an infinity before, and at the
+    # beginning an overflow: the least is the one that others come from.
+    stage: int = 0
 
 
 def not_finite(steps: Sequence[WatchedStep], usual: Collection[str] = ()) -> Blamed | None:
@@ -38,11 +44,18 @@ def not_finite(steps: Sequence[WatchedStep], usual: Collection[str] = ()) -> Bla
         steps: of the graphs that ran.
         usual: the nodes in which that is so in steps that go well, as behind a mask.
     """
-    for step in steps:
-        for index in step.not_finite():
-            tensor = step.graph.tensors[index]
-            if tensor.node not in usual:
-                return _blamed(tensor, forward.describe(_where(step, index)))
+    found = [each for each in (_first_in(step, usual) for step in steps) if each is not None]
+    return min(found, key=lambda each: each.stage, default=None)
+
+
+def _first_in(step: WatchedStep, usual: Collection[str]) -> Blamed | None:
+    for index in step.not_finite():
+        tensor = step.graph.tensors[index]
+        if tensor.op.startswith(_FROM_OTHERS):
+            return None
+        if tensor.node not in usual:
+            what = forward.describe(_where(step, index))
+            return _blamed(tensor, what, _STAGES.index(step.value(index)))
     return None
 
 
@@ -76,9 +89,9 @@ def differs(steps: Sequence[WatchedStep], exact: Sequence[WatchedStep]) -> Blame
     return None
 
 
-def _blamed(tensor: WatchedTensor, what: str) -> Blamed:
+def _blamed(tensor: WatchedTensor, what: str, stage: int = 0) -> Blamed:
     own = [] if _IS_READ.fullmatch(tensor.op) else [[tensor.node]]
-    return Blamed(what, own + ([tensor.readers] if tensor.readers else []))
+    return Blamed(what, own + ([tensor.readers] if tensor.readers else []), stage)
 
 
 def _in(tensor: WatchedTensor) -> str:

@@ -143,7 +143,7 @@ class KerasTraining(Training):
         return contextlib.nullcontext()
 
     def _iterations(self) -> int:
-        return int(self._model.optimizer.iterations)
+        return _number(self._model.optimizer.iterations)
 
     def _weights(self) -> list[tf.Tensor]:
         return [tf.convert_to_tensor(each) for each in self._model.trainable_variables]
@@ -175,6 +175,11 @@ class KerasTraining(Training):
                 loss, share = tf.unstack(context.all_reduce(tf.distribute.ReduceOp.MEAN, both))
                 is_finite = tf.greater(share, 1 - 0.5 / replicas)
         return logs, loss, is_finite
+
+
+def _number(value: Any) -> int:
+    """Of a number or of a variable, which may be one per replica."""
+    return int(value.numpy() if hasattr(value, "numpy") else value)
 
 
 @contextlib.contextmanager
@@ -214,7 +219,7 @@ class GuardedFunction:
         """Makes as many steps as the model makes in a call."""
         logs = None
         try:
-            for _ in range(int(getattr(self._model, "steps_per_execution", 1) or 1)):
+            for _ in range(_number(getattr(self._model, "steps_per_execution", 1) or 1)):
                 logs = self._step(next(iterator))
         except (StopIteration, tf.errors.OutOfRangeError):
             if logs is None:
