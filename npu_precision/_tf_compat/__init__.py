@@ -9,6 +9,7 @@ from npu_precision._tf_compat.collectives import (
 )
 from npu_precision._tf_compat.debugger import WatchedRun, remove_watched, watch_every_tensor
 from npu_precision._tf_compat.estimators import (
+    config_of_session,
     last_step,
     set_estimator_session_config,
     wrap_training,
@@ -32,6 +33,7 @@ from npu_precision._tf_compat.graphs import (
     has_gpu,
     op_definition,
     optimize_graph,
+    replace_in_readers,
     set_op_attribute,
 )
 from npu_precision._tf_compat.keras import (
@@ -128,6 +130,7 @@ __all__ = [
     "map_function_configs",
     "needs_build",
     "op_definition",
+    "replace_in_readers",
     "optimize_graph",
     "optimizer_class",
     "optimizer_slot",
@@ -135,6 +138,7 @@ __all__ = [
     "remote_task",
     "remove_watched",
     "scales_loss",
+    "config_of_session",
     "set_estimator_session_config",
     "set_keras_session",
     "set_op_attribute",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tensorflow.core.protobuf import config_pb2
+
 from npu_precision._tf_compat.versions import tf1
 
 
@@ -34,3 +36,9 @@ def last_step(hooks: Iterable[Any]) -> int | None:
     """
     steps = [hook._last_step for hook in hooks if isinstance(hook, tf1.train.StopAtStepHook)]
     return min((int(step) for step in steps if step is not None), default=None)
+
+
+def config_of_session(session: Any) -> Any:
+    """The ConfigProto that a session was made with, empty if it had none."""
+    config = session._config
+    return config_pb2.ConfigProto() if config is None else config

@@ -108,3 +108,13 @@ def op_definition(op_type: str) -> op_def_pb2.OpDef | None:
 
 
 _NO_NODES = tf.Graph()
+
+
+def replace_in_readers(tensor: tf.Tensor, replacement: tf.Tensor) -> None:
+    """Lets whatever reads a tensor of a graph read another one, but for the op of that one."""
+    for reader in tensor.consumers():
+        if reader is replacement.op:
+            continue
+        for index, read in enumerate(reader.inputs):
+            if read is tensor:
+                reader._update_input(index, replacement)

@@ -17,18 +17,21 @@ from npu_precision.session import functions
 # How often what was counted is taken, so that memory stays bounded.
 _SECONDS = 1.0
 WATCHES = ("lowered", "all")
+# What a session feeds: the name of the node in the place of which it is, and two numbers.
+_FED = re.compile(r"^_arg_(.+)_\d+_\d+$")
 _ONE_DNN = re.compile("^_Mkl(Native)?")
 _FAULTS = ("", "overflow", "infinity", "nan")
 # The watches that are open; the last one watches, and the others wait until it is closed.
 _open: list[TensorWatch] = []
 _open_lock = threading.Lock()
+_openings = 0
 
 
 class WatchedTensor(NamedTuple):
     """A tensor of a graph as it runs, after all of TensorFlow's own passes.
 
     Attributes:
-        node: the node that yields it.
+        node: the node that yields it, or for which it is fed.
         op: its type, by its public name where oneDNN's kernel has another.
         port: which of its outputs.
         device: where it is.
@@ -98,6 +101,11 @@ class WatchedStep(NamedTuple):
         return tensor.loop, int(self.counts["iteration"][index]), tensor.place
 
 
+def openings() -> int:
+    """How many watches were opened in this process."""
+    return _openings
+
+
 class TensorWatch:
     """A context in which graphs are watched that TensorFlow makes ready to run in it.
 
@@ -141,12 +149,14 @@ class TensorWatch:
         Raises:
             RuntimeError: another watch is open.
         """
+        global _openings
         with _open_lock:
             if _open and not self._takes_over:
                 raise RuntimeError("another FlightRecorder watches tensors; one does at a time")
             if _open:
                 _open[-1]._pause()
             _open.append(self)
+            _openings += 1
             self._begin()
         self._thread.start()
         return self
@@ -211,16 +221,17 @@ class TensorWatch:
             for each in _library.drain_flight(finished):
                 number = each["graph"]
                 if "tensors" in each:
-                    tensors = [
-                        WatchedTensor(**{**tensor, "op": _ONE_DNN.sub("", tensor["op"])})
-                        for tensor in each["tensors"]
-                    ]
-                    self._graphs[number] = WatchedGraph(number, tensors)
+                    self._graphs[number] = WatchedGraph(number, list(map(_tensor, each["tensors"])))
                 before = self._before.get(number, 0)
                 self._steps[number] = before + each["steps"]
                 self._dropped[number] = each["dropped"]
                 for recorded in each["recorded"]:
                     self._see(_step(self._graphs[number], before, recorded))
+
+
+def _tensor(described: dict[str, Any]) -> WatchedTensor:
+    node, op = _FED.sub(r"\1", described["node"]), _ONE_DNN.sub("", described["op"])
+    return WatchedTensor(**{**described, "node": node, "op": op})
 
 
 def _step(graph: WatchedGraph, before: int, recorded: dict[str, Any]) -> WatchedStep:

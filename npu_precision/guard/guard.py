@@ -11,14 +11,24 @@ from npu_precision import _errors
 from npu_precision.guard.healed_mixlist import HealedMixlist
 from npu_precision.guard.healer import Healer, Limits
 from npu_precision.guard.keras_training import GuardedFunction, KerasTraining
+from npu_precision.guard.session_training import GuardedGraph, Run, SessionTraining
+from npu_precision.hccl import ranks
 from npu_precision.loss_scaling import strategies
 
+tf1: Any = tf.compat.v1
 
-class PrecisionGuard(tf.keras.callbacks.Callback):  # type: ignore[misc]
+
+class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # type: ignore[misc]
     """Heals a training in which a value overflows or vanishes in a low type.
 
         guard = npu_precision.PrecisionGuard(mixlist="healed.json")
         model.fit(images, labels, callbacks=[guard])
+
+    It is a hook of MonitoredSession and of an Estimator's train() too. Their config must have
+    modify_mixlist="healed.json", a file which the guard writes when it is made:
+
+        config = NPURunConfig(precision_mode="allow_mix_precision", modify_mixlist="healed.json")
+        NPUEstimator(model_fn, config=config).train(input_fn, hooks=[guard])
 
     After each step it looks at the loss and the weights. If one is not finite, if the loss leaves
     its band, or if no weight has changed since the last state was saved, it brings back that state,
@@ -39,6 +49,8 @@ class PrecisionGuard(tf.keras.callbacks.Callback):  # type: ignore[misc]
             makes ten times the usual one is the training's own fault.
         max_heals: how often it heals; then it stops.
         memory: the most bytes of inputs that are kept; larger ones have states saved more often.
+        loss: in sessions, the loss as a tensor or its name; by default the graph's losses, among
+            which an Estimator puts its own.
 
     Raises:
         ValueError: a wrong argument.
@@ -53,6 +65,7 @@ class PrecisionGuard(tf.keras.callbacks.Callback):  # type: ignore[misc]
         band: tuple[float, float] | None = None,
         max_heals: int = 3,
         memory: int = 2**28,
+        loss: Any = None,
     ) -> None:
         super().__init__()
         counts = {"snapshot_every": snapshot_every, "max_heals": max_heals, "memory": memory}
@@ -63,6 +76,8 @@ class PrecisionGuard(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._limits = Limits(snapshot_every, _checked(band), max_heals, memory)
         self._mixlist = HealedMixlist(mixlist)
         self._healer: Healer | None = None
+        self._loss = loss
+        self._graph: GuardedGraph | None = None
 
     @property
     def heals(self) -> int:
@@ -92,6 +107,49 @@ class PrecisionGuard(tf.keras.callbacks.Callback):  # type: ignore[misc]
         """Gives the model its own train_function back."""
         if isinstance(self.model.train_function, GuardedFunction):
             self.model.train_function = self.model.train_function.original
+
+    def begin(self) -> None:
+        """Adds to the graph of a session what the guard needs.
+
+        Raises:
+            ValueError: there is no loss, or there are several ranks.
+        """
+        if ranks.current().size > 1:
+            raise ValueError("PrecisionGuard: in sessions, it is for one rank, got several")
+        self._graph = GuardedGraph(self._loss, self._limits.max_heals)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Takes the place of the session's run.
+
+        Raises:
+            ValueError: the session's config has a precision mode, and another mixlist.
+        """
+        assert self._graph is not None
+        run = session.run
+        training = SessionTraining(session, run, self._graph, self)
+        options = training.options()
+        if options is not None and not self._mixlist.is_of(options):
+            raise ValueError(
+                f"PrecisionGuard: the session's config has modify_mixlist "
+                f"{options.modify_mixlist!r}, expected {str(self._mixlist.path)!r}, the guard's, "
+                "which is read anew when it changes"
+            )
+        healer = self._healer = Healer(training, self._mixlist, self._limits)
+
+        def guarded(
+            fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+        ) -> Any:
+            # Hooks ask a session for other things between steps.
+            if not (isinstance(fetches, dict) and self in fetches):
+                return run(fetches, feed_dict, options, run_metadata)
+            return healer.step(Run(fetches, feed_dict or {}, options, run_metadata))
+
+        session.run = guarded
+
+    def before_run(self, run_context: Any) -> Any:
+        """Asks for the loss, and for what the step reads."""
+        assert self._graph is not None
+        return tf1.train.SessionRunArgs(self._graph.fetches())
 
 
 def _checked(band: Any) -> tuple[float, float] | None:

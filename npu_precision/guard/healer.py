@@ -72,9 +72,9 @@ class Healer:
         self._is_due = False
         # Weights that float32 does not change either.
         self._still: set[str] = set()
-        # The good steps since the state was saved, and how many there may be.
+        # The good steps since the state was saved, and how many there may be; 0 is not known yet.
         self._made: list[_Step] = []
-        self._snapshot_every = limits.snapshot_every
+        self._snapshot_every = 0
         self._losses: collections.deque[float] = collections.deque(maxlen=_LOSSES)
         self.steps = 0
         self.heals = 0
@@ -91,6 +91,9 @@ class Healer:
             self._state, self._made, self._is_due = self._training.save(), [], False
         step = _Step(inputs, self._training.changes())
         outcome = self._training.run(inputs)
+        if self._snapshot_every == 0:
+            fit = self._limits.memory // max(self._training.size_of(inputs), 1)
+            self._snapshot_every = self._ranks.least(max(1, min(self._limits.snapshot_every, fit)))
         wrong = self._wrong(outcome)
         stuck: set[str] = set()
         if not wrong and len(self._made) + 1 >= self._snapshot_every:
@@ -110,8 +113,6 @@ class Healer:
 
     def _begin(self, inputs: Any) -> None:
         self._state = self._training.save(inputs)
-        fit = self._limits.memory // max(self._training.size_of(inputs), 1)
-        self._snapshot_every = self._ranks.least(max(1, min(self._limits.snapshot_every, fit)))
         options = self._training.options()
         if options is not None and not self._mixlist.is_empty and not self._mixlist.is_of(options):
             self._mixlist.add(options, {})
@@ -146,7 +147,14 @@ class Healer:
                 f"{where}{_begins(bad)}; it was healed as often as max_heals, {self.heals}, allows"
             )
         self.heals += 1
-        reasons = self._search(options, step, stuck, where)
+        try:
+            reasons = self._search(options, step, stuck, where)
+        except TrainingFailed:
+            if not stuck:
+                raise
+            self._still |= stuck
+            _LOGGER.warning("PrecisionGuard: %s; no op was found that makes it so", where)
+            return self._again(step)
         if reasons:
             self._mixlist.add(options, reasons)
             self._training.use(self._mixlist.in_force(options))
@@ -214,7 +222,7 @@ class Healer:
     ) -> list[WatchedStep]:
         """What a watch sees of the step after good ones, by default all since the last state."""
         found: list[WatchedStep] = []
-        with self._training.under(options):
+        with self._training.under(options, is_diagnosis=True):
             self._training.restore(self._state)
             for each in self._made if good is None else good:
                 self._run(each)

@@ -10,14 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from npu_precision import _tf_compat, scope
-from npu_precision.guard.training import Outcome, Training
+from npu_precision.guard.training import MOST_ELEMENTS, SEVERAL, Outcome, Training
 from npu_precision.options import PrecisionOptions
 from npu_precision.session import functions
-
-# A learning rate, a counter or a scale has at most so many elements.
-_SMALL = 16
-# A weight may stand still for a step.
-_SEVERAL = 2
 
 
 class KerasTraining(Training):
@@ -82,7 +77,7 @@ class KerasTraining(Training):
     def unchanged(self, state: Any) -> set[str]:
         """As Training."""
         _, weights, iterations = state
-        if self._iterations() < iterations + _SEVERAL:
+        if self._iterations() < iterations + SEVERAL:
             return set()
         names = [getattr(each, "path", each.name) for each in self._model.trainable_variables]
         return {
@@ -102,7 +97,7 @@ class KerasTraining(Training):
         return self._healed or functions.active_options()
 
     @contextlib.contextmanager
-    def under(self, options: PrecisionOptions | None) -> Iterator[None]:
+    def under(self, options: PrecisionOptions | None, is_diagnosis: bool = False) -> Iterator[None]:
         """As Training."""
         before, self._trial = self._trial, [options]
         try:
@@ -126,7 +121,7 @@ class KerasTraining(Training):
             def reads() -> list[tf.Tensor]:
                 return [
                     tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
-                    if size <= _SMALL
+                    if size <= MOST_ELEMENTS
                     else tf.zeros([0])
                     for size, (handle, dtype) in zip(sizes, self._handles)
                 ]

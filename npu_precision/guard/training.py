@@ -8,6 +8,11 @@ from typing import Any, NamedTuple
 
 from npu_precision.options import PrecisionOptions
 
+# Of a variable that others may set between steps: a learning rate, a counter or a scale.
+MOST_ELEMENTS = 16
+# The steps after which a weight should have changed.
+SEVERAL = 2
+
 
 class Outcome(NamedTuple):
     """What came of a step.
@@ -66,8 +71,15 @@ class Training(abc.ABC):
         """Those in force for the next step, or None without a precision mode."""
 
     @abc.abstractmethod
-    def under(self, options: PrecisionOptions | None) -> contextlib.AbstractContextManager[Any]:
-        """A context in which steps run with these options; None for float32."""
+    def under(
+        self, options: PrecisionOptions | None, is_diagnosis: bool = False
+    ) -> contextlib.AbstractContextManager[Any]:
+        """A context in which steps run with these options; None for float32.
+
+        Args:
+            options: the options.
+            is_diagnosis: whether a watch will be opened in it, for which no ops are fused.
+        """
 
     @abc.abstractmethod
     def use(self, options: PrecisionOptions) -> None:

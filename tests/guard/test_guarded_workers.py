@@ -68,7 +68,9 @@ show(messages, failure, model.get_weights(), open("healed.json").read())
 
 def test_all_workers_heal_where_one_overflows(tmp_path):
     """The other one sees a NaN in what is added up over both, and keeps the same op."""
-    results = [result for worker in run_workers(tmp_path, SCRIPT, "1e7") for result in shown(worker)]
+    results = [
+        result for worker in run_workers(tmp_path, SCRIPT, "1e7") for result in shown(worker)
+    ]
     for messages, failure, weights, _ in results:
         assert failure is None
         (message,) = messages
