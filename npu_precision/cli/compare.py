@@ -18,7 +18,8 @@ from npu_precision import outputs
 from npu_precision.accuracy import comparison, frozen
 from npu_precision.accuracy.comparison import Comparison, Row
 from npu_precision.accuracy.tensor_stats import TensorStats
-from npu_precision.cli import flags, plots, printing
+from npu_precision.cli import alternatives, flags, plots, printing
+from npu_precision.cli.compare_training import compare_training
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
@@ -44,7 +45,7 @@ _COLUMNS = (
 )
 
 
-@click.command()
+@click.command(cls=alternatives.OrTraining, training=compare_training)
 @flags.model_flags("signature")
 @flags.precision_flags()
 @flags.input_flags
@@ -59,6 +60,11 @@ _COLUMNS = (
 @click.option("--plot", "plot_file", metavar="FILE", help="Draw the errors; needs matplotlib.")
 @click.option("--force", is_flag=True, help="Replace these files if they exist.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@click.option(
+    "--training",
+    metavar="MODULE:FUNCTION",
+    help="Compare a training, without MODEL: --training x --help says how.",
+)
 @flags.debug_flag
 def compare(
     model: Model,
@@ -69,6 +75,7 @@ def compare(
     plot_file: str | None,
     force: bool,
     as_json: bool,
+    training: None,
 ) -> None:
     """Runs MODEL in float32 and in a precision mode, on the same inputs, and compares all tensors.
 

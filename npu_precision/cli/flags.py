@@ -8,7 +8,7 @@ import glob
 import os
 import pathlib
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import tensorflow as tf
@@ -318,6 +318,71 @@ def input_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--inputs", metavar="FILE", help="An .npz file with an array for each input, by name."
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+class Training(NamedTuple):
+    """A training to compare.
+
+    Attributes:
+        name: of the function that builds it, as "module:function".
+        steps: of each run.
+        seed: of the runs that are compared.
+        other_seeds: how many others float32 is run with.
+        state: a folder that keeps the runs, or None.
+    """
+
+    name: str
+    steps: int
+    seed: int
+    other_seeds: int
+    state: str | None
+
+
+def training_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the flags of a training; the command gets them as `training`."""
+
+    @functools.wraps(command)
+    def with_training(
+        *arguments: Any,
+        training: str,
+        steps: int,
+        seed: int,
+        other_seeds: int,
+        state: str | None,
+        **given: Any,
+    ) -> Any:
+        found = Training(training, steps, seed, other_seeds, state)
+        return command(*arguments, training=found, **given)
+
+    decorated: Callable[..., Any] = with_training
+    for option in (
+        click.option(
+            "--state", metavar="FOLDER", help="Keep each run there, and take those that are there."
+        ),
+        click.option(
+            "--other-seeds",
+            type=click.IntRange(min=1),
+            default=2,
+            show_default=True,
+            help="With how many other seeds float32 is run.",
+        ),
+        click.option("--seed", type=int, default=1, show_default=True, help="The seed."),
+        click.option(
+            "--steps",
+            type=click.IntRange(min=1),
+            default=100,
+            show_default=True,
+            help="How many steps each run has.",
+        ),
+        click.option(
+            "--training",
+            required=True,
+            metavar="MODULE:FUNCTION",
+            help="A function that builds a training.",
         ),
     ):
         decorated = option(decorated)

@@ -7,6 +7,7 @@ import math
 import pathlib
 
 from npu_precision.accuracy.comparison import Comparison
+from npu_precision.training.compared import Compared as TrainingCompared
 from npu_precision.tuning.objective import MaxError, Objective
 from npu_precision.tuning.trials import Trial
 from npu_precision.tuning.tuner import Tuned
@@ -162,6 +163,36 @@ def front(path: pathlib.Path, tuned: Tuned, objective: Objective) -> None:
         axes.set_ylim(bottom=-2e-7)  # No error is negative.
     axes.set_xlabel("step time, as a multiple of float32's (bars: quartiles of the rounds)")
     axes.legend()
+    figure.savefig(str(path), dpi=100)
+
+
+def training(path: pathlib.Path, compared: TrainingCompared) -> None:
+    """Draws the losses, and their difference beside the yardstick.
+
+    Args:
+        path: the file to write; its extension chooses the format.
+        compared: the comparison to draw.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    for other in compared.others:
+        above.plot(other.losses, color="gray", linewidth=1, alpha=0.6)
+    above.plot([], color="gray", label="float32, other seeds")
+    above.plot(compared.exact.losses, color="#1f77b4", label="float32")
+    above.plot(compared.mode.losses, color="#d62728", linestyle="--", label="the mode")
+    above.set_ylabel("loss")
+    below.plot(compared.yardstick, color="gray", label="between seeds, in float32")
+    below.plot(compared.difference, color="#d62728", label="the mode's")
+    below.set_ylabel("difference of the loss, smoothed")
+    below.set_yscale("symlog", linthresh=1e-6)
+    below.set_xlabel("step")
+    first = compared.first_bad if compared.first_bad is not None else compared.first_step
+    for axes in (above, below):
+        if first is not None:
+            axes.axvline(first, color="black", linestyle=":")
+        axes.legend()
     figure.savefig(str(path), dpi=100)
 
 

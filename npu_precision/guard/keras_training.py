@@ -13,6 +13,7 @@ from npu_precision import _tf_compat, scope
 from npu_precision.guard.training import MOST_ELEMENTS, SEVERAL, Outcome, Training
 from npu_precision.options import PrecisionOptions
 from npu_precision.session import functions
+from npu_precision.training import noting
 
 
 class KerasTraining(Training):
@@ -153,7 +154,7 @@ class KerasTraining(Training):
 
     def _in_replica(self, inputs: Any) -> Any:
         losses: list[Any] = []
-        with _noting(self._model, losses):
+        with noting.losses(self._model, losses):
             logs = self._model.train_step(inputs)
         if hasattr(self._model, "_train_counter"):  # Keras 2 counts after each step.
             self._model._train_counter.assign_add(1)
@@ -175,25 +176,6 @@ class KerasTraining(Training):
 def _number(value: Any) -> int:
     """Of a number or of a variable, which may be one per replica."""
     return int(value.numpy() if hasattr(value, "numpy") else value)
-
-
-@contextlib.contextmanager
-def _noting(model: Any, losses: list[Any]) -> Iterator[None]:
-    """Notes what the model's compute_loss returns within."""
-    original = getattr(model, "compute_loss", None)
-    if original is None:
-        yield
-        return
-
-    def compute_loss(*args: Any, **kwargs: Any) -> Any:
-        losses.append(original(*args, **kwargs))
-        return losses[-1]
-
-    model.compute_loss = compute_loss
-    try:
-        yield
-    finally:
-        del model.compute_loss
 
 
 class GuardedFunction:

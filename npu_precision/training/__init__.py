@@ -1,0 +1,1 @@
+"""Trains a model in float32 and in a precision mode, and compares the curves."""

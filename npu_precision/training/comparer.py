@@ -1,0 +1,107 @@
+"""Makes the runs that a comparison needs."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from npu_precision import _version
+from npu_precision.options import PrecisionOptions
+from npu_precision.training import curves
+from npu_precision.training.compared import Compared, compare
+from npu_precision.training.curves import Curves
+from npu_precision.training.state import RunStore
+
+# The steps in which float32 has to be equal to itself.
+_CHECKED = 5
+Progress = Callable[[str, int], None]
+
+
+class Comparer:
+    """Runs a training in float32, with other seeds, and in modes.
+
+    Args:
+        name: of the function, as "module:function".
+        function: the user's, see program.build.
+        steps: of each run.
+        seed: of the runs that are compared.
+        others: how many other seeds float32 is run with.
+        store: that keeps the runs, or None.
+        progress: is called with what runs and the number of each step.
+
+    Raises:
+        ValueError: the function does not build what it should, or float32 differs from itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        steps: int,
+        seed: int,
+        others: int,
+        store: RunStore | None = None,
+        progress: Progress = lambda what, step: None,
+    ) -> None:
+        self._name, self._function, self._steps = name, function, steps
+        self._seed, self._store, self._progress = seed, store, progress
+        self.exact = self._kept("float32", None, seed)
+        again = self._kept("float32 again", None, seed, min(steps, _CHECKED))
+        difference = curves.first_difference(self.exact, again)
+        if difference:
+            raise ValueError(
+                f"{name} is not deterministic: two runs in float32 with the same seed differ first "
+                f"in {difference}; its function gets the seed, for whatever draws random numbers"
+            )
+        seeds = range(seed + 1, seed + 1 + others)
+        self.others = [self._kept(f"float32, seed {each}", None, each) for each in seeds]
+
+    def compare(self, options: PrecisionOptions) -> Compared:
+        """Runs the training with these options, and compares it."""
+        mode = self._kept(f"mode {_key(options)}", options, self._seed)
+        return compare(self.exact, mode, self.others)
+
+    def _kept(
+        self, key: str, options: PrecisionOptions | None, seed: int, steps: int | None = None
+    ) -> Curves:
+        found = None if self._store is None else self._store.get(key)
+        if found is not None:
+            return found
+        what = key.partition(" {")[0]
+        first = None if options is None else self.exact.first
+        made = curves.run(
+            self._name,
+            self._function,
+            options,
+            seed,
+            steps or self._steps,
+            first,
+            lambda step: self._progress(what, step),
+        )
+        if self._store is not None:
+            self._store.put(key, made)
+        return made
+
+
+def about(name: str, function: Callable[..., Any], steps: int, seed: int) -> dict[str, str]:
+    """What the runs depend on, by the user's name for it."""
+    source = inspect.getsourcefile(function)
+    content = b"" if source is None else pathlib.Path(source).read_bytes()
+    return {
+        "--training": f"{name} {hashlib.sha256(content).hexdigest()}",
+        "--steps": str(steps),
+        "--seed": str(seed),
+        "versions": f"npu_precision {_version.__version__}, TensorFlow {tf.__version__}",
+    }
+
+
+def _key(options: PrecisionOptions) -> str:
+    """The options, with the content of their mixlist."""
+    files = [options.modify_mixlist, options.customize_dtypes]
+    contents = [pathlib.Path(each).read_text(encoding="utf-8") for each in files if each]
+    return " ".join([options.to_json(), *contents])

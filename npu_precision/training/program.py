@@ -1,0 +1,176 @@
+"""What a user's function builds for a comparison: a training whose steps can be made one by one."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import random
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from npu_precision import _errors, scope
+from npu_precision.accuracy.model_inputs import called
+from npu_precision.loss_scaling import gradients as gradient_values
+from npu_precision.loss_scaling.forward_ops import forward_op
+from npu_precision.training import noting
+
+_EXPECTED = (
+    "expected (model, batches), a compiled Keras model and an iterable of what its train_step "
+    "takes; or (step, variables, batches), where step(*batch) returns the loss, or the loss and "
+    "the gradients of the variables"
+)
+
+
+class Step(NamedTuple):
+    """What came of a step.
+
+    Attributes:
+        loss: the loss.
+        norms: of the gradient of each variable.
+        batch: a checksum of what the step was made with.
+    """
+
+    loss: float
+    norms: list[float]
+    batch: int
+
+
+class Program:
+    """A training that was built.
+
+    Args:
+        step: makes a step with a batch; returns the loss and the norms of the gradients.
+        variables: whose gradients these are.
+        batches: what steps are made with, again from the beginning after the last.
+        ops: for each variable, the op of the model that its gradient belongs to, or None, as far
+            as it is known after the first step.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Any], tuple[Any, list[Any]]],
+        variables: list[Any],
+        batches: Iterable[Any],
+        ops: list[str | None],
+    ) -> None:
+        self._step, self._variables, self._batches, self.ops = step, variables, batches, ops
+
+    @property
+    def names(self) -> list[str]:
+        """Those of the variables."""
+        return [_name(each, index) for index, each in enumerate(self._variables)]
+
+    def weights(self) -> list[np.ndarray]:
+        """The values of the variables."""
+        return [np.asarray(each) for each in self._variables]
+
+    def set_weights(self, values: list[np.ndarray]) -> None:
+        """Sets the values of the variables."""
+        for variable, value in zip(self._variables, values):
+            variable.assign(value)
+
+    def steps(self) -> Iterator[Step]:
+        """Makes step after step.
+
+        Raises:
+            ValueError: there are no batches, or the step returns something else than it should.
+        """
+        for batch in self._endless():
+            loss, norms = self._step(batch)
+            yield Step(float(loss), [float(each) for each in norms], _checksum(batch))
+
+    def _endless(self) -> Iterator[Any]:
+        for epoch in itertools.count():
+            number = -1
+            for number, batch in enumerate(self._batches):
+                yield batch
+            if number < 0:
+                again = " a second time" if epoch else ""
+                raise ValueError(f"the function's batches are empty{again}, expected an iterable")
+
+
+def build(name: str, function: Callable[..., Any], seed: int) -> Program:
+    """Calls the user's function, with all generators of random numbers set to the seed.
+
+    Args:
+        name: of the function, for messages.
+        function: takes the seed, or nothing.
+        seed: the seed.
+
+    Raises:
+        ValueError: it fails, or returns something else than it should.
+    """
+    tf.keras.backend.clear_session()  # Names are then the same in each run.
+    random.seed(seed)
+    np.random.seed(seed)
+    tf.random.set_seed(seed)
+    takes_seed = bool(inspect.signature(function).parameters)
+    built = called(name, function, *([seed] if takes_seed else []))
+    if not isinstance(built, tuple) or len(built) not in (2, 3):
+        raise ValueError(f"{name} returned {_errors.got(built)}, {_EXPECTED}")
+    if len(built) == 3:
+        return _of_step(name, *built)
+    model, batches = built
+    if not isinstance(model, tf.keras.Model) or getattr(model, "optimizer", None) is None:
+        raise ValueError(f"{name} returned {_errors.got(model)} as its first, {_EXPECTED}")
+    return _of_model(model, batches)
+
+
+def _of_model(model: Any, batches: Iterable[Any]) -> Program:
+    variables: list[Any] = []
+    ops: list[str | None] = []
+
+    def traced(batch: Any) -> tuple[Any, list[Any]]:
+        losses: list[Any] = []
+        pairs: list[tuple[Any, Any]] = []
+        with noting.losses(model, losses), noting.gradients(model.optimizer, pairs):
+            logs = model.train_step(batch)
+        if not variables:
+            variables.extend(variable for _, variable in pairs)
+            ops.extend(forward_op(gradient) for gradient, _ in pairs)
+        loss = losses[0] if len(losses) == 1 else logs["loss"]
+        return loss, _norms([gradient for gradient, _ in pairs])
+
+    step = tf.function(traced)
+    # Traced here, so that the weights are there before the first step.
+    step.get_concrete_function(next(iter(batches)))
+    return Program(step, variables, batches, ops)
+
+
+def _of_step(name: str, step: Any, variables: Any, batches: Iterable[Any]) -> Program:
+    if not callable(step):
+        raise ValueError(f"{name} returned {_errors.got(step)} as its first, {_EXPECTED}")
+    variables = list(variables)
+
+    def run(batch: Any) -> tuple[Any, list[Any]]:
+        result = step(*batch) if isinstance(batch, (tuple, list)) else step(batch)
+        if not isinstance(result, tuple):
+            return result, []
+        loss, gradients = result
+        return loss, _norms(list(gradients))
+
+    return Program(run, variables, batches, [None] * len(variables))
+
+
+def _norms(gradients: list[Any]) -> list[Any]:
+    with scope.keep_dtype_scope():
+        values = [gradient_values.values_of(each) for each in gradients]
+        return [tf.norm(tf.cast(each, tf.float32)) for each in values]
+
+
+def _name(variable: Any, index: int) -> str:
+    name = getattr(variable, "path", None) or getattr(variable, "name", None)
+    return str(name or f"variable {index}").partition(":")[0]
+
+
+def _checksum(batch: Any) -> int:
+    total = 0
+    for each in tf.nest.flatten(batch):
+        array = np.asarray(each)
+        content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+        total = zlib.crc32(content, total)
+    return total
