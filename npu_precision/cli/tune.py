@@ -14,7 +14,8 @@ import click
 from npu_precision import outputs
 from npu_precision.accuracy import frozen
 from npu_precision.accuracy.frozen import FrozenModel
-from npu_precision.cli import flags, plots, printing, tune_result, tune_times
+from npu_precision.cli import alternatives, flags, plots, printing, tune_result, tune_times
+from npu_precision.cli.tune_training import tune_training
 from npu_precision.explain import explanation
 from npu_precision.explain import report as reports
 from npu_precision.offline.model_file import Model
@@ -33,7 +34,7 @@ _STATE = ".state"
 _ROUNDS = 20
 
 
-@click.command()
+@click.command(cls=alternatives.OrTraining, training=tune_training)
 @flags.model_flags("signature")
 @flags.precision_flags(
     only=[name for name in flags.FLAGS if name != "mixlist_edits"],
@@ -112,6 +113,11 @@ _ROUNDS = 20
     help="Replace these files if they exist; without --resume, start over.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@click.option(
+    "--training",
+    metavar="MODULE:FUNCTION",
+    help="Tune a training, without MODEL: --training x --help says how.",
+)
 @flags.debug_flag
 def tune(
     model: Model,
@@ -133,6 +139,7 @@ def tune(
     resume: bool,
     force: bool,
     as_json: bool,
+    training: None,
 ) -> int:
     """Finds a mixlist for MODEL: what to keep in float32 so that it stays accurate enough.
 

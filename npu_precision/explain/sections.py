@@ -93,16 +93,25 @@ def series(name: str, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 
 def heat(
-    columns: Sequence[int], rows: Sequence[str], layers: Sequence[dict[str, Any]]
+    heading: str,
+    columns: Sequence[int],
+    rows: Sequence[str],
+    layers: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
     """A heat map with a row per name and a column per step.
 
     Args:
+        heading: what it shows.
         columns: the steps.
         rows: the names.
         layers: what layer() returns, of which one is shown at a time.
     """
-    return {"columns": list(columns), "rows": list(rows), "layers": list(layers)}
+    return {
+        "heading": heading,
+        "columns": list(columns),
+        "rows": list(rows),
+        "layers": list(layers),
+    }
 
 
 def layer(name: str, unit: str, values: np.ndarray, ends: tuple[float, float]) -> dict[str, Any]:

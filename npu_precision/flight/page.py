@@ -111,6 +111,7 @@ def _of_graph(heading: str, graph: GraphLog, run: RunLog) -> dict[str, Any]:
         return np.stack([values[:, each].max(1) for each in columns], 1)
 
     heat = sections.heat(
+        "scopes over steps",
         [int(steps[each[0]]) for each in columns],
         list(graph.description["scopes"]),
         [

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import re
 from collections.abc import Mapping
 
 from npu_precision.options import PrecisionOptions
@@ -16,14 +15,6 @@ from npu_precision.tuning.mixlist import Mixlist
 _HEADER = "// Written by npu_precision.PrecisionGuard."
 _COMMENT = "// "
 _EMPTY = '{"black-list": {"to-add": []}}'
-# TensorFlow numbers what it inlines, and numbers it otherwise in the next run.
-_NUMBER = re.compile(r"(?<=/)_\d+(?=/)")
-_ANY_NUMBER = "_[0-9]+"
-
-
-def entry_of(node: str) -> str:
-    """The entry that matches a node in every run of a program."""
-    return "node:" + _ANY_NUMBER.join(re.escape(part) for part in _NUMBER.split(node))
 
 
 class HealedMixlist:

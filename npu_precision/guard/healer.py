@@ -13,9 +13,10 @@ from npu_precision.flight.tensor_watch import TensorWatch, WatchedStep
 from npu_precision.guard import blame
 from npu_precision.guard.agreement import Ranks
 from npu_precision.guard.blame import Blamed
-from npu_precision.guard.healed_mixlist import HealedMixlist, entry_of
+from npu_precision.guard.healed_mixlist import HealedMixlist
 from npu_precision.guard.training import Outcome, Training
 from npu_precision.options import PrecisionOptions
+from npu_precision.tuning.mixlist import entry_of
 
 _LOGGER = logging.getLogger("npu_precision")
 # The most ops that a heal keeps in float32, one after the other.

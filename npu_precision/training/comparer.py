@@ -66,6 +66,10 @@ class Comparer:
         mode = self._kept(f"mode {_key(options)}", options, self._seed)
         return compare(self.exact, mode, self.others)
 
+    def make_one_step(self, options: PrecisionOptions) -> None:
+        """Makes the first step with these options."""
+        curves.run(self._name, self._function, options, self._seed, 1, self.exact.first)
+
     def _kept(
         self, key: str, options: PrecisionOptions | None, seed: int, steps: int | None = None
     ) -> Curves:

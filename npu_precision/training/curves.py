@@ -89,7 +89,5 @@ def first_difference(one: Curves, other: Curves) -> str:
         if before != after:
             return f"the batch of step {step}"
         if not np.isclose(one.losses[step], other.losses[step], 1e-4, 1e-7, equal_nan=True):
-            return (
-                f"the loss of step {step}, {one.losses[step]:.7g} and {other.losses[step]:.7g}"
-            )
+            return f"the loss of step {step}, {one.losses[step]:.7g} and {other.losses[step]:.7g}"
     return ""

@@ -95,7 +95,10 @@ def _heat(compared: Compared) -> dict | None:
         "norm of the gradient", "powers of two from float32's norm", values, (0.0, 2.0)
     )
     return sections.heat(
-        [int(each[0]) for each in columns], [names[row] for row in rows], [layer]
+        "gradients over steps",
+        [int(each[0]) for each in columns],
+        [names[row] for row in rows],
+        [layer],
     )
 
 

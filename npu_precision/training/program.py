@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import random
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -84,13 +83,13 @@ class Program:
             yield Step(float(loss), [float(each) for each in norms], _checksum(batch))
 
     def _endless(self) -> Iterator[Any]:
-        for epoch in itertools.count():
-            number = -1
-            for number, batch in enumerate(self._batches):
+        while True:
+            is_empty = True
+            for batch in self._batches:
+                is_empty = False
                 yield batch
-            if number < 0:
-                again = " a second time" if epoch else ""
-                raise ValueError(f"the function's batches are empty{again}, expected an iterable")
+            if is_empty:
+                raise ValueError("the function's batches are empty, expected an iterable")
 
 
 def build(name: str, function: Callable[..., Any], seed: int) -> Program:

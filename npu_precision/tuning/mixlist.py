@@ -21,6 +21,16 @@ _ANYWHERE = "(.*/)?"
 EVERY_NODE = _NODE + ".*"
 
 
+# TensorFlow numbers what it inlines, and numbers it otherwise in the next run.
+_NUMBER = re.compile(r"(?<=/)_\d+(?=/)")
+_ANY_NUMBER = "_[0-9]+"
+
+
+def entry_of(node: str) -> str:
+    """The entry that matches a node of a graph that runs, in every run of its program."""
+    return _NODE + _ANY_NUMBER.join(re.escape(part) for part in _NUMBER.split(node))
+
+
 class Mixlist:
     """Options with a mixlist, to which nodes to keep are added.
 

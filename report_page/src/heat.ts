@@ -20,7 +20,7 @@ function picture(data: Heat, layer: Layer): SVGElement {
   const svg = makeSvg("svg", {
     viewBox: `0 0 ${WIDTH} ${height}`,
     role: "img",
-    "aria-label": `${layer.name}, by scope and step`,
+    "aria-label": `${layer.name}, ${data.heading}`,
   });
   data.rows.forEach((name, row) => {
     const label = makeSvg(
@@ -72,7 +72,7 @@ export function heat(data: Heat): HTMLElement {
   return make(
     "figure",
     {},
-    make("figcaption", {}, "scopes over steps"),
+    make("figcaption", {}, data.heading),
     make("div", { class: "layers" }, ...buttons),
     frame,
   );

@@ -26,6 +26,7 @@ export interface Layer {
 }
 
 export interface Heat {
+  heading: string;
   columns: readonly number[];
   rows: readonly string[];
   layers: readonly Layer[];

@@ -24,6 +24,7 @@ def page(chromium, tmp_path):
         marks=[{"x": 2, "text": f"nan in {HOSTILE}"}],
     )
     heat = sections.heat(
+        "scopes over steps",
         [0, 10],
         ["a/b", HOSTILE],
         [
