@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/error_op.h"
-#include "graph_passes/rewrite/saturate_overflows.h"
+#include "graph_passes/graph/private_ops.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"

@@ -25,9 +25,9 @@ def train(scaler):
             train_step(images[step % 20 * 64 :][:64], digits[step % 20 * 64 :][:64])
 
 
-with npu_precision.FlightRecorder("flight/without") as recorder:
+with npu_precision.FlightRecorder("flight/without", watch=None) as recorder:
     train(npu_precision.GradScaler(strategy=npu_precision.NoLossScale()))
 print(recorder.summary())
-with npu_precision.FlightRecorder("flight/with") as recorder:
+with npu_precision.FlightRecorder("flight/with", watch=None) as recorder:
     train(npu_precision.GradScaler(init_scale=2.0**48))
 print(recorder.summary())

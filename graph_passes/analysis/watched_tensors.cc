@@ -1,7 +1,7 @@
 #include "graph_passes/analysis/watched_tensors.h"
 
 #include "graph_passes/graph/op_traits.h"
-#include "graph_passes/rewrite/saturate_overflows.h"
+#include "graph_passes/graph/private_ops.h"
 
 namespace npu_precision {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/graph/marks.h"
+#include "graph_passes/graph/private_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -9,9 +10,6 @@ namespace npu_precision {
 using tensorflow::DataType;
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
-
-const char kSaturateOp[] = "NpuPrecisionSaturate";
-const char kNoOverflowOp[] = "NpuPrecisionNoOverflow";
 
 namespace {
 

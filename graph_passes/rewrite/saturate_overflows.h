@@ -20,11 +20,6 @@
 
 namespace npu_precision {
 
-// Their kernels are in cc/saturate_op.cc. The first rounds float32 to float16. The second yields
-// whether the flag was down, and takes it down.
-extern const char kSaturateOp[];
-extern const char kNoOverflowOp[];
-
 // `view` is of the graph before it was emulated; `graph` has more nodes, behind those. Returns
 // whether anything changed.
 bool SaturateOverflows(const GraphView& view, const std::set<std::string>& fed,

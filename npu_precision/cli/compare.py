@@ -18,8 +18,7 @@ from npu_precision import outputs
 from npu_precision.accuracy import comparison, frozen
 from npu_precision.accuracy.comparison import Comparison, Row
 from npu_precision.accuracy.tensor_stats import TensorStats
-from npu_precision.cli import alternatives, flags, plots, printing
-from npu_precision.cli.compare_training import compare_training
+from npu_precision.cli import alternatives, compare_training, flags, plots, printing
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
@@ -45,7 +44,7 @@ _COLUMNS = (
 )
 
 
-@click.command(cls=alternatives.OrTraining, training=compare_training)
+@click.command(cls=alternatives.OrTraining, training=compare_training.command)
 @flags.model_flags("signature")
 @flags.precision_flags()
 @flags.input_flags

@@ -33,7 +33,7 @@ SCHEMA = "npu_precision.compare-training/1"
 @click.option("--force", is_flag=True, help="Replace these files if they exist.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
-def compare_training(
+def command(
     training: flags.Training,
     options: PrecisionOptions,
     top: int,

@@ -14,8 +14,15 @@ import click
 from npu_precision import outputs
 from npu_precision.accuracy import frozen
 from npu_precision.accuracy.frozen import FrozenModel
-from npu_precision.cli import alternatives, flags, plots, printing, tune_result, tune_times
-from npu_precision.cli.tune_training import tune_training
+from npu_precision.cli import (
+    alternatives,
+    flags,
+    plots,
+    printing,
+    tune_result,
+    tune_times,
+    tune_training,
+)
 from npu_precision.explain import explanation
 from npu_precision.explain import report as reports
 from npu_precision.offline.model_file import Model
@@ -34,7 +41,7 @@ _STATE = ".state"
 _ROUNDS = 20
 
 
-@click.command(cls=alternatives.OrTraining, training=tune_training)
+@click.command(cls=alternatives.OrTraining, training=tune_training.command)
 @flags.model_flags("signature")
 @flags.precision_flags(
     only=[name for name in flags.FLAGS if name != "mixlist_edits"],

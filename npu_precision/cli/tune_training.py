@@ -32,7 +32,7 @@ SCHEMA = "npu_precision.tune-training/1"
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
-def tune_training(
+def command(
     training: flags.Training,
     options: PrecisionOptions,
     max_runs: int,

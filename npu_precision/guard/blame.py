@@ -35,6 +35,8 @@ class Blamed(NamedTuple):
     # A NaN may come from another device or rank, where it was an infinity before, and at the
     # beginning an overflow: the least is the one that others come from.
     stage: int = 0
+    # In the order of computation.
+    place: int = 0
 
 
 def not_finite(steps: Sequence[WatchedStep], usual: Collection[str] = ()) -> Blamed | None:
@@ -91,7 +93,7 @@ def differs(steps: Sequence[WatchedStep], exact: Sequence[WatchedStep]) -> Blame
 
 def _blamed(tensor: WatchedTensor, what: str, stage: int = 0) -> Blamed:
     own = [] if _IS_READ.fullmatch(tensor.op) else [[tensor.node]]
-    return Blamed(what, own + ([tensor.readers] if tensor.readers else []), stage)
+    return Blamed(what, own + ([tensor.readers] if tensor.readers else []), stage, tensor.place)
 
 
 def _in(tensor: WatchedTensor) -> str:

@@ -149,7 +149,7 @@ class Healer:
             )
         self.heals += 1
         try:
-            reasons = self._search(options, step, stuck, where)
+            reasons, begun = self._search(options, step, stuck, where)
         except TrainingFailed:
             if not stuck:
                 raise
@@ -163,8 +163,7 @@ class Healer:
         still = self._wrong(outcome)
         if still:
             raise self._failure(f"{where}; with {self._mixlist.path}, too, {still}")
-        what = "; ".join(dict.fromkeys(reasons.values()))
-        found = f"it begins as {what}, kept in float32 by {self._mixlist.path}"
+        found = f"it begins as {begun}, kept in float32 by {self._mixlist.path}"
         _LOGGER.warning(
             "PrecisionGuard: %s; %s (heal %d of %d)",
             where,
@@ -253,19 +252,21 @@ class Healer:
 
     def _search(
         self, options: PrecisionOptions, step: _Step, stuck: set[str], where: str
-    ) -> dict[str, str]:
-        """Entries with which the step goes well, and why each."""
+    ) -> tuple[dict[str, str], str]:
+        """Entries with which the step goes well, why each, and where it begins to go wrong."""
         reasons: dict[str, str] = {}
-        bad = None
+        found: list[Blamed] = []
         for _ in range(_MOST_TRIALS):
             trying = self._mixlist.trying(options, reasons)
             with self._training.under(trying):
                 if not self._wrong_now(self._again(step), stuck):
-                    return reasons
+                    begun = min(found, key=lambda each: each.place, default=None)
+                    return reasons, "" if begun is None else begun.what
             bad = self._blamed(trying, step, stuck)
             more = {} if bad is None else _more(bad, reasons)
-            if not more:
+            if bad is None or not more:
                 break
+            found.append(bad)
             reasons.update(more)
         raise self._failure(
             f"{where}{_begins(bad)}; nothing that a mixlist keeps in float32 mends it"

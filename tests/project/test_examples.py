@@ -35,6 +35,11 @@ EXAMPLES = {
         "fused_optimizer.py",
         "flight_recorder.py",
     ],
+    "docs/training.md": [
+        "watched_training.py",
+        "compared_training.py",
+        "guarded_training.py",
+    ],
     "docs/distributed.md": [
         "many_workers.py",
         "ray_train.py",
@@ -45,6 +50,7 @@ EXAMPLES = {
 # The tests of these pages know what their blocks are: test_cli_docs.py, test_write_a_pass.py.
 PAGES_WITH_TESTS = ("docs/cli.md", "docs/write-a-pass.md")
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+NUMBER = re.compile(r"\d+\.\d+")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
@@ -164,8 +170,33 @@ def test_the_script_with_a_fused_optimizer_learns_at_o2(run_code):
 
 @needs_functions_by_default
 def test_the_script_with_a_flight_recorder_prints_what_the_page_says(run_code):
-    (said,) = [text for code, text in blocks("docs/loss-scaling.md", "python") if text]
+    (said,) = [text for _, text in blocks("docs/loss-scaling.md", "python") if text]
     assert run_code(example("flight_recorder.py")) == said
+
+
+@needs_outputs_of_the_docs
+def test_the_scripts_of_a_training_print_what_the_page_says(run_code):
+    shown = dict(blocks("docs/training.md", "python"))
+    for name in ("watched_training.py", "guarded_training.py"):
+        said, printed = shown[example(name)], run_code(example(name))
+        # What a training comes to depends on the processor.
+        assert NUMBER.sub("#", printed) == NUMBER.sub("#", said)
+
+
+@needs_outputs_of_the_docs
+def test_the_training_to_compare_stays_within_its_yardstick(tmp_path):
+    shutil.copy(ROOT / "examples" / "compared_training.py", tmp_path)
+    flags = ["--training", "compared_training:training", "--mode", "allow_mix_precision_bf16"]
+    process = subprocess.run(
+        [sys.executable, "-m", "npu_precision_command", "compare", *flags, "--steps", "20"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert "the loss stays within what other seeds make of float32's" in process.stdout
 
 
 @needs_outputs_of_the_docs

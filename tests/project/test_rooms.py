@@ -31,9 +31,21 @@ PYTHON_ROOMS: dict[str, set[str]] = {
     "explain": {"offline"},
     "accuracy": {"offline"},
     "tuning": {"session", "offline", "explain", "accuracy"},
+    "flight": {"session", "hccl", "loss_scaling", "explain"},
+    "training": {"session", "loss_scaling", "explain", "accuracy", "tuning", "flight"},
+    "guard": {"session", "hccl", "loss_scaling", "tuning", "flight", "training"},
     "doctor": {"session", "offline", "explain"},
     "compat": {"npu_bridge"},
-    "cli": {"offline", "explain", "accuracy", "tuning", "doctor", "compat"},
+    "cli": {
+        "offline",
+        "explain",
+        "accuracy",
+        "tuning",
+        "flight",
+        "training",
+        "doctor",
+        "compat",
+    },
 }
 # Folders that belong to the core, as the files do.
 CORE_FOLDERS = {"_tf_compat"}
@@ -271,7 +283,7 @@ WELL_BUILT_PYTHON = {
             "from npu_precision import PrecisionOptions\n",
             "npu_precision/cli/lint.py:1: imports npu_precision.PrecisionOptions "
             "(npu_precision/__init__.py); cli may import from accuracy, cli, compat, core, doctor, "
-            "explain, offline, tuning",
+            "explain, flight, offline, training, tuning",
             id="the_package_itself",
         ),
         pytest.param(
