@@ -157,8 +157,7 @@ class Healer:
             _LOGGER.warning("PrecisionGuard: %s; no op was found that makes it so", where)
             return self._again(step)
         if reasons:
-            self._mixlist.add(options, reasons)
-            self._training.use(self._mixlist.in_force(options))
+            self._put_in_force(options, reasons, where)
         outcome = self._again(step)
         still = self._wrong(outcome)
         if still:
@@ -172,6 +171,19 @@ class Healer:
             self._limits.max_heals,
         )
         return outcome
+
+    def _put_in_force(
+        self, options: PrecisionOptions, reasons: Mapping[str, str], where: str
+    ) -> None:
+        try:
+            self._mixlist.add(options, reasons)
+        except OSError as error:
+            if self._training.needs_file:
+                raise self._failure(f"{where}; the mixlist cannot be written: {error}") from error
+            _LOGGER.warning("PrecisionGuard: %s; its entries are in force all the same", error)
+            self._training.use(self._mixlist.trying(options, reasons))
+        else:
+            self._training.use(self._mixlist.in_force(options))
 
     def _failure(self, message: str) -> TrainingFailed:
         """An error, when the last good state is back."""

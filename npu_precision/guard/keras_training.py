@@ -23,6 +23,8 @@ class KerasTraining(Training):
         model: a model within fit, whose train_step it calls.
     """
 
+    needs_file = False
+
     def __init__(self, model: Any) -> None:
         self._model = model
         self._strategy = model.distribute_strategy

@@ -126,6 +126,8 @@ class SessionTraining(Training):
         key: under which a step's fetches have GuardedGraph.fetches().
     """
 
+    needs_file = True
+
     def __init__(
         self, session: tf.compat.v1.Session, run: Callable[..., Any], graph: GuardedGraph, key: Any
     ) -> None:

@@ -29,7 +29,13 @@ class Outcome(NamedTuple):
 
 
 class Training(abc.ABC):
-    """A training whose steps can be run again."""
+    """A training whose steps can be run again.
+
+    Attributes:
+        needs_file: whether use() takes no other mixlist than the one in the guard's file.
+    """
+
+    needs_file: bool
 
     @abc.abstractmethod
     def run(self, inputs: Any) -> Outcome:

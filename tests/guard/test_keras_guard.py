@@ -272,6 +272,22 @@ def test_what_other_callbacks_change_stays_changed(tmp_path, caplog):
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
+def test_a_mixlist_that_cannot_be_written_is_in_force_all_the_same(tmp_path, monkeypatch, caplog):
+    guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
+
+    def write(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(guard._mixlist, "_write", write)
+    with caplog.at_level(logging.WARNING):
+        losses = fit(model_of(1e6), guard)
+    assert np.isfinite(losses).all()
+    assert warnings_of(caplog)[0] == (
+        "PrecisionGuard: No space left on device; its entries are in force all the same"
+    )
+    assert entries(tmp_path / "healed.json") == []
+
+
 def test_it_heals_as_often_as_it_may(tmp_path):
     """One layer overflows, and after it another one."""
     guard = npu_precision.PrecisionGuard(tmp_path / "healed.json", max_heals=1)

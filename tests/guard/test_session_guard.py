@@ -137,6 +137,18 @@ def test_the_checkpoint_never_has_a_bad_state(tmp_path):
     assert np.isfinite(reader.get_tensor("hidden")).all()
 
 
+def test_a_mixlist_that_cannot_be_written_stops_a_session(tmp_path, monkeypatch):
+    """Its config names the file, and nothing else."""
+    guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
+
+    def write(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(guard._mixlist, "_write", write)
+    with pytest.raises(TrainingFailed, match="the mixlist cannot be written: No space left on"):
+        train(guard, config_of(tmp_path), sizes=growing(3, 1e6))
+
+
 def test_without_a_mode_a_session_is_guarded_and_not_healed(tmp_path):
     guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
     images = IMAGES.copy()
