@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from support import ROOT
+from support import ROOT, keras_models
 from support.tf_versions import needs_functions_by_default
 
 import npu_precision
@@ -43,8 +43,8 @@ class Large(layers.Layer):
         return tf.matmul(x * self.large, self.identity, name="product") / self.large
 
 
-def model_of(size=1.0, optimizer=None, seed=5, **compiled):
-    tf.keras.utils.set_random_seed(seed)
+def model_of(size=1.0, optimizer=None, **compiled):
+    keras_models.set_seed()
     model = tf.keras.Sequential(
         [
             layers.Dense(32, "relu", name="hidden"),
@@ -135,7 +135,7 @@ def test_the_entries_of_the_users_mixlist_stay(tmp_path, mixlist):
 
 def test_gradients_that_vanish_under_a_fixed_scale_are_kept(tmp_path, caplog):
     def trained(guard):
-        tf.keras.utils.set_random_seed(5)
+        keras_models.set_seed()
         model = tf.keras.Sequential([layers.Dense(8, "relu"), layers.Dense(4)])
         optimizer = tf.keras.optimizers.SGD(1e8)
         model, optimizer = amp.initialize(

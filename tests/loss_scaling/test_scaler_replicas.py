@@ -375,7 +375,8 @@ for place in tf.function, lambda f: f:
             step(per_replica(ones_but(0, 1.0)))
             step(per_replica(ones_but(1, np.inf)))
 for line in open("flight/flight.jsonl"):
-    show(json.loads(line))
+    if "source" in json.loads(line):  # Of gradients.
+        show(json.loads(line))
 """
 )
 
