@@ -230,8 +230,18 @@ class TensorWatch:
 
 
 def _tensor(described: dict[str, Any]) -> WatchedTensor:
-    node, op = _FED.sub(r"\1", described["node"]), _ONE_DNN.sub("", described["op"])
-    return WatchedTensor(**{**described, "node": node, "op": op})
+    own = {
+        "node": _original(_FED.sub(r"\1", described["node"])),
+        "op": _ONE_DNN.sub("", described["op"]),
+        "readers": list(map(_original, described["readers"])),
+    }
+    return WatchedTensor(**{**described, **own})
+
+
+def _original(node: str) -> str:
+    """The name that a node had before a Cast took it over."""
+    suffix = _library.describe()["renamed_suffix"]
+    return node[: -len(suffix)] if node.endswith(suffix) else node
 
 
 def _step(graph: WatchedGraph, before: int, recorded: dict[str, Any]) -> WatchedStep:

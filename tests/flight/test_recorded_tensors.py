@@ -186,6 +186,18 @@ def test_the_first_that_is_not_finite_comes_before_those_that_read_it():
     assert [step.value(index) for index in bad][:2] == ["overflow", "infinity"]
 
 
+def test_a_node_whose_name_a_cast_took_over_has_its_own(tmp_path):
+    """It is fetched in float32."""
+    config = npu_precision.npu_config_proto(precision_mode="allow_mix_precision")
+    with tf.Graph().as_default(), npu_precision.FlightRecorder(tmp_path):
+        x = tf1.placeholder(tf.float32, [4, 4], name="x")
+        product = tf.matmul(x, x, name="product")
+        with tf1.Session(config=config) as session:
+            session.run(product, {x: ONES})
+    (tensors,) = events(tmp_path, "tensors")
+    assert tensors["tensors"] == ["x", "product"]
+
+
 def test_all_names_the_input_that_has_a_nan(tmp_path):
     with npu_precision.FlightRecorder(tmp_path, watch="all") as recorder:
         run_products(np.nan)
