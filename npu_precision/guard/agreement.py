@@ -12,6 +12,9 @@ from npu_precision.guard.blame import Blamed
 # Seconds that a worker waits for another, which makes the same steps.
 _WAIT_SECONDS = 600
 
+# Of all guards in this process: what was said to an earlier one must not answer a later one.
+_questions = itertools.count()
+
 
 class Ranks:
     """The processes of one training, which all ask the same questions in the same order."""
@@ -20,7 +23,6 @@ class Ranks:
         cluster = _tf_compat.cluster_of_process()
         has_others = cluster is not None and len(cluster.workers) > 1
         self._cluster = cluster if has_others else None
-        self._questions = itertools.count()
 
     def check(self) -> None:
         """Checks that they can agree.
@@ -49,7 +51,7 @@ class Ranks:
         cluster = self._cluster
         if cluster is None:
             return [own]
-        key = f"npu_precision/guard/{next(self._questions)}"
+        key = f"npu_precision/guard/{next(_questions)}"
         cluster.publish(f"{key}{cluster.worker}", json.dumps(own))
         answers = []
         for worker in cluster.workers:

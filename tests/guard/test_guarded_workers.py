@@ -87,3 +87,20 @@ def test_all_workers_stop_where_the_data_of_one_has_a_nan(tmp_path):
         assert "float32 fails on this batch too" in failure
         assert "begins as nan in" in failure
         assert all(np.isfinite(np.asarray(weight)).all() for weight in weights)
+
+
+OF_TWO_GUARDS = f"""{MULTI_WORKER}
+import time
+
+from npu_precision.guard.agreement import Ranks
+
+rank = int(json.loads(os.environ["TF_CONFIG"])["task"]["index"])
+first = Ranks().least(10 + rank)
+time.sleep(2 * rank)
+show(first, Ranks().least(20 + rank))
+"""
+
+
+def test_a_second_guard_hears_nothing_that_was_said_to_the_first(tmp_path):
+    for worker in run_workers(tmp_path, OF_TWO_GUARDS):
+        assert shown(worker) == [[10, 20]]
