@@ -38,5 +38,5 @@ def trained(callbacks):
 
 print(f"loss {trained([]):.2f}")
 guard = npu_precision.PrecisionGuard(mixlist="healed.json")
-print(f"loss {trained([guard]):.2f}, healed {guard.heals} time")
+print(f"loss {trained([guard]):.2f}, heals: {guard.heals}")
 print(pathlib.Path("healed.json").read_text(), end="")

@@ -41,12 +41,22 @@ class Input:
 
 
 @dataclasses.dataclass(frozen=True)
-class FrozenModel:
+class Inputs:
+    """What a model takes.
+
+    Attributes:
+        inputs: the inputs, by their names in the signature, or else the placeholders' names.
+    """
+
+    inputs: dict[str, Input]
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenModel(Inputs):
     """A model without functions and variables.
 
     Attributes:
         graph_def: the graph.
-        inputs: the inputs, by their names in the signature, or else the placeholders' names.
         outputs: the nodes to compute.
         output_names: the output tensors, by their names in the signature.
         origins: by node, its name in the graph or function that it comes from. Only nodes that are
@@ -54,7 +64,6 @@ class FrozenModel:
     """
 
     graph_def: graph_pb2.GraphDef
-    inputs: dict[str, Input]
     outputs: tuple[str, ...]
     output_names: dict[str, str]
     origins: dict[str, str]
@@ -77,15 +86,10 @@ def freeze(model: Model) -> FrozenModel:
             (1.15, if a loop reads a variable).
     """
     _check(model)
-    outputs = tuple(dict.fromkeys(model.roots or _float_fetches(model)))
+    outputs = roots(model)
     graph = tf.Graph()
     with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
-        try:
-            _load(model, session)
-        except tf.errors.OpError as error:
-            raise ValueError(
-                f"TensorFlow cannot read the variables of {model.path!r}: {error.message}"
-            ) from error
+        load(model, session)
         whole = graph.as_graph_def()
         flat = run_optimizer.inlined(whole, outputs)
         util = tf.compat.v1.graph_util
@@ -122,7 +126,24 @@ def freeze(model: Model) -> FrozenModel:
     _keep_results(graph_def, set(outputs) - set(origins))
     origins = {node.name: origins[node.name] for node in graph_def.node if node.name in origins}
     inputs = _inputs(model, graph_def)
-    return FrozenModel(graph_def, inputs, outputs, _output_names(model), origins)
+    return FrozenModel(inputs, graph_def, outputs, output_names(model), origins)
+
+
+def roots(model: Model) -> tuple[str, ...]:
+    """The nodes to compute.
+
+    Raises:
+        ValueError: the model does not say, or has several signatures.
+    """
+    _check_signature(model)
+    return tuple(dict.fromkeys(model.roots or _float_fetches(model)))
+
+
+def inputs_of(model: Model) -> Inputs:
+    """What its roots take; the tensors are those of the model itself."""
+    graph_def = model.meta_graph.graph_def
+    needed = graph_pb2.GraphDef(node=needed_nodes(graph_def, roots(model)))
+    return Inputs(_inputs(model, needed))
 
 
 def _float_fetches(model: Model) -> list[str]:
@@ -154,13 +175,16 @@ def _yields_float(node: node_def_pb2.NodeDef) -> bool:
     return False
 
 
-def _check(model: Model) -> None:
+def _check_signature(model: Model) -> None:
     names = model_file.signature_names(model.meta_graph)
     if not model.signature and not model.fetches and len(names) > 1:
         raise ValueError(
             f"{model.path!r} has several signatures, and none is {model_file.DEFAULT_SIGNATURE!r}: "
             f"name one with --signature: {', '.join(names)}"
         )
+
+
+def _check(model: Model) -> None:
     library = model.meta_graph.graph_def.library.function
     bodies = [model.meta_graph.graph_def.node, *(function.node_def for function in library)]
     for node in itertools.chain.from_iterable(bodies):
@@ -169,6 +193,20 @@ def _check(model: Model) -> None:
                 f"{model.path!r} was lowered already ({node.name!r} was inserted): use the model "
                 "that it was made of"
             )
+
+
+def load(model: Model, session: tf.compat.v1.Session) -> None:
+    """Loads a model into a session and its graph, with the values of variables that there are.
+
+    Raises:
+        ValueError: TensorFlow cannot read the variables.
+    """
+    try:
+        _load(model, session)
+    except tf.errors.OpError as error:
+        raise ValueError(
+            f"TensorFlow cannot read the variables of {model.path!r}: {error.message}"
+        ) from error
 
 
 def _load(model: Model, session: tf.compat.v1.Session) -> None:
@@ -291,7 +329,8 @@ def _inputs(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, Input]:
     return {names.get(node, node): value for node, value in fed.items()}
 
 
-def _output_names(model: Model) -> dict[str, str]:
+def output_names(model: Model) -> dict[str, str]:
+    """The output tensors of its signature, by their names there."""
     if not model.signature:
         return {}
     signature = model.meta_graph.signature_def[model.signature]

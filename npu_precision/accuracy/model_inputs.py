@@ -13,12 +13,12 @@ from typing import Any, Dict
 import numpy as np
 
 from npu_precision import _errors
-from npu_precision.accuracy.frozen import FrozenModel
+from npu_precision.accuracy.frozen import Inputs
 
 Feed = Dict[str, np.ndarray]
 
 
-def from_npz(path: str, model: FrozenModel, batch_size: int | None = None) -> list[Feed]:
+def from_npz(path: str, model: Inputs, batch_size: int | None = None) -> list[Feed]:
     """Feeds for a model, by tensor, from the arrays of an .npz file.
 
     Args:
@@ -56,7 +56,7 @@ def from_npz(path: str, model: FrozenModel, batch_size: int | None = None) -> li
     ]
 
 
-def from_function(name: str, model: FrozenModel, most: int | None = None) -> Iterator[Feed]:
+def from_function(name: str, model: Inputs, most: int | None = None) -> Iterator[Feed]:
     """Feeds for a model, from a function that yields mappings of arrays by input.
 
     Args:
@@ -78,7 +78,7 @@ def from_function(name: str, model: FrozenModel, most: int | None = None) -> Ite
 
 
 def _checked_batches(
-    name: str, batches: Iterable[Any], model: FrozenModel, most: int | None
+    name: str, batches: Iterable[Any], model: Inputs, most: int | None
 ) -> Iterator[Feed]:
     iterator, end = iter(batches), object()
     count = 0
@@ -146,7 +146,7 @@ def called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         raise ValueError(f"{name} raised {type(error).__name__}: {error}") from error
 
 
-def checked(arrays: Mapping[str, np.ndarray], model: FrozenModel, source: str) -> Feed:
+def checked(arrays: Mapping[str, np.ndarray], model: Inputs, source: str) -> Feed:
     """The arrays by tensor, converted to the dtypes of the model.
 
     Raises:
@@ -174,7 +174,7 @@ def checked(arrays: Mapping[str, np.ndarray], model: FrozenModel, source: str) -
     return feed
 
 
-def _named(model: FrozenModel) -> str:
+def _named(model: Inputs) -> str:
     """What inputs the model has, as the end of a sentence."""
     names = ", ".join(map(repr, model.inputs))
     if not names:

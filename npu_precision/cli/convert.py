@@ -10,17 +10,19 @@ import click
 import rich.filesize
 
 from npu_precision import outputs
+from npu_precision.accuracy import frozen, model_inputs, verification
 from npu_precision.cli import flags, printing
 from npu_precision.ledger import Ledger
 from npu_precision.offline import model_file, saved_model
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
+from npu_precision.tuning import objective
 
 _TEXT = (".pbtxt", ".txt")
 
 
 @click.command()
-@flags.model_flags()
+@flags.model_flags("signature")
 @flags.precision_flags()
 @click.option("-o", "--output", metavar="OUT", required=True, help="What to write.")
 @click.option(
@@ -35,6 +37,17 @@ _TEXT = (".pbtxt", ".txt")
     help="Whether the signatures of a SavedModel have the values of variables as constants. "
     "Default: where that is possible.",
 )
+@click.option(
+    "--verify",
+    metavar="FILE",
+    help="An .npz file with an array for each input, by name: OUT is run on it, next to MODEL, "
+    "before it gets its name.",
+)
+@click.option(
+    "--max-error",
+    type=float,
+    help="With --verify: nothing is written if the error of an output is larger.",
+)
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @flags.debug_flag
 def convert(
@@ -43,13 +56,19 @@ def convert(
     output: str,
     keep_io_types: bool,
     freeze: bool | None,
+    verify: str | None,
+    max_error: float | None,
     force: bool,
-) -> None:
+) -> int:
     """Writes MODEL, lowered, to OUT. OUT runs on TensorFlow alone.
 
     For a SavedModel, OUT is a folder, with the signatures, variables and assets. For a GraphDef or
     MetaGraph it is a file of the same kind, as text if its name ends in .pbtxt. Inputs and outputs
     keep their names, and, with --keep-io-types, their dtypes.
+
+    With --verify, both are run on this machine, and the error of an output is the root mean square
+    of its differences, as a share of the root mean square of MODEL's. The exit status is 1 if it is
+    larger than --max-error; then nothing is written.
     """
     source, target = pathlib.Path(model.path), pathlib.Path(output)
     if model.kind == model_file.SAVED_MODEL:
@@ -60,13 +79,22 @@ def convert(
         raise click.UsageError(
             "--freeze is for SavedModels: a GraphDef or checkpoint has no signature."
         )
-    outputs.check_apart([output], flags.option_files(options))
+    if verify is None and click.get_current_context().params["signature"] is not None:
+        raise click.UsageError("--signature goes with --verify: all signatures are converted.")
+    check = _Check(model, verify, max_error)
+    outputs.check_apart([output], [*flags.option_files(options), verify])
     before = _size(source)
-    with printing.busy("converting"):
-        if model.kind == model_file.SAVED_MODEL:
-            ledgers = _convert_folder(model, source, target, options, keep_io_types, freeze, force)
-        else:
-            ledgers = _convert_file(model, target, options, keep_io_types, force)
+    try:
+        with printing.busy("converting"):
+            if model.kind == model_file.SAVED_MODEL:
+                ledgers = _convert_folder(
+                    model, source, target, options, keep_io_types, freeze, force, check
+                )
+            else:
+                ledgers = _convert_file(model, target, options, keep_io_types, force, check)
+    except _TooFarError as error:
+        printing.say(printing.console(), str(error))
+        return 1
     out = printing.console()
     after = _size(target)
     printing.say(
@@ -97,8 +125,63 @@ def convert(
             "no input or output changed: they are of functions, whose signatures stay, or float32 "
             "is what reads or makes them",
         )
+    for line in check.lines:
+        printing.say(out, line)
     for warning in dict.fromkeys(line for ledger in ledgers for line in ledger.all_warnings):
         printing.say(out, f"warning: {warning}")
+    return 0
+
+
+class _TooFarError(Exception):
+    """The converted model is too far from its source."""
+
+
+class _Check:
+    """Checks what was written before it gets its name.
+
+    Args:
+        model: the model.
+        file: the .npz file of its inputs, or None for no check.
+        max_error: the largest error that an output may have.
+
+    Raises:
+        OSError, ValueError: the file cannot be read, or does not fit the model.
+        click.UsageError: only one of both is given.
+    """
+
+    def __init__(self, model: Model, file: str | None, max_error: float | None) -> None:
+        if (file is None) != (max_error is None):
+            missing = "--verify" if file is None else "--max-error"
+            raise click.UsageError(f"{missing} is missing: --verify and --max-error go together.")
+        self.lines: list[str] = []
+        self._model = model
+        self._batches: list[model_inputs.Feed] | None = None
+        if file is not None and max_error is not None:
+            self._max_error = objective.check(max_error, "--max-error")
+            self._batches = model_inputs.from_npz(file, frozen.inputs_of(model))
+
+    def __call__(self, made: pathlib.Path) -> None:
+        """Raises _TooFarError if it is too far."""
+        if self._batches is None:
+            return
+        model = self._model
+        if model.kind == model_file.SAVED_MODEL:
+            tags = sorted(model.meta_graph.meta_info_def.tags)
+            converted = model_file.load_model(made, tags=tags, signature=model.signature or None)
+        else:
+            converted = model_file.load_model(made, fetches=frozen.roots(model))
+        verified = verification.verify(model, converted, self._batches)
+        for name, stats in verified.stats.items():
+            self.lines.append(
+                f"output {name}: error {stats.error:.2g}, max abs {stats.max_abs:.2g}, of at most "
+                f"{self._max_error:g}"
+            )
+        name, error = verified.worst()
+        if not error <= self._max_error:
+            raise _TooFarError(
+                f"nothing was written: output {name} has error {error:.2g}, more than --max-error "
+                f"{self._max_error:g}; npu-precision tune finds what has to be kept in float32"
+            )
 
 
 def _folder(source: pathlib.Path) -> pathlib.Path:
@@ -121,6 +204,7 @@ def _convert_folder(
     keep_io_types: bool,
     freeze: bool | None,
     force: bool,
+    check: _Check,
 ) -> tuple[Ledger, ...]:
     if model.fetches:
         raise click.UsageError("--fetch is for GraphDefs: a SavedModel's signatures say it.")
@@ -130,9 +214,11 @@ def _convert_folder(
         raise ValueError(f"the model is inside of output {str(target)!r}, expected outside")
     tags = sorted(model.meta_graph.meta_info_def.tags)
     with outputs.new_folder(target, force, saved_model.FILE_NAMES) as made:
-        return saved_model.convert_saved_model(
+        ledgers = saved_model.convert_saved_model(
             source, made, options, tags=tags, keep_io_types=keep_io_types, freeze=freeze
         )
+        check(made)
+    return ledgers
 
 
 def _convert_file(
@@ -141,6 +227,7 @@ def _convert_file(
     options: PrecisionOptions,
     keep_io_types: bool,
     force: bool,
+    check: _Check,
 ) -> tuple[Ledger, ...]:
     with outputs.new_file(target, force) as file:
         meta_graph, ledger = model.rewrite(options, keep_io_types)
@@ -151,6 +238,7 @@ def _convert_file(
             file.write_text(str(content), encoding="utf-8")
         else:
             file.write_bytes(content.SerializeToString(deterministic=True))
+        check(file)
     return (ledger,)
 
 

@@ -66,11 +66,12 @@ def command(
         click.echo(json.dumps(data, indent=1))
         return
     out = printing.console()
-    printing.say(out, f"{training.name}: {tuned.runs} sets of nodes were tried")
+    printing.say(out, f"{training.name}: mixlists tried: {tuned.runs}")
+    printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
     for text in page.findings(tuned.compared)[:1]:
         printing.say(out, text)
     fewer = "" if tuned.is_complete else "; --max-runs ended the search, fewer may be enough"
     printing.say(out, f"kept {len(tuned.kept)} of {tuned.lowered} nodes in float32{fewer}")
     for name in tuned.kept:
         printing.say(out, f"  {name}")
-    printing.say(out, f"{output}: --mixlist {output}")
+    printing.say(out, f"{output}: to be used as modify_mixlist, with the same mode")

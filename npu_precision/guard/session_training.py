@@ -222,8 +222,7 @@ class SessionTraining(Training):
         rewrite.ClearField("remapping")
         rewrite.ClearField("layout_optimizer")
         if options is not None:
-            quiet = options
-            rewriter_config.configure(rewrite, quiet.to_parameter_map())
+            rewriter_config.configure(rewrite, options.to_parameter_map())
         if is_diagnosis:
             rewriter_config.leave_out_remapper(rewrite)
         before = self._trial

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
+from support.model_files import input_name
 from support.strict_zip import strict_zip
 from support.text_graph import read_graph
 from tensorflow.core.framework import graph_pb2
@@ -88,6 +89,65 @@ def test_a_meta_graph_can_be_trained_on_from_its_checkpoint(convert, model_files
             losses.append([session.run(["loss:0", train_op], feed)[0] for _ in range(5)])
     assert losses[0] != losses[1]
     np.testing.assert_allclose(*losses, rtol=ROUNDED)
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """inputs(name=shape, ...) -> an .npz file of random arrays."""
+
+    def write(**shapes):
+        generator = np.random.default_rng(0)
+        arrays = {name: generator.normal(size=shape) / 4 for name, shape in shapes.items()}
+        np.savez(str(tmp_path / "inputs.npz"), **arrays)
+        return tmp_path / "inputs.npz"
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("model", "to", "shape"),
+    [
+        ("cnn", "folder", (2, 12, 12, 3)),
+        ("frozen", "out.pb", (4, 8)),
+        ("checkpoint", "out.meta", (4, 8)),
+    ],
+)
+def test_what_is_verified_is_written_with_its_error_or_not_at_all(
+    model, to, shape, convert, command, inputs, model_files, tmp_path
+):
+    source = getattr(model_files, model)
+    asked = ["--fetch", "logits"] if model == "checkpoint" else []
+    name = input_name(source) if model == "cnn" else "x"
+    flags = (*asked, "--verify", inputs(**{name: shape}), "--max-error")
+    path, text = convert(source, *flags, "0.01", to=to)
+    error = float(re.search(r"output \S+: error (\S+), max abs \S+, of at most 0.01", text)[1])
+    assert 1e-5 < error < 0.01
+    assert path.exists()
+    text = command("convert", source, *MIXED, "-o", tmp_path / "no", *flags, error / 9, status=1)
+    assert re.match(
+        rf"nothing was written: output \S+ has error {error:.2g}, more than --max-error", text
+    )
+    assert not (tmp_path / "no").exists()
+    assert not [name for name in os.listdir(str(tmp_path)) if name.startswith(("no", "."))]
+
+
+def test_a_verification_that_cannot_be_made_is_an_error(command, inputs, model_files, tmp_path):
+    def error(*flags, model=model_files.frozen):
+        return command("convert", model, *MIXED, "-o", tmp_path / "no", *flags, status=2)
+
+    file = inputs(x=(4, 8))
+    assert "--max-error is missing" in error("--verify", file)
+    assert "--verify is missing" in error("--max-error", "1")
+    assert "got nan, expected a number" in error("--verify", file, "--max-error", "nan")
+    assert "--signature goes with --verify" in error(
+        "--signature", "serving_default", model=model_files.cnn
+    )
+    assert "No such file" in error("--verify", tmp_path / "none.npz", "--max-error", "1")
+    wrong = inputs(y=(4, 8))
+    assert "got an array 'y', but the model's input is 'x'" in error(
+        "--verify", wrong, "--max-error", "1"
+    )
+    assert not (tmp_path / "no").exists()
 
 
 def test_sizes_are_of_the_files(convert, tmp_path):

@@ -37,7 +37,7 @@ def batches_of(count):
     return [{"x:0": np.full([3, 2], number, np.float32)} for number in range(count)]
 
 
-NO_MODEL = FrozenModel(None, {}, (), {}, {})
+NO_MODEL = FrozenModel({}, None, (), {}, {})
 
 
 @given(st.integers(2, 200), st.floats(0, 1, exclude_max=True, exclude_min=True))

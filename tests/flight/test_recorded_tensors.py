@@ -145,6 +145,13 @@ def test_what_is_computed_in_a_low_type_is_counted_as_numpy_counts_it(dtype):
     }
 
 
+def test_large_tensors_are_counted_to_the_last_element():
+    (step,) = watched_steps(
+        lambda x: tf.cast(tf.cast(x, tf.float16), tf.float32), np.zeros([2**22], "f4")
+    )
+    assert step.counts["zeros"][0] == step.counts["elements"][0] == 2**22
+
+
 def watched_steps(build, *values, watch="lowered", every_n_steps=1):
     """What a watch sees of one run of a graph in a session."""
     steps = []
@@ -172,6 +179,24 @@ def test_a_loop_is_seen_with_the_iteration_in_which_a_value_left_the_range():
     assert step.graph.tensors[first].op == "Mul"
     assert step.counts["iteration"][first] == 3
     assert step.counts["elements"][first] == 18
+
+
+def test_in_a_loop_an_earlier_iteration_comes_before_an_earlier_op():
+    def body(i, x, _):
+        early = tf.cast(tf.cast(tf.multiply(x, 16.0, "early"), tf.float16), tf.float32)
+        late = tf.cast(tf.multiply(early, 8192.0, "late"), tf.float16)
+        return i + 1, early, tf.cast(late, tf.float32)
+
+    def repeated(x):
+        return tf.while_loop(lambda i, *_: i < 6, body, [0, x, x])
+
+    (step,) = watched_steps(repeated, np.ones([3], np.float32))
+    bad = step.not_finite()
+    first = [(step.graph.tensors[index].node, step.counts["iteration"][index]) for index in bad[:2]]
+    assert [(name.rpartition("/")[2], iteration) for name, iteration in first] == [
+        ("late", 0),
+        ("early", 3),
+    ]
 
 
 def test_the_first_that_is_not_finite_comes_before_those_that_read_it():
@@ -223,6 +248,14 @@ def test_all_also_watches_what_keeps_float32():
     # Of a Relu all is known from what it reads.
     assert [tensor.op for tensor in step.graph.tensors][-1] == "Exp"
     assert "Relu" not in [tensor.op for tensor in step.graph.tensors]
+
+
+def test_what_the_graph_reads_in_a_low_type_is_watched_by_all_only():
+    """Nothing has been computed there yet."""
+    values = np.ones([3], np.float16)
+    for watch, watched in (("lowered", ["Exp"]), ("all", ["_Arg", "Exp"])):
+        (step,) = watched_steps(lambda x: tf.cast(tf.exp(x), tf.float32), values, watch=watch)
+        assert [tensor.op for tensor in step.graph.tensors][: len(watched)] == watched
 
 
 def test_an_infinity_is_not_the_first_nan(tmp_path):
@@ -343,6 +376,8 @@ def test_steps_that_find_no_memory_are_counted():
             with tf1.Session(graph=graph, config=options) as session:
                 for _ in range(500):
                     session.run(result, {x: 1.0})
+                _library.close_flight()
+                session.run(result, {x: 1.0})  # Nobody asks for this one any more.
         finally:
             _library.close_flight()
         (drained,) = _library.drain_flight(True)
@@ -351,16 +386,16 @@ def test_steps_that_find_no_memory_are_counted():
     assert drained["dropped"] == 500 - len(drained["recorded"])
 
 
-def test_runs_in_several_threads_are_told_apart(tmp_path):
-    with npu_precision.FlightRecorder(tmp_path, every_n_steps=1):
+@pytest.mark.parametrize("every_n_steps", [1, 8])
+def test_runs_in_several_threads_are_told_apart(every_n_steps, tmp_path):
+    with npu_precision.FlightRecorder(tmp_path, every_n_steps):
         threads = [threading.Thread(target=run_products, args=[3.0] * 20) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     recorded = events(tmp_path, "forward")
-    assert len(recorded) == 80
-    assert sorted(event["step"] for event in recorded) == list(range(80))
+    assert sorted(event["step"] for event in recorded) == list(range(0, 80, every_n_steps))
     assert all(event["largest"] == recorded[0]["largest"] for event in recorded)
 
 

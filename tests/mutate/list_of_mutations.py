@@ -7,7 +7,9 @@ from mutate import (
     of_casts,
     of_decide,
     of_flat_products,
+    of_flight,
     of_graph,
+    of_guard,
     of_keep_rules,
     of_lists,
     of_loss_scaling,
@@ -25,5 +27,7 @@ MUTATIONS = (
     *of_flat_products.MUTATIONS,
     *of_rewrite.MUTATIONS,
     *of_shell.MUTATIONS,
+    *of_flight.MUTATIONS,
+    *of_guard.MUTATIONS,
     *of_loss_scaling.MUTATIONS,
 )

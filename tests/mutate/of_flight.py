@@ -1,0 +1,164 @@
+"""Mutations of the flight recorder's watch."""
+
+from __future__ import annotations
+
+from mutate.mutation import mutations_of
+
+_TENSORS = "flight/test_recorded_tensors.py"
+
+_watch_pass = mutations_of("cc/watch_pass.cc")
+_watch_op = mutations_of("cc/watch_op.cc")
+_flight_store = mutations_of("cc/flight_store.cc")
+_watched_tensors = mutations_of("graph_passes/analysis/watched_tensors.cc")
+_tensor_watch = mutations_of("npu_precision/flight/tensor_watch.py")
+
+MUTATIONS = (
+    _watch_pass(
+        "low_type",
+        "tensor.low_type = is_rounded ? rounding.front()->output_type(0) : dtype;",
+        "tensor.low_type = dtype;",
+        "What is rounded counts by float32's range.",
+        f"{_TENSORS}::test_what_is_rounded_is_counted_as_numpy_counts_it",
+    ),
+    _watch_pass(
+        "group",
+        "OptimizationPassRegistry::POST_PARTITIONING, 1000, WatchPass",
+        "OptimizationPassRegistry::POST_PLACEMENT, 1000, WatchPass",
+        "Nothing is watched: before the partitions there are none.",
+        f"{_TENSORS}::test_one_in_n_runs_of_a_function_is_recorded",
+    ),
+    _watch_pass(
+        "loop",
+        "if (!loop.empty()) tensor.loop",
+        'if (loop == "none") tensor.loop',
+        "Iterations of a loop are not told apart.",
+        f"{_TENSORS}::test_in_a_loop_an_earlier_iteration_comes_before_an_earlier_op",
+    ),
+    _watch_pass(
+        "readers",
+        "for (const Node* cast : rounding) AddReaders(*cast, &tensor.readers);",
+        "",
+        "Nothing says who reads what is rounded.",
+        f"{_TENSORS}",
+        "guard/test_keras_guard.py",
+    ),
+    _watch_pass(
+        "reads_only",
+        "if (!Computes(watched)) continue;",
+        "",
+        "Graphs of TensorFlow's own that only hand on are recorded.",
+        f"{_TENSORS}",
+    ),
+    _watch_op(
+        "last_that_fits",
+        "return {kInfinity, 0x477fefff, 0x38800000};",
+        "return {kInfinity, 0x477fe000, 0x38800000};",
+        "Floats that round down to float16's largest number count as over.",
+        f"{_TENSORS}::test_what_is_rounded_is_counted_as_numpy_counts_it",
+    ),
+    _watch_op(
+        "first_normal",
+        "return {kInfinity, 0x7f7f7fff, kFirstNormal};",
+        "return {kInfinity, 0x7f7f7fff, 0x38800000};",
+        "What bfloat16 has counts as under it.",
+        f"{_TENSORS}::test_what_is_rounded_is_counted_as_numpy_counts_it",
+    ),
+    _watch_op(
+        "zeros",
+        "counts.under += small - zeros;",
+        "counts.under += small;",
+        "Zeros count as under the range.",
+        f"{_TENSORS}::test_what_is_rounded_is_counted_as_numpy_counts_it",
+    ),
+    _watch_op(
+        "infinities",
+        "over - infinities - nans;",
+        "over;",
+        "An infinity is also a finite value that overflows.",
+        f"{_TENSORS}::test_what_is_rounded_is_counted_as_numpy_counts_it",
+    ),
+    _watch_op(
+        "block",
+        "kBlock = 1 << 14;",
+        "kBlock = 1 << 20;",
+        "16-bit counts overflow in large tensors.",
+        f"{_TENSORS}::test_large_tensors_are_counted_to_the_last_element",
+    ),
+    _watch_op(
+        "iteration",
+        "CountOf(context), context->frame_iter().iter_id);",
+        "CountOf(context), 0);",
+        "All iterations of a loop are the first.",
+        f"{_TENSORS}::test_a_loop_is_seen_with_the_iteration_in_which_a_value_left_the_range",
+    ),
+    _flight_store(
+        "every_n_steps",
+        "if (number % every_n_steps != 0) {",
+        "if (number % every_n_steps == 0 && number > 0) {",
+        "Steps in between are recorded.",
+        f"{_TENSORS}::test_one_in_n_runs_of_a_function_is_recorded",
+    ),
+    _flight_store(
+        "first_iteration",
+        "if (first_iteration < 0 || iteration < first_iteration) {",
+        "if (first_iteration < 0 || iteration > first_iteration) {",
+        "The last iteration with a fault counts, not the first.",
+        f"{_TENSORS}::test_a_loop_is_seen_with_the_iteration_in_which_a_value_left_the_range",
+    ),
+    _flight_store(
+        "recent",
+        "if (std::find(recent_.begin(), recent_.end(), step_id) != recent_.end()) return false;",
+        "",
+        "Each op of a step that is not recorded counts as another step.",
+        f"{_TENSORS}::test_runs_in_several_threads_are_told_apart",
+    ),
+    _flight_store(
+        "memory",
+        "if (done_.size() < most) {",
+        "if (true) {",
+        "Steps that nobody takes need memory without end.",
+        f"{_TENSORS}::test_steps_that_find_no_memory_are_counted",
+    ),
+    _flight_store(
+        "closed",
+        "void FlightStore::Close() { watch_ = Watch::kNothing; }",
+        "void FlightStore::Close() {}",
+        "What ran in a watch is counted after it, too.",
+        f"{_TENSORS}::test_steps_that_find_no_memory_are_counted",
+    ),
+    _flight_store(
+        "numbered_anew",
+        "steps_ = dropped_ = 0;",
+        "dropped_ = 0;",
+        "Steps are numbered from an earlier recording on.",
+        f"{_TENSORS}",
+    ),
+    _watched_tensors(
+        "casts",
+        'op == "Cast" || op == kSaturateOp) return false;',
+        "false) return false;",
+        "A Cast of a lowered tensor is watched besides its input.",
+        f"{_TENSORS}",
+    ),
+    _watched_tensors(
+        "sources",
+        "return IsLow(dtype) && !IsNeutralSource(op);",
+        "return IsLow(dtype);",
+        "What the graph reads is watched as if it were computed in the low type.",
+        f"{_TENSORS}::test_what_the_graph_reads_in_a_low_type_is_watched_by_all_only",
+    ),
+    _watched_tensors(
+        "all",
+        "return IsLow(dtype) || dtype == tensorflow::DT_FLOAT;",
+        "return IsLow(dtype);",
+        'watch="all" does not see what keeps float32.',
+        f"{_TENSORS}::test_all_also_watches_what_keeps_float32",
+    ),
+    _tensor_watch(
+        "order",
+        'return tensor.loop, int(self.counts["iteration"][index]), tensor.place',
+        "return tensor.place, 0, 0",
+        "In a loop, an op of a later iteration may be blamed.",
+        f"{_TENSORS}::test_in_a_loop_an_earlier_iteration_comes_before_an_earlier_op",
+    ),
+)
