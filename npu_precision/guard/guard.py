@@ -88,8 +88,11 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         """Takes the place of the model's train_function.
 
         Raises:
-            ValueError: the model runs eagerly, where no precision mode has an effect.
+            ValueError: a loss is given, which is for sessions; or the model runs eagerly, where no
+                precision mode has an effect.
         """
+        if self._loss is not None:
+            raise ValueError("PrecisionGuard: loss is for sessions; fit has the model's own")
         if self.model.run_eagerly:
             raise ValueError(
                 "PrecisionGuard: the model runs eagerly, where no precision mode has an effect; "
@@ -139,7 +142,7 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         def guarded(
             fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
         ) -> Any:
-            # Hooks ask a session for other things between steps.
+            # Users and hooks ask a session for other things between steps.
             if not (isinstance(fetches, dict) and self in fetches):
                 return run(fetches, feed_dict, options, run_metadata)
             return healer.step(Run(fetches, feed_dict or {}, options, run_metadata))
@@ -147,8 +150,10 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         session.run = guarded
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the loss, and for what the step reads."""
+        """Asks a training step for its loss, and for what it reads."""
         assert self._graph is not None
+        if not self._graph.trains(run_context.original_args.fetches):
+            return None
         return tf1.train.SessionRunArgs(self._graph.fetches())
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 from npu_precision.session import rewriter_config
 
 tf1 = tf.compat.v1
+# What writes a variable, and what may call it.
+_WRITES = re.compile(r".*(Apply|Assign|Scatter).*|If|Case|While|(Stateful)?PartitionedCall")
+# What hands a variable on, into a loop or a branch.
+_HANDS_ON = ("Identity", "Enter", "RefEnter", "Switch", "RefSwitch")
 # What yields the next batch; a later one is fed instead of asked for again.
 _BATCHES = ("IteratorGetNext", "QueueDequeue", "ReaderRead")
 _NEED_LOSS = "PrecisionGuard: the graph has no losses in its collection: give loss=TENSOR"
@@ -58,6 +63,26 @@ class GuardedGraph:
             self.marks = [tf.no_op() for _ in range(count + 2)]
         self.step = tf1.train.get_global_step()
         self.batches = [_made_feedable(each) for each in _batches_of(tensors)]
+        self._trains: dict[frozenset[Any], bool] = {}
+
+    def trains(self, fetches: Any) -> bool:
+        """Whether a run with these fetches is a training step: it writes weights that are trained.
+
+        Others, such as one that reads the global step, may feed less than the loss needs, and must
+        take no batch.
+        """
+        found = (
+            self.graph.as_graph_element(each, allow_tensor=True, allow_operation=True)
+            for each in tf.nest.flatten(fetches, expand_composites=True)
+        )
+        ops = frozenset(getattr(each, "op", each) for each in found)
+        if ops not in self._trains:
+            handles = {getattr(each, "handle", each).op for each in self.weights}
+            self._trains[ops] = any(
+                _WRITES.fullmatch(op.type) and not handles.isdisjoint(map(_source, op.inputs))
+                for op in _before(ops)
+            )
+        return self._trains[ops]
 
     def fetches(self) -> dict[str, Any]:
         """What each step yields besides."""
@@ -79,17 +104,29 @@ class GuardedGraph:
 
 def _batches_of(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """What the tensors read of iterators and queues."""
-    seen, queue, found = set(), [each.op for each in tensors], []
+    ops = _before(each.op for each in tensors)
+    found = [each for op in ops if op.type.startswith(_BATCHES) for each in op.outputs]
+    return sorted(found, key=lambda each: each.name)
+
+
+def _before(ops: Iterable[tf.Operation]) -> set[tf.Operation]:
+    """The ops that these depend on, and themselves."""
+    seen: set[tf.Operation] = set()
+    queue = list(ops)
     while queue:
         op = queue.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        if op.type.startswith(_BATCHES):
-            found.extend(op.outputs)
-        queue.extend(each.op for each in op.inputs)
-        queue.extend(op.control_inputs)
-    return sorted(found, key=lambda each: each.name)
+        if op not in seen:
+            seen.add(op)
+            queue.extend(each.op for each in op.inputs)
+            queue.extend(op.control_inputs)
+    return seen
+
+
+def _source(tensor: tf.Tensor) -> tf.Operation:
+    op = tensor.op
+    while op.type in _HANDS_ON:
+        op = op.inputs[0].op
+    return op
 
 
 def _made_feedable(batch: tf.Tensor) -> tf.Tensor:

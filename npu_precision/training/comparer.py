@@ -35,7 +35,8 @@ class Comparer:
         progress: is called with what runs and the number of each step.
 
     Raises:
-        ValueError: the function does not build what it should, or float32 differs from itself.
+        ValueError: the function does not build what it should, float32 differs from itself, or
+            other seeds do not differ.
     """
 
     def __init__(
@@ -60,6 +61,11 @@ class Comparer:
             )
         seeds = range(seed + 1, seed + 1 + others)
         self.others = [self._kept(f"float32, seed {each}", None, each) for each in seeds]
+        if not any(curves.first_difference(self.exact, other) for other in self.others):
+            raise ValueError(
+                f"{name} makes nothing of its seed: float32 with other seeds is the same, so there "
+                "is no yardstick; draw the order of the batches from it, or the initial weights"
+            )
 
     def compare(self, options: PrecisionOptions) -> Compared:
         """Runs the training with these options, and compares it."""
@@ -97,7 +103,8 @@ def about(name: str, function: Callable[..., Any], steps: int, seed: int) -> dic
     source = inspect.getsourcefile(function)
     content = b"" if source is None else pathlib.Path(source).read_bytes()
     return {
-        "--training": f"{name} {hashlib.sha256(content).hexdigest()}",
+        "--training": name,
+        "code of --training": hashlib.sha256(content).hexdigest(),
         "--steps": str(steps),
         "--seed": str(seed),
         "versions": f"npu_precision {_version.__version__}, TensorFlow {tf.__version__}",

@@ -61,7 +61,11 @@ class Program:
     @property
     def names(self) -> list[str]:
         """Those of the variables."""
-        return [_name(each, index) for index, each in enumerate(self._variables)]
+        names = [_name(each, index) for index, each in enumerate(self._variables)]
+        return [
+            f"{name} ({names[:index].count(name) + 1})" if names.count(name) > 1 else name
+            for index, name in enumerate(names)
+        ]
 
     def weights(self) -> list[np.ndarray]:
         """The values of the variables."""

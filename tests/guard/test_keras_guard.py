@@ -360,6 +360,11 @@ def test_wrong_arguments_are_errors(arguments, message, tmp_path):
     assert message in str(raised.value)
 
 
+def test_a_loss_is_for_sessions(tmp_path):
+    with pytest.raises(ValueError, match="PrecisionGuard: loss is for sessions"):
+        fit(model_of(), npu_precision.PrecisionGuard(tmp_path / "healed.json", loss="loss:0"))
+
+
 def test_a_model_that_runs_eagerly_is_refused(tmp_path):
     guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
     with pytest.raises(ValueError, match="the model runs eagerly"):

@@ -101,6 +101,47 @@ def test_an_op_that_overflows_is_kept_and_no_batch_is_lost(feeds, tmp_path, capl
     assert '"node:' in (tmp_path / "healed.json").read_text()
 
 
+def minimized(loss):
+    optimizer = tf1.train.GradientDescentOptimizer(0.1)
+    return optimizer.minimize(loss, tf1.train.get_or_create_global_step())
+
+
+def in_a_branch(loss):
+    """As loss scaling makes a step only where the gradients are finite."""
+    return tf1.cond(tf.math.is_finite(loss), lambda: minimized(loss), tf.no_op)
+
+
+@pytest.mark.parametrize("step_of", [minimized, in_a_branch])
+def test_what_is_no_training_step_needs_no_feed_and_takes_no_batch(step_of, tmp_path):
+    guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
+    with tf.Graph().as_default():
+        images, labels, _ = tf1.data.make_one_shot_iterator(batches()).get_next()
+        size = tf1.placeholder(tf.float32, [])
+        loss = losses_of(images, labels, size)
+        step = step_of(loss)
+        global_step = tf1.train.get_or_create_global_step()
+        made = 0
+        with tf1.train.SingularMonitoredSession([guard], config=config_of(tmp_path)) as session:
+            while made < len(IMAGES):
+                assert session.run({"step": global_step})["step"] == made
+                session.run([step, loss], {size: 1.0})
+                made += 1
+            with pytest.raises(tf.errors.OutOfRangeError):
+                session.raw_session().run(loss, {size: 1.0})
+    assert guard.heals == 0
+    assert made == len(IMAGES)
+
+
+def test_a_step_in_a_branch_is_healed(tmp_path):
+    guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
+    with tf.Graph().as_default():
+        loss = losses_of(
+            *tf1.data.make_one_shot_iterator(batches(sizes=growing(3, 1e6))).get_next()
+        )
+        run_to_the_end([guard], config_of(tmp_path), in_a_branch(loss))
+    assert guard.heals == 1
+
+
 def test_a_nan_in_the_data_is_named(tmp_path):
     images = IMAGES.copy()
     images[6, 2, 2] = np.nan

@@ -6,6 +6,7 @@ from mutate.mutation import mutations_of
 
 _KERAS = "guard/test_keras_guard.py"
 _SESSION = "guard/test_session_guard.py"
+_BLAME = "guard/test_blame.py"
 _WORKERS = "guard/test_guarded_workers.py"
 
 _healer = mutations_of("npu_precision/guard/healer.py")
@@ -88,24 +89,21 @@ MUTATIONS = (
         "return min(found, key=lambda each: each.stage, default=None)",
         "return max(found, key=lambda each: each.stage, default=None)",
         "The NaN that an overflow made is blamed, not the overflow.",
-        f"{_KERAS}",
-        f"{_SESSION}",
+        f"{_BLAME}::test_the_device_with_the_overflow_is_blamed_and_not_the_one_that_got_its_nan",
     ),
     _blame(
         "reads",
         "own = [] if _IS_READ.fullmatch(tensor.op) else [[tensor.node]]",
         "own = [[tensor.node]]",
         "What the graph reads is kept, which no list changes.",
-        f"{_KERAS}",
-        f"{_SESSION}",
-        _WORKERS,
+        f"{_BLAME}::test_of_what_is_read_the_readers_are_kept",
     ),
     _blame(
         "others",
         "if tensor.op.startswith(_FROM_OTHERS):\n            return None",
         "",
         "A worker blames what came from the one that overflowed.",
-        _WORKERS,
+        f"{_BLAME}::test_what_came_from_others_is_theirs",
     ),
     _agreement(
         "numbers",

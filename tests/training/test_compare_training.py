@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import re
 import sys
@@ -12,7 +13,7 @@ import pytest
 from support.tf_versions import needs_functions_by_default
 
 from npu_precision.cli.main import main
-from npu_precision.training import compared, curves
+from npu_precision.training import compared, curves, program
 from npu_precision.training.curves import Curves
 
 pytestmark = needs_functions_by_default
@@ -69,8 +70,10 @@ def large(seed):
 
 
 def by_hand(seed):
-    weight = tf.Variable(tf.random.normal([16, 4]) / 4, name="weight")
+    return by_hand_of(tf.Variable(tf.random.normal([16, 4]) / 4, name="weight"), seed)
 
+
+def by_hand_of(weight, seed):
     @tf.function
     def step(x, labels):
         with tf.GradientTape() as tape:
@@ -94,6 +97,15 @@ def other_weights(seed):
     kernel = np.random.default_rng().normal(size=[16, 8])
     model.layers[0].kernel.assign(kernel.astype(np.float32))
     return model, data
+
+
+def same_for_each_seed():
+    return by_hand_of(tf.Variable(tf.ones([16, 4]), name="weight"), 0)
+
+
+def two_of_one_name(seed):
+    step, (weight,), data = by_hand(seed)
+    return step, [weight, tf.Variable(1.0, name="weight")], data
 
 
 def nothing(seed):
@@ -218,6 +230,11 @@ def test_a_damaged_state_is_an_error(module, tmp_path, capsys):
     assert "is no run of a training" in capsys.readouterr().err
 
 
+def test_variables_of_one_name_are_told_apart(module):
+    function = importlib.import_module("trainings").two_of_one_name
+    assert program.build("trainings:two", function, 1).names == ["weight (1)", "weight (2)"]
+
+
 @pytest.mark.parametrize(
     ("training", "message"),
     [
@@ -226,6 +243,7 @@ def test_a_damaged_state_is_an_error(module, tmp_path, capsys):
         ("no_batches", "the function's batches are empty, expected an iterable"),
         ("fails", "trainings:fails raised KeyError: 'lost'"),
         ("lost", "module 'trainings' has no function 'lost'"),
+        ("same_for_each_seed", "trainings:same_for_each_seed makes nothing of its seed: float32 w"),
         ("other_batches", "two runs in float32 with the same seed differ first in the batch of st"),
         ("other_weights", "with the same seed differ first in the initial value of"),
     ],

@@ -1,0 +1,52 @@
+"""Which op a guard blames, of what a watch saw."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_precision.flight.tensor_watch import WatchedGraph, WatchedStep, WatchedTensor
+from npu_precision.guard import blame
+
+FAULTS = {"": 0, "overflow": 1, "infinity": 2, "nan": 3}
+
+
+def step_of(*rows):
+    """A step with a tensor per row: its node, its op, and what is wrong with it, or ""."""
+    tensors = [
+        WatchedTensor(node, op, 0, "", "float32", "float16", place, -1, [f"reads_{node}"])
+        for place, (node, op, _) in enumerate(rows)
+    ]
+    faults = np.array([FAULTS[fault] for *_, fault in rows])
+    ones = np.ones(len(rows))
+    counts = {"fault": faults, "iteration": 0 * faults, "elements": ones, "largest": ones}
+    return WatchedStep(WatchedGraph(1, tensors), 0, counts)
+
+
+def test_the_device_with_the_overflow_is_blamed_and_not_the_one_that_got_its_nan():
+    got = step_of(("a", "MatMul", "nan"))
+    made = step_of(("x", "Relu", ""), ("b", "MatMul", "overflow"), ("c", "Sub", "nan"))
+    for steps in ([got, made], [made, got]):
+        assert blame.not_finite(steps).what == "overflow of float16 in b (MatMul)"
+
+
+def test_what_came_from_others_is_theirs():
+    assert (
+        blame.not_finite([step_of(("sum", "CollectiveReduceV2", "nan"), ("c", "Sub", "nan"))])
+        is None
+    )
+    assert blame.not_finite([step_of(("c", "Sub", "nan"), ("sum", "NcclAllReduce", "nan"))])
+
+
+def test_of_what_is_read_the_readers_are_kept():
+    """No list changes what the graph reads. Of others the readers come next."""
+    read = blame.not_finite([step_of(("x", "ReadVariableOp", "overflow"))])
+    assert read.nodes == [["reads_x"]]
+    computed = blame.not_finite([step_of(("x", "MatMul", "overflow"))])
+    assert computed.nodes == [["x"], ["reads_x"]]
+
+
+def test_what_is_infinite_in_good_steps_is_no_fault():
+    steps = [step_of(("mask", "Mul", "infinity"), ("x", "MatMul", "nan"))]
+    assert blame.usual_faults(steps[:1]) == {"mask", "x"}
+    assert blame.not_finite(steps, {"mask"}).nodes[0] == ["x"]
+    assert blame.not_finite(steps, {"mask", "x"}) is None
