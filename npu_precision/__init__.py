@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from npu_precision import amp
     from npu_precision.estimator import NPUEstimator, NPUEstimatorSpec
     from npu_precision.guard.guard import PrecisionGuard
+    from npu_precision.guard.healer import TrainingFailed
     from npu_precision.run_config import (
         DumpConfig,
         NPURunConfig,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 _LATER: dict[str, tuple[str, ...]] = {
     "amp": (),
     "guard.guard": ("PrecisionGuard",),
+    "guard.healer": ("TrainingFailed",),
     "estimator": ("NPUEstimator", "NPUEstimatorSpec"),
     "run_config": ("DumpConfig", "NPURunConfig", "ProfilingConfig", "npu_run_config_init"),
 }
@@ -89,6 +91,7 @@ __all__ = [
     "PrecisionGuard",
     "PrecisionOptions",
     "ProfilingConfig",
+    "TrainingFailed",
     "__version__",
     "active_options",
     "amp",

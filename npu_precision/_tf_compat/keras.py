@@ -84,3 +84,18 @@ def update_of_layer(layer: Any, update: Callable[[], Any]) -> None:
 def layers_in(layer: Any) -> list[Any]:
     """A layer of Keras and all that are in it, at any depth, each once."""
     return list({id(each): each for each in layer._flatten_layers()}.values())
+
+
+def low_policy_of(model: Any) -> str | None:
+    """The policy of Keras' mixed precision that one of a model's layers has, or None."""
+    for layer in layers_in(model):
+        compute = getattr(layer, "compute_dtype", None)
+        if compute in ("float16", "bfloat16") and compute != getattr(layer, "variable_dtype", None):
+            return f"mixed_{compute}"
+    return None
+
+
+def is_compiled_by_xla(model: Any) -> bool:
+    """Whether compile() had jit_compile=True, or Keras 3 took it for that."""
+    own = getattr(model, "jit_compile", None)
+    return bool(getattr(model, "_jit_compile", None) if own is None else own)

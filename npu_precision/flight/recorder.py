@@ -11,6 +11,7 @@ import threading
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from npu_precision import _errors
 from npu_precision.flight.forward import GraphRecord
@@ -23,7 +24,11 @@ from npu_precision.loss_scaling.observed_gradients import Counts, Site
 _LOGGER = logging.getLogger("npu_precision")
 _MOST_NAMES = 20
 _VALUES = ("", "infinity", "nan")
-_NOTHING = "no step was recorded: build the step, or call its tf.function, inside the with"
+_NOTHING = (
+    "no step was recorded: nothing ran inside the with that a precision mode lowers, and no step "
+    "with loss scaling was built in it. A session's graph must first run inside it; what runs "
+    "eagerly, or is compiled by XLA, is not seen"
+)
 
 
 class FlightRecorder:
@@ -73,7 +78,13 @@ class FlightRecorder:
         where = ranks.current()
         self._rank = {"rank": where.rank} if where.size > 1 else {}
         folder = pathlib.Path(folder, f"rank_{where.rank}") if self._rank else folder
-        self._log = FlightLog(folder)
+        try:
+            self._log = FlightLog(folder)
+        except (OSError, tf.errors.OpError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise OSError(
+                f"FlightRecorder: cannot write to folder {str(folder)!r}: {reason}"
+            ) from error
         self._every_n_steps = every_n_steps
         self._watch = TensorWatch(watch, every_n_steps, self._see_step) if watch else None
         self._graphs: dict[int, GraphRecord] = {}

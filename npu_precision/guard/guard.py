@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import _errors
+from npu_precision import _errors, _tf_compat
 from npu_precision.guard.healed_mixlist import HealedMixlist
 from npu_precision.guard.healer import Healer, Limits
 from npu_precision.guard.keras_training import GuardedFunction, KerasTraining
@@ -16,6 +17,7 @@ from npu_precision.hccl import ranks
 from npu_precision.loss_scaling import strategies
 
 tf1: Any = tf.compat.v1
+_LOGGER = logging.getLogger("npu_precision")
 
 
 class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # type: ignore[misc]
@@ -68,9 +70,9 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         loss: Any = None,
     ) -> None:
         super().__init__()
-        counts = {"snapshot_every": snapshot_every, "max_heals": max_heals, "memory": memory}
-        for name, value in counts.items():
+        for name, value in {"snapshot_every": snapshot_every, "max_heals": max_heals}.items():
             strategies.check_count(name, value)
+        strategies.check_whole("memory", memory, 1, 2**63 - 1)
         if not isinstance(mixlist, (str, os.PathLike)):
             raise ValueError(f"mixlist: got {_errors.got(mixlist)}, expected str or os.PathLike")
         self._limits = Limits(snapshot_every, _checked(band), max_heals, memory)
@@ -88,8 +90,8 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         """Takes the place of the model's train_function.
 
         Raises:
-            ValueError: a loss is given, which is for sessions; or the model runs eagerly, where no
-                precision mode has an effect.
+            ValueError: a loss is given, which is for sessions; or no precision mode has an effect:
+                the model runs eagerly, or has Keras' own mixed precision.
         """
         if self._loss is not None:
             raise ValueError("PrecisionGuard: loss is for sessions; fit has the model's own")
@@ -97,6 +99,17 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
             raise ValueError(
                 "PrecisionGuard: the model runs eagerly, where no precision mode has an effect; "
                 "compile it with run_eagerly=False"
+            )
+        policy = _tf_compat.low_policy_of(self.model)
+        if policy:
+            raise ValueError(
+                f"PrecisionGuard: {policy}, Keras' own mixed precision, is in the model, which no "
+                "mixlist changes; use npu_precision.enable() or autocast() instead of the policy"
+            )
+        if _tf_compat.is_compiled_by_xla(self.model):
+            _LOGGER.warning(
+                "PrecisionGuard: the model is compiled with jit_compile=True; its steps run "
+                "without XLA, so that a precision mode has an effect"
             )
         self._healer = Healer(KerasTraining(self.model), self._mixlist, self._limits)
         self.model.train_function = GuardedFunction(self.model, self._healer.step)

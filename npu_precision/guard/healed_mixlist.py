@@ -27,6 +27,7 @@ class HealedMixlist:
     Raises:
         FileExistsError: the file is none that a guard wrote.
         OSError: it cannot be read or written.
+        ValueError: it is no mixlist any more.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -42,6 +43,10 @@ class HealedMixlist:
                 f"mixlist {str(path)!r} exists, and no PrecisionGuard wrote it; expected another "
                 "name. The guard's file begins with the entries of the modify_mixlist in force"
             )
+        # A file that is damaged, or was edited wrongly, is not written over.
+        Mixlist(
+            PrecisionOptions(precision_mode="allow_mix_precision", modify_mixlist=str(self.path))
+        )
         for before, line in zip(lines[1:], lines[2:]):
             if before.strip().startswith(_COMMENT):
                 entry = json.loads(line.strip().rstrip(","))

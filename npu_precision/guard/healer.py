@@ -288,8 +288,11 @@ class Healer:
 def _stands_still(weights: set[str]) -> str:
     if not weights:
         return ""
-    more = f" and {len(weights) - 1} more" if len(weights) > 1 else ""
-    return f"the weight {min(weights)}{more} has not changed since the last state was saved"
+    if len(weights) > 1:
+        what = f"{len(weights)} weights, {min(weights)} among them, have"
+    else:
+        what = f"the weight {min(weights)} has"
+    return f"{what} not changed since the last state was saved"
 
 
 def _begins(bad: Blamed | None) -> str:

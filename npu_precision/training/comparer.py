@@ -52,6 +52,12 @@ class Comparer:
         self._name, self._function, self._steps = name, function, steps
         self._seed, self._store, self._progress = seed, store, progress
         self.exact = self._kept("float32", None, seed)
+        bad = curves.not_finite(self.exact)
+        if bad:
+            raise ValueError(
+                f"{name} goes wrong in float32 itself: {bad}, is not finite; PrecisionGuard says "
+                "where that begins"
+            )
         again = self._kept("float32 again", None, seed, min(steps, _CHECKED))
         difference = curves.first_difference(self.exact, again)
         if difference:

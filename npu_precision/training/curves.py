@@ -80,6 +80,17 @@ def run(
         )
 
 
+def not_finite(curves: Curves) -> str:
+    """What a run has that is not finite: a loss, or a weight after the last step; or ""."""
+    bad = np.flatnonzero(~np.isfinite(curves.losses))
+    if len(bad):
+        return f"the loss of step {bad[0]}, {curves.losses[bad[0]]}"
+    for name, last in zip(curves.names, curves.last):
+        if np.issubdtype(last.dtype, np.floating) and not np.isfinite(last).all():
+            return f"{name} after the last step"
+    return ""
+
+
 def first_difference(one: Curves, other: Curves) -> str:
     """Where two runs in float32 with the same seed differ first, or "" if they do not."""
     for name, before, after in zip(one.names, one.first, other.first):

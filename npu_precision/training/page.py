@@ -30,15 +30,28 @@ def findings(compared: Compared) -> list[str]:
             f"the loss leaves what other seeds make of float32's at step {compared.first_step}, by "
             f"up to {compared.ratio:.2g} times"
         )
+    if is_the_same(compared):
+        found.append(
+            "nothing differs to the bit: no op of a step is lowered; is step a tf.function, which "
+            "XLA does not compile?"
+        )
     beyond = [row for row in compared.rows if row.first_step is not None]
     if beyond:
         row = beyond[0]
         op = f", of {row.op}" if row.op else ""
         found.append(
-            f"{len(beyond)} of {len(compared.rows)} gradients leave it, first that of "
-            f"{row.name}{op}, at step {row.first_step}"
+            f"{len(beyond)} of {len(compared.rows)} gradients leave what other seeds make of "
+            f"theirs, first that of {row.name}{op}, at step {row.first_step}"
         )
     return found
+
+
+def is_the_same(compared: Compared) -> bool:
+    """Whether the mode has changed nothing at all."""
+    exact, mode = compared.exact, compared.mode
+    return np.array_equal(exact.losses, mode.losses) and all(
+        map(np.array_equal, exact.last, mode.last)
+    )
 
 
 def write(path: pathlib.Path, title: str, compared: Compared) -> None:

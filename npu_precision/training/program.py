@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import itertools
 import random
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -22,6 +25,9 @@ _EXPECTED = (
     "takes; or (step, variables, batches), where step(*batch) returns the loss, or the loss and "
     "the gradients of the variables"
 )
+
+# As many characters of an error as are shown.
+_LONGEST = 200
 
 
 class Step(NamedTuple):
@@ -42,6 +48,7 @@ class Program:
     """A training that was built.
 
     Args:
+        name: of the user's function, for messages.
         step: makes a step with a batch; returns the loss and the norms of the gradients.
         variables: whose gradients these are.
         batches: what steps are made with, again from the beginning after the last.
@@ -51,12 +58,14 @@ class Program:
 
     def __init__(
         self,
+        name: str,
         step: Callable[[Any], tuple[Any, list[Any]]],
         variables: list[Any],
         batches: Iterable[Any],
         ops: list[str | None],
     ) -> None:
-        self._step, self._variables, self._batches, self.ops = step, variables, batches, ops
+        self._name, self._step, self._variables = name, step, variables
+        self._batches, self.ops = batches, ops
 
     @property
     def names(self) -> list[str]:
@@ -83,17 +92,21 @@ class Program:
             ValueError: there are no batches, or the step returns something else than it should.
         """
         for batch in self._endless():
-            loss, norms = self._step(batch)
+            loss, norms = _run(self._name, self._step, batch)
             yield Step(float(loss), [float(each) for each in norms], _checksum(batch))
 
     def _endless(self) -> Iterator[Any]:
+        count = 0
         while True:
-            is_empty = True
+            before = count
             for batch in self._batches:
-                is_empty = False
+                count += 1
                 yield batch
-            if is_empty:
-                raise ValueError("the function's batches are empty, expected an iterable")
+            if count == before:
+                raise ValueError(
+                    f"{self._name}: its batches end after {count}, and cannot be read again; "
+                    "expected more, or a list or a tf.data.Dataset"
+                )
 
 
 def build(name: str, function: Callable[..., Any], seed: int) -> Program:
@@ -115,15 +128,18 @@ def build(name: str, function: Callable[..., Any], seed: int) -> Program:
     built = called(name, function, *([seed] if takes_seed else []))
     if not isinstance(built, tuple) or len(built) not in (2, 3):
         raise ValueError(f"{name} returned {_errors.got(built)}, {_EXPECTED}")
+    *_, batches = built
+    if not hasattr(batches, "__iter__"):
+        raise ValueError(f"{name} returned {_errors.got(batches)} as its batches, {_EXPECTED}")
     if len(built) == 3:
         return _of_step(name, *built)
-    model, batches = built
+    model = built[0]
     if not isinstance(model, tf.keras.Model) or getattr(model, "optimizer", None) is None:
         raise ValueError(f"{name} returned {_errors.got(model)} as its first, {_EXPECTED}")
-    return _of_model(model, batches)
+    return _of_model(name, model, batches)
 
 
-def _of_model(model: Any, batches: Iterable[Any]) -> Program:
+def _of_model(name: str, model: Any, batches: Iterable[Any]) -> Program:
     variables: list[Any] = []
     ops: list[str | None] = []
 
@@ -140,8 +156,14 @@ def _of_model(model: Any, batches: Iterable[Any]) -> Program:
 
     step = tf.function(traced)
     # Traced here, so that the weights are there before the first step.
-    step.get_concrete_function(next(iter(batches)))
-    return Program(step, variables, batches, ops)
+    iterator = iter(batches)
+    first = next(iterator, None)
+    if first is None:
+        raise ValueError(f"{name}: its batches are empty")
+    _run(name, step.get_concrete_function, first)
+    if iterator is batches:  # It does not begin again.
+        batches = itertools.chain([first], iterator)
+    return Program(name, step, variables, batches, ops)
 
 
 def _of_step(name: str, step: Any, variables: Any, batches: Iterable[Any]) -> Program:
@@ -156,7 +178,30 @@ def _of_step(name: str, step: Any, variables: Any, batches: Iterable[Any]) -> Pr
         loss, gradients = result
         return loss, _norms(list(gradients))
 
-    return Program(run, variables, batches, [None] * len(variables))
+    return Program(name, run, variables, batches, [None] * len(variables))
+
+
+def _run(name: str, step: Callable[[Any], Any], batch: Any) -> Any:
+    """Calls it; what it prints goes to stderr.
+
+    Raises:
+        ValueError: it fails.
+    """
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            return step(batch)
+    except Exception as error:
+        text = str(error).strip().partition("\n")[0]
+        shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+        raise ValueError(
+            f"{name}: its step raised {type(error).__name__} with a batch of "
+            f"{_shapes(batch)}: {shown}"
+        ) from error
+
+
+def _shapes(batch: Any) -> str:
+    arrays = tf.nest.flatten(batch)
+    return ", ".join(str(tuple(np.shape(each))) for each in arrays) or "nothing"
 
 
 def _norms(gradients: list[Any]) -> list[Any]:

@@ -83,7 +83,7 @@ def tune(
             progress(len(tried), search.left)
             return compared_with(names).is_within
 
-        search = Search(suspects, is_good, most)
+        search = Search(suspects, is_good, max(0, most - len(tried)))
         kept, is_complete = search.run(), search.is_complete
     entries = [entry_of(each) for each in kept]
     return TrainingTuned(

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support import ROOT, keras_models
-from support.tf_versions import needs_functions_by_default
+from support.tf_versions import needs_functions_by_default, needs_keras_2
 
 import npu_precision
-from npu_precision import amp
-from npu_precision.guard.healer import TrainingFailed
+from npu_precision import TrainingFailed, amp
 
 pytestmark = needs_functions_by_default
 layers = tf.keras.layers
@@ -164,7 +163,7 @@ def test_gradients_that_vanish_under_a_fixed_scale_are_kept(tmp_path, caplog):
         moved = trained(guard)
     assert moved[0] > 1e-3
     (message,) = warnings_of(caplog)
-    assert "has not changed since the last state was saved" in message
+    assert "have not changed since the last state was saved" in message
     assert "nothing but zeros of float16 in gradient_tape/" in message
 
 
@@ -301,18 +300,6 @@ def test_it_heals_as_often_as_it_may(tmp_path):
     assert all("/large" in entry for entry in entries(tmp_path / "healed.json"))
 
 
-def test_without_a_mode_it_says_that_there_is_none_to_heal(tmp_path):
-    tf.keras.mixed_precision.set_global_policy("mixed_float16")
-    try:
-        model = model_of(1e6, tf.keras.optimizers.SGD(0.1))
-    finally:
-        tf.keras.mixed_precision.set_global_policy("float32")
-    guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
-    with pytest.raises(TrainingFailed) as raised:
-        fit(model, guard, dtype=None)
-    assert "float32 fails on this batch too" in str(raised.value)
-
-
 def test_nothing_changes_where_nothing_goes_wrong(tmp_path):
     plain, guarded = model_of(), model_of()
     losses = fit(plain, None)
@@ -363,6 +350,37 @@ def test_wrong_arguments_are_errors(arguments, message, tmp_path):
 def test_a_loss_is_for_sessions(tmp_path):
     with pytest.raises(ValueError, match="PrecisionGuard: loss is for sessions"):
         fit(model_of(), npu_precision.PrecisionGuard(tmp_path / "healed.json", loss="loss:0"))
+
+
+@needs_keras_2
+def test_keras_own_mixed_precision_is_refused(tmp_path):
+    """Nothing would run in float32 to compare with."""
+    model = tf.keras.Sequential([layers.Dense(4, dtype="mixed_float16")])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="mixed_float16, Keras' own mixed precision, is in the"):
+        model.fit(
+            IMAGES,
+            IMAGES[:, :4],
+            callbacks=[npu_precision.PrecisionGuard(tmp_path / "healed.json")],
+        )
+
+
+def test_a_file_of_a_guard_that_is_damaged_stays_as_it_is(tmp_path):
+    path = tmp_path / "healed.json"
+    npu_precision.PrecisionGuard(path)
+    damaged = path.read_text().replace("}", "", 1)
+    path.write_text(damaged)
+    with pytest.raises(ValueError, match="healed.json"):
+        npu_precision.PrecisionGuard(path)
+    assert path.read_text() == damaged
+
+
+def test_a_model_that_xla_compiles_runs_without_it_and_that_is_said(tmp_path, caplog):
+    model = model_of()
+    model.compile(model.optimizer, model.loss, jit_compile=True)
+    with caplog.at_level(logging.WARNING):
+        fit(model, npu_precision.PrecisionGuard(tmp_path / "healed.json"), epochs=1)
+    assert "its steps run without XLA" in warnings_of(caplog)[0]
 
 
 def test_a_model_that_runs_eagerly_is_refused(tmp_path):

@@ -11,7 +11,7 @@ import tensorflow as tf
 from support.tf_versions import needs_estimator
 
 import npu_precision
-from npu_precision.guard.healer import TrainingFailed
+from npu_precision import TrainingFailed
 
 tf1 = tf.compat.v1
 RANDOM = np.random.default_rng(3)

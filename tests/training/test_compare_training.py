@@ -120,6 +120,37 @@ def no_batches(seed):
     return by_hand(seed)[0], [], []
 
 
+def no_batches_for_a_model(seed):
+    return model_of(), []
+
+
+def nothing_for_a_model(seed):
+    return model_of(), None
+
+
+def too_few_batches(seed):
+    return model_of(), iter(list(batches(seed)))
+
+
+def wrong_batches(seed):
+    return by_hand(seed)[0], [], [(np.ones([3, 5], np.float32), DIGITS[:3])]
+
+
+def not_finite(seed):
+    step, weights, data = by_hand(seed)
+    return (lambda *batch: step(*batch)[0] * np.nan), weights, data
+
+
+def weight_not_finite(seed):
+    step, weights, data = by_hand(seed)
+    return step, [*weights, tf.Variable(np.inf, name="lost")], data
+
+
+def eager(seed):
+    step, weights, data = by_hand(seed)
+    return step.python_function, weights, data
+
+
 def fails(seed):
     raise KeyError("lost")
 '''
@@ -174,7 +205,7 @@ def test_a_loss_that_is_nan_in_the_mode_alone_is_said_first(module, capsys):
     assert run("large") == 0
     printed = capsys.readouterr().out
     assert "the loss is not finite from step 0 on; it is in float32" in printed
-    assert "4 of 4 gradients leave it, first that of" in printed
+    assert "4 of 4 gradients leave what other seeds make of theirs, first that of" in printed
 
 
 def test_both_begin_with_the_same_weights_and_get_the_same_batches(module):
@@ -230,6 +261,11 @@ def test_a_damaged_state_is_an_error(module, tmp_path, capsys):
     assert "is no run of a training" in capsys.readouterr().err
 
 
+def test_what_no_mode_reaches_is_said(module, capsys):
+    assert run("eager") == 0
+    assert "nothing differs to the bit: no op of a step is lowered" in capsys.readouterr().out
+
+
 def test_variables_of_one_name_are_told_apart(module):
     function = importlib.import_module("trainings").two_of_one_name
     assert program.build("trainings:two", function, 1).names == ["weight (1)", "weight (2)"]
@@ -240,7 +276,13 @@ def test_variables_of_one_name_are_told_apart(module):
     [
         ("nothing", "trainings:nothing returned None (NoneType), expected (model, batches)"),
         ("no_model", "trainings:no_model returned 3 (int) as its first, expected (model, batch"),
-        ("no_batches", "the function's batches are empty, expected an iterable"),
+        ("no_batches", "trainings:no_batches: its batches end after 0, and cannot be read again"),
+        ("no_batches_for_a_model", "trainings:no_batches_for_a_model: its batches are empty"),
+        ("nothing_for_a_model", "returned None (NoneType) as its batches, expected (model, batch"),
+        ("too_few_batches", "its batches end after 8, and cannot be read again; expected more, or"),
+        ("wrong_batches", "its step raised ValueError with a batch of (3, 5), (3,): "),
+        ("not_finite", "goes wrong in float32 itself: the loss of step 0, nan, is not finite; Pre"),
+        ("weight_not_finite", "goes wrong in float32 itself: lost after the last step, is not fi"),
         ("fails", "trainings:fails raised KeyError: 'lost'"),
         ("lost", "module 'trainings' has no function 'lost'"),
         ("same_for_each_seed", "trainings:same_for_each_seed makes nothing of its seed: float32 w"),
