@@ -44,7 +44,10 @@ class Search {
     std::vector<tensorflow::ControlFlowInfo> loops;
     TF_RETURN_IF_ERROR(tensorflow::BuildControlFlowInfo(&graph, &loops));
     std::vector<Node*> order;
-    tensorflow::GetReversePostOrder(graph, &order, tensorflow::NodeComparatorName());
+    // What a loop does next time comes after all that it does now.
+    tensorflow::GetReversePostOrder(
+        graph, &order, tensorflow::NodeComparatorName(),
+        [](const tensorflow::Edge& edge) { return !edge.src()->IsNextIteration(); });
     std::map<const Node*, int> places;
     for (Node* node : order) places.emplace(node, static_cast<int>(places.size()));
     for (Node* node : order) Look(node, places, loops, watched);

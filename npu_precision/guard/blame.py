@@ -18,6 +18,8 @@ _IS_READ = re.compile(r"_Arg|Placeholder\w*|ReadVariableOp|Const|IteratorGetNext
 _STAGES = ("overflow", "infinity", "nan")
 # What comes from other ranks.
 _FROM_OTHERS = ("Collective", "Nccl")
+# The share of values from which on most are meant.
+_MOST = 0.5
 # A magnitude differs that is so many times as large, or the reverse.
 _DIFFERS = 4.0
 
@@ -67,13 +69,25 @@ def usual_faults(steps: Sequence[WatchedStep]) -> set[str]:
 
 
 def vanished(steps: Sequence[WatchedStep], exact: Sequence[WatchedStep]) -> Blamed | None:
-    """The first tensor that is zero, or is where it is rounded, and not in float32's step."""
+    """The first tensor that is zero, or is where it is rounded, and not in float32's step.
+
+    Without one, the first of which most values are below the low type's normal numbers: single
+    values that count may be zeros.
+    """
     right = _magnitudes(exact)
     for step in steps:
         for tensor, largest in _in_order(step):
             is_lost = largest < _LOST_BELOW.get(tensor.low_type, 0.0)
             if is_lost and right.get((tensor.node, tensor.port), 0.0) > 0:
                 return _blamed(tensor, f"nothing but zeros of {tensor.low_type} {_in(tensor)}")
+    for step in steps:
+        nonzero = step.counts["elements"] - step.counts["zeros"]
+        shares = step.counts["under"] / np.maximum(nonzero, 1)
+        for index in np.flatnonzero(shares > _MOST):
+            tensor = step.graph.tensors[index]
+            if tensor.low_type in _LOST_BELOW:
+                what = f"below {tensor.low_type}'s normal numbers are {shares[index]:.0%}"
+                return _blamed(tensor, f"{what} of {tensor.node} ({tensor.op})")
     return None
 
 

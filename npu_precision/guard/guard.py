@@ -11,7 +11,12 @@ import tensorflow as tf
 from npu_precision import _errors, _tf_compat
 from npu_precision.guard.healed_mixlist import HealedMixlist
 from npu_precision.guard.healer import Healer, Limits
-from npu_precision.guard.keras_training import GuardedFunction, KerasTraining
+from npu_precision.guard.keras_training import (
+    GuardedFunction,
+    HealedFunction,
+    KerasTraining,
+    give_back,
+)
 from npu_precision.guard.session_training import GuardedGraph, Run, SessionTraining
 from npu_precision.hccl import ranks
 from npu_precision.loss_scaling import strategies
@@ -87,7 +92,7 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         return 0 if self._healer is None else self._healer.heals
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Takes the place of the model's train_function.
+        """Takes the place of the model's train_function, and of that of its validation.
 
         Raises:
             ValueError: a loss is given, which is for sessions; or no precision mode has an effect:
@@ -111,7 +116,10 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
                 "PrecisionGuard: the model is compiled with jit_compile=True; its steps run "
                 "without XLA, so that a precision mode has an effect"
             )
-        self._healer = Healer(KerasTraining(self.model), self._mixlist, self._limits)
+        training = KerasTraining(self.model)
+        self._healer = Healer(training, self._mixlist, self._limits)
+        self.model.make_test_function()
+        self.model.test_function = HealedFunction(self.model, training)
         self.model.train_function = GuardedFunction(self.model, self._healer.step)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -120,9 +128,8 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         self._healer.save_anew()
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Gives the model its own train_function back."""
-        if isinstance(self.model.train_function, GuardedFunction):
-            self.model.train_function = self.model.train_function.original
+        """Gives the model its own functions back."""
+        give_back(self.model)
 
     def begin(self) -> None:
         """Adds to the graph of a session what the guard needs.
@@ -148,7 +155,8 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
             raise ValueError(
                 f"PrecisionGuard: the session's config has modify_mixlist "
                 f"{options.modify_mixlist!r}, expected {str(self._mixlist.path)!r}, the guard's, "
-                "which is read anew when it changes"
+                "which is read anew when it changes: npu_config_proto(precision_mode=..., "
+                f"modify_mixlist={str(self._mixlist.path)!r})"
             )
         healer = self._healer = Healer(training, self._mixlist, self._limits)
 

@@ -74,6 +74,10 @@ class HealedMixlist:
         """
         return Mixlist(options).keeping(self._more_than(options, reasons))
 
+    def kept(self, options: PrecisionOptions) -> set[str]:
+        """The entries that are on the black list already."""
+        return Mixlist(options).black
+
     def add(self, options: PrecisionOptions, reasons: Mapping[str, str]) -> None:
         """Writes the file anew, with what the options' mixlist has, and more entries.
 

@@ -6,7 +6,7 @@ import collections
 import logging
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from npu_precision.flight.tensor_watch import TensorWatch, WatchedStep
@@ -154,6 +154,7 @@ class Healer:
             if not stuck:
                 raise
             self._still |= stuck
+            self.heals -= 1
             _LOGGER.warning("PrecisionGuard: %s; no op was found that makes it so", where)
             return self._again(step)
         if reasons:
@@ -275,7 +276,7 @@ class Healer:
                     begun = min(found, key=lambda each: each.place, default=None)
                     return reasons, "" if begun is None else begun.what
             bad = self._blamed(trying, step, stuck)
-            more = {} if bad is None else _more(bad, reasons)
+            more = {} if bad is None else _more(bad, {*reasons, *self._mixlist.kept(options)})
             if bad is None or not more:
                 break
             found.append(bad)
@@ -299,11 +300,11 @@ def _begins(bad: Blamed | None) -> str:
     return "" if bad is None else f"; it begins as {bad.what}"
 
 
-def _more(bad: Blamed, reasons: Mapping[str, str]) -> dict[str, str]:
+def _more(bad: Blamed, kept: Collection[str]) -> dict[str, str]:
     """The entries for what is to be kept next, and why."""
     for nodes in bad.nodes:
         entries = {entry_of(node): bad.what for node in nodes}
-        more = {entry: why for entry, why in entries.items() if entry not in reasons}
+        more = {entry: why for entry, why in entries.items() if entry not in kept}
         if more:
             return more
     return {}

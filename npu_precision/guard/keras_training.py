@@ -40,7 +40,7 @@ class KerasTraining(Training):
 
     def run(self, inputs: Any) -> Outcome:
         """As Training; the result is the logs, by their names."""
-        with self._in_force():
+        with self.in_force():
             logs, loss, is_finite = self._step(inputs)
         self._small = self._read_small()
         return Outcome(logs, float(loss), bool(is_finite))
@@ -48,7 +48,7 @@ class KerasTraining(Training):
     def save(self, inputs: Any = None) -> Any:
         """As Training. A variable shares its memory with what is saved until it changes."""
         if inputs is not None:
-            with self._in_force():
+            with self.in_force():
                 step = self._step.get_concrete_function(inputs)
             self._handles = _tf_compat.captured_variables(step)
             self._small = self._read_small()
@@ -133,7 +133,8 @@ class KerasTraining(Training):
         with functions.entered(None):
             return [each.numpy() for each in self._reads()]
 
-    def _in_force(self) -> contextlib.AbstractContextManager[Any]:
+    def in_force(self) -> contextlib.AbstractContextManager[Any]:
+        """A context in which what runs has the options of the next step."""
         if self._trial:
             return functions.entered(self._trial[0])
         if self._healed is not None:
@@ -204,6 +205,33 @@ class GuardedFunction:
             if logs is None:
                 raise
         except BaseException:
-            self._model.train_function = self.original
+            give_back(self._model)
             raise
         return logs
+
+
+class HealedFunction:
+    """Stands in for a model's test_function, which then runs as the training's steps do.
+
+    Args:
+        model: the model.
+        training: its training.
+    """
+
+    def __init__(self, model: Any, training: KerasTraining) -> None:
+        self._training, self.original = training, model.test_function
+        if isinstance(self.original, HealedFunction):
+            self.original = self.original.original
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Evaluates as many batches as the model does in a call."""
+        with self._training.in_force():
+            return self.original(*arguments)
+
+
+def give_back(model: Any) -> None:
+    """Gives a model its own train_function and test_function back."""
+    if isinstance(model.train_function, GuardedFunction):
+        model.train_function = model.train_function.original
+    if isinstance(model.test_function, HealedFunction):
+        model.test_function = model.test_function.original

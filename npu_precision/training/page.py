@@ -19,7 +19,9 @@ def findings(compared: Compared) -> list[str]:
     """What a person should know first, a sentence each."""
     found = []
     if compared.first_bad is not None:
-        found.append(f"the loss is not finite from step {compared.first_bad} on; it is in float32")
+        found.append(
+            f"the loss is not finite from step {compared.first_bad} on; in float32 it is finite"
+        )
     elif compared.is_within:
         found.append(
             f"the loss stays within what other seeds make of float32's: its largest difference is "

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from npu_precision import _errors, scope
+from npu_precision import _errors, _tf_compat, scope
 from npu_precision.accuracy.model_inputs import called
 from npu_precision.loss_scaling import gradients as gradient_values
 from npu_precision.loss_scaling.forward_ops import forward_op
@@ -93,6 +93,11 @@ class Program:
         """
         for batch in self._endless():
             loss, norms = _run(self._name, self._step, batch)
+            if np.size(loss) != 1 or loss is None:
+                raise ValueError(
+                    f"{self._name}: its step returned {_errors.got(loss)} as the loss, "
+                    "expected one number"
+                )
             yield Step(float(loss), [float(each) for each in norms], _checksum(batch))
 
     def _endless(self) -> Iterator[Any]:
@@ -136,6 +141,12 @@ def build(name: str, function: Callable[..., Any], seed: int) -> Program:
     model = built[0]
     if not isinstance(model, tf.keras.Model) or getattr(model, "optimizer", None) is None:
         raise ValueError(f"{name} returned {_errors.got(model)} as its first, {_EXPECTED}")
+    policy = _tf_compat.low_policy_of(model)
+    if policy:
+        raise ValueError(
+            f"{name}: its model has {policy}, Keras' own mixed precision, so that nothing of it "
+            "runs in float32; build it without the policy, and give the mode with --mode"
+        )
     return _of_model(name, model, batches)
 
 
@@ -176,6 +187,15 @@ def _of_step(name: str, step: Any, variables: Any, batches: Iterable[Any]) -> Pr
         if not isinstance(result, tuple):
             return result, []
         loss, gradients = result
+        names = [_name(each, index) for index, each in enumerate(variables)]
+        if len(gradients) != len(variables):
+            raise ValueError(
+                f"it returned {len(gradients)} gradients of {len(variables)} variables: "
+                f"{', '.join(names)}"
+            )
+        without = [name for name, gradient in zip(names, gradients) if gradient is None]
+        if without:
+            raise ValueError(f"no gradient of {', '.join(without)}; the loss does not depend on it")
         return loss, _norms(list(gradients))
 
     return Program(name, run, variables, batches, [None] * len(variables))
@@ -191,7 +211,9 @@ def _run(name: str, step: Callable[[Any], Any], batch: Any) -> Any:
         with contextlib.redirect_stdout(sys.stderr):
             return step(batch)
     except Exception as error:
-        text = str(error).strip().partition("\n")[0]
+        lines = str(error).strip().splitlines() or [""]
+        # TensorFlow's tracebacks begin with a heading, and end with what is wrong.
+        text = lines[-1].strip() if lines[0].endswith(":") else lines[0]
         shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
         raise ValueError(
             f"{name}: its step raised {type(error).__name__} with a batch of "

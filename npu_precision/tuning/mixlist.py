@@ -58,6 +58,15 @@ class Mixlist:
             self._entries = _library.lint_mixlist(options.custom_optimizer(), text)["entries"]
 
     @property
+    def black(self) -> set[str]:
+        """The entries that the user has added to the black list."""
+        return {
+            entry["text"]
+            for entry in self._entries
+            if entry["add"] and entry["list"] == "black-list"
+        }
+
+    @property
     def node_places(self) -> set[str]:
         """The places of node: entries, as in ledgers; new entries have no effect on their nodes."""
         return {entry["place"] for entry in self._entries if entry["text"].startswith(_NODE)}

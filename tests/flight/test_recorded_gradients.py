@@ -99,7 +99,7 @@ def test_scalars_are_what_the_lines_say(tmp_path):
 
 def test_the_summary_is_for_people(tmp_path):
     with npu_precision.FlightRecorder(tmp_path, every_n_steps=1) as recorder:
-        assert recorder.summary().startswith("no step was recorded: build the step")
+        assert recorder.summary().startswith("no step was recorded: nothing ran inside")
         session_steps(npu_optimizer(), (1, INF), (1, 0))
     assert recorder.summary() == (
         "GradientDescentOptimizer: 2 steps, 1 overflowed\n"

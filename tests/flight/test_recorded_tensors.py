@@ -199,6 +199,23 @@ def test_in_a_loop_an_earlier_iteration_comes_before_an_earlier_op():
     ]
 
 
+def test_in_a_loop_what_comes_from_outside_is_no_earlier_than_what_it_is_used_with():
+    """A weight is read in the middle of the body, from where the order goes on to its beginning."""
+
+    def body(i, x, weight):
+        large = tf.cast(tf.cast(tf.multiply(x, 1e6, "large"), tf.float16), tf.float32)
+        product = tf.matmul(large - large, weight, name="product")
+        return i + 1, tf.cast(tf.cast(product, tf.float16), tf.float32), weight
+
+    def repeated(x, weight):
+        return tf.while_loop(lambda i, *_: i < 3, body, [0, x, weight])[1]
+
+    (step,) = watched_steps(repeated, ONES, ONES)
+    nodes = [step.graph.tensors[index].node.rpartition("/")[2] for index in step.not_finite()]
+    assert nodes[0] == "large"
+    assert nodes.index("large") < nodes.index("product")
+
+
 def test_the_first_that_is_not_finite_comes_before_those_that_read_it():
     def chain(x):
         first = tf.cast(tf.exp(x, name="z_first"), tf.float16)

@@ -10,7 +10,7 @@ from npu_precision.guard import blame
 FAULTS = {"": 0, "overflow": 1, "infinity": 2, "nan": 3}
 
 
-def step_of(*rows):
+def step_of(*rows, **columns):
     """A step with a tensor per row: its node, its op, and what is wrong with it, or ""."""
     tensors = [
         WatchedTensor(node, op, 0, "", "float32", "float16", place, -1, [f"reads_{node}"])
@@ -19,6 +19,7 @@ def step_of(*rows):
     faults = np.array([FAULTS[fault] for *_, fault in rows])
     ones = np.ones(len(rows))
     counts = {"fault": faults, "iteration": 0 * faults, "elements": ones, "largest": ones}
+    counts.update({name: np.array(values) for name, values in columns.items()})
     return WatchedStep(WatchedGraph(1, tensors), 0, counts)
 
 
@@ -50,3 +51,14 @@ def test_what_is_infinite_in_good_steps_is_no_fault():
     assert blame.usual_faults(steps[:1]) == {"mask", "x"}
     assert blame.not_finite(steps, {"mask"}).nodes[0] == ["x"]
     assert blame.not_finite(steps, {"mask", "x"}) is None
+
+
+def test_where_nothing_is_all_zeros_the_first_is_blamed_that_is_mostly_below_the_range():
+    rows = [(name, "Mul", "") for name in "abc"]
+    columns = {"elements": [100] * 3, "zeros": [0, 90, 0], "under": [40, 8, 90]}
+    step, exact = (step_of(*rows, largest=[1e-3] * 3, **columns) for _ in range(2))
+    assert (
+        blame.vanished([step], [exact]).what == "below float16's normal numbers are 80% of b (Mul)"
+    )
+    lost = step_of(*rows, largest=[1e-3, 1e-3, 0.0], **columns)
+    assert blame.vanished([lost], [exact]).what == "nothing but zeros of float16 in c (Mul)"

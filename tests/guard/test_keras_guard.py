@@ -132,6 +132,35 @@ def test_the_entries_of_the_users_mixlist_stay(tmp_path, mixlist):
     assert len(entries(tmp_path / "healed.json")) > 1
 
 
+def test_what_is_kept_already_is_not_kept_again(tmp_path):
+    """It is in float32, and overflows where the next op rounds it."""
+    (tmp_path / "own.json").write_text('{"black-list": {"to-add": ["node:.*large.*/mul"]}}')
+    guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
+    options = {"precision_mode": "allow_mix_precision", "modify_mixlist": tmp_path / "own.json"}
+    with npu_precision.autocast(**options):
+        losses = model_of(1e6).fit(IMAGES, DIGITS, verbose=0, callbacks=[guard]).history["loss"]
+    assert np.isfinite(losses).all()
+    kept = entries(tmp_path / "healed.json")
+    assert kept[0] == "node:.*large.*/mul"
+    assert len(kept) == len(set(kept))
+
+
+def test_validation_is_healed_too(tmp_path):
+    guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
+    with npu_precision.autocast(dtype="float16"):
+        model, data = model_of(1e6), (IMAGES[:64], DIGITS[:64])
+        history = model.fit(
+            IMAGES, DIGITS, epochs=2, verbose=0, validation_data=data, callbacks=[guard]
+        ).history
+        assert np.isfinite(history["val_loss"]).all()
+        # From then on the file is the user's to name.
+        assert not np.isfinite(model.evaluate(*data, verbose=0))
+    with npu_precision.autocast(
+        precision_mode="allow_mix_precision", modify_mixlist=tmp_path / "healed.json"
+    ):
+        assert np.isfinite(model.evaluate(*data, verbose=0))
+
+
 def test_gradients_that_vanish_under_a_fixed_scale_are_kept(tmp_path, caplog):
     def trained(guard):
         keras_models.set_seed()

@@ -143,7 +143,29 @@ def not_finite(seed):
 
 def weight_not_finite(seed):
     step, weights, data = by_hand(seed)
-    return step, [*weights, tf.Variable(np.inf, name="lost")], data
+    gradients = [tf.zeros([16, 4]), tf.zeros([])]
+    lost = tf.Variable(np.inf, name="lost")
+    return (lambda *batch: (step(*batch)[0], gradients)), [*weights, lost], data
+
+
+def no_loss(seed):
+    step, weights, data = by_hand(seed)
+    return (lambda *batch: None), weights, data
+
+
+def loss_per_example(seed):
+    step, weights, data = by_hand(seed)
+    return (lambda *batch: tf.ones([32])), weights, data
+
+
+def too_few_gradients(seed):
+    step, weights, data = by_hand(seed)
+    return step, [*weights, tf.Variable(1.0, name="lost")], data
+
+
+def fails_within(seed):
+    model, _ = usual(seed)
+    return model, [(np.ones([3, 16], np.float32), np.ones([7], np.int64))]
 
 
 def eager(seed):
@@ -204,7 +226,7 @@ def test_gradients_have_the_op_that_they_belong_to(module, capsys):
 def test_a_loss_that_is_nan_in_the_mode_alone_is_said_first(module, capsys):
     assert run("large") == 0
     printed = capsys.readouterr().out
-    assert "the loss is not finite from step 0 on; it is in float32" in printed
+    assert "the loss is not finite from step 0 on; in float32 it is finite" in printed
     assert "4 of 4 gradients leave what other seeds make of theirs, first that of" in printed
 
 
@@ -280,6 +302,10 @@ def test_variables_of_one_name_are_told_apart(module):
         ("no_batches_for_a_model", "trainings:no_batches_for_a_model: its batches are empty"),
         ("nothing_for_a_model", "returned None (NoneType) as its batches, expected (model, batch"),
         ("too_few_batches", "its batches end after 8, and cannot be read again; expected more, or"),
+        ("no_loss", "its step returned None (NoneType) as the loss, expected one number"),
+        ("loss_per_example", "as the loss, expected one number"),
+        ("too_few_gradients", "it returned 1 gradients of 2 variables: weight, lost"),
+        ("fails_within", "its step raised ValueError with a batch of (3, 16), (7,): "),
         ("wrong_batches", "its step raised ValueError with a batch of (3, 5), (3,): "),
         ("not_finite", "goes wrong in float32 itself: the loss of step 0, nan, is not finite; Pre"),
         ("weight_not_finite", "goes wrong in float32 itself: lost after the last step, is not fi"),
