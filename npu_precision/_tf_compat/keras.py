@@ -99,3 +99,9 @@ def is_compiled_by_xla(model: Any) -> bool:
     """Whether compile() had jit_compile=True, or Keras 3 took it for that."""
     own = getattr(model, "jit_compile", None)
     return bool(getattr(model, "_jit_compile", None) if own is None else own)
+
+
+def numbered_scopes(model: Any) -> set[str]:
+    """The names of layers, in Keras 3, which numbers their scopes by how often they were called."""
+    is_keras_2 = hasattr(model, "_train_counter")
+    return set() if is_keras_2 else {layer.name for layer in layers_in(model)}

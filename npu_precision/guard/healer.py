@@ -276,7 +276,8 @@ class Healer:
                     begun = min(found, key=lambda each: each.place, default=None)
                     return reasons, "" if begun is None else begun.what
             bad = self._blamed(trying, step, stuck)
-            more = {} if bad is None else _more(bad, {*reasons, *self._mixlist.kept(options)})
+            kept = {*reasons, *self._mixlist.kept(options)}
+            more = {} if bad is None else _more(bad, kept, self._training.scopes())
             if bad is None or not more:
                 break
             found.append(bad)
@@ -300,10 +301,10 @@ def _begins(bad: Blamed | None) -> str:
     return "" if bad is None else f"; it begins as {bad.what}"
 
 
-def _more(bad: Blamed, kept: Collection[str]) -> dict[str, str]:
+def _more(bad: Blamed, kept: Collection[str], scopes: Collection[str]) -> dict[str, str]:
     """The entries for what is to be kept next, and why."""
     for nodes in bad.nodes:
-        entries = {entry_of(node): bad.what for node in nodes}
+        entries = {entry_of(node, scopes): bad.what for node in nodes}
         more = {entry: why for entry, why in entries.items() if entry not in kept}
         if more:
             return more

@@ -95,6 +95,10 @@ class KerasTraining(Training):
         tensors = tf.nest.flatten(local, expand_composites=True)
         return sum(int(tf.size(each)) * each.dtype.size for each in tensors)
 
+    def scopes(self) -> set[str]:
+        """As Training."""
+        return _tf_compat.numbered_scopes(self._model)
+
     def options(self) -> PrecisionOptions | None:
         """As Training."""
         return self._healed or functions.active_options()

@@ -72,6 +72,10 @@ class Training(abc.ABC):
     def size_of(self, inputs: Any) -> int:
         """Their bytes."""
 
+    def scopes(self) -> set[str]:
+        """The names of scopes that get a number by how often they were used before."""
+        return set()
+
     @abc.abstractmethod
     def options(self) -> PrecisionOptions | None:
         """Those in force for the next step, or None without a precision mode."""

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from npu_precision import _library
 from npu_precision.explain.story import uses_lists
@@ -22,13 +22,30 @@ EVERY_NODE = _NODE + ".*"
 
 
 # TensorFlow numbers what it inlines, and numbers it otherwise in the next run.
-_NUMBER = re.compile(r"(?<=/)_\d+(?=/)")
+_NUMBER = re.compile(r"_\d+")
+_SUFFIX = re.compile(r"_\d+$")
 _ANY_NUMBER = "_[0-9]+"
 
 
-def entry_of(node: str) -> str:
-    """The entry that matches a node of a graph that runs, in every run of its program."""
-    return _NODE + _ANY_NUMBER.join(re.escape(part) for part in _NUMBER.split(node))
+def entry_of(node: str, numbered: Collection[str] = ()) -> str:
+    """The entry that matches a node of a graph that runs, in every run of its program.
+
+    Args:
+        node: its name.
+        numbered: names of scopes that get a number by how often they were used before, and whose
+            nodes may be inlined in one graph and not in another.
+    """
+    prefix = _NODE + (_ANYWHERE if numbered else "")
+    return prefix + "/".join(_pattern(part, numbered) for part in node.split("/"))
+
+
+def _pattern(part: str, numbered: Collection[str]) -> str:
+    if _NUMBER.fullmatch(part):
+        return _ANY_NUMBER
+    for name in (part, _SUFFIX.sub("", part)):
+        if name in numbered:
+            return f"{re.escape(name)}({_ANY_NUMBER})?"
+    return re.escape(part)
 
 
 class Mixlist:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from npu_precision.flight.tensor_watch import WatchedGraph, WatchedStep, WatchedTensor
 from npu_precision.guard import blame
+from npu_precision.tuning.mixlist import entry_of
 
 FAULTS = {"": 0, "overflow": 1, "infinity": 2, "nan": 3}
 
@@ -62,3 +65,13 @@ def test_where_nothing_is_all_zeros_the_first_is_blamed_that_is_mostly_below_the
     )
     lost = step_of(*rows, largest=[1e-3, 1e-3, 0.0], **columns)
     assert blame.vanished([lost], [exact]).what == "nothing but zeros of float16 in c (Mul)"
+
+
+def test_an_entry_matches_whatever_number_a_scope_gets():
+    assert entry_of("while/_12/mul.x") == "node:while/_[0-9]+/mul\\.x"
+    entry = entry_of("model_1/dense_2_1/mul", {"model", "dense_2"})
+    assert entry == "node:(.*/)?model(_[0-9]+)?/dense_2(_[0-9]+)?/mul"
+    pattern = entry[len("node:") :]
+    for name in ("model/dense_2/mul", "model_3/dense_2_1/mul", "Call/model/dense_2/mul"):
+        assert re.fullmatch(pattern, name)
+    assert not re.fullmatch(pattern, "model/dense/mul")
