@@ -26,7 +26,7 @@ from npu_precision import PrecisionOptions, _library
 
 # By page, the examples that it shows.
 EXAMPLES = {
-    "README.md": ["sess_run_script.py", "estimator_script.py", "modern.py"],
+    "README.md": ["keras_fit.py", "sess_run_script.py"],
     "docs/loss-scaling.md": [
         "loss_scale_npu_bridge.py",
         "loss_scale_grad_scaler.py",
@@ -47,6 +47,8 @@ EXAMPLES = {
         "sync_batch_norms.py",
     ],
 }
+# Pages that show an example among other code.
+ALSO_SHOWN = {"docs/from-ascend.md": "estimator_script.py", "docs/options.md": "modern.py"}
 # The tests of these pages know what their blocks are: test_cli_docs.py, test_write_a_pass.py.
 PAGES_WITH_TESTS = ("docs/cli.md", "docs/write-a-pass.md")
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
@@ -106,10 +108,17 @@ def test_the_estimator_script_trains_evaluates_predicts_and_exports(run_code):
 
 
 @needs_functions_by_default
-def test_the_script_of_today_enables_casts_and_converts(run_code, tmp_path):
+def test_the_keras_script_learns_and_has_ledgers(run_code, tmp_path):
+    printed = run_code(example("keras_fit.py"))
+    assert float(printed[len("accuracy ") :]) > 0.5
+    assert list((tmp_path / "ledgers").glob("*.json"))
+    assert (tmp_path / "inputs.npz").is_file()
+
+
+@needs_functions_by_default
+def test_the_calls_that_options_go_to_cast_and_convert(run_code, tmp_path):
     printed = run_code(example("modern.py"))
     assert "logits MatMul lowered white_list" in printed
-    assert list((tmp_path / "ledgers").glob("*.json"))
     assert (tmp_path / "model_bf16" / "saved_model.pb").is_file()
 
 
@@ -117,7 +126,7 @@ def test_the_script_of_today_enables_casts_and_converts(run_code, tmp_path):
 @needs_keras_2
 @needs_page
 def test_the_commands_of_the_readme_find_what_the_scripts_saved(run_code, tmp_path):
-    run_code(example("modern.py"))
+    run_code(example("keras_fit.py"))
     commands = re.findall(r"^    npu-precision (.*)$", (ROOT / "README.md").read_text(), re.M)
     assert len(commands) >= 6
     for command in commands:
@@ -213,6 +222,11 @@ def test_the_script_with_batch_norms_over_replicas_prints_what_the_page_says(run
 def test_a_page_shows_the_examples_as_they_are(page):
     shown = [code for code, _ in blocks(page, "python")]
     assert shown == [example(name) for name in EXAMPLES[page]]
+
+
+@pytest.mark.parametrize("page", ALSO_SHOWN)
+def test_a_page_shows_an_example_as_it_is(page):
+    assert example(ALSO_SHOWN[page]) in [code for code, _ in blocks(page, "python")]
 
 
 def test_the_page_of_launchers_shows_the_manifest_as_it_is():
@@ -354,10 +368,14 @@ fields(ledger.data)
     assert described == written
 
 
-def test_the_readme_begins_with_the_two_commands_and_is_short():
+def test_the_readme_has_the_two_commands_before_all_others_and_is_short():
     lines = (ROOT / "README.md").read_text().splitlines()
-    commands = [line.split()[:2] for line in lines[:5] if line.startswith("    ")]
-    assert commands == [["make", "demo"], ["make", "test"]]
+    first = next(number for number, line in enumerate(lines) if line.startswith("    make"))
+    assert [line.split()[:2] for line in lines[first : first + 2]] == [
+        ["make", "demo"],
+        ["make", "test"],
+    ]
+    assert not any(line.startswith("```python") for line in lines[:first])
     assert len(lines) <= 200
 
 

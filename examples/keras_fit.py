@@ -1,0 +1,22 @@
+import numpy as np
+import tensorflow as tf
+from sklearn.datasets import load_digits
+
+import npu_precision
+
+images, digits = load_digits(return_X_y=True)
+images = images.astype("float32") / 16
+dense = tf.keras.layers.Dense
+model = tf.keras.Sequential([tf.keras.Input([64], name="inputs"), dense(128, "relu"), dense(10)])
+loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+model.compile("adam", loss, metrics=["accuracy"])
+
+# From here on it applies to every tf.function, in all threads, and so to Keras' fit and predict.
+npu_precision.enable(precision_mode="allow_mix_precision_bf16", report_dir="ledgers")
+history = model.fit(images, digits, epochs=3, verbose=0).history
+npu_precision.disable()
+print("accuracy", history["accuracy"][-1])
+
+# For the commands further down.
+tf.saved_model.save(model, "model")
+np.savez("inputs.npz", inputs=images)
