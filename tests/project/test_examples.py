@@ -254,7 +254,8 @@ PAGE_NEEDS = {
         pytest.param(page, number, marks=PAGE_NEEDS.get(page, ()))
         for page in PAGES
         if page not in EXAMPLES and page not in PAGES_WITH_TESTS
-        for number in range(len(blocks(page, "python")))
+        for number, (code, _) in enumerate(blocks(page, "python"))
+        if page not in ALSO_SHOWN or code != example(ALSO_SHOWN[page])
     ],
 )
 def test_code_in_the_docs_prints_what_they_say(run_code, page, number):
