@@ -158,12 +158,13 @@ $(VENV)/.python:
 
 # The lock is complete, so pip has nothing to resolve (--no-deps) and 'pip check' proves it.
 $(VENV)/.requirements: $(ENVIRONMENT).lock $(VENV)/.python
-	$(PIP) install --no-deps -r $<
-	$(PIP) check
+	@echo "installing the packages of $<"
+	@$(PIP) install -qq --no-deps -r $<
+	@said=$$($(PIP) check) || { echo "$$said"; exit 1; }
 	@touch $@
 
 # After `build`, which shows its progress where pip would hide it. Its order-only place keeps a
 # phony target from making this one run every time.
 $(VENV)/.installed: $(VENV)/.requirements pyproject.toml setup.py | build
-	$(PIP) install --no-deps --no-build-isolation -e .
+	@$(PIP) install -qq --no-deps --no-build-isolation -e .
 	@touch $@

@@ -6,7 +6,9 @@ its ledgers.
 """
 
 import argparse
+import contextlib
 import dataclasses
+import io
 import os
 import pathlib
 import statistics
@@ -26,6 +28,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+import npu_precision_command
 from npu_precision import Ledger, NPURunConfig
 
 STEPS = 80
@@ -34,6 +37,7 @@ FEWEST_STEPS = 20
 # The final loss is a mean over this many steps: that of one batch is mostly luck.
 LAST = 20
 
+REPORT_FILE = "report.html"
 MIXLIST_FILE = "mixlist.json"
 MIXLIST = """\
 // An edit of the built-in lists: these two op types move from the white list to the black one.
@@ -193,6 +197,17 @@ def cpu_flags():
     return set(next(lines, "").split())
 
 
+def report(out):
+    """Writes the report of the model that was trained in the last run; returns the file."""
+    file = out / REPORT_FILE
+    arguments = ["report", out / BFLOAT16.folder, "--mode", BFLOAT16.precision_mode, "-o", file]
+    with contextlib.redirect_stdout(io.StringIO()):
+        status = npu_precision_command.run([str(each) for each in arguments])
+    if status != 0:
+        sys.exit(status)
+    return file
+
+
 class OneLineParser(argparse.ArgumentParser):
     """Errors take one line, without the usage."""
 
@@ -269,6 +284,12 @@ def main(arguments=None):
     lines += [str(result.ledger_file) for result in results.values()]
     warned = {text for result in results.values() for text in result.ledger.warnings}
     lines += [f"warning: {text}" for text in sorted(warned)]
+    lines += [
+        "",
+        "The model of the last run, every node with its decision and the reason, as a page:",
+        str(report(options.out)),
+        f"To open it: python3 -m webbrowser {options.out / REPORT_FILE}",
+    ]
     # Names and paths stay whole, to be copied.
     console.print("\n".join(lines), soft_wrap=True)
 

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from support import ROOT
+from support.report_files import needs_page
 from support.strict_zip import strict_zip
 from support.tf_versions import needs_outputs_of_the_docs
 
@@ -69,6 +70,14 @@ def training_ledgers(out, printed):
 
 def test_the_table_has_every_mode(table):
     assert list(table) == list(MODES)
+
+
+@needs_page
+def test_the_report_of_the_trained_model_is_a_page_that_can_be_opened(printed, out):
+    assert f"To open it: python3 -m webbrowser {out}/report.html\n" in printed
+    page = (out / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "Conv2DBackpropFilter" in page
 
 
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "must_keep_origin_dtype"])
