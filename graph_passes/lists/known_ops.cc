@@ -1,5 +1,6 @@
 #include "graph_passes/lists/known_ops.h"
 
+#include <map>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "graph_passes/graph/registered_ops.h"
 #include "graph_passes/lists/did_you_mean.h"
@@ -59,6 +61,18 @@ bool IsAscendsAlone(const std::string& name, const IrNames& ir_names) {
     if (RegisteredOp(op) != nullptr) return false;
   }
   return true;
+}
+
+std::string SeveralOps(const std::string& name) {
+  static const auto* ops = new std::map<std::string, const char*>{
+      {"Gelu", "Erf or Tanh, with Mul and AddV2"},
+      {"LayerNorm",
+       "Mean, SquaredDifference, Rsqrt, Mul, Sub and AddV2, or Keras' FusedBatchNormV3"},
+  };
+  const auto found = ops->find(name);
+  if (found == ops->end()) return "";
+  return absl::StrCat("; here it is several ops: ", found->second,
+                      ". List these, or the scope of the layer, as \"node:<scope>/.*\"");
 }
 
 // Optimizers of one process are made per graph and have the same files, hence the memory.

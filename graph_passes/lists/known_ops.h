@@ -14,6 +14,10 @@ bool IsKnownOp(const std::string& name, const IrNames& ir_names);
 // Whether `name` is an op type of Ascend that no op type of this TensorFlow corresponds to.
 bool IsAscendsAlone(const std::string& name, const IrNames& ir_names);
 
+// Of an op of Ascend whose values several ops of TensorFlow compute: "; here it is several ops:
+// ...", with what can be listed instead. Else "".
+std::string SeveralOps(const std::string& name);
+
 // What is said of a name that no op has.
 struct OpGuess {
   // "; did you mean 'x'?", or "".

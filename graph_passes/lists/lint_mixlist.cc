@@ -126,8 +126,9 @@ void FindUnknown(const Entries& entries, const IrNames& ir_names,
     if (!IsAscendsAlone(entry.text, ir_names)) continue;
     unknown->insert(&entry);
     findings->push_back(About(entry, Severity::kNote, "no-counterpart",
-                              "is an op type of Ascend that this TensorFlow lacks, so it has no "
-                              "effect here"));
+                              absl::StrCat("is an op type of Ascend that this TensorFlow lacks, "
+                                           "so it has no effect here",
+                                           SeveralOps(entry.text))));
   }
   for (const EntryWarning& warning : UnknownOpWarnings(entries, ir_names)) {
     LintFinding finding = About(*warning.entry, Severity::kWarning, "unknown-op", warning.text);

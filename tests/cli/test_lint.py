@@ -63,6 +63,15 @@ WARNINGS = {
         "has no effect here [no-counterpart]",
         "m.json:1:53: note: 'SoftmaxV2' stands for Softmax [ascend-name]",
     ],
+    '{"black-list": {"to-add": ["LayerNorm", "Gelu"]}}': [
+        "m.json:1:28: note: 'LayerNorm' is an op type of Ascend that this TensorFlow lacks, so it "
+        "has no effect here; here it is several ops: Mean, SquaredDifference, Rsqrt, Mul, Sub and "
+        "AddV2, or Keras' FusedBatchNormV3. List these, or the scope of the layer, as "
+        '"node:<scope>/.*" [no-counterpart]',
+        "m.json:1:41: note: 'Gelu' is an op type of Ascend that this TensorFlow lacks, so it has "
+        "no effect here; here it is several ops: Erf or Tanh, with Mul and AddV2. List these, or "
+        'the scope of the layer, as "node:<scope>/.*" [no-counterpart]',
+    ],
     '{"black-list": {"to-add": ["Relu", "Relu", "Exp"]}}': [
         "m.json:1:36: warning: 'Relu' is added to black-list at m.json:1:28 already [redundant]",
         "m.json:1:44: warning: 'Exp' is on the target's black-list already [redundant]",
