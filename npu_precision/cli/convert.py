@@ -173,8 +173,8 @@ class _Check:
         verified = verification.verify(model, converted, self._batches)
         for name, stats in verified.stats.items():
             self.lines.append(
-                f"output {name}: error {stats.error:.2g}, max abs {stats.max_abs:.2g}, of at most "
-                f"{self._max_error:g}"
+                f"output {name}: error {stats.error:.2g} (at most {self._max_error:g}), max abs "
+                f"{stats.max_abs:.2g}"
             )
         name, error = verified.worst()
         if not error <= self._max_error:
