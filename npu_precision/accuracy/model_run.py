@@ -45,7 +45,7 @@ def run_once(
         return session.run(fetches, feed)
     except tf.errors.OpError as error:
         raise ValueError(
-            f"TensorFlow cannot run the model on these inputs: {_first_line(error.message)}"
+            f"TensorFlow cannot run the model on these inputs: {first_line(error.message)}"
         ) from error
 
 
@@ -55,7 +55,7 @@ _AROUND = re.compile(
 )
 
 
-def _first_line(message: str) -> str:
+def first_line(message: str) -> str:
     """The line of an error message that says what is wrong."""
     lines = [line for line in message.splitlines() if line and not _AROUND.match(line)]
     return lines[0] if lines else message

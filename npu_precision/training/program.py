@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import itertools
 import random
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,7 @@ import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.accuracy.model_inputs import called
+from npu_precision.accuracy.model_run import first_line
 from npu_precision.loss_scaling import gradients as gradient_values
 from npu_precision.loss_scaling.forward_ops import forward_op
 from npu_precision.training import noting
@@ -27,7 +29,10 @@ _EXPECTED = (
 )
 
 # As many characters of an error as are shown.
-_LONGEST = 200
+_LONGEST = 300
+# In the text of an error that TensorFlow raised anew: the first one's, and what follows it.
+_RAISED = re.compile(r"[\w.]*(Error|Exception): ")
+_ARGUMENTS = ("Call arguments received", "Arguments received by")
 
 
 class Step(NamedTuple):
@@ -211,14 +216,23 @@ def _run(name: str, step: Callable[[Any], Any], batch: Any) -> Any:
         with contextlib.redirect_stdout(sys.stderr):
             return step(batch)
     except Exception as error:
-        lines = str(error).strip().splitlines() or [""]
-        # TensorFlow's tracebacks begin with a heading, and end with what is wrong.
-        text = lines[-1].strip() if lines[0].endswith(":") else lines[0]
+        text = _what(error)
         shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
         raise ValueError(
             f"{name}: its step raised {type(error).__name__} with a batch of "
             f"{_shapes(batch)}: {shown}"
         ) from error
+
+
+def _what(error: Exception) -> str:
+    """What is wrong, without the traceback and the arguments that TensorFlow puts around it."""
+    if isinstance(error, tf.errors.OpError):
+        return first_line(error.message)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    starts = [number for number, line in enumerate(lines) if _RAISED.match(line)]
+    lines = lines[starts[-1] :] if starts else lines
+    ends = [number for number, line in enumerate(lines) if line.startswith(_ARGUMENTS)]
+    return " ".join(lines[: ends[0]] if ends else lines)
 
 
 def _shapes(batch: Any) -> str:

@@ -460,6 +460,13 @@ def test_a_disk_that_is_full_ends_the_recording_and_not_the_run(tmp_path, caplog
     assert "No space left on device" in messages[0]
 
 
+def test_a_folder_that_cannot_be_written_to_is_an_error_before_anything_runs(tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder, reason in (("file", "File exists"), ("file/below", "Not a directory")):
+        with pytest.raises(OSError, match=f"cannot write to folder '.*/{folder}': {reason}"):
+            npu_precision.FlightRecorder(tmp_path / folder)
+
+
 def test_one_recorder_watches_tensors_at_a_time(tmp_path):
     with npu_precision.FlightRecorder(tmp_path / "1"):
         second = npu_precision.FlightRecorder(tmp_path / "2")

@@ -168,6 +168,12 @@ def fails_within(seed):
     return model, [(np.ones([3, 16], np.float32), np.ones([7], np.int64))]
 
 
+def fails_in_a_layer(seed):
+    model, data = usual(seed)
+    model.build([None, 16])
+    return model, [(np.ones([3, 5], np.float32), DIGITS[:3])]
+
+
 def eager(seed):
     step, weights, data = by_hand(seed)
     return step.python_function, weights, data
@@ -306,6 +312,10 @@ def test_variables_of_one_name_are_told_apart(module):
         ("loss_per_example", "as the loss, expected one number"),
         ("too_few_gradients", "it returned 1 gradients of 2 variables: weight, lost"),
         ("fails_within", "its step raised ValueError with a batch of (3, 16), (7,): "),
+        (
+            "fails_in_a_layer",
+            "expected axis -1 of input shape to have value 16, but received input",
+        ),
         ("wrong_batches", "its step raised ValueError with a batch of (3, 5), (3,): "),
         ("not_finite", "goes wrong in float32 itself: the loss of step 0, nan, is not finite; Pre"),
         ("weight_not_finite", "goes wrong in float32 itself: lost after the last step, is not fi"),
