@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+# First, since it says what to install where TensorFlow is missing.
+from npu_precision import _library  # noqa: F401
 from npu_precision._version import __version__
 from npu_precision.flight.recorder import FlightRecorder
 from npu_precision.hccl.strategy import NPUStrategy
