@@ -12,6 +12,7 @@
 #include "cc/error_op.h"
 #include "cc/flight_store.h"
 #include "cc/inert_parameters.h"
+#include "cc/lowered_so_far.h"
 #include "cc/parameters.h"
 #include "cc/saturate_op.h"
 #include "cc/target_listing.h"
@@ -353,3 +354,11 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDrainFlight(int all) {
 }
 
 NPU_PRECISION_EXPORT void NpuPrecisionFree(char* text) { std::free(text); }
+
+// Of the graphs optimized in this process whose mode lowers as much as it may: their float nodes,
+// and those of them that were lowered.
+NPU_PRECISION_EXPORT void NpuPrecisionLoweredSoFar(int64_t* float_nodes, int64_t* lowered) {
+  const npu_precision::LoweredSoFar so_far = npu_precision::GetLoweredSoFar();
+  *float_nodes = so_far.float_nodes;
+  *lowered = so_far.lowered;
+}

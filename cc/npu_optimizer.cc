@@ -10,6 +10,7 @@
 #include "cc/float16_on_cpu.h"
 #include "cc/kernel_support.h"
 #include "cc/log_once.h"
+#include "cc/lowered_so_far.h"
 #include "cc/parameters.h"
 #include "cc/pass_dump.h"
 #include "cc/report.h"
@@ -177,6 +178,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
       TF_RETURN_IF_ERROR(
           WriteReport(parameters_.report_dir, WorkerSuffix(item.graph), ledger, &report));
     }
+    if (LowersForSpeed(parameters_.mode.rule)) CountLowered(ledger);
     Log(ledger, report);
     const bool to_float16 = context.NewDtype() == tensorflow::DT_HALF ||
                             lists_of_marked_.count(tensorflow::DT_HALF) != 0;
@@ -205,9 +207,16 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     for (const auto& marked : lists_of_marked_) {
       modes.push_back(absl::StrCat("autocast ", DtypeName(marked.first)));
     }
-    LOG(INFO) << "npu_precision: " << LedgerSummary(ledger) << " in graph '" << ledger.graph
-              << "' (" << absl::StrJoin(modes, ", ") << ", " << parameters_.target << ")"
-              << (report.empty() ? "" : absl::StrCat(", ledger: ", report));
+    const std::string line =
+        absl::StrCat("npu_precision: ", LedgerSummary(ledger), " in graph '", ledger.graph, "' (",
+                     absl::StrJoin(modes, ", "), ", ", parameters_.target, ")",
+                     report.empty() ? "" : absl::StrCat(", ledger: ", report));
+    // A program runs many small graphs in which there is nothing to lower.
+    if (ledger.lowered > 0 || ledger.raised > 0 || !ledger.rewrites.empty()) {
+      LOG(INFO) << line;
+    } else {
+      VLOG(1) << line;
+    }
   }
 
   Parameters parameters_;

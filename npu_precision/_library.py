@@ -87,6 +87,8 @@ def _load() -> ctypes.CDLL:
         library.NpuPrecisionIsOpsInfo.restype = ctypes.c_int
         library.NpuPrecisionLists.argtypes = [ctypes.c_char_p]
         library.NpuPrecisionTakeSaturations.argtypes = []
+        library.NpuPrecisionLoweredSoFar.argtypes = [ctypes.POINTER(ctypes.c_int64)] * 2
+        library.NpuPrecisionLoweredSoFar.restype = None
         library.NpuPrecisionTakeOverflow.argtypes = []
         library.NpuPrecisionTakeOverflow.restype = ctypes.c_int
         library.NpuPrecisionSetCollectiveAgreement.argtypes = [ctypes.c_int]
@@ -247,6 +249,13 @@ def lists(target: str) -> dict[str, Any]:
     if "error" in result:
         raise ValueError(result["error"])
     return result
+
+
+def lowered_so_far() -> tuple[int, int]:
+    """How many float nodes mixed and force modes saw in this process, and how many they lowered."""
+    float_nodes, lowered = ctypes.c_int64(), ctypes.c_int64()
+    _LIBRARY.NpuPrecisionLoweredSoFar(ctypes.byref(float_nodes), ctypes.byref(lowered))
+    return float_nodes.value, lowered.value
 
 
 def take_overflow() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import contextvars
 import dataclasses
@@ -13,7 +14,7 @@ from typing import Any
 
 from tensorflow.core.protobuf import config_pb2
 
-from npu_precision import _mark_scopes, _tf_compat
+from npu_precision import _library, _mark_scopes, _tf_compat
 from npu_precision.distribute import agreement, servers
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 from npu_precision.session import low_types, rewriter_config
@@ -92,12 +93,14 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
         )
     resolved = low_types.resolve("enable()", options, fields)
     _install_hooks()
+    _warn_if_idle()
     _enabled, _reached = resolved, False
 
 
 def disable() -> None:
     """Reverses enable(); scopes of autocast() are not affected."""
     global _enabled
+    _warn_if_idle()
     _enabled = None
 
 
@@ -179,7 +182,28 @@ def _install_hooks() -> None:
         _tf_compat.enter_for_compiled_functions(_in_compiled)
         _tf_compat.hand_to_replica_threads(_take, _give)
         _tf_compat.hand_to_closures(_take_scheduled, _exchange)
+        atexit.register(_warn_if_idle)
         _hooked = True
+
+
+def _warn_if_idle() -> None:
+    """Warns if enable() has had no effect: when its options are taken back, or at the end."""
+    if _enabled is None or low_types.of_mode(_enabled) is None:
+        return
+    float_nodes, lowered = _library.lowered_so_far()
+    if not _reached:
+        cause = (
+            "no tf.function was called. Ops that run eagerly keep their dtype: decorate the step "
+            "with @tf.function. A session takes npu_precision.npu_config_proto()"
+        )
+    elif lowered == 0 and float_nodes > 0:
+        cause = (
+            f"none of the {float_nodes} float nodes in its functions may be lowered. "
+            "enable(report_dir=...) writes why, for `npu-precision explain`"
+        )
+    else:
+        return
+    _LOGGER.warning("npu_precision lowered nothing: %s", cause)
 
 
 def _with_active_options(config: bytes) -> bytes:
