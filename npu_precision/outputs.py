@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pathlib
 import shutil
@@ -125,15 +126,50 @@ def _put(made: pathlib.Path, target: pathlib.Path, replaced: pathlib.Path) -> No
         raise
 
 
+# By temporary folder, the output that is made in it.
+_pending: dict[pathlib.Path, pathlib.Path] = {}
+# There is no space left.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 @contextlib.contextmanager
 def _beside(target: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Context of a temporary folder beside the target, from where a rename is one atomic step."""
+    """Context of a temporary folder beside the target, from where a rename is one atomic step.
+
+    Raises:
+        OSError: the folder cannot be made, or there is no space left for what is written in it;
+            with the name of the target.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.mkdtemp(dir=str(target.parent), prefix=f".{target.name}.")
+        folder = pathlib.Path(tempfile.mkdtemp(dir=str(target.parent), prefix=f".{target.name}."))
     except OSError as error:
         raise OSError(f"output {str(target)!r} cannot be written: {error.strerror}") from error
+    _pending[folder] = target
     try:
-        yield pathlib.Path(folder)
+        yield folder
+    except OSError as error:
+        if error.errno not in _FULL or _written_by(error) != target:
+            raise
+        raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
+        del _pending[folder]
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _written_by(error: OSError) -> pathlib.Path | None:
+    """Of the outputs that are being made, the one whose write has failed."""
+    named = [pathlib.Path(name) for name in (error.filename, error.filename2) if name]
+    if named:
+        of_folders = (target for folder, target in _pending.items() if _holds(folder, named))
+        return next(of_folders, None)
+    # Python's own writes name no file: it is the newest one, or of two, the one begun last.
+    times = {
+        target: max((file.lstat().st_mtime_ns for file in folder.rglob("*")), default=-1)
+        for folder, target in reversed(list(_pending.items()))
+    }
+    return max(times, key=lambda target: times[target], default=None)
+
+
+def _holds(folder: pathlib.Path, files: Iterable[pathlib.Path]) -> bool:
+    return any(folder in file.parents for file in files)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
+import time
 from collections.abc import Iterable
 
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
+from tensorflow.core.util import event_pb2
 
 from npu_precision.explain.explanation import MAIN_GRAPH, Body, Explanation
 from npu_precision.offline import run_optimizer
@@ -28,15 +31,21 @@ def write_graph(folder: str | os.PathLike[str], model: Model, explained: Explana
         folder: the folder for the event file; it is created if missing.
         model: the model.
         explained: the decisions about it.
+
+    Raises:
+        OSError: there is no space left.
     """
     written = pathlib.Path(folder)
-    # With eager execution, this writer works only inside a graph.
-    with tf.Graph().as_default():
-        writer = tf.compat.v1.summary.FileWriter(str(written))
-        writer.add_graph(decided_graph(model, explained))
-        writer.close()
-    (file,) = written.glob("events.out.tfevents.*")
-    file.rename(written / EVENTS)
+    written.mkdir(parents=True, exist_ok=True)
+    graph = decided_graph(model, explained).SerializeToString(deterministic=True)
+    # FileWriter writes in a thread of its own, which says nothing of a full disk.
+    try:
+        with tf.io.TFRecordWriter(str(written / EVENTS)) as writer:
+            for content in ({"file_version": "brain.Event:2"}, {"graph_def": graph}):
+                event = event_pb2.Event(wall_time=time.time(), **content)
+                writer.write(event.SerializeToString())
+    except tf.errors.ResourceExhaustedError as error:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(written / EVENTS)) from error
 
 
 def decided_graph(model: Model, explained: Explanation) -> graph_pb2.GraphDef:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-import tempfile
 from collections.abc import Iterable
 from typing import Any
 
 from google.protobuf import message, text_format
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
-from npu_precision import _library
+from npu_precision import _library, outputs
 from npu_precision.ledger import Ledger
 from npu_precision.offline import frozen_signatures, meta_graph
 from npu_precision.options import PrecisionOptions, resolve
@@ -66,6 +65,7 @@ def convert_saved_model(
     Raises:
         FileNotFoundError: src holds no SavedModel.
         FileExistsError: dst exists.
+        OSError: dst cannot be written.
         ValueError: a wrong option, no such tags, dst inside src, or a graph that the mode cannot
             be applied to; with freeze=True, signatures that cannot be frozen.
         TypeError: a wrong type of argument, or an unknown name.
@@ -83,12 +83,9 @@ def convert_saved_model(
         for chosen in _chosen(saved_model.meta_graphs, tags)
     )
 
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
-        complete = pathlib.Path(folder) / "saved_model"
-        shutil.copytree(source, complete, ignore=_not_copied(source))
+    with outputs.new_folder(target) as complete:
+        _copy(source, complete)
         _write(saved_model, complete / file_name)
-        os.rename(complete, target)
     return ledgers
 
 
@@ -181,10 +178,12 @@ def _write(saved_model: saved_model_pb2.SavedModel, path: pathlib.Path) -> None:
         path.write_bytes(saved_model.SerializeToString(deterministic=True))
 
 
-def _not_copied(source: pathlib.Path) -> Any:
-    def ignored(folder: str, names: list[str]) -> list[str]:
-        if pathlib.Path(folder) != source:
-            return []
-        return [name for name in names if name in (_BINARY, _TEXT, _FINGERPRINT)]
-
-    return ignored
+def _copy(source: pathlib.Path, folder: pathlib.Path) -> None:
+    """Copies all but the graphs. Unlike shutil.copytree, it stops at the first error."""
+    folder.mkdir()
+    for file in sorted(source.rglob("*")):
+        copy = folder / file.relative_to(source)
+        if file.is_dir():
+            copy.mkdir()
+        elif file.parent != source or file.name not in (_BINARY, _TEXT, _FINGERPRINT):
+            shutil.copy2(file, copy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -51,3 +52,42 @@ def test_outputs_that_overlap_are_refused(written_to, read, message):
 
 def test_outputs_apart_are_fine():
     outputs.check_apart(["a/b", None, "a/c", "ab"], ["d", None, "a/bc"])
+
+
+def full(path):
+    """A file on a full disk."""
+    path.symlink_to("/dev/full")
+    return path
+
+
+@pytest.mark.parametrize("failing", ["page", "plot"])
+def test_a_full_disk_is_an_error_with_the_name_of_the_output_and_leaves_nothing(failing, tmp_path):
+    def write():
+        page, plot = outputs.new_file(tmp_path / "page"), outputs.new_file(tmp_path / "plot")
+        with page as page_file, plot as plot_file:
+            for file in (page_file, plot_file):
+                (full(file) if file.name == failing else file).write_text("text")
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        write()
+    assert caught.value.filename == str(tmp_path / failing)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_a_folder_a_full_disk_is_an_error_with_the_name_of_the_folder(tmp_path):
+    def write():
+        with outputs.new_folder(tmp_path / "logs") as outer, outputs.new_folder(outer) as inner:
+            inner.mkdir()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(inner / "events"))
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        write()
+    assert caught.value.filename == str(tmp_path / "logs")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_of_something_else_is_not_said_of_an_output(tmp_path):
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/elsewhere/file")
+    with pytest.raises(OSError, match="No space left") as caught, outputs.new_file(tmp_path / "x"):
+        raise error
+    assert caught.value is error

@@ -271,6 +271,15 @@ def test_a_failure_leaves_nothing_behind(command, model_files, tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+def test_events_on_a_full_disk_are_an_error_with_their_file(model_files, tmp_path):
+    model, found = explained(model_files.frozen)
+    events = tmp_path / tensorboard.EVENTS
+    events.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        tensorboard.write_graph(tmp_path, model, found)
+    assert caught.value.filename == str(events)
+
+
 @needs_page
 def test_the_model_itself_is_not_written_over(command, model_files):
     before = pathlib.Path(model_files.frozen).read_bytes()
