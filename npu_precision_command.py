@@ -42,6 +42,8 @@ WITHOUT_TENSORFLOW = ("compat", "doctor")
 FAILED = 2
 # What a shell reports of a process that the signal ended.
 INTERRUPTED, _TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+# Whether the signal has come.
+_terminated = False
 
 
 def main() -> None:
@@ -49,8 +51,7 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # The shell has closed it.
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-    # As after an interrupt: what is not complete goes.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         status = run(sys.argv[1:])
     except KeyboardInterrupt:
@@ -67,6 +68,8 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         The exit status: 0, or 2 after an error (one line on stderr), or the subcommand's status.
     """
+    global _terminated
+    _terminated = False
     debug = "--debug" in arguments
     try:
         status = _group.main(
@@ -84,8 +87,25 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             traceback.print_exc()
+        if _terminated:
+            return _TERMINATED
         _print_error(_message(error))
         return FAILED
+
+
+def _terminate(*_: Any) -> None:
+    """As after an interrupt, what is not complete goes.
+
+    Where Python code is called by TensorFlow, that makes another exception of this one.
+    """
+    global _terminated
+    _terminated = True
+    sys.exit(_TERMINATED)
+
+
+def is_terminated() -> bool:
+    """Whether SIGTERM has come, whatever exception ends the command."""
+    return _terminated
 
 
 def debug_flag(command: Callable[..., Any]) -> Callable[..., Any]:

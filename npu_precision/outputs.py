@@ -48,7 +48,8 @@ def _overlap(one: pathlib.Path, other: pathlib.Path) -> bool:
 def new_file(path: str | os.PathLike[str], force: bool = False) -> Iterator[pathlib.Path]:
     """Context of a file to write, which appears under its name only when it is complete.
 
-    Entering checks that the file can be written, before hours of work.
+    Entering checks that the file can be written, before hours of work. If nothing is written,
+    nothing appears, and what was there stays.
 
     Args:
         path: its name; missing parent folders are created.
@@ -67,6 +68,8 @@ def new_file(path: str | os.PathLike[str], force: bool = False) -> Iterator[path
     with _beside(target) as folder:
         written = folder / target.name
         yield written
+        if not written.exists():
+            return
         if target.exists():
             shutil.copymode(str(target), str(written))
         os.replace(written, target)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import click
 
+import npu_precision_command
 from npu_precision import outputs
 from npu_precision.accuracy import frozen
 from npu_precision.accuracy.frozen import FrozenModel
@@ -196,8 +197,7 @@ def tune(
                 written = custom_dtypes.used(tuned.options, options, str(mixlist_path))
                 custom_dtypes.check(flat, tuned.options, written)
         if plot_path is not None:
-            draw = plots.curve if tuned.times is None else plots.front
-            draw(plot_path, tuned, objective)
+            _draw(plot_path, str(plot_file), tuned, objective)
         if report_path is not None:
             explained = explanation.explain(model, tune_result.used(tuned, options, output, kind))
             times = None if tuned.times is None else tune_times.report(tuned.times, objective)
@@ -219,6 +219,15 @@ def tune(
         used = tune_result.used(tuned, options, output, kind)
     tune_result.show(out, objective, split, tuned, output, used)
     return status
+
+
+def _draw(path: pathlib.Path, name: str, tuned: Tuned, objective: Objective) -> None:
+    points = len(tuned.trials) if tuned.times is None else len(tuned.times.points)
+    if points < 2:
+        click.echo(f"{printing.PROGRAM}: {name}: not drawn, because there is one point", err=True)
+        return
+    draw = plots.curve if tuned.times is None else plots.front
+    draw(path, tuned, objective)
 
 
 class _NotAcceptedError(Exception):
@@ -305,8 +314,12 @@ def _run(
 def _says_how_to_resume(state_path: pathlib.Path) -> Iterator[None]:
     try:
         yield
-    except (KeyboardInterrupt, SystemExit):
-        if state_path.exists():
+    except BaseException as error:
+        is_ended = (
+            isinstance(error, (KeyboardInterrupt, SystemExit))
+            or npu_precision_command.is_terminated()
+        )
+        if is_ended and state_path.exists():
             click.echo(
                 f"{printing.PROGRAM}: what was tried is in {str(state_path)!r}; --resume goes on",
                 err=True,

@@ -13,6 +13,7 @@ from support.overflowing import EMULATED, OVERFLOW, normal
 from support.report_files import data_in, needs_page
 from support.tf_versions import needs_frozen_loops
 
+from npu_precision.cli import main as cli
 from npu_precision.cli.plots import check as check_plots
 
 
@@ -309,6 +310,18 @@ def test_the_curve_is_a_picture(overflow, command, tmp_path):
     assert (min(shares), max(shares)) == (0, 1)
     # From step to step, and so also where nobody has searched.
     assert len({round(share, 3) for share in shares}) >= 5
+
+
+def test_a_curve_of_one_point_is_not_drawn(model_files, arrays, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    arguments = ["tune", model_files.frozen, *EMULATED, "--inputs", arrays(x=normal(4, 8))]
+    outputs = ["-o", str(tmp_path / "m.json"), "--plot", str(tmp_path / "curve.png")]
+    # Nothing has to be kept, so the search ends where it begins.
+    assert cli.main([*arguments, "--max-error", "1", *outputs]) == 0
+    told = capsys.readouterr().err
+    name = tmp_path / "curve.png"
+    assert f"npu-precision: {name}: not drawn, because there is one point\n" in told
+    assert [file.name for file in tmp_path.glob("curve*")] == []
 
 
 def test_what_is_printed(overflow, command, tmp_path):
