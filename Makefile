@@ -35,7 +35,7 @@ CXX_FILES = $(shell find cc graph_passes tests wheels -name '*.h' -o -name '*.cc
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 24
 
-demo: $(VENV)/.installed build ## set up if needed, then train a real model in four runs
+demo: $(VENV)/.installed build ## set up if needed, then train a real model in five runs
 	$(BIN)/python examples/digits_demo.py
 
 test: $(VENV)/.installed build page-packages ## set up if needed, then run tests of every kind: 22 minutes
