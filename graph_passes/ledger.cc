@@ -182,6 +182,7 @@ Json::Value TotalsJson(const Ledger& ledger) {
   Json::Value totals(Json::objectValue);
   totals["nodes"] = ledger.total_nodes;
   totals["float_nodes"] = ledger.float_nodes;
+  totals["sources"] = ledger.sources;
   totals["lowered"] = ledger.lowered;
   totals["raised"] = ledger.raised;
   totals["kept"] = ledger.kept;
@@ -206,10 +207,12 @@ void FillLedger(const GraphView& view, const Decisions& decisions, const GraphVi
     // A Cast of an earlier run has a decision too, if it has control inputs; it is not counted.
     if (decision.verdict == Verdict::kNotFloat || view.IsInserted(id)) continue;
     if (IsOfAnotherRun(view.node(id), context)) continue;
-    ++ledger->float_nodes;
+    const bool is_kept = decision.verdict == Verdict::kKept;
+    const bool is_source = is_kept && decision.reason == Reason::kNeutralSource;
+    ++(is_source ? ledger->sources : ledger->float_nodes);
     ledger->lowered += decision.verdict == Verdict::kLowered;
     ledger->raised += decision.verdict == Verdict::kRaised;
-    ledger->kept += decision.verdict == Verdict::kKept;
+    ledger->kept += is_kept && !is_source;
     ++by_list[decision.listing.color];
     ++by_reason[decision.reason];
     const bool lowered = decision.verdict == Verdict::kLowered;

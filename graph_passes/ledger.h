@@ -56,7 +56,9 @@ struct Ledger {
   std::string graph;
   std::vector<std::pair<std::string, std::string>> options;
   int total_nodes = 0;
+  // Float nodes compute: sources (constants, variables, their reads, arguments) are apart.
   int float_nodes = 0, lowered = 0, raised = 0, kept = 0;
+  int sources = 0;
   int casts = 0;
   int computed_in_float32 = 0;  // of those lowered
   std::map<std::string, int> by_list, by_reason;

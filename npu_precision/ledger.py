@@ -44,6 +44,11 @@ class LedgerNode:
     lacks_kernel: bool = False
     computes_in: str = ""
 
+    @property
+    def is_source(self) -> bool:
+        """Whether it computes nothing: a constant, a variable, its read, or an argument."""
+        return self.decision == "kept" and self.reason == "neutral_source"
+
 
 @dataclasses.dataclass(frozen=True)
 class LedgerCast:
@@ -191,7 +196,10 @@ class Ledger:
 
     @property
     def totals(self) -> dict[str, Any]:
-        """Counts over this graph, without its functions: "float_nodes", "lowered", "casts", ..."""
+        """Counts over this graph, without its functions: "float_nodes", "lowered", "casts", ...
+
+        The float nodes are those that compute; "sources" are the others. See docs/ledger.md.
+        """
         return dict(self.data["totals"])
 
     @property

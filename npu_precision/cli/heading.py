@@ -28,7 +28,7 @@ def given(explained: Explanation) -> str:
 
 def totals(explained: Explanation) -> str:
     """The number of lowered nodes and inserted Casts, as text."""
-    total = sum(1 for _ in explained.nodes())
+    total = explained.totals()["float_nodes"]
     if total == 0:
         return "no node has a dtype that this mode is about"
     raised = explained.count("raised")

@@ -172,8 +172,8 @@ class Explanation:
         return ((body, cast) for body in self.bodies for cast in body.casts)
 
     def count(self, decision: str) -> int:
-        """How many float nodes were "lowered", "raised" or "kept"."""
-        return sum(node.decision == decision for _, node in self.nodes())
+        """How many float nodes that compute were "lowered", "raised" or "kept"."""
+        return sum(node.decision == decision and not node.is_source for _, node in self.nodes())
 
     def cast_bytes(self) -> tuple[int, int]:
         """The bytes of all Casts of known shape, and the number of the other Casts."""
@@ -196,7 +196,8 @@ class Explanation:
         known, unknown = self.cast_bytes()
         before, after = self.collective_bytes()
         return {
-            "float_nodes": sum(1 for _ in self.nodes()),
+            "float_nodes": sum(not node.is_source for _, node in self.nodes()),
+            "sources": sum(node.is_source for _, node in self.nodes()),
             **{decision: self.count(decision) for decision in ("lowered", "raised", "kept")},
             "casts": sum(1 for _ in self.casts()),
             "cast_bytes": known,

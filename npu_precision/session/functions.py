@@ -23,8 +23,9 @@ _LOGGER = logging.getLogger("npu_precision")
 
 # The options of the whole process; None when disabled.
 _enabled: PrecisionOptions | None = None
-# Whether a tf.function was called since the last enable().
+# Whether a tf.function was called since the last enable(), and since the first one.
 _reached = False
+_was_ever_reached = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -93,7 +94,6 @@ def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
         )
     resolved = low_types.resolve("enable()", options, fields)
     _install_hooks()
-    _warn_if_idle()
     _enabled, _reached = resolved, False
 
 
@@ -191,7 +191,7 @@ def _warn_if_idle() -> None:
     if _enabled is None or low_types.of_mode(_enabled) is None:
         return
     float_nodes, lowered = _library.lowered_so_far()
-    if not _reached:
+    if not _was_ever_reached:
         cause = (
             "no tf.function was called. Ops that run eagerly keep their dtype: decorate the step "
             "with @tf.function. A session takes npu_precision.npu_config_proto()"
@@ -207,8 +207,8 @@ def _warn_if_idle() -> None:
 
 
 def _with_active_options(config: bytes) -> bytes:
-    global _reached
-    _reached = True
+    global _reached, _was_ever_reached
+    _reached = _was_ever_reached = True
     for scope in _scopes.get():
         scope.reached = True
     options = active_options()
@@ -252,8 +252,8 @@ def _take() -> tuple[Any, ...]:
 
 def _take_scheduled() -> tuple[Any, ...]:
     """What a function runs with that is scheduled here: by then, other options may be in force."""
-    global _reached
-    _reached = True
+    global _reached, _was_ever_reached
+    _reached = _was_ever_reached = True
     scopes, *rest = _take()
     for scope in scopes:
         scope.reached = True

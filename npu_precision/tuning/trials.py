@@ -32,7 +32,7 @@ class Trial:
 
     Attributes:
         lowered: how many float nodes are lowered.
-        float_nodes: how many float nodes there are.
+        float_nodes: how many float nodes compute.
         error: the largest error of an output, as Comparison.error(); NaN if no output is float32.
         metric: the value of the user's metric, or None.
         fault: the first tensor that has a new NaN or infinity or became all zero, or None.

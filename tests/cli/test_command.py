@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import click
+import numpy as np
 import pytest
 from support import ROOT
 
@@ -36,7 +37,7 @@ def run(tmp_path):
 def test_nothing_but_the_result_is_printed(run, model_files):
     process = run("explain", model_files.frozen, "--mode", "allow_mix_precision_bf16")
     assert (process.returncode, process.stderr) == (0, "")
-    assert "lowered 3 of 8 float nodes" in process.stdout
+    assert "lowered 3 of 6 float nodes" in process.stdout
 
 
 def test_an_error_is_one_line_and_status_2(run):
@@ -251,3 +252,15 @@ def test_a_command_that_is_ended_leaves_nothing_behind(calls, model_files, tmp_p
     assert process.returncode == 143
     assert "npu-precision:" not in process.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["slow.py"]
+
+
+def test_every_command_counts_the_same_float_nodes(command, model_files, arrays, tmp_path):
+    """Those that compute: not the placeholder and the constant."""
+    counted = "lowered 3 of 6 float nodes"
+    asked = (model_files.frozen, "--mode", "allow_mix_precision_bf16")
+    inputs = ("--inputs", arrays(x=np.ones([4, 8], np.float32)))
+    assert counted in command("explain", *asked)
+    assert counted in command("report", *asked, "--tensorboard", tmp_path / "logs")
+    assert counted in command("convert", *asked, "-o", tmp_path / "low.pb")
+    tuned = command("tune", *asked, *inputs, "--max-error", "1", "-o", tmp_path / "m.json")
+    assert counted in tuned

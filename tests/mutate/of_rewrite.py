@@ -786,7 +786,7 @@ MUTATIONS = (
     ),
     _pipeline(
         "honesty",
-        "if ((Fingerprint() != before) != (changed && options_.check_changed)) {",
+        "if ((fingerprint_ != before) != (changed && options_.check_changed)) {",
         "if (false) {",
         "A pass that misreports whether it changed the graph goes unnoticed.",
         f"{_PIPELINE}::test_offline_runs_are_strict_and_notice_a_pass_that_misreports_whether_it_changed_the_graph",

@@ -27,7 +27,7 @@ def test_the_table_has_a_row_for_every_float_node_and_can_be_filtered(show, mode
     assert sorted(cells(page, 1)) == ["after", "both"]
     page.get_by_label("Filter Nodes by text").fill("AFT")
     assert cells(page, 1) == ["after"]
-    total = found.totals()["float_nodes"]
+    total = sum(1 for _ in found.nodes())
     assert page.locator(".table:visible .count").inner_text() == f"1 of {total} rows"
 
 

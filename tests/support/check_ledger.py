@@ -32,8 +32,10 @@ def check_totals(ledger, after):
     """Asserts that the totals are those of the ledger's nodes and of the graph's Casts."""
     totals = ledger.totals
     assert totals["nodes"] == len(after.node)
-    assert totals["float_nodes"] == len(ledger.nodes)
-    decisions = collections.Counter(node.decision for node in ledger.nodes)
+    computing = [node for node in ledger.nodes if not node.is_source]
+    assert totals["float_nodes"] == len(computing)
+    assert totals["sources"] == len(ledger.nodes) - len(computing)
+    decisions = collections.Counter(node.decision for node in computing)
     assert {name: totals[name] for name in ("lowered", "raised", "kept")} == {
         name: decisions[name] for name in ("lowered", "raised", "kept")
     }
