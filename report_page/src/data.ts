@@ -179,6 +179,11 @@ export class Report {
     return decision === LOWERED || decision === KEPT || decision === RAISED;
   }
 
+  /** Whether it computes nothing: a constant, a variable, its read, or an argument. */
+  isSource(node: number): boolean {
+    return this.decision(node) === KEPT && this.reason(node) === "neutral_source";
+  }
+
   op(node: number, view: View): string {
     const after = view === "after" ? this.stored.some.op_after[node] : undefined;
     return this.text(after ?? this.stored.nodes.op[node]);

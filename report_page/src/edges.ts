@@ -53,6 +53,11 @@ class Edges {
 
 const SPAN = 1 << 24;
 
+/** Whether the lines of an item would hide those between what computes. */
+function isGroup(tree: Tree, item: number): boolean {
+  return tree.isScope(item) && tree.scope(item).kind === "group";
+}
+
 /** Between the children of each scope, whatever is open: for the layout. */
 export function edgesByScope(tree: Tree, view: View, control: boolean): Map<number, Edge[]> {
   const found = new Map<number, Edges>();
@@ -74,7 +79,7 @@ export function edgesByScope(tree: Tree, view: View, control: boolean): Map<numb
     const scope = depth === 0 ? tree.root : (above[depth - 1] as number);
     const first = above[depth] ?? from;
     const second = below[depth] ?? to;
-    if (first === second) return;
+    if (first === second || isGroup(tree, first) || isGroup(tree, second)) return;
     let edges = found.get(scope);
     if (edges === undefined) {
       edges = new Edges(SPAN);
@@ -96,7 +101,8 @@ export function edgesBetween(
   const shownAs = new Int32Array(tree.report.size).fill(-1);
   for (const item of drawn) {
     if (!tree.isScope(item)) shownAs[item] = item;
-    else if (!isOpen(item)) for (const node of tree.nodesIn(item)) shownAs[node] = item;
+    else if (!isOpen(item) && !isGroup(tree, item))
+      for (const node of tree.nodesIn(item)) shownAs[node] = item;
   }
   const edges = new Edges(SPAN);
   eachInput(tree, view, control, (from, to, waits) => {

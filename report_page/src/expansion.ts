@@ -1,11 +1,10 @@
 // Which scopes are open. Never so many that drawing them would take long.
 
-import { KEPT, LOWERED, RAISED, type View } from "./data";
+import type { View } from "./data";
 import type { Tree } from "./tree";
 
 /** The most items that are drawn: what was opened first is closed again. */
 export const MOST_DRAWN = 800;
-const DECIDED = [LOWERED, KEPT, RAISED];
 
 export class Expansion {
   // In the order of opening.
@@ -78,15 +77,11 @@ export class Expansion {
     return opened;
   }
 
-  /** As at first: the graph or function with most float nodes is open. */
+  /** As at first: the scope that matters is open, and what it is in. */
   reset(view: View): void {
     this.open.clear();
     this.open.add(this.tree.root);
-    const graphs = this.tree.children(this.tree.root, view);
-    const floats = (graph: number): number =>
-      DECIDED.reduce((sum, at) => sum + (this.tree.scope(graph).counts[view][at] ?? 0), 0);
-    const [most] = graphs.sort((one, other) => floats(other) - floats(one));
-    if (most !== undefined) this.openOne(most, view);
+    for (const scope of this.tree.pathTo(this.tree.mainScope(view))) this.openOne(scope, view);
     this.tell(-1);
   }
 

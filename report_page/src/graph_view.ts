@@ -201,7 +201,9 @@ export class GraphView {
       data.label = lines(this.tree, item, view).join("\n");
       if (this.tree.isScope(item)) {
         kind = "closed";
-        Object.assign(data, gradient(this.tree.scope(item).counts[view]));
+        const { computing, counts } = this.tree.scope(item);
+        const computes = computing[view].some((number) => number > 0);
+        Object.assign(data, gradient((computes ? computing : counts)[view]));
       } else kind = `d${this.tree.report.decision(item)}`;
     }
     const position = { ...(this.places.get(item) ?? { x: 0, y: 0 }) };

@@ -1,6 +1,6 @@
 // The text on what is drawn, and the room that it takes.
 
-import { shortened } from "./dom";
+import { count, shortened } from "./dom";
 import { ADDED, CAST, NOT_FLOAT, type Report, type View } from "./data";
 import { look, ORDER } from "./decisions";
 import type { Size } from "./layout";
@@ -30,9 +30,10 @@ function nodeLines(tree: Tree, node: number, view: View): string[] {
   return [`${look(decision).letter}  ${name}`, dtype === "" ? op : `${op}: ${dtype}`];
 }
 
-/** "L 4  K 3", for all decisions that there are. */
+/** "L 4  K 3" of what computes, and of the Casts; of a scope without such nodes, how many it has. */
 export function shares(tree: Tree, scope: number, view: View): string {
-  const counts = tree.scope(scope).counts[view];
+  const counts = tree.scope(scope).computing[view];
+  if (counts.every((number) => number === 0)) return count(tree.total(scope, view), "node");
   return ORDER.filter((decision) => counts[decision])
     .map((decision) => `${look(decision).letter} ${counts[decision]?.toLocaleString("en")}`)
     .join("  ");

@@ -37,7 +37,9 @@ export class Outline {
     this.windowed = new Windowed(this.element, rows, ROW_HEIGHT);
     this.element.addEventListener("keydown", (event) => this.pressed(event));
     this.element.addEventListener("focus", () => {
-      if (!this.rowOf.has(this.state.shown.selected)) this.select(0);
+      // Not by a mouse: the rows would be other ones before its click comes.
+      const byKeyboard = this.element.matches(":focus-visible");
+      if (byKeyboard && !this.rowOf.has(this.state.shown.selected)) this.select(0);
     });
   }
 

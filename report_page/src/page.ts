@@ -8,6 +8,7 @@ import { Expansion } from "./expansion";
 import { front } from "./front";
 import { neighbour } from "./graph_keys";
 import { GraphView } from "./graph_view";
+import { type Layer, layersOf, layerTable, strip } from "./layers";
 import { Help, legend } from "./help";
 import { Outline } from "./outline";
 import { Search } from "./search";
@@ -19,6 +20,7 @@ import { Tree } from "./tree";
 
 const TAB_NAMES: Record<Tab, string> = {
   graph: "Graph",
+  layers: "Layers",
   nodes: "Nodes",
   ranges: "Ranges",
   casts: "Casts",
@@ -121,7 +123,9 @@ export class Page {
 
   private makeTabs(): HTMLElement {
     const goTo = (node: number): void => this.goTo(node);
-    this.panels.set("graph", this.graphPanel());
+    const layers = layersOf(this.tree);
+    this.panels.set("graph", this.graphPanel(layers));
+    if (layers.length > 1) this.panels.set("layers", layerTable(this.tree, layers, goTo).element);
     this.panels.set("nodes", nodeTable(this.report, goTo).element);
     this.panels.set("ranges", rangeTable(this.report, goTo).element);
     this.panels.set("casts", castTable(this.report, goTo).element);
@@ -149,7 +153,7 @@ export class Page {
     return list;
   }
 
-  private graphPanel(): HTMLElement {
+  private graphPanel(layers: readonly Layer[]): HTMLElement {
     const views = (["before", "after"] as const).map((view) => this.viewButton(view));
     const control = make("input", {
       type: "checkbox",
@@ -180,6 +184,7 @@ export class Page {
         zoom,
         legend(),
       ),
+      layers.length > 1 ? strip(this.tree, layers, (scope) => this.goTo(scope)) : "",
       make("div", { class: "panes" }, this.outline.element, this.canvas, this.details.element),
     );
   }

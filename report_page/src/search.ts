@@ -87,7 +87,7 @@ export class Search {
     const wanted = this.input.value;
     const { nodes, error } = search(this.tree.report, wanted, this.state.shown.view);
     this.found = nodes;
-    this.active = 0;
+    this.active = this.best(wanted);
     this.popup.hidden = wanted === "";
     this.input.setAttribute("aria-expanded", String(wanted !== ""));
     this.input.setAttribute("aria-invalid", String(error !== ""));
@@ -95,9 +95,19 @@ export class Search {
     const rows = Math.min(nodes.length, MOST_IN_SIGHT);
     this.list.style.height = `${rows * ROW_HEIGHT}px`;
     this.list.scrollTop = 0;
+    this.windowed.show(this.active);
     this.windowed.refresh();
     this.mark();
     this.actions.matched(new Set(nodes));
+  }
+
+  /** Where Enter goes: what has this name, else the first node that computes. */
+  private best(wanted: string): number {
+    const report = this.tree.report;
+    const named = this.found.findIndex((node) => report.name(node) === wanted);
+    if (named >= 0) return named;
+    const isOp = (node: number): boolean => report.isFloat(node) && !report.isSource(node);
+    return Math.max(0, this.found.findIndex(isOp));
   }
 
   private mark(): void {

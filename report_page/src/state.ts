@@ -2,7 +2,7 @@
 
 import type { View } from "./data";
 
-export type Tab = "graph" | "nodes" | "ranges" | "casts" | "ops" | "curve";
+export type Tab = "graph" | "layers" | "nodes" | "ranges" | "casts" | "ops" | "curve";
 
 export interface Shown {
   tab: Tab;

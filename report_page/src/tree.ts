@@ -1,17 +1,22 @@
 // The scopes of the nodes' names. Items have numbers: a node its row, a scope one after them.
 
-import { ADDED, type Report, type View } from "./data";
+import { ADDED, KEPT, LOWERED, NOT_FLOAT, RAISED, type Report, type View } from "./data";
+import { groups, parts, passiveGraphs } from "./grouping";
 
 /** More children than this, and a scope shows them in parts. */
 const MOST_CHILDREN = 200;
 const PART = 100;
+/** A scope with this share of all that computes is where to look. */
+const MAIN_SHARE = 0.7;
+const DECIDED = [LOWERED, RAISED, KEPT];
 
 export type Counts = number[];
 
 export interface Scope {
   item: number;
   parent: number;
-  kind: "root" | "graph" | "scope" | "part";
+  /** A part has a share of many children; a group has what stands apart from what computes. */
+  kind: "root" | "graph" | "scope" | "part" | "group";
   label: string;
   /** The graph's name, or the names of all scopes down to this one. */
   path: string;
@@ -20,6 +25,8 @@ export interface Scope {
   first: number;
   last: number;
   counts: Record<View, Counts>;
+  /** The same of what computes and of the Casts: without sources, and what is not float. */
+  computing: Record<View, Counts>;
 }
 
 export class Tree {
@@ -38,6 +45,8 @@ export class Tree {
       this.addScope(this.root, "graph", name === "" ? "graph" : name, name),
     );
     this.addNodes(this.graphs);
+    this.fold(passiveGraphs(report));
+    this.group(this.root);
     this.split(this.root);
     this.number(this.root);
   }
@@ -101,6 +110,7 @@ export class Tree {
     const item = this.report.size + this.scopes.length;
     const none = () => new Array<number>(ADDED + 1).fill(0);
     const counts = { before: none(), after: none() };
+    const computing = { before: none(), after: none() };
     this.scopes.push({
       item,
       parent,
@@ -111,6 +121,7 @@ export class Tree {
       first: 0,
       last: 0,
       counts,
+      computing,
     });
     if (parent >= 0) this.scope(parent).children.push(item);
     return item;
@@ -154,28 +165,83 @@ export class Tree {
     }
   }
 
-  private split(item: number): void {
-    for (const child of [...this.scope(item).children]) {
-      if (this.isScope(child)) this.split(child);
-    }
+  /** Puts the graphs that compute nothing into one scope, if there are others. */
+  private fold(passive: readonly number[]): void {
+    const items = passive.map((graph) => this.graphs[graph] as number);
+    if (items.length === 0) return;
+    const label = items.length === 1 ? "1 only calls others" : `${items.length} only call others`;
+    this.gather(this.root, "group", label, items);
+  }
+
+  /** Gathers, in every scope, what stands apart. */
+  private group(item: number): boolean {
+    let decides = false;
     const scope = this.scope(item);
-    const all = scope.children.length;
-    for (let span = 1; scope.children.length > MOST_CHILDREN; span *= PART) {
-      const children = scope.children;
-      scope.children = [];
-      for (let first = 0; first < children.length; first += PART) {
-        const inside = children.slice(first, first + PART);
-        const from = first * span + 1;
-        const to = Math.min((first + inside.length) * span, all);
-        const label = `${from.toLocaleString("en")} – ${to.toLocaleString("en")}`;
-        const part = this.addScope(item, "part", label, scope.path);
-        this.scope(part).children = inside;
-        for (const child of inside) {
-          if (this.isScope(child)) this.scope(child).parent = part;
-          else this.parents[child] = part;
-        }
+    const children = [...scope.children].map((child) => {
+      const isScope = this.isScope(child);
+      const isIdle = isScope ? !this.group(child) : this.report.decision(child) === NOT_FLOAT;
+      decides = decides || !isIdle;
+      return { item: child, source: !isScope && this.report.isSource(child) ? child : -1, isIdle };
+    });
+    if (scope.kind === "graph" || scope.kind === "scope") {
+      for (const { label, children: some } of groups(this.report, children)) {
+        this.gather(item, "group", label, some);
       }
     }
+    return decides;
+  }
+
+  /** Moves children of a scope into a new one, which becomes its last child. */
+  private gather(
+    parent: number,
+    kind: Scope["kind"],
+    label: string,
+    children: readonly number[],
+  ): void {
+    const gathered = new Set(children);
+    const around = this.scope(parent);
+    around.children = around.children.filter((child) => !gathered.has(child));
+    const made = this.addScope(parent, kind, label, around.path);
+    this.scope(made).children = [...children];
+    for (const child of children) {
+      if (this.isScope(child)) this.scope(child).parent = made;
+      else this.parents[child] = made;
+    }
+  }
+
+  /** Puts what is too much for one scope into parts. */
+  private split(item: number): void {
+    while (this.scope(item).children.length > MOST_CHILDREN) {
+      const children = [...this.scope(item).children];
+      for (const part of parts(children, (child) => this.label(child), PART)) {
+        if (part.children.length > 1) this.gather(item, "part", part.label, part.children);
+      }
+    }
+    for (const child of this.scope(item).children) if (this.isScope(child)) this.split(child);
+  }
+
+  /** Where to look first: the graph that computes most, or the scope in it that has nearly all. */
+  mainScope(view: View): number {
+    const sum = (item: number): number =>
+      DECIDED.reduce((all, at) => all + (this.scope(item).computing[view][at] ?? 0), 0);
+    const most = (items: readonly number[]): number | undefined =>
+      [...items].sort((one, other) => sum(other) - sum(one))[0];
+    let at = this.root;
+    let next = most(this.graphs.filter((graph) => this.isIn(graph, view)));
+    while (next !== undefined) {
+      at = next;
+      const scopes = this.children(at, view).filter(
+        (child) => this.isScope(child) && this.scope(child).kind === "scope",
+      );
+      next = most(scopes.filter((scope) => sum(scope) >= MAIN_SHARE * sum(at)));
+      // A layer is to be seen from outside.
+      const isLayer = (scope: number): boolean =>
+        !this.children(scope, view).some(
+          (child) => this.isScope(child) && this.scope(child).kind === "scope",
+        );
+      if (next !== undefined && isLayer(next)) break;
+    }
+    return at;
   }
 
   private number(item: number): void {
@@ -185,9 +251,11 @@ export class Tree {
       if (this.isScope(child)) {
         this.number(child);
         for (const view of ["before", "after"] as const) {
-          this.scope(child).counts[view].forEach((count, decision) => {
-            scope.counts[view][decision] = (scope.counts[view][decision] ?? 0) + count;
-          });
+          for (const of of ["counts", "computing"] as const) {
+            this.scope(child)[of][view].forEach((count, decision) => {
+              scope[of][view][decision] = (scope[of][view][decision] ?? 0) + count;
+            });
+          }
         }
       } else {
         this.order.push(child);
@@ -195,6 +263,8 @@ export class Tree {
         for (const view of ["before", "after"] as const) {
           if (!this.report.isIn(child, view)) continue;
           scope.counts[view][decision] = (scope.counts[view][decision] ?? 0) + 1;
+          if (decision === NOT_FLOAT || this.report.isSource(child)) continue;
+          scope.computing[view][decision] = (scope.computing[view][decision] ?? 0) + 1;
         }
       }
     }

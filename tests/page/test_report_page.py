@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.browser import needs_browser
 from support.report_files import explained, needs_page, write_graph
-from support.report_page import at, drawn, go_to, search, selected
+from support.report_page import at, cells, drawn, go_to, search, selected
 
 from npu_precision.explain import story
 
@@ -172,6 +172,76 @@ def test_a_scope_with_very_many_nodes_shows_them_in_parts(show, tmp_path):
     go_to(page, "n12345")
     assert 100 < len(drawn(page)) < 400
     assert any("n12345\n" in label for label in drawn(page))
+
+
+@pytest.fixture(scope="module")
+def layered(tmp_path_factory):
+    """Two layers with their constants, and what has nothing to decide, in one scope."""
+    nodes = [("x", "Placeholder", [])]
+    for layer in ("first", "second"):
+        for number in range(5):
+            nodes.append((f"net/{layer}/scale_{number}", "Exp", ["x"]))
+        nodes.append((f"net/{layer}/product", "MatMul", [nodes[-1][0]] * 2))
+        nodes.append((f"net/{layer}/end", "Relu", [nodes[-1][0]]))
+    nodes += [(f"net/idle_{number}", "NoOp", []) for number in range(6)]
+    return write_graph(tmp_path_factory.mktemp("layered"), nodes)
+
+
+def test_the_first_screen_shows_the_layers_and_gathers_what_has_nothing_to_decide(show, layered):
+    page = show(layered)
+    labels = drawn(page)
+    assert any(label.startswith("▸ first\n") for label in labels)
+    assert any(label.startswith("▸ 6 with nothing to decide\n6 nodes") for label in labels)
+    assert not any("idle_" in label for label in labels)
+    go_to(page, "net/idle_3")
+    assert any("idle_3" in label for label in drawn(page))
+
+
+def test_a_strip_shows_each_layer_s_share_and_casts_and_leads_to_it(show, layered):
+    page = show(layered)
+    buttons = page.locator(".strip button")
+    assert buttons.locator(".name").all_inner_texts() == ["first", "second"]
+    assert buttons.locator(".counts").first.inner_text() == "2 of 7 lowered, 2 Casts"
+    buttons.nth(1).click()
+    assert page.locator(".details h2").inner_text().endswith("second")
+
+
+def test_a_table_says_why_most_of_a_layer_is_kept(show, layered):
+    page = show(layered)
+    page.get_by_role("tab", name="Layers").click()
+    assert cells(page, 1) == ["net/first", "net/second"]
+    assert cells(page, 3) == ["2", "2"]
+    assert cells(page, 7)[0].startswith("5 of 5: ")
+
+
+def test_enter_goes_to_the_op_and_not_to_its_variable(show, model_files):
+    page = show(model_files.checkpoint)
+    search(page, "matmul")
+    page.locator("#search").press("Enter")
+    assert page.locator(".details .verdict").inner_text().startswith("MatMul")
+
+
+def test_the_first_click_in_the_outline_counts(show, layered):
+    page = show(layered)
+    page.locator(".outline .row", has_text="second").click()
+    assert page.locator(".outline .row[aria-selected=true]").inner_text().find("second") >= 0
+    assert any("product" in label for label in drawn(page))
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(show, layered):
+    page = show(layered, viewport={"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator(".strip button").first.is_visible()
+
+
+def test_names_that_differ_in_a_number_only_are_one_part(show, tmp_path):
+    nodes = [("x", "Placeholder", [])]
+    for number in range(150):
+        nodes += [(f"exp_{number}", "Exp", ["x"]), (f"tanh_{number}", "Tanh", ["x"])]
+    page = show(write_graph(tmp_path, nodes))
+    labels = drawn(page)
+    assert any(label.startswith("▸ exp (150)\n") for label in labels)
+    assert any(label.startswith("▸ tanh (150)\n") for label in labels)
 
 
 NAMES = [

@@ -1,0 +1,125 @@
+// The scopes of the part that matters, each in a line: what a Keras user calls layers.
+
+import { CAST, KEPT, LOWERED, RAISED, type Report, type View } from "./data";
+import { look } from "./decisions";
+import { count, make } from "./dom";
+import { Table } from "./table";
+import type { Tree } from "./tree";
+
+const VIEW: View = "after";
+const DECIDED = [LOWERED, RAISED, KEPT];
+
+export interface Layer {
+  scope: number;
+  computing: number;
+  lowered: number;
+  raised: number;
+  kept: number;
+  casts: number;
+  /** The commonest reason to keep what computes, and of how many nodes; "" for none. */
+  reason: string;
+  because: number;
+}
+
+/** The layers of the scope that the page opens with. */
+export function layersOf(tree: Tree): Layer[] {
+  return tree
+    .children(tree.mainScope(VIEW), VIEW)
+    .filter((item) => tree.isScope(item) && tree.scope(item).kind === "scope")
+    .map((scope) => layer(tree, scope))
+    .filter(({ computing }) => computing > 0);
+}
+
+function layer(tree: Tree, scope: number): Layer {
+  const report = tree.report;
+  const computing = tree.scope(scope).computing[VIEW];
+  const at = (decision: number): number => computing[decision] ?? 0;
+  const reasons = new Map<string, number>();
+  for (const node of tree.nodesIn(scope)) {
+    if (report.decision(node) !== KEPT || report.isSource(node)) continue;
+    reasons.set(report.reason(node), (reasons.get(report.reason(node)) ?? 0) + 1);
+  }
+  const [most] = [...reasons].sort(([, one], [, other]) => other - one);
+  return {
+    scope,
+    computing: DECIDED.reduce((sum, decision) => sum + at(decision), 0),
+    lowered: at(LOWERED),
+    raised: at(RAISED),
+    kept: at(KEPT),
+    casts: at(CAST),
+    reason: most?.[0] ?? "",
+    because: most?.[1] ?? 0,
+  };
+}
+
+/** A button for each layer: its share lowered, and its Casts. */
+export function strip(
+  tree: Tree,
+  layers: readonly Layer[],
+  goTo: (item: number) => void,
+): HTMLElement {
+  const buttons = layers.map((each) => {
+    const bar = make("span", { class: "bar", "aria-hidden": "true" });
+    for (const [decision, number] of [
+      [LOWERED, each.lowered],
+      [RAISED, each.raised],
+      [KEPT, each.kept],
+    ] as const) {
+      if (number === 0) continue;
+      const part = make("span", { class: look(decision).style });
+      part.style.width = `${(100 * number) / each.computing}%`;
+      bar.append(part);
+    }
+    const changed = each.lowered > 0 || each.raised === 0 ? each.lowered : each.raised;
+    const verb = changed === each.raised && changed > 0 ? "raised" : "lowered";
+    const casts = each.casts > 0 ? `, ${count(each.casts, "Cast")}` : "";
+    return make(
+      "button",
+      { type: "button", title: tree.fullName(each.scope), click: () => goTo(each.scope) },
+      make("span", { class: "name" }, tree.label(each.scope)),
+      bar,
+      make("span", { class: "counts" }, `${changed} of ${each.computing} ${verb}${casts}`),
+    );
+  });
+  return make("div", { class: "strip", role: "group", "aria-label": "Layers" }, ...buttons);
+}
+
+/** The same as a table, with why most of what is kept is kept. */
+export function layerTable(
+  tree: Tree,
+  layers: readonly Layer[],
+  goTo: (item: number) => void,
+): Table {
+  const at = (row: number): Layer => layers[row] as Layer;
+  return new Table({
+    label: "Layers",
+    rows: layers.map((_, row) => row),
+    text: (row) => tree.fullName(at(row).scope),
+    open: (row) => goTo(at(row).scope),
+    columns: [
+      {
+        heading: "layer",
+        width: "minmax(10rem, 3fr)",
+        value: (row) => tree.fullName(at(row).scope),
+      },
+      { heading: "computing", width: "6.5rem", value: (row) => at(row).computing },
+      { heading: "lowered", width: "5.5rem", value: (row) => at(row).lowered },
+      { heading: "raised", width: "5.5rem", value: (row) => at(row).raised },
+      { heading: "kept", width: "5rem", value: (row) => at(row).kept },
+      { heading: "Casts", width: "5rem", value: (row) => at(row).casts },
+      {
+        heading: "most are kept because",
+        width: "minmax(14rem, 5fr)",
+        value: (row) => because(tree.report, at(row)),
+      },
+    ],
+  });
+}
+
+function because(report: Report, { reason, because: number, kept }: Layer): string {
+  if (reason === "") return "";
+  const sentence = (report.stored.sentences[reason] ?? reason)
+    .replace("{cause}", "another node")
+    .replace("{by}", "a list");
+  return `${number} of ${kept}: ${sentence}`;
+}
