@@ -13,7 +13,14 @@ import rich.console
 import rich.filesize
 
 from npu_precision.cli import flags, heading, printing
-from npu_precision.explain import difference, explanation, ledger_difference, story
+from npu_precision.cli.float32_nodes_flags import Float32Nodes, float32_nodes_flags
+from npu_precision.explain import (
+    difference,
+    explanation,
+    float32_nodes,
+    ledger_difference,
+    story,
+)
 from npu_precision.explain.explanation import Body, Explanation
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
@@ -23,26 +30,37 @@ _MOST_BLOCKERS = _MOST_CASTS = 10
 
 
 def _of_ledgers(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets the command compare two ledgers, which are of a run, and for which no flags count."""
+    """Lets the command read a ledger, which is of a run, and for which few flags count."""
 
     @functools.wraps(command)
-    def with_ledgers(*, model: str, other: str | None, as_json: bool, **given: Any) -> None:
+    def with_ledgers(
+        *, model: str, other: str | None, as_json: bool, wanted: Float32Nodes, **given: Any
+    ) -> None:
         if not ledger_difference.is_ledger_file(model):
-            command(model=model, other=other, as_json=as_json, **given)
+            command(model=model, other=other, as_json=as_json, wanted=wanted, **given)
             return
-        if other is None:
-            raise click.UsageError(f"{model}: a ledger is compared with another one: give --diff.")
+        if other is None and wanted.file is None:
+            raise click.UsageError(
+                f"{model}: a ledger is compared with another one, or lists its nodes: give --diff "
+                "or --float32-nodes."
+            )
         context = click.get_current_context()
         for parameter in context.command.params:
             name, flag = parameter.name or "", parameter.opts[0]
             if given.get(name) not in (None, (), False) and name != "debug":
                 raise click.UsageError(f"{flag}: expected a model, got the ledger {model}.")
-        _print_ledgers(model, other, as_json)
+        wanted.check_alone({"--diff": other, "--json": as_json})
+        if other is not None:
+            _print_ledgers(model, other, as_json)
+            return
+        with wanted.written([model]) as write:
+            write(float32_nodes.of_ledger(model, ledger_difference.read_ledger(model)))
 
     return with_ledgers
 
 
 @click.command()
+@float32_nodes_flags
 @_of_ledgers
 @flags.model_flags("signature")
 @flags.precision_flags()
@@ -63,13 +81,21 @@ def explain(
     other: str | None,
     batch_size: int | None,
     as_json: bool,
+    wanted: Float32Nodes,
 ) -> None:
     """Shows what a precision mode makes of MODEL, and why.
 
     MODEL is a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix or folder of a checkpoint
     that has one, or the folder of a SavedModel. Or, with --diff, a ledger in JSON, to compare it
-    with another, such as that of another worker. Nothing is written.
+    with another, such as that of another worker; or, with --float32-nodes, to list its nodes.
+    Nothing else is written.
     """
+    wanted.check_alone({"--node": pattern, "--diff": other, "--json": as_json})
+    if wanted.file is not None:
+        with wanted.written(flags.files_read(model, options)) as write, printing.busy("deciding"):
+            names = float32_nodes.of_model(model, options)
+            write(names)
+        return
     if pattern is not None and other is not None:
         raise click.UsageError("--node and --diff: expected one of the two.")
     if batch_size is not None:

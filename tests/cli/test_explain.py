@@ -251,7 +251,7 @@ def test_a_ledger_does_not_differ_from_itself(command, ledgers):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "a ledger is compared with another one: give --diff"),
+        ([], "with another one, or lists its nodes: give --diff or --float32-nodes"),
         (["--mode", "fp16", "--diff", "OTHER"], "--mode: "),
         (["--node", "y", "--diff", "OTHER"], "--node: "),
         (["--diff", "NO_LEDGER"], "got schema None"),

@@ -1,0 +1,77 @@
+"""The flags by which explain lists the nodes that stay float32."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import click
+
+from npu_precision import outputs
+from npu_precision.cli import printing
+from npu_precision.explain import float32_nodes
+
+
+class Float32Nodes(NamedTuple):
+    """The list of the nodes that stay float32, if one is asked for."""
+
+    file: str | None
+    form: str | None
+    force: bool
+
+    def check_alone(self, others: dict[str, Any]) -> None:
+        """Checks that nothing is asked for that it excludes, and nothing that needs it."""
+        if self.file is None:
+            lacking = "--for" if self.form is not None else "--force" if self.force else None
+            if lacking is not None:
+                raise click.UsageError(f"{lacking} goes with --float32-nodes.")
+            return
+        for flag, value in others.items():
+            if value:
+                raise click.UsageError(f"--float32-nodes and {flag}: expected one of the two.")
+
+    @contextlib.contextmanager
+    def written(self, read: Iterable[str | None]) -> Iterator[Callable[[tuple[str, ...]], None]]:
+        """Context of the file, which appears when it is complete; gives what writes the names."""
+        assert self.file is not None
+        outputs.check_apart([self.file], read)
+        with outputs.new_file(self.file, self.force) as file:
+
+            def write(names: tuple[str, ...]) -> None:
+                file.write_text(
+                    float32_nodes.text(names, self.form or float32_nodes.NAMES), encoding="utf-8"
+                )
+                nodes = "1 node stays" if len(names) == 1 else f"{len(names)} nodes stay"
+                printing.say(printing.console(), f"{self.file}: {nodes} float32")
+
+            yield write
+
+
+def float32_nodes_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --float32-nodes and what goes with it; the command gets them as `wanted`."""
+
+    @functools.wraps(command)
+    def with_list(*, float32_file: str | None, form: str | None, force: bool, **given: Any) -> None:
+        command(wanted=Float32Nodes(float32_file, form, force), **given)
+
+    decorated: Callable[..., Any] = with_list
+    for option in (
+        click.option("--force", is_flag=True, help="With --float32-nodes: replace FILE."),
+        click.option(
+            "--for",
+            "form",
+            type=click.Choice(float32_nodes.FORMS),
+            help="The form of that list: a name on each line, the default, or the value of "
+            "trtexec's --layerPrecisions.",
+        ),
+        click.option(
+            "--float32-nodes",
+            "float32_file",
+            metavar="FILE",
+            help="Write the names of the nodes that stay float32, for another runtime.",
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated
