@@ -137,7 +137,7 @@ bazel-build: $(VENV)/.requirements
 
 lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/*.lock
 	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex lock-zentf \
-	  lock-launchers lock-wheel
+	  lock-launchers lock-handoffs lock-wheel
 
 clean: ## remove what was built; the environments stay (rm -r .venv .nox removes them)
 	rm -rf build dist compile_commands.json npu_precision/_lib report_page/node_modules *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

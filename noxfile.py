@@ -84,10 +84,10 @@ def _test(session: nox.Session, requirements: str) -> None:
     session.run("python", "-m", "pytest", *flags)
 
 
-def _test_launchers(session: nox.Session, requirements: str) -> None:
+def _test_room(session: nox.Session, requirements: str) -> None:
     """After `make build`: the TensorFlow is the default one's, and so is the library."""
     _install_locked(session, requirements)
-    session.run("python", "-m", "pytest", "tests/launchers", *session.posargs)
+    session.run("python", "-m", "pytest", f"tests/{session.name}", *session.posargs)
 
 
 def _bench(session: nox.Session, requirements: str) -> None:
@@ -192,7 +192,8 @@ _SESSIONS = {
     "bench-tf221": (_bench, "bench-tf2.21", "3.11", True),
     "itex": (_install_locked, "itex", "3.11", True),
     "zentf": (_install_locked, "zentf", "3.11", True),
-    "launchers": (_test_launchers, "launchers", "3.11", True),
+    "launchers": (_test_room, "launchers", "3.11", True),
+    "handoffs": (_test_room, "handoffs", "3.11", True),
     "wheel": (_build_wheel, "wheel", "3.11", True),
 }
 _SESSIONS.update(

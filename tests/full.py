@@ -38,6 +38,10 @@ PARTS = {
         "the script of many workers under Ray Train, and a manifest for Kubeflow",
         [*NOX, "-s", "launchers", "--", "{pytest}"],
     ),
+    "handoffs": (
+        "lowered models in ONNX Runtime, OpenVINO and TensorFlow Lite",
+        [*NOX, "-s", "handoffs", "--", "{pytest}"],
+    ),
     "sanitize": (
         "the tests of the C++ code under AddressSanitizer and UndefinedBehaviorSanitizer",
         [sys.executable, "tests/sanitize.py", "{pytest}"],

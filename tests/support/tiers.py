@@ -35,6 +35,7 @@ TIERS = {
 SLOW_ROOMS = {
     "ascend_scripts": "runs whole scripts, several times",
     "cli": "reads, freezes and runs whole models",
+    "handoffs": "converts whole models",
     "launchers": "starts Ray",
     "loss_scaling": "trains",
     "models": "builds, runs and trains whole models",
