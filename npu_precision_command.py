@@ -176,7 +176,7 @@ def _version() -> str:
 )
 @click.version_option(_version(), prog_name=PROGRAM)
 def _group() -> None:
-    """Shows what a precision mode makes of a model, and why, and helps to change it."""
+    """Shows what a precision mode does to a model, and why, and helps to change it."""
 
 
 def _message(error: Exception) -> str:

@@ -53,7 +53,7 @@ _COLUMNS = (
     type=click.IntRange(min=1),
     default=20,
     show_default=True,
-    help="How many tensors the table has.",
+    help="The number of tensors in the table.",
 )
 @click.option("--csv", "csv_file", metavar="FILE", help="Write all tensors to a CSV file.")
 @click.option("--plot", "plot_file", metavar="FILE", help="Draw the errors; needs matplotlib.")

@@ -46,8 +46,8 @@ def command(
     """Trains in float32 and in a precision mode, with the same batches, seeds and initial weights.
 
     MODULE:FUNCTION takes a seed, and returns (model, batches) of a compiled Keras model, or (step,
-    variables, batches), where step(*batch) returns the loss, or the loss and the gradients. What
-    other seeds make of float32's curves is the yardstick: a smaller difference is noise.
+    variables, batches), where step(*batch) returns the loss, or the loss and the gradients. The
+    yardstick is how much the curves of float32 differ between seeds: a smaller difference is noise.
     """
     files = (csv_file, plot_file, output, training.state)
     outputs.check_apart(files, flags.option_files(options))

@@ -37,9 +37,9 @@ _COVERED = (table.RUNS, table.NO_EFFECT, table.WARNING)
 def compat(paths: tuple[str, ...], as_json: bool) -> int:
     """Shows what scripts for Ascend find here: what runs, has no effect, or is missing.
 
-    A FILE is a Python script, which is read and never run, or a list of names with counts (.txt or
-    .csv), of which it says the coverage. Of a FOLDER, all scripts are read. It works without
-    TensorFlow. The exit status is 1 if something keeps a script from running.
+    A FILE is a Python script, or a list of names with counts (.txt or .csv). Scripts are read and
+    never run; a list gives the coverage. A FOLDER stands for all scripts in it. The command works
+    without TensorFlow. The exit status is 1 if something keeps a script from running.
     """
     with printing.busy("reading"):
         examined = project.examine(paths, table.shipped())

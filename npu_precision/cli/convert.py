@@ -24,7 +24,7 @@ _TEXT = (".pbtxt", ".txt")
 @click.command()
 @flags.model_flags("signature")
 @flags.precision_flags()
-@click.option("-o", "--output", metavar="OUT", required=True, help="What to write.")
+@click.option("-o", "--output", metavar="OUT", required=True, help="The file or folder to write.")
 @click.option(
     "--keep-io-types/--no-keep-io-types",
     default=True,
@@ -34,19 +34,19 @@ _TEXT = (".pbtxt", ".txt")
 @click.option(
     "--freeze/--no-freeze",
     default=None,
-    help="Whether the signatures of a SavedModel have the values of variables as constants. "
+    help="Replace variables by constants in the signatures of a SavedModel. "
     "Default: where that is possible.",
 )
 @click.option(
     "--verify",
     metavar="FILE",
-    help="An .npz file with an array for each input, by name: OUT is run on it, next to MODEL, "
-    "before it gets its name.",
+    help="An .npz file with an array for each input, by name. OUT runs on it, next to MODEL, "
+    "before it is written.",
 )
 @click.option(
     "--max-error",
     type=float,
-    help="With --verify: nothing is written if the error of an output is larger.",
+    help="With --verify: the largest error of an output; beyond it, nothing is written.",
 )
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @flags.debug_flag
@@ -66,9 +66,9 @@ def convert(
     MetaGraph it is a file of the same kind, as text if its name ends in .pbtxt. Inputs and outputs
     keep their names, and, with --keep-io-types, their dtypes.
 
-    With --verify, both are run on this machine, and the error of an output is the root mean square
-    of its differences, as a share of the root mean square of MODEL's. The exit status is 1 if it is
-    larger than --max-error; then nothing is written.
+    --verify runs both on this machine. The error of an output is the root mean square of its
+    differences, as a share of the root mean square of MODEL's. If it is larger than --max-error,
+    nothing is written, and the exit status is 1.
     """
     source, target = pathlib.Path(model.path), pathlib.Path(output)
     if model.kind == model_file.SAVED_MODEL:

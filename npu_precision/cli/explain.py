@@ -69,7 +69,7 @@ def _of_ledgers(command: Callable[..., Any]) -> Callable[..., Any]:
     "--diff",
     "other",
     metavar="FILE",
-    help="Show what other options, as JSON, change; of a ledger: how another one differs.",
+    help="Show what other options (JSON) change; or how another ledger differs.",
 )
 @flags.batch_size_flag
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")

@@ -27,53 +27,68 @@ WITHOUT_FLAG = ("strict", "quiet", "autocast_only")
 FLAGS = {
     "modify_mixlist": ("--mixlist", "A JSON file that edits the lists; mixed modes only."),
     "customize_dtypes": ("--customize-dtypes", "A file with the dtypes of ops and nodes."),
-    "mixlist_edits": ("--mixlist-edits", "The same JSON as text, on top of that file."),
-    "all_white": ("--all-white", "Ops of the gray and black lists are white too."),
+    "mixlist_edits": ("--mixlist-edits", "The same JSON as text, applied after that file."),
+    "all_white": ("--all-white", "Treat gray and black ops as white, but for what an edit says."),
     "keep_costly_islands": (
         "--keep-costly-islands",
-        "Nodes whose Casts take more time than they save keep float32.",
+        "Keep nodes in float32 if their Casts take more time than they save.",
     ),
-    "float16_compute": ("--float16-compute", "How float16 is computed on a CPU that emulates it."),
-    "target": ("--target", "Whose lists and abilities decide."),
-    "ops_info_dir": ("--ops-info-dir", "A folder of ops-info files instead of the target's lists."),
-    "ops_info_overlay": ("--ops-info-overlay", "A folder of ops-info files on top of the lists."),
-    "report_dir": ("--report-dir", "A folder that gets the ledger (JSON) too."),
-    "dump_passes_dir": ("--dump-passes", "A folder that gets the graph as text after each pass."),
-    "loop_constants": ("--loop-constants", "Loops read from outside what they only pass on."),
-    "fold_batch_norms": ("--fold-batch-norms", "Batch norms are folded into convolutions."),
-    "batch_norm_v3": ("--batch-norm-v3", "FusedBatchNorm is written as FusedBatchNormV3."),
+    "float16_compute": ("--float16-compute", "The dtype that float16 nodes compute in."),
+    "target": ("--target", "The device whose lists and kernels decide."),
+    "ops_info_dir": (
+        "--ops-info-dir",
+        "A folder of ops-info files that replaces the target's lists.",
+    ),
+    "ops_info_overlay": (
+        "--ops-info-overlay",
+        "A folder of ops-info files, applied after the lists.",
+    ),
+    "report_dir": ("--report-dir", "A folder for the ledger (JSON)."),
+    "dump_passes_dir": (
+        "--dump-passes",
+        "A folder for the graph as text after each pass that changed it.",
+    ),
+    "loop_constants": ("--loop-constants", "Read what no iteration changes from outside the loop."),
+    "fold_batch_norms": ("--fold-batch-norms", "Fold batch norms into convolutions."),
+    "batch_norm_v3": ("--batch-norm-v3", "Replace FusedBatchNorm by FusedBatchNormV3."),
     "grouped_convolutions": (
         "--grouped-convolutions",
-        "Depthwise convolutions become grouped ones where more is fused into those.",
+        "Turn depthwise convolutions into grouped ones if more ops fuse into these.",
     ),
-    "pad_into_convolutions": ("--pad-into-convolutions", "Convolutions pad by themselves."),
-    "means_as_pools": ("--means-as-pools", "Means over images become average pools."),
-    "layer_norm": ("--layer-norm", "LayerNorms are written so that TensorFlow fuses them."),
+    "pad_into_convolutions": (
+        "--pad-into-convolutions",
+        "Let convolutions pad their input, instead of a Pad.",
+    ),
+    "means_as_pools": ("--means-as-pools", "Turn means over images into average pools."),
+    "layer_norm": ("--layer-norm", "Rewrite a LayerNorm into the form that TensorFlow fuses."),
     "flatten_mat_muls": (
         "--flatten-mat-muls",
-        "A BatchMatMul or Einsum with one weight for the batch becomes a MatMul.",
+        "Turn a BatchMatMul or Einsum with one weight for the batch into a MatMul.",
     ),
     "einsums_as_mat_muls": (
         "--einsums-as-mat-muls",
-        "Einsums with batch dimensions become BatchMatMuls between Transposes.",
+        "Turn Einsums with batch dimensions into BatchMatMuls between Transposes.",
     ),
     "squeeze_masks": (
         "--squeeze-masks",
-        "Masks of attention that are slow when fused are read as matrices.",
+        "Read attention masks as matrices if the fused kernel is slow.",
     ),
     "activations": (
         "--activations",
-        "Write activations in the forms that TensorFlow fuses into products.",
+        "Rewrite activations into the forms that TensorFlow fuses into products.",
     ),
-    "same_padding": ("--same-padding", "Lowered convolutions of 1x1 say SAME for VALID."),
-    "sink_reshapes": ("--sink-reshapes", "A Reshape moves behind a lowered MatMul's BiasAdd."),
-    "lower_collectives": ("--lower-collectives", "Gradients are added up in the low type."),
-    "average_before": ("--average-before", "They are divided before, not to overflow."),
+    "same_padding": (
+        "--same-padding",
+        "Set the padding of lowered 1x1 convolutions to SAME instead of VALID.",
+    ),
+    "sink_reshapes": ("--sink-reshapes", "Move a Reshape after the BiasAdd of a lowered MatMul."),
+    "lower_collectives": ("--lower-collectives", "Sum gradients over the workers in the low type."),
+    "average_before": ("--average-before", "Divide gradients before that sum, against overflow."),
     "emulate": ("--emulate", "Compute in float32, round values to the low type."),
-    "overflow": ("--overflow", "What overflow yields with --emulate."),
-    "call_boundaries": ("--call-boundaries", "Calls and loops pass tensors in the low type."),
-    "for_onednn": ("--for-onednn", "The result will run on CPUs with oneDNN alone."),
-    "fold_constants": ("--fold-constants", "Constants are stored in the low type."),
+    "overflow": ("--overflow", "The result of an overflow with --emulate."),
+    "call_boundaries": ("--call-boundaries", "Pass tensors to calls and loops in the low type."),
+    "for_onednn": ("--for-onednn", "Write a result for CPUs with oneDNN only."),
+    "fold_constants": ("--fold-constants", "Store constants in the low type."),
 }
 
 # Fields with a few values, and what the library calls these.
@@ -128,7 +143,7 @@ def precision_flags(
             "--options",
             "options_file",
             metavar="FILE",
-            help="Options as JSON, by their names in PrecisionOptions; flags come on top.",
+            help="Options as JSON, by their names in PrecisionOptions; flags override them.",
         )(decorated)
         otherwise = "" if default_mode is None else f" Default: {default_mode}."
         return click.option(
@@ -236,7 +251,7 @@ _MODEL_FLAGS = {
     "signature": click.option(
         "--signature",
         metavar="NAME",
-        help="The signature of a SavedModel that is meant. Default: serving_default, if there.",
+        help="The signature of a SavedModel. Default: serving_default, or the only one.",
     ),
     "tags": click.option(
         "--tags",
@@ -257,7 +272,7 @@ def batch_size_flag(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--batch-size",
         type=click.IntRange(min=1),
-        help="Rows of inputs of unknown batch size, to compute the bytes of Casts.",
+        help="The batch size of inputs that leave it open, to compute the bytes of Casts.",
     )(command)
 
 
@@ -309,7 +324,7 @@ def input_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--batches", type=at_least_one, help="Run at most this many batches."),
         click.option(
-            "--batch-size", type=at_least_one, help="With --inputs: rows that are one batch."
+            "--batch-size", type=at_least_one, help="With --inputs: the rows of one batch."
         ),
         click.option(
             "--inputs-from",
@@ -361,14 +376,14 @@ def training_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     decorated: Callable[..., Any] = with_training
     for option in (
         click.option(
-            "--state", metavar="FOLDER", help="Keep each run there, and take those that are there."
+            "--state", metavar="FOLDER", help="Keep each run there, and reuse those that are there."
         ),
         click.option(
             "--other-seeds",
             type=click.IntRange(min=1),
             default=2,
             show_default=True,
-            help="With how many other seeds float32 is run.",
+            help="The number of float32 runs with other seeds.",
         ),
         click.option("--seed", type=int, default=1, show_default=True, help="The seed."),
         click.option(
@@ -376,7 +391,7 @@ def training_flags(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(min=1),
             default=100,
             show_default=True,
-            help="How many steps each run has.",
+            help="The number of steps in each run.",
         ),
         click.option(
             "--training",

@@ -26,8 +26,9 @@ SCHEMA = "npu_precision.flight/1"
 def flight(log: str, output: str | None, force: bool, as_json: bool) -> None:
     """Shows what a FlightRecorder saw in a training, and writes a page of it.
 
-    LOG is the folder of a recorder, or a file flight.jsonl. The page is one file of HTML: over the
-    steps, what left the range of its type, the loss scale beside it, and a heat map of the scopes.
+    LOG is the folder of a recorder, or a file flight.jsonl. The page is one HTML file. Over the
+    steps, it shows which values left the range of their type, the loss scale, and a heat map of the
+    scopes.
     """
     outputs.check_apart((output,), (log,))
     if output is not None:

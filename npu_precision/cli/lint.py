@@ -22,11 +22,15 @@ SCHEMA = "npu_precision.lint/1"
 
 @click.command()
 @click.argument("mixlist", required=False)
-@click.option("--model", metavar="MODEL", help="A model that it is for: entries should match it.")
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="The model that MIXLIST is for: its entries should match nodes.",
+)
 @flags.op_library_flag
 @flags.precision_flags(only=("target", "ops_info_dir", "ops_info_overlay"), default_mode=_MODE)
 @click.option("--fix", is_flag=True, help="Fix what can be fixed, in MIXLIST itself or in OUT.")
-@click.option("-o", "--output", metavar="OUT", help="With --fix: what to write instead.")
+@click.option("-o", "--output", metavar="OUT", help="With --fix: write OUT instead of MIXLIST.")
 @click.option("--force", is_flag=True, help="With --output: replace OUT if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
@@ -39,15 +43,15 @@ def lint(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Shows what is wrong, odd or needless in MIXLIST, a modify_mixlist or customize_dtypes file.
+    """Shows mistakes and entries without effect in MIXLIST.
 
-    MIXLIST may also be an ops-info file, or a folder of them, as ops_info_dir and ops_info_overlay
-    name one.
+    MIXLIST is a modify_mixlist or customize_dtypes file, an ops-info file, or a folder of such
+    files for ops_info_dir or ops_info_overlay.
 
-    What is needless depends on the target, and on whether the mode is for float16 or bfloat16. With
-    a model, it also names the nodes whose values would overflow or vanish in the low type, kept or
-    lowered by MIXLIST; MIXLIST may be left out then. The exit status is 1 if there are errors, with
-    which the file would fail a run.
+    Which entries have an effect depends on the target, and on whether the mode is for float16 or
+    bfloat16. With --model, it also names the nodes whose values would overflow or vanish in the low
+    type, and says whether MIXLIST keeps or lowers them. MIXLIST is optional then. The exit status
+    is 1 if there are errors: the file would fail a run.
     """
     if (output is not None or force) and not fix:
         raise click.UsageError("--output and --force go with --fix.")
@@ -75,7 +79,7 @@ def lint(
         return int(_has_errors(found))
     out = printing.console()
     for each in fixed:
-        printing.say(out, f"mended: {each}")
+        printing.say(out, f"fixed: {each}")
     fixed_nothing = fix and not fixed
     if fixed_nothing:
         printing.say(out, f"{mixlist}: has nothing that --fix can fix")

@@ -24,22 +24,22 @@ _LISTS = ("white", "black", "gray")
     default="host",
     show_default=True,
     metavar="|".join(_library.describe()["targets"]),
-    help="Whose lists.",
+    help="The device whose lists are shown.",
 )
 @click.option(
     "--op",
     metavar="RE",
-    help="Only ops with a name, TensorFlow's or Ascend's, in which this regular expression is.",
+    help="Show only ops with a name, TensorFlow's or Ascend's, that contains a match.",
 )
-@click.option("--export", metavar="FOLDER", help="Write them there, as ops-info files.")
-@click.option("--force", is_flag=True, help="With --export: replace the file if it exists.")
+@click.option("--export", metavar="FOLDER", help="Write the lists into FOLDER, as ops-info files.")
+@click.option("--force", is_flag=True, help="With --export: replace existing files.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @flags.debug_flag
 def lists(target: str, op: str | None, export: str | None, force: bool, as_json: bool) -> None:
     """Shows the white, black and gray list of a target, and the dtypes of each op.
 
-    What --export writes is in the format of CANN's ops-info files: edit a copy, and give its folder
-    as ops_info_dir, in place of these lists, or as ops_info_overlay, on top of them.
+    --export writes files in the format of CANN's ops-info. Edit them, and give the folder as
+    ops_info_dir, which replaces these lists, or as ops_info_overlay, which is applied after them.
     """
     if force and export is None:
         raise click.UsageError("--force goes with --export.")

@@ -22,7 +22,7 @@ from npu_precision.options import PrecisionOptions
     "--tensorboard",
     "tensorboard_folder",
     metavar="DIR",
-    help="A folder to write for TensorBoard, whose graph page shows decisions as devices.",
+    help="A folder for TensorBoard: its graph page shows decisions as devices.",
 )
 @flags.batch_size_flag
 @click.option("--force", is_flag=True, help="Replace FILE and DIR if they exist.")
@@ -37,8 +37,8 @@ def report(
 ) -> None:
     """Writes a page that shows MODEL's graph and what a precision mode makes of each node.
 
-    The page is one file of HTML, which needs nothing but a browser: the graph by scopes, before and
-    after, with colours for decisions and with the Casts; each node's story; and tables.
+    The page is one HTML file. It shows the graph by scopes, before and after, with colours for
+    decisions and with the Casts; the story of each node; and tables.
     """
     if output is None and tensorboard_folder is None:
         raise click.UsageError("expected --output or --tensorboard.")

@@ -49,26 +49,26 @@ _ROUNDS = 20
     default_mode="allow_mix_precision",
 )
 @flags.input_flags
-@click.option("--max-error", type=float, help="The largest error that an output may have.")
+@click.option("--max-error", type=float, help="The largest error allowed in an output.")
 @click.option(
     "--metric",
     metavar="MODULE:FUNCTION",
     help="A function of a list of (inputs, outputs), a pair for each batch, that returns a number.",
 )
-@click.option("--budget", type=float, help="How much worse than float32's the metric may be.")
-@click.option("--smaller-is-better", is_flag=True, help="The metric is like a loss.")
+@click.option("--budget", type=float, help="How much worse than with float32 the metric may be.")
+@click.option("--smaller-is-better", is_flag=True, help="A smaller metric is better, as of a loss.")
 @click.option(
     "--objective",
     "aim",
     metavar="error|time|pareto",
     default="error",
     show_default=True,
-    help="Within the limit: keep the fewest nodes; be the fastest here; or that, and the front.",
+    help="Within the limit: keep the fewest nodes; be fastest here; or also print the front.",
 )
 @click.option(
     "--time-rounds",
     type=click.IntRange(min=5),
-    help=f"With time or pareto: how often each step is measured.  [default: {_ROUNDS}]",
+    help=f"With time or pareto: the number of measurements per step.  [default: {_ROUNDS}]",
 )
 @click.option(
     "--margin",
@@ -76,7 +76,7 @@ _ROUNDS = 20
     default=0.1,
     show_default=True,
     metavar="SHARE",
-    help="The share of --max-error or --budget that the search leaves free, for other inputs.",
+    help="The share of the limit that the search leaves free, for other inputs.",
 )
 @click.option(
     "--held-out",
@@ -84,14 +84,14 @@ _ROUNDS = 20
     default=0.25,
     show_default=True,
     metavar="SHARE",
-    help="The share of the inputs that the search does not use: what it finds is checked on them.",
+    help="The share of the inputs that the search does not see; they check its result.",
 )
 @click.option(
     "--max-runs",
     type=click.IntRange(min=1),
     default=200,
     show_default=True,
-    help="How many sets of nodes the search tries; then the best that was found is written.",
+    help="The number of sets of nodes that the search tries before it writes the best.",
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="The mixlist to write.")
 @click.option(
@@ -100,19 +100,19 @@ _ROUNDS = 20
     type=click.Choice(["modify_mixlist", "customize_dtypes"]),
     default="modify_mixlist",
     show_default=True,
-    help="What to write instead: the file of customize_dtypes, with a line for each node.",
+    help="The format of FILE. customize_dtypes has a line for each node.",
 )
 @click.option(
     "--plot",
     "plot_file",
     metavar="FILE",
-    help="Draw the curve, or the times that were measured; needs matplotlib.",
+    help="Draw the curve, or the measured times; needs matplotlib.",
 )
 @click.option(
     "--report",
     "report_file",
     metavar="FILE",
-    help="Write a report (see npu-precision report --help) of what was found, with the curve.",
+    help="Write a report of the result with the curve, as npu-precision report does.",
 )
 @click.option("--resume", is_flag=True, help="Continue an interrupted search.")
 @click.option(
@@ -149,12 +149,12 @@ def tune(
     as_json: bool,
     training: None,
 ) -> int:
-    """Finds a mixlist for MODEL: what to keep in float32 so that it stays accurate enough.
+    """Finds a mixlist for MODEL: the nodes to keep in float32 so that it stays accurate enough.
 
-    No tensor gets a NaN or an infinity that it has not in float32, or becomes all zero. The mixlist
-    is written to the file given by -o. Until it is found, the trials are kept in a file beside it,
-    and --resume continues from there. The exit status is 1 if the mixlist is not good enough for
-    the inputs that were held out; then it is not written.
+    With it, no tensor gets a NaN or an infinity that it does not have in float32, and none becomes
+    all zero. -o names the file to write. A file beside it keeps the trials until the search ends,
+    and --resume continues from there. If the mixlist is not good enough for the held-out inputs,
+    it is not written, and the exit status is 1.
     """
     objective = _objective(max_error, metric, budget, smaller_is_better, margin)
     objectives.check_aim(aim)

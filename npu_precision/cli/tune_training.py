@@ -26,7 +26,7 @@ SCHEMA = "npu_precision.tune-training/1"
     type=click.IntRange(min=1),
     default=50,
     show_default=True,
-    help="How many sets of nodes the search tries; then the best that was found is written.",
+    help="The number of sets of nodes that the search tries before it writes the best.",
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help="The mixlist to write.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
@@ -40,10 +40,10 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Finds what a training has to keep in float32.
+    """Finds the nodes that a training has to keep in float32.
 
-    The mixlist keeps the nodes without which the loss would leave what other seeds make of
-    float32's, as compare --training measures it. With --state, what was run is not run again.
+    With the mixlist, the loss differs from that of float32 by no more than seeds do, as compare
+    --training measures it. --state keeps the runs, so that none is repeated.
     """
     outputs.check_apart((output, training.state), flags.option_files(options))
     with outputs.new_file(output, force) as file:

@@ -256,7 +256,7 @@ TIDY = """\
 def test_fixing_keeps_comments_and_layout(lint, tmp_path):
     lines = lint(MESSY, "--fix")
     assert (tmp_path / "m.json").read_text() == TIDY
-    assert [line.split(": ")[0] for line in lines] == ["mended"] * 5 + ["m.json:9:5"]
+    assert [line.split(": ")[0] for line in lines] == ["fixed"] * 5 + ["m.json:9:5"]
     assert lint(TIDY, "--fix") == ["m.json: has nothing that --fix can fix", *lines[-1:]]
     assert (tmp_path / "m.json").read_text() == TIDY
 
@@ -425,7 +425,7 @@ def test_hundreds_of_entries_are_fixed_at_once(command, tmp_path):
     path = tmp_path / "m.json"
     path.write_text(f'{{"black-list": {{"to-add": [{", ".join(entries)}]}}}}')
     text = command("lint", path, "--fix")
-    assert text.count("mended: ") == 199
+    assert text.count("fixed: ") == 199
     assert path.read_text().count("Relu") == 1
 
 

@@ -51,7 +51,7 @@ def test_what_can_be_fixed_is_fixed_and_the_rest_stays_as_written(lint, tmp_path
     )
     *fixed, rest = lint(text, "--fix")
     assert len(fixed) == 6
-    assert all(line.startswith("mended: ") for line in fixed)
+    assert all(line.startswith("fixed: ") for line in fixed)
     assert rest == "m.json: nothing to be said"
     assert (tmp_path / "m.json").read_bytes().decode() == (
         "conv1::InputDtype:float16 , OutputDtype:float32\r\n"
