@@ -90,6 +90,13 @@ def _test_room(session: nox.Session, requirements: str) -> None:
     session.run("python", "-m", "pytest", f"tests/{session.name}", *session.posargs)
 
 
+def _build_docs(session: nox.Session, requirements: str) -> None:
+    _install_locked(session, requirements)
+    # The theme advertises its successor.
+    environment = {"NO_MKDOCS_2_WARNING": "1"}
+    session.run("mkdocs", "build", "--strict", *session.posargs, env=environment)
+
+
 def _bench(session: nox.Session, requirements: str) -> None:
     _install_locked(session, requirements)
     _build(session)
@@ -195,6 +202,7 @@ _SESSIONS = {
     "launchers": (_test_room, "launchers", "3.11", True),
     "handoffs": (_test_room, "handoffs", "3.11", True),
     "wheel": (_build_wheel, "wheel", "3.11", True),
+    "docs": (_build_docs, "docs", "3.11", True),
 }
 _SESSIONS.update(
     {f"lock-{name}": (_lock, *rest[1:3], False) for name, rest in list(_SESSIONS.items())}

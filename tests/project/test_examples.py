@@ -52,7 +52,10 @@ ALSO_SHOWN = {"docs/from-ascend.md": "estimator_script.py", "docs/options.md": "
 # The tests of these pages know what their blocks are: test_cli_docs.py, test_recipes.py and
 # test_write_a_pass.py.
 PAGES_WITH_TESTS = ("docs/cli.md", "docs/hand-offs.md", "docs/write-a-pass.md")
-PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+PAGES = (
+    "README.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
+)
 NUMBER = re.compile(r"\d+\.\d+")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
