@@ -11,6 +11,14 @@ from support.node_dtypes import any_float, dtype_name
 from support.text_graph import tensor_name
 
 tf1 = tf.compat.v1
+# Where the CPU has a fast kernel of a dtype, TensorFlow puts one of these before the op.
+_ONEDNN = ("_MklNativeFused", "_MklFused", "_Mkl")
+
+
+def _plain(op):
+    """The op, whichever library's kernel it is."""
+    prefix = next((each for each in _ONEDNN if op.startswith(each)), "")
+    return op[len(prefix) :]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,11 +36,12 @@ class Executions:
     counts: collections.Counter
 
     def of(self, *ops):
-        """How often nodes of these ops ran, by (op, dtype)."""
+        """How often nodes of these ops ran, by (op, dtype); oneDNN's kernels are among them."""
         found = collections.Counter()
         for name, node in self.nodes.items():
-            if node.op in ops and self.counts[name]:
-                found[node.op, dtype_name(node.attr["T"].type)] += self.counts[name]
+            op = _plain(node.op)
+            if op in ops and self.counts[name]:
+                found[op, dtype_name(node.attr["T"].type)] += self.counts[name]
         return dict(found)
 
     def casts_by_op(self):
@@ -40,7 +49,8 @@ class Executions:
         found = collections.Counter()
         for name, node in self.nodes.items():
             if node.op == "Cast" and any_float([node.attr["SrcT"].type]):
-                found[self.nodes[tensor_name(node.input[0])[0]].op] += self.counts[name]
+                producer = self.nodes[tensor_name(node.input[0])[0]]
+                found[_plain(producer.op)] += self.counts[name]
         return {op: count for op, count in found.items() if count}
 
 
