@@ -202,6 +202,9 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
 
   void Log(const Ledger& ledger, const std::string& report) {
     if (ledger.float_nodes == 0 || parameters_.quiet) return;
+    // A program runs many small graphs in which there is nothing to change.
+    const bool changed = ledger.lowered > 0 || ledger.raised > 0 || !ledger.rewrites.empty();
+    if (!changed && !VLOG_IS_ON(1)) return;
     std::vector<std::string> modes;
     if (!parameters_.autocast_only) modes.push_back(parameters_.mode.name);
     for (const auto& marked : lists_of_marked_) {
@@ -211,12 +214,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
         absl::StrCat("npu_precision: ", LedgerSummary(ledger), " in graph '", ledger.graph, "' (",
                      absl::StrJoin(modes, ", "), ", ", parameters_.target, ")",
                      report.empty() ? "" : absl::StrCat(", ledger: ", report));
-    // A program runs many small graphs in which there is nothing to lower.
-    if (ledger.lowered > 0 || ledger.raised > 0 || !ledger.rewrites.empty()) {
-      LOG(INFO) << line;
-    } else {
-      VLOG(1) << line;
-    }
+    LOG(INFO) << line;
   }
 
   Parameters parameters_;

@@ -33,21 +33,20 @@ void MergeNodes(std::vector<LedgerNode> more, std::vector<LedgerNode>* nodes) {
 
 void CountNodes(Ledger* ledger) {
   ledger->float_nodes = ledger->lowered = ledger->raised = ledger->kept = 0;
-  ledger->computed_in_float32 = ledger->sources = 0;
+  ledger->computed_in_float32 = 0;
   ledger->by_list.clear();
   ledger->by_reason.clear();
   for (const LedgerNode& node : ledger->nodes) {
-    const bool is_kept = node.decision == VerdictName(Verdict::kKept);
-    const bool is_source = is_kept && node.reason == ReasonName(Reason::kNeutralSource);
-    ++(is_source ? ledger->sources : ledger->float_nodes);
+    ++ledger->float_nodes;
     const bool lowered = node.decision == VerdictName(Verdict::kLowered);
     ledger->lowered += lowered;
     ledger->raised += node.decision == VerdictName(Verdict::kRaised);
-    ledger->kept += is_kept && !is_source;
+    ledger->kept += node.decision == VerdictName(Verdict::kKept);
     ledger->computed_in_float32 += lowered && node.computes_in == DtypeName(tensorflow::DT_FLOAT);
     ++ledger->by_list[node.list];
     ++ledger->by_reason[node.reason];
   }
+  CountSourcesApart(ledger);
 }
 
 class Runs {

@@ -207,12 +207,10 @@ void FillLedger(const GraphView& view, const Decisions& decisions, const GraphVi
     // A Cast of an earlier run has a decision too, if it has control inputs; it is not counted.
     if (decision.verdict == Verdict::kNotFloat || view.IsInserted(id)) continue;
     if (IsOfAnotherRun(view.node(id), context)) continue;
-    const bool is_kept = decision.verdict == Verdict::kKept;
-    const bool is_source = is_kept && decision.reason == Reason::kNeutralSource;
-    ++(is_source ? ledger->sources : ledger->float_nodes);
+    ++ledger->float_nodes;
     ledger->lowered += decision.verdict == Verdict::kLowered;
     ledger->raised += decision.verdict == Verdict::kRaised;
-    ledger->kept += is_kept && !is_source;
+    ledger->kept += decision.verdict == Verdict::kKept;
     ++by_list[decision.listing.color];
     ++by_reason[decision.reason];
     const bool lowered = decision.verdict == Verdict::kLowered;
@@ -227,6 +225,7 @@ void FillLedger(const GraphView& view, const Decisions& decisions, const GraphVi
   }
   for (const auto& entry : by_list) ledger->by_list[ListColorName(entry.first)] = entry.second;
   for (const auto& entry : by_reason) ledger->by_reason[ReasonName(entry.first)] = entry.second;
+  CountSourcesApart(ledger);
   for (const MixlistEntry& entry : context.lists->edits()) {
     const bool is_itself = entry.ops == std::vector<std::string>{entry.text};
     if (entry.node_pattern != nullptr || is_itself) continue;
@@ -278,6 +277,13 @@ std::string LedgerJson(const Ledger& ledger) {
   writer->write(root, &out);
   out << "\n";
   return out.str();
+}
+
+void CountSourcesApart(Ledger* ledger) {
+  const auto found = ledger->by_reason.find(ReasonName(Reason::kNeutralSource));
+  ledger->sources = found == ledger->by_reason.end() ? 0 : found->second;
+  ledger->float_nodes -= ledger->sources;
+  ledger->kept -= ledger->sources;
 }
 
 std::string LedgerSummary(const Ledger& ledger) {

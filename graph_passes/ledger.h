@@ -56,7 +56,8 @@ struct Ledger {
   std::string graph;
   std::vector<std::pair<std::string, std::string>> options;
   int total_nodes = 0;
-  // Float nodes compute: sources (constants, variables, their reads, arguments) are apart.
+  // Nodes that compute, in all and by verdict. Sources (constants, variables, their reads,
+  // arguments) are counted apart.
   int float_nodes = 0, lowered = 0, raised = 0, kept = 0;
   int sources = 0;
   int casts = 0;
@@ -77,6 +78,9 @@ struct Ledger {
 // `view` is the graph that was decided about, `after` the rewritten one.
 void FillLedger(const GraphView& view, const Decisions& decisions, const GraphView& after,
                 const DecideContext& context, bool details, Ledger* ledger);
+
+// Takes the sources out of the counts of the nodes that compute; all of them are kept.
+void CountSourcesApart(Ledger* ledger);
 
 // The ledger as JSON, by the schema in docs/ledger.md. The same ledger gives the same bytes.
 std::string LedgerJson(const Ledger& ledger);

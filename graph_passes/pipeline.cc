@@ -12,6 +12,7 @@
 #include "graph_passes/rewrite/restore_float16.h"
 #include "graph_passes/rewrite/verify_graph.h"
 #include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/lib/hash/hash.h"
 #include "tensorflow/core/lib/strings/proto_serialization.h"
 
 namespace npu_precision {
@@ -33,9 +34,6 @@ constexpr char kLayerNormsBefore[] =
     "epsilon of 0.001, whatever theirs is: results may be wrong where variances are small. Let "
     "npu_config_proto(), NPURunConfig or enable() place NpuOptimizer before the remapper, or set "
     "remapping OFF";
-
-// Of the order of nodes.
-constexpr tensorflow::uint64 kPrime = 1099511628211u;
 
 bool HasFusedLayerNorm(const GraphView& view) {
   const OpSet fused(view, "_MklLayerNorm");
@@ -89,13 +87,13 @@ class Driver {
     return Show(number_, pass.name);
   }
 
-  // Equal for equal nodes in the same order; 0 if they are not to be compared. The functions, which
-  // no pass changes, are many in the graph of each of many functions.
+  // Equal for equal nodes in the same order; 0 if they are not to be compared. It leaves out the
+  // library, which no pass changes: hashing it for each function of it takes quadratic time.
   tensorflow::uint64 Fingerprint() const {
     if (!options_.check_changed) return 0;
     tensorflow::uint64 hash = 0;
     for (const tensorflow::NodeDef& node : state_.graph().node()) {
-      hash = hash * kPrime + tensorflow::DeterministicProtoHash64(node);
+      hash = tensorflow::Hash64Combine(hash, tensorflow::DeterministicProtoHash64(node));
     }
     return hash;
   }

@@ -47,7 +47,7 @@ class LedgerNode:
     @property
     def is_source(self) -> bool:
         """Whether it computes nothing: a constant, a variable, its read, or an argument."""
-        return self.decision == "kept" and self.reason == "neutral_source"
+        return self.reason == "neutral_source"
 
 
 @dataclasses.dataclass(frozen=True)

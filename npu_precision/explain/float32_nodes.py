@@ -16,8 +16,7 @@ from npu_precision.offline import frozen_signatures
 from npu_precision.offline.model_file import SAVED_MODEL, Model
 from npu_precision.options import PrecisionOptions
 
-# Such a node computes nothing, or nothing that a runtime has: it has no precision of its own.
-_WITHOUT_PRECISION = ("neutral_source", "never_changed")
+# These have no precision of their own, nor has a node that never changes, such as a call.
 _COPIES = ("Identity", "IdentityN")
 # By runtime: one name on each line, or the value of trtexec's --layerPrecisions.
 NAMES, TENSORRT = "names", "tensorrt"
@@ -88,7 +87,8 @@ def _float32(path: str, nodes: Iterable[LedgerNode]) -> tuple[str, ...]:
 def _stays_float32(node: LedgerNode) -> bool:
     return (
         node.decision == "kept"
-        and node.reason not in _WITHOUT_PRECISION
+        and not node.is_source
+        and node.reason != "never_changed"
         and node.op not in _COPIES
         and any(list(pair) == ["float32", "float32"] for pair in node.dtypes.values())
     )

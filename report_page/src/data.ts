@@ -181,7 +181,7 @@ export class Report {
 
   /** Whether it computes nothing: a constant, a variable, its read, or an argument. */
   isSource(node: number): boolean {
-    return this.decision(node) === KEPT && this.reason(node) === "neutral_source";
+    return this.reason(node) === "neutral_source";
   }
 
   op(node: number, view: View): string {
