@@ -22,6 +22,14 @@ def test_a_product_over_a_common_index_is_lowered(equation):
     assert reason(equation, 2) == ("lowered", "white_list", "")
 
 
+def test_with_an_ellipsis_it_keeps_float32_where_float16_may_be_wrong():
+    """TensorFlow 2.21 gives wrong values on a CPU with avx512_fp16."""
+    assert reason("...j,...jk->...k", 2) == ("kept", "no_kernel", "")
+    need_kernels("bfloat16", "Einsum")
+    lowered = reason("...j,...jk->...k", 2, mode="allow_mix_precision_bf16")
+    assert lowered == ("lowered", "white_list", "")
+
+
 @pytest.mark.parametrize(("equation", "operands"), [("ij->", 1), ("ij->j", 1), ("ij,kl->jl", 2)])
 def test_a_reduction_keeps_float32_as_a_sum_does(equation, operands):
     assert reason(equation, operands) == ("kept", "black_list", "")
