@@ -180,10 +180,10 @@ def _write(saved_model: saved_model_pb2.SavedModel, path: pathlib.Path) -> None:
 
 def _copy(source: pathlib.Path, folder: pathlib.Path) -> None:
     """Copies all but the graphs. Unlike shutil.copytree, it stops at the first error."""
-    folder.mkdir()
-    for file in sorted(source.rglob("*")):
-        copy = folder / file.relative_to(source)
-        if file.is_dir():
-            copy.mkdir()
-        elif file.parent != source or file.name not in (_BINARY, _TEXT, _FINGERPRINT):
-            shutil.copy2(file, copy)
+    for around, _, names in os.walk(str(source), followlinks=True):
+        inside = pathlib.Path(around)
+        copies = folder / inside.relative_to(source)
+        copies.mkdir()
+        for name in names:
+            if inside != source or name not in (_BINARY, _TEXT, _FINGERPRINT):
+                shutil.copy2(inside / name, copies / name)

@@ -2,6 +2,7 @@
 
 import filecmp
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -127,6 +128,14 @@ def test_every_file_but_the_graph_is_copied_byte_for_byte(saved, converted):
     assert files(converted[0]) <= files(saved)
     for name in files(converted[0]) - {"saved_model.pb"}:
         assert filecmp.cmp(saved / name, converted[0] / name, shallow=False), name
+
+
+def test_a_folder_that_is_a_link_is_copied_with_what_is_in_it(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "linked")
+    (tmp_path / "linked" / "variables").rename(tmp_path / "elsewhere")
+    (tmp_path / "linked" / "variables").symlink_to(tmp_path / "elsewhere")
+    convert_saved_model(tmp_path / "linked", tmp_path / "new", MIXED)
+    assert files(tmp_path / "elsewhere") == files(tmp_path / "new" / "variables") != set()
 
 
 def test_signatures_functions_and_object_graph_keep_their_names_and_types(saved, tmp_path):
