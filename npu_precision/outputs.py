@@ -45,15 +45,17 @@ def _overlap(one: pathlib.Path, other: pathlib.Path) -> bool:
 
 
 @contextlib.contextmanager
-def new_file(path: str | os.PathLike[str], force: bool = False) -> Iterator[pathlib.Path]:
+def new_file(
+    path: str | os.PathLike[str], force: bool = False, required: bool = True
+) -> Iterator[pathlib.Path]:
     """Context of a file to write, which appears under its name only when it is complete.
 
-    Entering checks that the file can be written, before hours of work. If nothing is written,
-    nothing appears, and what was there stays.
+    Entering checks that the file can be written, before hours of work.
 
     Args:
         path: its name; missing parent folders are created.
         force: whether to replace an existing file.
+        required: whether it is an error to write nothing; else what was there stays.
 
     Raises:
         FileExistsError: the file exists and force is not set, or the name is that of a folder.
@@ -68,7 +70,7 @@ def new_file(path: str | os.PathLike[str], force: bool = False) -> Iterator[path
     with _beside(target) as folder:
         written = folder / target.name
         yield written
-        if not written.exists():
+        if not required and not written.exists():
             return
         if target.exists():
             shutil.copymode(str(target), str(written))
@@ -76,12 +78,14 @@ def new_file(path: str | os.PathLike[str], force: bool = False) -> Iterator[path
 
 
 @contextlib.contextmanager
-def optional_file(path: str | None, force: bool = False) -> Iterator[pathlib.Path | None]:
+def optional_file(
+    path: str | None, force: bool = False, required: bool = True
+) -> Iterator[pathlib.Path | None]:
     """The same as new_file, or None if there is no path."""
     if path is None:
         yield None
         return
-    with new_file(path, force) as file:
+    with new_file(path, force, required) as file:
         yield file
 
 

@@ -168,7 +168,7 @@ def tune(
     if report_file is not None:
         reports.read_page()  # Fails early if the page is missing.
     with contextlib.suppress(_NotAcceptedError), contextlib.ExitStack() as stack:
-        plot_path = stack.enter_context(outputs.optional_file(plot_file, force))
+        plot_path = stack.enter_context(outputs.optional_file(plot_file, force, required=False))
         report_path = stack.enter_context(outputs.optional_file(report_file, force))
         # The result replaces the state of the unfinished search.
         with outputs.new_file(output, force or resume) as mixlist_path:

@@ -91,3 +91,13 @@ def test_a_full_disk_of_something_else_is_not_said_of_an_output(tmp_path):
     with pytest.raises(OSError, match="No space left") as caught, outputs.new_file(tmp_path / "x"):
         raise error
     assert caught.value is error
+
+
+def test_nothing_written_is_an_error_unless_the_file_is_not_required(tmp_path):
+    with pytest.raises(FileNotFoundError), outputs.new_file(tmp_path / "a"):
+        pass
+    (tmp_path / "b").write_text("mine")
+    with outputs.new_file(tmp_path / "b", force=True, required=False):
+        pass
+    assert (tmp_path / "b").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
