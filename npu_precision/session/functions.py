@@ -23,7 +23,7 @@ _LOGGER = logging.getLogger("npu_precision")
 
 # The options of the whole process; None when disabled.
 _enabled: PrecisionOptions | None = None
-# Whether a tf.function was called since the last enable(), and since the first one.
+# Whether a tf.function was called since the last enable(), and since the hooks are there.
 _reached = False
 _was_ever_reached = False
 
@@ -187,7 +187,7 @@ def _install_hooks() -> None:
 
 
 def _warn_if_idle() -> None:
-    """Warns if enable() has had no effect: when its options are taken back, or at the end."""
+    """Warns if enable() has had no effect. For disable(), and for the end of the process."""
     if _enabled is None or low_types.of_mode(_enabled) is None:
         return
     float_nodes, lowered = _library.lowered_so_far()
@@ -206,11 +206,16 @@ def _warn_if_idle() -> None:
     _LOGGER.warning("npu_precision lowered nothing: %s", cause)
 
 
-def _with_active_options(config: bytes) -> bytes:
+def _note_reached() -> None:
+    """A tf.function is called, or will be."""
     global _reached, _was_ever_reached
     _reached = _was_ever_reached = True
     for scope in _scopes.get():
         scope.reached = True
+
+
+def _with_active_options(config: bytes) -> bytes:
+    _note_reached()
     options = active_options()
     if options is None and not _looks_for_marks:
         return config
@@ -252,11 +257,8 @@ def _take() -> tuple[Any, ...]:
 
 def _take_scheduled() -> tuple[Any, ...]:
     """What a function runs with that is scheduled here: by then, other options may be in force."""
-    global _reached, _was_ever_reached
-    _reached = _was_ever_reached = True
+    _note_reached()
     scopes, *rest = _take()
-    for scope in scopes:
-        scope.reached = True
     return (scopes or (Scope(_enabled),), *rest)
 
 
