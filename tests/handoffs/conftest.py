@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
-
-PACKAGES = ("tf2onnx", "onnxruntime", "openvino")
+from support.packages import skip_without
 
 
 @pytest.fixture(scope="session")
 def handoffs():
     """Skips a test where the other runtimes are missing."""
-    lacking = [name for name in PACKAGES if not importlib.util.find_spec(name)]
-    if lacking:
-        pytest.skip(f"{', '.join(lacking)} not installed: `.venv/bin/nox -s handoffs` has them")
+    skip_without(("tf2onnx", "onnxruntime", "openvino"), "handoffs")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
+from support.packages import skip_without
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _needs_the_launchers():
-    lacking = [name for name in ("ray", "kubeflow") if not importlib.util.find_spec(name)]
-    if lacking:
-        pytest.skip(f"{' and '.join(lacking)} not installed: `.venv/bin/nox -s launchers` has them")
+    skip_without(("ray", "kubeflow"), "launchers")

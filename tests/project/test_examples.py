@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from support import ROOT
+from support.pages import PAGES
 from support.report_files import needs_page
 from support.strict_zip import strict_zip
 from support.tf_versions import (
@@ -52,10 +53,6 @@ ALSO_SHOWN = {"docs/from-ascend.md": "estimator_script.py", "docs/options.md": "
 # The tests of these pages know what their blocks are: test_cli_docs.py, test_recipes.py and
 # test_write_a_pass.py.
 PAGES_WITH_TESTS = ("docs/cli.md", "docs/hand-offs.md", "docs/write-a-pass.md")
-PAGES = (
-    "README.md",
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
-)
 NUMBER = re.compile(r"\d+\.\d+")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 

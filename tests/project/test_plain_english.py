@@ -9,8 +9,8 @@ import re
 
 import pytest
 from support import ROOT
+from support.pages import PAGES
 
-PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 # By phrase: what to write instead, and a sentence that has the phrase.
 INSTEAD = {
     r"\bfor who (?:knows|needs|does not|has no)\b": (

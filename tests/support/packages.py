@@ -1,0 +1,14 @@
+"""Packages that only an environment of their own has."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+
+def skip_without(packages, session):
+    """Skips a test where one of the packages is missing; names the nox session that has them."""
+    lacking = [name for name in packages if not importlib.util.find_spec(name)]
+    if lacking:
+        pytest.skip(f"{', '.join(lacking)} not installed: `.venv/bin/nox -s {session}` has them")
