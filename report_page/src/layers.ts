@@ -1,13 +1,12 @@
 // The scopes of the part that matters, each in a line: what a Keras user calls layers.
 
+import { bar } from "./bar";
 import { CAST, KEPT, LOWERED, RAISED, type Report, type View } from "./data";
-import { look } from "./decisions";
 import { count, make } from "./dom";
 import { Table } from "./table";
 import type { Tree } from "./tree";
 
 const VIEW: View = "after";
-const DECIDED = [LOWERED, RAISED, KEPT];
 
 export interface Layer {
   scope: number;
@@ -42,7 +41,7 @@ function layer(tree: Tree, scope: number): Layer {
   const [most] = [...reasons].sort(([, one], [, other]) => other - one);
   return {
     scope,
-    computing: DECIDED.reduce((sum, decision) => sum + at(decision), 0),
+    computing: tree.computing(scope, VIEW),
     lowered: at(LOWERED),
     raised: at(RAISED),
     kept: at(KEPT),
@@ -59,17 +58,11 @@ export function strip(
   goTo: (item: number) => void,
 ): HTMLElement {
   const buttons = layers.map((each) => {
-    const bar = make("span", { class: "bar", "aria-hidden": "true" });
-    for (const [decision, number] of [
+    const parts = [
       [LOWERED, each.lowered],
       [RAISED, each.raised],
       [KEPT, each.kept],
-    ] as const) {
-      if (number === 0) continue;
-      const part = make("span", { class: look(decision).style });
-      part.style.width = `${(100 * number) / each.computing}%`;
-      bar.append(part);
-    }
+    ] as const;
     const changed = each.lowered > 0 || each.raised === 0 ? each.lowered : each.raised;
     const verb = changed === each.raised && changed > 0 ? "raised" : "lowered";
     const casts = each.casts > 0 ? `, ${count(each.casts, "Cast")}` : "";
@@ -77,7 +70,7 @@ export function strip(
       "button",
       { type: "button", title: tree.fullName(each.scope), click: () => goTo(each.scope) },
       make("span", { class: "name" }, tree.label(each.scope)),
-      bar,
+      bar(parts, each.computing),
       make("span", { class: "counts" }, `${changed} of ${each.computing} ${verb}${casts}`),
     );
   });

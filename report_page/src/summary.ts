@@ -1,7 +1,7 @@
 // What the page begins with: the model, the options, and what became of it in numbers.
 
+import { bar } from "./bar";
 import { KEPT, LOWERED, RAISED, type Report } from "./data";
-import { look } from "./decisions";
 import { count, make, size } from "./dom";
 
 function totals(report: Report): string {
@@ -18,21 +18,14 @@ function totals(report: Report): string {
   return `lowered ${nodes}${more}, ${count(casts, "Cast")}${bytes}`;
 }
 
-function bar(report: Report): HTMLElement {
+function shares(report: Report): HTMLElement {
   const { float_nodes, lowered, raised, kept } = report.stored.totals;
-  const element = make("div", { class: "bar", "aria-hidden": "true" });
-  const parts: [number, number][] = [
+  const parts = [
     [LOWERED, lowered],
     [RAISED, raised],
     [KEPT, kept],
-  ];
-  for (const [decision, number] of parts) {
-    if (number === 0) continue;
-    const part = make("span", { class: look(decision).style });
-    part.style.width = `${(100 * number) / float_nodes}%`;
-    element.append(part);
-  }
-  return element;
+  ] as const;
+  return bar(parts, float_nodes);
 }
 
 export function summary(report: Report): HTMLElement {
@@ -49,7 +42,7 @@ export function summary(report: Report): HTMLElement {
     { class: "summary", "aria-label": "Summary" },
     make("h1", {}, model, make("small", {}, about.filter(Boolean).join(", "))),
     make("p", { class: "options" }, given.join(", ") || "default options"),
-    bar(report),
+    shares(report),
     make("p", { class: "totals" }, totals(report)),
   );
   const notes = [

@@ -106,6 +106,12 @@ export class Tree {
     return this.scope(item).counts[view].reduce((sum, count) => sum + count, 0);
   }
 
+  /** How many nodes in it compute. */
+  computing(scope: number, view: View): number {
+    const counts = this.scope(scope).computing[view];
+    return DECIDED.reduce((sum, decision) => sum + (counts[decision] ?? 0), 0);
+  }
+
   private addScope(parent: number, kind: Scope["kind"], label: string, path: string): number {
     const item = this.report.size + this.scopes.length;
     const none = () => new Array<number>(ADDED + 1).fill(0);
@@ -222,8 +228,7 @@ export class Tree {
 
   /** Where to look first: the graph that computes most, or the scope in it that has nearly all. */
   mainScope(view: View): number {
-    const sum = (item: number): number =>
-      DECIDED.reduce((all, at) => all + (this.scope(item).computing[view][at] ?? 0), 0);
+    const sum = (item: number): number => this.computing(item, view);
     const most = (items: readonly number[]): number | undefined =>
       [...items].sort((one, other) => sum(other) - sum(one))[0];
     let at = this.root;
