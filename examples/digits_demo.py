@@ -38,7 +38,7 @@ FEWEST_STEPS = 30
 # The final loss is a mean over this many steps: that of one batch is mostly luck.
 LAST = 20
 
-# Of the loss: what a clip in bfloat16 would undo, and what a logarithm reads.
+# Two nodes of the loss: the upper bound of its clip, and the input of a logarithm.
 KEPT_CLIP, KEPT_LOG = "loss/clip_by_value/Minimum", "loss/sub_1"
 
 REPORT_FILE = "report.html"
@@ -55,9 +55,9 @@ MIXLIST = """\
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One training: its folder, its line in the table, and what NPURunConfig gets.
+    """One training: its folder, its line in the table, and its options for NPURunConfig.
 
-    Without a mode it is one of TensorFlow's own mixed precision.
+    Without a precision_mode, TensorFlow's own mixed precision runs.
     """
 
     folder: str

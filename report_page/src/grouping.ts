@@ -48,10 +48,14 @@ function nounOf(ops: ReadonlySet<string>): string {
 
 /** The graphs that compute nothing themselves: they only call others, save and restore. */
 export function passiveGraphs(report: Report): number[] {
+  const isPassive = (node: number): boolean =>
+    report.decision(node) === NOT_FLOAT ||
+    report.isSource(node) ||
+    report.reason(node) === "never_changed" ||
+    report.op(node, "before").startsWith("Identity");
   const computes = new Set<number>();
   for (let node = 0; node < report.size; node++) {
-    const decides = report.decision(node) !== NOT_FLOAT && report.reason(node) !== "never_changed";
-    if (decides && !report.isSource(node)) computes.add(report.graph(node));
+    if (!isPassive(node)) computes.add(report.graph(node));
   }
   const graphs = [...report.stored.graphs.keys()];
   return computes.size === 0 ? [] : graphs.filter((graph) => !computes.has(graph));

@@ -214,11 +214,22 @@ def test_a_table_says_why_most_of_a_layer_is_kept(show, layered):
     assert cells(page, 7)[0].startswith("5 of 5: ")
 
 
-def test_enter_goes_to_the_op_and_not_to_its_variable(show, model_files):
-    page = show(model_files.checkpoint)
-    search(page, "matmul")
+def test_enter_goes_to_the_op_and_not_to_its_argument(show, tmp_path):
+    nodes = [("product_x", "Placeholder", []), ("product_of_x", "MatMul", ["product_x"] * 2)]
+    page = show(write_graph(tmp_path, nodes))
+    search(page, "product")
     page.locator("#search").press("Enter")
-    assert page.locator(".details .verdict").inner_text().startswith("MatMul")
+    assert selected(page) == "product_of_x"
+
+
+def test_graphs_that_only_call_others_are_folded_below_the_one_that_computes(show, model_files):
+    page = show(model_files.cnn)
+    top = page.locator(".outline .row[aria-level='1'] .name").all_inner_texts()
+    assert "only call" in top[-1]
+    assert not any("signature_wrapper" in name for name in top)
+    page.locator(".outline .row", has_text="only call").click()
+    inside = page.locator(".outline .row[aria-level='2'] .name").all_inner_texts()
+    assert any("signature_wrapper" in name for name in inside)
 
 
 def test_the_first_click_in_the_outline_counts(show, layered):
