@@ -224,7 +224,7 @@ def tune(
 def _draw(path: pathlib.Path, name: str, tuned: Tuned, objective: Objective) -> None:
     points = len(tuned.trials) if tuned.times is None else len(tuned.times.points)
     if points < 2:
-        click.echo(f"{printing.PROGRAM}: {name}: not drawn, because there is one point", err=True)
+        click.echo(f"{printing.PROGRAM}: {name}: not drawn: there is only one point", err=True)
         return
     draw = plots.curve if tuned.times is None else plots.front
     draw(path, tuned, objective)

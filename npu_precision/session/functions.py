@@ -198,7 +198,7 @@ def _warn_if_idle() -> None:
         )
     elif lowered == 0 and float_nodes > 0:
         cause = (
-            f"none of the {float_nodes} float nodes in its functions may be lowered. "
+            f"none of the {float_nodes} float nodes in the functions was lowered. "
             "enable(report_dir=...) writes why, for `npu-precision explain`"
         )
     else:

@@ -53,7 +53,7 @@ class Edges {
 
 const SPAN = 1 << 24;
 
-/** Whether the lines of an item would hide those between what computes. */
+/** Groups have no lines: they would hide those between the nodes that compute. */
 function isGroup(tree: Tree, item: number): boolean {
   return tree.isScope(item) && tree.scope(item).kind === "group";
 }

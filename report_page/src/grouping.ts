@@ -14,7 +14,7 @@ export interface Group {
 /** What a group is made of: a node or scope, and whether it has something to decide. */
 export interface Child {
   item: number;
-  /** A node that is a source; -1 for what is none. */
+  /** The node, if it is a source; else -1. */
   source: number;
   isIdle: boolean;
 }

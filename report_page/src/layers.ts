@@ -1,4 +1,4 @@
-// The scopes of the part that matters, each in a line: what a Keras user calls layers.
+// The layers: the scopes inside the scope that computes most.
 
 import { bar } from "./bar";
 import { CAST, KEPT, LOWERED, RAISED, type Report, type View } from "./data";

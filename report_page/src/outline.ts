@@ -37,7 +37,7 @@ export class Outline {
     this.windowed = new Windowed(this.element, rows, ROW_HEIGHT);
     this.element.addEventListener("keydown", (event) => this.pressed(event));
     this.element.addEventListener("focus", () => {
-      // Not by a mouse: the rows would be other ones before its click comes.
+      // Only for the keyboard: this replaces the rows, and the click of a mouse would be lost.
       const byKeyboard = this.element.matches(":focus-visible");
       if (byKeyboard && !this.rowOf.has(this.state.shown.selected)) this.select(0);
     });

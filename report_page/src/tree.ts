@@ -15,7 +15,7 @@ export type Counts = number[];
 export interface Scope {
   item: number;
   parent: number;
-  /** A part has a share of many children; a group has what stands apart from what computes. */
+  /** A part holds some of many children; a group holds children that compute nothing. */
   kind: "root" | "graph" | "scope" | "part" | "group";
   label: string;
   /** The graph's name, or the names of all scopes down to this one. */

@@ -86,7 +86,7 @@ def test_in_a_folder_a_full_disk_is_an_error_with_the_name_of_the_folder(tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_of_something_else_is_not_said_of_an_output(tmp_path):
+def test_a_full_disk_elsewhere_is_not_blamed_on_an_output(tmp_path):
     error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/elsewhere/file")
     with pytest.raises(OSError, match="No space left") as caught, outputs.new_file(tmp_path / "x"):
         raise error

@@ -320,7 +320,7 @@ def test_a_curve_of_one_point_is_not_drawn(model_files, arrays, tmp_path, capsys
     assert cli.main([*arguments, "--max-error", "1", *outputs]) == 0
     told = capsys.readouterr().err
     name = tmp_path / "curve.png"
-    assert f"npu-precision: {name}: not drawn, because there is one point\n" in told
+    assert f"npu-precision: {name}: not drawn: there is only one point\n" in told
     assert [file.name for file in tmp_path.glob("curve*")] == []
 
 
