@@ -19,10 +19,11 @@ bool Registered(const std::string& device_type, const tensorflow::NodeDef& node)
       .ok();
 }
 
-// Kernels that are registered on the CPU and fail, or give wrong values, when they run. For channels first, and for the
-// gradients of dilated convolutions, float32 has oneDNN's kernels instead, and float16 has none.
-// Newer TensorFlows also register fused ops in float16, which run only on a processor with
-// avx512_fp16. There, TensorFlow 2.21 computes an Einsum like "...x,...xy->...y" wrongly.
+// Kernels that are registered on the CPU and fail, or give wrong values, when they run. For
+// channels first, and for the gradients of dilated convolutions, float32 has oneDNN's kernels
+// instead, and float16 has none. Newer TensorFlows also register fused ops in float16, which run
+// only on a processor with avx512_fp16. There, TensorFlow 2.21 computes an Einsum like
+// "...x,...xy->...y" wrongly.
 bool FailsOnCpu(const tensorflow::NodeDef& node) {
   const auto attr = [&node](const char* name) {
     const auto found = node.attr().find(name);
