@@ -11,10 +11,19 @@ namespace {
 
 // Runs of one graph at a time whose steps are told apart.
 constexpr size_t kMostRecent = 64;
-// Recorded steps of one graph that may be running.
-constexpr size_t kMostLive = 4;
 // Bytes of steps of one graph that wait to be drained; more are dropped.
 constexpr size_t kMostBytes = 16 << 20;
+// Recorded steps of one graph that may be running: at least, and, where they take few bytes, at
+// most. Nothing tells when a step ends, so the oldest is taken for ended when there are more: a
+// thread that is held up in its step loses what it counts after so many steps of other threads.
+constexpr size_t kFewestLive = 4;
+constexpr size_t kMostLive = kMostRecent;
+constexpr size_t kLiveBytes = kMostBytes / 4;
+
+size_t MostLive(size_t tensors) {
+  const size_t fit = kLiveBytes / sizeof(TensorCounts) / std::max<size_t>(1, tensors);
+  return std::min(kMostLive, std::max(kFewestLive, fit));
+}
 // A step has ended if a later one began and nothing was counted in it for this long.
 constexpr std::chrono::milliseconds kSettled(500);
 
@@ -86,7 +95,7 @@ bool WatchedGraph::RecordsNew(long long step_id, int every_n_steps) {
     idle_ = step_id;
     return false;
   }
-  if (live_.size() == kMostLive) {
+  if (live_.size() == MostLive(tensors_.size())) {
     End(std::move(live_.front()));
     live_.pop_front();
   }
