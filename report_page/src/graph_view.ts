@@ -6,7 +6,8 @@ import { type Edge, edgesBetween, edgesByScope } from "./edges";
 import type { Expansion } from "./expansion";
 import { gradient, graphStyle } from "./graph_style";
 import { lines, sizeOf } from "./labels";
-import { bendKey, type Layout, Layouter, type Point, type Size } from "./layout";
+import { type Layout, Layouter, type Point, type Size } from "./layout";
+import { way } from "./routing";
 import type { State } from "./state";
 import type { Tree } from "./tree";
 
@@ -186,7 +187,7 @@ export class GraphView {
       size: (item) => this.sizes.get(item) ?? { width: 40, height: 20 },
       edges: (scope) => edges.get(scope) ?? [],
     });
-    for (const [item, size] of layout.open) this.sizes.set(item, size);
+    this.sizes = layout.sizes;
     return layout;
   }
 
@@ -211,41 +212,39 @@ export class GraphView {
   }
 
   private edgeElement(edge: Edge, layout: Layout): ElementDefinition {
+    const points = way(edge, this.tree, layout);
+    const bends = bendsOf(points);
+    // An end, as cytoscape wants it: from the middle of the node.
+    const end = (item: number, point: Point | undefined): string =>
+      `0 ${(point?.y ?? 0) - (layout.places.get(item)?.y ?? 0)}`;
     const data: Record<string, unknown> = {
       id: `${edge.from}-${edge.to}`,
       source: String(edge.from),
       target: String(edge.to),
+      sourceEnd: end(edge.from, points[0]),
+      targetEnd: end(edge.to, points[points.length - 1]),
       width: Math.min(1 + Math.log2(edge.tensors), 6),
+      ...bends,
     };
-    const bends = this.bends(edge, layout);
-    if (bends !== null) Object.assign(data, bends);
     const classes = [edge.control ? "control" : "", bends !== null ? "bent" : ""];
     return { group: "edges", data, classes: classes.join(" ") };
   }
+}
 
-  /** The bends of a line, as cytoscape wants them: along the straight line, and away from it. */
-  private bends(edge: Edge, layout: Layout): { weights: string; distances: string } | null {
-    const above = this.tree.pathTo(edge.from);
-    const below = this.tree.pathTo(edge.to);
-    let depth = 0;
-    while (above[depth] === below[depth]) depth++;
-    const key = bendKey(above[depth] ?? -1, below[depth] ?? -1);
-    const points = layout.bends.get(key) ?? [];
-    const from = this.places.get(edge.from);
-    const to = this.places.get(edge.to);
-    if (points.length === 0 || from === undefined || to === undefined) return null;
-    const start = { x: from.x, y: from.y + (this.sizes.get(edge.from)?.height ?? 0) / 2 };
-    const end = { x: to.x, y: to.y - (this.sizes.get(edge.to)?.height ?? 0) / 2 };
-    const along = { x: end.x - start.x, y: end.y - start.y };
-    const length = Math.hypot(along.x, along.y);
-    if (length < 1) return null;
-    const weights: number[] = [];
-    const distances: number[] = [];
-    for (const { x, y } of points) {
-      const away = { x: x - start.x, y: y - start.y };
-      weights.push((away.x * along.x + away.y * along.y) / length ** 2);
-      distances.push((away.y * along.x - away.x * along.y) / length);
-    }
-    return { weights: weights.join(" "), distances: distances.join(" ") };
+/** The bends of a line, as cytoscape wants them: along the straight line, and away from it. */
+function bendsOf(points: readonly Point[]): { weights: string; distances: string } | null {
+  const start = points[0];
+  const end = points[points.length - 1];
+  if (points.length < 3 || start === undefined || end === undefined) return null;
+  const along = { x: end.x - start.x, y: end.y - start.y };
+  const length = Math.hypot(along.x, along.y);
+  if (length < 1) return null;
+  const weights: number[] = [];
+  const distances: number[] = [];
+  for (const { x, y } of points.slice(1, -1)) {
+    const away = { x: x - start.x, y: y - start.y };
+    weights.push((away.x * along.x + away.y * along.y) / length ** 2);
+    distances.push((away.y * along.x - away.x * along.y) / length);
   }
+  return { weights: weights.join(" "), distances: distances.join(" ") };
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import tensorflow as tf
 from support.browser import needs_browser
 from support.report_files import explained, needs_page, write_graph
-from support.report_page import at, cells, drawn, go_to, search, selected
+from support.report_page import at, cells, crossings, drawn, go_to, search, selected
 
 from npu_precision.explain import story
 
+tf1 = tf.compat.v1
 pytestmark = [needs_browser, needs_page]
 
 LAYERS, STEPS = 100, 200
@@ -148,6 +150,46 @@ def test_a_double_click_closes_an_open_scope_but_not_one_that_it_opens(show, lar
     }""")
     page.mouse.dblclick(x, top + 8)
     assert len(drawn(page)) == closed
+
+
+@pytest.mark.parametrize("model", ["cnn", "lstm", "checkpoint", "frozen"])
+def test_lines_go_round_boxes_whatever_is_open(show, model_files, model):
+    page = show(getattr(model_files, model))
+    assert crossings(page) == []
+    search(page, "/.*/")
+    page.get_by_role("button", name="Open all in the graph").click()
+    assert len(drawn(page, "edge.bent")) > 0 or model == "frozen"
+    assert crossings(page) == []
+
+
+def test_a_line_enters_an_open_scope_beside_the_rows_above_its_end(show, tmp_path):
+    nodes = [("x", "Placeholder", []), ("a/first", "Relu", ["x"]), ("a/wide", "Exp", ["x"])]
+    # What reads x too is three rows further down.
+    nodes += [("a/second", "Relu", ["a/first"]), ("a/third", "Relu", ["a/second"])]
+    nodes += [("a/last", "AddV2", ["a/third", "x"]), ("b/y", "AddV2", ["a/first", "a/last"])]
+    page = show(write_graph(tmp_path, nodes))
+    page.mouse.click(*at(page, "▸ a"))
+    page.mouse.click(*at(page, "▸ b"))
+    assert len(drawn(page)) == 9
+    assert crossings(page) == []
+
+
+def test_a_line_that_closes_a_loop_goes_up_round_boxes(show, tmp_path):
+    with tf.Graph().as_default() as graph:
+        tf1.disable_control_flow_v2()
+        tf1.while_loop(lambda x: x[0] < 3.0, lambda x: tf.tanh(x) * 2.0 + x, [tf.ones([2])])
+        tf1.enable_control_flow_v2()
+    file = tmp_path / "loop.pb"
+    file.write_bytes(graph.as_graph_def().SerializeToString())
+    page = show(file)
+    search(page, "/.*/")
+    page.get_by_role("button", name="Open all in the graph").click()
+    ends = page.evaluate(
+        """() => document.querySelector('#canvas')._cyreg.cy.edges()
+        .map(each => each.targetEndpoint().y - each.sourceEndpoint().y)"""
+    )
+    assert min(ends) < 0
+    assert crossings(page) == []
 
 
 def test_20_000_nodes_never_draw_more_than_a_thousand(show, large):
