@@ -27,7 +27,7 @@ bool EndsWalk(const std::string& op) {
       // What an iteration begins with is not what the last one computed for the magnifier.
       "Enter", "NextIteration", "Exit"};
   return names->count(op) != 0 || IsMatrixOrConvolution(op) || IsNeutralSource(op) ||
-         HasElementDtype(op);
+         HasElementDtype(op) || ReadsShapesOnly(op);
 }
 
 // The same elements in another shape. Nothing is rounded there.

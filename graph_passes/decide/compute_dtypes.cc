@@ -13,12 +13,7 @@ namespace {
 
 using tensorflow::DT_HALF;
 
-bool ReadsShape(const std::string& op) {
-  return op == "Shape" || op == "ShapeN" || op == "Size" || op == "Rank" || op == "ZerosLike" ||
-         op == "OnesLike";
-}
-
-bool ReadsUnrounded(const std::string& op) { return IsElementwise(op) || ReadsShape(op); }
+bool ReadsUnrounded(const std::string& op) { return IsElementwise(op) || ReadsShapesOnly(op); }
 
 bool ComputesInFloat32(const DecideContext& context, const tensorflow::NodeDef& node) {
   switch (context.float16_compute) {

@@ -247,6 +247,11 @@ bool MovesValues(const std::string& op) {
   return names->count(op) != 0;
 }
 
+bool ReadsShapesOnly(const std::string& op) {
+  static const auto* names = new Names{"Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"};
+  return names->count(op) != 0;
+}
+
 bool SelectsValues(const std::string& op) {
   static const auto* names = new Names{"Neg",
                                        "Abs",

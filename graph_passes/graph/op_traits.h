@@ -62,6 +62,9 @@ std::string ComputedByEinsum(const tensorflow::NodeDef& node);
 // that join several tensors, or pick some elements, do not count.
 bool MovesValues(const std::string& op);
 
+// Its outputs depend on the shapes of its inputs alone, so no error of their values reaches them.
+bool ReadsShapesOnly(const std::string& op);
+
 // Each element of its outputs is one of an input, the negative or the magnitude of one, or a small
 // whole number. So rounded inputs give rounded outputs, in whatever dtype it computes.
 bool SelectsValues(const std::string& op);

@@ -43,6 +43,40 @@ def test_a_probability_is_computed_in_float32_before_its_logarithm(mode):
 
 
 @modes
+@pytest.mark.parametrize("count", ["Shape", "Size"])
+def test_a_number_of_elements_has_no_error_of_the_elements(mode, count):
+    """The gradient of a mean divides by a number that TensorFlow counts in the step."""
+    low = LOW[mode]
+    need_kernels(low, "Relu")
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        relu = Relu(product)
+        counted = {count}(relu)
+        number = Cast[int32,float32](counted)
+        flat = Reshape(number, shape)
+        shape = Const[int32](value=[-1])
+        mean = RealDiv(flat, flat)
+        again = MatMul(relu, relu)
+        """,
+        f"""
+        product = MatMul[{low}](x/npu_cast_0_{low}, x/npu_cast_0_{low})
+        relu = Relu[{low}](product)
+        counted = {count}[{low}](relu)
+        number = Cast[int32,float32](counted)
+        flat = Reshape[float32](number, shape)
+        mean = RealDiv[float32](flat, flat)
+        again/npu_changed = MatMul[{low}](relu, relu)
+        again = Cast[{low},float32](again/npu_changed)
+        """,
+        mode=mode,
+    )
+    assert result.reasons["number"] == ("kept", "before_magnifier", "mean")
+    assert result.reasons["relu"] == ("lowered", "gray_follows_lowered", "product")
+
+
+@modes
 def test_what_only_changes_the_shape_of_a_product_follows_it(mode):
     """A Cast before it would restore no digit."""
     low = LOW[mode]
