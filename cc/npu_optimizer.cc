@@ -175,8 +175,8 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     }
     if (options.details) {
       MeasureCasts(item, *optimized, &ledger);
-      TF_RETURN_IF_ERROR(
-          WriteReport(parameters_.report_dir, WorkerSuffix(item.graph), ledger, &report));
+      TF_RETURN_IF_ERROR(WriteReport(parameters_.report_dir, WorkerSuffix(item.graph), ledger,
+                                     item.graph, *optimized, &report));
     }
     if (LowersForSpeed(parameters_.mode.rule)) CountLowered(ledger);
     Log(ledger, report);

@@ -4,9 +4,36 @@
 
 #include "absl/strings/str_cat.h"
 #include "cc/files.h"
+#include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/lib/io/path.h"
 #include "tensorflow/core/util/device_name_utils.h"
 
 namespace npu_precision {
+namespace {
+
+// Longer values of constants are weights; nobody reads them in a report.
+constexpr size_t kLongestValue = 256;
+
+// The nodes, without weights, and the versions.
+std::string Outline(const tensorflow::GraphDef& graph) {
+  tensorflow::GraphDef outline;
+  *outline.mutable_versions() = graph.versions();
+  for (const tensorflow::NodeDef& node : graph.node()) {
+    tensorflow::NodeDef* copy = outline.add_node();
+    copy->set_name(node.name());
+    copy->set_op(node.op());
+    copy->set_device(node.device());
+    *copy->mutable_input() = node.input();
+    for (const auto& attribute : node.attr()) {
+      if (attribute.second.ByteSizeLong() > kLongestValue && attribute.second.has_tensor())
+        continue;
+      (*copy->mutable_attr())[attribute.first] = attribute.second;
+    }
+  }
+  return outline.SerializeAsString();
+}
+
+}  // namespace
 
 std::string WorkerSuffix(const tensorflow::GraphDef& graph) {
   std::string of_server;
@@ -25,11 +52,16 @@ std::string WorkerSuffix(const tensorflow::GraphDef& graph) {
 }
 
 tensorflow::Status WriteReport(const std::string& folder, const std::string& worker,
-                               const Ledger& ledger, std::string* path) {
+                               const Ledger& ledger, const tensorflow::GraphDef& before,
+                               const tensorflow::GraphDef& after, std::string* path) {
   static std::mutex mutex;  // two threads at once would share a temporary name
   const std::lock_guard<std::mutex> lock(mutex);
-  return WriteNewJson("report_dir", folder, FileStem(ledger.graph) + worker, LedgerJson(ledger),
-                      path);
+  constexpr char kName[] = "report_dir";
+  TF_RETURN_IF_ERROR(
+      WriteNewJson(kName, folder, FileStem(ledger.graph) + worker, LedgerJson(ledger), path));
+  const std::string stem(tensorflow::io::BasenamePrefix(*path));
+  TF_RETURN_IF_ERROR(WriteFile(kName, folder, stem + ".before.pb", Outline(before)));
+  return WriteFile(kName, folder, stem + ".after.pb", Outline(after));
 }
 
 }  // namespace npu_precision

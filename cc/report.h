@@ -10,9 +10,11 @@
 namespace npu_precision {
 
 // Writes the ledger into `folder`, which is made if need be, under a new name, which has the worker
-// in it. `path` gets the path.
+// in it. `path` gets the path. Beside it are the graphs before and after, as PATH.before.pb and
+// PATH.after.pb without the ".json": `npu-precision explain` reads what feeds what from them.
 tensorflow::Status WriteReport(const std::string& folder, const std::string& worker,
-                               const Ledger& ledger, std::string* path);
+                               const Ledger& ledger, const tensorflow::GraphDef& before,
+                               const tensorflow::GraphDef& after, std::string* path);
 
 // The task that the nodes of a graph run in, as "-worker1"; "" where there are no tasks.
 std::string WorkerSuffix(const tensorflow::GraphDef& graph);

@@ -17,9 +17,17 @@ constexpr double kPi = 3.14159265358979;
 
 // An error of their inputs is averaged, and they compute in float32 themselves.
 bool Accumulates(const std::string& op) {
-  static const auto* names = new std::unordered_set<std::string>{
-      "Sum", "Mean", "Prod", "L2Loss", "EuclideanNorm", "Cumsum", "Cumprod"};
+  static const auto* names =
+      new std::unordered_set<std::string>{"Sum",        "Mean",          "Prod",
+                                          "L2Loss",     "EuclideanNorm", "Cumsum",
+                                          "Cumprod",    "SegmentSum",    "UnsortedSegmentSum",
+                                          "BiasAddGrad"};
   return names->count(op) != 0;
+}
+
+// The gradients of its scale and offset are sums over all rows; that of its input is none.
+bool AccumulatesParameters(const std::string& op) {
+  return op == "FusedBatchNormGrad" || op == "FusedBatchNormGradV2" || op == "FusedBatchNormGradV3";
 }
 
 bool EndsWalk(const std::string& op) {
@@ -48,6 +56,7 @@ class Walk {
         chains_(view, "_UnaryOpsComposition"),
         scales_(view, Scales),
         accumulates_(view, Accumulates),
+        accumulates_parameters_(view, AccumulatesParameters),
         moves_values_(view, MovesValues),
         reshapes_(view, Reshapes),
         products_(view, IsMatrixOrConvolution),
@@ -134,6 +143,7 @@ class Walk {
                       ends_walk_.Has(from.node) || ends_path_[from.node] ||
                       IsReshapedProduct(from) ||
                       (accumulates_.Has(from.node) && !AccumulatesComplements(from.node)) ||
+                      (accumulates_parameters_.Has(from.node) && from.port > 0) ||
                       context_.fed.count(view_.node(from.node).name()) != 0;
     const int group = view_.GroupOf(from);
     if (!ends && group != kNoGroup && Keep(group, magnifier)) nodes->push_back(from.node);
@@ -200,7 +210,8 @@ class Walk {
   const std::vector<int>& accumulators_;
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
-  const OpSet chains_, scales_, accumulates_, moves_values_, reshapes_, products_, ends_walk_;
+  const OpSet chains_, scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_,
+      products_, ends_walk_;
   std::vector<bool> kept_;  // by group number
   std::vector<KeptGroup> keeps_;
 };

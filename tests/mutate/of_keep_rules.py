@@ -61,6 +61,27 @@ MUTATIONS = (
         f"{_LOOPS}::test_whatever_the_addition_looks_like",
     ),
     _before(
+        "counts",
+        "HasElementDtype(op) || ReadsShapesOnly(op);",
+        "HasElementDtype(op);",
+        "A number of elements is off where the elements are.",
+        f"{_BEFORE}::test_a_number_of_elements_has_no_error_of_the_elements",
+    ),
+    _before(
+        "bias_gradients",
+        '"BiasAddGrad"',
+        '"Sum"',
+        "Loss scaling keeps the forward pass in float32.",
+        f"{_BEFORE}::test_the_gradient_of_a_bias_is_a_sum_that_ends_the_path",
+    ),
+    _before(
+        "norm_gradients",
+        "(accumulates_parameters_.Has(from.node) && from.port > 0) ||",
+        "",
+        "Loss scaling keeps all between convolutions and batch norms in float32.",
+        f"{_BEFORE}::test_the_gradients_of_a_batch_norms_parameters_end_the_path",
+    ),
+    _before(
         "chains",
         "if (!chains_.Has(id)) return InputsOfOp(node.op());",
         "return InputsOfOp(node.op());",
