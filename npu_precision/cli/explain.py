@@ -12,13 +12,14 @@ import click
 import rich.console
 import rich.filesize
 
-from npu_precision.cli import flags, heading, printing
+from npu_precision.cli import flags, heading, printing, run_flags
 from npu_precision.cli.float32_nodes_flags import Float32Nodes, float32_nodes_flags
 from npu_precision.explain import (
     difference,
     explanation,
     float32_nodes,
     ledger_difference,
+    run_ledgers,
     story,
 )
 from npu_precision.explain.explanation import Body, Explanation
@@ -29,39 +30,51 @@ SCHEMA = "npu_precision.explain/1"
 _MOST_BLOCKERS = _MOST_CASTS = 10
 
 
-def _of_ledgers(command: Callable[..., Any]) -> Callable[..., Any]:
+def _of_runs(command: Callable[..., Any]) -> Callable[..., Any]:
     """Lets the command read a ledger, which is of a run, and for which few flags count."""
 
     @functools.wraps(command)
-    def with_ledgers(
-        *, model: str, other: str | None, as_json: bool, wanted: Float32Nodes, **given: Any
+    def with_runs(
+        *,
+        model: str,
+        pattern: str | None,
+        other: str | None,
+        as_json: bool,
+        wanted: Float32Nodes,
+        **given: Any,
     ) -> None:
-        if not ledger_difference.is_ledger_file(model):
-            command(model=model, other=other, as_json=as_json, wanted=wanted, **given)
+        asked = {"pattern": pattern, "other": other, "as_json": as_json, "wanted": wanted}
+        if not run_ledgers.is_run(model):
+            command(model=model, **asked, **given)
             return
+        run_flags.refuse_model_flags(model, given)
+        _check_asked(**asked)
         if other is None and wanted.file is None:
-            raise click.UsageError(
-                f"{model}: a ledger is compared with another one, or lists its nodes: give --diff "
-                "or --float32-nodes."
-            )
-        context = click.get_current_context()
-        for parameter in context.command.params:
-            name, flag = parameter.name or "", parameter.opts[0]
-            if given.get(name) not in (None, (), False) and name != "debug":
-                raise click.UsageError(f"{flag}: expected a model, got the ledger {model}.")
-        wanted.check_alone({"--diff": other, "--json": as_json})
+            _show(*run_ledgers.load_run(model), pattern, as_json)
+            return
+        if not run_ledgers.is_ledger_file(model):
+            flag = "--diff" if wanted.file is None else "--float32-nodes"
+            raise click.UsageError(f"{flag}: expected one ledger, got the folder {model}.")
         if other is not None:
             _print_ledgers(model, other, as_json)
             return
         with wanted.written([model]) as write:
-            write(float32_nodes.of_ledger(model, ledger_difference.read_ledger(model)))
+            write(float32_nodes.of_ledger(model, run_ledgers.read_ledger(model)))
 
-    return with_ledgers
+    return with_runs
+
+
+def _check_asked(
+    pattern: str | None, other: str | None, as_json: bool, wanted: Float32Nodes
+) -> None:
+    wanted.check_alone({"--node": pattern, "--diff": other, "--json": as_json})
+    if pattern is not None and other is not None:
+        raise click.UsageError("--node and --diff: expected one of the two.")
 
 
 @click.command()
 @float32_nodes_flags
-@_of_ledgers
+@_of_runs
 @flags.model_flags("signature")
 @flags.precision_flags()
 @click.option("--node", "pattern", metavar="REGEX", help="Show the stories of matching nodes.")
@@ -86,33 +99,38 @@ def explain(
     """Shows what a precision mode makes of MODEL, and why.
 
     MODEL is a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix or folder of a checkpoint
-    that has one, or the folder of a SavedModel. Or, with --diff, a ledger in JSON, to compare it
-    with another, such as that of another worker; or, with --float32-nodes, to list its nodes.
-    Nothing else is written.
+    that has one, or the folder of a SavedModel. Or a ledger that a run has written into its
+    report_dir, or that folder: then it shows what was made of the graph in that run. --diff compares
+    a ledger with another one, such as that of another worker. Nothing is written, but by
+    --float32-nodes.
     """
-    wanted.check_alone({"--node": pattern, "--diff": other, "--json": as_json})
+    _check_asked(pattern, other, as_json, wanted)
     if wanted.file is not None:
         with wanted.written(flags.files_read(model, options)) as write, printing.busy("deciding"):
             names = float32_nodes.of_model(model, options)
             write(names)
         return
-    if pattern is not None and other is not None:
-        raise click.UsageError("--node and --diff: expected one of the two.")
     if batch_size is not None:
         model = model.with_batch_size(batch_size)
     others = None if other is None else flags.read_options(other)
     with printing.busy("deciding"):
         explained = explanation.explain(model, options)
         now = None if others is None else explanation.explain(model, others)
+    if now is None:
+        _show(model, explained, pattern, as_json)
+        return
+    changed = difference.difference(explained, now)
+    if as_json:
+        _print_json(_difference_json(model, changed))
+        return
     out = printing.console()
-    if now is not None:
-        changed = difference.difference(explained, now)
-        if as_json:
-            _print_json(_difference_json(model, changed))
-        else:
-            heading.show(out, model, changed.before)
-            _print_difference(out, changed)
-    elif pattern is not None:
+    heading.show(out, model, changed.before)
+    _print_difference(out, changed)
+
+
+def _show(model: Model, explained: Explanation, pattern: str | None, as_json: bool) -> None:
+    out = printing.console()
+    if pattern is not None:
         found = story.stories(explained, pattern)
         if as_json:
             data = [dataclasses.asdict(each) for each in found]
@@ -292,7 +310,7 @@ def _print_difference(out: rich.console.Console, changed: difference.Difference)
 
 
 def _print_ledgers(model: str, other: str, as_json: bool) -> None:
-    before, after = map(ledger_difference.read_ledger, (model, other))
+    before, after = map(run_ledgers.read_ledger, (model, other))
     changes = ledger_difference.ledger_difference(before, after)
     if as_json:
         _print_json(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,24 +23,6 @@ class Change:
     name: str
     before: str
     after: str
-
-
-def is_ledger_file(path: str) -> bool:
-    """Whether the path is of a JSON file, which no model is."""
-    return path.endswith(".json") and pathlib.Path(path).is_file()
-
-
-def read_ledger(path: str) -> Ledger:
-    """The ledger in a file of report_dir.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it is no ledger.
-    """
-    try:
-        return Ledger.from_json(pathlib.Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def ledger_difference(before: Ledger, after: Ledger) -> list[Change]:

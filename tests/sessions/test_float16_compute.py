@@ -20,7 +20,7 @@ ON_THIS_CPU = "float32" if EMULATES_FLOAT16 else "float16"
 
 
 def ledgers(folder):
-    return [Ledger.from_json(path.read_text(encoding="utf-8")) for path in folder.iterdir()]
+    return [Ledger.from_json(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
 
 
 def ways_to_compute(folder, op):
