@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,17 @@ def set_keras_session(session: tf.compat.v1.Session) -> None:
             "with eager execution, or give your own session npu_precision.npu_config_proto()"
         )
     backend.set_session(session)
+
+
+def seed_keras(seed: int) -> None:
+    """Seeds the generator that Keras draws initial values from once set_random_seed was called.
+
+    Before, and in Keras 3 always, they come from the generators of Python and TensorFlow.
+    """
+    backend = sys.modules.get("keras.src.backend") or sys.modules.get("keras.backend")
+    generator = getattr(getattr(backend, "_SEED_GENERATOR", None), "generator", None)
+    if generator is not None:
+        generator.seed(seed)
 
 
 def keras_computes_in_float16() -> bool:

@@ -134,6 +134,7 @@ def build(name: str, function: Callable[..., Any], seed: int) -> Program:
     random.seed(seed)
     np.random.seed(seed)
     tf.random.set_seed(seed)
+    _tf_compat.seed_keras(seed)
     takes_seed = bool(inspect.signature(function).parameters)
     built = called(name, function, *([seed] if takes_seed else []))
     if not isinstance(built, tuple) or len(built) not in (2, 3):

@@ -48,7 +48,7 @@ def test_the_gradient_of_a_bias_is_a_sum_that_ends_the_path(mode):
     low = LOW[mode]
     need_kernels(low, "Relu", "ReluGrad")
     result = check_rewrite(
-        f"""
+        """
         x = Placeholder(shape=4x4)
         scale = Placeholder(shape=scalar)
         product = MatMul(x, x)
@@ -79,7 +79,7 @@ def test_the_gradients_of_a_batch_norms_parameters_end_the_path(mode):
     low = LOW[mode]
     need_kernels(low, "Relu", "ReluGrad", "FusedBatchNormV3", "FusedBatchNormGradV3")
     result = check_rewrite(
-        f"""
+        """
         x = Placeholder(shape=1x4x4x1)
         filter = Const(shape=1x1x1x1)
         one = Const(value=[1.0])

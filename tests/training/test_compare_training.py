@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from support.tf_versions import needs_functions_by_default
 
 from npu_precision.cli.main import main
@@ -193,6 +194,20 @@ def module(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def keras_generator():
+    """As after a program's own set_random_seed: Keras draws from a generator of its own."""
+    if not hasattr(tf.keras.utils, "set_random_seed"):
+        pytest.skip("TensorFlow 1.15 has no such generator")
+    backend = sys.modules.get("keras.src.backend")
+    held = getattr(backend, "_SEED_GENERATOR", None)
+    before = getattr(held, "generator", None)
+    tf.keras.utils.set_random_seed(5)
+    yield
+    if held is not None:
+        held.generator = before
+
+
 def run(training, *more, command="compare", mode="allow_mix_precision", steps=30):
     return main(
         [
@@ -219,6 +234,10 @@ def test_what_a_mode_rounds_is_less_than_what_another_seed_makes(training, mode,
     assert losses["float32"][-1] < 0.8 * losses["float32"][0]
     assert all(0 < row["ratio"] < 1 for row in data["variables"])
     assert all(0 < row["distance"] < 0.3 for row in data["variables"])
+
+
+def test_keras_own_generator_of_initial_values_is_seeded_too(module, keras_generator):
+    assert run("usual") == 0
 
 
 def test_gradients_have_the_op_that_they_belong_to(module, capsys):
