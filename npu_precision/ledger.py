@@ -6,10 +6,13 @@ import collections
 import copy
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from npu_precision import _errors, _library
+
+_UNMATCHED_NODE = re.compile(r"'node:(.*)' matches no node of the graph$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,11 +234,21 @@ class Ledger:
         An entry of the mixlist that matches nothing here may match there.
         """
         somewhere = {line for part in self for line in part.data.get("unmatched") or ()}
+        unmatched = self.unmatched
         return tuple(
-            line
+            f"{line}{self._near_node(line)}" if line in unmatched else line
             for line in dict.fromkeys(line for part in self for line in part.warnings)
-            if line not in somewhere or line in self.unmatched
+            if line not in somewhere or line in unmatched
         )
+
+    def _near_node(self, line: str) -> str:
+        """Where a mixlist entry lacks the scopes that a node is in, the entry that has them."""
+        entry = _UNMATCHED_NODE.search(line)
+        if entry is None:
+            return ""
+        end = f"/{entry[1]}"
+        names = [node.name for part in self for node in part.nodes if node.name.endswith(end)]
+        return f"; did you mean 'node:{names[0]}'?" if names else ""
 
     @property
     def functions(self) -> tuple[Ledger, ...]:

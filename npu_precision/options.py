@@ -312,11 +312,14 @@ def plain_value(value: attr_value_pb2.AttrValue) -> str | bool | int | float:
     return value.s.decode("utf-8")
 
 
+# What other interfaces call them, the command among them.
+_OTHER_NAMES = {"mixlist": "modify_mixlist", "mode": "precision_mode"}
+
+
 def _unknown_field(name: str) -> str:
-    return (
-        f"unknown option {name!r}{_errors.did_you_mean(name, FIELD_NAMES)}; "
-        f"the options are {', '.join(FIELD_NAMES)}"
-    )
+    other = _OTHER_NAMES.get(name)
+    meant = f" (did you mean {other!r}?)" if other else _errors.did_you_mean(name, FIELD_NAMES)
+    return f"unknown option {name!r}{meant}; the options are {', '.join(FIELD_NAMES)}"
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

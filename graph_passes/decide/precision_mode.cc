@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph_passes/graph/quoted.h"
@@ -52,6 +53,21 @@ const PrecisionMode* Find(const std::string& name) {
   return nullptr;
 }
 
+// By its letters alone, "bf16" is nearest to "fp16".
+std::string NearMode(const std::string& name, const std::vector<std::string>& allowed) {
+  if (!absl::StrContains(name, "bf")) return DidYouMean(name, allowed);
+  std::vector<std::string> near;
+  for (const std::string& mode : allowed) {
+    if (absl::StrContains(mode, "bf")) near.push_back(mode);
+  }
+  const std::string meant = DidYouMean(name, near);
+  if (!meant.empty()) return meant;
+  for (const std::string& mode : near) {
+    if (absl::StrContains(mode, "mix")) return DidYouMean(mode, near);
+  }
+  return "";
+}
+
 Status UnknownMode(const char* parameter, const std::string& name,
                    const std::vector<std::string>& allowed, const char* other_parameter,
                    const std::vector<std::string>& allowed_there) {
@@ -59,7 +75,7 @@ Status UnknownMode(const char* parameter, const std::string& name,
       std::find(allowed_there.begin(), allowed_there.end(), name) != allowed_there.end();
   return tensorflow::errors::InvalidArgument(
       parameter, ": got ", Quoted(name), ", expected one of ", absl::StrJoin(allowed, ", "),
-      is_there ? absl::StrCat("; it is a value of ", other_parameter) : DidYouMean(name, allowed));
+      is_there ? absl::StrCat("; it is a value of ", other_parameter) : NearMode(name, allowed));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ from npu_precision import outputs
 from npu_precision.accuracy import comparison, frozen
 from npu_precision.accuracy.comparison import Comparison, Row
 from npu_precision.accuracy.tensor_stats import TensorStats
-from npu_precision.cli import alternatives, compare_training, flags, plots, printing
+from npu_precision.cli import alternatives, compare_training, flags, heading, plots, printing
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
@@ -100,6 +100,7 @@ def compare(
     printing.say(out, f"{model.path}: {model.kind}, {_count(compared.batches, 'batch', 'es')}")
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
     _print(out, compared, top)
+    heading.warnings(out, compared.ledger.all_warnings)
 
 
 def _run(model: Model, options: PrecisionOptions, inputs: flags.Inputs) -> Comparison:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 from typing import Any
@@ -11,7 +12,7 @@ import rich.filesize
 
 from npu_precision import outputs
 from npu_precision.accuracy import frozen, model_inputs, verification
-from npu_precision.cli import flags, printing
+from npu_precision.cli import flags, heading, printing
 from npu_precision.ledger import Ledger
 from npu_precision.offline import model_file, saved_model
 from npu_precision.offline.model_file import Model
@@ -66,9 +67,9 @@ def convert(
     MetaGraph it is a file of the same kind, as text if its name ends in .pbtxt. Inputs and outputs
     keep their names, and, with --keep-io-types, their dtypes.
 
-    --verify runs both on this machine. The error of an output is the root mean square of its
-    differences, as a share of the root mean square of MODEL's. If it is larger than --max-error,
-    nothing is written, and the exit status is 1.
+    --verify runs both on this machine, and shows the error of each output: the root mean square of
+    its differences, as a share of the root mean square of MODEL's. If one is larger than
+    --max-error, nothing is written, and the exit status is 1.
     """
     source, target = pathlib.Path(model.path), pathlib.Path(output)
     if model.kind == model_file.SAVED_MODEL:
@@ -127,9 +128,25 @@ def convert(
         )
     for line in check.lines:
         printing.say(out, line)
-    for warning in dict.fromkeys(line for ledger in ledgers for line in ledger.all_warnings):
-        printing.say(out, f"warning: {warning}")
+    warnings = dict.fromkeys(line for ledger in ledgers for line in ledger.all_warnings)
+    heading.warnings(out, (*warnings, *_of_float16(options, parts)))
     return 0
+
+
+def _of_float16(options: PrecisionOptions, parts: list[Ledger]) -> tuple[str, ...]:
+    """The warning about a model for the host that computes in float16, unless that is asked for."""
+    is_for_host = options.target in (None, "host") and not options.emulate
+    if not is_for_host or options.float16_compute is not None:
+        return ()
+    count = sum(node.computes_in == "float16" for part in parts for node in part.nodes)
+    if count == 0:
+        return ()
+    return (
+        f"{count} nodes compute in float16, as an accelerator does it; TensorFlow's CPU kernels of "
+        "float16 are many times slower than those of float32. For a CPU, convert with --mode "
+        "allow_mix_precision_bf16, or with --float16-compute float32; --float16-compute native "
+        "accepts it",
+    )
 
 
 class _TooFarError(Exception):
@@ -146,18 +163,19 @@ class _Check:
 
     Raises:
         OSError, ValueError: the file cannot be read, or does not fit the model.
-        click.UsageError: only one of both is given.
+        click.UsageError: there is a max_error, but no file.
     """
 
     def __init__(self, model: Model, file: str | None, max_error: float | None) -> None:
-        if (file is None) != (max_error is None):
-            missing = "--verify" if file is None else "--max-error"
-            raise click.UsageError(f"{missing} is missing: --verify and --max-error go together.")
+        if file is None and max_error is not None:
+            raise click.UsageError("--max-error goes with --verify.")
         self.lines: list[str] = []
         self._model = model
         self._batches: list[model_inputs.Feed] | None = None
-        if file is not None and max_error is not None:
+        self._max_error = math.inf
+        if max_error is not None:
             self._max_error = objective.check(max_error, "--max-error")
+        if file is not None:
             self._batches = model_inputs.from_npz(file, frozen.inputs_of(model))
 
     def __call__(self, made: pathlib.Path) -> None:
@@ -171,16 +189,17 @@ class _Check:
         else:
             converted = model_file.load_model(made, fetches=frozen.roots(model))
         verified = verification.verify(model, converted, self._batches)
+        most = f" (at most {self._max_error:g})" if self._max_error < math.inf else ""
         for name, stats in verified.stats.items():
             self.lines.append(
-                f"output {name}: error {stats.error:.2g} (at most {self._max_error:g}), max abs "
-                f"{stats.max_abs:.2g}"
+                f"output {name}: error {stats.error:.2g}{most}, max abs {stats.max_abs:.2g}"
             )
         name, error = verified.worst()
-        if not error <= self._max_error:
+        if self._max_error < math.inf and not error <= self._max_error:
             raise _TooFarError(
                 f"nothing was written: output {name} has error {error:.2g}, more than --max-error "
-                f"{self._max_error:g}; npu-precision tune finds what has to be kept in float32"
+                f"{self._max_error:g}; npu-precision tune, with the same --mode, finds what has to "
+                "be kept in float32"
             )
 
 

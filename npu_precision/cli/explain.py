@@ -43,7 +43,8 @@ def _of_runs(command: Callable[..., Any]) -> Callable[..., Any]:
         wanted: Float32Nodes,
         **given: Any,
     ) -> None:
-        asked = {"pattern": pattern, "other": other, "as_json": as_json, "wanted": wanted}
+        asked: dict[str, Any] = {"pattern": pattern, "other": other, "as_json": as_json}
+        asked["wanted"] = wanted
         if not run_ledgers.is_run(model):
             command(model=model, **asked, **given)
             return
@@ -100,8 +101,8 @@ def explain(
 
     MODEL is a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix or folder of a checkpoint
     that has one, or the folder of a SavedModel. Or a ledger that a run has written into its
-    report_dir, or that folder: then it shows what was made of the graph in that run. --diff compares
-    a ledger with another one, such as that of another worker. Nothing is written, but by
+    report_dir, or that folder: then it shows what was made of the graph in that run. --diff
+    compares a ledger with another one, such as that of another worker. Nothing is written, but by
     --float32-nodes.
     """
     _check_asked(pattern, other, as_json, wanted)
@@ -138,6 +139,7 @@ def _show(model: Model, explained: Explanation, pattern: str | None, as_json: bo
         else:
             for each in found:
                 _print_story(out, each)
+            heading.warnings(out, explained.warnings)
     elif as_json:
         _print_json(_explanation_json(model, explained))
     else:
@@ -180,8 +182,7 @@ def _print_explanation(out: rich.console.Console, explained: Explanation) -> Non
     for place, name, ops in explained.mappings:
         meant = ", ".join(ops) or "no op type of TensorFlow"
         printing.say(out, f"{place}: {name} stands for {meant}")
-    for warning in explained.warnings:
-        printing.say(out, f"warning: {warning}")
+    heading.warnings(out, explained.warnings)
 
 
 def _counted(counts: dict[str, int]) -> str:

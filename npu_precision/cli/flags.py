@@ -175,13 +175,21 @@ def _options(
         ]
         if mode not in known:
             raise ValueError(
-                f"--mode: got {mode!r}, expected one of {', '.join(known)}"
-                f"{_errors.did_you_mean(mode, known)}"
+                f"--mode: got {mode!r}, expected one of {', '.join(known)}{_near_mode(mode, known)}"
             )
         is_newer = mode not in names["modes"]
         changes["precision_mode"] = None if is_newer else mode
         changes["precision_mode_v2"] = mode if is_newer else None
     return dataclasses.replace(options, **changes)
+
+
+def _near_mode(mode: str, known: list[str]) -> str:
+    if "bf" not in mode:
+        return _errors.did_you_mean(mode, known)
+    # By its letters alone, "bf16" is nearest to "fp16".
+    near = [name for name in known if "bf" in name]
+    mixed = next(name for name in near if "mix" in name)
+    return _errors.did_you_mean(mode, near) or f" (did you mean {mixed!r}?)"
 
 
 def read_options(file: str) -> PrecisionOptions:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import rich.console
 import rich.filesize
 
@@ -18,6 +20,12 @@ def show(out: rich.console.Console, model: Model, explained: Explanation) -> Non
     printing.say(out, f"{model.path}: {model.kind}{asked}{inside}")
     printing.say(out, given(explained))
     printing.say(out, totals(explained))
+
+
+def warnings(out: rich.console.Console, lines: Iterable[str]) -> None:
+    """Prints warnings, a line each."""
+    for line in lines:
+        printing.say(out, f"warning: {line}")
 
 
 def given(explained: Explanation) -> str:

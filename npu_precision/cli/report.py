@@ -97,6 +97,7 @@ def report(
 def _show(model: Model, explained: Explanation, output: str | None) -> rich.console.Console:
     out = printing.console()
     heading.show(out, model, explained)
+    heading.warnings(out, explained.warnings)
     if output is not None:
         printing.say(out, f"{output}: open it in a browser")
     return out

@@ -143,7 +143,10 @@ def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[F
         return [Finding(ERROR, "contradiction", file, str(error))]
     _, without = model.rewrite(options)
     found = []
-    for line in ledger.unmatched:
+    unmatched = ledger.unmatched
+    for line in ledger.all_warnings:
+        if not line.startswith(unmatched):
+            continue
         place, _, text = line.partition(": ")
         found.append(Finding("warning", "no-match", place, text))
     if option == "customize_dtypes":

@@ -1,4 +1,4 @@
-"""Reads what the optimizer did in a run: the ledgers of a report_dir, and the graphs beside them."""
+"""Reads what was done in a run: the ledgers of a report_dir, and the graphs beside them."""
 
 from __future__ import annotations
 

@@ -102,7 +102,10 @@ def _rewritten(
     reason = None
     gains = freeze is None and _is_for_speed(options) and frozen_signatures.may_gain(chosen)
     if gains and _may_name_nodes(options):
-        reason = "the options may name nodes, whose names freezing changes; freeze=True does it"
+        reason = (
+            "the options may name nodes, whose names freezing changes; freeze=True (convert "
+            "--freeze) does it"
+        )
     elif gains:
         attempt = meta_graph_pb2.MetaGraphDef()
         attempt.CopyFrom(chosen)

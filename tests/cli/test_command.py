@@ -156,6 +156,8 @@ def test_every_option_has_a_flag():
         (["explain", "FROZEN", "--options", "TEXT"], "TEXT: Expecting value: line 1 column 1"),
         (["explain", "FROZEN", "--options", "LIST"], "expected a JSON object of options"),
         (["explain", "FROZEN", "--options", "TYPO"], "did you mean 'precision_mode'?"),
+        (["explain", "FROZEN", "--mode", "bf16"], "did you mean 'allow_mix_precision_bf16'?"),
+        (["explain", "FROZEN", "--mode", "mixed_bfloat"], "did you mean 'mixed_bfloat16'?"),
         (["explain", "FROZEN", "--mode", "fp16", "--diff", "no.json"], "no.json: No such file"),
         (
             ["explain", "FROZEN", "--mode", "fp16", "--node", "x", "--diff", "LIST"],

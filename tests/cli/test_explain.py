@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from support.strict_zip import strict_zip
@@ -251,9 +252,9 @@ def test_a_ledger_does_not_differ_from_itself(command, ledgers):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "with another one, or lists its nodes: give --diff or --float32-nodes"),
+        ([], "step-worker0-0001.before.pb' is not beside it"),
         (["--mode", "fp16", "--diff", "OTHER"], "--mode: "),
-        (["--node", "y", "--diff", "OTHER"], "--node: "),
+        (["--node", "y", "--diff", "OTHER"], "--node and --diff: expected one of the two"),
         (["--diff", "NO_LEDGER"], "got schema None"),
         (["--diff", "none.json"], "none.json: No such file"),
     ],
@@ -263,3 +264,29 @@ def test_what_a_ledger_does_not_take_is_told(arguments, message, command, ledger
     places = {"OTHER": ledgers[1], "NO_LEDGER": str(tmp_path / "no_ledger.json")}
     arguments = [places.get(each, each) for each in arguments]
     assert message in command("explain", ledgers[0], *arguments, status=2)
+
+
+def test_an_entry_without_the_scopes_of_a_node_has_a_hint_in_every_command(
+    command, arrays, graph_file, tmp_path
+):
+    model = graph_file(
+        "x = Placeholder(shape=2x2)\na/b/product = MatMul(x, x)\nend = Exp(a/b/product)"
+    )
+    mixlist = tmp_path / "m.json"
+    mixlist.write_text('{"black-list": {"to-add": ["node:b/product", "node:c"]}}')
+    flags = [model, "--mode", "allow_mix_precision_bf16", "--mixlist", mixlist]
+    inputs = ["--inputs", arrays(x=np.ones([2, 2], np.float32))]
+    line = f"warning: {mixlist}:1:28: 'node:b/product' matches no node of the graph"
+    meant = "; did you mean 'node:a/b/product'?"
+    for asked in (
+        ["explain", *flags],
+        ["explain", *flags, "--node", "end"],
+        ["compare", *flags, *inputs],
+        ["convert", *flags, "-o", tmp_path / "out.pb"],
+        ["report", *flags, "-o", tmp_path / "page.html"],
+    ):
+        printed = command(*asked)
+        assert f"{line}{meant}\n" in printed, asked[0]
+        assert "'node:c' matches no node of the graph\n" in printed
+    linted = command("lint", mixlist, "--model", model, "--mode", "allow_mix_precision_bf16")
+    assert f"matches no node of the graph{meant} [no-match]" in linted

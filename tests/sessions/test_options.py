@@ -132,6 +132,9 @@ def test_paths_may_be_path_objects_and_are_kept_as_text(mixlist, tmp_path):
         ({"fold_constants": 1}, "fold_constants: got 1 (int), expected bool"),
         ({"precision_mode": "\ud800"}, "surrogates not allowed"),
         ({"precision_mode": "allow_mix_precison"}, "did you mean 'allow_mix_precision'?"),
+        ({"precision_mode": "bf16"}, "did you mean 'allow_mix_precision_bf16'?"),
+        ({"precision_mode": "allow_fp32_to_bf"}, "did you mean 'allow_fp32_to_bf16'?"),
+        ({"precision_mode_v2": "bfloat16"}, "did you mean 'mixed_bfloat16'?"),
     ],
 )
 def test_wrong_values_are_refused_at_once(fields, message):
