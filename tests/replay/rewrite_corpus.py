@@ -146,7 +146,8 @@ class Rewriter:
         except Exception as error:  # Any exception of TensorFlow is a result.
             result["error"] = f"{type(error).__name__}: {error}"
         result["ledgers"] = {
-            file.name: packed(file.read_bytes()) for file in sorted(pathlib.Path(LEDGERS).glob("*"))
+            file.name: packed(file.read_bytes())
+            for file in sorted(pathlib.Path(LEDGERS).glob("*.json"))
         }
         return result
 
