@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 from collections.abc import Iterable
 from typing import Any
@@ -133,12 +134,18 @@ def _is_for_speed(options: PrecisionOptions) -> bool:
     return bool(lowers and options.target in (None, "host") and not options.emulate)
 
 
+# An entry that matches a node in whatever scopes it is, as those of `tune`. Freezing inlines
+# functions, so that their nodes are in more scopes.
+_IN_ANY_SCOPE = re.compile(r'"node:(?:\.\*|\(\.\*/\)\?)[^"|]*"')
+
+
 def _may_name_nodes(options: PrecisionOptions) -> bool:
-    """Whether a file of the user may be about single nodes."""
+    """Whether a file of the user may be about single nodes, by names that freezing changes."""
     texts = [options.mixlist_edits or ""]
     if options.modify_mixlist:
         texts.append(pathlib.Path(options.modify_mixlist).read_text(encoding="utf-8"))
-    return options.customize_dtypes is not None or any('"node:' in text for text in texts)
+    named = any('"node:' in _IN_ANY_SCOPE.sub("", text) for text in texts)
+    return options.customize_dtypes is not None or named
 
 
 def _chosen(

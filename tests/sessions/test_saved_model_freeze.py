@@ -446,7 +446,7 @@ def test_large_variables_are_frozen_when_that_is_asked_for(freeze, saved, tmp_pa
 
 def test_a_mixlist_that_names_nodes_is_about_the_nodes_of_the_functions(saved, tmp_path):
     """Inlined, as freezing needs it, they have longer names."""
-    edits = '{"black-list": {"to-add": ["node:.*Conv2D"]}}'
+    edits = '{"black-list": {"to-add": ["node:(.+/)?Conv2D"]}}'
     (ledger,) = convert_saved_model(
         saved, tmp_path / "out", precision_mode=BF16, mixlist_edits=edits
     )
@@ -455,6 +455,27 @@ def test_a_mixlist_that_names_nodes_is_about_the_nodes_of_the_functions(saved, t
     convolutions = [node for node in ops if node.op == "Conv2D"]
     assert {node.attr["T"].type for node in convolutions} == {tf.float32.as_datatype_enum}
     assert "ReadVariableOp" in {node.op for node in ops}
+
+
+@pytest.mark.parametrize("entry", ["node:.*Conv2D", "node:(.*/)?Conv2D"])
+def test_entries_for_nodes_in_whatever_scopes_hold_in_frozen_signatures(entry, saved, tmp_path):
+    edits = f'{{"black-list": {{"to-add": ["{entry}"]}}}}'
+    (ledger,) = convert_saved_model(
+        saved, tmp_path / "out", precision_mode=BF16, mixlist_edits=edits
+    )
+    assert list(ledger.warnings) == []
+    ops = ops_of_signature(tmp_path / "out")
+    convolutions = [node for node in ops if node.op == "Conv2D"]
+    assert {node.attr["T"].type for node in convolutions} == {tf.float32.as_datatype_enum}
+    assert "ReadVariableOp" not in {node.op for node in ops}
+
+
+def test_an_alternative_beside_such_an_entry_may_name_nodes(saved, tmp_path):
+    edits = '{"black-list": {"to-add": ["node:.*Conv2D|model/other"]}}'
+    (ledger,) = convert_saved_model(
+        saved, tmp_path / "out", precision_mode=BF16, mixlist_edits=edits
+    )
+    assert any("the options may name nodes" in line for line in ledger.warnings)
 
 
 def test_an_identity_of_the_result_stands_for_a_custom_gradient(saved, tmp_path):
