@@ -1,79 +1,37 @@
-"""docs/cli.md is true: its commands, run in the order of the page, print what it says."""
+"""docs/cli.md and the tutorials are true: their commands, in order, print what the page says."""
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import subprocess
-import sys
 
 import pytest
 from support import ROOT
+from support.console_pages import assert_same_but_measured, run_page
 from support.report_files import needs_page
-from support.strict_zip import strict_zip
 from support.tf_versions import needs_outputs_of_the_docs
 
-# The file that stands over a block, or nothing; its language, and its text.
-BLOCK = re.compile(r"(?:^`([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.M | re.S)
-# How a block shows that the command before ends with another status than 0.
-STATUS = re.compile(r"^\$ echo \$\?\n(\d)\n\Z", re.M)
-# A measured number, which another processor may round otherwise.
-MEASURED = re.compile(r"\d\.\de[+-]\d\d|0\.\d{5,}")
-
-
-def blocks():
-    return BLOCK.findall((ROOT / "docs" / "cli.md").read_text())
-
-
-def assert_same_but_measured(printed, shown):
-    assert MEASURED.sub("#", printed) == MEASURED.sub("#", shown)
-    for now, then in strict_zip(MEASURED.findall(printed), MEASURED.findall(shown)):
-        assert float(now) == pytest.approx(float(then), rel=0.5, abs=1e-7)
+TUTORIALS = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs/tutorials").glob("*.md"))]
 
 
 @needs_outputs_of_the_docs
 @needs_page
-def test_the_commands_print_what_the_page_says(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+@pytest.mark.parametrize("page", ["docs/cli.md", *TUTORIALS])
+def test_the_commands_print_what_the_page_says(page, tmp_path):
+    assert run_page(page, tmp_path) >= 5
 
-    def python(*arguments, status=0):
-        process = subprocess.run(
-            [sys.executable, "-B", *arguments],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert process.returncode == status, process.stderr[-2000:]
-        return "".join(f"{line.rstrip()}\n" for line in process.stdout.splitlines())
 
-    found = blocks()
-    assert sum(kind == "console" for _, kind, _ in found) >= 6
-    written = set()
-    for name, kind, text in found:
-        if kind == "python" and not name:
-            python("-c", text)
-        if kind in ("python", "text") and name:
-            (tmp_path / name).write_text(text)
-        if kind == "json":
-            assert name, f"no file over the block {text}"
-            if name in written:
-                assert text == (tmp_path / name).read_text()
-            else:
-                (tmp_path / name).write_text(text)
-        if kind != "console":
-            continue
-        ends = STATUS.search(text)
-        command, shown = STATUS.sub("", text).split("\n", 1)
-        program, *arguments = shlex.split(command[len("$ ") :])
-        assert program == "npu-precision"
-        printed = python(
-            "-m", "npu_precision_command", *arguments, status=int(ends.group(1)) if ends else 0
-        )
-        assert_same_but_measured(printed, shown)
-        written.update(re.findall(r"-o (\S+)", command))
+SHOWN = "a\n...\nd\n"
+
+
+@pytest.mark.parametrize("printed", ["a\nd\n", "a\nb\nc\nd\n"])
+def test_a_page_may_leave_lines_out(printed):
+    assert_same_but_measured(printed, SHOWN)
+
+
+@pytest.mark.parametrize("printed", ["b\na\nd\n", "a\nb\n", "a\nb\nd\ne\n", ""])
+def test_lines_that_a_page_shows_are_printed_and_no_others(printed):
+    with pytest.raises(AssertionError):
+        assert_same_but_measured(printed, SHOWN)
 
 
 def test_every_subcommand_and_flag_of_its_own_is_on_the_page(command):

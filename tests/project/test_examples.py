@@ -52,7 +52,12 @@ EXAMPLES = {
 ALSO_SHOWN = {"docs/from-ascend.md": "estimator_script.py", "docs/options.md": "modern.py"}
 # The tests of these pages know what their blocks are: test_cli_docs.py, test_recipes.py and
 # test_write_a_pass.py.
-PAGES_WITH_TESTS = ("docs/cli.md", "docs/hand-offs.md", "docs/write-a-pass.md")
+PAGES_WITH_TESTS = (
+    "docs/cli.md",
+    "docs/hand-offs.md",
+    "docs/write-a-pass.md",
+    *(page for page in PAGES if page.startswith("docs/tutorials/")),
+)
 NUMBER = re.compile(r"\d+\.\d+")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 

@@ -1,0 +1,92 @@
+"""Runs the blocks of a page in its order, and compares what its commands print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from support import ROOT
+from support.strict_zip import strict_zip
+
+# The file that stands over a block, or nothing; its language, and its text.
+BLOCK = re.compile(r"(?:^`([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.M | re.S)
+# How a block shows that the command before ends with another status than 0.
+STATUS = re.compile(r"^\$ echo \$\?\n(\d)\n\Z", re.M)
+# A measured number, which another processor may round otherwise.
+MEASURED = re.compile(r"\d\.\de[+-]\d\d|0\.\d{5,}")
+# A line that stands for any number of others.
+LEFT_OUT = "..."
+
+
+def assert_same_but_measured(printed: str, shown: str) -> None:
+    """Compares what a command printed with what a page shows."""
+    if LEFT_OUT in shown.splitlines():
+        printed = _without_left_out(printed.splitlines(), shown.splitlines())
+    assert MEASURED.sub("#", printed) == MEASURED.sub("#", shown)
+    for now, then in strict_zip(MEASURED.findall(printed), MEASURED.findall(shown)):
+        assert float(now) == pytest.approx(float(then), rel=0.5, abs=1e-7)
+
+
+def _without_left_out(printed: list[str], shown: list[str]) -> str:
+    """The lines that were printed, those that the page leaves out as it does it."""
+    kept, rest = [], list(printed)
+    skips = False
+    for line in shown:
+        if line == LEFT_OUT:
+            kept.append(line)
+            skips = True
+            continue
+        wanted = MEASURED.sub("#", line)
+        while skips and rest and MEASURED.sub("#", rest[0]) != wanted:
+            rest.pop(0)
+        kept += rest[:1]
+        rest = rest[1:]
+        skips = False
+    return "".join(f"{line}\n" for line in (kept if skips else [*kept, *rest]))
+
+
+def run_page(page: str, folder) -> int:
+    """Runs a page of the documentation in a folder; returns how many commands it shows."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+
+    def python(*arguments, status=0):
+        process = subprocess.run(
+            [sys.executable, "-B", *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert process.returncode == status, process.stderr[-2000:]
+        return "".join(f"{line.rstrip()}\n" for line in process.stdout.splitlines())
+
+    commands = 0
+    written = set()
+    for name, kind, text in BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
+        if kind == "python" and not name:
+            python("-c", text)
+        if kind in ("python", "text") and name:
+            (folder / name).write_text(text)
+        if kind == "json":
+            assert name, f"no file over the block {text}"
+            if name in written:
+                assert text == (folder / name).read_text()
+            else:
+                (folder / name).write_text(text)
+        if kind != "console":
+            continue
+        commands += 1
+        ends = STATUS.search(text)
+        command, shown = STATUS.sub("", text).split("\n", 1)
+        program, *arguments = shlex.split(command[len("$ ") :])
+        start = {"npu-precision": ["-m", "npu_precision_command"], "python": []}[program]
+        printed = python(*start, *arguments, status=int(ends.group(1)) if ends else 0)
+        assert_same_but_measured(printed, shown)
+        written.update(re.findall(r"-o (\S+)", command))
+    return commands
