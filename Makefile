@@ -30,7 +30,7 @@ CXX_FILES = $(shell find cc graph_passes tests wheels -name '*.h' -o -name '*.cc
 
 .PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench bench-rewrite \
   bench-optimizers bench-flight bench-distributed bench-convergence numerics wheel test-wheel \
-  build known-parts page-packages lint format docs bazel bazel-build lock clean
+  build known-parts page-packages lint format docs pictures bazel bazel-build lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 24
@@ -116,7 +116,7 @@ format: $(VENV)/.requirements page-packages ## format Python, C++ and TypeScript
 	$(BIN)/clang-format -i $(CXX_FILES)
 	$(PRETTIER) --write --log-level warn .
 
-docs: $(VENV)/.requirements ## build the documentation site into build/site; a dead link fails it
+docs: $(VENV)/.requirements page-packages ## build the documentation site into build/site; a dead link fails it
 	$(BIN)/nox -s docs
 
 # For example: make wheel MINORS=2.12,2.17
@@ -141,6 +141,9 @@ bazel-build: $(VENV)/.requirements
 lock: $(VENV)/.requirements ## resolve requirements/*.in anew into requirements/*.lock
 	$(BIN)/nox -s lock-tf115 lock-tf215 lock-tf221 lock-bench-tf221 lock-itex lock-zentf \
 	  lock-launchers lock-handoffs lock-wheel lock-docs
+
+pictures: $(VENV)/.installed build page-packages ## take the pictures of the report in docs/pictures
+	PYTHONPATH=tests $(BIN)/python tests/pictures.py
 
 clean: ## remove what was built; the environments stay (rm -r .venv .nox removes them)
 	rm -rf build dist compile_commands.json npu_precision/_lib report_page/node_modules *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

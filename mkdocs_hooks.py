@@ -22,6 +22,13 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
+# By file of the site: the file of the repository. `make page-packages` installs the scripts.
+PACKAGES = "report_page/node_modules"
+ASSETS = {
+    "assets/javascripts/mermaid.js": f"{PACKAGES}/@mermaid-js/tiny/dist/mermaid.tiny.js",
+    "assets/javascripts/iframe-worker.js": f"{PACKAGES}/iframe-worker/shim/index.js",
+    "assets/stylesheets/site.css": "docs/site.css",
+}
 SOURCES = {page: source for source, page in PAGES.items()}
 FETCHED = re.compile(
     r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>"
@@ -67,6 +74,8 @@ def on_files(files: Files, config: Any) -> Files:
 
     for source, page in PAGES.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    for place_in_site, source in ASSETS.items():
+        files.append(File.generated(config, place_in_site, abs_src_path=str(ROOT / source)))
     copies = set()
     for file in files.documentation_pages():
         for link in LINK.findall(file.content_string):

@@ -81,7 +81,7 @@ def load_run(path: str) -> tuple[Model, Explanation]:
             bodies.append(_body(name, others[name], read_ledger(str(others[name])), graph))
             waiting += graph.node
     meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=before)
-    model = Model(str(chosen), f"{LEDGER}, graph {ledger.graph}", meta_graph, (), (), "")
+    model = Model(str(chosen), LEDGER, meta_graph, (), (), "")
     mappings = ((entry.place, entry.entry, entry.ops) for entry in ledger.mappings)
     return model, Explanation(
         _options(ledger), tuple(bodies), tuple(ledger.warnings), tuple(mappings)

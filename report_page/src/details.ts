@@ -1,11 +1,11 @@
 // The panel about what is looked at: a node's story, or what is in a scope.
 
-import { type Report, KEPT } from "./data";
+import { KEPT, NOT_FLOAT, type Report } from "./data";
 import { look, ORDER } from "./decisions";
 import { button, count, make, size } from "./dom";
 import type { Expansion } from "./expansion";
 import type { State } from "./state";
-import { advice, castsAt, fedBy, steps, type Telling } from "./story";
+import { advice, castsAt, fedBy, sentenceOf, steps, type Telling } from "./story";
 import type { Tree } from "./tree";
 
 const MOST_LINES = 50;
@@ -189,22 +189,27 @@ export class Details {
 
   private scope(item: number): HTMLElement[] {
     const { view } = this.state.shown;
+    const report = this.tree.report;
     const scope = this.tree.scope(item);
-    const counts = scope.counts[view];
     const isOpen = this.expansion.isOpen(item);
-    const terms = ORDER.filter((decision) => counts[decision]).flatMap((decision) => {
+    const computing = scope.computing[view];
+    const terms = ORDER.filter((decision) => computing[decision]).flatMap((decision) => {
       const { style, letter } = look(decision);
-      const name = this.tree.report.stored.decisions[decision] ?? "";
-      return [
-        make("dt", {}, make("span", { class: `badge ${style}` }, letter), ` ${name}`),
-        make("dd", {}, (counts[decision] ?? 0).toLocaleString("en")),
-      ];
+      return term(
+        computing[decision] ?? 0,
+        make("span", { class: `badge ${style}` }, letter),
+        ` ${report.stored.decisions[decision] ?? ""}`,
+      );
     });
+    const nodes = this.tree.nodesIn(item).filter((node) => report.isIn(node, view));
+    const sources = nodes.filter((node) => report.isSource(node)).length;
+    const others = nodes.filter((node) => report.decision(node) === NOT_FLOAT).length;
+    if (sources > 0) terms.push(...term(sources, "sources: constants, variables, arguments"));
+    if (others > 0) terms.push(...term(others, "not float: nothing to decide"));
     const reasons = new Map<string, number>();
-    for (const node of this.tree.nodesIn(item)) {
-      if (this.tree.report.decision(node) !== KEPT) continue;
-      const reason = this.tree.report.reason(node);
-      reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+    for (const node of nodes) {
+      if (report.decision(node) !== KEPT || report.isSource(node)) continue;
+      reasons.set(report.reason(node), (reasons.get(report.reason(node)) ?? 0) + 1);
     }
     const kept = [...reasons].sort((one, other) => other[1] - one[1]);
     const toggle = (): void => this.expansion.toggle(item, view);
@@ -215,8 +220,14 @@ export class Details {
       make("dl", {}, ...terms),
       this.list(
         "Why kept",
-        kept.map(([reason, number]) => [`${reason}: ${number.toLocaleString("en")}`]),
+        kept.map(([reason, number]) => [
+          `${number.toLocaleString("en")}: ${sentenceOf(report, reason)} (${reason})`,
+        ]),
       ),
     ];
   }
+}
+
+function term(number: number, ...name: (Node | string)[]): HTMLElement[] {
+  return [make("dt", {}, ...name), make("dd", {}, number.toLocaleString("en"))];
 }

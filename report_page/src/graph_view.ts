@@ -80,13 +80,15 @@ export class GraphView {
     }
   }
 
-  /** Shows all, or, where that would be too small to be read, the upper part. */
+  /** Shows all, or, where that would be too small to be read, the upper part of what matters. */
   begin(): void {
     this.fit();
     if (!this.isFitted || this.cy.zoom() >= LEAST_ZOOM) return;
+    const main = this.cy.getElementById(String(this.tree.mainScope(this.state.shown.view)));
+    const box = (main.empty() ? this.cy.elements() : main).boundingBox();
     this.cy.zoom(LEAST_ZOOM);
-    this.cy.center();
-    this.cy.pan({ x: this.cy.pan().x, y: 24 - this.cy.elements().boundingBox().y1 * LEAST_ZOOM });
+    this.cy.center(main.empty() ? undefined : main);
+    this.cy.pan({ x: this.cy.pan().x, y: 24 - box.y1 * LEAST_ZOOM });
   }
 
   /** Shows all. */

@@ -3,6 +3,7 @@
 import { bar } from "./bar";
 import { CAST, KEPT, LOWERED, RAISED, type Report, type View } from "./data";
 import { count, make } from "./dom";
+import { sentenceOf } from "./story";
 import { Table } from "./table";
 import type { Tree } from "./tree";
 
@@ -20,13 +21,43 @@ export interface Layer {
   because: number;
 }
 
-/** The layers of the scope that the page opens with. */
+/** The layers of the scope that the page opens with; without single kept nodes, if there are any. */
 export function layersOf(tree: Tree): Layer[] {
-  return tree
+  const found = tree
     .children(tree.mainScope(VIEW), VIEW)
     .filter((item) => tree.isScope(item) && tree.scope(item).kind === "scope")
     .map((scope) => layer(tree, scope))
     .filter(({ computing }) => computing > 0);
+  const places = inOrderOfReading(tree.report);
+  const first = ({ scope }: Layer): number =>
+    tree.nodesIn(scope).reduce((least, node) => Math.min(least, places[node] ?? 0), Infinity);
+  found.sort((one, other) => first(one) - first(other));
+  const worth = found.filter(({ computing, kept }) => computing > 1 || kept < computing);
+  return worth.length > 0 ? worth : found;
+}
+
+/** By node: its place in an order in which each node comes after what it reads. */
+function inOrderOfReading(report: Report): number[] {
+  const places = new Array<number>(report.size).fill(-1);
+  const seen = new Uint8Array(report.size);
+  let next = 0;
+  for (let root = 0; root < report.size; root++) {
+    const waiting = [root];
+    while (waiting.length > 0) {
+      const node = waiting[waiting.length - 1] as number;
+      if (seen[node] === 0) {
+        seen[node] = 1;
+        // In a loop, what is read first is taken to come first.
+        for (const { node: read } of report.inputs(node, VIEW).reverse()) {
+          if (seen[read] === 0) waiting.push(read);
+        }
+        continue;
+      }
+      waiting.pop();
+      if (places[node] === -1) places[node] = next++;
+    }
+  }
+  return places;
 }
 
 function layer(tree: Tree, scope: number): Layer {
@@ -110,9 +141,5 @@ export function layerTable(
 }
 
 function because(report: Report, { reason, because: number, kept }: Layer): string {
-  if (reason === "") return "";
-  const sentence = (report.stored.sentences[reason] ?? reason)
-    .replace("{cause}", "another node")
-    .replace("{by}", "a list");
-  return `${number} of ${kept}: ${sentence}`;
+  return reason === "" ? "" : `${number} of ${kept}: ${sentenceOf(report, reason)}`;
 }

@@ -19,6 +19,13 @@ export function chain(report: Report, node: number): number[] {
   return found;
 }
 
+/** A reason in words, for several nodes. */
+export function sentenceOf(report: Report, reason: string): string {
+  return (report.stored.sentences[reason] ?? reason)
+    .replace("{cause}", "another node")
+    .replace(" ({by})", "");
+}
+
 /** The reason of one node, in words. */
 export function why(report: Report, node: number): Telling {
   const sentence = report.stored.sentences[report.reason(node)] ?? "";

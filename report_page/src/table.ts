@@ -105,7 +105,9 @@ export class Table {
       { type: "button", click: () => this.sortBy(number) },
       column.heading,
     );
-    return make("span", { role: "columnheader", "aria-sort": "none" }, sort);
+    const isNumber = this.options.rows.some((row) => isNumberIn(column, row));
+    const named = isNumber ? "number" : null;
+    return make("span", { role: "columnheader", "aria-sort": "none", class: named }, sort);
   }
 
   private sortBy(column: number): void {
@@ -150,10 +152,9 @@ export class Table {
     const cells = this.options.columns.map((column) => {
       const value = column.value(row);
       const shown = column.show?.(row) ?? (value === null ? "?" : String(value));
-      const isNumber = typeof value === "number" && column.show === undefined;
       return make(
         "span",
-        { role: "cell", class: isNumber ? "number" : null, title: String(value ?? "?") },
+        { role: "cell", class: isNumberIn(column, row) ? "number" : null, title: String(value ?? "?") },
         shown,
       );
     });
@@ -193,6 +194,10 @@ export class Table {
     }
     event.preventDefault();
   }
+}
+
+function isNumberIn(column: Column, row: number): boolean {
+  return typeof column.value(row) === "number" && column.show === undefined;
 }
 
 const collator = new Intl.Collator("en", { numeric: true });

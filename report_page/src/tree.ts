@@ -6,8 +6,10 @@ import { groups, parts, passiveGraphs } from "./grouping";
 /** More children than this, and a scope shows them in parts. */
 const MOST_CHILDREN = 200;
 const PART = 100;
-/** A scope with this share of all that computes is where to look. */
+/** A scope with this share of all that changes is where to look. */
 const MAIN_SHARE = 0.7;
+/** The scopes that TensorFlow gives to gradients. */
+const GRADIENTS = /(^|\/)(gradient_tape|gradients(_\d+)?)\//;
 const DECIDED = [LOWERED, RAISED, KEPT];
 
 export type Counts = number[];
@@ -226,9 +228,19 @@ export class Tree {
     for (const child of this.scope(item).children) if (this.isScope(child)) this.split(child);
   }
 
-  /** Where to look first: the graph that computes most, or the scope in it that has nearly all. */
+  /** How many nodes in it are lowered or raised, without gradients, which repeat the model. */
+  private changed(item: number): number {
+    const isChanged = (node: number): boolean =>
+      [LOWERED, RAISED].includes(this.report.decision(node)) &&
+      !GRADIENTS.test(this.report.name(node));
+    return this.nodesIn(item).filter(isChanged).length;
+  }
+
+  /** Where to look first: the graph where most changes, or the scope in it that has nearly all. */
   mainScope(view: View): number {
-    const sum = (item: number): number => this.computing(item, view);
+    const changes = this.changed(this.root) > 0;
+    const sum = (item: number): number =>
+      changes ? this.changed(item) : this.computing(item, view);
     const most = (items: readonly number[]): number | undefined =>
       [...items].sort((one, other) => sum(other) - sum(one))[0];
     let at = this.root;

@@ -57,7 +57,7 @@ def ledger_of(folder, node):
 def test_a_folder_stands_for_the_graph_of_the_run_in_which_most_was_lowered(command, run):
     folder = run(dense)
     printed = command("explain", folder)
-    assert printed.startswith(f"{ledger_of(folder, 'product')}: ledger of a run, graph tf_graph\n")
+    assert printed.startswith(f"{ledger_of(folder, 'product')}: ledger of a run\n")
     assert f"precision_mode {MODE}, report_dir {folder}" in printed
     assert "lowered 2 of 4 float nodes" in printed
 
@@ -97,7 +97,7 @@ def test_the_page_shows_the_run_s_graph_before_and_after(command, run, tmp_path)
     data = data_in(page.read_text(encoding="utf-8"))
     names = data["nodes"]["name"]
     relu = names.index("relu")
-    assert data["kind"] == "ledger of a run, graph tf_graph"
+    assert data["kind"] == "ledger of a run"
     assert names.index("product") in data["nodes"]["inputs"][relu][::2]
     assert "x:0" in [cast["tensor"] for cast in data["casts"]]
 

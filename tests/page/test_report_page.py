@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import tensorflow as tf
 from support.browser import needs_browser
@@ -272,6 +274,32 @@ def test_graphs_that_only_call_others_are_folded_below_the_one_that_computes(sho
     page.locator(".outline .row", has_text="only call").click()
     inside = page.locator(".outline .row[aria-level='2'] .name").all_inner_texts()
     assert any("signature_wrapper" in name for name in inside)
+
+
+def test_a_training_opens_with_the_model_whose_layers_are_in_its_order(show, tmp_path):
+    """However much the gradients and the updates compute, and wherever they are in the graph."""
+    nodes = [(f"update/exp_{step}", "Exp", ["x"]) for step in range(20)]
+    for layer in ("last", "middle"):
+        read = {"last": "net/middle/relu", "middle": "net/first/relu"}[layer]
+        nodes.append((f"net/{layer}/product", "MatMul", [read, read]))
+        nodes.append((f"net/{layer}/relu", "Relu", [f"net/{layer}/product"]))
+    nodes += [("net/first/product", "MatMul", ["x", "x"])]
+    nodes += [("net/first/relu", "Relu", ["net/first/product"]), ("x", "Placeholder", [])]
+    nodes += [(f"gradient_tape/net/{step}", "MatMul", ["x", "x"]) for step in range(9)]
+    page = show(write_graph(tmp_path, nodes))
+    assert page.locator(".strip .name").all_inner_texts() == ["first", "middle", "last"]
+    assert "▾ net" in drawn(page)
+    assert "▸ update\nK 20" in drawn(page)
+
+
+def test_a_scope_says_what_is_kept_in_it_and_why_without_its_sources(show, layered):
+    page = show(layered)
+    page.locator(".strip button").first.click()
+    said = page.locator(".details").inner_text()
+    why = page.locator(".details li").all_inner_texts()
+    assert all(re.fullmatch(r"\d+: .* \(\w+\)", line) for line in why)
+    assert "neutral_source" not in said
+    assert "{" not in said
 
 
 def test_the_first_click_in_the_outline_counts(show, layered):
