@@ -17,6 +17,7 @@ custom_op.name = "NpuOptimizer"
 custom_op.parameter_map["use_off_line"].b = True
 custom_op.parameter_map["precision_mode"].s = tf.compat.as_bytes("allow_mix_precision")
 custom_op.parameter_map["modify_mixlist"].s = tf.compat.as_bytes("mixlist.json")
+custom_op.parameter_map["report_dir"].s = tf.compat.as_bytes("tf1_ledgers")
 config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
 config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF
 

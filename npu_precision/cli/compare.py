@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import json
 import math
 import pathlib
@@ -13,12 +14,16 @@ from typing import Any
 import click
 import rich.console
 import rich.progress
+from tensorflow.core.protobuf import meta_graph_pb2
 
 from npu_precision import outputs
 from npu_precision.accuracy import comparison, frozen
 from npu_precision.accuracy.comparison import Comparison, Row
+from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.tensor_stats import TensorStats
 from npu_precision.cli import alternatives, compare_training, flags, heading, plots, printing
+from npu_precision.explain import explanation
+from npu_precision.explain import report as reports
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
@@ -57,6 +62,9 @@ _COLUMNS = (
 )
 @click.option("--csv", "csv_file", metavar="FILE", help="Write all tensors to a CSV file.")
 @click.option("--plot", "plot_file", metavar="FILE", help="Draw the errors; needs matplotlib.")
+@click.option(
+    "--report", "report_file", metavar="FILE", help="Write the page of `report`, with the errors."
+)
 @click.option("--force", is_flag=True, help="Replace these files if they exist.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.option(
@@ -72,6 +80,7 @@ def compare(
     top: int,
     csv_file: str | None,
     plot_file: str | None,
+    report_file: str | None,
     force: bool,
     as_json: bool,
     training: None,
@@ -82,17 +91,24 @@ def compare(
     computes from the same inputs. With --emulate, values are rounded as on a device that has
     kernels of the low type; this machine need not have them.
     """
-    outputs.check_apart((csv_file, plot_file), flags.files_read(model, options, inputs))
+    outputs.check_apart(
+        (csv_file, plot_file, report_file), flags.files_read(model, options, inputs)
+    )
+    if report_file is not None:
+        reports.read_page()  # Fails early if the page is missing.
     if plot_file is not None:
         plots.check(plot_file)
     with contextlib.ExitStack() as stack:
         csv_path = stack.enter_context(outputs.optional_file(csv_file, force))
         plot_path = stack.enter_context(outputs.optional_file(plot_file, force))
-        compared = _run(model, options, inputs)
+        page = stack.enter_context(outputs.optional_file(report_file, force))
+        compared, flat = _run(model, options, inputs)
         if csv_path is not None:
             _write_csv(csv_path, compared)
         if plot_path is not None:
             plots.comparison(plot_path, compared)
+        if page is not None:
+            _write_page(page, model, flat, options, compared)
     if as_json:
         click.echo(json.dumps(_data(model, options, compared), indent=1))
         return
@@ -103,13 +119,40 @@ def compare(
     heading.warnings(out, compared.ledger.all_warnings)
 
 
-def _run(model: Model, options: PrecisionOptions, inputs: flags.Inputs) -> Comparison:
+def _run(
+    model: Model, options: PrecisionOptions, inputs: flags.Inputs
+) -> tuple[Comparison, FrozenModel]:
     with printing.busy("freezing"):
         flat = frozen.freeze(model)
     batches = inputs.read(flat)
     with printing.busy("building the graph of both"):
         comparer = comparison.Comparer(flat, options)
-    return comparer.run(printing.tracked("running", batches))
+    return comparer.run(printing.tracked("running", batches)), flat
+
+
+def _write_page(
+    page: pathlib.Path,
+    model: Model,
+    flat: FrozenModel,
+    options: PrecisionOptions,
+    compared: Comparison,
+) -> None:
+    """Writes the page of the graph that was compared: the frozen one, of which dtypes changed."""
+    shown = dataclasses.replace(
+        model,
+        meta_graph=meta_graph_pb2.MetaGraphDef(graph_def=flat.graph_def),
+        fetches=flat.outputs,
+        roots=flat.outputs,
+    )
+    dtypes_only = dataclasses.replace(options, **comparison.DTYPES_ONLY)
+    explained = explanation.explain(shown, dtypes_only)
+    entered: dict[str, float] = {}
+    for row in compared.rows:
+        if row.entered is not None and row.node is not None:
+            error = max(row.entered.error, entered.get(row.node.name, 0.0))
+            entered[row.node.name] = error
+    given = dataclasses.replace(explained, options=options)
+    reports.write_report(page, shown, given, entered=entered)
 
 
 def _count(number: int, noun: str, plural: str = "s") -> str:

@@ -29,6 +29,7 @@ def write_report(
     explained: Explanation,
     curve: Iterable[Mapping[str, Any]] = (),
     times: Mapping[str, Any] | None = None,
+    entered: Mapping[str, float] | None = None,
 ) -> None:
     """Writes a report: one file that opens in any browser.
 
@@ -45,12 +46,14 @@ def write_report(
             as a multiple of float32's, "quartiles": [low, high], "worse": its error or how much
             worse its metric is, "good": whether that is small enough, "front": whether it is on the
             front, "chosen": whether it is the chosen one}}.
+        entered: the error that enters at a node of the graph, by its name: the root mean square of
+            the difference to what float32 computes from the same inputs, as a share of that.
 
     Raises:
         OSError: the file cannot be written.
         ValueError: the package was built without the page.
     """
-    fill_page(pathlib.Path(path), report_data(model, explained, curve, times))
+    fill_page(pathlib.Path(path), report_data(model, explained, curve, times, entered))
 
 
 def fill_page(path: pathlib.Path, filling: Mapping[str, Any]) -> None:

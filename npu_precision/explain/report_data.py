@@ -39,6 +39,7 @@ def report_data(
     explained: Explanation,
     curve: Iterable[Mapping[str, Any]] = (),
     times: Mapping[str, Any] | None = None,
+    entered: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """The data of a page.
 
@@ -47,8 +48,9 @@ def report_data(
         explained: the decisions about it.
         curve: how the error grows with the share of lowered nodes; see report.write_report.
         times: the step times that were measured; see report.write_report.
+        entered: the errors that were measured; see report.write_report.
     """
-    rows = _Rows(explained)
+    rows = _Rows(explained, entered or {})
     for number, body in enumerate(explained.bodies):
         rows.add(number, body)
     return {
@@ -80,7 +82,8 @@ def report_data(
 class _Rows:
     """The nodes of all bodies, before and after the rewrite, with the Casts among them."""
 
-    def __init__(self, explained: Explanation) -> None:
+    def __init__(self, explained: Explanation, entered: Mapping[str, float]) -> None:
+        self._entered = entered
         self._graphs = {body.name: number for number, body in enumerate(explained.bodies)}
         self._with_advice = story.uses_lists(explained.options)
         self._followers = {
@@ -101,8 +104,8 @@ class _Rows:
         self._some: dict[str, dict[int, Any]] = {
             name: {}
             for name in (
-                "advice calls cause_elsewhere escaped followers inputs_after no_vote op_after "
-                "range remark rewrites values"
+                "advice calls cause_elsewhere entered escaped followers inputs_after no_vote "
+                "op_after range remark rewrites values"
             ).split()
         }
 
@@ -230,6 +233,9 @@ class _Rows:
             self._some["followers"][row] = self._followers[key]
         if re.escape(node.name) != node.name:
             self._some["escaped"][row] = re.escape(node.name)
+        if body.name == explanation.MAIN_GRAPH and node.name in self._entered:
+            error = self._entered[node.name]
+            self._some["entered"][row] = error if math.isfinite(error) else None
         self._add_range(row, node)
         if story.remark(node):
             self._some["remark"][row] = self._strings.number(story.remark(node))

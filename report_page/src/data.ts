@@ -119,6 +119,8 @@ export interface Stored {
     advice: Some<[key: number, node: number, effect: number][]>;
     calls: Some<number[]>;
     cause_elsewhere: Some<string>;
+    /** The error that enters at a node, as a share of float32's values; null is infinite. */
+    entered: Some<number | null>;
     escaped: Some<string>;
     followers: Some<number>;
     inputs_after: Some<number[]>;
@@ -150,6 +152,17 @@ export class Report {
   constructor(readonly stored: Stored) {
     this.size = stored.nodes.name.length;
     for (const cast of stored.casts) this.castAt.set(cast.node, cast);
+  }
+
+  /** Whether the model was compared with float32. */
+  get isCompared(): boolean {
+    return Object.keys(this.stored.some.entered).length > 0;
+  }
+
+  /** The error that enters at a node; 0 where none does. */
+  entered(node: number): number {
+    const error = this.stored.some.entered[node];
+    return error === null ? Infinity : (error ?? 0);
   }
 
   name(node: number): string {

@@ -4,6 +4,7 @@ import { KEPT, NOT_FLOAT, type Report } from "./data";
 import { look, ORDER } from "./decisions";
 import { button, count, make, size } from "./dom";
 import type { Expansion } from "./expansion";
+import { shown } from "./lines";
 import type { State } from "./state";
 import { advice, castsAt, fedBy, sentenceOf, steps, type Telling } from "./story";
 import type { Tree } from "./tree";
@@ -98,6 +99,8 @@ export class Details {
       facts.push(["reason", report.reason(node)]);
     }
     if (report.values(node) !== "") facts.push(["values", report.values(node)]);
+    const error = report.entered(node);
+    if (error > 0) facts.push(["error enters", `${shown(error)} of float32's values`]);
     const remark = report.text(report.stored.some.remark[node]);
     if (remark !== "") facts.push(["note", remark]);
     if (report.device(node) !== "") facts.push(["device", report.device(node)]);

@@ -3,6 +3,7 @@
 import { bar } from "./bar";
 import { CAST, KEPT, LOWERED, RAISED, type Report, type View } from "./data";
 import { count, make } from "./dom";
+import { shown } from "./lines";
 import { sentenceOf } from "./story";
 import { Table } from "./table";
 import type { Tree } from "./tree";
@@ -19,6 +20,8 @@ export interface Layer {
   /** The commonest reason to keep what computes, and of how many nodes; "" for none. */
   reason: string;
   because: number;
+  /** The largest error that enters at one of its nodes; 0 if it was not compared. */
+  entered: number;
 }
 
 /** The layers of the scope that the page opens with; without single kept nodes, if there are any. */
@@ -79,6 +82,7 @@ function layer(tree: Tree, scope: number): Layer {
     casts: at(CAST),
     reason: most?.[0] ?? "",
     because: most?.[1] ?? 0,
+    entered: Math.max(0, ...tree.nodesIn(scope).map((node) => report.entered(node))),
   };
 }
 
@@ -97,12 +101,13 @@ export function strip(
     const changed = each.lowered > 0 || each.raised === 0 ? each.lowered : each.raised;
     const verb = changed === each.raised && changed > 0 ? "raised" : "lowered";
     const casts = each.casts > 0 ? `, ${count(each.casts, "Cast")}` : "";
+    const error = tree.report.isCompared ? `, error ${shown(Number(each.entered.toPrecision(2)))}` : "";
     return make(
       "button",
       { type: "button", title: tree.fullName(each.scope), click: () => goTo(each.scope) },
       make("span", { class: "name" }, tree.label(each.scope)),
       bar(parts, each.computing),
-      make("span", { class: "counts" }, `${changed} of ${each.computing} ${verb}${casts}`),
+      make("span", { class: "counts" }, `${changed} of ${each.computing} ${verb}${casts}${error}`),
     );
   });
   return make("div", { class: "strip", role: "group", "aria-label": "Layers" }, ...buttons);
@@ -115,6 +120,12 @@ export function layerTable(
   goTo: (item: number) => void,
 ): Table {
   const at = (row: number): Layer => layers[row] as Layer;
+  const entered = {
+    heading: "largest error",
+    width: "8rem",
+    value: (row: number) => at(row).entered,
+    show: (row: number) => shown(at(row).entered),
+  };
   return new Table({
     label: "Layers",
     rows: layers.map((_, row) => row),
@@ -131,6 +142,7 @@ export function layerTable(
       { heading: "raised", width: "5.5rem", value: (row) => at(row).raised },
       { heading: "kept", width: "5rem", value: (row) => at(row).kept },
       { heading: "Casts", width: "5rem", value: (row) => at(row).casts },
+      ...(tree.report.isCompared ? [entered] : []),
       {
         heading: "most are kept because",
         width: "minmax(14rem, 5fr)",

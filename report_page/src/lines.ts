@@ -48,6 +48,7 @@ function scaleOf(values: readonly number[], logarithmic: boolean): Scale | null 
 
 export function shown(value: number): string {
   if (value === 0) return "0";
+  if (!Number.isFinite(value)) return "infinite";
   const large = Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3;
   return large ? value.toExponential(1) : String(Number(value.toPrecision(3)));
 }

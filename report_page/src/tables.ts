@@ -4,10 +4,17 @@ import type { OpRow, Report } from "./data";
 import { look } from "./decisions";
 import { make, size } from "./dom";
 import { dtypesIn } from "./labels";
+import { shown } from "./lines";
 import { type Column, Table } from "./table";
 
 export function nodeTable(report: Report, goTo: (node: number) => void): Table {
   const column = nodeColumns(report);
+  const entered: Column = {
+    heading: "error enters",
+    width: "7rem",
+    value: (node) => report.entered(node),
+    show: (node) => (report.entered(node) === 0 ? "" : shown(report.entered(node))),
+  };
   const rows: number[] = [];
   for (let node = 0; node < report.size; node++) if (report.isFloat(node)) rows.push(node);
   return new Table({
@@ -32,6 +39,7 @@ export function nodeTable(report: Report, goTo: (node: number) => void): Table {
         value: (node) => report.stored.some.followers[node] ?? 0,
         show: (node) => report.stored.some.followers[node]?.toLocaleString("en") ?? "",
       },
+      ...(report.isCompared ? [entered] : []),
       column.function,
     ],
   });

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 import pathlib
 
 import numpy as np
 import pytest
+from support.model_files import input_name
+from support.report_files import data_in, needs_page
 
 from npu_precision.cli.plots import check as check_plots
 
@@ -45,6 +48,37 @@ def test_a_plot_is_a_picture(command, model_files, arrays, tmp_path):
     command(*arguments, "--plot", file)
     assert file.read_bytes().startswith(b"\x89PNG")
     assert "draws no 'doc'" in command(*arguments, "--plot", tmp_path / "a.doc", status=2)
+
+
+@needs_page
+def test_the_page_has_the_error_that_enters_at_each_node(command, model_files, arrays, tmp_path):
+    file = tmp_path / "page.html"
+    given = arrays(**{input_name(model_files.cnn): normal(2, 12, 12, 3)})
+    arguments = ("compare", model_files.cnn, *MIXED, "--inputs", given, "--report", file)
+    compared = json.loads(command(*arguments, "--json"))
+    data = data_in(file.read_text(encoding="utf-8"))
+    shown = {
+        data["nodes"]["name"][int(row)]: error for row, error in data["some"]["entered"].items()
+    }
+    measured = {
+        row["tensor"].rpartition(":")[0]: row["entered"]
+        for row in compared["tensors"]
+        if row["entered"] is not None and row["op"]
+    }
+    assert shown == pytest.approx(measured)
+    assert len(shown) > 2
+    assert data["options"] == {"precision_mode": "allow_mix_precision"}
+    assert "exists; --force replaces it" in command(*arguments, status=2)
+
+
+@needs_page
+def test_an_infinite_error_is_in_the_page_too(command, graph_file, arrays, tmp_path):
+    model = graph_file("x = Placeholder(shape=2x2)\nproduct = MatMul(x, x)\nend = Exp(product)")
+    file = tmp_path / "page.html"
+    large = arrays(x=np.full([2, 2], 6e4, np.float32))
+    command("compare", model, *MIXED, "--emulate", "--inputs", large, "--report", file)
+    data = data_in(file.read_text(encoding="utf-8"))
+    assert data["some"]["entered"][str(data["nodes"]["name"].index("product"))] is None
 
 
 def test_no_output_takes_the_place_of_what_is_read(command, model_files, arrays, tmp_path):

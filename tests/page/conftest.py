@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.browser import OLDEST, PATIENCE, RECENT, browser
-from support.report_files import explained
+from support.report_files import explained, write_graph
 
 from npu_precision.explain import report
 
@@ -32,9 +32,9 @@ def show(chromium, tmp_path):
     """show(path of a model) -> its report in a page; at the end, nothing may have gone wrong."""
     pages, complaints = [], []
 
-    def start(model, curve=(), times=None, **context):
+    def start(model, curve=(), times=None, entered=None, **context):
         file = tmp_path / f"report{len(pages)}.html"
-        report.write_report(file, *explained(model), curve, times)
+        report.write_report(file, *explained(model), curve, times, entered)
         size = {"width": 1280, "height": 800}
         page = chromium.new_context(**{"viewport": size, **context}).new_page()
         page.set_default_timeout(PATIENCE)
@@ -51,3 +51,16 @@ def show(chromium, tmp_path):
     assert complaints == []
     for page in pages:
         page.context.close()
+
+
+@pytest.fixture(scope="module")
+def layered(tmp_path_factory):
+    """Two layers with their constants, and what has nothing to decide, in one scope."""
+    nodes = [("x", "Placeholder", [])]
+    for layer in ("first", "second"):
+        for number in range(5):
+            nodes.append((f"net/{layer}/scale_{number}", "Exp", ["x"]))
+        nodes.append((f"net/{layer}/product", "MatMul", [nodes[-1][0]] * 2))
+        nodes.append((f"net/{layer}/end", "Relu", [nodes[-1][0]]))
+    nodes += [(f"net/idle_{number}", "NoOp", []) for number in range(6)]
+    return write_graph(tmp_path_factory.mktemp("layered"), nodes)

@@ -218,19 +218,6 @@ def test_a_scope_with_very_many_nodes_shows_them_in_parts(show, tmp_path):
     assert any("n12345\n" in label for label in drawn(page))
 
 
-@pytest.fixture(scope="module")
-def layered(tmp_path_factory):
-    """Two layers with their constants, and what has nothing to decide, in one scope."""
-    nodes = [("x", "Placeholder", [])]
-    for layer in ("first", "second"):
-        for number in range(5):
-            nodes.append((f"net/{layer}/scale_{number}", "Exp", ["x"]))
-        nodes.append((f"net/{layer}/product", "MatMul", [nodes[-1][0]] * 2))
-        nodes.append((f"net/{layer}/end", "Relu", [nodes[-1][0]]))
-    nodes += [(f"net/idle_{number}", "NoOp", []) for number in range(6)]
-    return write_graph(tmp_path_factory.mktemp("layered"), nodes)
-
-
 def test_the_first_screen_shows_the_layers_and_gathers_what_has_nothing_to_decide(show, layered):
     page = show(layered)
     labels = drawn(page)

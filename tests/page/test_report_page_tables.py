@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -29,6 +30,22 @@ def test_the_table_has_a_row_for_every_float_node_and_can_be_filtered(show, mode
     assert cells(page, 1) == ["after"]
     total = sum(1 for _ in found.nodes())
     assert page.locator(".table:visible .count").inner_text() == f"1 of {total} rows"
+
+
+def test_errors_that_were_measured_are_at_nodes_and_layers(show, layered):
+    page = show(layered, entered={"net/first/product": 0.00213, "net/second/product": math.inf})
+    assert [text.split(", ")[-1] for text in page.locator(".strip .counts").all_inner_texts()] == [
+        "error 0.0021",
+        "error infinite",
+    ]
+    go_to(page, "net/first/product")
+    assert "0.00213 of float32's values" in page.locator(".details").inner_text()
+    page.get_by_role("tab", name="Layers").click()
+    assert cells(page, 7) == ["0.00213", "infinite"]
+    page.get_by_role("tab", name="Nodes").click()
+    page.get_by_role("columnheader", name="error enters").click()
+    page.get_by_role("columnheader", name="error enters").click()
+    assert cells(page, 8)[:3] == ["infinite", "0.00213", ""]
 
 
 def test_the_table_is_sorted_by_its_headings(show, model_files):

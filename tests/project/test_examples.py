@@ -133,8 +133,11 @@ def test_the_calls_that_options_go_to_cast_and_convert(run_code, tmp_path):
 @needs_page
 def test_the_commands_of_the_readme_find_what_the_scripts_saved(run_code, tmp_path):
     run_code(example("keras_fit.py"))
-    commands = re.findall(r"^    npu-precision (.*)$", (ROOT / "README.md").read_text(), re.M)
-    assert len(commands) >= 6
+    run_code(example("sess_run_script.py"))
+    readme = (ROOT / "README.md").read_text()
+    commands = re.findall(r"^    npu-precision (.*)$|`npu-precision (report .*?)`", readme, re.M)
+    commands = ["".join(each) for each in commands]
+    assert len(commands) >= 11
     for command in commands:
         subprocess.run(
             [sys.executable, "-m", "npu_precision_command", *shlex.split(command, comments=True)],
