@@ -68,6 +68,15 @@ SENTENCES = {
     "not_matrix_or_convolution": "the mode is about matrix and convolution ops only",
 }
 _ON_A_LIST = ("black_list", "unlisted")
+# The reasons of rules about values, which an entry overrules.
+_OF_VALUES = (
+    "follows_forward",
+    "sums_iterations",
+    "guard_constant",
+    "leaves_range",
+    "before_magnifier",
+    "magnifies",
+)
 # The reasons of nodes that were asked for the votes on their inputs.
 _HEARD_VOTES = (
     "gray_follows_lowered",
@@ -315,4 +324,6 @@ def advice(node: LedgerNode, last: LedgerNode) -> list[Advice]:
         found.append(Advice("gray-list", last.name, "lets {node} follow what feeds it"))
     if (not follows and node.reason in _ON_A_LIST) or node.reason.startswith("gray_"):
         found.append(Advice("white-list", node.name, "lowers it"))
+    if node.reason in _OF_VALUES:
+        found.append(Advice("white-list", node.name, "lowers it in spite of that"))
     return found

@@ -135,7 +135,9 @@ def main(_):
     loss = -tf.reduce_mean(picked)
 
     step = tf.train.get_or_create_global_step()
-    rate = FLAGS.learning_rate * tf.minimum(1.0, (tf.cast(step, tf.float32) + 1) / 20)
+    done = tf.cast(step, tf.float32)
+    warm_up, decay = (done + 1) / 20, 1 - done / FLAGS.train_steps
+    rate = FLAGS.learning_rate * tf.minimum(warm_up, decay)
     manager = ExponentialUpdateLossScaleManager(
         init_loss_scale=2**32,
         incr_every_n_steps=1000,

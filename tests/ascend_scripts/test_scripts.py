@@ -33,9 +33,6 @@ MIXED = ("allow_mix_precision", "allow_mix_precision_bf16")
 DISTANCE, OF_SMALL_LOSSES = 0.1, 0.02
 # The shares of scripts that come out further away, by mode, and why.
 DISTANCES = {
-    # The first scale, 2**32, skips some 36 of its steps, so that its learning rate warms up later.
-    ("bert_pretraining", "allow_mix_precision"): 0.35,
-    ("bert_pretraining", "allow_mix_precision_bf16"): 0.35,
     # A loss of 0.15 on 360 digits: two of them more or less.
     ("resnet_estimator", "allow_mix_precision"): 0.2,
     ("resnet_estimator", "allow_mix_precision_bf16"): 0.2,

@@ -76,6 +76,34 @@ def test_the_advice_does_what_it_says(tell, command, model_files):
             assert told[0].split()[2].strip(",") == expected, line
 
 
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        ("share", "it feeds loss, which magnifies its rounding error"),
+        ("divided", "it magnifies the rounding errors of its inputs"),
+        ("guarded", "it reads the constant tiny, of which the low type would make"),
+    ],
+)
+def test_a_rule_about_values_is_overruled_by_an_entry_that_is_advised(node, reason, tell_of):
+    model = """
+        x = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        share = Sigmoid(product)
+        loss = Log(share)
+        tiny = Const(value=1e-12, shape=)
+        guarded = AddV2(product, tiny)
+        other = Relu(product)
+        divided = RealDiv(other, other)
+        """
+    lines = tell_of(model, f"^{node}$")
+    assert any(reason in line for line in lines)
+    (advised,) = [line for line in lines if line.startswith("  the mixlist")]
+    mixlist, effect = advised[len("  the mixlist ") :].split("}} ")
+    assert effect == "lowers it in spite of that"
+    told = tell_of(model, f"^{node}$", "--mixlist-edits", mixlist + "}}")
+    assert ": lowered" in told[0]
+
+
 def test_a_node_of_a_function_is_told_with_its_function_and_arguments(tell):
     lines = tell("lstm.*/MatMul|^while/MatMul$", model="lstm")
     text = "\n".join(lines)

@@ -194,6 +194,26 @@ def test_a_line_that_closes_a_loop_goes_up_round_boxes(show, tmp_path):
     assert crossings(page) == []
 
 
+def test_1_000_nodes_open_with_their_layers_and_can_all_be_drawn(show, tmp_path):
+    nodes = [("x", "Placeholder", [])]
+    for layer in range(25):
+        first = nodes[-1][0]
+        for step in range(39):
+            op = ("MatMul", "Relu", "Exp", "Tanh")[step % 4]
+            read = [nodes[-1][0]] * (2 if op == "MatMul" else 1)
+            nodes.append((f"net/layer_{layer}/{op.lower()}_{step}", op, read))
+        nodes.append((f"net/layer_{layer}/skip", "AddV2", [nodes[-1][0], first]))
+    page = show(write_graph(tmp_path, nodes))
+    assert "1,000 float nodes" in page.locator(".totals").inner_text()
+    assert page.locator(".strip button").count() == 25
+    assert len(drawn(page, "node.closed")) == 25
+    assert crossings(page) == []
+    search(page, "/.*/")
+    page.get_by_role("button", name="Open all in the graph").click()
+    assert 700 < len(drawn(page)) <= 1000
+    assert crossings(page) == []
+
+
 def test_20_000_nodes_never_draw_more_than_a_thousand(show, large):
     page = show(large)
     assert "20,000 float nodes" in page.locator(".totals").inner_text()
