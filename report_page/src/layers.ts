@@ -101,7 +101,9 @@ export function strip(
     const changed = each.lowered > 0 || each.raised === 0 ? each.lowered : each.raised;
     const verb = changed === each.raised && changed > 0 ? "raised" : "lowered";
     const casts = each.casts > 0 ? `, ${count(each.casts, "Cast")}` : "";
-    const error = tree.report.isCompared ? `, error ${shown(Number(each.entered.toPrecision(2)))}` : "";
+    const error = tree.report.isCompared
+      ? `, error ${shown(Number(each.entered.toPrecision(2)))}`
+      : "";
     return make(
       "button",
       { type: "button", title: tree.fullName(each.scope), click: () => goTo(each.scope) },

@@ -154,7 +154,11 @@ export class Table {
       const shown = column.show?.(row) ?? (value === null ? "?" : String(value));
       return make(
         "span",
-        { role: "cell", class: isNumberIn(column, row) ? "number" : null, title: String(value ?? "?") },
+        {
+          role: "cell",
+          class: isNumberIn(column, row) ? "number" : null,
+          title: String(value ?? "?"),
+        },
         shown,
       );
     });
