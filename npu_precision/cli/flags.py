@@ -416,8 +416,10 @@ def files_read(
     model: Model, options: PrecisionOptions, inputs: Inputs | None = None
 ) -> list[str | None]:
     """The files that the command reads, which no output may replace."""
-    beside = glob.glob(glob.escape(os.path.splitext(model.path)[0]) + ".*")
-    checkpoint = beside if model.kind == model_file.META_GRAPH else []
+    checkpoint: list[str] = []
+    if model.kind == model_file.META_GRAPH:
+        prefix = glob.escape(os.path.splitext(model.path)[0])
+        checkpoint = [*glob.glob(f"{prefix}.index"), *glob.glob(f"{prefix}.data-*")]
     return [
         model.path,
         *checkpoint,

@@ -17,6 +17,8 @@ def show(out: rich.console.Console, model: Model, explained: Explanation) -> Non
     functions = len(explained.bodies) - 1
     inside = f", {functions} functions" if functions else ""
     asked = f", signature {model.signature}" if model.signature else ""
+    if model.shown_roots != model.roots:
+        asked = f", its training step ({', '.join(model.shown_roots)})"
     printing.say(out, f"{model.path}: {model.kind}{asked}{inside}")
     printing.say(out, given(explained))
     printing.say(out, totals(explained))

@@ -240,8 +240,8 @@ def explain(model: Model, options: PrecisionOptions) -> Explanation:
     """
     meta_graph, ledger = model.rewrite(options)
     before, after = model.meta_graph.graph_def, meta_graph.graph_def
-    shown = needed_nodes(before, model.roots)
-    bodies = [_graph(shown, needed_nodes(after, model.roots), ledger)]
+    shown = needed_nodes(before, model.shown_roots)
+    bodies = [_graph(shown, needed_nodes(after, model.shown_roots), ledger)]
     library = {function.signature.name: function for function in before.library.function}
     rewritten = {function.signature.name: function for function in after.library.function}
     functions = {part.graph: part for part in ledger.functions}

@@ -23,6 +23,8 @@ from npu_precision.offline.tensor_names import node_name
 from npu_precision.options import PrecisionOptions
 
 GRAPH_DEF, META_GRAPH, SAVED_MODEL = "GraphDef", "MetaGraph", "SavedModel"
+# The collection that tf.train.Optimizer.minimize puts its op into.
+_TRAIN_OP = "train_op"
 DEFAULT_SIGNATURE = "serving_default"
 _EXPECTED = (
     "a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix of a checkpoint that has one, or "
@@ -72,6 +74,16 @@ class Model:
     fetches: tuple[str, ...]
     roots: tuple[str, ...]
     signature: str
+
+    @property
+    def shown_roots(self) -> tuple[str, ...]:
+        """The nodes to explain, with all that they depend on: the roots or, without any, what makes
+        a step of a training graph, without initializers and what saves; empty for all nodes."""
+        collections = self.meta_graph.collection_def
+        if self.roots or _TRAIN_OP not in collections:
+            return self.roots
+        there = {node.name for node in self.meta_graph.graph_def.node}
+        return tuple(name for name in collections[_TRAIN_OP].node_list.value if name in there)
 
     def rewrite(
         self, options: PrecisionOptions, keep_io_types: bool = True

@@ -290,3 +290,19 @@ def test_an_entry_without_the_scopes_of_a_node_has_a_hint_in_every_command(
         assert "'node:c' matches no node of the graph\n" in printed
     linted = command("lint", mixlist, "--model", model, "--mode", "allow_mix_precision_bf16")
     assert f"matches no node of the graph{meant} [no-match]" in linted
+
+
+def test_of_a_training_graph_the_step_is_shown_without_initializers_and_what_saves(
+    command, model_files
+):
+    shown = command("explain", model_files.checkpoint, *MIXED)
+    assert ".meta: MetaGraph, its training step (" in shown
+    names = [node["name"] for node in explanation_of(command, model_files.checkpoint)["nodes"]]
+    assert any(name.startswith("gradients/") for name in names)
+    assert not any(name.startswith("save/") or "Initializer" in name for name in names)
+    asked = explanation_of(command, model_files.checkpoint, "--fetch", "save/control_dependency")
+    assert any(node["name"].startswith("save/") for node in asked["nodes"])
+
+
+def explanation_of(command, model, *flags):
+    return json.loads(command("explain", model, *MIXED, "--json", *flags))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -281,6 +282,20 @@ def test_events_on_a_full_disk_are_an_error_with_their_file(model_files, tmp_pat
 
 
 @needs_page
+@needs_page
+def test_a_page_beside_a_checkpoint_is_replaced_by_force(command, model_files, tmp_path):
+    """Its name begins as the checkpoint's does."""
+    for file in pathlib.Path(model_files.checkpoint).parent.iterdir():
+        shutil.copy(str(file), str(tmp_path))
+    prefix = tmp_path / pathlib.Path(model_files.checkpoint).name
+    page = f"{prefix}.html"
+    for force in ([], ["--force"]):
+        assert "open it" in command("report", prefix, *MODE, "-o", page, *force)
+    for file in tmp_path.glob(f"{prefix.name}.[di]*"):
+        error = command("report", prefix, *MODE, "-o", file, "--force", status=2)
+        assert "is, is in, or holds what is read" in error
+
+
 def test_the_model_itself_is_not_written_over(command, model_files):
     before = pathlib.Path(model_files.frozen).read_bytes()
     arguments = ("report", model_files.frozen, *MODE, "--force")

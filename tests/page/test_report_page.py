@@ -374,6 +374,8 @@ def test_calls_lead_to_the_functions(show, model_files):
 
 def test_control_inputs_are_drawn_when_asked_for(show, model_files):
     page = show(model_files.checkpoint)
+    search(page, "/.*/")
+    page.get_by_role("button", name="Open all in the graph").click()
     assert drawn(page, "edge.control") == []
     page.get_by_label("control inputs").check()
     assert len(drawn(page, "edge.control")) > 0
