@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "cc/files.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/io/path.h"
@@ -59,7 +60,8 @@ tensorflow::Status WriteReport(const std::string& folder, const std::string& wor
   constexpr char kName[] = "report_dir";
   TF_RETURN_IF_ERROR(
       WriteNewJson(kName, folder, FileStem(ledger.graph) + worker, LedgerJson(ledger), path));
-  const std::string stem(tensorflow::io::BasenamePrefix(*path));
+  const std::string name(tensorflow::io::Basename(*path));
+  const std::string stem(absl::StripSuffix(name, ".json"));
   TF_RETURN_IF_ERROR(WriteFile(kName, folder, stem + ".before.pb", Outline(before)));
   return WriteFile(kName, folder, stem + ".after.pb", Outline(after));
 }
