@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.browser import OLDEST, PATIENCE, RECENT, browser
+from support.browser import FIREFOX, OLDEST, PATIENCE, RECENT, browser
 from support.report_files import explained, write_graph
 
 from npu_precision.explain import report
@@ -14,9 +14,10 @@ from npu_precision.explain import report
     params=[
         pytest.param(RECENT, id="recent"),
         pytest.param(OLDEST, id="oldest", marks=pytest.mark.full),
+        pytest.param(FIREFOX, id="firefox", marks=pytest.mark.full),
     ],
 )
-def chromium(request):
+def any_browser(request):
     """A browser; not for longer, because its driver keeps an event loop running in this thread."""
     with browser(request.param) as started:
         yield started
@@ -28,7 +29,7 @@ def complaint_in(message):
 
 
 @pytest.fixture
-def show(chromium, tmp_path):
+def show(any_browser, tmp_path):
     """show(path of a model) -> its report in a page; at the end, nothing may have gone wrong."""
     pages, complaints = [], []
 
@@ -36,7 +37,7 @@ def show(chromium, tmp_path):
         file = tmp_path / f"report{len(pages)}.html"
         report.write_report(file, *explained(model), curve, times, entered)
         size = {"width": 1280, "height": 800}
-        page = chromium.new_context(**{"viewport": size, **context}).new_page()
+        page = any_browser.new_context(**{"viewport": size, **context}).new_page()
         page.set_default_timeout(PATIENCE)
         pages.append(page)
         page.on("console", lambda message: complaints.extend(complaint_in(message)))

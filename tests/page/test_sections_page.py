@@ -13,7 +13,7 @@ HOSTILE = "</script><b>bold</b>"
 
 
 @pytest.fixture
-def page(chromium, tmp_path):
+def page(any_browser, tmp_path):
     chart = sections.lines(
         "shares",
         "step",
@@ -36,7 +36,7 @@ def page(chromium, tmp_path):
     part = sections.section(f"graph {HOSTILE}", [chart], heat, table)
     file = tmp_path / "page.html"
     sections.write(file, "flight", "a title", [f"found {HOSTILE}"], [part])
-    opened = chromium.new_context(viewport={"width": 1000, "height": 900}).new_page()
+    opened = any_browser.new_context(viewport={"width": 1000, "height": 900}).new_page()
     opened.set_default_timeout(PATIENCE)
     complaints = []
     opened.on("console", lambda message: complaints.append(message.text))

