@@ -23,6 +23,8 @@ void WarnOnce(const std::string& message) {
   if (IsNew(message)) LOG(WARNING) << "npu_precision: " << message;
 }
 
+void NeverWarn(const std::string& message) { IsNew(message); }
+
 void InformOnce(const std::string& message) {
   if (IsNew(message)) LOG(INFO) << "npu_precision: " << message;
 }

@@ -7,6 +7,8 @@
 namespace npu_precision {
 
 void WarnOnce(const std::string& message);
+// The process does not log this any more, as if it had been logged.
+void NeverWarn(const std::string& message);
 void InformOnce(const std::string& message);
 
 }  // namespace npu_precision

@@ -72,6 +72,7 @@ struct Ledger {
   // The warnings about entries that match no node. In some graphs no entry is expected to match
   // one: see IsWhatListsAreFor.
   std::vector<std::string> unmatched;
+  std::vector<std::string> matched;  // of entries that match one, what unmatched would say of them
   bool matches_expected = false;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph_passes/graph/graph_text.h"
@@ -132,9 +133,11 @@ void AddWarnings(const PassState& state, Ledger* ledger) {
   if (HasFusedLayerNorm(state.given())) ledger->warnings.push_back(kLayerNormsBefore);
   ledger->matches_expected = IsWhatListsAreFor(state.given(), ledger->lowered);
   if (ledger->matches_expected && !state.context.lists->edits().empty()) {
-    for (const EntryWarning& warning : UnmatchedWarnings(*state.context.lists, state.given())) {
+    EntryMatches matches = MatchEntries(*state.context.lists, state.given());
+    for (const EntryWarning& warning : matches.unmatched) {
       ledger->unmatched.push_back(warning.Line());
     }
+    ledger->matched = std::move(matches.matched);
   }
   if (ledger->matches_expected && state.context.custom_dtypes != nullptr) {
     for (const std::string& line : UnmatchedLines(*state.context.custom_dtypes, state.given())) {

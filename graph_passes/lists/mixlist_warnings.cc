@@ -82,14 +82,19 @@ bool IsWhatListsAreFor(const GraphView& view, int lowered) {
   return false;
 }
 
-std::vector<EntryWarning> UnmatchedWarnings(const OpLists& lists, const GraphView& view) {
+EntryMatches MatchEntries(const OpLists& lists, const GraphView& view) {
   const std::unordered_set<std::string> ops = OpsIn(view);
-  std::vector<EntryWarning> warnings;
+  EntryMatches found;
   for (const MixlistEntry& entry : lists.edits()) {
     if (!NamesAnOp(entry) || entry.for_any_graph) continue;  // unknown names have a warning already
-    if (!Matches(entry, ops, view)) warnings.push_back({&entry, kMatchesNone, ""});
+    const EntryWarning warning{&entry, kMatchesNone, ""};
+    if (Matches(entry, ops, view)) {
+      found.matched.push_back(warning.Line());
+    } else {
+      found.unmatched.push_back(warning);
+    }
   }
-  return warnings;
+  return found;
 }
 
 std::vector<std::string> UnmatchedLines(const CustomDtypesFile& file, const GraphView& view) {

@@ -33,8 +33,14 @@ std::vector<EntryWarning> UnknownOpWarnings(const std::vector<MixlistEntry>& ent
 // matrices or convolves. Nobody writes a list for an initializer or a small function without these.
 bool IsWhatListsAreFor(const GraphView& view, int lowered);
 
-// Warns about entries with a known op type or a pattern that match no node of the graph.
-std::vector<EntryWarning> UnmatchedWarnings(const OpLists& lists, const GraphView& view);
+// Of the entries with a known op type or a pattern, the warnings about those that match no node of
+// the graph; and the lines that the warnings about the others would have, by which a program knows
+// that they matched in another of its graphs.
+struct EntryMatches {
+  std::vector<EntryWarning> unmatched;
+  std::vector<std::string> matched;
+};
+EntryMatches MatchEntries(const OpLists& lists, const GraphView& view);
 // The same of the lines of customize_dtypes, a line of text each.
 std::vector<std::string> UnmatchedLines(const CustomDtypesFile& file, const GraphView& view);
 

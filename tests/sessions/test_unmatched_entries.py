@@ -1,0 +1,62 @@
+"""An entry of a mixlist that matches nothing is a warning, once for all graphs of a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from support import ROOT
+
+PROGRAM = """
+import json, sys
+import tensorflow as tf
+import npu_precision
+
+tf1 = tf.compat.v1
+config = npu_precision.npu_config_proto(
+    precision_mode="allow_mix_precision", modify_mixlist=sys.argv[1]
+)
+with tf.Graph().as_default():
+    x = tf1.placeholder(tf.float32, [4, 4], name="x")
+    product = tf.matmul(x, x, name="product")
+    graphs = {"train": tf.nn.relu(product, name="train"), "predict": tf.tanh(product)}
+    with tf1.Session(config=config) as session:
+        for name in sys.argv[2:]:
+            session.run(graphs[name], {x: [[1.0] * 4] * 4})
+"""
+
+
+@pytest.fixture
+def warnings(tmp_path):
+    """warnings(entry, graphs...) -> what is logged of entries that match no node."""
+
+    def run(entry, *graphs):
+        mixlist = tmp_path / "mixlist.json"
+        mixlist.write_text(json.dumps({"black-list": {"to-add": [entry]}}))
+        process = subprocess.run(
+            [sys.executable, "-B", "-c", PROGRAM, str(mixlist), *graphs],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "0"},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
+        )
+        return [line for line in process.stderr.splitlines() if "matches no node" in line]
+
+    return run
+
+
+def test_an_entry_that_matches_in_no_graph_is_a_warning_once(warnings):
+    (warning,) = warnings("node:none", "train", "predict")
+    assert "'node:none' matches no node of the graph" in warning
+
+
+def test_an_entry_that_has_matched_in_one_graph_is_none_in_the_next(warnings):
+    assert warnings("node:train", "train", "predict") == []
+
+
+def test_nobody_knows_what_comes_after_the_first_graph(warnings):
+    assert len(warnings("node:train", "predict", "train", "predict")) == 1
