@@ -34,8 +34,7 @@ bool EndsWalk(const std::string& op) {
   static const auto* names = new std::unordered_set<std::string>{
       // What an iteration begins with is not what the last one computed for the magnifier.
       "Enter", "NextIteration", "Exit"};
-  return names->count(op) != 0 || IsMatrixOrConvolution(op) || IsNeutralSource(op) ||
-         HasElementDtype(op) || ReadsShapesOnly(op);
+  return names->count(op) != 0 || IsNeutralSource(op) || HasElementDtype(op) || ReadsShapesOnly(op);
 }
 
 // The same elements in another shape. Nothing is rounded there.
@@ -110,9 +109,22 @@ class Walk {
       if (input.index >= view_.num_inputs(magnifier) || !Magnifies(magnifier, input)) continue;
       const int group = view_.GroupOf(InputPort{magnifier, input.index});
       if (group != kNoGroup) keeps_.push_back({group, Reason::kMagnifies});
+      if (input.unless == Unless::kDivisorAwayFromZero && DividesByScale(magnifier)) continue;
       Push(view_.fanin(magnifier)[input.index], magnifier, &nodes);
     }
     KeepBehind(std::move(nodes), magnifier);
+  }
+
+  // One number for all, which is not computed from what it divides, such as a loss scale: the
+  // quotients are off by the same share as what is divided.
+  bool DividesByScale(int quotient) const {
+    const auto moves = [this](int passed) {
+      return view_.IsTransparent(passed) || (reshapes_.Has(passed) && !ends_path_[passed]);
+    };
+    const OutputPort divisor = view_.LookThrough(view_.fanin(quotient)[1], moves);
+    const tensorflow::NodeDef& node = view_.node(divisor.node);
+    return IsNeutralSource(node.op()) && context_.elements != nullptr &&
+           context_.elements(node.name(), divisor.port) == 1;
   }
 
   // What is multiplied by a factor again and again is off by the error of the factor as often.

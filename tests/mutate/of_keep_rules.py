@@ -82,6 +82,20 @@ MUTATIONS = (
         f"{_BEFORE}::test_the_gradients_of_a_batch_norms_parameters_end_the_path",
     ),
     _before(
+        "scales",
+        "&& DividesByScale(magnifier)) continue;",
+        "&& false) continue;",
+        "Unscaling keeps what leads to the gradient of an embedding in float32.",
+        f"{_BEFORE}::test_what_one_given_number_divides_is_off_by_no_larger_share",
+    ),
+    _before(
+        "vectors_of_scales",
+        "context_.elements(node.name(), divisor.port) == 1;",
+        "context_.elements(node.name(), divisor.port) != 0;",
+        "Deviations that moving ones divide, of which one may be tiny, are computed in the low type.",
+        f"{_BEFORE}::test_what_one_given_number_divides_is_off_by_no_larger_share",
+    ),
+    _before(
         "chains",
         "if (!chains_.Has(id)) return InputsOfOp(node.op());",
         "return InputsOfOp(node.op());",
@@ -167,8 +181,8 @@ MUTATIONS = (
     ),
     _before(
         "products",
-        "IsMatrixOrConvolution(op) || ",
-        "",
+        "return products_.Has(view_.LookThrough(tensor, moves).node);",
+        "return false;",
         "What is before the last matrix product is kept as well.",
         f"{_BEFORE}::test_a_probability_is_computed_in_float32_before_its_logarithm",
     ),

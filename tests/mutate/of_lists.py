@@ -137,8 +137,8 @@ MUTATIONS = (
     ),
     _mixlist_warnings(
         "unmatched",
-        "if (!Matches(entry, ops, view))",
-        "if (false)",
+        "if (Matches(entry, ops, view)) {",
+        "if (true) {",
         "An entry that matches no node is not told.",
         f"{_MIXLIST}::test_mixlists_of_published_scripts",
         f"{_MIXLIST}::test_forty_names_some_of_which_are_unknown",

@@ -104,6 +104,28 @@ def test_the_gradients_of_a_batch_norms_parameters_end_the_path(mode):
 
 
 @modes
+@pytest.mark.parametrize(("shape", "is_scale"), [("scalar", True), ("1", True), ("4", False)])
+def test_what_one_given_number_divides_is_off_by_no_larger_share(mode, shape, is_scale):
+    """As a loss scale does. Of several, one may be tiny where what it divides is a difference."""
+    low = LOW[mode]
+    need_kernels(low, "Relu")
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        scale = Placeholder(shape={shape})
+        given = Identity(scale)
+        product = MatMul(x, x)
+        relu = Relu(product)
+        end = RealDiv(relu, given)
+        """,
+        None,
+        mode=mode,
+    )
+    assert result.reasons["relu"][0] == ("lowered" if is_scale else "kept")
+    assert result.reasons["end"][:2] == ("kept", "magnifies")
+
+
+@modes
 @pytest.mark.parametrize("count", ["Shape", "Size"])
 def test_a_number_of_elements_has_no_error_of_the_elements(mode, count):
     """The gradient of a mean divides by a number that TensorFlow counts in the step."""
