@@ -151,6 +151,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     std::string report;
     Ledger ledger;
     ledger.graph = item.id;
+    if (RunsHere(cluster)) ledger.process = ProcessName();
     ledger.options = parameters_.given;
     ledger.warnings = warnings_;
     if (options.passes.count("lower_collectives") != 0 && RunsHere(cluster)) {

@@ -1,5 +1,7 @@
 #include "cc/report.h"
 
+#include <unistd.h>
+
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +9,7 @@
 #include "cc/files.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/lib/io/path.h"
+#include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/util/device_name_utils.h"
 
 namespace npu_precision {
@@ -35,6 +38,11 @@ std::string Outline(const tensorflow::GraphDef& graph) {
 }
 
 }  // namespace
+
+std::string ProcessName() {
+  static const tensorflow::uint64 start = tensorflow::Env::Default()->NowMicros();
+  return absl::StrCat(getpid(), "-", start);
+}
 
 std::string WorkerSuffix(const tensorflow::GraphDef& graph) {
   std::string of_server;

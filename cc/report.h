@@ -16,6 +16,9 @@ tensorflow::Status WriteReport(const std::string& folder, const std::string& wor
                                const Ledger& ledger, const tensorflow::GraphDef& before,
                                const tensorflow::GraphDef& after, std::string* path);
 
+// A name for this process, by which the ledgers of one run are told apart from those of others.
+std::string ProcessName();
+
 // The task that the nodes of a graph run in, as "-worker1"; "" where there are no tasks.
 std::string WorkerSuffix(const tensorflow::GraphDef& graph);
 

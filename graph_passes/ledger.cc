@@ -250,6 +250,7 @@ std::string LedgerJson(const Ledger& ledger) {
   Json::Value root(Json::objectValue);
   root["schema"] = kLedgerSchema;
   root["graph"] = ledger.graph;
+  if (!ledger.process.empty()) root["process"] = ledger.process;
   root["options"] = Json::Value(Json::objectValue);
   for (const auto& option : ledger.options) root["options"][option.first] = option.second;
   root["totals"] = TotalsJson(ledger);

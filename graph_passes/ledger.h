@@ -54,6 +54,7 @@ struct LedgerMapping {
 
 struct Ledger {
   std::string graph;
+  std::string process;  // the process that runs the graph; empty where none does
   std::vector<std::pair<std::string, std::string>> options;
   int total_nodes = 0;
   // Nodes that compute, in all and by verdict. Sources (constants, variables, their reads,

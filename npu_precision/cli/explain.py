@@ -51,7 +51,7 @@ def _of_runs(command: Callable[..., Any]) -> Callable[..., Any]:
         run_flags.refuse_model_flags(model, given)
         _check_asked(**asked)
         if other is None and wanted.file is None:
-            _show(*run_ledgers.load_run(model), pattern, as_json)
+            _show(*run_ledgers.load_run(model, pattern or ""), pattern, as_json)
             return
         if not run_ledgers.is_ledger_file(model):
             flag = "--diff" if wanted.file is None else "--float32-nodes"

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import pathlib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from google.protobuf import message
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
+from npu_precision import _library
 from npu_precision.explain.explanation import MAIN_GRAPH, Body, Explanation
-from npu_precision.ledger import Ledger
+from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline.model_file import Model
 from npu_precision.offline.reachable import function_attributes
 from npu_precision.options import FIELD_NAMES, PrecisionOptions
 
 LEDGER = "ledger of a run"
+_REASONS = frozenset(_library.describe()["reasons"])
 _BEFORE, _AFTER = ".before.pb", ".after.pb"
 
 
@@ -27,8 +30,19 @@ def is_ledger_file(path: str) -> bool:
 
 
 def is_run(path: str) -> bool:
-    """Whether the path is of a ledger, or of a folder that a run has written ledgers into."""
-    return is_ledger_file(path) or any(pathlib.Path(path).glob(f"*{_BEFORE}"))
+    """Whether the path is of a ledger, or of a folder that has ledgers and no model."""
+    if is_ledger_file(path):
+        return True
+    folder = pathlib.Path(path)
+    if any(folder.glob(f"*{_BEFORE}")) or any(folder.glob(f"*{_AFTER}")):
+        return True
+    return not any(folder.glob("saved_model.*")) and any(map(_is_ledger, folder.glob("*.json")))
+
+
+def _is_ledger(file: pathlib.Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return bool(Ledger.from_json(file.read_text(encoding="utf-8")))
+    return False
 
 
 def files_of(path: str) -> list[str]:
@@ -50,12 +64,14 @@ def read_ledger(path: str) -> Ledger:
         raise ValueError(f"{path}: {error}") from error
 
 
-def load_run(path: str) -> tuple[Model, Explanation]:
+def load_run(path: str, pattern: str = "") -> tuple[Model, Explanation]:
     """What the optimizer made of a graph of a run, and of the functions that the graph calls.
 
     Args:
-        path: the ledger; or the folder, whose graph with most lowered float nodes is taken, the
-            latest of several.
+        path: the ledger; or the folder, of whose latest run that graph is taken in which most float
+            nodes are lowered.
+        pattern: of a folder, only graphs count that have a float node whose name this regular
+            expression matches somewhere, if there are any.
 
     Returns:
         The graph before the rewrite, without weights, and the decisions about it.
@@ -64,9 +80,19 @@ def load_run(path: str) -> tuple[Model, Explanation]:
         OSError: a file cannot be read.
         ValueError: no ledger of a run, or a damaged one.
     """
-    chosen = pathlib.Path(path)
+    chosen, kind = pathlib.Path(path), LEDGER
     if chosen.is_dir():
-        chosen = _main_ledger(chosen)
+        files = _latest_run(chosen)
+        chosen = _main_ledger(files, pattern)
+        if len(files) > 1:
+            kind = f"{LEDGER}, 1 of {len(files)} graphs of the latest run in the folder"
+    try:
+        return _load(chosen, kind)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{str(chosen)!r}: is damaged: {error!r}") from error
+
+
+def _load(chosen: pathlib.Path, kind: str) -> tuple[Model, Explanation]:
     ledger = read_ledger(str(chosen))
     before = _graph_beside(chosen, _BEFORE)
     bodies = [_body(MAIN_GRAPH, chosen, ledger, before)]
@@ -81,44 +107,64 @@ def load_run(path: str) -> tuple[Model, Explanation]:
             bodies.append(_body(name, others[name], read_ledger(str(others[name])), graph))
             waiting += graph.node
     meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=before)
-    model = Model(str(chosen), LEDGER, meta_graph, (), (), "")
+    model = Model(str(chosen), kind, meta_graph, (), (), "")
     mappings = ((entry.place, entry.entry, entry.ops) for entry in ledger.mappings)
     return model, Explanation(
-        _options(ledger), tuple(bodies), tuple(ledger.warnings), tuple(mappings)
+        _options(ledger), tuple(bodies), tuple(ledger.all_warnings), tuple(mappings)
     )
 
 
-def _main_ledger(folder: pathlib.Path) -> pathlib.Path:
+def _latest_run(folder: pathlib.Path) -> dict[pathlib.Path, Ledger]:
+    """The ledgers of the process that wrote last, with a graph beside them if any has one."""
+    found = {}
+    for file in folder.glob("*.json"):
+        with contextlib.suppress(ValueError):
+            found[file] = read_ledger(str(file))
+    found = {file: found[file] for file in found if _beside(file, _BEFORE).exists()} or found
+    if not found:
+        raise ValueError(f"{str(folder)!r}: has graphs of a run, but none of its ledgers")
+    latest = max(found, key=lambda file: (file.stat().st_mtime_ns, file.name))
+    process = found[latest].data.get("process")
+    return {file: found[file] for file in found if found[file].data.get("process") == process}
+
+
+def _main_ledger(ledgers: Mapping[pathlib.Path, Ledger], pattern: str) -> pathlib.Path:
     """The ledger of the graph in which most float nodes are lowered, or that has most of them."""
 
-    def size(path: pathlib.Path) -> tuple[int, int, int, str]:
-        totals = read_ledger(str(path)).totals
+    def size(path: pathlib.Path) -> tuple[bool, int, int, int, str]:
+        totals = ledgers[path].totals
         changed = totals["lowered"] + totals["raised"]
-        return changed, totals["float_nodes"], path.stat().st_mtime_ns, path.name
+        # Of a graph that was optimized twice, the latter.
+        written = path.stat().st_mtime_ns
+        return has_it(path), changed, totals["float_nodes"], written, path.name
 
-    files = [_ledger_of(graph) for graph in folder.glob(f"*{_BEFORE}")]
-    ledgers = [file for file in files if file.is_file()]
-    if not ledgers:
-        raise ValueError(f"{str(folder)!r}: has graphs of a run, but none of its ledgers")
+    def has_it(path: pathlib.Path) -> bool:
+        try:
+            return any(re.search(pattern, node.name) for node in ledgers[path].nodes)
+        except re.error:  # An error of its own, later.
+            return False
+
     return max(ledgers, key=size)
 
 
-def _ledger_of(graph: pathlib.Path) -> pathlib.Path:
-    return graph.with_name(graph.name[: -len(_BEFORE)] + ".json")
+def _beside(ledger: pathlib.Path, suffix: str) -> pathlib.Path:
+    return ledger.with_name(ledger.name[: -len(".json")] + suffix)
 
 
 def _ledgers_of_functions(beside: pathlib.Path) -> dict[str, pathlib.Path]:
-    """The latest ledger of each graph in the folder, by the graph's name."""
+    """The latest ledger of each graph of the same run, by the graph's name."""
+    process = read_ledger(str(beside)).data.get("process")
     found: dict[str, pathlib.Path] = {}
-    for graph in sorted(beside.parent.glob(f"*{_BEFORE}")):
-        file = _ledger_of(graph)
-        if file.is_file():
-            found[json.loads(file.read_text(encoding="utf-8"))["graph"]] = file
+    for file in sorted(beside.parent.glob("*.json")):
+        with contextlib.suppress(ValueError):
+            ledger = read_ledger(str(file))
+            if ledger.data.get("process") == process and _beside(file, _BEFORE).exists():
+                found[ledger.graph] = file
     return found
 
 
 def _graph_beside(ledger: pathlib.Path, suffix: str) -> graph_pb2.GraphDef:
-    file = ledger.with_name(ledger.name[: -len(".json")] + suffix)
+    file = _beside(ledger, suffix)
     graph = graph_pb2.GraphDef()
     try:
         graph.ParseFromString(file.read_bytes())
@@ -132,7 +178,17 @@ def _graph_beside(ledger: pathlib.Path, suffix: str) -> graph_pb2.GraphDef:
     return graph
 
 
+def _check(file: pathlib.Path, nodes: Iterable[LedgerNode]) -> None:
+    for node in nodes:
+        if not isinstance(node.name, str) or node.reason not in _REASONS:
+            raise ValueError(
+                f"{str(file)!r}: is damaged, or of another version: node {node.name!r} has the "
+                f"reason {node.reason!r}"
+            )
+
+
 def _body(name: str, file: pathlib.Path, ledger: Ledger, before: graph_pb2.GraphDef) -> Body:
+    _check(file, ledger.nodes)
     return Body(
         name,
         _by_name(before.node),

@@ -77,8 +77,11 @@ class Model:
 
     @property
     def shown_roots(self) -> tuple[str, ...]:
-        """The nodes to explain, with all that they depend on: the roots or, without any, what makes
-        a step of a training graph, without initializers and what saves; empty for all nodes."""
+        """The nodes to explain, with all that they depend on; empty for all nodes.
+
+        They are the roots or, without any, what makes a step of a training graph: initializers and
+        what saves do not.
+        """
         collections = self.meta_graph.collection_def
         if self.roots or _TRAIN_OP not in collections:
             return self.roots

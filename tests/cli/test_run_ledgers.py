@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -19,19 +20,19 @@ MODE = "allow_mix_precision"
 
 @pytest.fixture
 def run(tmp_path):
-    """run(build) -> the folder with the ledgers of a session's run of what build(x) returns."""
+    """run(build) -> the folder with the ledgers of a session that runs each of build(x)."""
 
-    def start(build, steps=1, **options):
+    def start(build, **options):
         folder = tmp_path / "ledgers"
         with tf.Graph().as_default():
             x = tf1.placeholder(tf.float32, [2, 8], name="x")
-            fetch = build(x)
+            fetches = build(x)
             config = npu_precision.npu_config_proto(
                 precision_mode=MODE, report_dir=str(folder), quiet=True, **options
             )
             with tf1.Session(config=config) as session:
                 session.run(tf1.global_variables_initializer())
-                for _ in range(steps):
+                for fetch in fetches if isinstance(fetches, list) else [fetches]:
                     session.run(fetch, {x: np.ones([2, 8])})
         return folder
 
@@ -57,7 +58,11 @@ def ledger_of(folder, node):
 def test_a_folder_stands_for_the_graph_of_the_run_in_which_most_was_lowered(command, run):
     folder = run(dense)
     printed = command("explain", folder)
-    assert printed.startswith(f"{ledger_of(folder, 'product')}: ledger of a run\n")
+    file = ledger_of(folder, "product")
+    count = len(list(folder.glob("*.json")))
+    kind = f"ledger of a run, 1 of {count} graphs of the latest run in the folder"
+    assert printed.startswith(f"{file}: {kind}\n")
+    assert command("explain", file).startswith(f"{file}: ledger of a run\n")
     assert f"precision_mode {MODE}, report_dir {folder}" in printed
     assert "lowered 2 of 4 float nodes" in printed
 
@@ -97,7 +102,7 @@ def test_the_page_shows_the_run_s_graph_before_and_after(command, run, tmp_path)
     data = data_in(page.read_text(encoding="utf-8"))
     names = data["nodes"]["name"]
     relu = names.index("relu")
-    assert data["kind"] == "ledger of a run"
+    assert data["kind"].startswith("ledger of a run, 1 of")
     assert names.index("product") in data["nodes"]["inputs"][relu][::2]
     assert "x:0" in [cast["tensor"] for cast in data["casts"]]
 
@@ -120,6 +125,39 @@ def test_functions_that_the_graph_calls_are_in_the_page_too(command, run, tmp_pa
     assert data["graphs"] == ["", "inner"]
     assert data["nodes"]["name"].count("product") == 2
     assert list(data["some"]["calls"].values()) == [[1]]
+
+
+def test_of_several_runs_in_a_folder_the_latest_counts_however_little_it_lowers(command, run):
+    for file in run(dense).glob("*.json"):  # As another process has written them before.
+        file.write_text(json.dumps({**json.loads(file.read_text()), "process": "1-1"}))
+        os.utime(str(file), (1, 1))
+    folder = run(dense, mixlist_edits='{"black-list": {"to-add": ["MatMul"]}}')
+    assert "lowered 0 of 4 float nodes" in command("explain", folder)
+    assert "product (MatMul): kept" in command("explain", folder, "--node", "^product$")
+
+
+def test_a_node_is_looked_for_in_the_other_graphs_of_the_run_too(command, run):
+    def two(x):
+        return [dense(x), tf.matmul(x, x, transpose_b=True, name="small")]
+
+    folder = run(two)
+    assert "product (MatMul): lowered" in command("explain", folder, "--node", "^product$")
+    assert "small (MatMul): lowered" in command("explain", folder, "--node", "^small$")
+    error = command("explain", folder, "--node", "^nowhere$", status=2)
+    assert "is found in the name of no float node" in error
+
+
+@pytest.mark.parametrize("damage", [{"reason": "because"}, {"name": 3}, {"extra": 1}])
+def test_a_damaged_ledger_is_an_error_with_its_name(command, run, damage):
+    file = ledger_of(run(dense), "product")
+    data = json.loads(file.read_text())
+    if "extra" in damage:
+        del data["nodes"][0]["decision"]
+    data["nodes"][0].update(damage)
+    file.write_text(json.dumps(data))
+    error = command("explain", file, "--node", ".", status=2)
+    assert f"'{file}': is damaged" in error
+    assert "internal error" not in error
 
 
 def test_a_flag_for_models_is_refused(command, run):

@@ -92,7 +92,7 @@ MUTATIONS = (
         "vectors_of_scales",
         "context_.elements(node.name(), divisor.port) == 1;",
         "context_.elements(node.name(), divisor.port) != 0;",
-        "Deviations that moving ones divide, of which one may be tiny, are computed in the low type.",
+        "What moving deviations divide, of which one may be tiny, is computed in the low type.",
         f"{_BEFORE}::test_what_one_given_number_divides_is_off_by_no_larger_share",
     ),
     _before(
