@@ -155,7 +155,7 @@ def _print_explanation(out: rich.console.Console, explained: Explanation) -> Non
     printing.show(
         out,
         printing.table(
-            "Float nodes by op type",
+            "Float nodes and sources by op type",
             [
                 ("op type", False),
                 ("nodes", True),

@@ -48,7 +48,10 @@ SENTENCES = {
     "handle_leaves_graph": (
         "gray; its elements are behind a handle that is used elsewhere too, where dtypes stay"
     ),
-    "keep_dtype_scope": "built in keep_dtype_scope(), or named to keep_tensors_dtypes",
+    "keep_dtype_scope": (
+        "built in keep_dtype_scope(), as loss scaling builds its ops, or named to "
+        "keep_tensors_dtypes"
+    ),
     "autocast_disabled": "built in autocast(enabled=False)",
     "outside_autocast": "no scope of autocast() marked it, and only what one marked is lowered",
     "unknown_neighbour": "next to an op that this TensorFlow does not know",
@@ -305,6 +308,11 @@ def _sentence(node: LedgerNode) -> str:
     return SENTENCES[node.reason].format(cause=node.cause, by=node.listed_by)
 
 
+def _is_of_a_file(node: LedgerNode) -> bool:
+    """Whether an entry of a mixlist keeps it: the place of the entry is FILE:LINE:COLUMN."""
+    return node.reason in _ON_A_LIST and re.search(r":\d+:\d+$", node.listed_by) is not None
+
+
 def advice(node: LedgerNode, last: LedgerNode) -> list[Advice]:
     """The entries of a mixlist that would change a node.
 
@@ -313,6 +321,9 @@ def advice(node: LedgerNode, last: LedgerNode) -> list[Advice]:
         last: the last node of its chain of causes, which may be the node itself.
     """
     if node.reason == "customized":  # Its line may beat an entry, and is what to change.
+        return []
+    # TensorFlow's own op has no kernel of another dtype, and the user's entry is what to change.
+    if node.op.startswith("_") or (node.decision == "kept" and _is_of_a_file(last)):
         return []
     if node.list == "unlisted" and node.reason not in _ON_A_LIST:
         return []

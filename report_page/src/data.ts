@@ -159,6 +159,10 @@ export class Report {
     return Object.keys(this.stored.some.entered).length > 0;
   }
 
+  isMeasured(node: number): boolean {
+    return String(node) in this.stored.some.entered;
+  }
+
   /** The error that enters at a node; 0 where none does. */
   entered(node: number): number {
     const error = this.stored.some.entered[node];

@@ -20,8 +20,8 @@ export interface Layer {
   /** The commonest reason to keep what computes, and of how many nodes; "" for none. */
   reason: string;
   because: number;
-  /** The largest error that enters at one of its nodes; 0 if it was not compared. */
-  entered: number;
+  /** The largest error that enters at one of its nodes; null if none was measured. */
+  entered: number | null;
 }
 
 /** The layers of the scope that the page opens with; without single kept nodes, if there are any. */
@@ -32,11 +32,25 @@ export function layersOf(tree: Tree): Layer[] {
     .map((scope) => layer(tree, scope))
     .filter(({ computing }) => computing > 0);
   const places = inOrderOfReading(tree.report);
-  const first = ({ scope }: Layer): number =>
-    tree.nodesIn(scope).reduce((least, node) => Math.min(least, places[node] ?? 0), Infinity);
-  found.sort((one, other) => first(one) - first(other));
+  // Of most of what computes: some nodes of a layer do not depend on what is before it.
+  const middle = ({ scope }: Layer): number => {
+    const computing = tree.nodesIn(scope).filter((node) => isComputing(tree.report, node));
+    const found = computing.map((node) => places[node] ?? 0).sort((one, other) => one - other);
+    return found[found.length >> 1] ?? 0;
+  };
+  found.sort((one, other) => middle(one) - middle(other));
   const worth = found.filter(({ computing, kept }) => computing > 1 || kept < computing);
   return worth.length > 0 ? worth : found;
+}
+
+const rounded = (error: number): number => Number(error.toPrecision(2));
+
+function isComputing(report: Report, node: number): boolean {
+  return report.isFloat(node) && !report.isSource(node);
+}
+
+function largest(nodes: readonly number[], report: Report): number | null {
+  return nodes.length === 0 ? null : Math.max(...nodes.map((node) => report.entered(node)));
 }
 
 /** By node: its place in an order in which each node comes after what it reads. */
@@ -82,7 +96,10 @@ function layer(tree: Tree, scope: number): Layer {
     casts: at(CAST),
     reason: most?.[0] ?? "",
     because: most?.[1] ?? 0,
-    entered: Math.max(0, ...tree.nodesIn(scope).map((node) => report.entered(node))),
+    entered: largest(
+      tree.nodesIn(scope).filter((node) => report.isMeasured(node)),
+      report,
+    ),
   };
 }
 
@@ -101,9 +118,7 @@ export function strip(
     const changed = each.lowered > 0 || each.raised === 0 ? each.lowered : each.raised;
     const verb = changed === each.raised && changed > 0 ? "raised" : "lowered";
     const casts = each.casts > 0 ? `, ${count(each.casts, "Cast")}` : "";
-    const error = tree.report.isCompared
-      ? `, error ${shown(Number(each.entered.toPrecision(2)))}`
-      : "";
+    const error = each.entered === null ? "" : `, error ${shown(rounded(each.entered))}`;
     return make(
       "button",
       { type: "button", title: tree.fullName(each.scope), click: () => goTo(each.scope) },
@@ -126,7 +141,10 @@ export function layerTable(
     heading: "largest error",
     width: "8rem",
     value: (row: number) => at(row).entered,
-    show: (row: number) => shown(at(row).entered),
+    show: (row: number) => {
+      const { entered } = at(row);
+      return entered === null ? "" : shown(entered);
+    },
   };
   return new Table({
     label: "Layers",

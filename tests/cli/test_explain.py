@@ -36,7 +36,7 @@ def test_a_table_by_op_type_then_casts_then_who_is_in_the_way(command, model_fil
         "precision_mode allow_mix_precision",
         "lowered 3 of 6 float nodes, 4 Casts of 320 bytes",
         "",
-        "Float nodes by op type",
+        "Float nodes and sources by op type",
         "op type      nodes  list      lowered  kept  why kept",
         "MatMul           2  white           2     0",
         "AddV2            1  gray            0     1  gray_follows_kept",
