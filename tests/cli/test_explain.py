@@ -274,7 +274,7 @@ def test_an_entry_without_the_scopes_of_a_node_has_a_hint_in_every_command(
     )
     mixlist = tmp_path / "m.json"
     mixlist.write_text('{"black-list": {"to-add": ["node:b/product", "node:c"]}}')
-    flags = [model, "--mode", "allow_mix_precision_bf16", "--mixlist", mixlist]
+    flags = [model, *MIXED, "--mixlist", mixlist]
     inputs = ["--inputs", arrays(x=np.ones([2, 2], np.float32))]
     line = f"warning: {mixlist}:1:28: 'node:b/product' matches no node of the graph"
     meant = "; did you mean 'node:a/b/product'?"
@@ -288,7 +288,7 @@ def test_an_entry_without_the_scopes_of_a_node_has_a_hint_in_every_command(
         printed = command(*asked)
         assert f"{line}{meant}\n" in printed, asked[0]
         assert "'node:c' matches no node of the graph\n" in printed
-    linted = command("lint", mixlist, "--model", model, "--mode", "allow_mix_precision_bf16")
+    linted = command("lint", mixlist, "--model", model, *MIXED)
     assert f"matches no node of the graph{meant} [no-match]" in linted
 
 
