@@ -19,7 +19,6 @@ from npu_precision.training.state import RunStore
 
 # The steps in which float32 has to be equal to itself.
 _CHECKED = 5
-Progress = Callable[[str, int], None]
 
 
 class Comparer:
@@ -47,7 +46,7 @@ class Comparer:
         seed: int,
         others: int,
         store: RunStore | None = None,
-        progress: Progress = lambda what, step: None,
+        progress: Callable[[str, int], None] = lambda what, step: None,
     ) -> None:
         self._name, self._function, self._steps = name, function, steps
         self._seed, self._store, self._progress = seed, store, progress

@@ -1,0 +1,18 @@
+"""Every module can be imported, with each Python and each TensorFlow."""
+
+import importlib
+
+import pytest
+from support import ROOT
+
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "npu_precision").rglob("*.py")
+    if path.stem not in ("__init__", "__main__")
+)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_can_be_imported(module):
+    """Also if only one of the commands needs it, which imports it when it is asked for."""
+    importlib.import_module(module)
