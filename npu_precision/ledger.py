@@ -12,6 +12,7 @@ from typing import Any
 
 from npu_precision import _errors, _library
 
+_PLACE = re.compile(r":\d+:\d+$")
 _UNMATCHED_NODE = re.compile(r"'node:(.*)' matches no node of the graph$")
 
 
@@ -46,6 +47,11 @@ class LedgerNode:
     range: Sequence[float | None] | None = None
     lacks_kernel: bool = False
     computes_in: str = ""
+
+    @property
+    def is_of_a_file(self) -> bool:
+        """Whether an entry of a mixlist lists it: its place is FILE:LINE:COLUMN."""
+        return _PLACE.search(self.listed_by) is not None
 
     @property
     def is_source(self) -> bool:

@@ -17,7 +17,7 @@ import rich.progress
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from npu_precision import outputs
-from npu_precision.accuracy import comparison, frozen
+from npu_precision.accuracy import comparison, frozen, other_names
 from npu_precision.accuracy.comparison import Comparison, Row
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.tensor_stats import TensorStats
@@ -117,6 +117,9 @@ def compare(
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
     _print(out, compared, top)
     heading.warnings(out, compared.ledger.all_warnings)
+    if options.modify_mixlist is not None:
+        _, ledger = model.rewrite(options)
+        heading.warnings(out, other_names.other_names(ledger, compared.ledger, flat))
 
 
 def _run(

@@ -308,11 +308,6 @@ def _sentence(node: LedgerNode) -> str:
     return SENTENCES[node.reason].format(cause=node.cause, by=node.listed_by)
 
 
-def _is_of_a_file(node: LedgerNode) -> bool:
-    """Whether an entry of a mixlist keeps it: the place of the entry is FILE:LINE:COLUMN."""
-    return node.reason in _ON_A_LIST and re.search(r":\d+:\d+$", node.listed_by) is not None
-
-
 def advice(node: LedgerNode, last: LedgerNode) -> list[Advice]:
     """The entries of a mixlist that would change a node.
 
@@ -323,7 +318,9 @@ def advice(node: LedgerNode, last: LedgerNode) -> list[Advice]:
     if node.reason == "customized":  # Its line may beat an entry, and is what to change.
         return []
     # TensorFlow's own op has no kernel of another dtype, and the user's entry is what to change.
-    if node.op.startswith("_") or (node.decision == "kept" and _is_of_a_file(last)):
+    if node.op.startswith("_") or (
+        node.decision == "kept" and last.reason in _ON_A_LIST and last.is_of_a_file
+    ):
         return []
     if node.list == "unlisted" and node.reason not in _ON_A_LIST:
         return []

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.model_files import input_name
 from support.report_files import data_in, needs_page
+from support.tf_versions import needs_frozen_loops
 
 from npu_precision.cli.plots import check as check_plots
 
@@ -105,3 +106,30 @@ def test_two_outputs_have_two_names(command, model_files, arrays, tmp_path):
     assert "is no file, expected the name of one" in command(*arguments, "--csv", "-", status=2)
     folder = f"{tmp_path}/new/"
     assert "is no file, expected the name" in command(*arguments, "--csv", folder, status=2)
+
+
+@needs_frozen_loops
+def test_an_entry_that_is_followed_here_and_not_in_the_model_is_a_warning(
+    command, model_files, arrays, tmp_path
+):
+    """Here functions are inlined, so that their nodes have longer names."""
+    given = arrays(**{input_name(model_files.lstm): normal(6, 5, 4)})
+    arguments = ("compare", model_files.lstm, *MIXED, "--inputs", given)
+    nodes = {
+        row["tensor"]: row["op"] for row in json.loads(command(*arguments, "--json"))["tensors"]
+    }
+    assert "MatMul" in nodes.values()
+
+    def warned(entry):
+        mixlist = tmp_path / "m.json"
+        mixlist.write_text(json.dumps({"black-list": {"to-add": [entry]}}))
+        printed = command(*arguments, "--mixlist", mixlist)
+        return [line for line in printed.splitlines() if "matches" in line]
+
+    (line,) = warned("node:.+/while/.*MatMul.*")
+    assert "which explain and convert call 'while/" in line
+    nowhere, line = warned("node:while/.*MatMul.*")
+    assert "matches no node of the graph" in nowhere
+    assert "matches 'while/" in line
+    assert "where it is not followed" in line
+    assert warned("node:(.*/)?while/.*MatMul.*") == []

@@ -104,6 +104,14 @@ def test_a_rule_about_values_is_overruled_by_an_entry_that_is_advised(node, reas
     assert ": lowered" in told[0]
 
 
+def test_of_what_the_user_s_own_entry_keeps_the_entry_is_what_to_change(tell, tmp_path):
+    mixlist = tmp_path / "m.json"
+    mixlist.write_text('{"black-list": {"to-add": ["node:product"]}}')
+    lines = tell("^product$", options=(*MIXED, "--mixlist", str(mixlist)))
+    assert f"  on the black list ({mixlist}:1:28)" in lines
+    assert not any(line.startswith("  the mixlist") for line in lines)
+
+
 def test_a_node_of_a_function_is_told_with_its_function_and_arguments(tell):
     lines = tell("lstm.*/MatMul|^while/MatMul$", model="lstm")
     text = "\n".join(lines)
