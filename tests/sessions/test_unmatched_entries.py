@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
-from support import ROOT
 
 PROGRAM = """
-import json, sys
+import sys
 import tensorflow as tf
 import npu_precision
 
@@ -30,20 +24,11 @@ with tf.Graph().as_default():
 
 
 @pytest.fixture
-def warnings(tmp_path):
+def warnings(mixlist, run_python):
     """warnings(entry, graphs...) -> what is logged of entries that match no node."""
 
     def run(entry, *graphs):
-        mixlist = tmp_path / "mixlist.json"
-        mixlist.write_text(json.dumps({"black-list": {"to-add": [entry]}}))
-        process = subprocess.run(
-            [sys.executable, "-B", "-c", PROGRAM, str(mixlist), *graphs],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "0"},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        )
+        process = run_python(PROGRAM, mixlist(black=[entry]), *graphs)
         return [line for line in process.stderr.splitlines() if "matches no node" in line]
 
     return run
