@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 
+from npu_precision import _errors
 from npu_precision.explain.explanation import Body, Explanation
 from npu_precision.ledger import LedgerCast, LedgerNode
 from npu_precision.offline.tensor_names import flat_tensor
@@ -211,7 +212,20 @@ def _nothing_found(explanation: Explanation, wanted: re.Pattern[str]) -> str:
         if wanted.search(name)
     ]
     message = f"node: {wanted.pattern!r} is found in the name of no float node"
-    return f"{message}; it is in those of {', '.join(others[:3])}" if others else message
+    if others:
+        return f"{message}; it is in those of {', '.join(others[:3])}"
+    return message + _errors.did_you_mean(wanted.pattern, _name_parts(explanation, wanted.pattern))
+
+
+def _name_parts(explanation: Explanation, pattern: str) -> set[str]:
+    """What the names of float nodes have between slashes, as many steps long as the pattern."""
+    length = pattern.count("/") + 1
+    steps = [node.name.split("/") for _, node in explanation.nodes()]
+    return {
+        "/".join(each[start : start + length])
+        for each in steps
+        for start in range(len(each) - length + 1)
+    }
 
 
 def uses_lists(options: PrecisionOptions) -> bool:

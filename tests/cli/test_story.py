@@ -287,6 +287,24 @@ def test_a_pattern_that_finds_nothing_is_an_error(pattern, message, command, mod
     assert text == f"npu-precision: {message}\n"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "near"),
+    [
+        ("prodcut", "product"),
+        ("encodr/layer_0", "encoder/layer_0"),
+        ("layer_0/Product", "layer_0/product"),
+    ],
+)
+def test_a_misspelled_node_has_a_hint(pattern, near, command, graph_file):
+    model = graph_file("""
+        x = Placeholder(shape=4x4)
+        encoder/layer_0/product = MatMul(x, x)
+        out = Relu(encoder/layer_0/product)
+    """)
+    text = command("explain", model, *MIXED, "--node", pattern, status=2)
+    assert text.endswith(f"found in the name of no float node (did you mean {near!r}?)\n")
+
+
 def test_in_a_mode_without_lists_no_mixlist_is_advised(tell):
     text = "\n".join(tell("^out$", options=("--mode", "force_fp16")))
     assert "the mode changes whatever can be changed" in text
