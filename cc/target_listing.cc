@@ -62,6 +62,7 @@ Json::Value ListingJson(const std::string& target) {
       row["list"] = ListColorName(op.second.color);
       row["tensorflow"] = RegisteredOp(op.first) != nullptr;
       row["place"] = op.second.place;
+      row["why"] = op.second.why;
       row["entry"] = EntryJson(op.second);
       row["ascend"] = Json::Value(Json::arrayValue);
       const auto ascends = by_op.find(op.first);

@@ -27,6 +27,9 @@ LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions, int id) 
   node.listed_by = decision.listing.listed_by == nullptr ? "" : *decision.listing.listed_by;
   node.decision = VerdictName(decision.verdict);
   node.reason = ReasonName(decision.reason);
+  if (decision.reason == Reason::kBlackList && decision.listing.why != nullptr) {
+    node.why_listed = *decision.listing.why;
+  }
   node.range = decisions.ranges[id];
   node.lacks_kernel = decision.lacks_kernel;
   if (decision.cause >= 0) node.cause = view.node(decision.cause).name();
@@ -89,6 +92,7 @@ Json::Value NodeJson(const LedgerNode& node) {
   json["decision"] = node.decision;
   json["reason"] = node.reason;
   json["cause"] = node.cause;
+  json["why_listed"] = node.why_listed;
   Json::Value dtypes(Json::objectValue);
   for (const DtypeChange& change : node.dtypes) {
     dtypes[change.group].append(change.before);

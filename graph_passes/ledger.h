@@ -29,6 +29,7 @@ struct LedgerNode {
   std::string name, op, device;
   std::string list, listed_by;
   std::string decision, reason, cause;
+  std::string why_listed;  // of a node kept for the black list: why the list has its op, in words
   std::vector<DtypeChange> dtypes;
   std::string computes_in;  // of a lowered node: the dtype that its kernel computes in
   ValueRange range;         // of its outputs

@@ -27,6 +27,8 @@ class LedgerNode:
         decision: "lowered", "raised" or "kept".
         reason: the reason of the decision, one of a fixed set of words.
         cause: the name of the node that the reason refers to, or "".
+        why_listed: of a node that the target's black list keeps, why the list has its op, in words;
+            else "".
         dtypes: by type attribute, its dtypes before and after, as ["float32", "float16"].
         computes_in: of a lowered node, the dtype that its kernel computes in: the low type, or
             "float32" on values rounded to it; else "".
@@ -47,6 +49,7 @@ class LedgerNode:
     range: Sequence[float | None] | None = None
     lacks_kernel: bool = False
     computes_in: str = ""
+    why_listed: str = ""
 
     @property
     def is_of_a_file(self) -> bool:

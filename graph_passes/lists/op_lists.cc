@@ -111,7 +111,10 @@ Listing OpLists::OfOpInLists(const std::string& op, DeviceKind kind) const {
   bool built_in;
   const OpInfo* info = Find(op, kind, &built_in);
   listing.listed_by = info == nullptr ? &NoFile() : built_in ? &BuiltIn() : &info->place;
-  if (info != nullptr) listing.color = info->color;
+  if (info != nullptr) {
+    listing.color = info->color;
+    listing.why = &info->why;
+  }
   const auto edit = edit_of_op_.find(op);
   if (edit == edit_of_op_.end()) return listing;
   const MixlistEntry& entry = edits_[edit->second];
@@ -119,6 +122,7 @@ Listing OpLists::OfOpInLists(const std::string& op, DeviceKind kind) const {
   listing.color = entry.add ? entry.list : ListColor::kGray;
   listing.listed_by = &entry.place;
   listing.edited = Edited::kByOpType;
+  listing.why = nullptr;
   return listing;
 }
 

@@ -25,6 +25,8 @@ struct Listing {
   // White only because all_white is set and no edit says otherwise.
   bool white_by_default = false;
   Edited edited = Edited::kNo;
+  // Of a color that an ops-info file gives, why, in the words of the file; nullptr for others.
+  const std::string* why = nullptr;
 };
 
 class OpLists {

@@ -39,11 +39,19 @@ class Reader {
   Reader(const JsonDocument& document, Problems* problems)
       : document_(document), problems_(*problems) {}
 
-  OpsInfoEntry Entry(const std::string& name) {
+  std::string Why() {
+    const Json::Value& why = document_.root[kWhy];
+    if (why.isString()) return why.asString();
+    Expected(why, "a text, why the ops of the file are on their list");
+    return "";
+  }
+
+  OpsInfoEntry Entry(const std::string& name, const std::string& why) {
     OpsInfoEntry entry;
     entry.name = name;
     const Json::Value& value = document_.root[name];
     entry.info.place = document_.PlaceOf(value);
+    entry.info.why = why;
     if (!value.isObject()) {
       Expected(value, "an object");
       return entry;
@@ -214,8 +222,9 @@ Status ReadOpsInfo(const std::string& file, const std::string& text,
   JsonDocument document;
   TF_RETURN_IF_ERROR(ParseJson(file, text, &document));
   Reader reader(document, problems);
+  const std::string why = document.root.isMember(kWhy) ? reader.Why() : "";
   for (const std::string& name : document.root.getMemberNames()) {
-    entries->push_back(reader.Entry(name));
+    if (name != kWhy) entries->push_back(reader.Entry(name, why));
   }
   return Status();
 }

@@ -46,6 +46,8 @@ struct OpInfo {
   // What a type attribute may be that no restricted argument is bound to: what the target computes.
   FloatDtypes otherwise = FloatDtypes::All();
   std::string place;  // "FILE:LINE:COLUMN"
+  // Why the ops of its file are on their list, in words. CANN's format has no such key.
+  std::string why;
 };
 
 // By op type of TensorFlow.

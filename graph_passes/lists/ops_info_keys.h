@@ -8,6 +8,9 @@ namespace npu_precision {
 
 constexpr char kPrecisionReduce[] = "precision_reduce";
 
+// Beside the op types of a file: why they are on their list, in words.
+constexpr char kWhy[] = "why";
+
 // The keys of an op's entry, or those of one of its inputs and outputs.
 enum class KeysOf { kEntry, kArgument };
 

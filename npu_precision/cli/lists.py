@@ -6,7 +6,7 @@ import collections
 import json
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,6 +16,7 @@ from npu_precision.cli import flags, printing
 
 SCHEMA = "npu_precision.lists/1"
 _LISTS = ("white", "black", "gray")
+_MOST_NAMES = 4
 
 
 @click.command()
@@ -61,6 +62,8 @@ def lists(target: str, op: str | None, export: str | None, force: bool, as_json:
         for folder, ops in folders.items():
             printing.say(out, _heading(known, folder, ops), "bold")
             printing.show(out, _table(known, ops))
+            for line in _reasons(ops):
+                printing.say(out, line)
 
 
 def _pattern(op: str | None) -> re.Pattern[str]:
@@ -100,6 +103,20 @@ def _table(known: Mapping[str, Any], ops: Mapping[str, Mapping[str, Any]]) -> An
         if ops[name]["list"] == color
     ]
     return printing.table("", columns, rows)
+
+
+def _reasons(ops: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Why ops are on their list: a line for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, row in ops.items():
+        if row["why"]:
+            by_reason.setdefault(row["why"], []).append(name)
+    return [f"why {_few(names)}: {why}" for why, names in by_reason.items()]
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _dtypes(entry: Mapping[str, Any]) -> str:

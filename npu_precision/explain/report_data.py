@@ -105,7 +105,7 @@ class _Rows:
             name: {}
             for name in (
                 "advice calls cause_elsewhere entered escaped followers inputs_after no_vote "
-                "op_after range remark rewrites values"
+                "op_after range remark rewrites values why_listed"
             ).split()
         }
 
@@ -239,6 +239,8 @@ class _Rows:
         self._add_range(row, node)
         if story.remark(node):
             self._some["remark"][row] = self._strings.number(story.remark(node))
+        if node.why_listed:
+            self._some["why_listed"][row] = self._strings.number(node.why_listed)
         no_vote = [
             [rows[each.tensor.rpartition(":")[0]], self._strings.number(each.no_vote)]
             for each in story.neighbours(body, node)

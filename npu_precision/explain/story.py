@@ -319,7 +319,8 @@ def remark(node: LedgerNode) -> str:
 
 
 def _sentence(node: LedgerNode) -> str:
-    return SENTENCES[node.reason].format(cause=node.cause, by=node.listed_by)
+    sentence = SENTENCES[node.reason].format(cause=node.cause, by=node.listed_by)
+    return f"{sentence}: {node.why_listed}" if node.why_listed else sentence
 
 
 def advice(node: LedgerNode, last: LedgerNode) -> list[Advice]:

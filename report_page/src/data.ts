@@ -130,6 +130,7 @@ export interface Stored {
     remark: Some<number>;
     rewrites: Some<string[]>;
     values: Some<number>;
+    why_listed: Some<number>;
   };
   casts: CastRow[];
   curve: CurvePoint[];

@@ -37,6 +37,8 @@ export function why(report: Report, node: number): Telling {
     else if (cause !== NONE) told.push({ node: cause, text: report.name(cause) });
     else told.push(report.stored.some.cause_elsewhere[node] ?? "");
   }
+  const listed = report.stored.some.why_listed[node];
+  if (listed !== undefined) told.push(`: ${report.text(listed)}`);
   return told.filter((part) => part !== "");
 }
 

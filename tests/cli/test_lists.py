@@ -42,7 +42,15 @@ def test_it_shows_the_list_the_dtypes_and_ascends_names_of_each_op(command):
         "MatMul white float16 (input0, input1, output0) MatMulV2, MatMulV3".split(),
         "Sum black float16,float32 ReduceSum, ReduceSumD".split(),
         "Sigmoid gray float16,float32".split(),
+        "why Sum: sums and products over many elements keep float32, by a published list of the "
+        "Ascend 910".split(),
     ]
+
+
+def test_a_reason_is_shown_once_for_all_ops_of_it(command):
+    printed = command("lists", "--op", "^(Log|Log1p|Exp|Expm1|Sinh|Relu)$")
+    (line,) = (line for line in printed.splitlines() if line.startswith("why "))
+    assert line.startswith("why Exp, Expm1, Log, Log1p and 1 more: exponentials overflow float16 ")
 
 
 def test_without_a_target_it_is_the_host_with_a_table_for_each_kind_of_device(command):

@@ -99,10 +99,12 @@ def test_values_and_missing_votes_are_those_of_explain(rows, model):
 def _why(data, row):
     cause = data["nodes"]["cause"][row]
     name = data["some"]["cause_elsewhere"].get(str(row), "")
-    return data["sentences"][data["strings"][data["nodes"]["reason"][row]]].format(
+    sentence = data["sentences"][data["strings"][data["nodes"]["reason"][row]]].format(
         cause=data["nodes"]["name"][cause] if cause != -1 else name,
         by=data["strings"][data["nodes"]["listed_by"][row]],
     )
+    listed = data["some"]["why_listed"].get(str(row))
+    return sentence if listed is None else f"{sentence}: {data['strings'][listed]}"
 
 
 @pytest.mark.parametrize("model", MODELS)

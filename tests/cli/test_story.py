@@ -11,6 +11,10 @@ from npu_precision import _library
 from npu_precision.explain import story
 
 MIXED = ("--mode", "allow_mix_precision")
+BLACK = (
+    "on the black list (built-in): exponentials overflow float16 at 11 and magnify rounding, "
+    "logarithms lose what is near 0 or 1"
+)
 
 
 @pytest.fixture
@@ -41,12 +45,29 @@ def test_a_gray_node_s_story_goes_back_to_the_black_one_that_decided(tell):
         "  its values are between -1 and 1",
         "  gray; both feeds it and was kept",
         "  because both (AddV2), kept: gray; scale feeds it and was kept",
-        "  because scale (Exp), kept: on the black list (built-in)",
+        f"  because scale (Exp), kept: {BLACK}",
         "  fed by both:0 (AddV2), kept",
         "  Cast of after:0 from float32 to float16, 64 bytes",
         '  the mixlist {"gray-list": {"to-add": ["node:scale"]}} lets scale follow what feeds it',
         '  the mixlist {"white-list": {"to-add": ["node:after"]}} lowers it',
     ]
+
+
+def test_the_user_s_own_list_says_why_too(tell_of, tmp_path):
+    own = tmp_path / "lists" / "own.json"
+    own.parent.mkdir()
+    own.write_text('{"why": "it has to", "Relu": {"precision_reduce": {"flag": "false"}}}')
+    graph = "x = Placeholder(shape=4x4) \n product = MatMul(x, x) \n end = Relu(product)"
+    overlay = ("--ops-info-overlay", str(own.parent))
+    assert tell_of(graph, "^end$", *overlay)[2] == f"  on the black list ({own}:1:30): it has to"
+    assert not any("it has to" in line for line in tell_of(graph, "^product$", *overlay))
+
+
+def test_a_list_s_reason_is_not_told_of_a_node_that_a_mixlist_has_put_there(tell_of, mixlist):
+    graph = "x = Placeholder(shape=4x4) \n scale = Exp(x) \n end = MatMul(scale, x)"
+    black = mixlist(black=["Exp"])
+    lines = tell_of(graph, "^scale$", "--mixlist", black)
+    assert f"  on the black list ({black}:1:28)" in lines
 
 
 def test_a_fetched_node_s_story_names_the_cast_that_has_taken_its_name(tell):
@@ -263,7 +284,7 @@ def test_json_has_the_same_steps(command, model_files):
     data = json.loads(command("explain", model_files.frozen, *MIXED, "--node", "^after$", "--json"))
     (told,) = data["stories"]
     assert [step["node"] for step in told["steps"]] == ["after", "both", "scale"]
-    assert told["steps"][2]["why"] == "on the black list (built-in)"
+    assert told["steps"][2]["why"] == BLACK
     assert told["node"]["cause"] == "both"
     assert told["values"] == "between -1 and 1"
     assert told["fed_by"] == [

@@ -38,8 +38,12 @@ FILES = {folder: sorted((CONFIGS / folder).glob("*.json")) for folder in FOLDERS
 FILE_IDS = [str(path.relative_to(CONFIGS)) for folder in FOLDERS for path in FILES[folder]]
 
 
+def load_ops(path):
+    return {name: entry for name, entry in load(path).items() if name != "why"}
+
+
 def file_entries():
-    return [(file, op, entry) for file in FILE_IDS for op, entry in load(CONFIGS / file).items()]
+    return [(file, op, e) for file in FILE_IDS for op, e in load_ops(CONFIGS / file).items()]
 
 
 ENTRIES = file_entries()
@@ -68,7 +72,7 @@ def resolve(folder):
     """TensorFlow op type -> entry; an op's own name wins over an Ascend name that stands for it."""
     own, mapped = {}, {}
     for path in FILES[folder]:
-        for name, entry in load(path).items():
+        for name, entry in load_ops(path).items():
             for op in tensorflow_ops(name):
                 (own if op == name else mapped).setdefault(op, []).append(entry)
     return {op: (own.get(op) or mapped[op]) for op in {**mapped, **own}}
@@ -84,13 +88,22 @@ def test_file_opens_with_the_reason_for_its_list(file):
     assert re.match(r"// (White|Black|Gray)\b", text), (
         "the first comment names the list and says why"
     )
-    lists = {list_of(entry) for entry in load(CONFIGS / file).values()}
+    lists = {list_of(entry) for entry in load_ops(CONFIGS / file).values()}
     assert lists == {re.match(r"// (\w+)", text)[1].lower()}, "one reason cannot cover two lists"
 
 
 @each_file
+def test_a_black_list_says_why_in_words_for_the_story_of_a_node(file):
+    """They follow "on the black list (built-in): "."""
+    is_black = {list_of(entry) for entry in load_ops(CONFIGS / file).values()} == {"black"}
+    why = load(CONFIGS / file).get("why")
+    assert (why is not None) == is_black
+    assert why is None or re.fullmatch(r"\S[^\n.]{20,130}", why)
+
+
+@each_file
 def test_entries_are_well_formed(file):
-    for op, entry in load(CONFIGS / file).items():
+    for op, entry in load_ops(CONFIGS / file).items():
         for key, value in entry.items():
             if key == "precision_reduce":
                 assert list(value) == ["flag"], op
@@ -106,7 +119,7 @@ def test_entries_are_well_formed(file):
 @needs_every_listed_op
 @each_file
 def test_every_op_is_known_to_tensorflow_or_to_ascend(file):
-    names = load(CONFIGS / file)
+    names = load_ops(CONFIGS / file)
     unknown = [op for op in names if not op_definition(op) and op not in IR_NAMES]
     assert not unknown
     if file.startswith("host"):
@@ -119,7 +132,7 @@ def test_what_ascend_alone_has_is_no_op_of_tensorflow():
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_op_is_listed_twice(folder):
-    names = [name for path in FILES[folder] for name in load(path)]
+    names = [name for path in FILES[folder] for name in load_ops(path)]
     assert sorted(names) == sorted(set(names))
     disagreeing = [op for op, found in resolve(folder).items() if any(e != found[0] for e in found)]
     assert not disagreeing, "two Ascend names of one TensorFlow op say different things"

@@ -83,6 +83,10 @@ FILES = {
         "f.json:1:21: warning: got key 'opfile', which CANN's format does not have, so it has no "
         "effect; did you mean 'opFile'? [unknown-key]"
     ],
+    '{"why": 3, "Relu": {}}': [
+        "f.json:1:9: error: got a number, expected a text, why the ops of the file are on their "
+        "list [structure]"
+    ],
     '{"Reluu": {}}': [
         "f.json:1:11: warning: 'Reluu' is not an op type of TensorFlow or Ascend; did you mean "
         "'Relu'? [unknown-op]"
@@ -93,6 +97,10 @@ FILES = {
 @pytest.mark.parametrize("text", FILES)
 def test_what_is_wrong_is_told_with_its_place(text):
     assert told(text) == FILES[text]
+
+
+def test_a_file_may_say_why_its_ops_are_on_their_list():
+    assert told({"why": "it is steep", "Exp": reduce("false")}) == []
 
 
 def test_an_unknown_dtype_is_told_with_a_guess():
