@@ -44,19 +44,19 @@ def test_a_probability_is_computed_in_float32_before_its_logarithm(mode):
 
 @modes
 def test_the_gradient_of_a_bias_is_a_sum_that_ends_the_path(mode):
-    """Loss scaling divides each gradient by a variable. That says nothing of the forward pass."""
+    """Adam divides each gradient by a deviation. That says nothing of the forward pass."""
     low = LOW[mode]
     need_kernels(low, "Relu", "ReluGrad")
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)
-        scale = Placeholder(shape=scalar)
+        deviation = Placeholder(shape=4)
         product = MatMul(x, x)
         relu = Relu(product)
         above = MatMul(relu, relu)
         gradient = ReluGrad(above, relu)
         of_bias = BiasAddGrad(gradient)
-        unscaled = RealDiv(of_bias, scale)
+        step = RealDiv(of_bias, deviation)
         again = MatMul(gradient, gradient)
         """,
         f"""
@@ -65,7 +65,7 @@ def test_the_gradient_of_a_bias_is_a_sum_that_ends_the_path(mode):
         above = MatMul[{low}](relu, relu)
         gradient = ReluGrad[{low}](above, relu)
         of_bias = BiasAddGrad[float32](gradient/npu_cast_0_float32)
-        unscaled = RealDiv[float32](of_bias, scale)
+        step = RealDiv[float32](of_bias, deviation)
         again/npu_changed = MatMul[{low}](gradient, gradient)
         again = Cast[{low},float32](again/npu_changed)
         """,
@@ -80,19 +80,19 @@ def test_the_gradients_of_a_batch_norms_parameters_end_the_path(mode):
     need_kernels(low, "Relu", "ReluGrad", "FusedBatchNormV3", "FusedBatchNormGradV3")
     result = check_rewrite(
         """
-        x = Placeholder(shape=1x4x4x1)
-        filter = Const(shape=1x1x1x1)
-        one = Const(value=[1.0])
+        x = Placeholder(shape=1x4x4x2)
+        filter = Const(shape=1x1x2x2)
+        one = Const(value=[1.0, 1.0])
         none = Const(shape=0)
-        scale = Placeholder(shape=scalar)
+        deviation = Placeholder(shape=2)
         conv = Conv2D(x, filter, strides=[1, 1, 1, 1], padding=SAME)
         norm = FusedBatchNormV3(conv, one, one, none, none)
         relu = Relu(norm)
         back = Conv2D(relu, filter, strides=[1, 1, 1, 1], padding=SAME)
         gradient = ReluGrad(back, relu)
         of_norm = FusedBatchNormGradV3(gradient, conv, one, norm:3, norm:4, norm:5)
-        of_scale = RealDiv(of_norm:1, scale)
-        of_offset = RealDiv(of_norm:2, scale)
+        of_scale = RealDiv(of_norm:1, deviation)
+        of_offset = RealDiv(of_norm:2, deviation)
         end = Conv2D(of_norm, filter, strides=[1, 1, 1, 1], padding=SAME)
         """,
         None,
