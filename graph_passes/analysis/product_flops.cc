@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace npu_precision {
 namespace {

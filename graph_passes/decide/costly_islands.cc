@@ -7,6 +7,7 @@
 #include "graph_passes/analysis/product_flops.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/union_find.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace npu_precision {
 namespace {

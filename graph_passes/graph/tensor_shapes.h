@@ -5,7 +5,11 @@
 #include <functional>
 #include <string>
 
-#include "tensorflow/core/framework/tensor_shape.h"
+// Declared, not included: its header takes a second to compile, and few of the sixty sources that
+// read this file ask for a shape.
+namespace tensorflow {
+class PartialTensorShape;
+}
 
 namespace npu_precision {
 
