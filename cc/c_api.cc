@@ -18,6 +18,7 @@
 #include "cc/target_listing.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
+#include "graph_passes/counts_json.h"
 #include "graph_passes/decide/decision.h"
 #include "graph_passes/decide/precision_mode.h"
 #include "graph_passes/graph/dtype_names.h"
@@ -267,6 +268,22 @@ NPU_PRECISION_EXPORT char* NpuPrecisionCallBoundaries(const char* data, size_t s
     value["before"] = rewrite.second.before;
     value["after"] = rewrite.second.after;
     root.append(value);
+  }
+  return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
+}
+
+// Counts entries of ledgers: JSON that CountsFromJson reads. Returns JSON: {"error": ...}, or
+// {"totals": what CountsJson makes, "sentence": ...}. Release it with NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionCount(const char* entries, size_t size) {
+  Json::Value root, given;
+  std::istringstream stream(std::string(entries, size));
+  std::string problem;
+  if (Json::parseFromStream(Json::CharReaderBuilder(), stream, &given, &problem)) {
+    const npu_precision::Counts counts = npu_precision::CountsFromJson(given);
+    root["totals"] = npu_precision::CountsJson(counts);
+    root["sentence"] = npu_precision::CountsSentence(counts);
+  } else {
+    root["error"] = problem;
   }
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }

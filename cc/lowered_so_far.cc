@@ -11,8 +11,8 @@ std::atomic<int64_t> float_nodes{0}, lowered{0};
 }  // namespace
 
 void CountLowered(const Ledger& ledger) {
-  float_nodes += ledger.float_nodes;
-  lowered += ledger.lowered;
+  float_nodes += ledger.counts.float_nodes;
+  lowered += ledger.counts.lowered;
 }
 
 LoweredSoFar GetLoweredSoFar() {

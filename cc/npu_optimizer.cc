@@ -185,7 +185,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     Log(ledger, report);
     const bool to_float16 = context.NewDtype() == tensorflow::DT_HALF ||
                             lists_of_marked_.count(tensorflow::DT_HALF) != 0;
-    if (to_float16 && ledger.lowered > 0 && !emulates && !parameters_.quiet) {
+    if (to_float16 && ledger.counts.lowered > 0 && !emulates && !parameters_.quiet) {
       const std::string advice = Float16Advice(*optimized, support);
       if (!advice.empty()) InformOnce(advice);
     }
@@ -204,9 +204,10 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   }
 
   void Log(const Ledger& ledger, const std::string& report) {
-    if (ledger.float_nodes == 0 || parameters_.quiet) return;
+    if (ledger.counts.float_nodes == 0 || parameters_.quiet) return;
     // A program runs many small graphs in which there is nothing to change.
-    const bool changed = ledger.lowered > 0 || ledger.raised > 0 || !ledger.rewrites.empty();
+    const bool changed =
+        ledger.counts.lowered > 0 || ledger.counts.raised > 0 || !ledger.rewrites.empty();
     if (!changed && !VLOG_IS_ON(1)) return;
     std::vector<std::string> modes;
     if (!parameters_.autocast_only) modes.push_back(parameters_.mode.name);
@@ -214,9 +215,9 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
       modes.push_back(absl::StrCat("autocast ", DtypeName(marked.first)));
     }
     const std::string line =
-        absl::StrCat("npu_precision: ", LedgerSummary(ledger), " in graph '", ledger.graph, "' (",
-                     absl::StrJoin(modes, ", "), ", ", parameters_.target, ")",
-                     report.empty() ? "" : absl::StrCat(", ledger: ", report));
+        absl::StrCat("npu_precision: graph '", ledger.graph, "' (", absl::StrJoin(modes, ", "),
+                     ", ", parameters_.target, "): ", CountsSentence(CountsOf(ledger)),
+                     report.empty() ? "" : absl::StrCat("; ledger: ", report));
     LOG(INFO) << line;
   }
 

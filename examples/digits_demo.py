@@ -187,7 +187,11 @@ def result_table(results):
 
 
 def explanations(ledger, mixlist):
-    """One line each: lowered nodes, nodes of the loss, one that the mixlist moved, its follower."""
+    """The counts of the training step, then lines about a few nodes.
+
+    They are lowered nodes, nodes of the loss, one that the mixlist moved, and its follower.
+    """
+    yield f"the training step: {ledger.counts.sentence}"
     nodes = {node.name: node for node in ledger.nodes}
     moved = [node for node in ledger.nodes if node.listed_by.startswith(str(mixlist))]
     names = {node.name for node in moved}

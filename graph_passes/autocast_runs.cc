@@ -31,24 +31,6 @@ void MergeNodes(std::vector<LedgerNode> more, std::vector<LedgerNode>* nodes) {
   }
 }
 
-void CountNodes(Ledger* ledger) {
-  ledger->float_nodes = ledger->lowered = ledger->raised = ledger->kept = 0;
-  ledger->computed_in_float32 = 0;
-  ledger->by_list.clear();
-  ledger->by_reason.clear();
-  for (const LedgerNode& node : ledger->nodes) {
-    ++ledger->float_nodes;
-    const bool lowered = node.decision == VerdictName(Verdict::kLowered);
-    ledger->lowered += lowered;
-    ledger->raised += node.decision == VerdictName(Verdict::kRaised);
-    ledger->kept += node.decision == VerdictName(Verdict::kKept);
-    ledger->computed_in_float32 += lowered && node.computes_in == DtypeName(tensorflow::DT_FLOAT);
-    ++ledger->by_list[node.list];
-    ++ledger->by_reason[node.reason];
-  }
-  CountSourcesApart(ledger);
-}
-
 class Runs {
  public:
   Runs(const DecideContext& context, const PipelineOptions& options,
@@ -76,7 +58,7 @@ class Runs {
       options_.saturates &= dtype == tensorflow::DT_HALF;
       TF_RETURN_IF_ERROR(RunOnce(marked, graph, changed));
     }
-    CountNodes(&ledger_);
+    for (const LedgerNode& node : ledger_.nodes) ledger_.counts.AddNode(Counted(node));
     return Status();
   }
 

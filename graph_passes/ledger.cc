@@ -5,10 +5,13 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "graph_passes/analysis/product_flops.h"
+#include "graph_passes/counts_json.h"
 #include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
 #include "include/json/json.h"
 
 namespace npu_precision {
@@ -82,6 +85,8 @@ Json::Value RangeJson(const ValueRange& range) {
   return json;
 }
 
+Json::Value FlopsJson(double flops) { return flops < 0 ? Json::Value() : Json::Value(flops); }
+
 Json::Value NodeJson(const LedgerNode& node) {
   Json::Value json(Json::objectValue);
   json["name"] = node.name;
@@ -102,6 +107,7 @@ Json::Value NodeJson(const LedgerNode& node) {
   json["computes_in"] = node.computes_in;
   json["range"] = RangeJson(node.range);
   json["lacks_kernel"] = node.lacks_kernel;
+  json["flops"] = FlopsJson(node.flops);
   return json;
 }
 
@@ -151,52 +157,21 @@ Json::Value MappingJson(const LedgerMapping& mapping) {
   return json;
 }
 
-Json::Value CountsJson(const std::map<std::string, int>& counts) {
-  Json::Value json(Json::objectValue);
-  for (const auto& entry : counts) json[entry.first] = entry.second;
-  return json;
-}
-
-// Sums over all collectives, unknown as soon as one is.
-struct CollectiveBytes {
-  int64_t before = 0, after = 0;
-};
-
-CollectiveBytes SumOf(const std::vector<CollectiveEntry>& collectives) {
-  CollectiveBytes sum;
-  for (const CollectiveEntry& collective : collectives) {
-    if (collective.bytes_before == kUnknownBytes) return {kUnknownBytes, kUnknownBytes};
-    sum.before += collective.bytes_before;
-    sum.after += collective.bytes_after;
-  }
-  return sum;
-}
-
-// The sum over all casts, unknown as soon as one is.
-int64_t CastBytes(const Ledger& ledger) {
-  int64_t sum = 0;
-  for (const LedgerCast& cast : ledger.cast_list) {
-    if (cast.bytes == kUnknownBytes) return kUnknownBytes;
-    sum += cast.bytes;
-  }
-  return sum;
+// The sum over all, null as soon as one is of unknown size.
+Json::Value SumJson(int64_t bytes, int of_unknown_size) {
+  return BytesJson(of_unknown_size > 0 ? kUnknownBytes : bytes);
 }
 
 Json::Value TotalsJson(const Ledger& ledger) {
-  Json::Value totals(Json::objectValue);
+  const Counts counts = CountsOf(ledger);
+  Json::Value totals = CountsJson(counts);
+  totals.removeMember("casts_of_unknown_size");
+  totals.removeMember("collectives");
   totals["nodes"] = ledger.total_nodes;
-  totals["float_nodes"] = ledger.float_nodes;
-  totals["sources"] = ledger.sources;
-  totals["lowered"] = ledger.lowered;
-  totals["raised"] = ledger.raised;
-  totals["kept"] = ledger.kept;
-  totals["casts"] = ledger.casts;
-  totals["cast_bytes"] = BytesJson(CastBytes(ledger));
-  const CollectiveBytes collectives = SumOf(ledger.collectives);
-  totals["collective_bytes_before"] = BytesJson(collectives.before);
-  totals["collective_bytes_after"] = BytesJson(collectives.after);
-  totals["by_list"] = CountsJson(ledger.by_list);
-  totals["by_reason"] = CountsJson(ledger.by_reason);
+  totals["cast_bytes"] = SumJson(counts.cast_bytes, counts.casts_of_unknown_size);
+  const int unknown = counts.collectives_of_unknown_size;
+  totals["collective_bytes_before"] = SumJson(counts.collective_bytes_before, unknown);
+  totals["collective_bytes_after"] = SumJson(counts.collective_bytes_after, unknown);
   return totals;
 }
 
@@ -204,32 +179,32 @@ Json::Value TotalsJson(const Ledger& ledger) {
 
 void FillLedger(const GraphView& view, const Decisions& decisions, const GraphView& after,
                 const DecideContext& context, bool details, Ledger* ledger) {
-  std::map<ListColor, int> by_list;
-  std::map<Reason, int> by_reason;
   for (int id = 0; id < view.size(); ++id) {
     const Decision& decision = decisions.nodes[id];
     // A Cast of an earlier run has a decision too, if it has control inputs; it is not counted.
     if (decision.verdict == Verdict::kNotFloat || view.IsInserted(id)) continue;
     if (IsOfAnotherRun(view.node(id), context)) continue;
-    ++ledger->float_nodes;
-    ledger->lowered += decision.verdict == Verdict::kLowered;
-    ledger->raised += decision.verdict == Verdict::kRaised;
-    ledger->kept += decision.verdict == Verdict::kKept;
-    ++by_list[decision.listing.color];
-    ++by_reason[decision.reason];
+    CountedNode counted;
+    counted.verdict = decision.verdict;
+    counted.reason = decision.reason;
+    counted.color = decision.listing.color;
     const bool lowered = decision.verdict == Verdict::kLowered;
-    const bool in_float32 = lowered && ComputesInFloat32(after, view.node(id).name());
-    ledger->computed_in_float32 += in_float32;
-    if (!details) continue;
-    ledger->nodes.push_back(NodeEntry(view, decisions, id));
-    if (lowered) {
-      ledger->nodes.back().computes_in =
-          DtypeName(in_float32 ? tensorflow::DT_FLOAT : context.NewDtype());
+    counted.computes_in_float32 = lowered && ComputesInFloat32(after, view.node(id).name());
+    counted.is_product = IsMatrixOrConvolution(view.node(id).op());
+    // Shapes are inferred when they are first asked for, which takes time.
+    if (details && counted.is_product && context.shapes) {
+      counted.flops = ProductFlops(view, context.shapes, id);
     }
+    ledger->counts.AddNode(counted);
+    if (!details) continue;
+    LedgerNode node = NodeEntry(view, decisions, id);
+    node.flops = counted.flops;
+    if (lowered) {
+      node.computes_in =
+          DtypeName(counted.computes_in_float32 ? tensorflow::DT_FLOAT : context.NewDtype());
+    }
+    ledger->nodes.push_back(std::move(node));
   }
-  for (const auto& entry : by_list) ledger->by_list[ListColorName(entry.first)] = entry.second;
-  for (const auto& entry : by_reason) ledger->by_reason[ReasonName(entry.first)] = entry.second;
-  CountSourcesApart(ledger);
   for (const MixlistEntry& entry : context.lists->edits()) {
     const bool is_itself = entry.ops == std::vector<std::string>{entry.text};
     if (entry.node_pattern != nullptr || is_itself) continue;
@@ -257,6 +232,7 @@ std::string LedgerJson(const Ledger& ledger) {
   if (!ledger.process.empty()) root["process"] = ledger.process;
   root["options"] = Json::Value(Json::objectValue);
   for (const auto& option : ledger.options) root["options"][option.first] = option.second;
+  root["summary"] = CountsSentence(CountsOf(ledger));
   root["totals"] = TotalsJson(ledger);
   root["nodes"] = Json::Value(Json::arrayValue);
   for (const LedgerNode& node : ledger.nodes) root["nodes"].append(NodeJson(node));
@@ -284,32 +260,26 @@ std::string LedgerJson(const Ledger& ledger) {
   return out.str();
 }
 
-void CountSourcesApart(Ledger* ledger) {
-  const auto found = ledger->by_reason.find(ReasonName(Reason::kNeutralSource));
-  ledger->sources = found == ledger->by_reason.end() ? 0 : found->second;
-  ledger->float_nodes -= ledger->sources;
-  ledger->kept -= ledger->sources;
+CountedNode Counted(const LedgerNode& node) {
+  CountedNode counted;
+  counted.verdict = VerdictFromName(node.decision);
+  counted.reason = ReasonFromName(node.reason);
+  counted.color = ListColorFromName(node.list);
+  counted.is_product = IsMatrixOrConvolution(node.op);
+  counted.flops = node.flops;
+  counted.computes_in_float32 =
+      counted.verdict == Verdict::kLowered && node.computes_in == DtypeName(tensorflow::DT_FLOAT);
+  return counted;
 }
 
-std::string LedgerSummary(const Ledger& ledger) {
-  const bool raising = ledger.raised > 0;
-  std::string summary =
-      absl::StrCat(raising ? "raised " : "lowered ", raising ? ledger.raised : ledger.lowered,
-                   " of ", ledger.float_nodes, " float nodes, ", ledger.casts, " casts");
-  if (ledger.computed_in_float32 > 0) {
-    absl::StrAppend(&summary, ", ", ledger.computed_in_float32, " computed in float32");
-  }
-  std::map<std::string, int> rewrites;
-  for (const RewriteEntry& rewrite : ledger.rewrites) ++rewrites[rewrite.by];
-  for (const auto& entry : rewrites) {
-    absl::StrAppend(&summary, ", ", entry.second, " by ", entry.first);
-  }
-  const CollectiveBytes collectives = SumOf(ledger.collectives);
-  if (collectives.before > collectives.after) {
-    absl::StrAppend(&summary, ", ", collectives.after, " of ", collectives.before,
-                    " bytes to reduce");
-  }
-  return summary;
+Counts CountsOf(const Ledger& ledger) {
+  Counts counts = ledger.counts;
+  for (const LedgerCast& cast : ledger.cast_list) counts.AddCast(cast.bytes);
+  counts.measured = counts.casts == ledger.casts;
+  counts.casts = ledger.casts;
+  for (const RewriteEntry& rewrite : ledger.rewrites) ++counts.rewrites[rewrite.by];
+  for (const CollectiveEntry& collective : ledger.collectives) counts.AddCollective(collective);
+  return counts;
 }
 
 }  // namespace npu_precision

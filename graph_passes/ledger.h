@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph_passes/counts.h"
 #include "graph_passes/decide/decide_context.h"
 #include "graph_passes/decide/decision.h"
 #include "graph_passes/graph/graph_view.h"
@@ -34,9 +35,8 @@ struct LedgerNode {
   std::string computes_in;  // of a lowered node: the dtype that its kernel computes in
   ValueRange range;         // of its outputs
   bool lacks_kernel = false;
+  double flops = kUnknownFlops;  // of a matrix or convolution op, for one sample
 };
-
-constexpr int64_t kUnknownBytes = -1;
 
 struct LedgerCast {
   std::string name;
@@ -58,13 +58,8 @@ struct Ledger {
   std::string process;  // the process that runs the graph; empty where none does
   std::vector<std::pair<std::string, std::string>> options;
   int total_nodes = 0;
-  // Nodes that compute, in all and by verdict. Sources (constants, variables, their reads,
-  // arguments) are counted apart.
-  int float_nodes = 0, lowered = 0, raised = 0, kept = 0;
-  int sources = 0;
+  Counts counts;  // of the nodes alone: see CountsOf
   int casts = 0;
-  int computed_in_float32 = 0;  // of those lowered
-  std::map<std::string, int> by_list, by_reason;
   std::vector<LedgerNode> nodes;      // empty unless details were asked for
   std::vector<LedgerCast> cast_list;  // empty unless details were asked for
   std::vector<RewriteEntry> rewrites;
@@ -82,14 +77,14 @@ struct Ledger {
 void FillLedger(const GraphView& view, const Decisions& decisions, const GraphView& after,
                 const DecideContext& context, bool details, Ledger* ledger);
 
-// Takes the sources out of the counts of the nodes that compute; all of them are kept.
-void CountSourcesApart(Ledger* ledger);
+// What is counted of an entry of the ledger.
+CountedNode Counted(const LedgerNode& node);
+
+// The counts of the nodes, and those of Casts, rewrites and collectives.
+Counts CountsOf(const Ledger& ledger);
 
 // The ledger as JSON, by the schema in docs/ledger.md. The same ledger gives the same bytes.
 std::string LedgerJson(const Ledger& ledger);
-
-// "lowered 12 of 40 float nodes, 5 casts".
-std::string LedgerSummary(const Ledger& ledger);
 
 }  // namespace npu_precision
 

@@ -131,7 +131,7 @@ bool HaveSameNodes(const GraphDef& a, const GraphDef& b) {
 void AddWarnings(const PassState& state, Ledger* ledger) {
   if (state.decided.found_fused_ops) ledger->warnings.push_back(kFusedBefore);
   if (HasFusedLayerNorm(state.given())) ledger->warnings.push_back(kLayerNormsBefore);
-  ledger->matches_expected = IsWhatListsAreFor(state.given(), ledger->lowered);
+  ledger->matches_expected = IsWhatListsAreFor(state.given(), ledger->counts.lowered);
   if (ledger->matches_expected && !state.context.lists->edits().empty()) {
     EntryMatches matches = MatchEntries(*state.context.lists, state.given());
     for (const EntryWarning& warning : matches.unmatched) {

@@ -57,6 +57,7 @@ def _load() -> ctypes.CDLL:
             "NpuPrecisionCallBoundaries",
             "NpuPrecisionDescribe",
             "NpuPrecisionLintCustomDtypes",
+            "NpuPrecisionCount",
             "NpuPrecisionLintMixlist",
             "NpuPrecisionLintOpsInfo",
             "NpuPrecisionLists",
@@ -74,6 +75,7 @@ def _load() -> ctypes.CDLL:
             ctypes.POINTER(ctypes.c_size_t),
         ]
         library.NpuPrecisionCheckOptions.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+        library.NpuPrecisionCount.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionDescribe.argtypes = []
         library.NpuPrecisionLintMixlist.argtypes = [
             ctypes.c_char_p,
@@ -244,6 +246,28 @@ def lists(target: str) -> dict[str, Any]:
         ValueError: there is no such target.
     """
     answer = _text(_LIBRARY.NpuPrecisionLists, target.encode())
+    assert answer is not None
+    result = json.loads(answer)
+    if "error" in result:
+        raise ValueError(result["error"])
+    return result
+
+
+def count(entries: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Counts entries of ledgers.
+
+    Args:
+        entries: "nodes", "casts", "rewrites" and "collectives", each as in a ledger's JSON.
+
+    Returns:
+        "totals", the counts of docs/ledger.md, in which bytes are sums over what is of known size;
+        "sentence", which says them.
+
+    Raises:
+        ValueError: an entry is not of that form.
+    """
+    text = json.dumps(entries).encode()
+    answer = _text(_LIBRARY.NpuPrecisionCount, text, len(text))
     assert answer is not None
     result = json.loads(answer)
     if "error" in result:

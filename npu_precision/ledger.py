@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import collections
 import copy
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from npu_precision import _errors, _library
+from npu_precision.counts import Counts, count
 
 _PLACE = re.compile(r":\d+:\d+$")
 _UNMATCHED_NODE = re.compile(r"'node:(.*)' matches no node of the graph$")
@@ -34,6 +34,8 @@ class LedgerNode:
             "float32" on values rounded to it; else "".
         range: the lowest and the highest value that its outputs may have, whatever is fed, each
             None if it is not known; None if neither is.
+        flops: of a matrix or convolution op, its additions and multiplications, for one sample
+            where the batch size is not known; None if its shapes are not, and of other ops.
         lacks_kernel: whether it keeps float32 although the target has no such kernel.
     """
 
@@ -50,6 +52,7 @@ class LedgerNode:
     lacks_kernel: bool = False
     computes_in: str = ""
     why_listed: str = ""
+    flops: float | None = None
 
     @property
     def is_of_a_file(self) -> bool:
@@ -268,6 +271,11 @@ class Ledger:
         """The sum of one of the totals over this graph and its functions."""
         return sum(ledger.data["totals"][name] for ledger in self)
 
+    @property
+    def counts(self) -> Counts:
+        """The counts over this graph and its functions, and the sentence that says them."""
+        return count_ledgers((self,))
+
     def __iter__(self) -> Iterator[Ledger]:
         """This ledger, then those of its functions."""
         yield self
@@ -296,19 +304,15 @@ class Ledger:
         return cls(data)
 
     def __str__(self) -> str:
-        rewrites = collections.Counter(rewrite.by for ledger in self for rewrite in ledger.rewrites)
-        return (
-            f"{self.graph}: lowered {self.total('lowered')} of {self.total('float_nodes')} "
-            f"float nodes, {self.total('casts')} casts"
-            + "".join(f", {count} by {by}" for by, count in sorted(rewrites.items()))
-            + self._bytes_to_reduce()
-        )
+        return f"{self.graph}: {self.counts.sentence}"
 
-    def _bytes_to_reduce(self) -> str:
-        before, after = (
-            [ledger.totals.get(name, 0) for ledger in self]
-            for name in ("collective_bytes_before", "collective_bytes_after")
+
+def count_ledgers(ledgers: Iterable[Ledger]) -> Counts:
+    """The counts over several graphs and their functions."""
+    parts = [part for ledger in ledgers for part in ledger]
+    return count(
+        *(
+            [entry for part in parts for entry in getattr(part, name)]
+            for name in ("nodes", "casts", "rewrites", "collectives")
         )
-        if before == after or None in before:
-            return ""
-        return f", {sum(after)} of {sum(before)} bytes to reduce"
+    )

@@ -64,6 +64,13 @@ const char* VerdictName(Verdict verdict) {
   return "not_float";
 }
 
+Verdict VerdictFromName(const std::string& name) {
+  for (Verdict verdict : {Verdict::kRaised, Verdict::kLowered}) {
+    if (name == VerdictName(verdict)) return verdict;
+  }
+  return Verdict::kKept;
+}
+
 const char* ReasonName(Reason reason) {
   for (const ReasonWord& entry : kReasons) {
     if (entry.reason == reason) return entry.word;

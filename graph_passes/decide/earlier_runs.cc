@@ -22,13 +22,6 @@ bool StillHolds(const GraphView& view, const DecideContext& context, int id,
   return false;
 }
 
-Verdict VerdictFromName(const std::string& name) {
-  for (Verdict verdict : {Verdict::kRaised, Verdict::kLowered}) {
-    if (name == VerdictName(verdict)) return verdict;
-  }
-  return Verdict::kKept;
-}
-
 }  // namespace
 
 bool RecallEarlierRun(const GraphView& view, const DecideContext& context, int id,

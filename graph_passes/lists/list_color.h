@@ -2,6 +2,8 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_LIST_COLOR_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_LIST_COLOR_H_
 
+#include <string>
+
 namespace npu_precision {
 
 enum class ListColor : unsigned char {
@@ -10,6 +12,9 @@ enum class ListColor : unsigned char {
   kGray,      // follows its predecessors
   kUnlisted,  // in no file: keeps its dtype
 };
+
+constexpr ListColor kListColors[] = {ListColor::kWhite, ListColor::kBlack, ListColor::kGray,
+                                     ListColor::kUnlisted};
 
 inline const char* ListColorName(ListColor color) {
   switch (color) {
@@ -23,6 +28,13 @@ inline const char* ListColorName(ListColor color) {
       return "unlisted";
   }
   return "unlisted";
+}
+
+inline ListColor ListColorFromName(const std::string& name) {
+  for (ListColor color : kListColors) {
+    if (name == ListColorName(color)) return color;
+  }
+  return ListColor::kUnlisted;
 }
 
 }  // namespace npu_precision

@@ -115,6 +115,7 @@ def compare(
     out = printing.console()
     printing.say(out, f"{model.path}: {model.kind}, {_count(compared.batches, 'batch', 'es')}")
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
+    printing.say(out, f"frozen graph: {compared.ledger.counts.sentence}")
     _print(out, compared, top)
     heading.warnings(out, compared.ledger.all_warnings)
     if options.modify_mixlist is not None:
@@ -283,6 +284,7 @@ def _data(model: Model, options: PrecisionOptions, compared: Comparison) -> dict
         "model": model.path,
         "options": options.to_dict(),
         "batches": compared.batches,
+        "totals": compared.ledger.counts.totals,
         "error": printing.in_json(compared.error()),
         "first_bad": None if bad is None else bad.tensor,
         "saturated": compared.saturated,

@@ -13,7 +13,7 @@ import rich.filesize
 from npu_precision import outputs
 from npu_precision.accuracy import frozen, model_inputs, verification
 from npu_precision.cli import flags, heading, printing
-from npu_precision.ledger import Ledger
+from npu_precision.ledger import Ledger, count_ledgers
 from npu_precision.offline import model_file, saved_model
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
@@ -104,17 +104,8 @@ def convert(
         f"({after / before:.2f})",
     )
     parts = [part for ledger in ledgers for part in ledger]
-    counts = {
-        name: sum(part.totals[name] for part in parts)
-        for name in ("float_nodes", "lowered", "raised", "casts")
-    }
-    raised = f", raised {counts['raised']}" if counts["raised"] else ""
-    whole = " of everything saved" if model.kind == model_file.SAVED_MODEL else ""
-    printing.say(
-        out,
-        f"lowered {counts['lowered']} of {counts['float_nodes']} float nodes{whole}{raised}, "
-        f"{counts['casts']} Casts",
-    )
+    whole = "all that is saved: " if model.kind == model_file.SAVED_MODEL else ""
+    printing.say(out, f"{whole}{count_ledgers(ledgers).sentence}")
     if model.kind == model_file.META_GRAPH:
         printing.say(out, "a graph alone: the checkpoint that there is fits it, and is not copied")
     changed = [entry for part in parts for entry in part.rewrites if entry.by == "keep_io_types"]

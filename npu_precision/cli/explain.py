@@ -150,7 +150,7 @@ def _show(model: Model, explained: Explanation, pattern: str | None, as_json: bo
 def _print_explanation(out: rich.console.Console, explained: Explanation) -> None:
     if not any(explained.nodes()):
         return
-    raises = explained.count("raised") > 0
+    raises = explained.counts().totals["raised"] > 0
     out.print()
     printing.show(
         out,
@@ -292,7 +292,7 @@ def _because(step: story.Step) -> str:
 
 def _print_difference(out: rich.console.Console, changed: difference.Difference) -> None:
     printing.say(out, f"with {heading.given(changed.after)}")
-    printing.say(out, heading.totals(changed.after))
+    printing.say(out, changed.after.counts().sentence)
     out.print()
     if not changed.nodes:
         printing.say(out, "no float node changes")
@@ -350,7 +350,7 @@ def _heading_json(model: Model, explained: Explanation) -> dict[str, Any]:
         "kind": model.kind,
         "signature": model.signature,
         "options": explained.options.to_dict(),
-        "totals": explained.totals(),
+        "totals": explained.counts().totals,
     }
 
 

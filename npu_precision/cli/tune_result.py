@@ -79,7 +79,7 @@ def show(
     printing.say(out, f"inputs: {split.words}")
     if tuned.reference is not None:
         printing.say(out, f"float32: metric {tuned.reference:g}")
-    printing.say(out, f"as given: {_described(tuned.start)}")
+    _show_trial(out, "as given", tuned.start)
     if tuned.times is not None:
         tune_times.show(out, tuned, tuned.times, objective)
     if tuned.times is not None and tuned.times.is_float32:
@@ -135,9 +135,7 @@ def _show_kept(out: rich.console.Console, tuned: Tuned) -> None:
         ),
     )
     out.print()
-    printing.say(
-        out, f"with the mixlist: {_described(tuned.found)}, after {len(tuned.trials)} trials"
-    )
+    _show_trial(out, f"with the mixlist, after {len(tuned.trials)} trials", tuned.found)
 
 
 def _show_refused(out: rich.console.Console, tuned: Tuned) -> None:
@@ -154,9 +152,10 @@ def _show_refused(out: rich.console.Console, tuned: Tuned) -> None:
         printing.say(out, f"  and {len(faults) - _MOST_FAULTS} more")
 
 
-def _described(trial: Trial) -> str:
+def _show_trial(out: rich.console.Console, title: str, trial: Trial) -> None:
     fault = "" if trial.fault is None else f"; {trial.fault}"
-    return f"lowered {trial.lowered} of {trial.float_nodes} float nodes{_measured(trial)}{fault}"
+    printing.say(out, f"{title}: {_measured(trial)[2:]}{fault}")
+    printing.say(out, f"  frozen graph: {trial.counts}")
 
 
 def _described_held_out(trial: Trial, tuned: Tuned) -> str:

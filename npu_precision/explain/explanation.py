@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
+from npu_precision.counts import Counts, count
 from npu_precision.ledger import Ledger, LedgerCast, LedgerCollective, LedgerNode, LedgerRewrite
 from npu_precision.offline import run_optimizer
 from npu_precision.offline.model_file import SAVED_MODEL, Model
@@ -171,41 +172,14 @@ class Explanation:
         """The inserted Casts, each with its body."""
         return ((body, cast) for body in self.bodies for cast in body.casts)
 
-    def count(self, decision: str) -> int:
-        """How many float nodes that compute were "lowered", "raised" or "kept"."""
-        return sum(node.decision == decision and not node.is_source for _, node in self.nodes())
-
-    def cast_bytes(self) -> tuple[int, int]:
-        """The bytes of all Casts of known shape, and the number of the other Casts."""
-        sizes = [cast.bytes for _, cast in self.casts()]
-        return sum(size or 0 for size in sizes), sizes.count(None)
-
-    def collectives(self) -> Iterator[LedgerCollective]:
-        """The all-reduces, with lower_collectives."""
-        return (collective for body in self.bodies for collective in body.collectives)
-
-    def collective_bytes(self) -> tuple[int, int]:
-        """What a worker gives to all-reduces of known size, in float32 and as they are now."""
-        known = [each for each in self.collectives() if each.bytes_before is not None]
-        return sum(each.bytes_before or 0 for each in known), sum(
-            each.bytes_after or 0 for each in known
+    def counts(self) -> Counts:
+        """The counts over all bodies, and the sentence that says them."""
+        return count(
+            [node for _, node in self.nodes()],
+            [cast for _, cast in self.casts()],
+            [rewrite for body in self.bodies for rewrite in body.rewrites],
+            [collective for body in self.bodies for collective in body.collectives],
         )
-
-    def totals(self) -> dict[str, int]:
-        """The counts over all bodies."""
-        known, unknown = self.cast_bytes()
-        before, after = self.collective_bytes()
-        return {
-            "float_nodes": sum(not node.is_source for _, node in self.nodes()),
-            "sources": sum(node.is_source for _, node in self.nodes()),
-            **{decision: self.count(decision) for decision in ("lowered", "raised", "kept")},
-            "casts": sum(1 for _ in self.casts()),
-            "cast_bytes": known,
-            "casts_of_unknown_size": unknown,
-            "collectives": sum(1 for _ in self.collectives()),
-            "collective_bytes_before": before,
-            "collective_bytes_after": after,
-        }
 
     def by_op(self) -> list[OpSummary]:
         """A summary of each op type, those with most nodes first."""

@@ -51,6 +51,7 @@ def report_data(
         entered: the errors that were measured; see report.write_report.
     """
     rows = _Rows(explained, entered or {})
+    counts = explained.counts()
     for number, body in enumerate(explained.bodies):
         rows.add(number, body)
     return {
@@ -60,7 +61,8 @@ def report_data(
         "kind": model.kind,
         "signature": model.signature,
         "options": explained.options.to_dict(),
-        "totals": explained.totals(),
+        "totals": counts.totals,
+        "counts": counts.sentence,
         "warnings": list(explained.warnings),
         "mappings": [
             {"place": place, "entry": entry, "ops": list(ops)}

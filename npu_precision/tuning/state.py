@@ -20,7 +20,7 @@ from npu_precision.tuning.objective import Objective
 from npu_precision.tuning.risk import Suspect
 from npu_precision.tuning.trials import Trial
 
-SCHEMA = "npu_precision.tune-state/2"
+SCHEMA = "npu_precision.tune-state/3"
 
 
 class State:

@@ -37,6 +37,7 @@ class Trial:
         metric: the value of the user's metric, or None.
         fault: the first tensor that has a new NaN or infinity or became all zero, or None.
         is_met: whether the objective is met.
+        counts: what was lowered of the frozen graph, in words.
     """
 
     lowered: int
@@ -45,6 +46,7 @@ class Trial:
     metric: float | None
     fault: Fault | None
     is_met: bool
+    counts: str = ""
 
     @property
     def is_good(self) -> bool:
@@ -112,8 +114,9 @@ class Trials:
         error = max((each.error for each in stats), default=math.nan)
         metric = self._metric(results)
         is_met = self._objective.is_met(error, metric, self.reference)
-        lowered, total = ledger.total("lowered"), ledger.total("float_nodes")
-        return Trial(lowered, total, error, metric, fault, is_met)
+        counts = ledger.counts
+        lowered, total = counts.totals["lowered"], counts.totals["float_nodes"]
+        return Trial(lowered, total, error, metric, fault, is_met, counts.sentence)
 
     def worse(self, trial: Trial) -> float:
         """What the objective limits: the error, or how much worse than float32's the metric is."""

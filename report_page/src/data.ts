@@ -76,9 +76,6 @@ export interface Totals {
   lowered: number;
   raised: number;
   kept: number;
-  casts: number;
-  cast_bytes: number;
-  casts_of_unknown_size: number;
 }
 
 /** By row; the keys are numbers, as text. */
@@ -92,6 +89,8 @@ export interface Stored {
   signature: string;
   options: Record<string, unknown>;
   totals: Totals;
+  /** The totals in words. */
+  counts: string;
   warnings: string[];
   mappings: { place: string; entry: string; ops: string[] }[];
   by_op: OpRow[];

@@ -2,21 +2,7 @@
 
 import { bar } from "./bar";
 import { KEPT, LOWERED, RAISED, type Report } from "./data";
-import { count, make, size } from "./dom";
-
-function totals(report: Report): string {
-  const { float_nodes, lowered, raised, casts, cast_bytes, casts_of_unknown_size } =
-    report.stored.totals;
-  if (float_nodes === 0) return "no node has a dtype that this mode is about";
-  const more = raised > 0 ? `, raised ${raised.toLocaleString("en")}` : "";
-  const nodes = `${lowered.toLocaleString("en")} of ${count(float_nodes, "float node")}`;
-  const unknown = `${casts_of_unknown_size.toLocaleString("en")} whose sizes the graph does not tell`;
-  let bytes = "";
-  if (cast_bytes > 0) {
-    bytes = ` of ${size(cast_bytes)}${casts_of_unknown_size > 0 ? ` and ${unknown}` : ""}`;
-  } else if (casts_of_unknown_size > 0) bytes = ", whose sizes the graph does not tell";
-  return `lowered ${nodes}${more}, ${count(casts, "Cast")}${bytes}`;
-}
+import { count, make } from "./dom";
 
 function shares(report: Report): HTMLElement {
   const { float_nodes, lowered, raised, kept } = report.stored.totals;
@@ -43,7 +29,7 @@ export function summary(report: Report): HTMLElement {
     make("h1", {}, model, make("small", {}, about.filter(Boolean).join(", "))),
     make("p", { class: "options" }, given.join(", ") || "default options"),
     shares(report),
-    make("p", { class: "totals" }, totals(report)),
+    make("p", { class: "totals" }, report.stored.counts),
   );
   const notes = [
     ...warnings.map((text) => `warning: ${text}`),

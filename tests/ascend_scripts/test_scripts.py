@@ -47,7 +47,7 @@ NEEDS = {
 
 # What would tell a script that it is one of several.
 OF_CLUSTERS = ("RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE", "DEVICE_ID", "TF_CONFIG")
-_LOWERED = re.compile(r"npu_precision: lowered (\d+) of \d+ float nodes")
+_LOWERED = re.compile(r"npu_precision: .*: lowered (\d+) of \d+ float nodes")
 _UNKNOWN = re.compile(r"unknown parameter '([^']*)'")
 
 

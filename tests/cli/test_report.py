@@ -52,7 +52,7 @@ def test_every_node_is_in_the_page_with_its_decision(rows, model):
             row = names[body.name, name]
             if name not in body.nodes:
                 assert DECISIONS[nodes["decision"][row]] == "not float"
-    assert data["totals"] == found.totals()
+    assert data["totals"] == found.counts().totals
     assert {len(column) for column in nodes.values()} == {len(nodes["name"])}
 
 
@@ -111,7 +111,7 @@ def _why(data, row):
 def test_casts_are_between_what_they_cast_and_what_reads_them_but_only_after(rows, model):
     found, data, _ = rows(model)
     nodes, after = data["nodes"], data["some"]["inputs_after"]
-    assert len(data["casts"]) == found.totals()["casts"] > 0
+    assert len(data["casts"]) == found.counts().totals["casts"] > 0
     for cast in data["casts"]:
         assert nodes["views"][cast["node"]] == AFTER
         assert nodes["views"][cast["of"]] & AFTER
@@ -206,7 +206,7 @@ def test_the_command_writes_a_page_of_one_file(command, model_files, model, tmp_
     assert text.endswith(f"{file}: open it in a browser\n")
     page = file.read_text(encoding="utf-8")
     _, found = explained(getattr(model_files, model))
-    assert data_in(page)["totals"] == found.totals()
+    assert data_in(page)["totals"] == found.counts().totals
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 

@@ -330,9 +330,7 @@ def test_what_is_printed(overflow, command, tmp_path):
     text = command(*arguments)
     assert "\nwanted: error at most 0.01, searched with 0.009 (margin 0.1)\n" in text
     assert "\ninputs: nothing is held out of one batch: input 'x' always has 8 rows\n" in text
-    given = (
-        r"as given: lowered 7 of \d+ float nodes, error inf; large/product:0 \(MatMul\) has a NaN"
-    )
+    given = r"as given: error inf; large/product:0 \(MatMul\) has a NaN"
     assert re.search(rf"\n{given} or an infinity .*; lowered: large/product\n", text)
     assert "\nKept in float32: 1 of 7 lowered nodes, and 1 that follow them" in text
     assert re.search(r"\nlarge/product +MatMul +yields values up to", text)

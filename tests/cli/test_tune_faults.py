@@ -78,7 +78,7 @@ def test_a_tensor_that_becomes_all_zero_is_refused(graph_file, arrays, command, 
     arguments = (*inputs, "--max-error", "0.5", "-o", tmp_path / "m.json")
     printed = command("tune", graph_file(text), *arguments, *EMULATED)
     zero = re.escape("lost:0 (MatMul) is all zero, and is not in float32; lowered: lost\n")
-    assert re.search(rf"\nas given: lowered 3 of \d float nodes, error .*; {zero}", printed)
+    assert re.search(rf"\nas given: error .*; {zero}", printed)
     refused = r"\nrefused, though good enough by the outputs: \d trials?, in which\n  "
     assert re.search(refused + zero, printed)
     assert json.loads((tmp_path / "m.json").read_text()) == {

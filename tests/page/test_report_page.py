@@ -35,10 +35,7 @@ def test_it_opens_without_complaints_and_says_what_explain_says(show, model_file
     path = getattr(model_files, model)
     page = show(path)
     _, found = explained(path)
-    totals = found.totals()
-    text = page.locator(".totals").inner_text()
-    assert text.startswith(f"lowered {totals['lowered']} of {totals['float_nodes']} float nodes")
-    assert f"{totals['casts']} Casts" in text
+    assert page.locator(".totals").inner_text() == found.counts().sentence
     assert page.title().endswith("precision report")
     assert len(drawn(page)) > 3
 
@@ -118,7 +115,7 @@ def test_causes_and_neighbours_are_links(show, model_files):
 
 def test_after_has_casts_and_new_dtypes_that_before_has_not(show, model_files):
     page = show(model_files.frozen)
-    casts = explained(model_files.frozen)[1].totals()["casts"]
+    casts = explained(model_files.frozen)[1].counts().totals["casts"]
     assert len(drawn(page, "node.d4")) == casts
     assert any("Relu: float16" in label for label in drawn(page))
     page.get_by_role("button", name="Before").click()
@@ -204,7 +201,7 @@ def test_1_000_nodes_open_with_their_layers_and_can_all_be_drawn(show, tmp_path)
             nodes.append((f"net/layer_{layer}/{op.lower()}_{step}", op, read))
         nodes.append((f"net/layer_{layer}/skip", "AddV2", [nodes[-1][0], first]))
     page = show(write_graph(tmp_path, nodes))
-    assert "1,000 float nodes" in page.locator(".totals").inner_text()
+    assert "1000 float nodes" in page.locator(".totals").inner_text()
     assert page.locator(".strip button").count() == 25
     assert len(drawn(page, "node.closed")) == 25
     assert crossings(page) == []
@@ -216,7 +213,7 @@ def test_1_000_nodes_open_with_their_layers_and_can_all_be_drawn(show, tmp_path)
 
 def test_20_000_nodes_never_draw_more_than_a_thousand(show, large):
     page = show(large)
-    assert "20,000 float nodes" in page.locator(".totals").inner_text()
+    assert "20000 float nodes" in page.locator(".totals").inner_text()
     assert search(page, "matmul") == "5,000 nodes found"
     assert page.locator(".results .row").count() < 60
     page.get_by_role("button", name="Open all in the graph").click()

@@ -21,9 +21,7 @@ STACK = 256 * 1024
 
 @pytest.fixture
 def summary(pipeline_driver, tmp_path):
-    """summary(serialized GraphDef, fetch, unsupported ops): the ledger's summary of a rewrite in a
-    mixed mode.
-    """
+    """summary(serialized GraphDef, fetch, unsupported ops): what a mixed mode lowers and casts."""
 
     def limit_stack():
         resource.setrlimit(resource.RLIMIT_STACK, (STACK, STACK))
@@ -42,7 +40,8 @@ def summary(pipeline_driver, tmp_path):
         )
         assert process.returncode == 0, process.stderr[-2000:]
         assert out.stat().st_size > len(data)
-        return process.stdout.strip()
+        # Nobody knows the sizes of the Casts, and the reasons of what is kept are not looked at.
+        return process.stdout.strip().partition("; kept")[0].replace(" of unknown size", "")
 
     return rewrite
 
@@ -80,7 +79,7 @@ def test_a_chain_of_a_million_nodes_each_listed_before_the_one_it_reads(summary)
     names = ((b"g%d" % number, b"g%d" % (number - 1)) for number in range(2, 1_000_000))
     nodes += copies(head.node[2], names)
     told = summary(serialized(reversed(nodes)), "g999999")
-    assert told == "done: lowered 1000000 of 1000000 float nodes, 2 casts"
+    assert told == "done: lowered 1000000 of 1000000 float nodes (1 of 1 white), 2 Casts"
 
 
 def test_a_tensor_that_a_hundred_thousand_nodes_read_is_cast_once(summary):
@@ -97,7 +96,7 @@ def test_a_tensor_that_a_hundred_thousand_nodes_read_is_cast_once(summary):
         names = ((f"{node.name}{number}".encode(), b"white") for number in range(1, 50_000))
         nodes += copies(node, names)
     told = summary(serialized(nodes), "")
-    assert told == "done: lowered 50001 of 100001 float nodes, 2 casts"
+    assert told == "done: lowered 50001 of 100001 float nodes (1 of 1 white), 2 Casts"
 
 
 def test_a_node_of_ten_thousand_types_listed_before_the_chain_that_it_reads(summary):
@@ -113,7 +112,7 @@ def test_a_node_of_ten_thousand_types_listed_before_the_chain_that_it_reads(summ
     names = ((b"g%d" % number, b"g%d" % (number - 1)) for number in range(2, links))
     nodes[3:3] = copies(head.node[2], names)
     told = summary(serialized(reversed(nodes)), "")
-    assert told == f"done: lowered {links + 1} of {links + 1} float nodes, 1 casts"
+    assert told == f"done: lowered {links + 1} of {links + 1} float nodes (1 of 1 white), 1 Cast"
 
 
 def test_a_weight_that_is_used_in_each_of_a_hundred_thousand_loops_in_loops_is_cast_once(summary):
@@ -131,7 +130,10 @@ def test_a_weight_that_is_used_in_each_of_a_hundred_thousand_loops_in_loops_is_c
     nodes += copies(enter, zip(names, [b"w", *names]))
     nodes += copies(product, ((b"product_" + name, name, name) for name in names))
     told = summary(serialized(nodes), "")
-    assert told == f"done: lowered {depth} of {2 * depth} float nodes, 1 casts"
+    assert (
+        told
+        == f"done: lowered {depth} of {2 * depth} float nodes ({depth} of {depth} white), 1 Cast"
+    )
 
 
 def wide_node(name, inputs, device=""):
@@ -152,7 +154,7 @@ def test_nodes_of_thirty_thousand_types_that_read_all_outputs_of_one_another(sum
         nodes.append(wide_node(f"all{number}", inputs))
         inputs = [f"all{number}:{port}" for port in range(len(inputs))]
     told = summary(serialized(nodes), "")
-    assert told == "done: lowered 101 of 101 float nodes, 1 casts"
+    assert told == "done: lowered 101 of 101 float nodes (1 of 1 white), 1 Cast"
 
 
 def test_nodes_of_thirty_thousand_types_without_a_kernel_for_them(summary):
@@ -162,4 +164,4 @@ def test_nodes_of_thirty_thousand_types_without_a_kernel_for_them(summary):
     for number in range(20):
         nodes.append(wide_node(f"all{number}", ["g0"] * 30_000, device=f"/device:CPU:{number}"))
     told = summary(serialized(nodes), "", unsupported="IdentityN")
-    assert told == "done: lowered 1 of 21 float nodes, 2 casts"
+    assert told == "done: lowered 1 of 21 float nodes (1 of 1 white), 2 Casts"

@@ -38,6 +38,11 @@ def test_the_whole_ledger_of_a_small_graph():
         "lowered": 2,
         "raised": 0,
         "kept": 3,
+        "white": 1,
+        "white_lowered": 1,
+        "flops": 2.0 * 8 * 4 * 4,
+        "flops_lowered": 2.0 * 8 * 4 * 4,
+        "computed_in_float32": 0,
         "casts": 3,
         "cast_bytes": 4 * 8 * 2 + 8 * 4 * 2 + 4 * 4 * 4,
         "collective_bytes_before": 0,
@@ -224,4 +229,9 @@ def test_functions_have_ledgers_of_their_own_that_add_up():
 
 def test_the_summary_line_says_what_the_totals_say():
     _, ledger = rewrite()
-    assert str(ledger) == "net/a graph: lowered 2 of 5 float nodes, 3 casts"
+    sentence = (
+        "lowered 2 of 5 float nodes (1 of 1 white, 100 % of the flops), 3 Casts of 192 bytes; "
+        "kept 3: 2 black_list, 1 gray_follows_kept"
+    )
+    assert str(ledger) == f"net/a graph: {sentence}"
+    assert ledger.data["summary"] == sentence

@@ -56,7 +56,7 @@ def test_the_passes_alone_refuse_damage_or_leave_it_as_it_was(mode, pipeline_dri
         done = answer.startswith("done: ")
         assert done != answer.startswith("error: "), name
         assert out.exists() == done, name
-        if done and answer.endswith(" 0 of 0 float nodes, 0 casts"):
+        if done and answer.startswith("done: no node has a dtype"):
             after = graph_pb2.GraphDef.FromString(out.read_bytes())
             assert to_bytes(after) == to_bytes(damage(DAMAGED[name])), name
     told = {name: answer for name, answer in answers.items() if answer.startswith("error: ")}

@@ -344,7 +344,10 @@ def test_a_ledger_round_trips_and_sums_up(dense_graph):
     assert data["schema"] == "npu_precision.ledger/1"
     assert data["functions"] == []
     assert "report_dir" not in ledger.options
-    assert str(ledger) == "dense: lowered 4 of 5 float nodes, 2 casts"
+    assert str(ledger) == (
+        "dense: lowered 4 of 5 float nodes (2 of 2 white, 100 % of the flops), "
+        "2 Casts of 112 bytes; kept 1: 1 black_list"
+    )
     assert ledger.totals["nodes"] == len(result.node)
     with pytest.raises(KeyError, match="nothing"):
         ledger.node("nothing")

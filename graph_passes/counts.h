@@ -1,0 +1,59 @@
+// What is counted about the decisions, and the one sentence that says it: the log, the ledger, the
+// command and the page print the same sentence of the same nodes.
+#ifndef NPU_PRECISION_GRAPH_PASSES_COUNTS_H_
+#define NPU_PRECISION_GRAPH_PASSES_COUNTS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "graph_passes/decide/decision.h"
+#include "graph_passes/lists/list_color.h"
+#include "graph_passes/rewrite/collective_entry.h"
+
+namespace npu_precision {
+
+constexpr int64_t kUnknownBytes = -1;
+constexpr double kUnknownFlops = -1;
+
+// A node with an input or output of a dtype that the mode may change.
+struct CountedNode {
+  Verdict verdict = Verdict::kKept;
+  Reason reason = Reason::kNone;
+  ListColor color = ListColor::kUnlisted;
+  bool is_product = false;           // a matrix or convolution op
+  double flops = kUnknownFlops;      // of a product
+  bool computes_in_float32 = false;  // although it is lowered
+};
+
+struct Counts {
+  // Nodes that compute, in all and by verdict. Sources (constants, variables, their reads,
+  // arguments) are counted apart.
+  int float_nodes = 0, lowered = 0, raised = 0, kept = 0;
+  int sources = 0;
+  int white = 0, white_lowered = 0;  // of the nodes that compute, those on the white list
+  // Of the products, those of known size, and their sums.
+  int products = 0, products_of_known_size = 0;
+  double flops = 0, flops_lowered = 0;
+  int computed_in_float32 = 0;                      // of those lowered
+  std::map<ListColor, int> by_list;                 // sources too
+  std::map<Reason, int> by_reason, kept_by_reason;  // by_reason: sources too
+  int casts = 0, casts_of_unknown_size = 0;
+  int64_t cast_bytes = 0;  // of the Casts of known size
+  bool measured = true;    // whether somebody asked for the sizes of Casts
+  std::map<std::string, int> rewrites;
+  int collectives = 0, collectives_of_unknown_size = 0;
+  int64_t collective_bytes_before = 0, collective_bytes_after = 0;  // of those of known size
+
+  void AddNode(const CountedNode& node);
+  void AddCast(int64_t bytes);
+  void AddCollective(const CollectiveEntry& collective);
+};
+
+// Such as "lowered 9 of 19 float nodes (5 of 5 white, 100 % of the flops), 7 Casts of 36.9 kB; kept
+// 10: 6 gray_follows_kept, 4 black_list".
+std::string CountsSentence(const Counts& counts);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_COUNTS_H_
