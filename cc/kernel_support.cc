@@ -19,6 +19,15 @@ bool Registered(const std::string& device_type, const tensorflow::NodeDef& node)
       .ok();
 }
 
+bool IsFused(const tensorflow::NodeDef& node) {
+  return absl::StartsWith(node.op(), "_Fused") || absl::StartsWith(node.op(), "_Mkl");
+}
+
+bool ComputesIn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) {
+  const auto found = node.attr().find("T");
+  return found != node.attr().end() && found->second.type() == dtype;
+}
+
 // Kernels that are registered on the CPU and fail, or give wrong values, when they run. For
 // channels first, and for the gradients of dilated convolutions, float32 has oneDNN's kernels
 // instead, and float16 has none. Newer TensorFlows also register fused ops in float16, which run
@@ -29,8 +38,8 @@ bool FailsOnCpu(const tensorflow::NodeDef& node) {
     const auto found = node.attr().find(name);
     return found == node.attr().end() ? tensorflow::AttrValue() : found->second;
   };
-  if (attr("T").type() != tensorflow::DT_HALF) return false;
-  if (absl::StartsWith(node.op(), "_Fused") || absl::StartsWith(node.op(), "_Mkl")) return true;
+  if (!ComputesIn(node, tensorflow::DT_HALF)) return false;
+  if (IsFused(node)) return true;
   if (absl::StrContains(attr("equation").s(), "...")) return true;
   if (absl::StartsWith(attr("data_format").s(), "NC")) return true;
   if (!absl::StrContains(node.op(), "Backprop")) return false;
@@ -58,7 +67,12 @@ bool KernelSupport::CanRun(const tensorflow::NodeDef& node,
   if (emulates_) return true;
   if (absl::StartsWith(changed.op(), "_Mkl") && !FusesWithOneDnn()) return false;
   const std::string type = DeviceTypeOf(node);
-  return Registered(type, changed) && !(type == tensorflow::DEVICE_CPU && FailsOnCpu(changed));
+  if (!Registered(type, changed)) return false;
+  if (type != tensorflow::DEVICE_CPU) return true;
+  // Another machine may have what this one lacks.
+  const bool fails_here = runs_here_ && IsFused(changed) &&
+                          ComputesIn(changed, tensorflow::DT_BFLOAT16) && !FusedOpsRunInBfloat16();
+  return !fails_here && !FailsOnCpu(changed);
 }
 
 bool KernelSupport::HasFastFloat16(const tensorflow::NodeDef& node) const {

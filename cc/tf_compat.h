@@ -85,6 +85,16 @@ inline bool OneDnnRuns(tensorflow::DataType dtype) {
   return dtype == tensorflow::DT_FLOAT;
 }
 
+// Whether fused ops, such as _FusedMatMul, run in bfloat16 on this CPU. Their kernels are
+// registered, and fail without oneDNN. Older versions are not asked.
+inline bool FusedOpsRunInBfloat16() {
+#if NPU_PRECISION_TF_AT_LEAST(2, 15)
+  return OneDnnRuns(tensorflow::DT_BFLOAT16);
+#else
+  return true;
+#endif
+}
+
 // Whether Mean in bfloat16 adds in float32 on a CPU. In 2.15 it adds in bfloat16.
 inline bool MeanOfBfloat16AddsInFloat32() { return NPU_PRECISION_TF_AT_LEAST(2, 21); }
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from support.check_rewrite import UNCHANGED, check_rewrite, run
 from support.text_graph import random_values, read_graph
-from support.tf_versions import need_kernels, needs_kernels
+from support.tf_versions import need_kernels, needs_kernels, needs_onednn
 from tensorflow.core.protobuf import rewriter_config_pb2
 
 import npu_precision
@@ -45,6 +45,7 @@ DENSE = """
     """
 
 
+@needs_onednn
 @needs_fused_bfloat16
 def test_parts_that_are_all_lowered_stay_one_node():
     result = check_rewrite(
@@ -59,6 +60,7 @@ def test_parts_that_are_all_lowered_stay_one_node():
     assert result.reasons["tanh"] == ("lowered", "white_list", "")
 
 
+@needs_onednn
 @needs_fused_bfloat16
 def test_parts_are_written_out_where_the_fused_op_has_no_kernel():
     check_rewrite(
@@ -177,6 +179,7 @@ def test_a_batch_norm_fused_into_a_convolution_keeps_its_statistics(mode, low):
     )
 
 
+@needs_onednn
 @needs_fused_bfloat16
 def test_a_batch_norm_with_its_activation_is_lowered_whole_but_for_its_statistics():
     check_rewrite(
@@ -195,6 +198,7 @@ def test_a_batch_norm_with_its_activation_is_lowered_whole_but_for_its_statistic
     )
 
 
+@needs_onednn
 def test_the_further_outputs_of_a_batch_norm_are_those_of_its_first_part():
     check_rewrite(
         f"""
@@ -218,6 +222,7 @@ def test_the_further_outputs_of_a_batch_norm_are_those_of_its_first_part():
     )
 
 
+@needs_onednn
 @needs_fused_bfloat16
 def test_a_fused_depthwise_convolution():
     text = f"""
@@ -247,6 +252,7 @@ def test_a_fused_depthwise_convolution():
     )
 
 
+@needs_onednn
 @needs_fused_bfloat16
 def test_a_fused_op_without_op_types_of_its_own_is_decided_as_a_whole():
     """No op computes the exact Gelu, so there is nothing to write it as."""
@@ -270,6 +276,7 @@ def test_a_fused_op_without_op_types_of_its_own_is_decided_as_a_whole():
     assert result.reasons["gelu"] == ("kept", "no_kernel", "")
 
 
+@needs_onednn
 @needs_fused_bfloat16
 def test_a_fetched_fused_node_keeps_name_and_dtype():
     check_rewrite(
@@ -296,6 +303,7 @@ def test_a_fetched_fused_node_keeps_name_and_dtype():
     )
 
 
+@needs_onednn
 def test_a_fetched_batch_norm_with_several_outputs_keeps_float32():
     result = check_rewrite(
         f"""
@@ -328,6 +336,7 @@ def test_cube_rounds_image_and_filter_of_a_fused_convolution_and_not_its_bias():
     )
 
 
+@needs_onednn
 @needs_fused_bfloat16
 def test_force_fp32_raises_a_fused_product_whole():
     check_rewrite(
@@ -368,6 +377,7 @@ def test_gray_neighbours_hear_the_parts_and_not_the_fused_op(mixlist):
     )
 
 
+@needs_onednn
 @needs_fused_bfloat16
 def test_a_pattern_sees_only_the_last_name_of_a_fused_node_which_is_told(mixlist):
     result = check_rewrite(DENSE, None, modify_mixlist=mixlist(black=["node:tanh"]), **BF16)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from support.check_rewrite import UNCHANGED, check_rewrite
 from support.text_graph import read_graph
-from support.tf_versions import needs_kernels
+from support.tf_versions import needs_kernels, needs_onednn
 
 import npu_precision
 
@@ -165,6 +165,7 @@ def nodes(graph_def):
     return {node.name: node for node in graph_def.node}
 
 
+@needs_onednn
 def test_tensors_of_three_dimensions_of_an_unknown_batch():
     result = check(
         GRAPH.replace("2x4x8", "?x4x8"),
@@ -211,6 +212,7 @@ def test_tensors_of_three_dimensions_of_an_unknown_batch():
     assert batch_norm.attr["data_format"].s == b"NCHW"
 
 
+@needs_onednn
 def test_tensors_of_four_dimensions_become_rows_and_get_their_shape_back():
     result = check(GRAPH.replace("2x4x8", "?x3x4x8"), None, run=False)
     after = nodes(result.graph)
@@ -223,6 +225,7 @@ def test_tensors_of_four_dimensions_become_rows_and_get_their_shape_back():
     assert after["norm/npu_layer_norm/rows"].op == "Squeeze"
 
 
+@needs_onednn
 def test_what_is_a_reshape_becomes_rows_too():
     """TensorFlow merges that with the one that it is read by."""
     rows = "shape = Const[int32](value=[2, 4, 8])\nreshaped = Reshape({}, shape)"
@@ -234,6 +237,7 @@ def test_what_is_a_reshape_becomes_rows_too():
     assert after["norm/npu_layer_norm/rows"].op == "Squeeze"
 
 
+@needs_onednn
 def test_known_shapes_are_constants():
     for shape, dims in (("3x8", [3, 8]), ("2x4x8", [2, 4, 8]), ("2x3x4x8", [2, 3, 4, 8])):
         after = nodes(check(GRAPH.replace("2x4x8", shape), None).graph)
@@ -244,11 +248,13 @@ def test_known_shapes_are_constants():
         assert value.tolist() == dims
 
 
+@needs_onednn
 def test_rows_are_counted_by_the_first_dimension_of_two():
     after = nodes(check(GRAPH.replace("2x4x8", "?x8"), None, run=False).graph)
     assert after["norm/npu_layer_norm/count"].input[0] == "norm/npu_layer_norm/sizes"
 
 
+@needs_onednn
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form(form):
     result = check(INPUT + FORMS[form] + END, None)
@@ -259,17 +265,20 @@ def test_each_form(form):
     assert not [node.name for node in result.graph.node if node.name.startswith("norm/npu_cast")]
 
 
+@needs_onednn
 @pytest.mark.parametrize("axis", ["[-1]", "-1", "[2]", "2"])
 def test_each_notation_of_the_axis(axis):
     assert rewrites(check(GRAPH.replace("[-1]", axis), None)) == [("layer_norm", "norm")]
 
 
+@needs_onednn
 def test_parameters_may_have_other_dimensions_of_one():
     graph = GRAPH.replace("gamma = Const(shape=8)", "gamma = Const(shape=1x1x8)")
     after = nodes(check(graph, None).graph)
     assert after["norm/npu_layer_norm/gamma"].op == "Reshape"
 
 
+@needs_onednn
 def test_the_result_may_be_fetched_and_read_by_many():
     ends = "\n".join(f"end_{k} = BatchMatMulV2(norm, w)" for k in range(30))
     for text in (GRAPH, GRAPH + "\n" + ends):
@@ -277,6 +286,7 @@ def test_the_result_may_be_fetched_and_read_by_many():
         assert rewrites(result) == [("layer_norm", "norm")]
 
 
+@needs_onednn
 def test_one_behind_the_other():
     second = (MOMENTS + SCALED).replace(" =", "_2 =").replace("(mean", "(mean_2")
     for name in ("fixed", "squares", "variance", "safe", "root", "scale", "shift", "offset"):
@@ -287,6 +297,7 @@ def test_one_behind_the_other():
     assert sorted(rewrites(check(text, None))) == [("layer_norm", "norm"), ("layer_norm", "norm_2")]
 
 
+@needs_onednn
 def test_a_residual_sum_behind_it_is_no_parameter():
     graph = GRAPH.replace("BatchMatMulV2(norm, w)", "AddV2(norm, white)")
     assert rewrites(check(graph, None)) == [("layer_norm", "norm")]
@@ -294,6 +305,7 @@ def test_a_residual_sum_behind_it_is_no_parameter():
     assert rewrites(check(without_beta, None)) == [("layer_norm", "norm")]
 
 
+@needs_onednn
 def test_a_product_with_a_number_behind_it_is_no_parameter():
     form = "by hand, with Pow, and without parameters"
     graph = INPUT + FORMS[form] + "end = Mul(norm, two)"
@@ -355,6 +367,7 @@ def test_it_stays_where_it_is_something_else_or_another_node_needs_a_part_of_it(
     assert not rewrites(check(graph, None, run=False))
 
 
+@needs_onednn
 @pytest.mark.parametrize("number", ["epsilon", "two"])
 def test_it_stays_where_a_number_brings_a_dimension_of_its_own(number):
     """x has two dimensions; the result of the sum, or of the power, has three."""
@@ -420,6 +433,7 @@ def test_a_name_in_the_mixlist_is_obeyed(tmp_path, entry):
     assert not rewrites(check(GRAPH, None, modify_mixlist=str(path)))
 
 
+@needs_onednn
 def test_under_a_mark_that_keeps_the_dtype_it_is_written_in_float32():
     marked = INPUT.split("mean =", 1)
     graph = marked[0] + "\n".join(
@@ -433,6 +447,7 @@ def test_under_a_mark_that_keeps_the_dtype_it_is_written_in_float32():
     assert {result.reasons[name][0] for name in of_it} == {"kept"}
 
 
+@needs_onednn
 def test_float32_around_it_keeps_it_in_float32_in_one_piece():
     graph = GRAPH.replace("white = BatchMatMulV2(x, w)", "white = Exp(x)")
     result = check(graph, None)
@@ -442,6 +457,7 @@ def test_float32_around_it_keeps_it_in_float32_in_one_piece():
     assert "/npu_layer_norm/image/npu_cast" not in result.text
 
 
+@needs_onednn
 def test_in_float16_only_the_axis_changes_which_tensorflow_would_fuse_wrongly():
     graph = GRAPH.replace("[-1]", "[2]")
     result = check(graph, None, mode="allow_mix_precision")
@@ -453,6 +469,7 @@ def test_in_float16_only_the_axis_changes_which_tensorflow_would_fuse_wrongly():
     assert not rewrites(check(GRAPH, None, mode="allow_mix_precision"))
 
 
+@needs_onednn
 def test_an_axis_of_int64_stays_one():
     graph = GRAPH.replace("axis = Const[int32](value=[-1])", "axis = Const[int64](value=[2])")
     after = nodes(check(graph, None, mode="allow_mix_precision").graph)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.tf_versions import needs_kernels
+from support.tf_versions import needs_kernels, needs_onednn
 
 import npu_precision
 from npu_precision.npu_init import npu_config_proto
@@ -96,6 +96,7 @@ def lowers(**options):
     return npu_config_proto(precision_mode="allow_mix_precision_bf16", quiet=True, **options)
 
 
+@needs_onednn
 @pytest.mark.parametrize("norm", [with_moments, by_hand, of_squares])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_session_runs_one_kernel(shape, norm):
@@ -106,6 +107,7 @@ def test_a_session_runs_one_kernel(shape, norm):
     np.testing.assert_allclose(y, in_float64(x, 1e-6), rtol=0, atol=ERROR["bfloat16"])
 
 
+@needs_onednn
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_so_does_a_session_with_a_graph_that_was_rewritten_offline(shape):
     """TensorFlow folds constants and merges Reshapes before it fuses."""
@@ -124,6 +126,7 @@ def test_so_does_a_session_with_a_graph_that_was_rewritten_offline(shape):
     np.testing.assert_allclose(y, in_float64(x, 1e-6), rtol=0, atol=ERROR["bfloat16"])
 
 
+@needs_onednn
 @pytest.mark.parametrize("offline", [False, True], ids=["in the session", "offline"])
 def test_behind_a_dense_layer_of_keras_which_ends_with_a_reshape(offline):
     shape = (4, 6, WIDTH)
@@ -145,6 +148,7 @@ def test_behind_a_dense_layer_of_keras_which_ends_with_a_reshape(offline):
     np.testing.assert_allclose(y, in_float64(x, 1e-6), rtol=0, atol=ERROR["bfloat16"])
 
 
+@needs_onednn
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 1e-5, 1e-3])
 @pytest.mark.parametrize("scale", [1.0, 1e-4])
@@ -160,6 +164,7 @@ def test_values_of_small_variances_are_right(scale, epsilon, dtype):
     np.testing.assert_allclose(y, in_float64(x, epsilon), rtol=0, atol=ERROR[dtype])
 
 
+@needs_onednn
 def test_a_mean_far_from_zero_costs_no_more_than_before():
     x = np.asarray(values((4, 6, WIDTH), shift=100.0))
     graph = build(lambda x: with_moments(tf.nn.relu(x), 1e-6), (4, 6, WIDTH), "float32")
@@ -189,6 +194,7 @@ def test_an_empty_batch_is_empty():
         assert y.shape == x.shape
 
 
+@needs_onednn
 @pytest.mark.parametrize("rank", [2, 3, 4])
 @pytest.mark.parametrize("parameters", [{}, {"scale": False}, {"center": False}], ids=str)
 def test_a_layer_of_keras_with_variables(tmp_path, parameters, rank):
@@ -286,6 +292,7 @@ def block(x, dtype):
     return norm(x + product(relu(product(x, weights[4])), weights[5]))
 
 
+@needs_onednn
 def test_a_block_of_a_transformer_is_as_exact_as_before():
     shape = (4, 6, WIDTH)
     with tf.Graph().as_default() as graph:

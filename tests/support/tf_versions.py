@@ -15,6 +15,11 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
+try:
+    from tensorflow.python.util import _pywrap_util_port
+except ImportError:  # TensorFlow 1.15, which has no kernels of oneDNN.
+    _pywrap_util_port = None
+
 from npu_precision import _tf_compat
 from npu_precision.npu_bridge import estimator
 
@@ -153,7 +158,8 @@ needs_gpu_kernels = _needs(
     _registered("MatMul", "GPU"), "comes without kernels for GPUs, whose lists this is about"
 )
 needs_onednn = _needs(
-    _registered("_MklConv2D", "CPU"), "comes without oneDNN, and so without these float32 kernels"
+    _registered("_MklConv2D", "CPU") and _pywrap_util_port.IsMklEnabled(),
+    "comes without oneDNN, or its processor lacks the instructions for which it is on by default",
 )
 needs_ops_without_python = _needs(
     _tf_compat.tf1 is not tf, "registers its ops in Python's extension, not for other programs"
