@@ -20,6 +20,7 @@
 #include "cc/tf_compat.h"
 #include "graph_passes/decide/decision.h"
 #include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/decide/rule_table.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/ledger.h"
@@ -272,8 +273,8 @@ NPU_PRECISION_EXPORT char* NpuPrecisionCallBoundaries(const char* data, size_t s
 }
 
 // Returns JSON: the names that Python shares with the optimizer, which are its own name, modes,
-// targets, parameters, passes, reasons, decisions, marks on nodes, and Ascend's names for ops.
-// Release it with NpuPrecisionFree.
+// targets, parameters, rules, passes, reasons, decisions, marks on nodes, and Ascend's names for
+// ops. Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   Json::Value root(Json::objectValue);
   root["modes"] = npu_precision::Names(npu_precision::PrecisionModeNames());
@@ -300,6 +301,13 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   for (const auto verdict : {npu_precision::Verdict::kLowered, npu_precision::Verdict::kRaised,
                              npu_precision::Verdict::kKept}) {
     root["decisions"].append(npu_precision::VerdictName(verdict));
+  }
+  root["rules"] = Json::Value(Json::arrayValue);
+  for (const auto& rule : npu_precision::DecideRules()) {
+    Json::Value row(Json::objectValue);
+    row["name"] = rule.name;
+    row["because"] = rule.because;
+    root["rules"].append(row);
   }
   root["passes"] = Json::Value(Json::arrayValue);
   for (const auto& pass : npu_precision::Passes()) {

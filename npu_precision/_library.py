@@ -294,6 +294,8 @@ def describe() -> dict[str, Any]:
         lists of names;
         "marks": attributes of nodes, see _marks.py;
         "parameters": the AttrValue field ("s", "b") of each parameter by its name;
+        "rules", by which nodes are decided, in order; of each: "name"; "because", the reason for its
+        position;
         "passes", in order; of each: "name"; "because", the reason for its position; "option", the
         name of its option or ""; "purpose", that of the option: "speed", "size", "network" or
         "emulation".

@@ -25,7 +25,7 @@ _apply_mode = mutations_of("graph_passes/decide/apply_mode.cc")
 _missing_kernels = mutations_of("graph_passes/decide/missing_kernels.cc")
 _compute_dtypes = mutations_of("graph_passes/decide/compute_dtypes.cc")
 _cube_inputs = mutations_of("graph_passes/decide/cube_inputs.cc")
-_decide_precision = mutations_of("graph_passes/decide/decide_precision.cc")
+_keep_rules = mutations_of("graph_passes/decide/keep_rules.cc")
 _shared_dtypes = mutations_of("graph_passes/decide/shared_dtypes.cc")
 _resolve_gray = mutations_of("graph_passes/decide/resolve_gray.cc")
 _explain_gray = mutations_of("graph_passes/decide/explain_gray.cc")
@@ -145,9 +145,9 @@ MUTATIONS = (
         "Cube mode rounds the bias of a fused convolution.",
         f"{_FUSED_OPS}::test_cube_rounds_image_and_filter_of_a_fused_convolution_and_not_its_bias",
     ),
-    _decide_precision(
+    _keep_rules(
         "what_can_change",
-        "if (groups_[group].kind != GroupState::kFollows) continue;",
+        "if (state->groups[group].kind != GroupState::kFollows) continue;",
         "",
         "What has no kernel is said to be kept because it updates a variable.",
         f"{_VARIABLE_UPDATES}::test_what_no_kernel_can_lower_is_kept_for_that",

@@ -38,10 +38,12 @@ def read(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_each_row_says_why_it_stands_there():
-    names = [row["name"] for row in PASSES]
+@pytest.mark.parametrize("table", ["passes", "rules"])
+def test_each_row_says_why_it_stands_there(table):
+    rows = _library.describe()[table]
+    names = [row["name"] for row in rows]
     assert len(set(names)) == len(names)
-    assert all(re.match(r"(before|after|last)\b", row["because"]) for row in PASSES)
+    assert all(re.match(r"(before|after|last)\b", row["because"]) for row in rows)
 
 
 def test_options_of_passes_are_parameters_and_fields_and_no_others_are_switches():
