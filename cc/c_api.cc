@@ -20,6 +20,7 @@
 #include "cc/tf_compat.h"
 #include "graph_passes/decide/decision.h"
 #include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/decide/rule_table.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
@@ -286,7 +287,14 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   root["targets"] = npu_precision::Names(npu_precision::TargetNames());
   root["float16_computes"] = npu_precision::Names(npu_precision::Float16ComputeNames());
   root["inert_parameters"] = npu_precision::Names(npu_precision::InertParameters());
-  root["reasons"] = npu_precision::Names(npu_precision::ReasonNames());
+  root["reasons"] = Json::Value(Json::arrayValue);
+  for (const auto& reason : npu_precision::Reasons()) {
+    Json::Value row(Json::objectValue);
+    row["word"] = reason.word;
+    row["kind"] = npu_precision::ReasonKindName(reason.kind);
+    row["sentence"] = reason.sentence;
+    root["reasons"].append(row);
+  }
   root["ascend_ops"] = Json::Value(Json::arrayValue);
   for (const auto& entry : npu_precision::BuiltInIrNames()) root["ascend_ops"].append(entry.first);
   root["parameters"] = Json::Value(Json::objectValue);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/decide/kept_by_mark.h"
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"

@@ -3,7 +3,7 @@
 #include "graph_passes/decide/apply_custom_dtypes.h"
 #include "graph_passes/decide/earlier_runs.h"
 #include "graph_passes/decide/explain_gray.h"
-#include "graph_passes/decide/keep_rules.h"
+#include "graph_passes/decide/reasons.h"
 
 namespace npu_precision {
 namespace {
@@ -40,7 +40,7 @@ void ConcludeNode(int id, const GrayExplainer& explain, DecideState* state) {
     decision.verdict = raises ? Verdict::kRaised : Verdict::kLowered;
   }
   if (!node.is_float || node.is_neutral) return;
-  if (changes && IsOfKeepRule(decision.reason)) {
+  if (changes && KindOf(decision.reason) == ReasonKind::kKeepRule) {
     // A rule that kept one of several groups is no reason why others were lowered.
     const bool is_white = node.listing.color == ListColor::kWhite;
     decision.reason = is_white ? Reason::kWhiteList : Reason::kNone;

@@ -61,10 +61,6 @@ enum class Reason : unsigned char {
 };
 
 const char* VerdictName(Verdict verdict);
-const char* ReasonName(Reason reason);
-std::vector<std::string> ReasonNames();
-// The reason with that name, or kNone.
-Reason ReasonFromName(const std::string& name);
 
 struct Decision {
   Verdict verdict = Verdict::kNotFloat;

@@ -22,12 +22,6 @@ bool HasFloat32(const DecideState& state, int id, int group) {
 
 }  // namespace
 
-bool IsOfKeepRule(Reason reason) {
-  return reason == Reason::kFollowsForward || reason == Reason::kSumsIterations ||
-         reason == Reason::kBeforeMagnifier || reason == Reason::kMagnifies ||
-         reason == Reason::kGuardConstant || reason == Reason::kLeavesRange;
-}
-
 void Keep(const std::vector<KeptGroup>& all_kept, DecideState* state) {
   for (const KeptGroup& kept : all_kept) {
     if (!MayBeLowered(*state, kept.group)) continue;

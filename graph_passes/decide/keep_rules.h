@@ -12,8 +12,6 @@
 
 namespace npu_precision {
 
-bool IsOfKeepRule(Reason reason);
-
 // In the mixed modes, decides the groups that a rule keeps; not those with an entry in the mixlist,
 // nor those whose float32 the target does not support. In the other modes that lower, only records
 // what the mode lowers anyway.

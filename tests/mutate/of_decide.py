@@ -26,6 +26,7 @@ _missing_kernels = mutations_of("graph_passes/decide/missing_kernels.cc")
 _compute_dtypes = mutations_of("graph_passes/decide/compute_dtypes.cc")
 _cube_inputs = mutations_of("graph_passes/decide/cube_inputs.cc")
 _keep_rules = mutations_of("graph_passes/decide/keep_rules.cc")
+_reasons = mutations_of("graph_passes/decide/reasons.cc")
 _shared_dtypes = mutations_of("graph_passes/decide/shared_dtypes.cc")
 _resolve_gray = mutations_of("graph_passes/decide/resolve_gray.cc")
 _explain_gray = mutations_of("graph_passes/decide/explain_gray.cc")
@@ -101,10 +102,10 @@ MUTATIONS = (
         "force_fp16 lowers what no list has.",
         f"{_DECIDE_MODES}::test_force_fp16_lowers_all_listed_nodes_that_have_a_kernel",
     ),
-    _apply_mode(
+    _reasons(
         "keep_dtype_scope",
-        "fixed == Reason::kNeverChanged || fixed == Reason::kKeepDtypeScope ||",
-        "fixed == Reason::kNeverChanged ||",
+        '"keep_dtype_scope", ReasonKind::kNode',
+        '"keep_dtype_scope", ReasonKind::kSupport',
         "What keep_dtype_scope keeps says nothing to what follows it.",
         "passes/test_keep_dtype_scope.py::test_ops_of_the_scope_keep_float32_and_vote_so",
     ),
