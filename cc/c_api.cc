@@ -21,6 +21,8 @@
 #include "graph_passes/counts_json.h"
 #include "graph_passes/decide/decision.h"
 #include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/decide/reasons.h"
+#include "graph_passes/decide/rule_table.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/ledger.h"
@@ -289,8 +291,8 @@ NPU_PRECISION_EXPORT char* NpuPrecisionCount(const char* entries, size_t size) {
 }
 
 // Returns JSON: the names that Python shares with the optimizer, which are its own name, modes,
-// targets, parameters, passes, reasons, decisions, marks on nodes, and Ascend's names for ops.
-// Release it with NpuPrecisionFree.
+// targets, parameters, rules, passes, reasons, decisions, marks on nodes, and Ascend's names for
+// ops. Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   Json::Value root(Json::objectValue);
   root["modes"] = npu_precision::Names(npu_precision::PrecisionModeNames());
@@ -302,7 +304,14 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   root["targets"] = npu_precision::Names(npu_precision::TargetNames());
   root["float16_computes"] = npu_precision::Names(npu_precision::Float16ComputeNames());
   root["inert_parameters"] = npu_precision::Names(npu_precision::InertParameters());
-  root["reasons"] = npu_precision::Names(npu_precision::ReasonNames());
+  root["reasons"] = Json::Value(Json::arrayValue);
+  for (const auto& reason : npu_precision::Reasons()) {
+    Json::Value row(Json::objectValue);
+    row["word"] = reason.word;
+    row["kind"] = npu_precision::ReasonKindName(reason.kind);
+    row["sentence"] = reason.sentence;
+    root["reasons"].append(row);
+  }
   root["ascend_ops"] = Json::Value(Json::arrayValue);
   for (const auto& entry : npu_precision::BuiltInIrNames()) root["ascend_ops"].append(entry.first);
   root["parameters"] = Json::Value(Json::objectValue);
@@ -317,6 +326,13 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   for (const auto verdict : {npu_precision::Verdict::kLowered, npu_precision::Verdict::kRaised,
                              npu_precision::Verdict::kKept}) {
     root["decisions"].append(npu_precision::VerdictName(verdict));
+  }
+  root["rules"] = Json::Value(Json::arrayValue);
+  for (const auto& rule : npu_precision::DecideRules()) {
+    Json::Value row(Json::objectValue);
+    row["name"] = rule.name;
+    row["because"] = rule.because;
+    root["rules"].append(row);
   }
   root["passes"] = Json::Value(Json::arrayValue);
   for (const auto& pass : npu_precision::Passes()) {

@@ -8,6 +8,7 @@
 #include "graph_passes/analysis/product_flops.h"
 #include "graph_passes/counts_json.h"
 #include "graph_passes/decide/kept_by_mark.h"
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"

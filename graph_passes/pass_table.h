@@ -1,6 +1,6 @@
 // The passes as a table, in the order in which they run. A new pass is a row here and its files in
-// rewrite/. The options of the passes are declared here: parameters are made from them, and tests
-// compare Python's options, the command and the documentation with them.
+// rewrite/ or fuse/. The options of the passes are declared here: parameters are made from them,
+// and tests compare Python's options, the command and the documentation with them.
 #ifndef NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
 #define NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
 

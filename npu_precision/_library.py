@@ -314,10 +314,14 @@ def describe() -> dict[str, Any]:
         name;
         "mixed_modes": the low type ("float16", "bfloat16") of each mixed mode, by either name;
         "modes_for_speed": the modes, by either name, that change more than dtypes for speed;
-        "modes", "modes_v2", "targets", "inert_parameters", "reasons", "decisions", "ascend_ops":
+        "modes", "modes_v2", "targets", "inert_parameters", "decisions", "ascend_ops":
         lists of names;
         "marks": attributes of nodes, see _marks.py;
         "parameters": the AttrValue field ("s", "b") of each parameter by its name;
+        "rules" that decide about nodes, in order; of each: "name"; "because", the reason for its
+        position;
+        "reasons" of decisions; of each: "word"; "kind", see graph_passes/decide/reasons.h;
+        "sentence", with {cause} and {by};
         "passes", in order; of each: "name"; "because", the reason for its position; "option", the
         name of its option or ""; "purpose", that of the option: "speed", "size", "network" or
         "emulation".

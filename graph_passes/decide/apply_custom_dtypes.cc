@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_traits.h"
@@ -37,8 +38,7 @@ DataType WidestOf(absl::Span<const Port> ports, const std::vector<DataType>& dty
 bool CanRound(const std::string& op, const NodeClass& node) {
   if (IsControlFlow(op) || HasElementDtype(op)) return false;
   return !node.is_neutral &&
-         (node.fixed == Reason::kNone || node.fixed == Reason::kFixedDtype ||
-          node.fixed == Reason::kNoKernel || node.fixed == Reason::kTargetUnsupported);
+         (node.fixed == Reason::kNone || KindOf(node.fixed) == ReasonKind::kSupport);
 }
 
 bool IsAscends(const CustomDtypes& line) {

@@ -1,6 +1,7 @@
 #include "graph_passes/decide/apply_mode.h"
 
 #include "graph_passes/decide/apply_custom_dtypes.h"
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/graph/fused_ops.h"
 #include "graph_passes/graph/op_traits.h"
 
@@ -68,14 +69,6 @@ Request AskedByMode(const GraphView& view, const DecideContext& context, const N
   return Keep(Reason::kUnlisted);
 }
 
-// Whether no rule about a missing kernel or dtype, but one about the node itself keeps it.
-bool IsKeptForGood(Reason fixed) {
-  return fixed == Reason::kNeverChanged || fixed == Reason::kKeepDtypeScope ||
-         fixed == Reason::kAutocastDisabled || fixed == Reason::kOutsideAutocast ||
-         fixed == Reason::kUnknownNeighbour || fixed == Reason::kPreservedOutputs ||
-         fixed == Reason::kHandleLeavesGraph;
-}
-
 // The state of a group of which `request` is asked; `reason` is that of its node.
 GroupState FirstState(const NodeClass& node, const Request& request, bool can_change,
                       bool gray_at_first, Reason* reason) {
@@ -112,7 +105,7 @@ std::vector<GroupState> ApplyMode(const GraphView& view, const DecideContext& co
     for (int g = 0; g < view.num_groups(id); ++g) {
       if (!context.Changes(view.groups(id)[g].dtype)) continue;
       const int group = view.first_group(id) + g;
-      if (IsKeptForGood(node.fixed)) {
+      if (KindOf(node.fixed) == ReasonKind::kNode) {
         groups[group] = GroupState::Decided(Vote::kKept);
         decision.reason = node.fixed;
         continue;

@@ -63,10 +63,6 @@ enum class Reason : unsigned char {
 const char* VerdictName(Verdict verdict);
 // The verdict with that name, or kKept.
 Verdict VerdictFromName(const std::string& name);
-const char* ReasonName(Reason reason);
-std::vector<std::string> ReasonNames();
-// The reason with that name, or kNone.
-Reason ReasonFromName(const std::string& name);
 
 struct Decision {
   Verdict verdict = Verdict::kNotFloat;

@@ -1,6 +1,7 @@
 #include "graph_passes/decide/earlier_runs.h"
 
 #include "graph_passes/decide/kept_by_mark.h"
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/graph/fused_ops.h"
 #include "graph_passes/graph/marks.h"
 

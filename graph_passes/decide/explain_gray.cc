@@ -3,17 +3,12 @@
 #include <algorithm>
 
 #include "graph_passes/decide/apply_custom_dtypes.h"
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/graph/op_traits.h"
 
 namespace npu_precision {
 
 using tensorflow::DataType;
-
-bool LowersByItself(Reason reason) {
-  return reason == Reason::kWhiteList || reason == Reason::kForced ||
-         reason == Reason::kTargetLacksFloat32 || reason == Reason::kMatrixOrConvolution ||
-         reason == Reason::kGrayFollowsConsumers;
-}
 
 GrayExplainer::GrayExplainer(const GraphView& view, const DecideContext& context,
                              const NodeClasses& classes, const std::vector<int>& leader,

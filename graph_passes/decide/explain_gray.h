@@ -14,9 +14,6 @@
 
 namespace npu_precision {
 
-// Whether a node with this reason is lowered (or raised) whatever its predecessors are.
-bool LowersByItself(Reason reason);
-
 class GrayExplainer {
  public:
   // `groups` are the states after gray was resolved, `before` the decisions that stood without

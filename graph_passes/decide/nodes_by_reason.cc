@@ -1,6 +1,7 @@
 #include "graph_passes/decide/nodes_by_reason.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/graph/quoted.h"
 
 namespace npu_precision {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/graph/float_values.h"
 #include "graph_passes/graph/graph_view.h"
 #include "graph_passes/graph/marks.h"

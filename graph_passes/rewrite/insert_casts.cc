@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/drop_unused.h"
 #include "graph_passes/graph/dtype_names.h"

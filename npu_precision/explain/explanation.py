@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
 from npu_precision.counts import Counts, count
+from npu_precision.explain import reasons
 from npu_precision.ledger import Ledger, LedgerCast, LedgerCollective, LedgerNode, LedgerRewrite
 from npu_precision.offline import run_optimizer
 from npu_precision.offline.model_file import SAVED_MODEL, Model
@@ -48,7 +49,7 @@ class Body:
 
     def followed(self, node: LedgerNode) -> LedgerNode | None:
         """The node whose decision this node follows, or None if it has a reason of its own."""
-        return self.nodes.get(node.cause) if node.reason in _FOLLOWS else None
+        return self.nodes.get(node.cause) if node.reason in reasons.FOLLOWS else None
 
     def shares_dtype_of(self, node: LedgerNode) -> LedgerNode:
         """The node whose decision is that of all nodes that share its dtype."""
@@ -106,10 +107,6 @@ def cast_tensor(cast: LedgerCast) -> str:
     if node.endswith(run_optimizer.RENAMED):
         node = node[: -len(run_optimizer.RENAMED)]
     return f"{node}:{number}"
-
-
-# The reasons that say only: as another node.
-_FOLLOWS = ("gray_follows_kept", "gray_follows_lowered", "gray_follows_consumers", "shares_dtype")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,7 +193,7 @@ class Explanation:
             followers: dict[str, list[str]] = collections.defaultdict(list)
             deciders = body.deciders()
             for node in body.nodes.values():
-                if node.decision == "kept" and node.reason in _FOLLOWS:
+                if node.decision == "kept" and node.reason in reasons.FOLLOWS:
                     followers[deciders[node.name].name].append(node.name)
             blockers += [
                 Blocker(body.name, body.nodes[name], tuple(kept))

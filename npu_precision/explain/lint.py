@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from npu_precision import _library
-from npu_precision.explain import story
+from npu_precision.explain import reasons, story
 from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions, resolve
@@ -255,7 +255,7 @@ def _why_lost(node: LedgerNode, nodes: Mapping[str, LedgerNode]) -> str:
     if node.reason == "guard_constant":
         known = story.values(cause) if cause is not None else ""
         value = f" ({known})" if known else ""
-        return story.SENTENCES[node.reason].format(cause=f"{node.cause!r}{value}")
+        return reasons.SENTENCES[node.reason].format(cause=f"{node.cause!r}{value}")
     if cause is None:
         return f"its values are {story.values(node)}, too large for the low type"
     values = f"whose values are {story.values(cause)}, too large for the low type"

@@ -17,7 +17,7 @@ from google.protobuf import message
 from tensorflow.core.framework import node_def_pb2, types_pb2
 
 from npu_precision import _version
-from npu_precision.explain import explanation, story
+from npu_precision.explain import explanation, reasons, story
 from npu_precision.explain.explanation import Body, Explanation
 from npu_precision.ledger import LedgerNode
 from npu_precision.offline import run_optimizer
@@ -72,7 +72,7 @@ def report_data(
         "graphs": [body.name for body in explained.bodies],
         "decisions": list(DECISIONS),
         "sentences": {
-            reason: story.SENTENCES[reason]
+            reason: reasons.SENTENCES[reason]
             for reason in sorted({node.reason for _, node in explained.nodes()})
         },
         "curve": [_finite(point) for point in curve],

@@ -12,7 +12,7 @@ from google.protobuf import message
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from npu_precision import _library
+from npu_precision.explain import reasons
 from npu_precision.explain.explanation import MAIN_GRAPH, Body, Explanation
 from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline.model_file import Model
@@ -20,7 +20,6 @@ from npu_precision.offline.reachable import function_attributes
 from npu_precision.options import FIELD_NAMES, PrecisionOptions
 
 LEDGER = "ledger of a run"
-_REASONS = frozenset(_library.describe()["reasons"])
 _BEFORE, _AFTER = ".before.pb", ".after.pb"
 
 
@@ -180,7 +179,7 @@ def _graph_beside(ledger: pathlib.Path, suffix: str) -> graph_pb2.GraphDef:
 
 def _check(file: pathlib.Path, nodes: Iterable[LedgerNode]) -> None:
     for node in nodes:
-        if not isinstance(node.name, str) or node.reason not in _REASONS:
+        if not isinstance(node.name, str) or node.reason not in reasons.SENTENCES:
             raise ValueError(
                 f"{str(file)!r}: is damaged, or of another version: node {node.name!r} has the "
                 f"reason {node.reason!r}"

@@ -7,89 +7,15 @@ import json
 import re
 
 from npu_precision import _errors
+from npu_precision.explain import reasons
 from npu_precision.explain.explanation import Body, Explanation
 from npu_precision.ledger import LedgerCast, LedgerNode
 from npu_precision.offline.tensor_names import flat_tensor
 from npu_precision.options import PrecisionOptions
 
-# A sentence for each of the ledger's reasons; {cause} and {by} come from the ledger's entry.
-SENTENCES = {
-    "none": "no reason was recorded",
-    "white_list": "on the white list ({by})",
-    "black_list": "on the black list ({by})",
-    "unlisted": "its op type is on no list of the target",
-    "gray_follows_lowered": (
-        "gray; {cause} feeds it and was lowered, and no input that votes was kept"
-    ),
-    "gray_follows_kept": "gray; {cause} feeds it and was kept",
-    "gray_follows_consumers": (
-        "gray; it only moves values, nothing that feeds it votes, and what reads it, such as "
-        "{cause}, is lowered"
-    ),
-    "gray_no_votes": "gray; nothing that feeds it votes",
-    "neutral_source": "a source, which keeps its dtype; a Cast follows it where one is needed",
-    "never_changed": "its op is never changed: it has state, or is where values enter or leave",
-    "updates_variable": "gray; it makes the next value of a variable, which is done in float32",
-    "casts_cost_more": (
-        "it is among few lowered nodes with float32 all around, whose Casts would take more time "
-        "than they save"
-    ),
-    "sums_iterations": (
-        "it accumulates over the iterations of a loop, or from call to call, which is done in "
-        "float32"
-    ),
-    "guard_constant": (
-        "it reads the constant {cause}, of which the low type would make 0, 1, infinity or a "
-        "subnormal number"
-    ),
-    "leaves_range": "its values, or those of an input, are known to be too large for the low type",
-    "before_magnifier": "it feeds {cause}, which magnifies its rounding error",
-    "magnifies": "it magnifies the rounding errors of its inputs",
-    "follows_forward": "it is the gradient of {cause}, which was kept by its name or scope",
-    "handle_leaves_graph": (
-        "gray; its elements are behind a handle that is used elsewhere too, where dtypes stay"
-    ),
-    "keep_dtype_scope": (
-        "built in keep_dtype_scope(), as loss scaling builds its ops, or named to "
-        "keep_tensors_dtypes"
-    ),
-    "autocast_disabled": "built in autocast(enabled=False)",
-    "outside_autocast": "no scope of autocast() marked it, and only what one marked is lowered",
-    "unknown_neighbour": "next to an op that this TensorFlow does not know",
-    "fed": "its output is fed",
-    "preserved_outputs": "fetched, and with several outputs, so that no Cast can take its name",
-    "fixed_dtype": "float32 is the only dtype that its op has here",
-    "no_kernel": "TensorFlow has no kernel of it for the new dtype on its device",
-    "target_unsupported": "the target does not allow the new dtype",
-    "shares_dtype": "must have the dtype of {cause}",
-    "forced": "the mode changes whatever can be changed",
-    "target_lacks_float32": "the target does not allow float32",
-    "matrix_or_convolution": "the mode lowers all matrix and convolution ops of the target",
-    "target_has_float32": "the target allows float32, and this mode changes only what it must",
-    "origin_kept": "the mode changes nothing",
-    "inputs_rounded": "the mode rounds its inputs; it computes in float32",
-    "customized": "customize_dtypes gives its dtypes ({by})",
-    "not_matrix_or_convolution": "the mode is about matrix and convolution ops only",
-}
-_ON_A_LIST = ("black_list", "unlisted")
-# The reasons of rules about values, which an entry overrules.
-_OF_VALUES = (
-    "follows_forward",
-    "sums_iterations",
-    "guard_constant",
-    "leaves_range",
-    "before_magnifier",
-    "magnifies",
-)
-# The reasons of nodes that were asked for the votes on their inputs.
-_HEARD_VOTES = (
-    "gray_follows_lowered",
-    "gray_follows_kept",
-    "gray_follows_consumers",
-    "gray_no_votes",
-    "shares_dtype",
-)
-# Those of nodes that do not vote, and why they do not.
+# What keeps a node because of its list, or because it has none.
+_ON_A_LIST = reasons.of_kind("list") - {"white_list"}
+# The reasons of nodes that do not vote, and why they do not.
 _DOES_NOT_VOTE = {
     "neutral_source": "it is a source",
     "gray_no_votes": "nothing that feeds it votes",
@@ -274,7 +200,7 @@ def neighbours(body: Body, node: LedgerNode) -> tuple[Neighbour, ...]:
 
 def _no_vote(body: Body, node: LedgerNode, producer: LedgerNode) -> str:
     """Why a producer has no vote on a node; "" if it has one, or if votes do not matter."""
-    if node.reason not in _HEARD_VOTES or producer.name == node.cause:
+    if node.reason not in reasons.OF_VOTES or producer.name == node.cause:
         return ""
     shared = body.shares_dtype_of(producer)
     if shared.reason in _DOES_NOT_VOTE:
@@ -319,7 +245,7 @@ def remark(node: LedgerNode) -> str:
 
 
 def _sentence(node: LedgerNode) -> str:
-    sentence = SENTENCES[node.reason].format(cause=node.cause, by=node.listed_by)
+    sentence = reasons.SENTENCES[node.reason].format(cause=node.cause, by=node.listed_by)
     return f"{sentence}: {node.why_listed}" if node.why_listed else sentence
 
 
@@ -347,6 +273,6 @@ def advice(node: LedgerNode, last: LedgerNode) -> list[Advice]:
         found.append(Advice("gray-list", last.name, "lets {node} follow what feeds it"))
     if (not follows and node.reason in _ON_A_LIST) or node.reason.startswith("gray_"):
         found.append(Advice("white-list", node.name, "lowers it"))
-    if node.reason in _OF_VALUES:
+    if node.reason in reasons.OF_KEEP_RULES:
         found.append(Advice("white-list", node.name, "lowers it in spite of that"))
     return found

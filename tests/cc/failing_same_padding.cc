@@ -1,6 +1,6 @@
-// Stands in for graph_passes/rewrite/same_padding.cc: a pass that misreports what it changed. In
+// Stands in for graph_passes/fuse/same_padding.cc: a pass that misreports what it changed. In
 // bfloat16 it reports a change and makes none; in float16 it makes one and does not report it.
-#include "graph_passes/rewrite/same_padding.h"
+#include "graph_passes/fuse/same_padding.h"
 
 namespace npu_precision {
 

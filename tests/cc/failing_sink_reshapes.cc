@@ -1,9 +1,9 @@
-// Stands in for graph_passes/rewrite/sink_reshapes.cc: a pass that damages the graph as attributes
+// Stands in for graph_passes/fuse/sink_reshapes.cc: a pass that damages the graph as attributes
 // of its nodes say, for tests of what is verified after a pass.
 //   _damage_name   the node gets this name
 //   _damage_input  its first input becomes this one
 //   _damage_type   this type attribute becomes float16
-#include "graph_passes/rewrite/sink_reshapes.h"
+#include "graph_passes/fuse/sink_reshapes.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {

@@ -7,9 +7,6 @@ import json
 import pytest
 from support.model_files import ModelFiles
 
-from npu_precision import _library
-from npu_precision.explain import story
-
 MIXED = ("--mode", "allow_mix_precision")
 BLACK = (
     "on the black list (built-in): exponentials overflow float16 at 11 and magnify rounding, "
@@ -290,10 +287,6 @@ def test_json_has_the_same_steps(command, model_files):
     assert told["fed_by"] == [
         {"tensor": "both:0", "op": "AddV2", "decision": "kept", "no_vote": ""}
     ]
-
-
-def test_every_reason_of_the_optimizer_has_a_sentence():
-    assert set(story.SENTENCES) == set(_library.describe()["reasons"])
 
 
 @pytest.mark.parametrize(

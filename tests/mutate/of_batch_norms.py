@@ -10,8 +10,8 @@ _NOT_FOLDED = f"{_FOLD_BATCH_NORMS}::test_a_batch_norm_stays_where_folding_would
 _BATCH_NORM_V3 = "passes/test_batch_norm_v3.py"
 _NOT_V3 = f"{_BATCH_NORM_V3}::test_the_first_version_stays_where_the_third_would_not_do"
 
-_fold_batch_norms = mutations_of("graph_passes/rewrite/fold_batch_norms.cc")
-_batch_norm_v3 = mutations_of("graph_passes/rewrite/batch_norm_v3.cc")
+_fold_batch_norms = mutations_of("graph_passes/fuse/fold_batch_norms.cc")
+_batch_norm_v3 = mutations_of("graph_passes/fuse/batch_norm_v3.cc")
 
 MUTATIONS = (
     _fold_batch_norms(

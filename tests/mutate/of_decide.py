@@ -25,7 +25,8 @@ _apply_mode = mutations_of("graph_passes/decide/apply_mode.cc")
 _missing_kernels = mutations_of("graph_passes/decide/missing_kernels.cc")
 _compute_dtypes = mutations_of("graph_passes/decide/compute_dtypes.cc")
 _cube_inputs = mutations_of("graph_passes/decide/cube_inputs.cc")
-_decide_precision = mutations_of("graph_passes/decide/decide_precision.cc")
+_keep_rules = mutations_of("graph_passes/decide/keep_rules.cc")
+_reasons = mutations_of("graph_passes/decide/reasons.cc")
 _shared_dtypes = mutations_of("graph_passes/decide/shared_dtypes.cc")
 _resolve_gray = mutations_of("graph_passes/decide/resolve_gray.cc")
 _explain_gray = mutations_of("graph_passes/decide/explain_gray.cc")
@@ -101,10 +102,10 @@ MUTATIONS = (
         "force_fp16 lowers what no list has.",
         f"{_DECIDE_MODES}::test_force_fp16_lowers_all_listed_nodes_that_have_a_kernel",
     ),
-    _apply_mode(
+    _reasons(
         "keep_dtype_scope",
-        "fixed == Reason::kNeverChanged || fixed == Reason::kKeepDtypeScope ||",
-        "fixed == Reason::kNeverChanged ||",
+        '"keep_dtype_scope", ReasonKind::kNode',
+        '"keep_dtype_scope", ReasonKind::kSupport',
         "What keep_dtype_scope keeps says nothing to what follows it.",
         "passes/test_keep_dtype_scope.py::test_ops_of_the_scope_keep_float32_and_vote_so",
     ),
@@ -145,9 +146,9 @@ MUTATIONS = (
         "Cube mode rounds the bias of a fused convolution.",
         f"{_FUSED_OPS}::test_cube_rounds_image_and_filter_of_a_fused_convolution_and_not_its_bias",
     ),
-    _decide_precision(
+    _keep_rules(
         "what_can_change",
-        "if (groups_[group].kind != GroupState::kFollows) continue;",
+        "if (state->groups[group].kind != GroupState::kFollows) continue;",
         "",
         "What has no kernel is said to be kept because it updates a variable.",
         f"{_VARIABLE_UPDATES}::test_what_no_kernel_can_lower_is_kept_for_that",

@@ -9,14 +9,14 @@ _SINK = "passes/test_sink_reshapes.py"
 _EINSUMS = "passes/test_einsums_as_mat_muls.py"
 _MASKS = "passes/test_squeeze_masks.py"
 
-_flatten = mutations_of("graph_passes/rewrite/flatten_mat_muls.cc")
-_flat_product = mutations_of("graph_passes/rewrite/flat_product.cc")
-_flat_nodes = mutations_of("graph_passes/rewrite/flat_nodes.cc")
-_fusion_site = mutations_of("graph_passes/rewrite/fusion_site.cc")
-_einsums = mutations_of("graph_passes/rewrite/einsums_as_mat_muls.cc")
-_batched_product = mutations_of("graph_passes/rewrite/batched_product.cc")
-_masks = mutations_of("graph_passes/rewrite/squeeze_masks.cc")
-_sink_reshapes = mutations_of("graph_passes/rewrite/sink_reshapes.cc")
+_flatten = mutations_of("graph_passes/fuse/flatten_mat_muls.cc")
+_flat_product = mutations_of("graph_passes/fuse/flat_product.cc")
+_flat_nodes = mutations_of("graph_passes/fuse/flat_nodes.cc")
+_fusion_site = mutations_of("graph_passes/fuse/fusion_site.cc")
+_einsums = mutations_of("graph_passes/fuse/einsums_as_mat_muls.cc")
+_batched_product = mutations_of("graph_passes/fuse/batched_product.cc")
+_masks = mutations_of("graph_passes/fuse/squeeze_masks.cc")
+_sink_reshapes = mutations_of("graph_passes/fuse/sink_reshapes.cc")
 
 MUTATIONS = (
     _flat_product(

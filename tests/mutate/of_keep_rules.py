@@ -21,6 +21,7 @@ _squares = mutations_of("graph_passes/analysis/differences_of_squares.cc")
 _range_rules = mutations_of("graph_passes/decide/range_rules.cc")
 _before = mutations_of("graph_passes/decide/before_magnifiers.cc")
 _keep_rules = mutations_of("graph_passes/decide/keep_rules.cc")
+_rule_table = mutations_of("graph_passes/decide/rule_table.cc")
 _islands = mutations_of("graph_passes/decide/costly_islands.cc")
 _flops = mutations_of("graph_passes/analysis/product_flops.cc")
 
@@ -207,32 +208,32 @@ MUTATIONS = (
         "Any difference of products counts as a variance.",
         f"{_BEFORE}::test_a_blurred_square_minus_a_square_that_is_not_blurred_is_no_variance",
     ),
-    _keep_rules(
+    _rule_table(
         "accumulating",
-        "{Accumulating(accumulators),",
-        "{",
+        "Keep(Accumulating(state->view, state->accumulators), state);",
+        "",
         "A sum over the iterations of a loop is lowered.",
         f"{_LOOPS}::test_a_sum_over_the_iterations_keeps_float32",
     ),
     _keep_rules(
         "mixlist",
-        "|| IsEdited(id) || !HasFloat32",
-        "|| !HasFloat32",
+        "if (IsEdited(state->classes, id) || !HasFloat32",
+        "if (!HasFloat32",
         "A rule beats the mixlist.",
         f"{_RANGES}::test_a_mixlist_entry_beats_it",
         f"{_BEFORE}::test_a_mixlist_entry_beats_it",
     ),
     _keep_rules(
         "target",
-        " || !HasFloat32(id, kept.group)",
+        " || !HasFloat32(*state, id, kept.group)",
         "",
         "A rule keeps float32 where the target has no kernel for it.",
         f"{_ASCEND}::test_a_gray_op_with_float16_kernels_only_is_lowered_even_after_a_black_one",
     ),
     _keep_rules(
         "warnings",
-        "      if (!MayBeLowered(kept.group)) continue;",
-        "",
+        "    if (!MayBeLowered(*state, kept.group)) continue;",
+        "    if (state->mode() == ModeRule::kMix && !MayBeLowered(*state, kept.group)) continue;",
         "force_fp16 warns of what it does not lower.",
         f"{_FORCED}::test_a_mode_that_lowers_nothing_here_warns_of_nothing",
     ),

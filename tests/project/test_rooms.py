@@ -72,6 +72,7 @@ CXX_ROOMS: dict[str, set[str]] = {
     "analysis": {"lists", "graph"},
     "decide": {"analysis", "lists", "graph"},
     "rewrite": {"decide", "analysis", "lists", "graph"},
+    "fuse": {"rewrite", "decide", "analysis", "lists", "graph"},
 }
 # What no file of graph_passes/ may contain, and why.
 NOT_IN_PASSES = {

@@ -8,7 +8,6 @@ import pytest
 from support import ROOT
 
 from npu_precision import _library
-from npu_precision.explain import story
 
 DESCRIBED = _library.describe()
 SHARED = {
@@ -62,4 +61,3 @@ def test_cxx_writes_a_shared_name_in_one_place(name):
 
 def test_words_of_ledgers_are_those_of_the_optimizer():
     assert DESCRIBED["decisions"] == ["lowered", "raised", "kept"]
-    assert set(story.SENTENCES) == set(DESCRIBED["reasons"])

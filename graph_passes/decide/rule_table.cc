@@ -1,0 +1,210 @@
+#include "graph_passes/decide/rule_table.h"
+
+#include "graph_passes/analysis/accumulators.h"
+#include "graph_passes/analysis/value_ranges.h"
+#include "graph_passes/decide/all_white.h"
+#include "graph_passes/decide/apply_custom_dtypes.h"
+#include "graph_passes/decide/apply_mode.h"
+#include "graph_passes/decide/before_magnifiers.h"
+#include "graph_passes/decide/conclude.h"
+#include "graph_passes/decide/costly_islands.h"
+#include "graph_passes/decide/cube_inputs.h"
+#include "graph_passes/decide/follow_consumers.h"
+#include "graph_passes/decide/follows_forward.h"
+#include "graph_passes/decide/keep_rules.h"
+#include "graph_passes/decide/missing_kernels.h"
+#include "graph_passes/decide/range_rules.h"
+#include "graph_passes/decide/resolve_gray.h"
+#include "graph_passes/decide/shared_dtypes.h"
+#include "graph_passes/decide/variable_updates.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::Status;
+
+bool Always(const DecideState&) { return true; }
+bool KeepsOrigin(const DecideState& state) { return state.mode() == ModeRule::kKeepOrigin; }
+bool Mixes(const DecideState& state) { return state.mode() == ModeRule::kMix; }
+bool Lowers(const DecideState& state) { return Lowers(state.mode()); }
+bool LowersByForce(const DecideState& state) { return Lowers(state) && !Mixes(state); }
+bool RoundsCubeInputs(const DecideState& state) { return state.mode() == ModeRule::kCube; }
+
+bool MixesAllWhite(const DecideState& state) {
+  return Mixes(state) && state.context.lists->all_white();
+}
+
+bool FollowsConsumers(const DecideState& state) {
+  return Mixes(state) && state.context.follow_consumers;
+}
+
+bool KeepsCostlyIslands(const DecideState& state) {
+  return Mixes(state) && state.context.keep_costly_islands;
+}
+
+Status Classify(DecideState* state) {
+  return ClassifyNodes(state->view, state->context, &state->classes);
+}
+
+Status CheckOrigin(DecideState* state) {
+  return CheckOriginSupported(state->view, state->context, state->classes);
+}
+
+Status AskModeAndLists(DecideState* state) {
+  state->groups = ApplyMode(state->view, state->context, state->classes, &state->decisions);
+  return Status();
+}
+
+Status FindValueRanges(DecideState* state) {
+  state->decisions.ranges =
+      ValueRanges(state->view, state->values, state->context.fed, state->context.elements);
+  return Status();
+}
+
+Status KeepVariableUpdates(DecideState* state) {
+  KeepGray(VariableUpdates(state->view, state->context.preserved, state->groups),
+           Reason::kUpdatesVariable, state);
+  return Status();
+}
+
+Status FindAccumulators(DecideState* state) {
+  state->ends_path = EndsPath(state->view, state->classes);
+  state->accumulators =
+      Accumulators(state->view, state->decisions.ranges, state->context.fed, state->ends_path);
+  return Status();
+}
+
+Status KeepGradientsOfKept(DecideState* state) {
+  Keep(FollowsForward(state->view, state->classes), state);
+  return Status();
+}
+
+Status KeepAccumulators(DecideState* state) {
+  Keep(Accumulating(state->view, state->accumulators), state);
+  return Status();
+}
+
+Status KeepWhatLeavesRange(DecideState* state) {
+  Keep(RangeRules(state->view, state->values, state->decisions.ranges, state->context,
+                  state->ends_path),
+       state);
+  return Status();
+}
+
+Status KeepBeforeMagnifiers(DecideState* state) {
+  Keep(BeforeMagnifiers(state->view, state->decisions.ranges, state->accumulators, state->context,
+                        state->ends_path),
+       state);
+  return Status();
+}
+
+Status WarnOfLoweredAnyway(DecideState* state) {
+  WarnOfKeepRules(state);
+  return Status();
+}
+
+Status LowerAllWhite(DecideState* state) {
+  DecideAllWhite(state->view, state->context, &state->classes, &state->groups, &state->decisions);
+  return Status();
+}
+
+Status ShareDtypes(DecideState* state) {
+  state->leader = ClassLeaders(state->view, state->classes.can_change, state->classes.handles);
+  AgreeInClasses(state->leader, &state->groups);
+  return Status();
+}
+
+Status ResolveGrayByVotes(DecideState* state) {
+  ResolveGray(state->view, state->leader, state->context.NewDtype(), &state->groups);
+  return Status();
+}
+
+Status LowerWhatFollowsConsumers(DecideState* state) {
+  for (const FollowsConsumer& follows : FollowConsumers(
+           state->view, state->context, state->classes.handles, state->leader, state->groups)) {
+    state->groups[follows.group].vote = Vote::kLowered;
+    Decision& decision = state->decisions.nodes[state->view.node_of_group(follows.group)];
+    decision.reason = Reason::kGrayFollowsConsumers;
+    decision.cause = follows.consumer;
+  }
+  return Status();
+}
+
+Status KeepCostlyIslands(DecideState* state) {
+  for (int group :
+       CostlyIslands(state->view, state->context, state->classes, state->leader, state->groups)) {
+    state->groups[group].vote = Vote::kKept;
+    Decision& decision = state->decisions.nodes[state->view.node_of_group(group)];
+    decision.reason = Reason::kCastsCostMore;
+    decision.cause = -1;
+  }
+  return Status();
+}
+
+Status ConcludeNodes(DecideState* state) {
+  Conclude(state);
+  return Status();
+}
+
+Status RoundCubeInputs(DecideState* state) {
+  DecideCubeInputs(state->view, state->context.mode.low_type, &state->decisions);
+  return Status();
+}
+
+Status RoundPorts(DecideState* state) {
+  RoundCustomPorts(state->view, state->classes, &state->decisions);
+  return Status();
+}
+
+Status WarnOfKernels(DecideState* state) {
+  WarnOfMissingKernels(state->view, state->classes, &state->decisions);
+  return Status();
+}
+
+}  // namespace
+
+const std::vector<DecideRule>& DecideRules() {
+  static const auto* rules = new std::vector<DecideRule>{
+      {"classify_nodes", "before all others, which ask what can change", Always, Classify},
+      {"check_origin", "before any decision: a target that lacks a dtype is an error", KeepsOrigin,
+       CheckOrigin},
+      {"apply_mode", "before the rules about several nodes, which change what is decided here",
+       Always, AskModeAndLists},
+      {"value_ranges", "before the keep rules, which ask for ranges", Always, FindValueRanges},
+      {"variable_updates", "before the keep rules: the first rule that keeps a node is its reason",
+       Mixes, KeepVariableUpdates},
+      {"accumulators", "after value_ranges; before the keep rules that ask what accumulates",
+       Lowers, FindAccumulators},
+      {"follows_forward", "before the other keep rules: the user named what its nodes follow",
+       Lowers, KeepGradientsOfKept},
+      {"sums_iterations", "before the rules about values, which say less about an accumulator",
+       Lowers, KeepAccumulators},
+      {"range_rules", "before before_magnifiers: a wrong value says more than a rounding error",
+       Lowers, KeepWhatLeavesRange},
+      {"before_magnifiers", "after all other keep rules, which say more about a node", Lowers,
+       KeepBeforeMagnifiers},
+      {"warn_of_keep_rules", "after the keep rules, which only count in a mode that forces dtypes",
+       LowersByForce, WarnOfLoweredAnyway},
+      {"all_white", "after the keep rules, which keep nodes that are white by default",
+       MixesAllWhite, LowerAllWhite},
+      {"shared_dtypes", "after all rules about single groups; before votes are counted", Always,
+       ShareDtypes},
+      {"resolve_gray", "after shared_dtypes, whose classes have one vote", Always,
+       ResolveGrayByVotes},
+      {"follow_consumers", "after resolve_gray, which leaves gray nodes without votes",
+       FollowsConsumers, LowerWhatFollowsConsumers},
+      {"costly_islands", "after all that lowers: an island is what is lowered in the end",
+       KeepsCostlyIslands, KeepCostlyIslands},
+      {"conclude", "after the last vote: dtypes and reasons come from the votes", Always,
+       ConcludeNodes},
+      {"cube_inputs", "after conclude, which names the nodes whose inputs are rounded",
+       RoundsCubeInputs, RoundCubeInputs},
+      {"custom_ports", "after conclude: ports are rounded if the node keeps another dtype", Always,
+       RoundPorts},
+      {"missing_kernels", "last: it warns of what keeps a dtype without a kernel", Lowers,
+       WarnOfKernels},
+  };
+  return *rules;
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,434 @@
+#include "graph_passes/fuse/activations.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph_passes/decide/kept_by_mark.h"
+#include "graph_passes/fuse/activation_forms.h"
+#include "graph_passes/fuse/flat_nodes.h"
+#include "graph_passes/fuse/fusion_site.h"
+#include "graph_passes/graph/control_inputs.h"
+#include "graph_passes/graph/marks.h"
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
+#include "graph_passes/rewrite/constants.h"
+#include "graph_passes/rewrite/unique_names.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+using tensorflow::PartialTensorShape;
+
+constexpr int kNone = -1;
+// How far an activation's first op is from its input, and its last one from that.
+constexpr int kMostSteps = 10;
+// What TensorFlow's arithmetic optimizer puts on products that it has grouped anew, and does not
+// group again. It would exchange the factors of an approximate GELU, of which the remapper knows
+// one order, and knows it in the second of TensorFlow's turns over a graph only.
+constexpr char kRegrouped[] = "_grappler_ArithmeticOptimizer_MinimizeBroadcasts";
+
+// A product and the bias that is added to it. Keras' Dense reshapes in between, which sink_reshapes
+// undoes. GPT-2, and flatten_mat_muls, reshape the sum.
+struct Layer {
+  int x = kNone;  // what the activation is of: the sum, or the Reshape of it
+  int biased = kNone;
+  int reshape = kNone;  // before the bias
+  int product = kNone;
+  int bias_input = 1;
+  bool IsReshaped() const { return x != biased; }
+};
+
+// An activation behind a layer.
+struct Site {
+  Layer layer;
+  Activation activation;
+  int root = kNone;  // the node that yields it
+  std::vector<int> inside;
+  std::set<int> constants;
+  Form form;  // no op where the root has a form already that is fused
+};
+
+bool Flag(const NodeDef& node, const char* name) {
+  const auto found = node.attr().find(name);
+  return found != node.attr().end() && found->second.b();
+}
+
+bool ChannelsFirst(const NodeDef& node) {
+  const auto found = node.attr().find("data_format");
+  return found != node.attr().end() && found->second.s() == "NCHW";
+}
+
+bool IsProduct(const std::string& op) { return op == "MatMul" || op == "Conv2D"; }
+
+class ActivationWriter {
+ public:
+  explicit ActivationWriter(PassState* state)
+      : view_(state->view()),
+        context_(state->context),
+        values_(state->values),
+        site_(*state),
+        constants_(state->context, state->view(), &state->values),
+        names_(state->view()),
+        parts_(state->view(), IsPartOfActivation),
+        is_claimed_(state->view().size(), false) {}
+
+  void Run(PassState* state, bool* changed) {
+    std::vector<Site> sites;
+    for (int id : parts_.Ids()) {
+      Site site;
+      if (!is_claimed_[id] && FindSite(id, &site)) sites.push_back(std::move(site));
+    }
+    *changed = !sites.empty();
+    if (sites.empty()) return;
+    for (const Site& site : sites) Release(site);
+    GraphDef* out = state->NewGraph();
+    const std::vector<int> places = constants_.CopyKept(state->graph(), out);
+    FlatNodes nodes(view_, site_, out);
+    for (const Site& site : sites) {
+      Write(site, places, &nodes, out);
+      const std::string& product = view_.node(site.layer.product).name();
+      state->rewrites.push_back({"activations", view_.node(site.root).name(), Before(site),
+                                 absl::StrCat(ActivationName(site.activation), " of ", product)});
+    }
+    state->values.AddOwn(out);
+  }
+
+ private:
+  // The activation of which the node computes a part.
+  bool FindSite(int part, Site* site) {
+    int steps = 0;
+    OutputPort x = {kNone, 0};
+    if (!FindBiased(view_.fanin(part)[0], &steps, &x)) return false;
+    ActivationReader reader(view_, site_, x);
+    int root = part;
+    for (int step = 0; step < kMostSteps; ++step) {
+      if (view_.fanout(root).size() != 1) return false;
+      root = view_.fanout(root)[0].node;
+      if (view_.op_def(root) == nullptr || view_.num_outputs(root) != 1) return false;
+      const DataType dtype = view_.outputs(root)[0].dtype;
+      if (dtype != tensorflow::DT_FLOAT && dtype != tensorflow::DT_BFLOAT16) return false;
+      site->activation = reader.Read(root);
+      if (site->activation == Activation::kNone) continue;
+      site->root = root;
+      return FindLayer(x.node, &site->layer) && IsFused(*site, reader) && Take(reader, site);
+    }
+    return false;
+  }
+
+  // The first sum with a bias that a tensor is computed of. `steps` bounds the search.
+  bool FindBiased(const OutputPort& tensor, int* steps, OutputPort* x) const {
+    if (++*steps > kMostSteps) return false;
+    Layer layer;
+    if (tensor.port == 0 && FindLayer(tensor.node, &layer)) {
+      *x = tensor;
+      return true;
+    }
+    if (site_.Constant(tensor) != nullptr || view_.num_fanin(tensor.node) > 2) return false;
+    for (const OutputPort& input : view_.fanin(tensor.node)) {
+      if (FindBiased(input, steps, x)) return true;
+    }
+    return false;
+  }
+
+  bool FindLayer(int x, Layer* layer) const {
+    const int biased = view_.node(x).op() == "Reshape" ? view_.fanin(x)[0].node : x;
+    const NodeDef& node = view_.node(biased);
+    layer->x = x;
+    layer->biased = biased;
+    if (node.op() != "BiasAdd" && !AddsTensors(node.op())) return false;
+    for (int input : {0, 1}) {
+      if (input == 1 && !AddsTensors(node.op())) break;
+      int id = view_.fanin(biased)[input].node;
+      layer->reshape = view_.node(id).op() == "Reshape" ? id : kNone;
+      if (layer->reshape != kNone) id = view_.fanin(id)[0].node;
+      layer->product = id;
+      layer->bias_input = 1 - input;
+      if (IsProduct(view_.node(id).op())) return x == biased || layer->reshape == kNone;
+    }
+    return false;
+  }
+
+  // Whether TensorFlow fuses it, once it has the right form.
+  bool IsFused(const Site& site, const ActivationReader& reader) const {
+    const Layer& layer = site.layer;
+    if (KeptByMark(view_.node(site.root), context_, false) != Reason::kNone) return false;
+    if (!site_.MayChange(site.root) || HasControlInputs(view_, site.root)) return false;
+    for (int id : reader.nodes()) {
+      if (is_claimed_[id] || !IsLike(id, site.root)) return false;
+      if (id != site.root && (!site_.MayVanish(id) || !IsReadInside(id, reader))) return false;
+    }
+    if (!IsPlain(layer.x) || !IsLike(layer.x, site.root)) return false;
+    if (layer.IsReshaped() ? !site_.MayVanish(layer.x) || !IsReadInside(layer.x, reader)
+                           : !IsReadInsideInTheEnd(layer.x, reader)) {
+      return false;
+    }
+    const bool is_gelu = site.activation == Activation::kGeluExact ||
+                         site.activation == Activation::kGeluApproximate;
+    const NodeDef& product = view_.node(layer.product);
+    if ((product.op() == "MatMul") != is_gelu || Flag(product, "transpose_a")) return false;
+    if (!is_gelu && (layer.reshape != kNone || layer.IsReshaped())) return false;
+    // Numbers of an activation may have two dimensions.
+    if (layer.IsReshaped() && site_.Shape({layer.x, 0}).dims() < 2) return false;
+    for (int id : {layer.product, layer.reshape, layer.IsReshaped() ? layer.biased : kNone}) {
+      if (id == kNone) continue;
+      if (!IsPlain(id) || !site_.HasOneReader(id) || !IsLike(id, site.root)) return false;
+    }
+    return HasFittingBias(layer);
+  }
+
+  // TensorFlow fuses no node that runs before or after another for another reason than its values.
+  bool IsPlain(int id) const { return !HasControlInputs(view_, id) && site_.IsPrivate(id); }
+
+  bool IsLike(int id, int root) const {
+    return view_.num_outputs(id) == 1 &&
+           view_.outputs(id)[0].dtype == view_.outputs(root)[0].dtype && site_.AreAlike(id, root);
+  }
+
+  static bool IsReadBy(const InputPort& use, const ActivationReader& reader) {
+    return reader.nodes().count(use.node) != 0;
+  }
+
+  bool IsReadInside(int id, const ActivationReader& reader) const {
+    const absl::Span<const InputPort> uses = view_.fanout(id);
+    return std::all_of(uses.begin(), uses.end(),
+                       [&](const InputPort& use) { return IsReadBy(use, reader); });
+  }
+
+  // A custom gradient passes its inputs on to itself by outputs of an IdentityN that nobody reads
+  // in inference. TensorFlow drops these before it fuses; until then they need the node.
+  bool IsReadInsideInTheEnd(int id, const ActivationReader& reader) const {
+    const absl::Span<const InputPort> uses = view_.fanout(id);
+    return std::all_of(uses.begin(), uses.end(), [&](const InputPort& use) {
+      const bool is_dropped = view_.node(use.node).op() == "IdentityN" &&
+                              context_.preserved.count(view_.node(use.node).name()) == 0 &&
+                              view_.fanout(OutputPort{use.node, use.index}).empty();
+      return is_dropped || IsReadBy(use, reader);
+    });
+  }
+
+  // A Reshape moves away (sink_reshapes) where weights and bias are constants, as wide as each
+  // other. An AddV2 becomes a BiasAdd where it adds a vector to the last dimension.
+  bool HasFittingBias(const Layer& layer) const {
+    const NodeDef& biased = view_.node(layer.biased);
+    const OutputPort& bias = view_.fanin(layer.biased)[layer.bias_input];
+    if (layer.reshape != kNone) {
+      const auto* weights =
+          ShapeOfConstant(view_, values_, context_.fed, view_.fanin(layer.product)[1]);
+      const auto* vector = ShapeOfConstant(view_, values_, context_.fed, bias);
+      if (weights == nullptr || weights->dim_size() != 2 || vector == nullptr ||
+          vector->dim_size() != 1 || ChannelsFirst(biased)) {
+        return false;
+      }
+      const int width = Flag(view_.node(layer.product), "transpose_b") ? 0 : 1;
+      if (weights->dim(width).size() != vector->dim(0).size()) return false;
+    }
+    if (!AddsTensors(biased.op())) return true;
+    if (!site_.MayVanish(layer.biased)) return false;
+    if (ChannelsFirst(view_.node(layer.product))) return false;
+    const PartialTensorShape vector = site_.Shape(bias);
+    const OutputPort& to = view_.fanin(layer.biased)[1 - layer.bias_input];
+    const int dims = vector.dims();
+    if (dims < 1 || vector.dim_size(dims - 1) <= 0) return false;
+    // GPT-2's bias has a dimension of 1 before that of its values, as the product has one.
+    const bool is_row = dims == 2 && vector.dim_size(0) == 1 && site_.Shape(to).dims() == 2 &&
+                        view_.outputs(layer.biased)[0].dtype == tensorflow::DT_FLOAT;
+    return (dims == 1 || is_row) && vector.dim_size(dims - 1) == LastOfSeveral(to);
+  }
+
+  // The last dimension of a tensor of two or more; -1 where it is not known. A batch of unknown
+  // size leaves that of a Reshape, which joins the dimensions, unknown to TensorFlow's inference.
+  int64_t LastOfSeveral(const OutputPort& tensor) const {
+    const PartialTensorShape shape = site_.Shape(tensor);
+    if (shape.dims() >= 2 && shape.dim_size(shape.dims() - 1) > 0) {
+      return shape.dim_size(shape.dims() - 1);
+    }
+    if (shape.dims() < 2 || view_.node(tensor.node).op() != "Reshape") return -1;
+    const int joined = view_.fanin(tensor.node)[1].node;
+    const std::string& op = view_.node(joined).op();
+    const int parts = view_.num_fanin(joined) - (op == "ConcatV2" ? 1 : 0);
+    std::vector<int64_t> last;
+    if ((op != "ConcatV2" && op != "Pack") || parts < 1) return -1;
+    const bool is_known = site_.Integers(view_.fanin(joined)[parts - 1], &last);
+    return is_known && !last.empty() ? last.back() : -1;
+  }
+
+  // False where nothing is left to change.
+  bool Take(const ActivationReader& reader, Site* site) {
+    const std::vector<Form> forms = FusedForms(site->activation);
+    const auto has = [&](const Form& form) { return reader.Has(form, {site->root, 0}); };
+    const bool is_written = std::any_of(forms.begin(), forms.end(), has);
+    if (is_written && !site->layer.IsReshaped() && AreMarked(*site, reader) &&
+        !AddsTensors(view_.node(site->layer.biased).op())) {
+      return false;
+    }
+    site->form = forms[0];
+    site->constants = reader.constants();
+    if (!MayWrite(*site, site->form, /*is_root=*/true)) return false;
+    for (int id : reader.nodes()) {
+      is_claimed_[id] = true;
+      if (id != site->root) site->inside.push_back(id);
+    }
+    if (site->layer.IsReshaped()) site->inside.push_back(site->layer.x);
+    return true;
+  }
+
+  static bool NeedsMark(const std::string& op) { return op == "Square" || op == "Softplus"; }
+
+  bool AreMarked(const Site& site, const ActivationReader& reader) const {
+    const bool is_regrouped = site.activation == Activation::kGeluApproximate;
+    return std::all_of(reader.nodes().begin(), reader.nodes().end(), [&](int id) {
+      const NodeDef& node = view_.node(id);
+      if (NeedsMark(node.op()) && !HasFusedMark(node)) return false;
+      return !is_regrouped || node.op() != "Mul" || node.attr().count(kRegrouped) != 0;
+    });
+  }
+
+  // Whether no file of the user is about an op of the form.
+  bool MayWrite(const Site& site, const Form& form, bool is_root) const {
+    if (form.op.empty() || form.IsNumber()) return true;
+    NodeDef node;
+    const std::string& root = view_.node(site.root).name();
+    node.set_name(is_root ? root : absl::StrCat(root, "/npu_", form.op));
+    node.set_op(form.op);
+    if (!site_.MayAdd(node)) return false;
+    return std::all_of(form.inputs.begin(), form.inputs.end(),
+                       [&](const Form& input) { return MayWrite(site, input, false); });
+  }
+
+  // What it was computed by: "Erf", "Erfc", "Tanh and Pow".
+  std::string Before(const Site& site) const {
+    std::set<std::string> ops;
+    for (int id : site.inside) ops.insert(view_.node(id).op());
+    ops.insert(view_.node(site.root).op());
+    std::string text;
+    for (const std::string& op : ops) absl::StrAppend(&text, text.empty() ? "" : ", ", op);
+    return text;
+  }
+
+  void Release(const Site& site) {
+    std::vector<int> nodes = site.inside;
+    nodes.push_back(site.root);
+    for (int id : nodes) {
+      for (const OutputPort& input : view_.fanin(id)) {
+        if (site.constants.count(input.node) == 0) continue;
+        const std::vector<int> path = constants_.PathBack(input);
+        if (!path.empty()) constants_.Release(path);
+      }
+    }
+    for (int id : site.inside) {
+      for (size_t reads = view_.fanout(id).size(); reads > 0; --reads) constants_.Release({id});
+    }
+  }
+
+  void Write(const Site& site, const std::vector<int>& places, FlatNodes* nodes, GraphDef* out) {
+    if (AddsTensors(view_.node(site.layer.biased).op())) {
+      const std::string bias = Vector(site.layer, nodes);
+      BecomeBiasAdd(site.layer, bias, out->mutable_node(places[site.layer.biased]));
+    }
+    std::set<std::string> controls;
+    for (int id : site.constants) AddControlInputs(view_.node(id), &controls);
+    // The root is copied, because it moves when nodes are added.
+    const int place = places[site.root];
+    NodeDef root = out->node(place);
+    root.clear_input();
+    if (site.layer.IsReshaped()) {
+      BecomeReshape(site, Add(site, site.form, controls, out), &root);
+    } else {
+      root.set_op(site.form.op);
+      (*root.mutable_attr())[kRegrouped].set_b(true);
+      for (const Form& input : site.form.inputs) root.add_input(Add(site, input, controls, out));
+    }
+    out->mutable_node(place)->Swap(&root);
+  }
+
+  // The Reshape of the sum stands behind the activation then.
+  void BecomeReshape(const Site& site, const std::string& activation, NodeDef* root) const {
+    const NodeDef& before = view_.node(site.layer.x);
+    root->set_op(before.op());
+    root->add_input(activation);
+    root->add_input(before.input(1));
+    const auto type = before.attr().find("Tshape");
+    if (type != before.attr().end()) (*root->mutable_attr())["Tshape"] = type->second;
+  }
+
+  // The name of a new node that computes the form.
+  std::string Add(const Site& site, const Form& form, const std::set<std::string>& controls,
+                  GraphDef* out) {
+    const NodeDef& root = view_.node(site.root);
+    if (form.op.empty()) return view_.node(site.layer.biased).name();
+    NodeDef node;
+    node.set_name(names_.Take(absl::StrCat(root.name(), "/npu_", form.op)));
+    node.set_op(form.op);
+    site_.Inherit(site.root, &node);
+    const DataType dtype = view_.outputs(site.root)[0].dtype;
+    if (form.IsNumber()) {
+      for (const std::string& control : controls) node.add_input(control);
+      (*node.mutable_attr())["dtype"].set_type(dtype);
+      SetNumber(form.number, dtype, (*node.mutable_attr())["value"].mutable_tensor());
+    } else {
+      (*node.mutable_attr())["T"].set_type(dtype);
+      if (form.op == "Mul") (*node.mutable_attr())[kRegrouped].set_b(true);
+      if (NeedsMark(form.op)) MarkFused(&node);
+      for (const Form& input : form.inputs) node.add_input(Add(site, input, controls, out));
+    }
+    const std::string name = node.name();
+    out->add_node()->Swap(&node);
+    return name;
+  }
+
+  static void SetNumber(double number, DataType dtype, tensorflow::TensorProto* proto) {
+    tensorflow::Tensor tensor(dtype, tensorflow::TensorShape({}));
+    if (dtype == tensorflow::DT_FLOAT) {
+      tensor.scalar<float>()() = static_cast<float>(number);
+    } else {
+      tensor.scalar<tensorflow::bfloat16>()() = tensorflow::bfloat16(static_cast<float>(number));
+    }
+    tensor.AsProtoField(proto);
+  }
+
+  // The bias as the vector that a BiasAdd reads.
+  std::string Vector(const Layer& layer, FlatNodes* nodes) const {
+    const OutputPort& bias = view_.fanin(layer.biased)[layer.bias_input];
+    const PartialTensorShape shape = site_.Shape(bias);
+    if (shape.dims() == 1) return TensorName(view_, bias);
+    nodes->Begin(layer.biased, view_.fanin(layer.product)[0].node);
+    const std::string name = absl::StrCat(view_.node(layer.biased).name(), "/npu_bias");
+    return nodes->Reshape(name, bias, {shape.dim_size(shape.dims() - 1)});
+  }
+
+  void BecomeBiasAdd(const Layer& layer, const std::string& bias, NodeDef* node) const {
+    const std::string to = node->input(1 - layer.bias_input);
+    node->set_op("BiasAdd");
+    node->set_input(0, to);
+    node->set_input(1, bias);
+    (*node->mutable_attr())["data_format"].set_s("NHWC");
+  }
+
+  const GraphView& view_;
+  const DecideContext& context_;
+  const ConstantValues& values_;
+  const FusionSite site_;
+  Constants constants_;
+  UniqueNames names_;
+  const OpSet parts_;
+  std::vector<bool> is_claimed_;
+};
+
+}  // namespace
+
+tensorflow::Status WriteActivations(PassState* state, bool* changed) {
+  *changed = false;
+  if (OpSet(state->view(), IsPartOfActivation).IsEmpty()) return tensorflow::Status();
+  ActivationWriter(state).Run(state, changed);
+  return tensorflow::Status();
+}
+
+}  // namespace npu_precision

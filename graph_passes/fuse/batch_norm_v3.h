@@ -1,0 +1,28 @@
+// Writes the first version of the fused batch norm as the third, which may be lowered: its x and y
+// have a dtype of their own, and scale, offset and statistics stay float32.
+//
+//   bn = FusedBatchNorm(x, scale, offset, mean, variance)
+//   dx = FusedBatchNormGrad(dy, x, scale, bn:3, bn:4)
+//   becomes  bn = FusedBatchNormV3(x, scale, offset, mean, variance)
+//            dx = FusedBatchNormGradV3(dy, x, scale, bn:3, bn:4, bn:5)
+//
+// The names and the first five outputs stay, and so do the values in float32.
+//
+// Refused: where the caller fetches or feeds the node, or keeps its dtype; where the lists do not
+// say the same of both versions, do not know them, or have them black; where the device has no
+// kernel for the third version in the low type; and a gradient whose forward op does not become the
+// third version, or is not found. It is found by the statistics: in training the gradient reads
+// them from the forward op, else both read the same ones, and the same x.
+#ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_BATCH_NORM_V3_H_
+#define NPU_PRECISION_GRAPH_PASSES_FUSE_BATCH_NORM_V3_H_
+
+#include "graph_passes/rewrite/pass_state.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+tensorflow::Status WriteBatchNormsAsV3(PassState* state, bool* changed);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_FUSE_BATCH_NORM_V3_H_

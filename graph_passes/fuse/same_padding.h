@@ -1,0 +1,20 @@
+// Writes padding SAME for VALID where it is the same: for convolutions with a kernel of 1x1.
+//
+// TensorFlow fuses a residual Add, and the activation behind it, into the low-precision
+// convolution before it only where it can tell that both operands of the Add have one shape. With
+// an unknown batch or image size it can for SAME, whose output is as large as its input, and not
+// for VALID.
+#ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_SAME_PADDING_H_
+#define NPU_PRECISION_GRAPH_PASSES_FUSE_SAME_PADDING_H_
+
+#include "graph_passes/rewrite/pass_state.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace npu_precision {
+
+// Of the convolutions of a low type whose kernels are constants.
+tensorflow::Status WriteSamePadding(PassState* state, bool* changed);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_FUSE_SAME_PADDING_H_
