@@ -32,7 +32,7 @@ EXAMPLES = {
     "docs/distributed.md": ["cluster_server.py"],
 }
 # Pages that show an example among other code.
-ALSO_SHOWN = {"docs/from-ascend.md": "estimator_script.py", "docs/options.md": "modern.py"}
+ALSO_SHOWN = {"docs/options.md": "modern.py"}
 # The tests of these pages know what their blocks are: test_cli_docs.py, test_recipes.py and
 # test_write_a_pass.py.
 PAGES_WITH_TESTS = (
