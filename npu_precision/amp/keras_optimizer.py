@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import weakref
 from collections.abc import Callable, Sequence
@@ -201,13 +202,8 @@ def _scaled_alone(losses: KerasLosses, loss: Any) -> tf.Tensor:
 
 
 def add_losses(optimizer: Any, losses: KerasLosses) -> Any:
-    """Changes the optimizer in place: its steps unscale, check and adjust. Returns it.
-
-    Its new class has the name of the old one, under which Keras saves it.
-    """
-    cls = type(optimizer)
-    methods = _methods_with_apply(cls) if hasattr(cls, "apply") else _methods_of_keras_2(cls)
-    optimizer.__class__ = type(cls.__name__, (cls,), {"__module__": cls.__module__, **methods})
+    """Changes the optimizer in place: its steps unscale, check and adjust. Returns it."""
+    _tf_compat.change_step(optimizer, _step, _scaling)
     losses.optimizer = weakref.ref(optimizer)
     setattr(optimizer, LOSSES, losses)
     return optimizer
@@ -215,65 +211,22 @@ def add_losses(optimizer: Any, losses: KerasLosses) -> Any:
 
 def remove_losses(optimizer: Any) -> Any:
     """Reverses add_losses(). Returns the optimizer."""
-    optimizer.__class__ = type(optimizer).__mro__[1]
+    _tf_compat.restore_class(optimizer)
     delattr(optimizer, LOSSES)
     return optimizer
 
 
-def _methods_with_apply(cls: Any) -> dict[str, Any]:
-    """The methods for Keras 3: fit() calls scale_loss(), and apply_gradients() calls apply()."""
-
-    def scale_loss(self: Any, loss: Any) -> Any:
-        losses = losses_of(self)
-        return cls.scale_loss(self, loss) if losses is None else _scaled_alone(losses, loss)
-
-    def apply(self: Any, grads: Any, trainable_variables: Any = None) -> None:
-        losses, grads = losses_of(self), list(grads)
-        given = trainable_variables is not None
-        variables = list(trainable_variables if given else self._trainable_variables)
-        # A copy of the class without losses, or a call that Keras refuses.
-        if losses is None or len(variables) != len(grads):
-            cls.apply(self, grads, trainable_variables)
-            return
-        losses.step(
-            self,
-            list(zip(grads, variables)),
-            lambda pairs: cls.apply(self, [g for g, _ in pairs], [v for _, v in pairs]),
-        )
-
-    return {"scale_loss": scale_loss, "apply": apply}
+def _step(optimizer: Any, pairs: list[Any], apply: Callable[[list[Any]], Any]) -> Any:
+    losses = losses_of(optimizer)
+    if losses is None:  # A copy of the class without losses.
+        return apply(pairs)
+    losses.step(optimizer, pairs, apply)
+    return optimizer.iterations
 
 
-def _methods_of_keras_2(cls: Any) -> dict[str, Any]:
-    """The methods for Keras 2: fit() calls minimize(), which computes and applies gradients."""
-    name = "compute_gradients" if hasattr(cls, "compute_gradients") else "_compute_gradients"
-    compute = getattr(cls, name)
-
-    def compute_gradients(self: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
-        losses = losses_of(self)
-        if losses is None:
-            return compute(self, loss, *args, **kwargs)
-        if callable(loss):
-            return compute(self, lambda: _scaled_alone(losses, loss()), *args, **kwargs)
-        tape = kwargs.get("tape") or next((a for a in args if isinstance(a, tf.GradientTape)), None)
-        if tape is None:
-            raise ValueError("tape: got None, expected the tf.GradientTape that computed the loss")
-        with tape:
-            loss = _scaled_alone(losses, loss)
-        return compute(self, loss, *args, **kwargs)
-
-    def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
-        losses = losses_of(self)
-        if losses is None:
-            return cls.apply_gradients(self, grads_and_vars, *args, **kwargs)
-        losses.step(
-            self,
-            list(grads_and_vars),
-            lambda pairs: cls.apply_gradients(self, pairs, *args, **kwargs),
-        )
-        return self.iterations
-
-    return {name: compute_gradients, "apply_gradients": apply_gradients}
+def _scaling(optimizer: Any) -> Callable[[Any], tf.Tensor] | None:
+    losses = losses_of(optimizer)
+    return None if losses is None else functools.partial(_scaled_alone, losses)
 
 
 def check_kind(optimizer: Any) -> None:
