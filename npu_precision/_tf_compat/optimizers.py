@@ -1,10 +1,10 @@
-"""Keras optimizers, of all its versions."""
+"""The adapter for optimizers of Keras 2 and 3; no other module asks which Keras it is."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable, List, Optional
 
 import tensorflow as tf
 
@@ -54,6 +54,103 @@ def scales_loss(optimizer: Any) -> bool:
     """Whether an optimizer scales the loss: TF1's or Keras' wrapper, or a subclass."""
     keras = getattr(getattr(tf.keras, "mixed_precision", None), "LossScaleOptimizer", ())
     return isinstance(optimizer, (MixedPrecisionLossScaleOptimizer, keras))
+
+
+def is_keras_3(optimizer_class: type) -> bool:
+    """Whether it is a class of optimizers of Keras 3, rather than 2."""
+    return hasattr(optimizer_class, "apply")
+
+
+def change_class(optimizer: Any, methods: Mapping[str, Any], *mixins: type) -> None:
+    """Gives an object a class of its own: the mixins and these methods before its class.
+
+    The new class has the name of the old one, under which Keras saves it, and loads it as its own.
+    """
+    own = type(optimizer)
+    metaclass: Any = type(own)
+    new = metaclass(own.__name__, (*mixins, own), {"__module__": own.__module__, **methods})
+    # Not by the setattr of a Keras optimizer around another one, which delegates.
+    object.__setattr__(optimizer, "__class__", new)
+
+
+def restore_class(optimizer: Any) -> None:
+    """Reverses change_class() without mixins."""
+    object.__setattr__(optimizer, "__class__", type(optimizer).__mro__[1])
+
+
+# The step of a changed optimizer: a function of the optimizer, the pairs of a gradient and a
+# variable, and a function that makes its own step with such pairs.
+Step = Callable[[Any, List[Any], Callable[[List[Any]], Any]], Any]
+# A function of the optimizer: how to scale its loss, or None to leave that to Keras.
+Scaling = Callable[[Any], Optional[Callable[[Any], tf.Tensor]]]
+
+
+def change_step(optimizer: Any, step: Step, scaling: Scaling | None = None) -> None:
+    """Changes a Keras optimizer in place: apply_gradients() and fit() step and scale like this.
+
+    restore_class() reverses it.
+    """
+    own = type(optimizer)
+    methods = _steps_of_keras_3 if is_keras_3(own) else _steps_of_keras_2
+    change_class(optimizer, methods(own, step, scaling))
+
+
+def _steps_of_keras_3(own: Any, step: Step, scaling: Scaling | None) -> dict[str, Any]:
+    """fit() calls scale_loss(), and apply_gradients() calls apply()."""
+
+    def apply(self: Any, grads: Any, trainable_variables: Any = None) -> None:
+        grads, given = list(grads), trainable_variables is not None
+        variables = list(trainable_variables if given else self._trainable_variables)
+        if len(variables) != len(grads):  # Keras refuses that.
+            own.apply(self, grads, trainable_variables)
+            return
+        step(
+            self,
+            list(zip(grads, variables)),
+            lambda pairs: own.apply(self, [g for g, _ in pairs], [v for _, v in pairs]),
+        )
+
+    if scaling is None:
+        return {"apply": apply}
+    scaling_of = scaling
+
+    def scale_loss(self: Any, loss: Any) -> Any:
+        scale = scaling_of(self)
+        return own.scale_loss(self, loss) if scale is None else scale(loss)
+
+    return {"scale_loss": scale_loss, "apply": apply}
+
+
+def _steps_of_keras_2(own: Any, step: Step, scaling: Scaling | None) -> dict[str, Any]:
+    """fit() calls minimize(), which computes and applies gradients."""
+
+    def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        return step(
+            self,
+            list(grads_and_vars),
+            lambda pairs: own.apply_gradients(self, pairs, *args, **kwargs),
+        )
+
+    if scaling is None:
+        return {"apply_gradients": apply_gradients}
+    scaling_of = scaling
+    name = "compute_gradients" if hasattr(own, "compute_gradients") else "_compute_gradients"
+    compute = getattr(own, name)
+
+    def compute_gradients(self: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
+        scale = scaling_of(self)
+        if scale is None:
+            return compute(self, loss, *args, **kwargs)
+        if callable(loss):
+            return compute(self, lambda: scale(loss()), *args, **kwargs)
+        tape = kwargs.get("tape") or next((a for a in args if isinstance(a, tf.GradientTape)), None)
+        if tape is None:
+            raise ValueError("tape: got None, expected the tf.GradientTape that computed the loss")
+        with tape:
+            loss = scale(loss)
+        return compute(self, loss, *args, **kwargs)
+
+    return {name: compute_gradients, "apply_gradients": apply_gradients}
 
 
 def optimizer_slot(value: tf.Tensor, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import weakref
 from collections.abc import Callable, Sequence
@@ -12,14 +13,21 @@ import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat, scope
 from npu_precision.amp.shared_losses import SharedLosses
-from npu_precision.loss_scaling import call_order, gradients, replicas, scaled_losses
+from npu_precision.loss_scaling import arguments, gradients, replicas
 from npu_precision.loss_scaling.arguments import LOSSES
-from npu_precision.loss_scaling.call_order import Stage
 from npu_precision.loss_scaling.conditional_step import packed_pairs, step_if
+from npu_precision.loss_scaling.gradients import summed, unscaled_and_agreed
 from npu_precision.loss_scaling.observed_gradients import observed
-from npu_precision.loss_scaling.rounds import Round, Rounds, check
+from npu_precision.loss_scaling.rounds import (
+    AMP_KERAS,
+    AMP_KERAS_STEP,
+    SCALED_AFTER_UNSCALING,
+    Round,
+    Rounds,
+    Stage,
+    check,
+)
 from npu_precision.loss_scaling.strategies import NoLossScale
-from npu_precision.loss_scaling.summed_gradients import summed, unscaled_and_checked
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 _LOGGER = logging.getLogger("npu_precision")
@@ -46,7 +54,7 @@ class KerasLosses(tf.Module):
         shared: SharedLosses,
     ) -> None:
         super().__init__()
-        scaled_losses.watch_tapes()
+        arguments.watch_tapes()
         self.scales = list(scales)
         self._scales_losses = not isinstance(scales[0].strategy, NoLossScale)
         self._combine_grad, self._combine_ddp = combine_grad, combine_ddp
@@ -60,7 +68,7 @@ class KerasLosses(tf.Module):
                     "amp takes Keras' optimizers in eager code and tf.function; in the graph of a "
                     "session, give it an optimizer of tf.compat.v1.train"
                 )
-            self._rounds = Rounds(call_order.AMP_KERAS)
+            self._rounds = Rounds(AMP_KERAS)
             self._shares = shared.join()
             for loss_id, scale in enumerate(scales):
                 scale.scale()  # makes its variables
@@ -74,7 +82,7 @@ class KerasLosses(tf.Module):
     def scaled(self, loss: Any, loss_id: int) -> tf.Tensor:
         """Multiplies the loss by its scale, after begin() for all optimizers that share it."""
         if self._scales_losses:
-            scaled_losses.note_given(loss, self)
+            arguments.note_given(loss, self)
         scale, round_ = self.scales[loss_id].scale(), self._round_of(loss_id)
 
         def note(scale: tf.Tensor) -> None:
@@ -87,7 +95,7 @@ class KerasLosses(tf.Module):
     def unscaled(self, grads: Sequence[Any], loss_id: int) -> list[Any]:
         """Divides the gradients by the scale that their loss was multiplied by."""
         if any(grad is not None for grad in grads):  # One of several losses may reach no variable.
-            scaled_losses.check_gradients(grads, self, "scale_loss")
+            arguments.check_gradients(grads, self, "scale_loss")
         round_ = self._round_of(loss_id)
         number = loss_id if len(self.scales) > 1 else None
         with scope.keep_dtype_scope():
@@ -95,7 +103,7 @@ class KerasLosses(tf.Module):
         given, grads = grads, observed(grads, used, self.optimizer(), number)
         may_unscale = replicas.once(round_.may_enter, Stage.UNSCALED)
         with tf.control_dependencies(may_unscale), scope.keep_dtype_scope():
-            result, finite = unscaled_and_checked(grads, used, self._combine_grad, None)
+            result, finite = unscaled_and_agreed(grads, used, self._combine_grad, None)
             replicas.once(round_.enter, Stage.UNSCALED, finite)
             replicas.once(self._shares[loss_id].note, finite)
         round_.given.remember(given)
@@ -108,7 +116,7 @@ class KerasLosses(tf.Module):
         replicas.refuse_strategy("amp")
         _refuse_mixed_float16()  # It may have been set since.
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
-        scaled_losses.check_gradients(grads, self, "scale_loss")
+        arguments.check_gradients(grads, self, "scale_loss")
         self.trained = lambda: variables
         if any(tf.as_dtype(variable.dtype) == tf.float16 for variable in variables):
             warn_of_float16(optimizer, "its variables are")
@@ -116,9 +124,9 @@ class KerasLosses(tf.Module):
         scaled = tf.stack([round_.is_in(Stage.SCALED) for round_ in rounds])
         is_unscaled = self._rounds.has_checks.read_value()
         if any(round_.was_given(grads) for round_ in rounds):
-            raise ValueError(call_order.SCALED_AFTER_UNSCALING.format(call="unscale_gradients"))
+            raise ValueError(SCALED_AFTER_UNSCALING.format(call="unscale_gradients"))
         count = tf.reduce_sum(tf.cast(scaled, tf.int32))
-        message = call_order.AMP_KERAS_STEP.format(subject=type(optimizer).__name__)
+        message = AMP_KERAS_STEP.format(subject=type(optimizer).__name__)
         is_right = tf.equal(count, tf.where(is_unscaled, 0, 1))
         may_step = replicas.once(lambda is_right: check(is_right, message), is_right)
         with scope.keep_dtype_scope():
@@ -129,7 +137,7 @@ class KerasLosses(tf.Module):
             divisor = tf.where(is_unscaled, 1.0, used)
             grads, no_overflow = summed(grads) if self._combine_ddp else (grads, None)
             grads, targets = packed_pairs(optimizer, grads, variables)
-            grads, finite = unscaled_and_checked(grads, divisor, self._combine_grad, no_overflow)
+            grads, finite = unscaled_and_agreed(grads, divisor, self._combine_grad, no_overflow)
             finite = tf.logical_and(finite, self._rounds.all_finite)
             # If another optimizer of the loss has met an overflow, both skip the step.
             for round_, share in zip(rounds, self._shares.of_losses):
@@ -194,13 +202,8 @@ def _scaled_alone(losses: KerasLosses, loss: Any) -> tf.Tensor:
 
 
 def add_losses(optimizer: Any, losses: KerasLosses) -> Any:
-    """Changes the optimizer in place: its steps unscale, check and adjust. Returns it.
-
-    Its new class has the name of the old one, under which Keras saves it.
-    """
-    cls = type(optimizer)
-    methods = _methods_with_apply(cls) if hasattr(cls, "apply") else _methods_of_keras_2(cls)
-    optimizer.__class__ = type(cls.__name__, (cls,), {"__module__": cls.__module__, **methods})
+    """Changes the optimizer in place: its steps unscale, check and adjust. Returns it."""
+    _tf_compat.change_step(optimizer, _step, _scaling)
     losses.optimizer = weakref.ref(optimizer)
     setattr(optimizer, LOSSES, losses)
     return optimizer
@@ -208,65 +211,22 @@ def add_losses(optimizer: Any, losses: KerasLosses) -> Any:
 
 def remove_losses(optimizer: Any) -> Any:
     """Reverses add_losses(). Returns the optimizer."""
-    optimizer.__class__ = type(optimizer).__mro__[1]
+    _tf_compat.restore_class(optimizer)
     delattr(optimizer, LOSSES)
     return optimizer
 
 
-def _methods_with_apply(cls: Any) -> dict[str, Any]:
-    """The methods for Keras 3: fit() calls scale_loss(), and apply_gradients() calls apply()."""
-
-    def scale_loss(self: Any, loss: Any) -> Any:
-        losses = losses_of(self)
-        return cls.scale_loss(self, loss) if losses is None else _scaled_alone(losses, loss)
-
-    def apply(self: Any, grads: Any, trainable_variables: Any = None) -> None:
-        losses, grads = losses_of(self), list(grads)
-        given = trainable_variables is not None
-        variables = list(trainable_variables if given else self._trainable_variables)
-        # A copy of the class without losses, or a call that Keras refuses.
-        if losses is None or len(variables) != len(grads):
-            cls.apply(self, grads, trainable_variables)
-            return
-        losses.step(
-            self,
-            list(zip(grads, variables)),
-            lambda pairs: cls.apply(self, [g for g, _ in pairs], [v for _, v in pairs]),
-        )
-
-    return {"scale_loss": scale_loss, "apply": apply}
+def _step(optimizer: Any, pairs: list[Any], apply: Callable[[list[Any]], Any]) -> Any:
+    losses = losses_of(optimizer)
+    if losses is None:  # A copy of the class without losses.
+        return apply(pairs)
+    losses.step(optimizer, pairs, apply)
+    return optimizer.iterations
 
 
-def _methods_of_keras_2(cls: Any) -> dict[str, Any]:
-    """The methods for Keras 2: fit() calls minimize(), which computes and applies gradients."""
-    name = "compute_gradients" if hasattr(cls, "compute_gradients") else "_compute_gradients"
-    compute = getattr(cls, name)
-
-    def compute_gradients(self: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
-        losses = losses_of(self)
-        if losses is None:
-            return compute(self, loss, *args, **kwargs)
-        if callable(loss):
-            return compute(self, lambda: _scaled_alone(losses, loss()), *args, **kwargs)
-        tape = kwargs.get("tape") or next((a for a in args if isinstance(a, tf.GradientTape)), None)
-        if tape is None:
-            raise ValueError("tape: got None, expected the tf.GradientTape that computed the loss")
-        with tape:
-            loss = _scaled_alone(losses, loss)
-        return compute(self, loss, *args, **kwargs)
-
-    def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
-        losses = losses_of(self)
-        if losses is None:
-            return cls.apply_gradients(self, grads_and_vars, *args, **kwargs)
-        losses.step(
-            self,
-            list(grads_and_vars),
-            lambda pairs: cls.apply_gradients(self, pairs, *args, **kwargs),
-        )
-        return self.iterations
-
-    return {name: compute_gradients, "apply_gradients": apply_gradients}
+def _scaling(optimizer: Any) -> Callable[[Any], tf.Tensor] | None:
+    losses = losses_of(optimizer)
+    return None if losses is None else functools.partial(_scaled_alone, losses)
 
 
 def check_kind(optimizer: Any) -> None:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from npu_precision import scope
-from npu_precision.loss_scaling import call_order, gradients
-from npu_precision.loss_scaling.call_order import Stage
+from npu_precision.loss_scaling import gradients, rounds
 from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer
 from npu_precision.loss_scaling.observed_gradients import observed
+from npu_precision.loss_scaling.rounds import Stage
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
 # An attribute of a tensor that scale_loss() made: the scales of its optimizer, and the loss_id.
@@ -72,7 +72,7 @@ class SessionOptimizer(NPULossScaleOptimizer):
             ValueError: as there, or the gradients of a loss are still scaled.
         """
         stages = self._losses.here().stages
-        call_order.check_losses(call_order.AMP_SESSION_STEP, stages)
+        rounds.check_losses(rounds.AMP_SESSION_STEP, stages)
         stages.clear()
         pairs = list(grads_and_vars)
         self._losses.of_step = [grad for grad, _ in pairs]
@@ -86,7 +86,7 @@ class SessionOptimizer(NPULossScaleOptimizer):
             raise ValueError("loss: it was scaled for an optimizer of another initialize()")
         if scales is None:
             stages = self._losses.here().stages
-            call_order.check_losses(call_order.AMP_SESSION_PLAIN_LOSS, stages)
+            rounds.check_losses(rounds.AMP_SESSION_PLAIN_LOSS, stages)
         self._losses.current = loss_id
         return super()._scale_loss(loss) if scales is None else loss
 

@@ -8,6 +8,7 @@ import functools
 import json
 import pathlib
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import click
 
@@ -174,19 +175,16 @@ def tune(
         with outputs.new_file(output, force or resume) as mixlist_path:
             state_path = pathlib.Path(output + _STATE)
             _check_state(state_path, resume, force)
-            flat, split, tuned = _run(
-                model,
-                options,
-                inputs,
-                objective,
-                held_out,
-                max_runs,
-                state_path,
-                resume,
-                aim,
-                time_rounds or _ROUNDS,
+            search = _Search(
+                objective=objective,
+                aim=aim,
+                held_out=held_out,
+                max_runs=max_runs,
+                rounds=time_rounds or _ROUNDS,
                 draws_curve=plot_file is not None or report_file is not None,
             )
+            state_file = _StateFile(state_path, resume)
+            flat, split, tuned = search.run(model, options, inputs, state_file)
             if not tuned.is_accepted:
                 raise _NotAcceptedError  # No output is left behind.
             content = tuned.mixlist
@@ -265,49 +263,73 @@ def _check_state(path: pathlib.Path, resume: bool, force: bool) -> None:
         )
 
 
-def _run(
-    model: Model,
-    options: PrecisionOptions,
-    inputs: flags.Inputs,
-    objective: Objective,
-    held_out: float,
-    max_runs: int,
-    state_path: pathlib.Path,
-    resume: bool,
-    aim: str,
-    rounds: int,
-    draws_curve: bool,
-) -> tuple[FrozenModel, Split, Tuned]:
-    with printing.busy("freezing"):
-        flat = frozen.freeze(model)
-    batches = list(inputs.read(flat))
-    split = held_out_inputs.split(batches, flat, held_out)
-    state = State(state_path, fingerprint(flat, options, split.searched, objective))
-    if resume:
-        state.load()
-    with printing.busy("running float32"):
-        try:
-            trials = Trials(flat, split.searched, objective)
-            rest = None
-            if split.held_out:
-                # The margin is there for these.
-                rest = Trials(flat, split.held_out, dataclasses.replace(objective, margin=0.0))
-        except ValueError as error:
-            if len(batches) > 1 or not split.held_out:
+class _StateFile(NamedTuple):
+    """The file that keeps the trials until the search ends, and whether to continue from it."""
+
+    path: pathlib.Path
+    resume: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _Search:
+    """How to search.
+
+    Attributes:
+        objective: the limit that the mixlist must keep.
+        aim: error, time or pareto.
+        held_out: the share of the inputs that the search does not see.
+        max_runs: the number of sets of nodes to try.
+        rounds: the number of measurements per step, if time counts.
+        draws_curve: whether the trials must make a curve.
+    """
+
+    objective: Objective
+    aim: str
+    held_out: float
+    max_runs: int
+    rounds: int
+    draws_curve: bool
+
+    def run(
+        self,
+        model: Model,
+        options: PrecisionOptions,
+        inputs: flags.Inputs,
+        state_file: _StateFile,
+    ) -> tuple[FrozenModel, Split, Tuned]:
+        with printing.busy("freezing"):
+            flat = frozen.freeze(model)
+        batches = list(inputs.read(flat))
+        split = held_out_inputs.split(batches, flat, self.held_out)
+        state = State(state_file.path, fingerprint(flat, options, split.searched, self.objective))
+        if state_file.resume:
+            state.load()
+        with printing.busy("running float32"):
+            try:
+                trials = Trials(flat, split.searched, self.objective)
+                rest = None
+                if split.held_out:
+                    # The margin is there for these.
+                    rest = Trials(
+                        flat, split.held_out, dataclasses.replace(self.objective, margin=0.0)
+                    )
+            except ValueError as error:
+                if len(batches) > 1 or not split.held_out:
+                    raise
+                raise ValueError(
+                    f"{error} ({split.words}; --held-out 0 runs the batch as it is)"
+                ) from error
+        has_functions = bool(model.meta_graph.graph_def.library.function)
+        with _says_how_to_resume(state_file.path), printing.counted("trying mixlists") as progress:
+            measure = functools.partial(step_time.measure, flat, split.searched, self.rounds)
+            tuner = Tuner(flat, options, trials, rest, state, progress, self.aim, measure)
+            try:
+                tuned = tuner.run(split.searched, self.max_runs, has_functions, self.draws_curve)
+            except NothingFoundError:  # The search cannot go on.
+                if state_file.path.exists():
+                    state_file.path.unlink()
                 raise
-            raise ValueError(
-                f"{error} ({split.words}; --held-out 0 runs the batch as it is)"
-            ) from error
-    has_functions = bool(model.meta_graph.graph_def.library.function)
-    with _says_how_to_resume(state_path), printing.counted("trying mixlists") as progress:
-        measure = functools.partial(step_time.measure, flat, split.searched, rounds)
-        tuner = Tuner(flat, options, trials, rest, state, progress, aim, measure)
-        try:
-            return flat, split, tuner.run(split.searched, max_runs, has_functions, draws_curve)
-        except NothingFoundError:  # The search cannot go on.
-            if state_path.exists():
-                state_path.unlink()
-            raise
+        return flat, split, tuned
 
 
 @contextlib.contextmanager

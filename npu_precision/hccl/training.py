@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import _errors
+from npu_precision import _errors, _tf_compat
 from npu_precision._tf_compat import tf1
 from npu_precision.hccl import groups, hccl_ops, ranks
 
@@ -136,27 +136,12 @@ def reducing_keras(optimizer: Any, reduction: str = "mean", group: str = groups.
         raise ValueError(f"optimizer: got {_errors.got(optimizer)}, expected an optimizer of Keras")
     if groups.find(group).size == 1:
         return optimizer
-    own = type(optimizer)
-    metaclass: Any = type(own)
 
-    def reduced(gradient: Any) -> Any:
-        return npu_allreduce(gradient, reduction, group=group)
+    def step(_: Any, pairs: list[Any], apply: Callable[[list[Any]], Any]) -> Any:
+        reduced = [npu_allreduce(gradient, reduction, group=group) for gradient, _ in pairs]
+        return apply(list(zip(reduced, [variable for _, variable in pairs])))
 
-    def apply(self: Any, grads: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-        """Keras 3: apply_gradients() and fit() call it."""
-        return own.apply(self, [reduced(gradient) for gradient in grads], *args, **kwargs)
-
-    def apply_gradients(self: Any, grads_and_vars: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-        """Keras 2: minimize() and fit() call it."""
-        pairs = [(reduced(gradient), variable) for gradient, variable in grads_and_vars]
-        return own.apply_gradients(self, pairs, *args, **kwargs)
-
-    is_keras_3 = hasattr(own, "apply")
-    method = {"apply": apply} if is_keras_3 else {"apply_gradients": apply_gradients}
-    # Under its own name, so that a saved model says what it was trained with.
-    reducing = metaclass(own.__name__, (own,), {"__module__": own.__module__, **method})
-    # Not by the setattr of a Keras optimizer around another one, which delegates.
-    object.__setattr__(optimizer, "__class__", reducing)
+    _tf_compat.change_step(optimizer, step)
     return optimizer
 
 

@@ -1,17 +1,35 @@
-"""Checks what GradScaler's calls are given."""
+"""Checks what the calls of loss scaling are given.
+
+Two mistakes need a memory: gradients of the loss itself, not of what scaling returned; and going on
+with the scaled gradients after unscaling.
+"""
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
 from npu_precision import _errors, _tf_compat
+from npu_precision.loss_scaling import replicas
 
 # The attribute in which an optimizer that amp has changed keeps its losses.
 LOSSES = "npu_precision_losses"
 _VALUES = "got no gradients; they are values here, which are passed on: {call}"
+# Of the gradients that a step or an unscaling is given.
+_INSIDE = "call {call}(loss) inside the tape's scope, and take the gradients of what it returns"
+_NO_GRADIENTS = "got None for every variable, expected gradients: " + _INSIDE
+_GRADIENTS_OF_PLAIN_LOSS = (
+    "got the gradients of the loss that {call}() was given, expected those of what it returned: "
+    + _INSIDE
+)
+# An attribute of a loss: a set of those that it was given to. Its gradients share the set, since
+# either may be first, the call that scales the loss or that of the tape.
+_GIVEN_TO = "_npu_precision_given_to"
+_GRADIENT_OF = "_npu_precision_gradient_of"
 
 
 def gradients(name: str, grads: Iterable[Any] | None) -> list[Any]:
@@ -66,3 +84,93 @@ def check_optimizer(optimizer: Any) -> None:
         raise ValueError(
             f"optimizer: got {type(optimizer).__name__}, which scales the loss already"
         )
+
+
+@functools.lru_cache(maxsize=None)
+def watch_tapes() -> None:
+    """Notes, from now on, what every tf.GradientTape takes the gradients of."""
+    _tf_compat.call_for_tape_gradients(_note)
+
+
+def note_given(losses: Any, owner: Any) -> None:
+    """Notes that a nest of losses was given to the owner, which scales them."""
+    for loss in tf.nest.flatten(losses):
+        if isinstance(loss, tf.Tensor):
+            _given_to(loss).add(owner)
+
+
+def check_gradients(grads: Iterable[Any], owner: Any, call: str) -> None:
+    """Raises ValueError if the backward pass did not see how the owner scaled the loss.
+
+    Args:
+        grads: of one step, or of one unscaling. Those that no tape yielded pass.
+        owner: as for note_given().
+        call: the function that scales, as the error calls it.
+    """
+    grads = list(grads)
+    known = [grad for grad in grads if grad is not None]
+    if grads and not known:
+        raise ValueError(_NO_GRADIENTS.format(call=call))
+    # Several tapes may yield one tensor, such as a zero, so one alone says nothing.
+    if known and all(owner in getattr(grad, _GRADIENT_OF, ()) for grad in known):
+        raise ValueError(_GRADIENTS_OF_PLAIN_LOSS.format(call=call))
+
+
+def _note(target: Any, grads: Any) -> None:
+    targets = [one for one in tf.nest.flatten(target) if isinstance(one, tf.Tensor)]
+    if len(targets) != 1:
+        return
+    for grad in tf.nest.flatten(grads):
+        if isinstance(grad, (tf.Tensor, tf.IndexedSlices)):
+            setattr(grad, _GRADIENT_OF, _given_to(targets[0]))
+
+
+def _given_to(loss: tf.Tensor) -> Any:
+    if not hasattr(loss, _GIVEN_TO):
+        setattr(loss, _GIVEN_TO, weakref.WeakSet())
+    return getattr(loss, _GIVEN_TO)
+
+
+class GivenGradients:
+    """The gradients that the last unscaling was given, which are not those that it returned."""
+
+    def __init__(self) -> None:
+        self._given: tuple[Any, list[Any]] = (None, [])
+
+    def remember(self, grads: Iterable[Any]) -> None:
+        """Records what unscaling is given, in all replicas, and in which graph."""
+
+        def remember_all(all_grads: list[list[Any]]) -> None:
+            known = [grad for grads in all_grads for grad in grads if grad is not None]
+            self._given = (_place(), [weakref.ref(grad) for grad in known])
+
+        replicas.once_for_all(remember_all, list(grads))
+
+    def includes(self, grads: Iterable[Any], is_unscaled: tf.Tensor) -> bool:
+        """Whether any of these was given in this graph or one around it.
+
+        Another branch may have been given the same tensors, and this one not.
+
+        Args:
+            grads: of the step.
+            is_unscaled: whether unscaling was called in this round. Only eager code reads it: a
+                step in a tf.function does not clear what is remembered.
+        """
+        place, given = self._given
+        is_over = tf.executing_eagerly() and not is_unscaled
+        known = [] if is_over or place not in _places() else [reference() for reference in given]
+        return any(grad is one for grad in grads if grad is not None for one in known)
+
+
+def _place() -> Any:
+    """A weak reference to the graph that is built; None in eager code."""
+    return None if tf.executing_eagerly() else weakref.ref(tf.compat.v1.get_default_graph())
+
+
+def _places() -> list[Any]:
+    """_place(), and the same of the graphs around it, if it is that of a branch or a loop."""
+    places, graph = [_place()], tf.compat.v1.get_default_graph()
+    while places[0] is not None and getattr(graph, "outer_graph", None) is not None:
+        graph = graph.outer_graph
+        places.append(weakref.ref(graph))
+    return places

@@ -11,21 +11,18 @@ import tensorflow as tf
 from npu_precision import _device_types, _errors, scope
 from npu_precision.loss_scaling import (
     arguments,
-    call_order,
     gradients,
     replicas,
-    scaled_losses,
+    rounds,
     scaler_state,
     strategies,
 )
-from npu_precision.loss_scaling.call_order import Stage
 from npu_precision.loss_scaling.conditional_step import packed_pairs, step_if
-from npu_precision.loss_scaling.growth import GrowthVariables
+from npu_precision.loss_scaling.gradients import summed, unscaled_and_agreed
 from npu_precision.loss_scaling.observed_gradients import observed
-from npu_precision.loss_scaling.rounds import Round, Rounds
+from npu_precision.loss_scaling.rounds import Round, Rounds, Stage
 from npu_precision.loss_scaling.strategies import Growth
-from npu_precision.loss_scaling.summed_gradients import summed, unscaled_and_checked
-from npu_precision.loss_scaling.variables import LossScaleVariables
+from npu_precision.loss_scaling.variables import GrowthVariables, LossScaleVariables
 
 _NUMBERS = (2.0**16, 2.0, 0.5, 2000)
 _STRATEGIES = (strategies.NoLossScale, strategies.FixedLossScale, strategies.DynamicLossScale)
@@ -113,7 +110,7 @@ class GradScaler(tf.Module):
                 f"strategy: got {_errors.got(strategy)}, expected an instance of NoLossScale, "
                 "FixedLossScale or DynamicLossScale"
             )
-        scaled_losses.watch_tapes()
+        arguments.watch_tapes()
         self._enabled = enabled
         self._combine_ddp = combine_ddp
         self._has_scaled = False
@@ -129,7 +126,7 @@ class GradScaler(tf.Module):
                 strategy if enabled else strategies.NoLossScale(), self._growth
             )
             self._state.scale()  # makes its variables
-            self._rounds = Rounds(call_order.GRAD_SCALER)
+            self._rounds = Rounds(rounds.GRAD_SCALER)
             self.skipped_steps = tf.Variable(0, False, dtype=tf.int64, name="skipped_steps")
 
     def is_enabled(self) -> bool:
@@ -145,7 +142,7 @@ class GradScaler(tf.Module):
         self._has_scaled = True
         if not self._enabled:
             return outputs
-        scaled_losses.note_given(outputs, self)
+        arguments.note_given(outputs, self)
         scale = self._state.scale()
         return tf.nest.map_structure(lambda loss: gradients.scaled(loss, scale), outputs)
 
@@ -168,12 +165,12 @@ class GradScaler(tf.Module):
         if not self._enabled:
             return grads
         replicas.refuse_strategy("GradScaler.unscale_()")
-        scaled_losses.check_gradients(grads, self, "scale")
+        arguments.check_gradients(grads, self, "scale")
         round_ = self._round_of(optimizer)
         given, grads = grads, observed(grads, self._state.scale(), optimizer)
         may_unscale = replicas.once(round_.may_enter, Stage.UNSCALED)
         with tf.control_dependencies(may_unscale), scope.keep_dtype_scope():
-            unscaled, finite = unscaled_and_checked(grads, self._divisor(round_), False, None)
+            unscaled, finite = unscaled_and_agreed(grads, self._divisor(round_), False, None)
             replicas.once(round_.enter, Stage.UNSCALED, finite)
         round_.given.remember(given)
         return unscaled
@@ -203,12 +200,12 @@ class GradScaler(tf.Module):
             return tf.constant(True)
         replicas.refuse_strategy("GradScaler.step()")
         if not self._has_scaled:
-            raise RuntimeError(call_order.STEP_WITHOUT_SCALE)
+            raise RuntimeError(rounds.STEP_WITHOUT_SCALE)
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
-        scaled_losses.check_gradients(grads, self, "scale")
+        arguments.check_gradients(grads, self, "scale")
         round_ = self._round_of(optimizer)
         if round_.was_given(grads):
-            raise ValueError(call_order.SCALED_AFTER_UNSCALING.format(call="unscale_"))
+            raise ValueError(rounds.SCALED_AFTER_UNSCALING.format(call="unscale_"))
         is_unscaled = round_.is_in(Stage.UNSCALED)
         grads = observed(grads, self._state.scale(), optimizer, None, variables, is_unscaled)
         may_step = replicas.once(round_.may_enter, Stage.STEPPED)
@@ -216,7 +213,7 @@ class GradScaler(tf.Module):
             grads, no_overflow = summed(grads) if self._combine_ddp else (grads, None)
             grads, targets = packed_pairs(optimizer, grads, variables)
             # Checks again: the script may have made them infinite after unscale_().
-            grads, finite = unscaled_and_checked(grads, self._divisor(round_), False, no_overflow)
+            grads, finite = unscaled_and_agreed(grads, self._divisor(round_), False, no_overflow)
             finite = replicas.once(round_.enter, Stage.STEPPED, finite)
         return step_if(
             finite if self._state.strategy.checks_overflow else None,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from npu_precision import _errors
-from npu_precision.loss_scaling.growth import GrowthVariables
 from npu_precision.loss_scaling.strategies import DynamicLossScale, Growth, LossScaleState
+from npu_precision.loss_scaling.variables import GrowthVariables
 
 # What torch.amp.GradScaler.state_dict() gives.
 TORCH = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")

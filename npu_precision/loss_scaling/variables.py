@@ -1,9 +1,10 @@
-"""The state of a loss scale in variables: one set per graph, and one for eager code."""
+"""The state and the growth of a loss scale in variables, and the lock of a graph's steps."""
 
 from __future__ import annotations
 
 import dataclasses
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,7 @@ import tensorflow as tf
 
 from npu_precision import _errors, scope
 from npu_precision.loss_scaling import strategies
-from npu_precision.loss_scaling.growth import GrowthVariables
-from npu_precision.loss_scaling.lock import Lock
-from npu_precision.loss_scaling.strategies import LossScaleState
+from npu_precision.loss_scaling.strategies import Growth, LossScaleState
 
 tf1 = tf.compat.v1
 
@@ -36,7 +35,7 @@ class _Made:
 
     state: LossScaleState
     fetched: tf.Tensor | None
-    lock: Lock | None
+    lock: _Lock | None
 
 
 class LossScaleVariables(tf.Module):
@@ -199,8 +198,83 @@ class LossScaleVariables(tf.Module):
             return _Made(state, None, None)
         with scope.keep_dtype_scope():
             fetched = tf.identity(self.current_loss_scale, name=_FETCHED)
-        return _Made(state, fetched, Lock("loss_scale_lock"))
+        return _Made(state, fetched, _Lock("loss_scale_lock"))
 
 
 def _variable(value: float, dtype: tf.DType, name: str) -> tf.Variable:
     return tf1.Variable(tf.constant(value, dtype), trainable=False, name=name, use_resource=True)
+
+
+class GrowthVariables(tf.Module):
+    """growth_factor, backoff_factor and growth_interval of a DynamicLossScale, which may change.
+
+    Checkpoints save them. Make it in eager code.
+
+    Args:
+        strategy: the DynamicLossScale whose numbers they begin with.
+    """
+
+    def __init__(self, strategy: strategies.DynamicLossScale) -> None:
+        super().__init__()
+        initial = strategy.growth()
+        # float64, since Python's floats come back as they were.
+        self.growth_factor = _growth_variable(initial.growth_factor, tf.float64, "growth_factor")
+        self.backoff_factor = _growth_variable(initial.backoff_factor, tf.float64, "backoff_factor")
+        self.growth_interval = _growth_variable(
+            initial.growth_interval, tf.int32, "growth_interval"
+        )
+
+    def tensors(self) -> Growth:
+        """The numbers as scalar tensors: float32, float32 and int32."""
+        return Growth(
+            tf.cast(self.growth_factor.read_value(), tf.float32),
+            tf.cast(self.backoff_factor.read_value(), tf.float32),
+            self.growth_interval.read_value(),
+        )
+
+    def numbers(self) -> Growth:
+        """The numbers as Python numbers, in eager code."""
+        return Growth(*(tf.convert_to_tensor(one).numpy().item() for one in self._variables()))
+
+    def set(self, growth: Growth) -> None:
+        """Sets all numbers, in eager code.
+
+        Raises:
+            ValueError: one is out of its range; then none is set.
+        """
+        strategies.check_all_growth(growth)
+        for variable, value in zip(self._variables(), growth):
+            variable.assign(value)
+
+    def _variables(self) -> Growth:
+        return Growth(self.growth_factor, self.backoff_factor, self.growth_interval)
+
+
+def _growth_variable(value: Any, dtype: tf.DType, name: str) -> tf.Variable:
+    return tf.Variable(value, False, dtype=dtype, name=name)
+
+
+class _Lock:
+    """What one call to execute() builds runs alone, if several run in one graph.
+
+    Unlike tf.CriticalSection it takes variables with a copy per replica, and leaves nothing in the
+    graph that a meta graph cannot hold.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._mutex = tf.raw_ops.MutexV2(container="", shared_name="", name=name)
+
+    def execute(self, build: Callable[[], tf.Tensor]) -> tf.Tensor:
+        """Builds ops that run while the lock is held; returns their result.
+
+        Args:
+            build: its result must depend on all that it builds.
+        """
+        held = tf.raw_ops.MutexLock(mutex=self._mutex)
+        with tf.control_dependencies([held]):
+            result = build()
+        # Holds the lock until then.
+        with tf.control_dependencies([result]):
+            release = tf.raw_ops.ConsumeMutexLock(mutex_lock=held)
+        with tf.control_dependencies([release]):
+            return tf.identity(result)

@@ -19,7 +19,7 @@ from npu_precision import _errors, _tf_compat, scope
 from npu_precision.accuracy.model_inputs import called
 from npu_precision.accuracy.model_run import first_line
 from npu_precision.loss_scaling import gradients as gradient_values
-from npu_precision.loss_scaling.forward_ops import forward_op
+from npu_precision.loss_scaling.observed_gradients import forward_op
 from npu_precision.training import noting
 
 _EXPECTED = (

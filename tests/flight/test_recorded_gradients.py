@@ -13,8 +13,7 @@ from support.tf_versions import needs_functions_by_default
 
 import npu_precision
 from npu_precision import amp
-from npu_precision.loss_scaling.forward_ops import backward_order, forward_op
-from npu_precision.loss_scaling.observed_gradients import observed
+from npu_precision.loss_scaling.observed_gradients import backward_order, forward_op, observed
 
 tf1 = tf.compat.v1
 INF, NAN = np.inf, np.nan

@@ -262,6 +262,22 @@ def test_only_the_compat_files_ask_for_the_version_of_tensorflow(folder):
     assert asking == allowed.get(folder, set())
 
 
+# What tells optimizers of Keras 2 and 3 apart, and what changes the class of one.
+KERAS_QUESTIONS = (
+    r'hasattr\(\w+, "(apply|get_scaled_loss|_backend_update_step)"\)|"__class__"|__class__ = '
+)
+
+
+def test_only_the_compat_files_ask_for_the_version_of_keras():
+    asking = {
+        path.relative_to(ROOT / "npu_precision").as_posix()
+        for path in (ROOT / "npu_precision").rglob("*.py")
+        if re.search(KERAS_QUESTIONS, path.read_text())
+    }
+    # The second changes layers, of any Keras.
+    assert asking == {"_tf_compat/optimizers.py", "amp/parallel/convert.py"}
+
+
 def locked(requirements):
     lines = (ROOT / "requirements" / f"{requirements}.lock").read_text().splitlines()
     pins = (line.lower().replace("_", "-") for line in lines if not line.startswith("#"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import scope
+from npu_precision import _tf_compat, scope
 from npu_precision.hccl import groups, hccl_ops
 from npu_precision.loss_scaling import gradients, replicas
 
@@ -54,19 +54,13 @@ class NpuLossScaleOptimizer:
         """Makes Keras' optimizer, of which there is one for each kind of inner optimizer."""
         _check(dynamic, initial_scale, dynamic_growth_steps)
         base = tf.keras.mixed_precision.LossScaleOptimizer
-        if hasattr(base, "get_scaled_loss"):
-            made = base(inner_optimizer, dynamic, initial_scale, dynamic_growth_steps)
-            methods: Any = _OfKeras2
-        else:
+        if _tf_compat.is_keras_3(base):
             made = base(inner_optimizer, initial_scale or 2.0**15, dynamic_growth_steps or 2000)
-            methods = _OfKeras3
-        own = type(made)
-        metaclass: Any = type(own)
-        # Under its name Keras saves it, and loads it as its own.
-        name, names = own.__name__, {"__module__": own.__module__}
-        new = metaclass(name, (methods, NpuLossScaleOptimizer, own), names)
-        # Not by the setattr of Keras, which delegates to the inner optimizer.
-        object.__setattr__(made, "__class__", new)
+            methods: Any = _OfKeras3
+        else:
+            made = base(inner_optimizer, dynamic, initial_scale, dynamic_growth_steps)
+            methods = _OfKeras2
+        _tf_compat.change_class(made, {}, methods, NpuLossScaleOptimizer)
         made._begin(dynamic)
         return made
 
