@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph_passes/decide/reasons.h"
 
 namespace npu_precision {
 namespace {

@@ -1,5 +1,6 @@
 #include "graph_passes/counts_json.h"
 
+#include "graph_passes/decide/reasons.h"
 #include "graph_passes/ledger.h"
 
 namespace npu_precision {
