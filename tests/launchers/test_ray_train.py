@@ -76,8 +76,8 @@ def test_both_workers_train_as_the_script_does_alone(run_ray):
     assert list(losses.values()) == [documented().splitlines()] * 2
     # As the page has it.
     page = (ROOT / "docs" / "distributed.md").read_text()
-    (line,) = re.findall(r"^lowered .* bytes to reduce$", page, re.M)
-    lowered = by_worker(errors, r"lowered .* bytes to reduce")
+    (line,) = re.findall(r"^lowered .*, all-reduces of .*$", page, re.M)
+    lowered = by_worker(errors, r"lowered .*, all-reduces of .*")
     assert lowered == {worker: [line] for worker in losses}
 
 
