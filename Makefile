@@ -30,7 +30,7 @@ CXX_FILES = $(shell find cc graph_passes tests wheels -name '*.h' -o -name '*.cc
 
 .PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench bench-rewrite \
   bench-optimizers bench-flight bench-distributed bench-convergence numerics wheel test-wheel \
-  build known-parts page-packages lint format docs pictures bazel bazel-build lock clean
+  build known-parts page-packages lint format reference docs pictures bazel bazel-build lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 24
@@ -115,6 +115,9 @@ format: $(VENV)/.requirements page-packages ## format Python, C++ and TypeScript
 	$(BIN)/ruff format $(PYTHON_FILES)
 	$(BIN)/clang-format -i $(CXX_FILES)
 	$(PRETTIER) --write --log-level warn .
+
+reference: $(VENV)/.installed build ## write the generated tables of the documents anew
+	$(BIN)/python mkdocs_reference.py
 
 docs: $(VENV)/.requirements page-packages ## build the documentation site into build/site; a dead link fails it
 	$(BIN)/nox -s docs
