@@ -62,6 +62,7 @@ def test_workers_with_the_same_options_lower(run_workers, tmp_path):
         assert '"reason" : "lowered"' in report
 
 
+@pytest.mark.full
 def test_enable_may_come_before_the_strategy(run_workers, tmp_path):
     enable = f"npu_precision.enable({MIXED}, report_dir='reports')"
     for printed in run_workers(script("pass", "pass", before=enable)):
@@ -100,6 +101,7 @@ def test_workers_with_other_options_are_all_told(second, difference, run_workers
         assert f"lower_collectives: the workers differ in {difference}" in message
 
 
+@pytest.mark.full
 def test_the_content_of_a_mixlist_counts_and_not_its_place(run_workers):
     write = """
 def mixlist(name, op):
@@ -113,6 +115,7 @@ def mixlist(name, op):
         assert shown(printed) == [["done", -7.0]]
 
 
+@pytest.mark.full
 def test_other_ops_info_is_told(run_workers):
     """The same files, but for the kind of device that one is for."""
     write = """

@@ -177,6 +177,7 @@ show(shows, sums)
 """
 
 
+@pytest.mark.full
 def test_a_group_of_some_ranks(run_workers):
     one, other, third = (shown(printed)[0] for printed in run_workers(GROUPS, count=3))
     assert one == [[2, 2, 0, 0], [6.0, 4.0, 6.0]]

@@ -72,6 +72,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.full
 def test_a_group_of_some_ranks(run_workers):
     one, other, third = (shown(printed) for printed in run_workers(GROUPS, count=3))
     assert one == third == [[[6.0, 4.0, 6.0]]]

@@ -232,6 +232,7 @@ tf.estimator.train_and_evaluate(estimator, training, tf.estimator.EvalSpec(input
 """
 
 
+@pytest.mark.full
 @needs_estimator
 @needs_workers
 def test_npu_bridges_in_an_estimator(run_python, run_workers):

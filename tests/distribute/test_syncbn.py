@@ -136,6 +136,7 @@ def test_replicas_are_one_with_the_whole_batch(all_sizes, run_python):
     check_pairs(run_python(REPLICAS, count, json.dumps(["conv"]), all_sizes).stdout, 5e-4)
 
 
+@pytest.mark.full
 def test_so_they_are_with_other_axes_and_weights(run_python):
     kinds = ["dense", "channels first", "middle axis", "three axes", "five axes", "small epsilon"]
     check_pairs(run_python(REPLICAS, 2, json.dumps(kinds), [[5, 7], [0, 12]]).stdout, 5e-4)
@@ -225,6 +226,7 @@ step(tf.distribute.get_strategy(), net("conv"), tf.constant(images), tf.constant
 """
 
 
+@pytest.mark.full
 @needs_cluster_store
 def test_workers_are_one_with_the_whole_batch(run_workers, run_python, tmp_path, ledgers):
     (alone,) = shown(run_python(ALONE, 1).stdout)
@@ -292,6 +294,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.full
 def test_a_second_derivative_over_replicas_is_an_error(run_python):
     ((message,),) = shown(run_python(SECOND, 2).stdout)
     assert "SyncBatchNorm has no second derivative over several replicas" in message

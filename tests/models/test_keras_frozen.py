@@ -19,7 +19,7 @@ from support.keras_comparison import (
     assert_nothing_changed,
     run_graph_def,
 )
-from support.tf_versions import needs_functions_by_default, needs_keras_2
+from support.tf_versions import needs_functions_by_default, needs_keras_2, needs_onednn
 from support.tiers import mostly_full
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
@@ -161,6 +161,7 @@ def test_loops_that_stay_functions_run_low_and_agree(recurrent, mode):
         assert_close_but_rounded(logits, recurrent.logits, "lstm_gru", mode)
 
 
+@needs_onednn
 def test_tensorflows_own_pass_breaks_a_frozen_recurrent_net(recurrent):
     """What the tests above do not fall into: a list made for one dtype is given another."""
     config = tf1.ConfigProto()

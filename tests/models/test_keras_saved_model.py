@@ -79,7 +79,7 @@ def test_a_large_model_converted_runs_low(assert_converted_follows):
     assert_converted_follows("allow_mix_precision_bf16")
 
 
-@pytest.mark.parametrize("mode", UNIT)
+@pytest.mark.parametrize("mode", mostly_full(UNIT, ["allow_mix_precision_bf16", "force_fp16"]))
 def test_saved_with_all_its_layers_a_recurrent_net_runs_low_and_agrees(mode, tmp_path):
     """Keras saves a function per layer, and one for training."""
     model = keras_models.build("lstm_gru")

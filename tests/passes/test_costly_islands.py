@@ -11,7 +11,7 @@ import json
 import pytest
 from support.check_rewrite import UNCHANGED, check_rewrite
 from support.text_graph import read_graph
-from support.tf_versions import needs_kernels
+from support.tf_versions import needs_kernels, needs_onednn_in_bfloat16
 
 BF16 = "allow_mix_precision_bf16"
 COSTLY = ("kept", "casts_cost_more", "")
@@ -135,6 +135,7 @@ def convolution(filters):
         """
 
 
+@needs_onednn_in_bfloat16
 @needs_kernels("bfloat16", "Conv2D", "DepthwiseConv2dNative")
 def test_a_convolution_adds_up_over_its_kernel_and_the_channels():
     few, many = "3x3x2x8", "7x7x2x64"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support import ROOT
+from support.tf_versions import needs_onednn
 
 pytest.importorskip("matplotlib", reason="the benchmarks are for the default environment")
 
@@ -165,6 +166,7 @@ def test_errors_are_against_a_layer_norm_with_its_own_epsilon():
         np.testing.assert_allclose(runner.first(), exact, atol=1e-4)
 
 
+@needs_onednn
 def test_a_saved_model_runs_next_to_its_frozen_graph(tmp_path):
     import task
 

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 from support import ROOT
-from support.tf_versions import needs_cluster_store, needs_fused_optimizers
+from support.tf_versions import needs_cluster_store, needs_fused_optimizers, needs_onednn
 from support.tiers import mostly_full
 
 pytest.importorskip("matplotlib", reason="the benchmarks are for the default environment")
@@ -26,6 +26,7 @@ def run(script, *flags, **environment):
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
+@needs_onednn
 @pytest.mark.parametrize("graph", mostly_full(["lstm_gru", "train lstm"], ["lstm_gru"]))
 def test_every_contender_runs_and_is_measured_in_a_process_of_its_own(graph, tmp_path):
     what = [f"--only={graph}", "--modes=cube_fp16in_fp32out", "--seconds=0"]
@@ -70,6 +71,7 @@ def test_an_unknown_mode_is_named():
     assert "--modes: precision_mode: got 'mixed', expected one of" in done.stderr
 
 
+@pytest.mark.full
 def test_gradients_in_one_buffer_are_timed_next_to_those_one_by_one():
     done = run("combine_grad.py", "--models=small", "--seconds=0")
     assert done.returncode == 0, done.stderr
@@ -87,6 +89,7 @@ def test_fused_optimizers_are_timed_next_to_those_of_keras():
 OVERHEAD = 0.1
 
 
+@pytest.mark.full
 @needs_cluster_store
 def test_workers_are_timed_and_what_they_send_is_counted_twice(tmp_path):
     what = ["--quick", "--only=mlp", "--workers=2"]
@@ -109,6 +112,7 @@ def test_workers_are_timed_and_what_they_send_is_counted_twice(tmp_path):
     assert len({tuple(figures["losses"]) for figures in found.values()}) > 2
 
 
+@pytest.mark.full
 @needs_cluster_store
 def test_every_contender_trains_to_the_end_next_to_float32(tmp_path):
     done = run("convergence.py", f"--out={tmp_path}", "--quick", "--workers=2")

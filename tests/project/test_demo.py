@@ -35,7 +35,8 @@ def run_demo(*arguments):
         env={**variables, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=600,
+        # A processor without instructions for bfloat16 takes minutes.
+        timeout=1800,
     )
 
 

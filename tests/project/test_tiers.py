@@ -73,7 +73,7 @@ def test_a_test_that_starts_a_process_is_not_for_the_fast_tier(run):
     run(passes__test_x=STARTS_A_PROCESS).assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize(("tier", "last"), [("fast", 0), ("test", 9)])
+@pytest.mark.parametrize(("tier", "last"), [("fast", 0), ("test", 4)])
 def test_the_tier_says_how_large_a_corpus_is(run, tier, last):
     result = run(f"--tier={tier}", "-s", passes__test_x=CORPUS)
     result.stdout.fnmatch_lines([f"*seeds: {list(range(last + 1))}".replace("[", "[[]")])

@@ -23,7 +23,7 @@ from support.random_programs import (
     programs,
     reads_output,
 )
-from support.tf_versions import LARGEST_SHARE
+from support.tf_versions import LARGEST_SHARE, needs_onednn_in_bfloat16
 from support.tiers import corpus_settings, corpus_size, mostly_full
 
 import npu_precision
@@ -181,6 +181,7 @@ def test_random_programs_end_where_float32_ends(case):
     assert min(told[mode] for mode in UNIT) >= corpus_size(count) / 2
 
 
+@needs_onednn_in_bfloat16
 @pytest.mark.skipif(LARGEST_SHARE < 1, reason="other kernels round otherwise")
 @pytest.mark.parametrize("kind", KNOWN)
 def test_what_is_known_to_break_still_does(kind, monkeypatch):

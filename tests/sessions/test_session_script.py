@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.tf_versions import needs_keras_2, needs_kernels
+from support.tf_versions import needs_keras_2, needs_kernels, needs_onednn_in_bfloat16
 from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 
 import npu_precision
@@ -80,6 +80,7 @@ def fused_in(nodes, dtype):
     ]
 
 
+@needs_onednn_in_bfloat16
 @needs_kernels("bfloat16", "_FusedMatMul")
 def test_lowered_ops_still_fuse_with_bias_and_activation(executed_nodes):
     with dense_session(npu_config_proto(precision_mode="allow_mix_precision_bf16")) as session:

@@ -64,6 +64,7 @@ def test_an_overflow_in_one_replica_skips_the_step_of_all(run_python):
     check_loops(run_python(MIRRORED + LOOPS, 2).stdout)
 
 
+@pytest.mark.full
 @needs_workers
 def test_an_overflow_in_one_worker_skips_the_step_of_all(run_workers):
     """Only this finds a decision that goes by the replicas of one process alone."""
@@ -153,6 +154,7 @@ def test_fit_with_two_replicas_is_fit_with_one(run_python):
     check_fits(run_python(MIRRORED + FIT, 2).stdout)
 
 
+@pytest.mark.full
 @needs_fit_with_workers
 def test_fit_with_two_workers_is_fit_with_one(run_workers):
     """Only this finds a fit() whose workers wait for each other."""
