@@ -62,7 +62,21 @@ def reasons() -> str:
     return table(("word", "kind", "the node"), rows)
 
 
-GENERATORS = {"flags": flags, "reasons": reasons}
+def passes() -> str:
+    """The passes in their order."""
+    rows = (
+        (f"`{row['name']}`", row["summary"], row["because"]) for row in _library.describe()["passes"]
+    )
+    return table(("pass", "what it does", "its place"), rows)
+
+
+def rules() -> str:
+    """The rules of deciding in their order."""
+    rows = ((f"`{row['name']}`", row["because"]) for row in _library.describe()["rules"])
+    return table(("rule", "its place"), rows)
+
+
+GENERATORS = {"flags": flags, "passes": passes, "reasons": reasons, "rules": rules}
 
 
 def generated(text: str) -> str:

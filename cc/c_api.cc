@@ -338,6 +338,7 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   for (const auto& pass : npu_precision::Passes()) {
     Json::Value row(Json::objectValue);
     row["name"] = pass.name;
+    row["summary"] = pass.summary;
     row["because"] = pass.because;
     row["option"] = pass.option;
     row["purpose"] = npu_precision::PurposeName(pass.purpose);

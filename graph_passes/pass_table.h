@@ -22,6 +22,7 @@ enum class Switch {
 
 struct Pass {
   const char* name;
+  const char* summary;  // what it does, for users: documents have this text
   const char* because;  // why it stands where it stands
   const char* option;   // the name of the option that switches it; "" where it always runs
   Switch purpose;

@@ -93,12 +93,8 @@ def test_what_changes_more_than_dtypes_is_listed_once():
             assert found is None or path.name in ("options.py", "flags.py"), (path, found[0])
 
 
-def test_the_map_has_the_rows_in_their_order():
-    pipeline = read("docs/architecture.md").split("## The pipeline")[1].split("### Deciding")[0]
-    listed = re.findall(r"^\d+\. `(\w+)`", pipeline, re.M)
-    missing = [row["name"] for row in PASSES if row["name"] not in listed]
-    assert not missing, f"no item for {missing} under 'The pipeline' in docs/architecture.md"
-    assert listed == [row["name"] for row in PASSES]
+def test_each_row_says_what_the_pass_does():
+    assert all(re.match(r"[a-z]\w+s\b[^.]*$", row["summary"]) for row in PASSES)
 
 
 @pytest.mark.parametrize("name", [row["name"] for row in PASSES])
