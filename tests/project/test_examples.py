@@ -127,7 +127,7 @@ def test_the_commands_of_the_readme_find_what_the_scripts_saved(run_code, tmp_pa
     readme = (ROOT / "README.md").read_text()
     commands = re.findall(r"^    npu-precision (.*)$|`npu-precision (report .*?)`", readme, re.M)
     commands = ["".join(each) for each in commands]
-    assert len(commands) >= 11
+    assert len(commands) >= 9
     for command in commands:
         subprocess.run(
             [sys.executable, "-m", "npu_precision_command", *shlex.split(command, comments=True)],
@@ -290,12 +290,6 @@ def names(cells):
     return [match[1] for match in matches if match]
 
 
-def test_the_readme_lists_every_mode():
-    modes, modes_v2, _ = table_columns("README.md", "`precision_mode`")
-    assert names(modes) == _library.describe()["modes"]
-    assert sorted(names(modes_v2)) == sorted(_library.describe()["modes_v2"])
-
-
 def test_the_modes_page_names_every_mode():
     text = (ROOT / "docs" / "modes.md").read_text()
     for mode in (*_library.describe()["modes"], *_library.describe()["modes_v2"]):
@@ -364,7 +358,7 @@ def test_the_readme_has_the_two_commands_before_all_others_and_is_short():
         ["make", "test"],
     ]
     assert not any(line.startswith("```python") for line in lines[:first])
-    assert len(lines) <= 200
+    assert len(lines) <= 150
 
 
 @pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
