@@ -304,7 +304,7 @@ def test_the_documentation_names_every_target():
 
 def test_the_ledger_page_explains_every_reason():
     reasons = [row["word"] for row in _library.describe()["reasons"]]
-    explained, _ = table_columns("docs/ledger.md", "word")
+    explained, _, _ = table_columns("docs/ledger.md", "word")
     assert names(explained) == reasons
 
 
