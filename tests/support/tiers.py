@@ -27,7 +27,7 @@ from support.tf_versions import LARGEST_SHARE
 # may take on two quiet cores. Nothing fails by the clock: the minutes are there to be looked at.
 TIERS = {
     "fast": (("slow", "full"), 0.02, 2),
-    "test": (("full",), 0.2, 22),
+    "test": (("full",), 0.1, 22),
     "full": ((), 1.0, 60),
 }
 
