@@ -9,15 +9,12 @@ import pytest
 import tensorflow as tf
 from support import keras_models
 from support.keras_comparison import (
-    MODELS_OF_TEST,
-    MODES,
-    MODES_OF_TEST,
     UNIT,
     assert_matrix_ops_ran_low,
     assert_nothing_changed,
+    each_small_model_and_mode,
 )
 from support.tf_versions import needs_functions_by_default, needs_keras_2
-from support.tiers import mostly_full
 
 import npu_precision
 
@@ -133,8 +130,7 @@ def assert_fit_follows(training, ledgers, tmp_path):
     return check
 
 
-@pytest.mark.parametrize("training", mostly_full(keras_models.SMALL, MODELS_OF_TEST), indirect=True)
-@pytest.mark.parametrize("mode", mostly_full(MODES, MODES_OF_TEST))
+@each_small_model_and_mode("training")
 def test_losses_and_updates_follow_float32(assert_fit_follows, mode):
     assert_fit_follows(mode)
 

@@ -7,13 +7,11 @@ import tensorflow as tf
 from support import keras_models
 from support.keras_comparison import (
     CHANGES_NOTHING,
-    MODELS_OF_TEST,
-    MODES,
-    MODES_OF_TEST,
     UNIT,
     assert_close_but_rounded,
     assert_follows,
     assert_matrix_ops_ran_low,
+    each_small_model_and_mode,
 )
 from support.tf_versions import needs_functions_by_default, needs_keras_2
 from support.tiers import mostly_full
@@ -67,8 +65,7 @@ def assert_converted_follows(exported, tmp_path):
     return check
 
 
-@pytest.mark.parametrize("exported", mostly_full(keras_models.SMALL, MODELS_OF_TEST), indirect=True)
-@pytest.mark.parametrize("mode", mostly_full(MODES, MODES_OF_TEST))
+@each_small_model_and_mode("exported")
 def test_converted_it_follows_the_mode(exported, assert_converted_follows, mode):
     assert_converted_follows(mode)
 
@@ -79,7 +76,7 @@ def test_a_large_model_converted_runs_low(assert_converted_follows):
     assert_converted_follows("allow_mix_precision_bf16")
 
 
-@pytest.mark.parametrize("mode", mostly_full(UNIT, ["allow_mix_precision_bf16", "force_fp16"]))
+@pytest.mark.parametrize("mode", mostly_full(UNIT, ["allow_mix_precision_bf16"]))
 def test_saved_with_all_its_layers_a_recurrent_net_runs_low_and_agrees(mode, tmp_path):
     """Keras saves a function per layer, and one for training."""
     model = keras_models.build("lstm_gru")

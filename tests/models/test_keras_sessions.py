@@ -7,16 +7,13 @@ import pytest
 import tensorflow as tf
 from support import keras_models
 from support.keras_comparison import (
-    MODELS_OF_TEST,
-    MODES,
-    MODES_OF_TEST,
     UNIT,
     assert_close_but_rounded,
     assert_follows,
     assert_matrix_ops_ran_low,
+    each_small_model_and_mode,
 )
 from support.tf_versions import needs_functions_by_default, needs_keras_2
-from support.tiers import mostly_full
 
 import npu_precision
 
@@ -63,8 +60,7 @@ def assert_session_follows(model, ledgers, tmp_path):
     return check
 
 
-@pytest.mark.parametrize("model", mostly_full(keras_models.SMALL, MODELS_OF_TEST), indirect=True)
-@pytest.mark.parametrize("mode", mostly_full(MODES, MODES_OF_TEST))
+@each_small_model_and_mode("model")
 def test_a_session_follows_the_mode(assert_session_follows, mode):
     assert_session_follows(mode)
 

@@ -31,8 +31,15 @@ ADVICE = {
 }
 
 
-@pytest.mark.parametrize("mode", ["allow_mix_precision", "force_fp16"])
-@pytest.mark.parametrize("compute", ["auto", "native"])
+@pytest.mark.parametrize(
+    ("mode", "compute"),
+    [
+        ("allow_mix_precision", "auto"),
+        ("force_fp16", "native"),
+        pytest.param("allow_mix_precision", "native", marks=pytest.mark.full),
+        pytest.param("force_fp16", "auto", marks=pytest.mark.full),
+    ],
+)
 def test_it_is_said_once_and_names_the_fast_dtype(mode, compute, run_python):
     log = run_python(SCRIPT, mode, "", compute).stderr
     for name, sentence in ADVICE.items():
@@ -45,7 +52,7 @@ def test_it_is_said_once_and_names_the_fast_dtype(mode, compute, run_python):
     ("mode", "quiet"),
     [
         ("allow_mix_precision_bf16", ""),
-        ("must_keep_origin_dtype", ""),
+        pytest.param("must_keep_origin_dtype", "", marks=pytest.mark.full),
         ("cube_fp16in_fp32out", ""),
         ("allow_mix_precision", "quiet"),
     ],

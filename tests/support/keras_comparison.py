@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tensorflow as tf
+
+from support import keras_models
 
 tf1 = tf.compat.v1
 
@@ -24,9 +27,33 @@ CHANGES_NOTHING = [
 ]
 MODES = [*UNIT, *CHANGES_NOTHING]
 MIXED = ["allow_mix_precision", "allow_mix_precision_bf16"]
-# The cases of `make test`: a network of each kind, in a mode of each kind.
+# The cases of `make test`: a network of each kind.
 MODELS_OF_TEST = ["mobilenet_v2", "lstm_gru", "bert_small"]
-MODES_OF_TEST = ["allow_mix_precision", "allow_mix_precision_bf16", "must_keep_origin_dtype"]
+# Frozen graphs are of each of these networks in each mode. What takes longer than to freeze one has
+# fewer: each network lowered once, and one whose dtypes are kept.
+PAIRS_OF_TEST = [
+    ("mobilenet_v2", "allow_mix_precision"),
+    ("lstm_gru", "allow_mix_precision_bf16"),
+    ("lstm_gru", "must_keep_origin_dtype"),
+    ("bert_small", "allow_mix_precision"),
+]
+
+
+def each_small_model_and_mode(fixture):
+    """Parametrizes a test by the fixture of a model, and by `mode`."""
+    pairs = [
+        pytest.param(
+            name,
+            mode,
+            id=f"{mode}-{name}",
+            marks=[pytest.mark.full] * ((name, mode) not in PAIRS_OF_TEST),
+        )
+        for name in keras_models.SMALL
+        for mode in MODES
+    ]
+    return pytest.mark.parametrize((fixture, "mode"), pairs, indirect=[fixture])
+
+
 # How far logits may be from float32's: the root mean square of the difference, relative to the
 # standard deviation of float32's logits, in units. Each of the hundreds of roundings adds about
 # half a unit of its tensor, independently of the others, and what differs between the inputs is
