@@ -64,9 +64,8 @@ def reasons() -> str:
 
 def passes() -> str:
     """The passes in their order."""
-    rows = (
-        (f"`{row['name']}`", row["summary"], row["because"]) for row in _library.describe()["passes"]
-    )
+    described = _library.describe()["passes"]
+    rows = ((f"`{row['name']}`", row["summary"], row["because"]) for row in described)
     return table(("pass", "what it does", "its place"), rows)
 
 

@@ -322,9 +322,9 @@ def describe() -> dict[str, Any]:
         position;
         "reasons" of decisions; of each: "word"; "kind", see graph_passes/decide/reasons.h;
         "sentence", with {cause} and {by};
-        "passes", in order; of each: "name"; "summary", what it does; "because", the reason for its position; "option", the
-        name of its option or ""; "purpose", that of the option: "speed", "size", "network" or
-        "emulation".
+        "passes", in order; of each: "name"; "summary", what it does; "because", the reason for its
+        position; "option", the name of its option or ""; "purpose", that of the option: "speed",
+        "size", "network" or "emulation".
     """
     text = _text(_LIBRARY.NpuPrecisionDescribe)
     assert text is not None
