@@ -108,7 +108,8 @@ void Serve(const Driver& driver) {
   while (std::cin >> graph_file >> out_file) {
     Ledger ledger;
     const tensorflow::Status status = driver.Run(graph_file, out_file, &ledger);
-    std::cout << (status.ok() ? "done: " + CountsSentence(CountsOf(ledger)) : "error: " + StatusText(status))
+    std::cout << (status.ok() ? "done: " + CountsSentence(CountsOf(ledger))
+                              : "error: " + StatusText(status))
               << std::endl;
   }
 }
