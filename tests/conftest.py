@@ -37,6 +37,16 @@ def _no_precision_left_behind():
     npu_precision.disable()
 
 
+@pytest.fixture(autouse=True)
+def _no_generator_of_keras_left_behind():
+    """After set_random_seed(), Keras 2 draws from a generator that tf.random.set_seed() leaves."""
+    held = getattr(sys.modules.get("keras.src.backend"), "_SEED_GENERATOR", None)
+    before = getattr(held, "generator", None)
+    yield
+    if held is not None:
+        held.generator = before
+
+
 @pytest.fixture
 def mixlist(tmp_path):
     """Writes a modify_mixlist file and returns its path: mixlist(black=["Relu"]) or a text."""
