@@ -40,11 +40,14 @@ def _no_precision_left_behind():
 @pytest.fixture(autouse=True)
 def _no_generator_of_keras_left_behind():
     """After set_random_seed(), Keras 2 draws from a generator that tf.random.set_seed() leaves."""
-    held = getattr(sys.modules.get("keras.src.backend"), "_SEED_GENERATOR", None)
-    before = getattr(held, "generator", None)
+
+    def held():
+        return getattr(sys.modules.get("keras.src.backend"), "_SEED_GENERATOR", None)
+
+    before = getattr(held(), "generator", None)
     yield
-    if held is not None:
-        held.generator = before
+    if held() is not None:
+        held().generator = before
 
 
 @pytest.fixture
