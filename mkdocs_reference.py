@@ -62,7 +62,15 @@ def reasons() -> str:
     return table(("word", "kind", "the node"), rows)
 
 
-GENERATORS = {"flags": flags, "reasons": reasons}
+def rewrites() -> str:
+    """The passes that the option `rewrites` switches."""
+    defaults = {"speed": "on for `host`, else off", "size": "off, offline on"}
+    passes = [row for row in _library.describe()["passes"] if row["purpose"] in defaults]
+    rows = [(f"`{row['name']}`", defaults[row["purpose"]], row["summary"]) for row in passes]
+    return table(("name", "default", "what it does"), rows)
+
+
+GENERATORS = {"flags": flags, "reasons": reasons, "rewrites": rewrites}
 
 
 def generated(text: str) -> str:

@@ -10,7 +10,6 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 import npu_precision
-from npu_precision import _library
 from support.check_ledger import (
     CAST_MARK,
     IN_FLOAT32_MARK,
@@ -31,7 +30,7 @@ from support.text_functions import (
 from support.text_graph import random_values, text_lines
 
 UNCHANGED = "unchanged"
-BEYOND_DTYPES = tuple(_library.passes_beyond_dtypes())
+DTYPES_ONLY = {"rewrites": "none", "lower_collectives": False}
 
 # The tolerance of a fetched value, as a fraction of the largest magnitude in its tensor. The graphs
 # of the tests round a handful of times, each time by at most 2^-11 or 2^-8.
@@ -85,8 +84,7 @@ def check_rewrite(
     __tracebackhide__ = True
     before = read_graph_with_functions(graph) if isinstance(graph, str) else graph
     fetches = [before.node[-1].name] if fetches is None else list(fetches)
-    dtypes_only = dict.fromkeys(BEYOND_DTYPES, False)
-    options = {"precision_mode": mode, **dtypes_only, **options}
+    options = {"precision_mode": mode, **DTYPES_ONLY, **options}
 
     def rewrite(graph_def):
         rewritten, ledger = npu_precision.rewrite_graph_def(graph_def, fetches, **options)
