@@ -75,7 +75,21 @@ def rules() -> str:
     return table(("rule", "its place"), rows)
 
 
-GENERATORS = {"flags": flags, "passes": passes, "reasons": reasons, "rules": rules}
+def rewrites() -> str:
+    """The passes that the option `rewrites` switches."""
+    defaults = {"speed": "on for `host`, else off", "size": "off, offline on"}
+    passes = [row for row in _library.describe()["passes"] if row["purpose"] in defaults]
+    rows = [(f"`{row['name']}`", defaults[row["purpose"]], row["summary"]) for row in passes]
+    return table(("name", "default", "what it does"), rows)
+
+
+GENERATORS = {
+    "flags": flags,
+    "passes": passes,
+    "reasons": reasons,
+    "rewrites": rewrites,
+    "rules": rules,
+}
 
 
 def generated(text: str) -> str:

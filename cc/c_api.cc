@@ -14,6 +14,7 @@
 #include "cc/inert_parameters.h"
 #include "cc/lowered_so_far.h"
 #include "cc/parameters.h"
+#include "cc/rewrites_option.h"
 #include "cc/saturate_op.h"
 #include "cc/target_listing.h"
 #include "cc/targets.h"
@@ -253,7 +254,7 @@ NPU_PRECISION_EXPORT char* NpuPrecisionCallBoundaries(const char* data, size_t s
     return nullptr;
   }
   const auto rewrites = npu_precision::MoveCastsOutOfCalls(
-      fixed.known, fixed.kept, parameters.passes.count("loop_constants") != 0, &graph_def);
+      fixed.known, fixed.kept, parameters.passes.count("hoist_loop_invariants") != 0, &graph_def);
   if (rewrites.empty()) return nullptr;
   *result_size = graph_def.ByteSizeLong();
   *result = static_cast<char*>(std::malloc(*result_size));
@@ -334,13 +335,18 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
     row["because"] = rule.because;
     root["rules"].append(row);
   }
+  root["old_rewrite_keys"] = Json::Value(Json::objectValue);
+  for (const auto& key : npu_precision::OldRewriteKeys()) {
+    root["old_rewrite_keys"][key.first] = key.second;
+  }
   root["passes"] = Json::Value(Json::arrayValue);
   for (const auto& pass : npu_precision::Passes()) {
     Json::Value row(Json::objectValue);
     row["name"] = pass.name;
     row["summary"] = pass.summary;
     row["because"] = pass.because;
-    row["option"] = pass.option;
+    row["summary"] = pass.summary;
+    row["option"] = npu_precision::OptionOf(pass);
     row["purpose"] = npu_precision::PurposeName(pass.purpose);
     root["passes"].append(row);
   }

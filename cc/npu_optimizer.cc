@@ -89,6 +89,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
       WarnOnce(absl::StrCat("accepted without effect on stock TensorFlow: ",
                             absl::StrJoin(parameters_.inert, ", ")));
     }
+    for (const std::string& line : parameters_.old_names) InformOnce(line);
     warnings_ = parameters_.unknown;
     if (user_error_.ok()) {
       user_error_ = LoadLists(parameters_, &lists_, &warnings_);

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cc/inert_parameters.h"
+#include "cc/rewrites_option.h"
 #include "cc/targets.h"
 #include "graph_passes/graph/quoted.h"
 #include "graph_passes/lists/did_you_mean.h"
@@ -116,6 +117,11 @@ Status ReadValues(const tensorflow::RewriterConfig_CustomGraphOptimizer& config,
   std::map<std::string, const AttrValue*> sorted;
   for (const auto& entry : config.parameter_map()) sorted[entry.first] = &entry.second;
   for (const auto& entry : sorted) {
+    if (OldRewriteKeys().count(entry.first) != 0) {
+      TF_RETURN_IF_ERROR(CheckType({entry.first.c_str(), 'b'}, *entry.second));
+      values->bools[entry.first] = entry.second->b();
+      continue;
+    }
     const auto& known = KnownParameters();
     const auto parameter =
         std::find_if(known.begin(), known.end(),
@@ -164,17 +170,46 @@ Status ChooseMode(const Values& values, PrecisionMode* mode) {
   return Status();
 }
 
-std::set<std::string> ChoosePasses(const Values& values, bool on_host) {
-  const std::set<std::string> defaults = DefaultPasses(on_host);
-  std::set<std::string> chosen;
+// What `rewrites` and the old names of rewrites ask for together.
+Status ReadRewrites(const Values& values, NamedRewrites* rewrites) {
+  const auto given = values.strings.find("rewrites");
+  if (given != values.strings.end()) TF_RETURN_IF_ERROR(ParseRewrites(given->second, rewrites));
+  for (const auto& old : OldRewriteKeys()) {
+    const auto value = values.bools.find(old.first);
+    if (value == values.bools.end()) continue;
+    const auto named = rewrites->named.emplace(old.second, value->second);
+    if (named.first->second != value->second) {
+      return InvalidArgument(old.first, ": got ", value->second ? "true" : "false",
+                             ", and the opposite in rewrites ", Quoted(given->second), "; leave ",
+                             old.first, " out");
+    }
+  }
+  return Status();
+}
+
+std::vector<std::string> OldNames(const Values& values) {
+  std::vector<std::string> lines;
+  for (const auto& old : OldRewriteKeys()) {
+    const auto value = values.bools.find(old.first);
+    if (value == values.bools.end()) continue;
+    lines.push_back(absl::StrCat(old.first, ": write rewrites: \"", value->second ? "" : "-",
+                                 old.second, "\""));
+  }
+  return lines;
+}
+
+std::set<std::string> ChoosePasses(const Values& values, const NamedRewrites& rewrites,
+                                   bool on_host) {
+  std::set<std::string> chosen = ApplyRewrites(rewrites, DefaultPasses(on_host));
   for (const Pass& pass : Passes()) {
-    if (pass.purpose == Switch::kNone) continue;
-    if (values.Bool(pass.option, defaults.count(pass.option) != 0)) chosen.insert(pass.option);
+    const bool is_parameter = pass.purpose != Switch::kNone && !IsRewrite(pass);
+    if (is_parameter && values.Bool(pass.name, false)) chosen.insert(pass.name);
   }
   return chosen;
 }
 
-Status CheckPassesFitMode(const Values& values, const Parameters& parameters) {
+Status CheckPassesFitMode(const Values& values, const NamedRewrites& rewrites,
+                          const Parameters& parameters) {
   const ModeRule rule = parameters.mode.rule;
   if (values.Bool("emulate", false) &&
       (rule == ModeRule::kForceFloat32 || rule == ModeRule::kKeepOrigin)) {
@@ -184,12 +219,17 @@ Status CheckPassesFitMode(const Values& values, const Parameters& parameters) {
   for (const Pass& pass : Passes()) {
     const bool needs_low_types =
         pass.purpose == Switch::kForSpeed || pass.purpose == Switch::kForNetwork;
-    if (!needs_low_types || !values.Bool(pass.option, false) || LowersForSpeed(rule)) continue;
-    return InvalidArgument(pass.option, ": got true with precision_mode ",
-                           Quoted(parameters.mode.name),
+    if (!needs_low_types || LowersForSpeed(rule)) continue;
+    const auto named = rewrites.named.find(pass.name);
+    const bool is_asked_for = IsRewrite(pass) ? named != rewrites.named.end() && named->second
+                                              : values.Bool(pass.name, false);
+    if (!is_asked_for) continue;
+    const std::string what = IsRewrite(pass) ? absl::StrCat("rewrites: got '", pass.name, "'")
+                                             : absl::StrCat(pass.name, ": got true");
+    return InvalidArgument(what, " with precision_mode ", Quoted(parameters.mode.name),
                            ", which changes at most dtypes; use a mixed mode or force_fp16, or "
                            "leave ",
-                           pass.option, " out");
+                           pass.name, " out");
   }
   return Status();
 }
@@ -258,6 +298,7 @@ std::vector<ParameterType> AllParameters() {
                                            {"mixlist_edits", 's'},
                                            {"overflow", 's'},
                                            {"float16_compute", 's'},
+                                           {"rewrites", 's'},
                                            {"all_white", 'b'},
                                            {"autocast_only", 'b'},
                                            {"strict", 'b'},
@@ -268,7 +309,7 @@ std::vector<ParameterType> AllParameters() {
                                            {"for_onednn", 'b'},
                                            {"keep_costly_islands", 'b'}};
   for (const Pass& pass : Passes()) {
-    if (pass.purpose != Switch::kNone) parameters.push_back({pass.option, 'b'});
+    if (pass.purpose != Switch::kNone && !IsRewrite(pass)) parameters.push_back({pass.name, 'b'});
   }
   return parameters;
 }
@@ -278,7 +319,7 @@ std::vector<ParameterType> AllParameters() {
 std::set<std::string> DefaultPasses(bool on_host) {
   std::set<std::string> names;
   for (const Pass& pass : Passes()) {
-    if (pass.purpose == Switch::kForSpeed && on_host) names.insert(pass.option);
+    if (pass.purpose == Switch::kForSpeed && on_host) names.insert(pass.name);
   }
   return names;
 }
@@ -326,7 +367,10 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->ops_info_overlay = values.String("ops_info_overlay", "");
   parameters->report_dir = values.String("report_dir", "");
   parameters->dump_passes_dir = values.String("dump_passes_dir", "");
-  parameters->passes = ChoosePasses(values, parameters->target == kHostTarget);
+  NamedRewrites rewrites;
+  TF_RETURN_IF_ERROR(ReadRewrites(values, &rewrites));
+  parameters->old_names = OldNames(values);
+  parameters->passes = ChoosePasses(values, rewrites, parameters->target == kHostTarget);
   parameters->quiet = values.Bool("quiet", false);
   parameters->for_onednn = values.Bool("for_onednn", false);
   TF_RETURN_IF_ERROR(ChooseFloat16Compute(values, *parameters, &parameters->float16_compute));
@@ -337,7 +381,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   }
   TF_RETURN_IF_ERROR(CheckTarget(parameters->target));
   TF_RETURN_IF_ERROR(CheckUsesLists(*parameters));
-  TF_RETURN_IF_ERROR(CheckPassesFitMode(values, *parameters));
+  TF_RETURN_IF_ERROR(CheckPassesFitMode(values, rewrites, *parameters));
   TF_RETURN_IF_ERROR(ChooseAverageBefore(values, &parameters->average_before));
   return ChooseOverflow(values, *parameters, &parameters->saturates);
 }

@@ -16,8 +16,8 @@
 
 namespace npu_precision {
 
-// The options of passes that are on by default. Those for speed are on for the host alone: another
-// target is emulated, so nothing is gained.
+// The names of passes that are on by default, of those that can be switched. Those for speed are on
+// for the host alone: another target is emulated, so nothing is gained.
 std::set<std::string> DefaultPasses(bool on_host);
 
 struct Parameters {
@@ -35,7 +35,7 @@ struct Parameters {
   std::string report_dir;
   bool strict = false;
   std::string dump_passes_dir;
-  std::set<std::string> passes = DefaultPasses(true);  // those with an option that are on
+  std::set<std::string> passes = DefaultPasses(true);  // those that are on, by name
   AverageBefore average_before = AverageBefore::kInFloat16;
   bool saturates = false;          // what is emulated does not overflow
   bool for_onednn = false;         // where the result of an offline rewrite will run
@@ -44,6 +44,8 @@ struct Parameters {
   // A warning for each name given that is of no parameter, and not likely to stand for one that has
   // an effect: npu_bridge ignores such names.
   std::vector<std::string> unknown;
+  // A line for each old name of a rewrite that was given, which says what to write now.
+  std::vector<std::string> old_names;
   // The parameters that were given, as text, for the ledger; sorted by name.
   std::vector<std::pair<std::string, std::string>> given;
 };
@@ -62,6 +64,7 @@ struct ParameterType {
   const char* name;
   char type;  // 's' or 'b', the member of AttrValue
 };
+// Without the old names of rewrites.
 const std::vector<ParameterType>& KnownParameters();
 
 }  // namespace npu_precision

@@ -1,6 +1,6 @@
 // The passes as a table, in the order in which they run. A new pass is a row here and its files in
-// rewrite/ or fuse/. The options of the passes are declared here: parameters are made from them,
-// and tests compare Python's options, the command and the documentation with them.
+// rewrite/ or fuse/. What is for speed or size is switched by the option `rewrites`, by the name of
+// its row; what has another purpose, by an option of that name.
 #ifndef NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
 #define NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
 
@@ -11,7 +11,7 @@
 
 namespace npu_precision {
 
-// The purpose of a pass's option.
+// The purpose of a pass that can be switched.
 enum class Switch {
   kNone,        // there is none: the pass always runs
   kForSpeed,    // on for the host; only in modes that lower for speed
@@ -22,12 +22,11 @@ enum class Switch {
 
 struct Pass {
   const char* name;
-  const char* summary;  // what it does, for users: documents have this text
+  const char* summary;  // what it does, a sentence
   const char* because;  // why it stands where it stands
-  const char* option;   // the name of the option that switches it; "" where it always runs
   Switch purpose;
   bool in_place;  // works on a copy of the graph that is the pipeline's own, and may edit it
-  // Whether it has anything to do in this mode. The driver looks at the option.
+  // Whether it has anything to do in this mode. The driver looks at whether it is on.
   bool (*when)(const PassState& state);
   // Sets `changed` to whether it changed the graph. Only the errors of decide are the user's; those
   // of other passes are ours. nullptr for a pass over the graph and its library at once, which only

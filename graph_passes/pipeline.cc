@@ -55,7 +55,7 @@ class Driver {
     fingerprint_ = Fingerprint();
     for (const Pass& pass : Passes()) {
       ++number_;
-      const bool is_on = pass.purpose == Switch::kNone || options_.passes.count(pass.option) != 0;
+      const bool is_on = pass.purpose == Switch::kNone || options_.passes.count(pass.name) != 0;
       if (is_on && pass.run != nullptr && pass.when(state_)) TF_RETURN_IF_ERROR(RunPass(pass));
     }
     return Status();

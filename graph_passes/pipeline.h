@@ -22,7 +22,7 @@ class PassObserver {
 };
 
 struct PipelineOptions {
-  std::set<std::string> passes;      // the options of passes that are on
+  std::set<std::string> passes;      // of those that can be switched, the names of what is on
   bool saturates = false;            // emulated overflow yields 65504, and not infinity
   bool details = false;              // fill the ledger's nodes and casts, not only its totals
   bool check_changed = false;        // compare graphs: an error if a pass misreports a change

@@ -316,25 +316,20 @@ def describe() -> dict[str, Any]:
         "modes_for_speed": the modes, by either name, that change more than dtypes for speed;
         "modes", "modes_v2", "targets", "inert_parameters", "decisions", "ascend_ops":
         lists of names;
+        "old_rewrite_keys": the older parameters that `rewrites` replaces, and their rewrites;
         "marks": attributes of nodes, see _marks.py;
         "parameters": the AttrValue field ("s", "b") of each parameter by its name;
         "rules" that decide about nodes, in order; of each: "name"; "because", the reason for its
         position;
         "reasons" of decisions; of each: "word"; "kind", see graph_passes/decide/reasons.h;
         "sentence", with {cause} and {by};
-        "passes", in order; of each: "name"; "summary", what it does; "because", the reason for its
-        position; "option", the name of its option or ""; "purpose", that of the option: "speed",
-        "size", "network" or "emulation".
+        "passes", in order; of each: "name"; "because", the reason for its position; "summary", what
+        it does; "option", the parameter that switches it, an old one included, or ""; "purpose", if
+        it can be switched: "speed", "size", "network" or "emulation".
     """
     text = _text(_LIBRARY.NpuPrecisionDescribe)
     assert text is not None
     return json.loads(text, object_hook=_Description)
-
-
-def passes_beyond_dtypes() -> list[str]:
-    """The options of the passes that change more of a graph than dtypes, in their order."""
-    passes = describe()["passes"]
-    return [row["option"] for row in passes if row["purpose"] in ("speed", "size", "network")]
 
 
 def can_reduce(dtype: int, has_gpu: bool) -> bool:

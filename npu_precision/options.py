@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.core.protobuf import rewriter_config_pb2
 
-from npu_precision import _errors, _library
+from npu_precision import _errors, _library, _rewrites
 
 OPTIMIZER_NAME: str = _library.describe()["optimizer"]
 
@@ -59,44 +60,9 @@ class PrecisionOptions:
         dump_passes_dir: folder that gets one folder per optimized graph, with the graph as text
             after each pass that changed it.
         strict: an internal failure fails the run instead of leaving the graph as it was.
-        loop_constants: reads a loop variable that no iteration changes, such as a weight, from
-            outside the loop; offline, with `call_boundaries`, loops that are functions get
-            constants of their own instead; on by default for the target "host".
-        fold_batch_norms: folds inference batch norms into the convolutions before them, in float32;
-            on by default for the target "host".
-        batch_norm_v3: writes FusedBatchNorm and its gradient, which know float32 only, as
-            FusedBatchNormV3, so that they are lowered like that; on by default for the target
-            "host".
-        grouped_convolutions: writes a depthwise convolution as a grouped one where TensorFlow then
-            fuses a Swish or LeakyRelu into it, or where a Pad before it goes; on a CPU with
-            oneDNN, and not offline; on by default for the target "host".
-        pad_into_convolutions: convolutions pad by themselves where a Pad before them then goes; on
-            by default for the target "host".
-        means_as_pools: writes the mean over height and width as an average pool where TensorFlow's
-            Mean is too inexact in bfloat16 to be lowered; on a CPU with oneDNN, and not offline; on
-            by default for the target "host".
-        layer_norm: writes a LayerNorm that is written out as ops of elements in the form that
-            TensorFlow fuses into one kernel with the graph's own epsilon; on by default for the
-            target "host".
-        flatten_mat_muls: writes a BatchMatMul or Einsum whose second operand has the same values
-            for the whole batch as one MatMul, with the Reshape that makes its dimensions behind the
-            bias and a residual sum, so that TensorFlow can fuse them; on by default for the target
-            "host".
-        einsums_as_mat_muls: writes an Einsum with batch dimensions, such as those of attention, as
-            a BatchMatMul between Transposes, for which oneDNN has faster kernels; on by default for
-            the target "host".
-        squeeze_masks: reads a mask of attention of the shape [1, 1, rows, columns] as
-            [rows, columns] where TensorFlow would fuse it into a product of several batches, by a
-            kernel that is a hundred times slower; on by default for the target "host".
-        activations: writes an activation behind a MatMul (GELU) or a convolution (Swish, HardSwish,
-            Mish) in the form that TensorFlow fuses, in modes of bfloat16; on by default for the
-            target "host".
-        same_padding: changes the padding of lowered 1x1 convolutions from VALID to SAME. The
-            results are equal, and TensorFlow can fuse a residual sum into them; on by default for
-            the target "host".
-        sink_reshapes: moves a Reshape between a lowered MatMul and its BiasAdd behind both, and
-            behind the activation, so that TensorFlow can fuse them into the MatMul; on by default
-            for the target "host".
+        rewrites: which rewrites for speed and size run, by name: a mapping such as
+            {"layer_norm": False}, or a text such as "-layer_norm", "none" or "none,layer_norm".
+            What is not named is as for the target, or as a first item "all" or "none" says.
         lower_collectives: gradients that come out of a Cast to float32 are added up over the
             workers of tf.distribute before that Cast, in the low type, once the workers have agreed
             on it: half the bytes on the network, and sums that are rounded; see
@@ -104,11 +70,6 @@ class PrecisionOptions:
         average_before: divides gradients before they are added up in the low type, and multiplies
             afterwards, both by a power of two, so that no sum of finite numbers overflows; by
             default in float16 alone. Only with lower_collectives.
-        fold_constants: stores constants that only inserted Casts read in the low type. The offline
-            conversions set it by default.
-        call_boundaries: offline, moves Casts out of functions that have one caller, such as the
-            body of a While, so that loops and calls pass tensors in the low type; on by default for
-            the target "host".
         for_onednn: offline, the result is for CPUs where TensorFlow computes with oneDNN, as it
             does by default on x86-64 since 2.9: `grouped_convolutions` and `means_as_pools` then
             take part offline too. Without oneDNN such a convolution is an error, and such a mean
@@ -146,23 +107,9 @@ class PrecisionOptions:
     report_dir: str | None = None
     dump_passes_dir: str | None = None
     strict: bool | None = None
-    loop_constants: bool | None = None
-    fold_batch_norms: bool | None = None
-    batch_norm_v3: bool | None = None
-    grouped_convolutions: bool | None = None
-    pad_into_convolutions: bool | None = None
-    means_as_pools: bool | None = None
-    layer_norm: bool | None = None
-    flatten_mat_muls: bool | None = None
-    einsums_as_mat_muls: bool | None = None
-    squeeze_masks: bool | None = None
-    activations: bool | None = None
-    same_padding: bool | None = None
-    sink_reshapes: bool | None = None
+    rewrites: str | Mapping[str, bool] | None = None
     lower_collectives: bool | None = None
     average_before: bool | None = None
-    fold_constants: bool | None = None
-    call_boundaries: bool | None = None
     for_onednn: bool | None = None
     emulate: bool | None = None
     overflow: str | None = None
@@ -196,7 +143,9 @@ class PrecisionOptions:
             entry.parameter_map[name].CopyFrom(value)
         _library.check_options(entry)
         fields: dict[str, Any] = {
-            name: plain_value(parameter_map[name]) for name in FIELD_NAMES if name in parameter_map
+            name: plain_value(parameter_map[name])
+            for name in ACCEPTED_NAMES
+            if name in parameter_map
         }
         return cls(**fields)
 
@@ -220,7 +169,7 @@ class PrecisionOptions:
         if not isinstance(fields, dict):
             raise ValueError(f"got {_errors.got(fields)}, expected a JSON object of options")
         for name in fields:
-            if name not in FIELD_NAMES:
+            if name not in ACCEPTED_NAMES:
                 raise ValueError(_unknown_field(name))
         return cls(**fields)
 
@@ -237,10 +186,24 @@ _FIELD_TYPES = {
     for field in dataclasses.fields(PrecisionOptions)
 }
 FIELD_NAMES = tuple(_FIELD_TYPES)
+# And the older names that stand for a part of `rewrites`.
+ACCEPTED_NAMES = (*FIELD_NAMES, *_rewrites.OLD_NAMES)
+
+_init_fields = PrecisionOptions.__init__
+
+
+@functools.wraps(_init_fields)
+def _init_names(self: PrecisionOptions, *values: Any, **fields: Any) -> None:
+    _init_fields(self, *values, **_rewrites.without_old_names(fields))
+
+
+PrecisionOptions.__init__ = _init_names  # type: ignore[method-assign]
 
 
 def _of_type(name: str, value: Any, expected: type) -> Any:
     """The value of a field; a path becomes text."""
+    if name == "rewrites":
+        return _rewrites.as_text(value)
     if name in _PATH_FIELDS and isinstance(value, os.PathLike):
         value = os.fspath(value)
     if not isinstance(value, expected):
@@ -273,7 +236,7 @@ def parameters(
     """
     check_arguments(options, fields)
     result = options.to_dict() if options else {}
-    for name, value in fields.items():
+    for name, value in _rewrites.without_old_names(fields).items():
         if value is None:
             result.pop(name, None)
         else:
@@ -289,7 +252,7 @@ def check_arguments(options: PrecisionOptions | None, fields: Mapping[str, Any])
             f"precision_mode=..."
         )
     for name in fields:
-        if name not in FIELD_NAMES:
+        if name not in ACCEPTED_NAMES:
             raise TypeError(_unknown_field(name))
 
 

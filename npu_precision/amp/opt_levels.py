@@ -11,7 +11,7 @@ import tensorflow as tf
 from npu_precision import _errors
 from npu_precision.amp import registered
 from npu_precision.loss_scaling import strategies
-from npu_precision.options import FIELD_NAMES, PrecisionOptions
+from npu_precision.options import ACCEPTED_NAMES, PrecisionOptions
 from npu_precision.session import low_types
 
 _LARGEST_SCALE = 2.0**24
@@ -119,10 +119,10 @@ def properties(opt_level: str, overrides: Mapping[str, Any]) -> Properties:
             f"opt_level: got {_errors.got(opt_level)}, expected one of {', '.join(LEVELS)}{hint}"
         )
     given = {name: value for name, value in overrides.items() if value is not None}
-    options = {name: given.pop(name) for name in list(given) if name in FIELD_NAMES}
+    options = {name: given.pop(name) for name in list(given) if name in ACCEPTED_NAMES}
     for name in given:
         if name not in OVERRIDES:
-            names = (*OVERRIDES, *FIELD_NAMES)
+            names = (*OVERRIDES, *ACCEPTED_NAMES)
             raise TypeError(
                 f"unknown override {name!r}{_errors.did_you_mean(name, names)}; the overrides are "
                 f"{', '.join(OVERRIDES)}, and the fields of PrecisionOptions"

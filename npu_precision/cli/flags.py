@@ -14,7 +14,7 @@ import click
 import tensorflow as tf
 
 import npu_precision_command
-from npu_precision import _errors, _library
+from npu_precision import _errors, _library, _rewrites
 from npu_precision.accuracy import model_inputs
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.offline import model_file
@@ -48,47 +48,12 @@ FLAGS = {
         "--dump-passes",
         "A folder for the graph as text after each pass that changed it.",
     ),
-    "loop_constants": ("--loop-constants", "Read what no iteration changes from outside the loop."),
-    "fold_batch_norms": ("--fold-batch-norms", "Fold batch norms into convolutions."),
-    "batch_norm_v3": ("--batch-norm-v3", "Replace FusedBatchNorm by FusedBatchNormV3."),
-    "grouped_convolutions": (
-        "--grouped-convolutions",
-        "Turn depthwise convolutions into grouped ones if more ops fuse into these.",
-    ),
-    "pad_into_convolutions": (
-        "--pad-into-convolutions",
-        "Let convolutions pad their input, instead of a Pad.",
-    ),
-    "means_as_pools": ("--means-as-pools", "Turn means over images into average pools."),
-    "layer_norm": ("--layer-norm", "Rewrite a LayerNorm into the form that TensorFlow fuses."),
-    "flatten_mat_muls": (
-        "--flatten-mat-muls",
-        "Turn a BatchMatMul or Einsum with one weight for the batch into a MatMul.",
-    ),
-    "einsums_as_mat_muls": (
-        "--einsums-as-mat-muls",
-        "Turn Einsums with batch dimensions into BatchMatMuls between Transposes.",
-    ),
-    "squeeze_masks": (
-        "--squeeze-masks",
-        "Read attention masks as matrices if the fused kernel is slow.",
-    ),
-    "activations": (
-        "--activations",
-        "Rewrite activations into the forms that TensorFlow fuses into products.",
-    ),
-    "same_padding": (
-        "--same-padding",
-        "Set the padding of lowered 1x1 convolutions to SAME instead of VALID.",
-    ),
-    "sink_reshapes": ("--sink-reshapes", "Move a Reshape after the BiasAdd of a lowered MatMul."),
+    "rewrites": ("--rewrites", "The rewrites for speed and size to leave out (-) or take in."),
     "lower_collectives": ("--lower-collectives", "Sum gradients over the workers in the low type."),
     "average_before": ("--average-before", "Divide gradients before that sum, against overflow."),
     "emulate": ("--emulate", "Compute in float32, round values to the low type."),
     "overflow": ("--overflow", "The result of an overflow with --emulate."),
-    "call_boundaries": ("--call-boundaries", "Pass tensors to calls and loops in the low type."),
     "for_onednn": ("--for-onednn", "Write a result for CPUs with oneDNN only."),
-    "fold_constants": ("--fold-constants", "Store constants in the low type."),
 }
 
 # Fields with a few values, and what the library calls these.
@@ -102,6 +67,7 @@ _METAVARS = {
     "report_dir": "FOLDER",
     "dump_passes_dir": "FOLDER",
     "overflow": "inf|saturate",
+    "rewrites": "[all|none],[-]NAME,...",
 }
 
 debug_flag = npu_precision_command.debug_flag
@@ -117,6 +83,7 @@ def precision_flags(
         default_mode: the mode if the user gives none; None if a mode is required.
     """
     fields = only or FLAGS
+    old_names = _rewrites.OLD_NAMES if "rewrites" in fields else ()
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
@@ -125,10 +92,15 @@ def precision_flags(
         ) -> Any:
             if options_file is None:
                 mode = mode or default_mode
-            changes = {name: given.pop(name) for name in fields}
+            changes = {name: given.pop(name) for name in (*fields, *old_names)}
             return command(*arguments, options=_options(mode, options_file, changes), **given)
 
         decorated: Callable[..., Any] = with_options
+        for name in old_names:
+            flag = name.replace("_", "-")
+            decorated = click.option(f"--{flag}/--no-{flag}", name, default=None, hidden=True)(
+                decorated
+            )
         for name in reversed(list(fields)):
             flag, text = FLAGS[name]
             if _is_switch(name):

@@ -9,7 +9,6 @@ from typing import Any
 
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from npu_precision import _library
 from npu_precision.explain import explanation
 from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline import frozen_signatures
@@ -34,7 +33,7 @@ def of_model(model: Model, options: PrecisionOptions) -> tuple[str, ...]:
         ValueError: the optimizer refuses options or model, the signatures cannot be frozen, or
             nothing is lowered.
     """
-    dtypes_only: dict[str, Any] = dict.fromkeys(_library.passes_beyond_dtypes(), False)
+    dtypes_only: dict[str, Any] = {"rewrites": "none", "lower_collectives": False}
     explained = explanation.explain(_frozen(model), dataclasses.replace(options, **dtypes_only))
     return _float32(model.path, (node for _, node in explained.nodes()))
 

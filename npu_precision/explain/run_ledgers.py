@@ -17,7 +17,7 @@ from npu_precision.explain.explanation import MAIN_GRAPH, Body, Explanation
 from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline.model_file import Model
 from npu_precision.offline.reachable import function_attributes
-from npu_precision.options import FIELD_NAMES, PrecisionOptions
+from npu_precision.options import ACCEPTED_NAMES, PrecisionOptions
 
 LEDGER = "ledger of a run"
 _BEFORE, _AFTER = ".before.pb", ".after.pb"
@@ -212,7 +212,7 @@ def _options(ledger: Ledger) -> PrecisionOptions:
     values: dict[str, Any] = {
         name: {"true": True, "false": False}.get(value, value)
         for name, value in ledger.options.items()
-        if name in FIELD_NAMES
+        if name in ACCEPTED_NAMES
     }
     try:
         return PrecisionOptions(**values)

@@ -13,7 +13,7 @@ from npu_precision.npu_bridge.configs import (
     MemoryConfig,
     ProfilingConfig,
 )
-from npu_precision.options import FIELD_NAMES, PrecisionOptions, attr_value
+from npu_precision.options import ACCEPTED_NAMES, PrecisionOptions, attr_value
 from npu_precision.session import sessions
 
 __all__ = [
@@ -58,7 +58,7 @@ class NPURunConfig(_RunConfig):
                     f"NPURunConfig: unknown argument {name!r}"
                     f"{_errors.did_you_mean(name, _argument_names())}"
                 )
-        precision = {name: arguments.pop(name) for name in FIELD_NAMES if name in arguments}
+        precision = {name: arguments.pop(name) for name in ACCEPTED_NAMES if name in arguments}
         inert = {
             name: arguments.pop(name)
             for name in _library.describe()["inert_parameters"]
@@ -143,4 +143,4 @@ def npu_run_config_init(
 
 def _argument_names() -> list[str]:
     base = [name for name in inspect.signature(_RunConfig.__init__).parameters if name != "self"]
-    return [*base, *FIELD_NAMES, *_library.describe()["inert_parameters"]]
+    return [*base, *ACCEPTED_NAMES, *_library.describe()["inert_parameters"]]

@@ -9,7 +9,7 @@ from typing import Any
 
 from npu_precision import _no_effect
 from npu_precision.npu_device.option_group import OptionGroup
-from npu_precision.options import FIELD_NAMES, PrecisionOptions
+from npu_precision.options import ACCEPTED_NAMES, PrecisionOptions
 
 _LOGGER = logging.getLogger("npu_precision")
 _NAME = "npu_device.global_options()"
@@ -116,13 +116,13 @@ class DeviceOptions(OptionGroup):
     """
 
     def __init__(self) -> None:
-        super().__init__(_NAME, {**dict.fromkeys(FIELD_NAMES), **_DOCUMENTED})
+        super().__init__(_NAME, {**dict.fromkeys(ACCEPTED_NAMES), **_DOCUMENTED})
         vars(self)["_in_force"] = None
 
     def __setattr__(self, option: str, value: Any) -> None:
         super().__setattr__(option, value)
         in_force: Mapping[str, Any] | None = self._in_force
-        if in_force is not None and option in FIELD_NAMES and in_force.get(option) != value:
+        if in_force is not None and option in ACCEPTED_NAMES and in_force.get(option) != value:
             _LOGGER.warning(
                 "%s.%s was set to %r after npu_device.open(), which read %r: it has no effect "
                 "before the next npu_device.open().as_default()",
@@ -138,13 +138,13 @@ class DeviceOptions(OptionGroup):
         Raises:
             ValueError: a wrong value.
         """
-        given = {name: getattr(self, name) for name in FIELD_NAMES}
+        given = {name: getattr(self, name) for name in ACCEPTED_NAMES}
         vars(self)["_in_force"] = given
         # Scripts set options to arguments of their command line, where "" stands for none.
         options = PrecisionOptions(**{name: each for name, each in given.items() if each != ""})
         if options.precision_mode is None and options.precision_mode_v2 is None:
             options = dataclasses.replace(options, precision_mode="allow_fp32_to_fp16")
-        without_effect = [name for name in self.changed() if name not in FIELD_NAMES]
+        without_effect = [name for name in self.changed() if name not in ACCEPTED_NAMES]
         if without_effect:
             _no_effect.name_once(_NAME, without_effect)
         return options

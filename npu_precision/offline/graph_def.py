@@ -28,8 +28,8 @@ def rewrite_graph_def(
 
     The result runs on TensorFlow alone: dtypes are changed and plain Cast nodes inserted. Fetches
     and feeds keep name and dtype. Constants that only inserted Casts read are stored in the low
-    type, unless options.fold_constants is False. If options.report_dir is set, the ledger is
-    written there too.
+    type, unless options.rewrites leaves fold_constants out. If options.report_dir is set, the
+    ledger is written there too.
 
     Args:
         graph_def: the graph; it is not changed.

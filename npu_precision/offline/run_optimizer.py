@@ -24,7 +24,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
 
-from npu_precision import _library, _marks, _tf_compat
+from npu_precision import _library, _marks, _rewrites, _tf_compat
 from npu_precision.ledger import Ledger
 from npu_precision.offline import call_boundaries
 from npu_precision.offline.argument_shapes import write_argument_shapes
@@ -85,8 +85,8 @@ def rewrite(
         ValueError: the optimizer refuses options or graph, or fails inside, or TensorFlow cannot
             read the graph.
     """
-    if options.fold_constants is None:
-        options = dataclasses.replace(options, fold_constants=True)
+    rewrites = _rewrites.with_default(options.rewrites, "fold_constants")
+    options = dataclasses.replace(options, rewrites=rewrites)
     if options.quiet is None:
         options = dataclasses.replace(options, quiet=True)
     fetch_nodes, feed_nodes = list(fetch_nodes), list(feed_nodes)

@@ -37,7 +37,7 @@ def convert_saved_model(
     The result loads and runs on TensorFlow alone, by tf.saved_model.load and by the TF1 loader.
     Signatures keep their names, shapes and dtypes; names of functions and of fetched nodes stay;
     variables, assets and every other file are copied byte for byte. Variables stay float32;
-    constants are stored in the low type, unless options.fold_constants is False. Keras'
+    constants are stored in the low type, unless options.rewrites leaves fold_constants out. Keras'
     load_model builds the layers of its own models anew from their configuration, and does not
     use the converted functions: load them with tf.saved_model.load.
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
 from npu_precision import _device_types, _errors, _mark_scopes, _marks, _tf_compat
-from npu_precision.options import FIELD_NAMES, PrecisionOptions
+from npu_precision.options import ACCEPTED_NAMES, PrecisionOptions
 from npu_precision.session import functions, low_types
 
 _LOGGER = logging.getLogger("npu_precision")
@@ -89,10 +89,10 @@ class autocast:
                 "a dtype with dtype=..."
             )
         for name in fields:
-            if name not in FIELD_NAMES:
+            if name not in ACCEPTED_NAMES:
                 raise TypeError(
                     f"autocast: got the unknown argument {name!r}"
-                    f"{_errors.did_you_mean(name, (*_OWN_ARGUMENTS, *FIELD_NAMES))}; it takes "
+                    f"{_errors.did_you_mean(name, (*_OWN_ARGUMENTS, *ACCEPTED_NAMES))}; it takes "
                     f"{', '.join(_OWN_ARGUMENTS)}, and the fields of PrecisionOptions"
                 )
         if callable(options):

@@ -51,8 +51,8 @@ MUTATIONS = (
     ),
     _parameters(
         "host_only",
-        "if (pass.purpose == Switch::kForSpeed && on_host) names.insert(pass.option);",
-        "if (pass.purpose == Switch::kForSpeed) names.insert(pass.option);",
+        "if (pass.purpose == Switch::kForSpeed && on_host) names.insert(pass.name);",
+        "if (pass.purpose == Switch::kForSpeed) names.insert(pass.name);",
         "What makes the host faster runs for another target.",
         "passes/test_sink_reshapes.py::test_it_stays_where_it_was_not_asked_for",
     ),

@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 import pytest
-from support.check_rewrite import BEYOND_DTYPES, UNCHANGED, check_rewrite
+from support.check_rewrite import DTYPES_ONLY, UNCHANGED, check_rewrite
 from support.executions import run_counted
 from support.loop_text import counter
 from support.random_graphs import random_graph
@@ -256,10 +256,9 @@ def test_a_loop_with_no_other_variable_stays():
 @pytest.mark.parametrize("mode", ["allow_mix_precision", "force_fp16"])
 def test_random_graphs_compute_the_same(mode):
     """But for TensorFlow 1.15, whose kernels round by one bit otherwise at other addresses."""
-    dtypes_only = dict.fromkeys(BEYOND_DTYPES, False)
 
     def rewrite(graph, graph_def, loop_constants):
-        options = {**dtypes_only, "loop_constants": loop_constants, "precision_mode": mode}
+        options = {**DTYPES_ONLY, "loop_constants": loop_constants, "precision_mode": mode}
         return npu_precision.rewrite_graph_def(
             graph_def, graph.fetches, feeds=graph.fed_inside, **options
         )

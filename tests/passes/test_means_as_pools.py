@@ -11,8 +11,6 @@ from support.live_rewrite import rewrite_and_run
 from support.text_graph import random_values, read_graph
 from support.tf_versions import needs_inexact_means, needs_onednn_in_bfloat16
 
-import npu_precision
-
 BF16 = "allow_mix_precision_bf16"
 needs_it = [needs_onednn_in_bfloat16, needs_inexact_means]
 pytestmark = needs_it
@@ -35,7 +33,7 @@ def live(tmp_path):
 
     def run(text, fetches=("end",), **options):
         report_dir = tmp_path / str(len(list(tmp_path.iterdir())))
-        only = dict.fromkeys(npu_precision._library.passes_beyond_dtypes(), False)
+        only = {"rewrites": "none", "lower_collectives": False}
         options = {"precision_mode": BF16, **only, "means_as_pools": True, **options}
         graph_def = read_graph(text) if isinstance(text, str) else text
         return rewrite_and_run(graph_def, list(fetches), report_dir, **options)

@@ -10,14 +10,15 @@ import re
 
 import pytest
 from support import ROOT
-from support.check_rewrite import BEYOND_DTYPES
 
 from npu_precision import _library
 from npu_precision.cli import flags
 from npu_precision.options import PrecisionOptions
 
 PASSES = _library.describe()["passes"]
-OPTIONS = [row["option"] for row in PASSES if row["option"]]
+REWRITES = [row["name"] for row in PASSES if row["purpose"] in ("speed", "size")]
+OPTIONS = [row["name"] for row in PASSES if row["purpose"] in ("network", "emulation")]
+OLD_KEYS = _library.describe()["old_rewrite_keys"]
 # Switches that are about the whole run, not about a pass.
 OF_THE_RUN = {
     "all_white",
@@ -28,7 +29,9 @@ OF_THE_RUN = {
     "average_before",
     "for_onednn",
 }
-FIELDS = {field.name for field in dataclasses.fields(PrecisionOptions) if "bool" in field.type}
+FIELDS = {
+    field.name for field in dataclasses.fields(PrecisionOptions) if field.type == "bool | None"
+}
 # The rooms with a file for each pass, and where the other passes are.
 ROOMS = ("rewrite", "fuse")
 ELSEWHERE = {"decide": "decide/decide_precision", "ledger": "ledger"}
@@ -54,47 +57,26 @@ def test_options_of_passes_are_parameters_and_fields_and_no_others_are_switches(
     assert switches == FIELDS
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_each_option_is_a_flag_of_its_name_and_is_documented(option):
-    assert option in flags.FLAGS, f"no flag for {option} in npu_precision/cli/flags.py"
-    assert flags.FLAGS[option][0] == "--" + option.replace("_", "-")
-    described = re.search(rf"^        {option}: ", PrecisionOptions.__doc__, re.MULTILINE)
-    assert described, f"no {option} among the attributes of npu_precision/options.py's docstring"
-    rows = re.findall(rf"^\| `{option}` \| switch \| (.*?) \|", read("docs/options.md"), re.M)
-    assert len(rows) == 1, f"{len(rows)} rows for {option} in docs/options.md, expected one"
-    by_use = {"speed": "on for `host`; else off", "size": "off; offline on"}
-    purpose = next(row["purpose"] for row in PASSES if row["option"] == option)
-    assert rows[0] == by_use.get(purpose, "off")
+def test_a_rewrite_is_known_by_its_row_alone():
+    """A new pass adds no option: only those that had one before `rewrites` keep it."""
+    assert set(OLD_KEYS.values()) <= set(REWRITES)
+    assert len(OLD_KEYS) == 15
+    assert not {*REWRITES, *OLD_KEYS} & {*FIELDS, *flags.FLAGS, *_library.describe()["parameters"]}
+    for name in REWRITES:
+        assert PrecisionOptions(rewrites={name: False}).rewrites == f"-{name}"
 
 
-def test_options_for_speed_are_on_for_the_host_alone():
-    def takes(option, **fields):
-        try:
-            return PrecisionOptions(**{option: True}, **fields)
-        except ValueError as error:
-            return str(error)
+@pytest.mark.parametrize("row", PASSES, ids=[row["name"] for row in PASSES])
+def test_each_row_says_what_it_does(row):
+    assert re.fullmatch(r"[A-Z]\w+s\b[^.]*\.", row["summary"].replace("1x1", ""))
 
+
+def test_rewrites_for_speed_are_refused_where_nothing_is_lowered():
     for row in PASSES:
         if row["purpose"] == "speed":
-            assert row["option"] in FIELDS, f"no field {row['option']} in npu_precision/options.py"
-            assert "which changes at most dtypes" in takes(
-                row["option"], precision_mode="force_fp32"
-            )
-            assert isinstance(takes(row["option"], precision_mode="force_fp16"), PrecisionOptions)
-
-
-def test_what_changes_more_than_dtypes_is_listed_once():
-    names = "|".join(OPTIONS)
-    three_in_a_row = re.compile(rf"(?:\s*['\"]?(?:{names})['\"]?(?:[:=][^,\n]*)?,){{3}}")
-    assert set(BEYOND_DTYPES) == set(OPTIONS) - {"emulate"}
-    for folder in ("npu_precision", "benchmarks", "tests"):
-        for path in (ROOT / folder).rglob("*.py"):
-            found = three_in_a_row.search(path.read_text(encoding="utf-8"))
-            assert found is None or path.name in ("options.py", "flags.py"), (path, found[0])
-
-
-def test_each_row_says_what_the_pass_does():
-    assert all(re.match(r"[a-z]\w+s\b[^.]*$", row["summary"]) for row in PASSES)
+            with pytest.raises(ValueError, match="which changes at most dtypes"):
+                PrecisionOptions(rewrites=row["name"], precision_mode="force_fp32")
+            PrecisionOptions(rewrites=row["name"], precision_mode="force_fp16")
 
 
 @pytest.mark.parametrize("name", [row["name"] for row in PASSES])
@@ -111,7 +93,7 @@ def test_each_pass_has_its_files_and_a_test(name):
 def test_rewrites_of_ledgers_are_named_for_options():
     """What docs/ledger.md says about rewrites[].by is about the options of passes."""
     (line,) = re.findall(r"^\| `rewrites\[\]\.by` \|.*$", read("docs/ledger.md"), re.M)
-    assert set(re.findall(r"`(\w+)`", line)) - {"keep_io_types"} <= set(OPTIONS)
+    assert set(re.findall(r"`(\w+)`", line)) - {"keep_io_types"} <= {*OPTIONS, *REWRITES, *OLD_KEYS}
 
 
 def test_files_that_the_map_names_exist():

@@ -209,7 +209,7 @@ def test_rewritten_graphs_keep_their_contract(case, tmp_path):
         assert to_bytes(graph.rewrite(options)[0]) == to_bytes(result)
         again, ledger_again = graph.rewrite(options, result)
         assert to_bytes(again) == to_bytes(result)
-        if not options.fold_constants:
+        if "fold_constants" not in (options.rewrites or "-").split(","):
             for told in (ledger, ledger_again):
                 check_totals(told, result)
                 check_nodes(told, graph.graph_def, result)

@@ -10,7 +10,6 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 import npu_precision
-from npu_precision import _library
 from support.check_ledger import (
     CAST_MARK,
     IN_FLOAT32_MARK,
@@ -31,7 +30,7 @@ from support.text_functions import (
 from support.text_graph import random_values, text_lines
 
 UNCHANGED = "unchanged"
-BEYOND_DTYPES = tuple(_library.passes_beyond_dtypes())
+DTYPES_ONLY = {"rewrites": "none", "lower_collectives": False}
 
 # The tolerance of a fetched value, as a fraction of the largest magnitude in its tensor. The graphs
 # of the tests round a handful of times, each time by at most 2^-11 or 2^-8.
@@ -85,8 +84,7 @@ def check_rewrite(
     __tracebackhide__ = True
     before = read_graph_with_functions(graph) if isinstance(graph, str) else graph
     fetches = [before.node[-1].name] if fetches is None else list(fetches)
-    dtypes_only = dict.fromkeys(BEYOND_DTYPES, False)
-    options = {"precision_mode": mode, **dtypes_only, **options}
+    options = {"precision_mode": mode, **DTYPES_ONLY, **options}
 
     def rewrite(graph_def):
         rewritten, ledger = npu_precision.rewrite_graph_def(graph_def, fetches, **options)
@@ -109,15 +107,15 @@ def check_rewrite(
     turned, _ = rewrite(_reversed(before))
     assert_same_text(written(turned), text, "with the nodes in reverse order")
 
-    if not options["call_boundaries"]:
+    if not options.get("call_boundaries"):
         _check_signatures(before, after)
     for graph_before, graph_after, ledgers in _graphs(before, after, ledger, again_ledger):
         for graph_ledger in ledgers:
             check_totals(graph_ledger, graph_after)
         # Folding removes nodes, and the parts of a fused op are not nodes of the original.
         # Those of a call are of the graph that calls.
-        changed = options["fold_constants"] or options["call_boundaries"]
-        changed |= any(part.rewrites for part in ledgers)
+        changed = options.get("fold_constants") or options.get("call_boundaries")
+        changed = changed or any(part.rewrites for part in ledgers)
         if not (changed or "/npu_part_" in text):
             _check_only_dtypes_changed(graph_before, graph_after)
             for graph_ledger in ledgers:

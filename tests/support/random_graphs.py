@@ -13,7 +13,6 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 import npu_precision
-from npu_precision import _library
 from support.function_bodies import add_functions
 from support.graph_builder import Builder, Tensor, UnfitError
 from support.random_ops import COMMON, CONTROL_FLOW, MAKERS
@@ -48,8 +47,9 @@ class RandomGraph:
     def rewrite(self, options, graph_def=None):
         """(GraphDef, Ledger) of this graph, or of one for it, with nothing changed but dtypes."""
         graph_def = self.graph_def if graph_def is None else graph_def
-        kept = dict.fromkeys(set(_library.passes_beyond_dtypes()) - {"fold_constants"}, False)
-        options = dataclasses.replace(options, **kept)
+        folds = "-fold_constants" not in (options.rewrites or "")
+        only = "none,fold_constants" if folds else "none"
+        options = dataclasses.replace(options, rewrites=only, lower_collectives=False)
         return npu_precision.rewrite_graph_def(
             graph_def, self.fetches, options, feeds=self.fed_inside
         )
