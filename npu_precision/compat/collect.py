@@ -14,7 +14,7 @@ import re
 import types
 from typing import Any
 
-from npu_precision import _library, _tf_compat
+from npu_precision import _library, _rewrites, _tf_compat
 from npu_precision.compat import notes, table
 from npu_precision.npu_bridge import alias, dump_settings
 
@@ -28,11 +28,12 @@ def collect() -> dict[str, Any]:
     modules = _modules()
     result = {name: _names(name, modules) for name in modules}
     description = _library.describe()
+    parameters = {**description["parameters"], **dict.fromkeys(_rewrites.OLD_NAMES, "b")}
     for path in notes.RESULTS:
         module, _, call = path[: -len("()")].rpartition(".")
         if module in modules:
             options = getattr(modules[module], call)()
-            _add_fields(path, options, set(description["parameters"]), result)
+            _add_fields(path, options, set(parameters), result)
     for name, text in notes.MODULES.items():
         result.setdefault(name, {"*": {"missing": text}})
     for name, instead in notes.NAMES.items():
@@ -44,7 +45,7 @@ def collect() -> dict[str, Any]:
             result[name] = {each.rpartition(".")[2]: {"module": each} for each in children}
     return {
         "modules": {name: dict(sorted(result[name].items())) for name in sorted(result)},
-        "parameters": dict(description["parameters"]),
+        "parameters": dict(sorted(parameters.items())),
         "inert_parameters": list(description["inert_parameters"]),
         "of_python": list(dump_settings.NAMES),
         "arguments_of_python": ["dump_config", "iterations_per_loop"],
