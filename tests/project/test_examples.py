@@ -361,6 +361,13 @@ def test_the_readme_has_the_two_commands_before_all_others_and_is_short():
     assert len(lines) <= 150
 
 
+def test_the_documents_are_short():
+    """Beside tables: a reader looks into a table, and reads the rest."""
+    lines = [line for page in PAGES for line in (ROOT / page).read_text().splitlines()]
+    words = sum(len(line.split()) for line in lines if not line.startswith("|"))
+    assert words <= 20_000
+
+
 @pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)", BLOCK.sub("", (ROOT / page).read_text())):
