@@ -11,8 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 from npu_precision import _tf_compat, scope
-from npu_precision.amp.optimizers import arguments, parts
+from npu_precision.amp.optimizers import arguments
 from npu_precision.amp.optimizers.parts import Part, Target
+from npu_precision.amp.optimizers.slots import Slots
 
 _LOGGER = logging.getLogger("npu_precision")
 _KerasOptimizer: Any = _tf_compat.optimizer_class()
@@ -118,27 +119,12 @@ class FusedOptimizer(_KerasOptimizer):
 
     def make_slots(self, variables: Sequence[Any]) -> None:
         """Makes the slots of all variables."""
-        names = parts.checkpoint_names(variables)
-        self._layout = types.SimpleNamespace(
-            parts=parts.parts_of(variables, self.may_group()), places={}, names={}, kept=[]
-        )
-        for variable, name in zip(variables, names):
-            plain = _tf_compat.plain_variable(variable)
-            for part in self._layout.parts:
-                for index, each in enumerate(part.variables):
-                    if each is plain:
-                        self._layout.places[self._var_key(variable)] = part, index
-                        self._layout.names[id(plain)] = name
+        self._fused_slots = Slots(variables, self._var_key, self.may_group())
         for slot, value in self.slot_values().items():
-            for number, part in enumerate(self._layout.parts):
-                with tf.device(part.device):
-                    first = tf.fill(part.shape, tf.cast(value, part.dtype))
-                    made = _tf_compat.optimizer_slot(first, f"{self.name}_{slot}_{number}")
-                self._layout.kept.append(made)
-                part.slots[slot] = _tf_compat.plain_variable(made)
+            self._fused_slots.add(slot, value, self.name)
             state = _tf_compat.tensors_in_checkpoint(
-                functools.partial(self._read, slot),
-                functools.partial(self._write, slot),
+                functools.partial(self._fused_slots.read, slot),
+                functools.partial(self._fused_slots.write, slot),
             )
             setattr(self, f"slot_{slot}", state)  # a checkpoint may have waited for it
 
@@ -147,7 +133,10 @@ class FusedOptimizer(_KerasOptimizer):
         _refuse_replicas(self.name)
         with scope.keep_dtype_scope():
             if self.clipnorm is not None:
-                pairs = [(tf.clip_by_norm(g, self.clipnorm), v) for g, v in self._dense(pairs)]
+                pairs = [
+                    (tf.clip_by_norm(_dense(gradient, variable.shape), self.clipnorm), variable)
+                    for gradient, variable in pairs
+                ]
             packed = self._packed(pairs)
             gradients = self._clipped([gradient for gradient, _ in packed])
             lr = tf.cast(tf.convert_to_tensor(learning_rate), tf.float64)
@@ -180,7 +169,14 @@ class FusedOptimizer(_KerasOptimizer):
             if isinstance(variable, Target):
                 result.append((gradient, variable))
             else:
-                part, index = self._place(variable)
+                place = self._fused_slots.place(variable)
+                if place is None:
+                    raise ValueError(
+                        f"variable: got {variable.name!r}, expected one of the {len(self._fused_slots)} "
+                        f"that {self.name} was built with: call its build(variables) with all of "
+                        "them before the first step"
+                    )
+                part, index = place
                 _, given = gradients.setdefault(id(part), (part, {}))
                 given[index] = gradient
         keeps_slices = self.takes_slices() and not self.needs_norm() and self.clipvalue is None
@@ -198,19 +194,6 @@ class FusedOptimizer(_KerasOptimizer):
             ]
             result.append((part.packed(dense), Target(part, missing)))
         return result
-
-    def _dense(self, pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        return [(_dense(gradient, variable.shape), variable) for gradient, variable in pairs]
-
-    def _place(self, variable: Any) -> tuple[Part, int]:
-        place = self._layout.places.get(self._var_key(variable))
-        if place is None:
-            raise ValueError(
-                f"variable: got {variable.name!r}, expected one of the "
-                f"{len(self._layout.places)} that {self.name} was built with: call its "
-                "build(variables) with all of them before the first step"
-            )
-        return place
 
     def _clipped(self, gradients: list[Any]) -> list[Any]:
         if self.clipvalue is not None:
@@ -241,7 +224,7 @@ class FusedOptimizer(_KerasOptimizer):
 
     def not_in_saved_models(self) -> list[str]:
         """The attributes that are not in a SavedModel: TensorFlow exports no parts of buffers."""
-        slots = [f"slot_{slot}" for slot in self.slot_values()] if hasattr(self, "_layout") else []
+        slots = [f"slot_{slot}" for slot in self._made_slots()]
         if slots:
             _LOGGER.warning(
                 "%s: a SavedModel does not have its slots; to go on with training, save a "
@@ -254,8 +237,8 @@ class FusedOptimizer(_KerasOptimizer):
     def variables(self) -> Any:
         """What Keras has, and the slots."""
         own = super().variables
-        layout = getattr(self, "_layout", None)
-        return type(own)([*own, *(layout.kept if layout else ())])
+        slots = getattr(self, "_fused_slots", None)
+        return type(own)([*own, *(slots.kept if slots else ())])
 
     def set_weights(self, weights: Sequence[Any]) -> None:
         """Sets all that `variables` has, from arrays.
@@ -275,8 +258,9 @@ class FusedOptimizer(_KerasOptimizer):
         """Writes the state into Keras' file, the slots under the names of the variables."""
         for index, variable in enumerate(super().variables):
             store[str(index)] = variable.numpy()
-        for key, _, tensor in self._entries():
-            store[key] = tensor.numpy()
+        for slot in self._made_slots():
+            for name, piece in self._fused_slots.read(slot).items():
+                store[f"{slot}.{name}"] = piece.numpy()
 
     def load_own_variables(self, store: Any) -> None:
         """Reverses save_own_variables().
@@ -284,8 +268,9 @@ class FusedOptimizer(_KerasOptimizer):
         Raises:
             ValueError: the file has some slots, and lacks others.
         """
-        entries, keys = self._entries(), set(store.keys())
-        missing = sorted({key for key, _, _ in entries} - keys)
+        names = {slot: list(self._fused_slots.read(slot)) for slot in self._made_slots()}
+        keys = set(store.keys())
+        missing = sorted({f"{slot}.{name}" for slot in names for name in names[slot]} - keys)
         if missing and not any("." in key for key in keys):
             _LOGGER.warning("%s: the file has no slots, and they stay as they are", self.name)
             return
@@ -296,13 +281,8 @@ class FusedOptimizer(_KerasOptimizer):
             )
         for index, variable in enumerate(super().variables):
             variable.assign(store[str(index)])
-        for slot in self.slot_values():
-            stored = {
-                self._layout.names[id(each)]: store[key]
-                for key, each, _ in entries
-                if key.partition(".")[0] == slot
-            }
-            self._write(slot, stored)
+        for slot in names:
+            self._fused_slots.write(slot, {name: store[f"{slot}.{name}"] for name in names[slot]})
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, for from_config()."""
@@ -321,26 +301,8 @@ class FusedOptimizer(_KerasOptimizer):
             config["lr"] = deserialize(config["lr"], custom_objects=custom_objects)
         return cls(**config)
 
-    def _entries(self) -> list[tuple[str, tf.Variable, tf.Tensor]]:
-        """A key, a variable and the tensor of each slot of each variable."""
-        if not hasattr(self, "_layout"):
-            return []
-        names = self._layout.names
-        return [
-            (f"{slot}.{names[id(variable)]}", variable, tensor)
-            for slot in self.slot_values()
-            for variable, tensor in parts.read_slot(self._layout.parts, slot)
-        ]
-
-    def _read(self, slot: str) -> dict[str, tf.Tensor]:
-        return {
-            self._layout.names[id(variable)]: tensor
-            for variable, tensor in parts.read_slot(self._layout.parts, slot)
-        }
-
-    def _write(self, slot: str, restored: Mapping[str, tf.Tensor]) -> tf.Operation:
-        names = self._layout.names
-        return parts.write_slot(self._layout.parts, slot, lambda each: restored[names[id(each)]])
+    def _made_slots(self) -> list[str]:
+        return list(self.slot_values()) if hasattr(self, "_fused_slots") else []
 
 
 def registered(cls: Any) -> Any:

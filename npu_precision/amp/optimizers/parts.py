@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -138,24 +138,3 @@ def _renumbered(name: str, seen: dict[str, list[str]]) -> str:
         names.append(name)
     number = names.index(name)
     return f"{base}_{number}" if number else base
-
-
-def read_slot(parts: Sequence[Part], slot: str) -> list[tuple[tf.Variable, tf.Tensor]]:
-    """Each variable with its piece of a slot."""
-    return [
-        (variable, piece)
-        for part in parts
-        for variable, piece in zip(part.variables, part.unpacked(part.slots[slot].read_value()))
-    ]
-
-
-def write_slot(
-    parts: Sequence[Part], slot: str, value_of: Callable[[tf.Variable], Any]
-) -> tf.Operation:
-    """Sets a slot of all parts; value_of gives the piece of a variable."""
-    return tf.group(
-        *(
-            part.slots[slot].assign(part.packed([value_of(each) for each in part.variables]))
-            for part in parts
-        )
-    )
