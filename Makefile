@@ -28,9 +28,8 @@ PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
 SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
 CXX_FILES = $(shell find cc graph_passes tests wheels -name '*.h' -o -name '*.cc')
 
-.PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench bench-rewrite \
-  bench-optimizers bench-flight bench-distributed bench-convergence numerics wheel test-wheel \
-  build known-parts page-packages lint format reference docs pictures bazel bazel-build lock clean
+.PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench numerics wheel \
+  test-wheel build known-parts page-packages lint format reference docs pictures bazel bazel-build lock clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 24
@@ -69,24 +68,12 @@ MUTATE_NEEDS = $(if $(filter --list --help -h,$(MUTATE_FLAGS)),,$(VENV)/.install
 mutate: $(VENV)/.requirements $(MUTATE_NEEDS) ## show that tests notice when lines are made wrong (MUTATE_FLAGS=--help)
 	PYTHONPATH=tests $(BIN)/python -m mutate $(MUTATE_FLAGS)
 
-# For example: make bench BENCH_FLAGS="--only mobilenet_v2"
-bench: $(VENV)/.installed build ## time steps next to float32 and TensorFlow's (BENCH_FLAGS=--help)
-	$(BIN)/python benchmarks/run.py $(BENCH_FLAGS)
-
-bench-rewrite: $(VENV)/.installed build ## time the rewrite next to TensorFlow's (BENCH_FLAGS=--help)
-	$(BIN)/python benchmarks/rewrite.py $(BENCH_FLAGS)
-
-bench-optimizers: $(VENV)/.installed build ## time fused optimizers next to Keras' own (BENCH_FLAGS=--help)
-	$(BIN)/python benchmarks/fused_optimizers.py $(BENCH_FLAGS)
-
-bench-flight: $(VENV)/.installed build ## time steps with a flight recorder and without (BENCH_FLAGS=--help)
-	$(BIN)/python benchmarks/flight.py $(BENCH_FLAGS)
-
-bench-distributed: $(VENV)/.installed build ## time workers next to float32's, count what they send (BENCH_FLAGS=--help)
-	$(BIN)/python benchmarks/distributed.py $(BENCH_FLAGS)
-
-bench-convergence: $(VENV)/.installed build ## train on workers to the end, next to float32 (BENCH_FLAGS=--help)
-	$(BIN)/python benchmarks/convergence.py $(BENCH_FLAGS)
+# A suite is a file in benchmarks/. For example: make bench SUITE=rewrite BENCH_FLAGS="--repeat 1"
+SUITES = steps rewrite optimizers flight distributed convergence
+SUITE ?= steps
+KNOWN_SUITE = $(if $(filter $(SUITE),$(SUITES)),,$(error SUITE: got '$(SUITE)', expected one of $(SUITES)))
+bench: $(VENV)/.installed build ## time steps next to float32 and TensorFlow's, or SUITE=rewrite, ... (BENCH_FLAGS=--help)
+	$(KNOWN_SUITE)$(BIN)/python benchmarks/$(SUITE).py $(BENCH_FLAGS)
 
 # For example: make numerics NUMERICS_FLAGS="--only attention --modes bf16,fp16 --blame"
 numerics: $(VENV)/.installed build ## compare the ends of small programs with float32's (NUMERICS_FLAGS=--help)

@@ -103,7 +103,7 @@ def _bench(session: nox.Session, requirements: str) -> None:
     # Of Keras 3, TF1's layers cannot be had.
     environment = {"TF_USE_LEGACY_KERAS": "1", "PYTHONPATH": "."}
     out = pathlib.Path("build") / "benchmarks" / session.name
-    session.run("python", "benchmarks/run.py", f"--out={out}", *session.posargs, env=environment)
+    session.run("python", "benchmarks/steps.py", f"--out={out}", *session.posargs, env=environment)
 
 
 WHEEL = pathlib.Path("build") / "wheel"

@@ -18,7 +18,7 @@ DTYPES = "npu, dtypes"
 # Of a SavedModel's row: the frozen graph of the same model, in a session of ours.
 FROZEN = "npu, frozen"
 # Of a SavedModel's row: converted for CPUs with oneDNN, which a conversion does not rely on.
-FOR_ONEDNN = "npu, for_onednn"
+FOR_ONEDNN = "npu, for oneDNN"
 OPENVINO = "openvino"
 # Of Keras' fit: the global policy mixed_bfloat16.
 POLICY = "keras policy"
@@ -61,11 +61,11 @@ def is_ours(contender: str) -> bool:
 
 def fields(contender: str) -> dict[str, object]:
     """The fields of PrecisionOptions of one of our modes."""
-    usual = {"precision_mode": "allow_mix_precision_bf16", "quiet": True}
+    usual = {"precision_mode": "allow_mix_precision_bf16"}
     if contender in (OURS, FROZEN):
         return usual
     if contender == FOR_ONEDNN:
-        return {**usual, "for_onednn": True}
+        return {**usual, "rewrites": "grouped_convolutions,means_as_pools"}
     if contender == DTYPES:
         # Only dtypes change: the difference is the gain by folding and fusing.
         return {**usual, **dtypes_only()}

@@ -1,4 +1,4 @@
-"""Compares ends of training on several workers with float32's: `make bench-convergence`.
+"""Compares ends of training on several workers with float32's: `make bench SUITE=convergence`.
 
     python benchmarks/convergence.py --workers 2
 
@@ -30,6 +30,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import cluster  # noqa: E402
 import convergence_worker as worker  # noqa: E402
+import measurements  # noqa: E402
 import report  # noqa: E402
 import rich.progress  # noqa: E402
 
@@ -117,6 +118,7 @@ def arguments() -> argparse.Namespace:
         help="seconds that workers may take to start, or a contender to train (default 600)",
     )
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "benchmarks")
+    measurements.add_flag(parser)
     options = parser.parse_args()
     for name, count in ("--steps", options.steps), ("--seeds", options.seeds):
         if count < 1:
@@ -140,10 +142,12 @@ def main() -> None:
     report.show(report.grid(_COLUMNS, lines))
     options.out.mkdir(parents=True, exist_ok=True)
     name = "convergence"
-    figures, document = options.out / f"{name}.json", options.out / f"{name}.md"
+    figures = options.out / f"{name}.json"
     figures.write_text(json.dumps(found, indent=1) + "\n")
-    document.write_text(report.markdown(_COLUMNS, lines))
-    print(f"{figures}, {document}")
+    print(figures)
+    if options.write:
+        command = measurements.command("bench SUITE=convergence", "BENCH_FLAGS")
+        print(measurements.write(name, command, _COLUMNS, lines, keys=2))
 
 
 if __name__ == "__main__":

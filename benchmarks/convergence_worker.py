@@ -1,4 +1,4 @@
-"""One worker of `make bench-convergence`: for each line, a contender trains to the end.
+"""One worker of `make bench SUITE=convergence`: for each line, a contender trains to the end.
 
     python benchmarks/convergence_worker.py OUT STEPS SEEDS
 
@@ -34,11 +34,6 @@ CONTENDERS: dict[str, dict[str, Any]] = {
     "bfloat16, lowered": {**_BF16, "lower_collectives": True},
     "float16": _FP16,
     "float16, lowered": {**_FP16, "lower_collectives": True},
-    "float16, lowered, undivided": {
-        **_FP16,
-        "lower_collectives": True,
-        "average_before": False,
-    },
 }
 
 BATCH, _HELD_OUT = 128, 450
@@ -169,7 +164,7 @@ def main() -> None:
     for (name, options), _ in zip(CONTENDERS.items(), sys.stdin):
         if options:
             report_dir = str(out / name) if is_first else None
-            npu_precision.enable(quiet=True, report_dir=report_dir, **options)
+            npu_precision.enable(report_dir=report_dir, **options)
         batches = [digits.batches(name, seed, steps) for seed in range(seeds)]
         loss, ends = train(strategy, batches, digits)
         npu_precision.disable()

@@ -1,4 +1,4 @@
-"""Times training on several workers, and counts the bytes they send: `make bench-distributed`.
+"""Times training on several workers, counts the bytes they send: `make bench SUITE=distributed`.
 
     python benchmarks/distributed.py --only mlp --workers 2
 
@@ -36,6 +36,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 import cluster  # noqa: E402
 import contenders  # noqa: E402
 import distributed_worker  # noqa: E402
+import measurements  # noqa: E402
 import report  # noqa: E402
 import rich.progress  # noqa: E402
 
@@ -207,6 +208,7 @@ def arguments() -> argparse.Namespace:
         "(default %(default)s)",
     )
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "benchmarks")
+    measurements.add_flag(parser)
     options = parser.parse_args()
     options.models = options.only.split(",")
     unknown = [name for name in options.models if name not in distributed_worker.MODELS]
@@ -241,10 +243,12 @@ def main() -> None:
     report.show(report.grid(_COLUMNS, lines))
     options.out.mkdir(parents=True, exist_ok=True)
     name = "packing" if options.packing else "distributed"
-    figures, document = options.out / f"{name}.json", options.out / f"{name}.md"
+    figures = options.out / f"{name}.json"
     figures.write_text(json.dumps(found, indent=1, default=dataclasses.asdict) + "\n")
-    document.write_text(report.markdown(_COLUMNS, lines))
-    print(f"{figures}, {document}")
+    print(figures)
+    if options.write:
+        command = measurements.command("bench SUITE=distributed", "BENCH_FLAGS")
+        print(measurements.write(name, command, _COLUMNS, lines, keys=3))
 
 
 if __name__ == "__main__":

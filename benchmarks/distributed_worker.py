@@ -1,4 +1,4 @@
-"""One worker of `make bench-distributed`: trains a model, a step for each line that it reads.
+"""One worker of `make bench SUITE=distributed`: trains a model, a step for each line that it reads.
 
     python benchmarks/distributed_worker.py mlp modes "tf amp" full REPORT_DIR
 
@@ -167,7 +167,7 @@ def training_step(model_name: str, size: Size, contender: Contender) -> Callable
 
 def _ours(report_dir: str, **options: Any) -> None:
     npu_precision.enable(
-        precision_mode="allow_mix_precision_bf16", quiet=True, report_dir=report_dir, **options
+        precision_mode="allow_mix_precision_bf16", report_dir=report_dir, **options
     )
 
 

@@ -25,8 +25,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import measure
-import rich.console
-import rich.table
+import measurements
+import report
 import tensorflow as tf
 import training_graphs
 
@@ -34,12 +34,16 @@ import npu_precision
 
 tf1 = tf.compat.v1
 _N = 100
+_COLUMNS: report.Columns = {
+    **dict.fromkeys(("model", "mode"), "left"),
+    **dict.fromkeys(("tensors", "ms", "watched", "recorded", f"N = {_N}"), "right"),
+}
 
 
 def costs(model: str, mode: str, seconds: float) -> tuple[int, float, float, float]:
     """(watched tensors, milliseconds per step, and the ratios of both kinds of steps to it)."""
     training = training_graphs.training_graph(model)
-    config = npu_precision.npu_config_proto(precision_mode_v2=mode, quiet=True)
+    config = npu_precision.npu_config_proto(precision_mode_v2=mode)
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
 
         def started() -> Callable[[], object]:
@@ -72,15 +76,19 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=20.0, help="per model and mode (default %(default)s)"
     )
+    measurements.add_flag(parser)
     arguments = parser.parse_args()
-    table = rich.table.Table("model", "mode", "tensors", "ms", "watched", "recorded", f"N = {_N}")
+    rows = []
     for model in arguments.models.split(","):
         for mode in arguments.modes.split(","):
             tensors, milliseconds, idle, recorded = costs(model, mode, arguments.seconds)
             mean = ((_N - 1) * idle + recorded) / _N
             ratios = [f"{ratio:.3f}" for ratio in (idle, recorded, mean)]
-            table.add_row(model, mode, str(tensors), f"{milliseconds:.1f}", *ratios)
-    rich.console.Console().print(table)
+            rows.append([model, mode, str(tensors), f"{milliseconds:.1f}", *ratios])
+    report.show(report.grid(_COLUMNS, rows))
+    if arguments.write:
+        command = measurements.command("bench SUITE=flight", "BENCH_FLAGS")
+        print(measurements.write("flight", command, _COLUMNS, rows, keys=2))
 
 
 if __name__ == "__main__":

@@ -99,12 +99,6 @@ def grid(columns: Columns, rows: Sequence[Sequence[str]]) -> rich.table.Table:
     return result
 
 
-def markdown(columns: Columns, rows: Sequence[Sequence[str]]) -> str:
-    """The same for a document."""
-    rule = ["---:" if justify == "right" else "---" for justify in columns.values()]
-    return "".join(f"| {' | '.join(row)} |\n" for row in [list(columns), rule, *rows])
-
-
 def plot(found: dict, path: pathlib.Path) -> None:
     """Draws the speed-ups as bars, a group per graph, into a PNG file."""
     import matplotlib

@@ -1,4 +1,4 @@
-"""Compares the rewrite itself with TensorFlow's auto_mixed_precision: `make bench-rewrite`.
+"""Compares the rewrite itself with TensorFlow's auto_mixed_precision: `make bench SUITE=rewrite`.
 
 Each pass runs alone in Grappler on the frozen graphs and on synthetic ones of a thousand to a
 million nodes, in a process of its own. Its time comes from TensorFlow's log. Its memory is the peak
@@ -21,7 +21,6 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import report  # noqa: E402
 import rich.progress  # noqa: E402
-import rich.table  # noqa: E402
 from alone import logging_passes, pass_seconds, peak  # noqa: E402
 from contenders import dtypes_only  # noqa: E402
 
@@ -86,7 +85,7 @@ def run_pass(graph: str, pass_name: str, graphs_folder: str) -> None:
     grappler_name, fields = PASSES[pass_name]
     if grappler_name == _NPU:
         options = npu_precision.PrecisionOptions(
-            precision_mode="allow_mix_precision_bf16", quiet=True, **fields()
+            precision_mode="allow_mix_precision_bf16", **fields()
         )
         rewrite.custom_optimizers.append(options.custom_optimizer())
     rewrite.min_graph_nodes = -1
@@ -130,39 +129,41 @@ def _passes(graph: str, graphs_folder: pathlib.Path, repeat: int) -> dict[str, d
     return found
 
 
-def _table(found: dict[str, dict[str, dict[str, float]]]) -> rich.table.Table:
+_SHOWN = [name for name in PASSES if name != "none"]
+# The pass that changes dtypes only adds what TensorFlow's adds.
+_MEMORY = [name for name in _SHOWN if name != "npu, dtypes"]
+_COLUMNS: report.Columns = {
+    "graph": "left",
+    **dict.fromkeys(("MB", *_SHOWN, *(f"memory: {name}" for name in _MEMORY)), "right"),
+}
+
+
+def _rows(found: dict[str, dict[str, dict[str, float]]]) -> list[list[str]]:
     """Milliseconds, their ratio to TensorFlow's, and memory over the size of the graph."""
-    table = rich.table.Table(
-        title="time of the pass in ms (over TensorFlow's); memory it adds over the graph's size"
-    )
-    for heading in ("graph", "MB"):
-        table.add_column(heading)
-    shown = [name for name in PASSES if name != "none"]
-    for heading in (*shown, *(f"{name}: memory" for name in shown)):
-        table.add_column(heading, justify="right")
+    rows = []
     for name, passes in found.items():
-        none = passes["none"]
-        theirs = passes["tf amp"]["seconds"]
-        times = [
-            f"{1e3 * passes[key]['seconds']:.1f} ({passes[key]['seconds'] / theirs:.2f})"
-            for key in shown
-        ]
-        memory = [
-            f"{(passes[key]['peak_bytes'] - none['peak_bytes']) / none['graph_bytes']:.1f}"
-            for key in shown
-        ]
-        table.add_row(name, f"{none['graph_bytes'] / 1e6:.1f}", *times, *memory)
-    return table
+        none, theirs = passes["none"], passes["tf amp"]["seconds"]
+        row = [name, f"{none['graph_bytes'] / 1e6:.1f}"]
+        for key in _SHOWN:
+            own = passes[key]["seconds"]
+            row.append(f"{1e3 * own:.1f}" + ("" if key == "tf amp" else f" ({own / theirs:.2f})"))
+        for key in _MEMORY:
+            added = passes[key]["peak_bytes"] - none["peak_bytes"]
+            row.append(f"{added / none['graph_bytes']:.1f}")
+        rows.append(row)
+    return rows
 
 
 def main() -> None:
     import inference_graphs
+    import measurements
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     everything = [*inference_graphs.NAMES, *SIZES]
     parser.add_argument("--only", help=f"some of {', '.join(everything)}, separated by commas")
     parser.add_argument("--repeat", type=int, default=3, help="of which the least time counts")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "benchmarks")
+    measurements.add_flag(parser)
     options = parser.parse_args()
     names = options.only.split(",") if options.only else everything
     if options.repeat < 1:
@@ -185,11 +186,15 @@ def main() -> None:
             else:
                 left_out.append(f"{name} is left out: {obstacle}")
             progress.advance(task)
-    report.show(_table(found))
+    rows = _rows(found)
+    report.show(report.grid(_COLUMNS, rows))
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "bench_rewrite.json"
     path.write_text(json.dumps(found, indent=1) + "\n")
     print(*left_out, path, sep="\n")
+    if options.write:
+        command = measurements.command("bench SUITE=rewrite", "BENCH_FLAGS")
+        print(measurements.write("rewrite", command, _COLUMNS, rows))
 
 
 if __name__ == "__main__":

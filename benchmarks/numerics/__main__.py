@@ -21,10 +21,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from numerics import blame, contender, known, measure, program, table  # noqa: E402
+import measurements  # noqa: E402
+import report  # noqa: E402
 
-PAGE = ROOT / "docs" / "numerics.md"
-BEGIN, END = "<!-- make numerics: begin -->\n", "<!-- make numerics: end -->\n"
+from numerics import blame, contender, known, measure, program, table  # noqa: E402
 
 
 def flags() -> argparse.Namespace:
@@ -33,7 +33,7 @@ def flags() -> argparse.Namespace:
     parser.add_argument("--only", action="append", help="part of the names of programs; again, too")
     parser.add_argument("--rooms", default="", help="files of programs, as losses,loops")
     parser.add_argument("--modes", default=",".join(contender.NAMES), help="contenders, by commas")
-    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
+    measurements.add_flag(parser)
     parser.add_argument("--json", type=pathlib.Path, help="write what was found into a file")
     parser.add_argument("--found", type=pathlib.Path, help="measure nothing; read such a file")
     parser.add_argument("--blame", action="store_true", help="find the lowered ops that break it")
@@ -59,18 +59,18 @@ def main() -> int:
     unknown = set(names) - set(contender.ALL)
     if unknown:
         sys.exit(f"--modes: got {', '.join(unknown)}, expected {', '.join(contender.ALL)}")
-    if chosen.write and (chosen.only or chosen.rooms):
-        sys.exit("--write writes the tables of all programs; leave out --only and --rooms")
     if chosen.found:
         found = json.loads(chosen.found.read_text(encoding="utf-8"))
     else:
         found = measured(programs, names, chosen.blame)
     if chosen.json:
         chosen.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    text = table.markdown(found, [contender.FLOAT32, *names])
-    print(text)
+    shown = [contender.FLOAT32, *names]
+    columns, rows = table.columns(shown), table.rows(found, shown)
+    report.show(report.grid(columns, rows))
     if chosen.write:
-        write(text)
+        command = measurements.command("numerics", "NUMERICS_FLAGS")
+        print(measurements.write("numerics", command, columns, rows, keys=2))
     return conclusion(found, [name for name in names if name in OURS])
 
 
@@ -129,14 +129,6 @@ def print_line(name: str, entry: dict) -> None:
     cells = [f"{key} {table.cell(v)}" for key, v in entry.items() if isinstance(v, dict)]
     causes = [f"{k}: {v['blame']}" for k, v in entry.items() if "blame" in v]
     print(f"{name}: {'; '.join(cells)} {' '.join(causes)}", flush=True)
-
-
-def write(text: str) -> None:
-    """Puts the table between its two marks in docs/numerics.md."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + BEGIN + text + END + after, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def _options(contender: str, **options: object) -> npu_precision.PrecisionOption
     # Kernels of float16 round after each op, as those of a device do; computing in float32 hides
     # what a rule misses.
     return npu_precision.PrecisionOptions(
-        _PRECISION_MODES[contender], quiet=True, float16_compute="native", **options
+        _PRECISION_MODES[contender], float16_compute="native", **options
     )
 
 

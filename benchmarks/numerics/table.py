@@ -1,8 +1,9 @@
-"""The table of docs/numerics.md."""
+"""The tables of docs/numerics.md."""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 HEADINGS = {
     "float32": "float32",
@@ -37,20 +38,19 @@ def value(number: float | None) -> str:
     return f"{number:.4g}" if math.isfinite(number) else str(number)
 
 
-def markdown(found: dict, columns: list[str]) -> str:
-    """A table per room, in the order of the corpus."""
+def columns(names: list[str]) -> dict[str, Literal["left", "right"]]:
+    """The headings of rows()."""
+    shown = (HEADINGS[name] for name in names)
+    return dict.fromkeys(("room", "program", *shown, "lowered"), "left")
+
+
+def rows(found: dict, names: list[str]) -> list[list[str]]:
+    """A row for each program, in the order of the corpus."""
     lines = []
-    room = None
     for name, entry in found.items():
-        if entry["room"] != room:
-            room = entry["room"]
-            lines += ["", f"### {room.replace('_', ' ')}", ""]
-            lines.append(f"| program | {' | '.join(HEADINGS[c] for c in columns)} | lowered |")
-            lines.append("|" + " --- |" * (len(columns) + 2))
-        cells = [cell(entry[c]) for c in columns if c != "float32"]
+        cells = [cell(entry[each]) for each in names if each != "float32"]
         cells.insert(0, value(entry["float32"]["value"]))
         ours = entry.get("bf16") or entry.get("fp16") or {"lowered": {}}
         count = sum(map(len, ours["lowered"].values()))
-        shown = name.replace("|", "\\|")
-        lines.append(f"| {shown} | {' | '.join(cells)} | {count or ''} |")
-    return "\n".join(lines[1:]) + "\n"
+        lines.append([entry["room"].replace("_", " "), name, *cells, str(count or "")])
+    return lines

@@ -31,7 +31,7 @@ def test_a_row_is_found_by_the_name_that_it_shows():
 CONTENDERS = {
     "bert": ["float32", "tf amp", "npu", "npu, dtypes", "npu, force_fp16"],
     "saved gru_keywords": [
-        *["float32", "tf amp", "npu", "npu, dtypes", "npu, for_onednn", "npu, frozen"],
+        *["float32", "tf amp", "npu", "npu, dtypes", "npu, for oneDNN", "npu, frozen"],
         "npu, force_fp16",
     ],
     "fit cnn": ["float32", "tf amp", "npu", "npu, dtypes", "keras policy", "npu, force_fp16"],

@@ -30,7 +30,7 @@ def run(script, *flags, **environment):
 @pytest.mark.parametrize("graph", mostly_full(["lstm_gru", "train lstm"], ["lstm_gru"]))
 def test_every_contender_runs_and_is_measured_in_a_process_of_its_own(graph, tmp_path):
     what = [f"--only={graph}", "--modes=cube_fp16in_fp32out", "--seconds=0"]
-    done = run("run.py", f"--out={tmp_path}", f"--graphs={tmp_path}", *what)
+    done = run("steps.py", f"--out={tmp_path}", f"--graphs={tmp_path}", *what)
     assert done.returncode == 0, done.stderr
     assert graph in done.stdout
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
@@ -58,7 +58,7 @@ def test_the_rewrite_is_timed_alone(tmp_path):
     assert all(0 < figures["seconds"] < 10 for figures in entry.values())
 
 
-@pytest.mark.parametrize("script", mostly_full(["run.py", "rewrite.py"], ["rewrite.py"]))
+@pytest.mark.parametrize("script", mostly_full(["steps.py", "rewrite.py"], ["rewrite.py"]))
 def test_an_unknown_graph_is_named(script):
     done = run(script, "--only=resnet51")
     assert done.returncode == 2
@@ -66,7 +66,7 @@ def test_an_unknown_graph_is_named(script):
 
 
 def test_an_unknown_mode_is_named():
-    done = run("run.py", "--modes=mixed")
+    done = run("steps.py", "--modes=mixed")
     assert done.returncode == 2
     assert "--modes: precision_mode: got 'mixed', expected one of" in done.stderr
 
@@ -80,7 +80,7 @@ def test_gradients_in_one_buffer_are_timed_next_to_those_one_by_one():
 
 @needs_fused_optimizers
 def test_fused_optimizers_are_timed_next_to_those_of_keras():
-    done = run("fused_optimizers.py", "--models=small", "--optimizers=Adam", "--seconds=0")
+    done = run("optimizers.py", "--models=small", "--optimizers=Adam", "--seconds=0")
     assert done.returncode == 0, done.stderr
     assert re.search(r"small +│ Adam +│ 4 +│ \d+\.\d+ +│ \d+\.\d+", done.stdout)
 

@@ -1,6 +1,6 @@
 """Compares the speed with float32 and TensorFlow's own mixed precision: `make bench`.
 
-    python benchmarks/run.py --only mobilenet_v2,mlp --seconds 10
+    python benchmarks/steps.py --only mobilenet_v2,mlp --seconds 10
 
 Every contender runs once per round, in turn, in one process. A figure is the median over rounds of
 the ratio within a round, so that other load on the machine affects both sides.
@@ -26,10 +26,12 @@ import contenders  # noqa: E402
 import elsewhere  # noqa: E402
 import inference_graphs  # noqa: E402
 import limit  # noqa: E402
+import measurements  # noqa: E402
 import report  # noqa: E402
 import rich.progress  # noqa: E402
 import rows  # noqa: E402
 import runners  # noqa: E402
+import step_tables  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 import npu_precision  # noqa: E402
@@ -72,14 +74,10 @@ def converted_size(graph: inference_graphs.FrozenGraph) -> float:
 
 def machine() -> dict[str, object]:
     """A description of the machine and versions that the figures depend on."""
-    cpu_info = pathlib.Path("/proc/cpuinfo")
-    lines = cpu_info.read_text().splitlines() if cpu_info.exists() else []
-    field = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in lines}
-    flags = set(field.get("flags", "").split())
     return {
-        "cpu": field.get("model name", platform.processor()),
+        "cpu": measurements.of_cpu("model name") or platform.processor(),
         "cores": os.cpu_count(),
-        "bfloat16": sorted(flags & {"amx_bf16", "avx512_bf16"}),
+        "bfloat16": measurements.bfloat16(),
         "tensorflow": tf.__version__,
         "peak": limit.peak(tf.bfloat16),
     }
@@ -98,6 +96,7 @@ def arguments() -> argparse.Namespace:
         "--no-alone", action="store_true", help="without peaks of memory and times of the rewrite"
     )
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "benchmarks")
+    measurements.add_flag(parser)
     parser.add_argument(
         "--graphs",
         type=pathlib.Path,
@@ -148,6 +147,11 @@ def main() -> None:
     print(*report.left_out(found), *report.slower_than_peers(found["graphs"]), sep="\n")
     report.plot(found, options.out / "bench.png")
     print(f"{path}, {options.out / 'bench.png'}")
+    if options.write:
+        minor = ".".join(tf.__version__.split(".")[:2])
+        command = measurements.command("bench", "BENCH_FLAGS")
+        for name, (columns, lines) in step_tables.tables(found["graphs"]).items():
+            print(measurements.write(f"{name}-{minor}", command, columns, lines))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Compares the step of a fused optimizer with that of Keras' own: the update alone.
 
-    python benchmarks/fused_optimizers.py
+    python benchmarks/optimizers.py
 
 A step applies gradients that do not change to the weights of a model. The figure is the median over
 rounds of the ratio of two adjacent measurements; it is above 1 if the fused optimizer is faster.
