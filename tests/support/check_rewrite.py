@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 import npu_precision
+from support.accept import accept
 from support.check_ledger import (
     CAST_MARK,
     IN_FLOAT32_MARK,
@@ -128,9 +129,11 @@ def check_rewrite(
 
 def assert_same_text(got, expected, what):
     """Fails if the texts differ, and shows the lines."""
-    got, expected = text_lines(got), text_lines(expected)
-    if got != expected:
-        pytest.fail("\n".join([f"{what}:", *difflib.ndiff(expected, got)]), pytrace=False)
+    lines, wanted = text_lines(got), text_lines(expected)
+    if lines != wanted:
+        done = accept(expected, got, text_lines)
+        message = [f"{what}:", *difflib.ndiff(wanted, lines), *([done] if done else [])]
+        pytest.fail("\n".join(message), pytrace=False)
 
 
 def to_bytes(graph):
