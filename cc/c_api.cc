@@ -164,6 +164,13 @@ NPU_PRECISION_EXPORT char* NpuPrecisionCheckOptions(const char* data, size_t siz
   return status.ok() ? nullptr : npu_precision::NewString(npu_precision::StatusText(status));
 }
 
+// Returns nullptr if the name is of a precision mode, older or newer, else an error message.
+// Release it with NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionCheckMode(const char* name) {
+  const tensorflow::Status status = npu_precision::CheckModeOfEitherName(name);
+  return status.ok() ? nullptr : npu_precision::NewString(npu_precision::StatusText(status));
+}
+
 // Lints a mixlist. `data` has the bytes of a CustomGraphOptimizer, whose parameter modify_mixlist
 // names a file; `text` is the content of that file. Returns JSON: {"error": ...}, or
 // {"entries": [...], "findings": [...]}. Release it with NpuPrecisionFree.
@@ -302,6 +309,9 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   for (const auto& mode : npu_precision::MixedModes()) {
     root["mixed_modes"][mode.first] = npu_precision::DtypeName(mode.second);
   }
+  for (const auto dtype : {tensorflow::DT_BFLOAT16, tensorflow::DT_HALF}) {
+    root["mixed_mode_of"][npu_precision::DtypeName(dtype)] = npu_precision::MixedMode(dtype).name;
+  }
   root["targets"] = npu_precision::Names(npu_precision::TargetNames());
   root["float16_computes"] = npu_precision::Names(npu_precision::Float16ComputeNames());
   root["inert_parameters"] = npu_precision::Names(npu_precision::InertParameters());
@@ -345,8 +355,6 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
     row["name"] = pass.name;
     row["summary"] = pass.summary;
     row["because"] = pass.because;
-    row["summary"] = pass.summary;
-    row["option"] = npu_precision::OptionOf(pass);
     row["purpose"] = npu_precision::PurposeName(pass.purpose);
     root["passes"].append(row);
   }

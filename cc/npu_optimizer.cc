@@ -60,10 +60,8 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
   context.magnifiers = &BuiltInMagnifiers();
   context.support = &support;
   context.float16_compute = parameters.float16_compute;
-  context.average_before = parameters.average_before;
   context.keep_costly_islands = parameters.keep_costly_islands;
   context.lowers_matrix_ops = FactsOf(parameters.target).lowers_matrix_ops;
-  context.follow_consumers = parameters.target == kHostTarget && parameters.ops_info_dir.empty();
   for (const std::string& name : item.NodesToPreserve()) context.preserved.insert(name);
   for (const tensorflow::NodeDef& node : item.graph.node()) {
     if (HasPreservedMark(node)) context.preserved.insert(node.name());
@@ -183,10 +181,11 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
                                      item.graph, *optimized, &report));
     }
     if (LowersForSpeed(parameters_.mode.rule)) CountLowered(ledger);
-    Log(ledger, report);
+    // The caller of an offline rewrite has the ledger.
+    if (RunsHere(cluster)) Log(ledger, report);
     const bool to_float16 = context.NewDtype() == tensorflow::DT_HALF ||
                             lists_of_marked_.count(tensorflow::DT_HALF) != 0;
-    if (to_float16 && ledger.counts.lowered > 0 && !emulates && !parameters_.quiet) {
+    if (to_float16 && ledger.counts.lowered > 0 && !emulates && RunsHere(cluster)) {
       const std::string advice = Float16Advice(*optimized, support);
       if (!advice.empty()) InformOnce(advice);
     }
@@ -205,7 +204,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   }
 
   void Log(const Ledger& ledger, const std::string& report) {
-    if (ledger.counts.float_nodes == 0 || parameters_.quiet) return;
+    if (ledger.counts.float_nodes == 0) return;
     // A program runs many small graphs in which there is nothing to change.
     const bool changed =
         ledger.counts.lowered > 0 || ledger.counts.raised > 0 || !ledger.rewrites.empty();

@@ -220,9 +220,8 @@ Status CheckPassesFitMode(const Values& values, const NamedRewrites& rewrites,
     const bool needs_low_types =
         pass.purpose == Switch::kForSpeed || pass.purpose == Switch::kForNetwork;
     if (!needs_low_types || LowersForSpeed(rule)) continue;
-    const auto named = rewrites.named.find(pass.name);
-    const bool is_asked_for = IsRewrite(pass) ? named != rewrites.named.end() && named->second
-                                              : values.Bool(pass.name, false);
+    const bool is_asked_for =
+        IsRewrite(pass) ? TakesIn(rewrites, pass.name) : values.Bool(pass.name, false);
     if (!is_asked_for) continue;
     const std::string what = IsRewrite(pass) ? absl::StrCat("rewrites: got '", pass.name, "'")
                                              : absl::StrCat(pass.name, ": got true");
@@ -262,16 +261,6 @@ Status ChooseOverflow(const Values& values, const Parameters& parameters, bool* 
   return Status();
 }
 
-Status ChooseAverageBefore(const Values& values, AverageBefore* average_before) {
-  const auto given = values.bools.find("average_before");
-  if (given == values.bools.end()) return Status();
-  *average_before = given->second ? AverageBefore::kAlways : AverageBefore::kNever;
-  if (values.Bool("lower_collectives", false)) return Status();
-  return InvalidArgument("average_before: got ", given->second ? "true" : "false",
-                         " without lower_collectives: it is about sums in the low type; set "
-                         "lower_collectives, or leave average_before out");
-}
-
 Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
                             Float16Compute* compute) {
   const std::string name = values.String("float16_compute", "");
@@ -288,25 +277,14 @@ Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
 }
 
 std::vector<ParameterType> AllParameters() {
-  std::vector<ParameterType> parameters = {{"precision_mode", 's'},
-                                           {"precision_mode_v2", 's'},
-                                           {"modify_mixlist", 's'},
-                                           {"target", 's'},
-                                           {"ops_info_dir", 's'},
-                                           {"report_dir", 's'},
-                                           {"dump_passes_dir", 's'},
-                                           {"mixlist_edits", 's'},
-                                           {"overflow", 's'},
-                                           {"float16_compute", 's'},
-                                           {"rewrites", 's'},
-                                           {"all_white", 'b'},
-                                           {"autocast_only", 'b'},
-                                           {"strict", 'b'},
-                                           {"quiet", 'b'},
-                                           {"average_before", 'b'},
-                                           {"ops_info_overlay", 's'},
-                                           {"customize_dtypes", 's'},
-                                           {"for_onednn", 'b'},
+  std::vector<ParameterType> parameters = {{"precision_mode", 's'},     {"precision_mode_v2", 's'},
+                                           {"modify_mixlist", 's'},     {"target", 's'},
+                                           {"ops_info_dir", 's'},       {"report_dir", 's'},
+                                           {"dump_passes_dir", 's'},    {"mixlist_edits", 's'},
+                                           {"overflow", 's'},           {"float16_compute", 's'},
+                                           {"rewrites", 's'},           {"all_white", 'b'},
+                                           {"autocast_only", 'b'},      {"strict", 'b'},
+                                           {"ops_info_overlay", 's'},   {"customize_dtypes", 's'},
                                            {"keep_costly_islands", 'b'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone && !IsRewrite(pass)) parameters.push_back({pass.name, 'b'});
@@ -371,18 +349,17 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   TF_RETURN_IF_ERROR(ReadRewrites(values, &rewrites));
   parameters->old_names = OldNames(values);
   parameters->passes = ChoosePasses(values, rewrites, parameters->target == kHostTarget);
-  parameters->quiet = values.Bool("quiet", false);
-  parameters->for_onednn = values.Bool("for_onednn", false);
+  // Nobody who names one of the two needs it elsewhere.
+  parameters->for_onednn =
+      TakesIn(rewrites, "grouped_convolutions") || TakesIn(rewrites, "means_as_pools");
   TF_RETURN_IF_ERROR(ChooseFloat16Compute(values, *parameters, &parameters->float16_compute));
   for (const auto& entry : values.strings) parameters->given.push_back(entry);
   for (const auto& entry : values.bools) {
-    if (entry.first == "quiet") continue;  // about the log, not about the graph
     parameters->given.emplace_back(entry.first, entry.second ? "true" : "false");
   }
   TF_RETURN_IF_ERROR(CheckTarget(parameters->target));
   TF_RETURN_IF_ERROR(CheckUsesLists(*parameters));
   TF_RETURN_IF_ERROR(CheckPassesFitMode(values, rewrites, *parameters));
-  TF_RETURN_IF_ERROR(ChooseAverageBefore(values, &parameters->average_before));
   return ChooseOverflow(values, *parameters, &parameters->saturates);
 }
 

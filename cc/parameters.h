@@ -36,10 +36,8 @@ struct Parameters {
   bool strict = false;
   std::string dump_passes_dir;
   std::set<std::string> passes = DefaultPasses(true);  // those that are on, by name
-  AverageBefore average_before = AverageBefore::kInFloat16;
-  bool saturates = false;          // what is emulated does not overflow
-  bool for_onednn = false;         // where the result of an offline rewrite will run
-  bool quiet = false;              // no line per graph in the log
+  bool saturates = false;                              // what is emulated does not overflow
+  bool for_onednn = false;         // the CPUs where the result of an offline rewrite will run
   std::vector<std::string> inert;  // names given that have no effect here, sorted
   // A warning for each name given that is of no parameter, and not likely to stand for one that has
   // an effect: npu_bridge ignores such names.

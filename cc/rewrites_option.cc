@@ -64,6 +64,11 @@ Status ParseRewrites(const std::string& text, NamedRewrites* result) {
   return Status();
 }
 
+bool TakesIn(const NamedRewrites& rewrites, const char* pass) {
+  const auto named = rewrites.named.find(pass);
+  return named != rewrites.named.end() && named->second;
+}
+
 std::set<std::string> ApplyRewrites(const NamedRewrites& rewrites,
                                     const std::set<std::string>& defaults) {
   std::set<std::string> chosen;
@@ -97,15 +102,6 @@ const std::map<std::string, std::string>& OldRewriteKeys() {
       {"call_boundaries", "call_boundaries"},
   };
   return *keys;
-}
-
-std::string OptionOf(const Pass& pass) {
-  if (pass.purpose == Switch::kNone) return "";
-  if (!IsRewrite(pass)) return pass.name;
-  for (const auto& key : OldRewriteKeys()) {
-    if (key.second == pass.name) return key.first;
-  }
-  return "";
 }
 
 }  // namespace npu_precision

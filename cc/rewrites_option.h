@@ -24,6 +24,9 @@ struct NamedRewrites {
 // Items between commas: first "all" or "none", if any; then `-name`, `name` or `+name`.
 tensorflow::Status ParseRewrites(const std::string& text, NamedRewrites* result);
 
+// Whether the pass is taken in by its name.
+bool TakesIn(const NamedRewrites& rewrites, const char* pass);
+
 // Names of the passes that run.
 std::set<std::string> ApplyRewrites(const NamedRewrites& rewrites,
                                     const std::set<std::string>& defaults);
@@ -31,9 +34,6 @@ std::set<std::string> ApplyRewrites(const NamedRewrites& rewrites,
 // The parameters that switched one rewrite each before there was `rewrites`, and the names of those
 // rewrites. They are still accepted; none is added.
 const std::map<std::string, std::string>& OldRewriteKeys();
-
-// The parameter that switches a pass, an old one included; "" if there is none.
-std::string OptionOf(const Pass& pass);
 
 }  // namespace npu_precision
 

@@ -84,6 +84,7 @@ struct BuiltIns {
   static OpLists Assemble(const OpsInfos& infos, const TargetFacts& facts,
                           const std::string& target, tensorflow::DataType low_type) {
     OpLists lists(facts.computes);
+    lists.set_follows_consumers(facts.follows_consumers);
     for (const std::string& name : {facts.lists_of, target}) {
       const auto folders = infos.find(name);
       if (folders == infos.end()) continue;

@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The text " (did you mean 'x'?)" for the nearest of the known names, or ""."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    near = nearest(name, known)
+    return f" (did you mean {near!r}?)" if near else ""
+
+
+def nearest(given: str, names: Iterable[str]) -> str | None:
+    """The name that the fewest edits make of the given one, or that begins with it.
+
+    The library compares names in the same way, in graph_passes/lists/did_you_mean.cc; a test holds
+    the two together. The command `compat` runs without TensorFlow, and so without the library.
+
+    Args:
+        given: the wrong name.
+        names: the known ones; of those that are as near, the first is taken.
+
+    Returns:
+        None if more than a third of the given name would change.
+    """
+    wanted = given.lower()
+    known = list(names)
+    limit = max(1, min(len(wanted) // 3, 6))
+    found = None
+    for name in known:
+        distance = _edits(wanted, name.lower(), limit)
+        if distance <= limit:
+            found, limit = name, distance - 1
+        if limit < 0:
+            return found
+    if found is not None or len(wanted) < 4:
+        return found
+    return next((name for name in known if name.lower().startswith(wanted)), None)
 
 
 def got(value: object) -> str:
     """A value and its type, for "got X, expected Y"."""
     return f"{value!r} ({type(value).__name__})"
+
+
+def _edits(a: str, b: str, limit: int) -> int:
+    """The Levenshtein distance, or a number above the limit."""
+    if abs(len(a) - len(b)) > limit:
+        return limit + 1
+    row = list(range(len(b) + 1))
+    for i, letter in enumerate(a, 1):
+        diagonal, row[0] = row[0], i
+        for j, other in enumerate(b, 1):
+            substituted = diagonal + (letter != other)
+            diagonal = row[j]
+            row[j] = min(substituted, row[j] + 1, row[j - 1] + 1)
+        if min(row) > limit:
+            return limit + 1
+    return row[-1]

@@ -52,6 +52,7 @@ def _load() -> ctypes.CDLL:
         tf.load_library(str(PATH))
         library = ctypes.CDLL(str(PATH))
         for name in (
+            "NpuPrecisionCheckMode",
             "NpuPrecisionCheckOptions",
             "NpuPrecisionDrainFlight",
             "NpuPrecisionCallBoundaries",
@@ -74,6 +75,7 @@ def _load() -> ctypes.CDLL:
             ctypes.POINTER(ctypes.c_void_p),
             ctypes.POINTER(ctypes.c_size_t),
         ]
+        library.NpuPrecisionCheckMode.argtypes = [ctypes.c_char_p]
         library.NpuPrecisionCheckOptions.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionCount.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionDescribe.argtypes = []
@@ -136,6 +138,11 @@ def check_options(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer
     message = _text(_LIBRARY.NpuPrecisionCheckOptions, data, len(data))
     if message is not None:
         raise ValueError(message)
+
+
+def why_no_mode(name: str) -> str | None:
+    """Says why a name is not that of a precision mode, older or newer; None if it is."""
+    return _text(_LIBRARY.NpuPrecisionCheckMode, name.encode())
 
 
 def move_casts_out_of_calls(
@@ -313,6 +320,7 @@ def describe() -> dict[str, Any]:
         "ledger_schema"; "renamed_suffix": appended to the name of a node when a Cast takes over the
         name;
         "mixed_modes": the low type ("float16", "bfloat16") of each mixed mode, by either name;
+        "mixed_mode_of": the mixed mode that is taken by default, by low type;
         "modes_for_speed": the modes, by either name, that change more than dtypes for speed;
         "modes", "modes_v2", "targets", "inert_parameters", "decisions", "ascend_ops":
         lists of names;
@@ -324,7 +332,7 @@ def describe() -> dict[str, Any]:
         "reasons" of decisions; of each: "word"; "kind", see graph_passes/decide/reasons.h;
         "sentence", with {cause} and {by};
         "passes", in order; of each: "name"; "because", the reason for its position; "summary", what
-        it does; "option", the parameter that switches it, an old one included, or ""; "purpose", if
+        it does; "purpose", if
         it can be switched: "speed", "size", "network" or "emulation".
     """
     text = _text(_LIBRARY.NpuPrecisionDescribe)

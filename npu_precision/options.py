@@ -16,7 +16,8 @@ from npu_precision import _errors, _library, _rewrites
 
 OPTIMIZER_NAME: str = _library.describe()["optimizer"]
 
-_PATH_FIELDS = (
+# Fields that take an os.PathLike too.
+PATH_FIELDS = (
     "modify_mixlist",
     "customize_dtypes",
     "ops_info_dir",
@@ -31,57 +32,58 @@ class PrecisionOptions:
     """All options of the optimizer; None stands for the default.
 
     Attributes:
-        precision_mode: one of npu_bridge's precision modes, such as "allow_mix_precision".
+        precision_mode: one of npu_bridge's precision modes, such as "allow_mix_precision"; by
+            default "allow_fp32_to_fp16". See docs/modes.md.
         precision_mode_v2: the newer name of a mode, such as "mixed_bfloat16"; not with
             precision_mode.
-        modify_mixlist: path of a JSON file that edits the white, black and gray lists; only in the
-            mixed modes.
+        modify_mixlist: path of a JSON file that edits the white, black and gray lists. Mixed modes
+            only. See docs/mixlist.md.
+        mixlist_edits: the same JSON as text, applied after that file. It is meant for programs, so
+            an entry that matches nothing produces no warning. Mixed modes only.
         customize_dtypes: path of a file with the dtypes of the inputs and outputs of op types and
-            nodes, a line each; in every mode.
-        mixlist_edits: the same JSON as text, on top of that file: for programs, such as
-            npu_precision.amp.
-        all_white: treats ops of the gray and black lists as white unless the edits say otherwise.
-            Nodes that only update a variable, or sum over a loop, stay float32, and the lists
-            decide about a scaled loss. In the mixed modes.
-        keep_costly_islands: keeps in float32 what the lists would lower where the Casts around it
-            take more time than it saves, by the shapes; see "casts_cost_more" in docs/ledger.md.
-            Mixed modes only.
-        autocast_only: decides about what autocast() marked while a graph was built; all else keeps
-            its dtype. Not with a mode.
+            nodes, a line each. See docs/mixlist.md#customize_dtypes-the-dtypes-of-one-op-or-node.
+        all_white: treats ops of the gray and black lists as white unless an edit says otherwise.
+            Ops that only update a variable or sum over a loop stay float32. Ops between the last
+            matrix or convolution op and a scaled loss follow the lists. Mixed modes only.
+        keep_costly_islands: keeps nodes in float32 where the Casts around them cost more time than
+            lowering saves: lowered nodes between float32 ones, of known shapes (but for the batch),
+            with small products, such as a MatMul of 64 columns or fewer between two black ops.
+            Nodes that an edit makes white are lowered. The reason in the ledger is
+            casts_cost_more. Mixed modes only.
+        autocast_only: decides only about ops that autocast() marked while the graph was built; all
+            others keep their dtype. Not with a mode. See
+            docs/options.md#autocast-lower-some-ops-only.
+        target: the device whose lists and kernels decide: "host" (default), "ascend910",
+            "ascend910b" or "ascend310p". See docs/modes.md#targets.
+        ops_info_dir: path of a folder of ops-info files that replaces the target's lists. See
+            docs/mixlist.md#ops-info-of-your-own.
+        ops_info_overlay: path of a folder of ops-info files that is applied after the target's
+            lists, or after ops_info_dir. Its entry for an op replaces the whole earlier entry.
         float16_compute: the dtype in which nodes compute that were lowered to float16: "native",
-            in float16; "float32", in float32 on values rounded to float16; "auto" (default), in
-            float32 where the graph runs on a CPU without fast float16. Not with emulate.
-        target: the device whose abilities and lists decide: "host" (default), "ascend910",
-            "ascend910b" or "ascend310p".
-        ops_info_dir: folder of ops-info JSON files that replaces the target's own.
-        ops_info_overlay: folder of ops-info JSON files that come on top of the target's own, or of
-            those of ops_info_dir. What they say of an op replaces its whole entry.
-        report_dir: folder that gets one ledger (JSON) per optimized graph.
-        dump_passes_dir: folder that gets one folder per optimized graph, with the graph as text
-            after each pass that changed it.
-        strict: an internal failure fails the run instead of leaving the graph as it was.
+            float16; "float32", float32 on values rounded to float16; "auto" (default), float32
+            where the graph runs on a CPU that only emulates float16. With `emulate` only "auto". See
+            docs/options.md#float16-on-a-cpu.
         rewrites: which rewrites for speed and size run, by name: a mapping such as
-            {"layer_norm": False}, or a text such as "-layer_norm", "none" or "none,layer_norm".
-            What is not named is as for the target, or as a first item "all" or "none" says.
-        lower_collectives: gradients that come out of a Cast to float32 are added up over the
-            workers of tf.distribute before that Cast, in the low type, once the workers have agreed
-            on it: half the bytes on the network, and sums that are rounded; see
-            docs/distributed.md.
-        average_before: divides gradients before they are added up in the low type, and multiplies
-            afterwards, both by a power of two, so that no sum of finite numbers overflows; by
-            default in float16 alone. Only with lower_collectives.
-        for_onednn: offline, the result is for CPUs where TensorFlow computes with oneDNN, as it
-            does by default on x86-64 since 2.9: `grouped_convolutions` and `means_as_pools` then
-            take part offline too. Without oneDNN such a convolution is an error, and such a mean
-            adds up in the low type. In a session it has no effect: what runs there is known.
-        emulate: computes lowered nodes in float32 and rounds their values to the low type. Shows
-            the accuracy of the mode on a machine without kernels for it. In the modes that lower.
-        overflow: what a value becomes that `emulate` rounds to float16 and that does not fit:
-            "inf", an infinity; or "saturate", 65504 of its sign, with a flag that loss scaling
-            reads, as on an Ascend 910. By default "saturate" for the target "ascend910". Only with
-            `emulate`.
-        quiet: writes no line per optimized graph to the log; warnings stay. The offline
-            conversions, which return the ledger, set it by default.
+            `{"layer_norm": False}`, or a text such as "-layer_norm", "none" or "none,layer_norm".
+            See docs/options.md#rewrites-for-speed-and-size.
+        lower_collectives: sums gradients over the workers of tf.distribute in the low type, where
+            the gradient comes from a Cast to float32: the sum moves before that Cast, once the
+            workers have agreed on it. Mixed modes and force_fp16. See docs/distributed.md.
+        report_dir: path of a folder for the ledgers, one per graph. It is created if needed. See
+            docs/ledger.md.
+        dump_passes_dir: path of a folder for dumps. Each graph gets a folder in it, with the graph
+            as text, one node a line: as it was given, and after each pass that changed it. It is
+            created if needed.
+        strict: an internal failure fails the run instead of leaving the graph as it was. Each pass
+            is also checked: it must report correctly whether it changed the graph. Warnings do not
+            become errors.
+        emulate: computes lowered nodes in float32, and rounds their inputs and outputs to the low
+            type. This shows what a mode costs in accuracy if its kernels are missing or slow. Modes
+            that lower only.
+        overflow: the result of rounding a value that is too large for float16: "inf", an infinity;
+            or "saturate", 65504 with the sign of the value, and a flag that loss scaling reads (see
+            docs/loss-scaling.md#overflow-of-an-emulated-ascend-910). By default "saturate" for the
+            target "ascend910". Only with `emulate`.
 
     Creating an instance checks it as the optimizer would, and reads the files that it names.
 
@@ -95,25 +97,22 @@ class PrecisionOptions:
     precision_mode: str | None = None
     precision_mode_v2: str | None = None
     modify_mixlist: str | None = None
-    customize_dtypes: str | None = None
     mixlist_edits: str | None = None
+    customize_dtypes: str | None = None
     all_white: bool | None = None
     keep_costly_islands: bool | None = None
     autocast_only: bool | None = None
-    float16_compute: str | None = None
     target: str | None = None
     ops_info_dir: str | None = None
     ops_info_overlay: str | None = None
+    float16_compute: str | None = None
+    rewrites: str | Mapping[str, bool] | None = None
+    lower_collectives: bool | None = None
     report_dir: str | None = None
     dump_passes_dir: str | None = None
     strict: bool | None = None
-    rewrites: str | Mapping[str, bool] | None = None
-    lower_collectives: bool | None = None
-    average_before: bool | None = None
-    for_onednn: bool | None = None
     emulate: bool | None = None
     overflow: str | None = None
-    quiet: bool | None = None
 
     def __post_init__(self) -> None:
         """Checks every field, first its type, then through the optimizer's own parser."""
@@ -186,6 +185,14 @@ _FIELD_TYPES = {
     for field in dataclasses.fields(PrecisionOptions)
 }
 FIELD_NAMES = tuple(_FIELD_TYPES)
+# By what a group is about, its first field. Documents show the groups.
+GROUPS = {
+    "What is lowered": "precision_mode",
+    "The device": "target",
+    "What else is rewritten": "rewrites",
+    "Where files are written": "report_dir",
+    "How it is checked": "strict",
+}
 # And the older names that stand for a part of `rewrites`.
 ACCEPTED_NAMES = (*FIELD_NAMES, *_rewrites.OLD_NAMES)
 
@@ -204,10 +211,10 @@ def _of_type(name: str, value: Any, expected: type) -> Any:
     """The value of a field; a path becomes text."""
     if name == "rewrites":
         return _rewrites.as_text(value)
-    if name in _PATH_FIELDS and isinstance(value, os.PathLike):
+    if name in PATH_FIELDS and isinstance(value, os.PathLike):
         value = os.fspath(value)
     if not isinstance(value, expected):
-        wanted = "str or os.PathLike" if name in _PATH_FIELDS else expected.__name__
+        wanted = "str or os.PathLike" if name in PATH_FIELDS else expected.__name__
         raise ValueError(f"{name}: got {_errors.got(value)}, expected {wanted}")
     return value
 
@@ -275,8 +282,8 @@ def plain_value(value: attr_value_pb2.AttrValue) -> str | bool | int | float:
     return value.s.decode("utf-8")
 
 
-# What other interfaces call them, the command among them.
-_OTHER_NAMES = {"mixlist": "modify_mixlist", "mode": "precision_mode"}
+# What the command calls them, and an option that is gone.
+_OTHER_NAMES = {"mixlist": "modify_mixlist", "mode": "precision_mode", "for_onednn": "rewrites"}
 
 
 def _unknown_field(name: str) -> str:

@@ -1,5 +1,6 @@
 #include "graph_passes/analysis/watched_tensors.h"
 
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/private_ops.h"
 
@@ -7,10 +8,6 @@ namespace npu_precision {
 namespace {
 
 using tensorflow::DataType;
-
-bool IsLow(DataType dtype) {
-  return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;
-}
 
 // Yields values of another device or of a constant, which are the same in each step.
 bool IsConstantOrReceived(const std::string& op) {
@@ -23,14 +20,14 @@ bool IsWatched(Watch watch, const std::string& op, DataType dtype) {
   if (watch == Watch::kNothing || IsConstantOrReceived(op)) return false;
   // What it yields is in its inputs, which are watched.
   if (SelectsValues(op) || op == "Cast" || op == kSaturateOp) return false;
-  if (watch == Watch::kAll) return IsLow(dtype) || dtype == tensorflow::DT_FLOAT;
-  return IsLow(dtype) && !IsNeutralSource(op);
+  if (watch == Watch::kAll) return IsLowType(dtype) || dtype == tensorflow::DT_FLOAT;
+  return IsLowType(dtype) && !IsNeutralSource(op);
 }
 
 bool IsRead(const std::string& op) { return IsNeutralSource(op) || op == "_EagerConst"; }
 
 bool Rounds(const std::string& op, DataType from, DataType to) {
-  return (op == "Cast" || op == kSaturateOp) && from == tensorflow::DT_FLOAT && IsLow(to);
+  return (op == "Cast" || op == kSaturateOp) && from == tensorflow::DT_FLOAT && IsLowType(to);
 }
 
 }  // namespace npu_precision

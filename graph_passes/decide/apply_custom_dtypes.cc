@@ -10,6 +10,7 @@
 #include "graph_passes/decide/precision_mode.h"
 #include "graph_passes/decide/reasons.h"
 #include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/quoted.h"

@@ -9,6 +9,7 @@
 #include "graph_passes/decide/apply_custom_dtypes.h"
 #include "graph_passes/decide/kept_by_mark.h"
 #include "graph_passes/graph/fused_ops.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"

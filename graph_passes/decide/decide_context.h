@@ -9,16 +9,13 @@
 #include "graph_passes/decide/float16_compute.h"
 #include "graph_passes/decide/precision_mode.h"
 #include "graph_passes/graph/element_counts.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/tensor_shapes.h"
 #include "graph_passes/lists/custom_dtypes.h"
 #include "graph_passes/lists/magnifiers.h"
 #include "graph_passes/lists/op_lists.h"
 
 namespace npu_precision {
-
-// Whether gradients are divided before they are added up over workers in the low type. Without it,
-// sums of float16 may overflow that were finite on each worker, behind the back of loss scaling.
-enum class AverageBefore { kInFloat16, kAlways, kNever };
 
 struct DecideContext {
   PrecisionMode mode;
@@ -27,9 +24,6 @@ struct DecideContext {
   const Magnifiers* magnifiers;
   const DtypeSupport* support;
   Float16Compute float16_compute = Float16Compute::kNative;
-  // Whether gray nodes that only move values, and get no vote, follow their consumers where that
-  // saves Casts. Not for the lists of another target, which decides without that.
-  bool follow_consumers = false;
   // Whether lowered nodes keep float32 whose Casts take more time than they save.
   bool keep_costly_islands = false;
   // Whether modes that lower what has no float32 lower all matrix and convolution ops.
@@ -37,8 +31,6 @@ struct DecideContext {
   std::set<std::string> preserved;  // nodes that must yield their dtype under their name
   std::set<std::string> fetched;    // those of them whose values the caller reads
   std::set<std::string> fed;        // nodes whose outputs the caller replaces
-
-  AverageBefore average_before = AverageBefore::kInFloat16;
 
   // The marks of autocast() on the nodes that this run decides about; DT_INVALID: those without
   // one.
@@ -54,10 +46,7 @@ struct DecideContext {
 
   // Whether the mode changes nodes of this dtype, and the dtype that it gives them.
   bool Changes(tensorflow::DataType dtype) const {
-    if (mode.rule == ModeRule::kForceFloat32) {
-      return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;
-    }
-    return dtype == tensorflow::DT_FLOAT;
+    return mode.rule == ModeRule::kForceFloat32 ? IsLowType(dtype) : dtype == tensorflow::DT_FLOAT;
   }
   tensorflow::DataType NewDtype() const {
     return mode.rule == ModeRule::kForceFloat32 ? tensorflow::DT_FLOAT : mode.low_type;

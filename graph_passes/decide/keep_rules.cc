@@ -1,12 +1,20 @@
 #include "graph_passes/decide/keep_rules.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "graph_passes/graph/low_types.h"
 
 namespace npu_precision {
 namespace {
 
 bool IsEdited(const NodeClasses& classes, int id) {
   return classes.nodes[id].listing.edited != Edited::kNo;
+}
+
+bool Rounds(const CustomDtypes& line) {
+  return std::any_of(line.inputs.begin(), line.inputs.end(), IsLowType) ||
+         std::any_of(line.outputs.begin(), line.outputs.end(), IsLowType);
 }
 
 bool MayBeLowered(const DecideState& state, int group) {
@@ -55,7 +63,9 @@ void WarnOfKeepRules(DecideState* state) {
 std::vector<bool> EndsPath(const GraphView& view, const NodeClasses& classes) {
   std::vector<bool> ends(view.size());
   for (int id = 0; id < view.size(); ++id) {
-    ends[id] = IsEdited(classes, id) && classes.nodes[id].listing.color != ListColor::kBlack;
+    const NodeClass& node = classes.nodes[id];
+    ends[id] = (IsEdited(classes, id) && node.listing.color != ListColor::kBlack) ||
+               (node.custom != nullptr && Rounds(*node.custom));
   }
   return ends;
 }

@@ -23,7 +23,7 @@ void KeepGray(const std::vector<int>& groups, Reason reason, DecideState* state)
 // Adds a warning for each reason that Keep() recorded.
 void WarnOfKeepRules(DecideState* state);
 
-// By node id, whether paths of the keep rules end at the node, because the mixlist may lower it.
+// By node id, whether paths of the keep rules end at the node, because the user lowers it or rounds its values.
 std::vector<bool> EndsPath(const GraphView& view, const NodeClasses& classes);
 
 // The groups of accumulators (reason sums_iterations), which are node ids.

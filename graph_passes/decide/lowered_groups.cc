@@ -1,6 +1,6 @@
 #include "graph_passes/decide/lowered_groups.h"
 
-#include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
 
 namespace npu_precision {

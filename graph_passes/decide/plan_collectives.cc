@@ -7,6 +7,7 @@
 
 #include "graph_passes/analysis/gradient_values.h"
 #include "graph_passes/graph/int_values.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/op_set.h"
 
 namespace npu_precision {
@@ -56,7 +57,9 @@ class Planner {
       plan.parts.push_back(PartOf(input));
     }
     plan.low_type = LowTypeOf(plan);
-    plan.divides = Divides(plan.low_type);
+    // Sums of float16 may overflow that were finite on each worker, behind the back of loss
+    // scaling.
+    plan.divides = plan.low_type == tensorflow::DT_HALF;
     for (CollectivePart& part : plan.parts) {
       if (part.reason != CollectiveReason::kLowered) continue;
       // One collective has one dtype.
@@ -123,12 +126,6 @@ class Planner {
 
   // Calls of version 3 are told apart by their order alone.
   static bool HasNoKey(const NodeDef& node) { return node.op() == "CollectiveReduceV3"; }
-
-  bool Divides(DataType low_type) const {
-    return context_.average_before == AverageBefore::kInFloat16
-               ? low_type == tensorflow::DT_HALF
-               : context_.average_before == AverageBefore::kAlways;
-  }
 
   static bool CanDivide(const CollectivePlan& plan) {
     return plan.group_size > 0 && plan.group_size <= kMostWorkers;

@@ -27,7 +27,7 @@ enum class CollectiveReason {
   kNoLowCast,     // it comes out of no Cast from a low type
   kNotAGradient,  // or not known to be one
   kFewElements,
-  kUnknownSize,  // of the tensor or, for average_before, of the group
+  kUnknownSize,  // of the tensor or, in float16, of the group
   kNoKernel,
   kSplitElsewhere,  // a concatenation that is not split into the same parts
   kMixedPack,       // with parts that stay float32, of a collective that cannot be doubled

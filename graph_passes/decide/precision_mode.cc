@@ -96,7 +96,7 @@ std::map<std::string, tensorflow::DataType> MixedModes() {
 
 PrecisionMode MixedMode(tensorflow::DataType low_type) {
   const bool is_bfloat16 = low_type == DT_BFLOAT16;
-  return *Find(is_bfloat16 ? "allow_mix_precision_bf16" : "allow_mix_precision_fp16");
+  return *Find(is_bfloat16 ? "allow_mix_precision_bf16" : "allow_mix_precision");
 }
 
 Status ParsePrecisionMode(const std::string& name, PrecisionMode* mode) {
@@ -125,6 +125,16 @@ Status ParsePrecisionModeV2(const std::string& name, PrecisionMode* mode) {
   }
   return UnknownMode("precision_mode_v2", name, PrecisionModeV2Names(), "precision_mode",
                      PrecisionModeNames());
+}
+
+Status CheckModeOfEitherName(const std::string& name) {
+  std::vector<std::string> names = PrecisionModeNames();
+  for (const std::string& newer : PrecisionModeV2Names()) {
+    if (std::find(names.begin(), names.end(), newer) == names.end()) names.push_back(newer);
+  }
+  if (std::find(names.begin(), names.end(), name) != names.end()) return Status();
+  return tensorflow::errors::InvalidArgument("got ", Quoted(name), ", expected one of ",
+                                             absl::StrJoin(names, ", "), NearMode(name, names));
 }
 
 std::vector<std::string> PrecisionModeNames() {

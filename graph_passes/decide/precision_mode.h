@@ -27,10 +27,6 @@ struct PrecisionMode {
   tensorflow::DataType low_type;
 };
 
-inline bool IsLowType(tensorflow::DataType dtype) {
-  return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;
-}
-
 // Whether the mode gives nodes the low type.
 inline bool Lowers(ModeRule rule) {
   return rule == ModeRule::kMix || rule == ModeRule::kForceLow ||
@@ -57,6 +53,9 @@ tensorflow::Status ParsePrecisionMode(const std::string& name, PrecisionMode* mo
 
 // Finds the mode by its name in precision_mode_v2.
 tensorflow::Status ParsePrecisionModeV2(const std::string& name, PrecisionMode* mode);
+
+// An error if the name is neither of the older nor of the newer modes.
+tensorflow::Status CheckModeOfEitherName(const std::string& name);
 
 std::vector<std::string> PrecisionModeNames();
 std::vector<std::string> PrecisionModeV2Names();

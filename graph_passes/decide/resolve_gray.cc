@@ -4,7 +4,7 @@
 #include <deque>
 #include <unordered_map>
 
-#include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/graph/low_types.h"
 
 namespace npu_precision {
 namespace {

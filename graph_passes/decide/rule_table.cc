@@ -35,7 +35,7 @@ bool MixesAllWhite(const DecideState& state) {
 }
 
 bool FollowsConsumers(const DecideState& state) {
-  return Mixes(state) && state.context.follow_consumers;
+  return Mixes(state) && state.context.lists->follows_consumers();
 }
 
 bool KeepsCostlyIslands(const DecideState& state) {

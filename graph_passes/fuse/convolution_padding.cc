@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/graph/low_types.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "graph_passes/decide/precision_mode.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/rewrite/constants.h"
 #include "tensorflow/core/framework/attr_value.pb.h"

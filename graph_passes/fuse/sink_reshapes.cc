@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "graph_passes/graph/control_inputs.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/rewrite/constants.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"

@@ -1,4 +1,4 @@
-// What the low types make of float32 values.
+// The two low types, float16 and bfloat16, and what they make of float32 values.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_LOW_TYPES_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_LOW_TYPES_H_
 
@@ -7,6 +7,10 @@
 #include "tensorflow/core/framework/types.pb.h"
 
 namespace npu_precision {
+
+inline bool IsLowType(tensorflow::DataType dtype) {
+  return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;
+}
 
 // The nearest value of the low type.
 float RoundedTo(tensorflow::DataType low_type, float value);

@@ -35,6 +35,10 @@ class OpLists {
   // `computes` is what the target computes in, whatever the op.
   explicit OpLists(const FloatDtypes& computes) { unlisted_.otherwise = computes; }
 
+  // Whether gray nodes without a vote follow their consumers, as TargetFacts says of the target.
+  void set_follows_consumers(bool follows) { follows_consumers_ = follows; }
+  bool follows_consumers() const { return follows_consumers_; }
+
   // Later calls replace the entries of earlier ones, op by op. kOther sets the common lists.
   void AddOpsInfo(DeviceKind kind, OpsInfo ops, bool built_in);
 
@@ -83,6 +87,7 @@ class OpLists {
   std::unordered_map<std::string, size_t> edit_of_op_;  // index into edits_ of the deciding entry
   std::vector<size_t> node_edits_;                      // indices of node:<RE2> entries
   bool all_white_ = false;
+  bool follows_consumers_ = false;
 };
 
 }  // namespace npu_precision

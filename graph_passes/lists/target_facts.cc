@@ -33,11 +33,13 @@ Status ParseTargetFacts(const std::string& file, const std::string& text,
         found.saturates = value.asBool();
       } else if (key == "lowers_matrix_ops" && value.isBool()) {
         found.lowers_matrix_ops = value.asBool();
+      } else if (key == "follows_consumers" && value.isBool()) {
+        found.follows_consumers = value.asBool();
       } else {
         return InvalidArgument(document.PlaceOf(value), ": got ", Quoted(key), " with ",
                                JsonTypeName(value),
-                               ", expected lists_of or dtype with a string, or saturates or "
-                               "lowers_matrix_ops with a bool");
+                               ", expected lists_of or dtype with a string, or saturates, "
+                               "lowers_matrix_ops or follows_consumers with a bool");
       }
     }
   }

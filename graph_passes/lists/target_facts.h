@@ -17,10 +17,13 @@ struct TargetFacts {
   // Modes that lower what has no float32 lower all matrix and convolution ops, also those that have
   // it.
   bool lowers_matrix_ops = false;
+  // Gray nodes that only move values, and get no vote, follow their consumers where that saves
+  // Casts. An Ascend decides without that.
+  bool follows_consumers = false;
 };
 
 // Reads {"ascend310p": {"lists_of": "ascend910", "dtype": "float16,float32", "saturates": false,
-// "lowers_matrix_ops": true}, ...}, each key of which may be left out.
+// "lowers_matrix_ops": true, "follows_consumers": false}, ...}, each key of which may be left out.
 tensorflow::Status ParseTargetFacts(const std::string& file, const std::string& text,
                                     std::map<std::string, TargetFacts>* facts);
 

@@ -6,6 +6,7 @@
 #include "graph_passes/decide/reasons.h"
 #include "graph_passes/graph/float_values.h"
 #include "graph_passes/graph/graph_view.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/rewrite/constants.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -33,7 +34,7 @@ void Round(const FloatValues& from, char* to) {
 
 // True and `to` filled for float32 to either low type.
 bool RoundTo(DataType low, const TensorProto& from, TensorProto* to) {
-  if (low != tensorflow::DT_HALF && low != tensorflow::DT_BFLOAT16) return false;
+  if (!IsLowType(low)) return false;
   FloatValues values;
   if (!values.Read(from)) return false;
   to->set_dtype(low);

@@ -9,6 +9,7 @@
 #include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/drop_unused.h"
 #include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/rewrite/changed_graph.h"
 #include "graph_passes/rewrite/rename_stateful.h"

@@ -9,9 +9,9 @@
 // After:  a -> ConcatV2 -> CollectiveReduceV2 -> SplitV -> a, and
 //         b, c -> ConcatV2 -> CollectiveReduceV2 -> Cast to float32 -> SplitV -> b, c.
 //
-// With average_before, each worker divides before the sum, by the power of two that is not less
-// than their number, and multiplies afterwards: both are exact, but for subnormal numbers, and no
-// sum of finite numbers leaves the range of the low type.
+// In float16, each worker divides before the sum, by the power of two that is not less than their
+// number, and multiplies afterwards: both are exact, but for subnormal numbers, and no sum of
+// finite numbers leaves the range of float16.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_LOWER_COLLECTIVES_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_LOWER_COLLECTIVES_H_
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "graph_passes/decide/precision_mode.h"
 #include "graph_passes/graph/drop_unused.h"
 #include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
 
 namespace npu_precision {

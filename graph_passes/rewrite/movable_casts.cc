@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
@@ -21,10 +22,6 @@ constexpr DataType kNone = tensorflow::DT_INVALID;
 DataType TypeOf(const NodeDef& node, const char* name) {
   const auto found = node.attr().find(name);
   return found == node.attr().end() ? kNone : found->second.type();
-}
-
-bool IsLow(DataType dtype) {
-  return dtype == tensorflow::DT_HALF || dtype == tensorflow::DT_BFLOAT16;
 }
 
 std::string OutputOf(const GraphBody& body, const NodeDef& cast) {
@@ -58,7 +55,7 @@ bool MovableCasts::OnlyCasts(const GraphBody& body, const std::string& tensor, D
       continue;
     }
     const DataType to = TypeOf(*reader.node, "DstT");
-    if (!IsLow(to) || (*low != kNone && *low != to) || !LowersTo(body, *reader.node, to)) {
+    if (!IsLowType(to) || (*low != kNone && *low != to) || !LowersTo(body, *reader.node, to)) {
       return false;
     }
     *low = to;
@@ -70,7 +67,7 @@ DataType MovableCasts::CastFrom(const GraphBody& body, const std::string& tensor
   const NodeDef* cast = body.Producer(tensor);
   if (cast == nullptr || !MayMove(body, *cast) || TypeOf(*cast, "DstT") != kFloat) return kNone;
   const DataType from = TypeOf(*cast, "SrcT");
-  return IsLow(from) ? from : kNone;
+  return IsLowType(from) ? from : kNone;
 }
 
 // A frozen ReadVariableOp, in the body of a loop.

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "graph_passes/decide/precision_mode.h"
 #include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/rewrite/cast_nodes.h"
 
 namespace npu_precision {

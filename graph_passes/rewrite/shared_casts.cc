@@ -6,6 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/low_types.h"
 
 namespace npu_precision {
 

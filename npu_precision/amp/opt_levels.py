@@ -66,8 +66,7 @@ class Properties:
 
     def precision_options(self) -> PrecisionOptions:
         """The mode and the lists."""
-        bfloat16 = self.cast_model_type == tf.bfloat16
-        mode = "allow_mix_precision_bf16" if bfloat16 else "allow_mix_precision"
+        mode = low_types.MODES[tf.bfloat16 if self.cast_model_type == tf.bfloat16 else tf.float16]
         if self.opt_level == "O0":
             return PrecisionOptions(precision_mode="force_fp32", **self.options)
         if self.opt_level == "O3" and not self.keep_batchnorm_fp32:

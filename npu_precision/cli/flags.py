@@ -14,7 +14,7 @@ import click
 import tensorflow as tf
 
 import npu_precision_command
-from npu_precision import _errors, _library, _rewrites
+from npu_precision import _library, _rewrites
 from npu_precision.accuracy import model_inputs
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.offline import model_file
@@ -22,7 +22,7 @@ from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 
 # Fields of PrecisionOptions without a flag: they only matter when a session or function runs.
-WITHOUT_FLAG = ("strict", "quiet", "autocast_only")
+WITHOUT_FLAG = ("strict", "autocast_only")
 # By field: its flag and its help. --mode sets precision_mode or precision_mode_v2.
 FLAGS = {
     "modify_mixlist": ("--mixlist", "A JSON file that edits the lists; mixed modes only."),
@@ -50,10 +50,8 @@ FLAGS = {
     ),
     "rewrites": ("--rewrites", "The rewrites for speed and size to leave out (-) or take in."),
     "lower_collectives": ("--lower-collectives", "Sum gradients over the workers in the low type."),
-    "average_before": ("--average-before", "Divide gradients before that sum, against overflow."),
     "emulate": ("--emulate", "Compute in float32, round values to the low type."),
     "overflow": ("--overflow", "The result of an overflow with --emulate."),
-    "for_onednn": ("--for-onednn", "Write a result for CPUs with oneDNN only."),
 }
 
 # Fields with a few values, and what the library calls these.
@@ -140,28 +138,13 @@ def _options(
     options = PrecisionOptions() if options_file is None else read_options(options_file)
     changes = {name: value for name, value in fields.items() if value is not None}
     if mode is not None:
-        names = _library.describe()
-        known = [
-            *names["modes"],
-            *(name for name in names["modes_v2"] if name not in names["modes"]),
-        ]
-        if mode not in known:
-            raise ValueError(
-                f"--mode: got {mode!r}, expected one of {', '.join(known)}{_near_mode(mode, known)}"
-            )
-        is_newer = mode not in names["modes"]
+        why_not = _library.why_no_mode(mode)
+        if why_not is not None:
+            raise ValueError(f"--mode: {why_not}")
+        is_newer = mode not in _library.describe()["modes"]
         changes["precision_mode"] = None if is_newer else mode
         changes["precision_mode_v2"] = mode if is_newer else None
     return dataclasses.replace(options, **changes)
-
-
-def _near_mode(mode: str, known: list[str]) -> str:
-    if "bf" not in mode:
-        return _errors.did_you_mean(mode, known)
-    # By its letters alone, "bf16" is nearest to "fp16".
-    near = [name for name in known if "bf" in name]
-    mixed = next(name for name in near if "mix" in name)
-    return _errors.did_you_mean(mode, near) or f" (did you mean {mixed!r}?)"
 
 
 def read_options(file: str) -> PrecisionOptions:

@@ -10,9 +10,10 @@ import dataclasses
 import functools
 import json
 import pathlib
+from collections.abc import Iterable
 from typing import Any
 
-from npu_precision.compat import nearest
+from npu_precision import _errors
 
 FILE = pathlib.Path(__file__).with_name("names.json")
 TOPS = ("npu_bridge", "npu_device", "hccl")
@@ -109,7 +110,7 @@ class Table:
         part = part[: -len("()")] if part.endswith("()") else part
         if part in names:
             return names[part]
-        near = nearest.did_you_mean(part, (n for n in names if not _is_missing(names[n])))
+        near = _hint(part, [name for name in names if not _is_missing(names[name])])
         return {"missing": near or names.get("*", {"missing": ""})["missing"]}
 
     def _is_all_missing(self, module: str) -> bool:
@@ -132,8 +133,8 @@ class Table:
             return Known(RUNS)
         if key in self._inert:
             return Known(NO_EFFECT)
-        near = nearest.nearest(key, [*self._inert, *self._types])
-        hint = f"did you mean {near!r}?" if near else ""
+        known = [*self._inert, *self._types]
+        near, hint = _errors.nearest(key, known), _hint(key, known)
         if near in self._types or any(part in key.lower() for part in _PARTS_OF_MODES):
             return Known(ERROR, f"no such parameter; {hint}" if hint else "no such parameter")
         ignored = "npu_bridge knows no such parameter either"
@@ -146,8 +147,13 @@ class Table:
         if name in self._inert:
             return Known(NO_EFFECT)
         known = [*self._run_config, *self._types, *self._inert]
-        hint = nearest.did_you_mean(name, known)
+        hint = _hint(name, known)
         return Known(ERROR, f"no such argument; {hint}" if hint else "no such argument")
+
+
+def _hint(given: str, names: Iterable[str]) -> str:
+    near = _errors.nearest(given, names)
+    return f"did you mean {near!r}?" if near else ""
 
 
 def _is_missing(entry: Any) -> bool:

@@ -26,7 +26,7 @@ from npu_precision.options import PrecisionOptions
 WAIT_SECONDS = 300
 
 # Options that are about one process, not about what is computed.
-_OF_PROCESS = ("report_dir", "dump_passes_dir", "strict", "quiet")
+_OF_PROCESS = ("report_dir", "dump_passes_dir", "strict")
 _OF_FILES = ("modify_mixlist", "customize_dtypes", "ops_info_dir", "ops_info_overlay")
 _LOWERS = "adds up in the low type"
 

@@ -88,7 +88,7 @@ def _shortest_steps(graph: Any, initializer: Any, seconds: float) -> dict[str, f
     sessions = {}
     try:
         for mode in (_FLOAT32, *MODES):
-            config = npu_config_proto(precision_mode=mode, quiet=True)
+            config = npu_config_proto(precision_mode=mode)
             sessions[mode] = _tf1.Session(graph=graph, config=config)
             sessions[mode].run(initializer)
             end = time.perf_counter() + seconds

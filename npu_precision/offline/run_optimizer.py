@@ -87,8 +87,6 @@ def rewrite(
     """
     rewrites = _rewrites.with_default(options.rewrites, "fold_constants")
     options = dataclasses.replace(options, rewrites=rewrites)
-    if options.quiet is None:
-        options = dataclasses.replace(options, quiet=True)
     fetch_nodes, feed_nodes = list(fetch_nodes), list(feed_nodes)
     kept = kept_in_functions or {}
     graphs = fetch_nodes, feed_nodes, options, name, kept, keep_io_types, known_functions

@@ -14,7 +14,8 @@ from npu_precision.options import resolve as resolve_options
 
 _LOGGER = logging.getLogger("npu_precision")
 
-_MODES = {tf.bfloat16: "allow_mix_precision_bf16", tf.float16: "allow_mix_precision"}
+# The mixed mode of each low type.
+MODES = {tf.as_dtype(d): mode for d, mode in _library.describe()["mixed_mode_of"].items()}
 MODE_FIELDS = ("precision_mode", "precision_mode_v2")
 
 
@@ -33,7 +34,7 @@ def parse(dtype: Any) -> tf.DType:
         ValueError: it is none.
     """
     parsed = dtype_or_none(dtype)
-    if parsed not in _MODES:
+    if parsed not in MODES:
         raise ValueError(f"dtype: got {_errors.got(dtype)}, expected tf.bfloat16 or tf.float16")
     return parsed
 
@@ -76,7 +77,7 @@ def resolve(
         # An Ascend 910 computes in float16.
         low_type = for_device(None if given.get("target") in (None, "host") else "npu")
         _LOGGER.info("%s lowers to %s, because no mode was given", caller, low_type.name)
-    return resolve_options(options, {**fields, "precision_mode": _MODES[low_type]})
+    return resolve_options(options, {**fields, "precision_mode": MODES[low_type]})
 
 
 def of_mode(options: PrecisionOptions) -> tf.DType | None:

@@ -131,7 +131,7 @@ def _order(count: int, number: int) -> list[int]:
 
 
 def _as_used(options: PrecisionOptions) -> PrecisionOptions:
-    """The options without those that are for measuring errors, and without files and logs."""
+    """The options without those that are for measuring errors, and without files."""
     return dataclasses.replace(
-        options, emulate=None, overflow=None, report_dir=None, dump_passes_dir=None, quiet=True
+        options, emulate=None, overflow=None, report_dir=None, dump_passes_dir=None
     )
