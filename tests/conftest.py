@@ -22,7 +22,13 @@ from support.model_files import write_all
 
 import npu_precision
 
-pytest_plugins = ["pytester", "support.tiers"]
+pytest_plugins = [
+    "pytester",
+    "support.accept",
+    "support.commands",
+    "support.dense_graph",
+    "support.tiers",
+]
 tf1 = tf.compat.v1
 
 # TensorFlow 1.15 has eager execution, and control flow by functions, where it is asked for. The

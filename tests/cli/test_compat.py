@@ -13,8 +13,8 @@ from support import ROOT
 from support.tf_versions import HAS_ESTIMATOR, HAS_NPU_DEVICE
 
 import npu_precision
-from npu_precision import _library
-from npu_precision.compat import collect, coverage, nearest, notes, project, script, table
+from npu_precision import _errors, _library
+from npu_precision.compat import collect, coverage, notes, project, script, table
 from npu_precision.npu_bridge import alias, dump_settings
 
 tf1 = tf.compat.v1
@@ -165,10 +165,10 @@ def test_a_value_of_another_type_is_an_error(field, status):
 
 
 def test_the_nearest_name_is_the_first_of_the_nearest():
-    assert nearest.nearest("relu7", ["Relu", "Relu6", "Elu"]) == "Relu"
-    assert nearest.nearest("RELU6", ["Relu", "Relu6"]) == "Relu6"
-    assert nearest.nearest("prof", ["graph", "profiling_mode"]) == "profiling_mode"
-    assert nearest.nearest("unlike", ["Relu", "Elu"]) is None
+    assert _errors.nearest("relu7", ["Relu", "Relu6", "Elu"]) == "Relu"
+    assert _errors.nearest("RELU6", ["Relu", "Relu6"]) == "Relu6"
+    assert _errors.nearest("prof", ["graph", "profiling_mode"]) == "profiling_mode"
+    assert _errors.nearest("unlike", ["Relu", "Elu"]) is None
 
 
 # Scripts.

@@ -80,8 +80,8 @@ def test_enable_may_come_before_the_strategy(run_workers, tmp_path):
             "'allow_mix_precision' on /job:worker/task:1",
         ),
         pytest.param(
-            f"npu_precision.enable({MIXED}, average_before=True)",
-            "average_before: 'not given' on /job:worker/task:0, True on /job:worker/task:1",
+            f"npu_precision.enable({MIXED}, all_white=True)",
+            "all_white: 'not given' on /job:worker/task:0, True on /job:worker/task:1",
             marks=pytest.mark.full,
         ),
         (

@@ -109,7 +109,7 @@ MUTATIONS = (
         'if (found != new_names.end()) input = absl::StrCat("^", found->second);',
         "",
         "A control input has the old name of a node with state.",
-        "sessions/test_several_fetches.py::"
+        "session/test_several_fetches.py::"
         "test_what_has_a_renamed_node_as_a_control_input_still_has_it",
     ),
     _unique_names(

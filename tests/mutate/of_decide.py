@@ -236,8 +236,7 @@ MUTATIONS = (
         "ListByMark(view_.node(id), &node->listing);",
         "",
         "amp's decorators have no effect.",
-        "training/test_amp_own_functions.py::"
-        "test_what_a_float_function_computes_is_kept_after_a_white_op",
+        "amp/test_own_functions.py::test_what_a_float_function_computes_is_kept_after_a_white_op",
     ),
     _resolve_gray(
         "other_low_type",

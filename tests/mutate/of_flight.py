@@ -40,7 +40,7 @@ MUTATIONS = (
         "",
         "Nothing says who reads what is rounded.",
         f"{_TENSORS}",
-        "guard/test_keras_guard.py",
+        "guard/test_keras_training.py",
     ),
     _watch_pass(
         "reads_only",

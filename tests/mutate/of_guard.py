@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
-_KERAS = "guard/test_keras_guard.py"
-_SESSION = "guard/test_session_guard.py"
+_KERAS = "guard/test_keras_training.py"
+_SESSION = "guard/test_session_training.py"
 _BLAME = "guard/test_blame.py"
 _WORKERS = "guard/test_guarded_workers.py"
 

@@ -9,7 +9,7 @@ _GPU_LISTS = "lists/test_gpu_lists.py"
 _MIXLIST = "lists/test_mixlist.py"
 _OP_LISTS = "lists/test_op_lists.py"
 _OPS_INFO_DIR = "lists/test_ops_info_dir.py"
-_ERRORS = "sessions/test_errors.py"
+_ERRORS = "session/test_errors.py"
 _RAISED = f"{_ERRORS}::test_the_python_helpers_raise_the_same_text_before_anything_runs"
 
 _op_lists = mutations_of("graph_passes/lists/op_lists.cc")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
-_AMP_KERAS = "training/test_amp_keras.py"
-_AMP_MODELS = "training/test_amp_models.py"
+_AMP_KERAS = "amp/test_keras_optimizer.py"
+_AMP_MODELS = "amp/test_amp_models.py"
 _CALL_ORDER = "loss_scaling/test_call_order.py"
 _GRAD_SCALER = "loss_scaling/test_grad_scaler.py"
 _GRAD_SCALER_CALLS = "loss_scaling/test_grad_scaler_calls.py"
-_GRAD_SCALER_STATE = "loss_scaling/test_grad_scaler_state.py"
+_GRAD_SCALER_STATE = "loss_scaling/test_scaler_state.py"
 _LOSS_SCALE_GRAPHS = "loss_scaling/test_loss_scale_graphs.py"
-_LOSS_SCALE_STRATEGIES = "loss_scaling/test_loss_scale_strategies.py"
-_SCALER_REPLICAS = "loss_scaling/test_scaler_replicas.py"
+_LOSS_SCALE_STRATEGIES = "loss_scaling/test_strategies.py"
+_SCALER_REPLICAS = "loss_scaling/test_replicas.py"
 _NPU_LOSS_SCALE_OPTIMIZER = "loss_scaling/test_npu_loss_scale_optimizer.py"
 
 _strategies = mutations_of("npu_precision/loss_scaling/strategies.py")

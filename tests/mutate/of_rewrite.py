@@ -16,7 +16,7 @@ _PADS = "passes/test_pad_into_convolutions.py"
 _GROUPED = "passes/test_grouped_convolutions.py"
 _MEANS = "passes/test_means_as_pools.py"
 _LAYER_NORM = "passes/test_layer_norm.py"
-_LAYER_NORM_KERNEL = "sessions/test_layer_norm_kernel.py"
+_LAYER_NORM_KERNEL = "session/test_layer_norm_kernel.py"
 _NOT_A_LAYER_NORM = (
     f"{_LAYER_NORM}::test_it_stays_where_it_is_something_else_or_another_node_needs_a_part_of_it"
 )
@@ -909,8 +909,8 @@ MUTATIONS = (
         "divide",
         "reduce->set_input(0, name);",
         "",
-        "With average_before, sums are multiplied and not divided.",
-        f"{_COLLECTIVES}::test_what_overflows_in_a_sum_of_float16_does_not_with_average_before",
+        "Sums of float16 are multiplied and not divided.",
+        f"{_COLLECTIVES}::test_what_would_overflow_in_a_sum_of_float16_does_not",
     ),
     _call_boundaries(
         "invariant",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
-_AUTOCAST_GRADIENTS = "sessions/test_autocast_gradients.py"
+_AUTOCAST_GRADIENTS = "session/test_autocast_gradients.py"
 _PRUNED = f"{_AUTOCAST_GRADIENTS}::test_a_function_that_returns_nothing_else_prunes_the_forward_op"
 _EARLIER_RUNS = "passes/test_earlier_runs.py"
 _EMULATE = "passes/test_emulate.py"
-_ERRORS = "sessions/test_errors.py"
-_INTERNAL_FAILURES = "sessions/test_internal_failures.py"
-_OPTIONS = "sessions/test_options.py"
+_ERRORS = "session/test_errors.py"
+_INTERNAL_FAILURES = "session/test_internal_failures.py"
+_OPTIONS = "session/test_options.py"
 _RAISED = f"{_ERRORS}::test_the_python_helpers_raise_the_same_text_before_anything_runs"
 
 _parameters = mutations_of("cc/parameters.cc")
 _kernel_support = mutations_of("cc/kernel_support.cc")
 _npu_optimizer = mutations_of("cc/npu_optimizer.cc")
+_targets = mutations_of("cc/targets.cc")
 _shapes = mutations_of("cc/shapes.cc")
 _options = mutations_of("npu_precision/options.py")
 _tf_compat = mutations_of("npu_precision/_tf_compat/tapes.py")
@@ -103,13 +104,13 @@ MUTATIONS = (
         "if (HasPreservedMark(node)) context.preserved.insert(node.name());",
         "",
         "What a custom gradient has captured in a function has another dtype.",
-        "sessions/test_saved_model.py::"
+        "offline/test_saved_model.py::"
         "test_what_a_custom_gradient_has_captured_keeps_name_and_dtype",
     ),
-    _npu_optimizer(
+    _targets(
         "followers",
-        "parameters.target == kHostTarget && parameters.ops_info_dir.empty();",
-        "true;",
+        "lists.set_follows_consumers(facts.follows_consumers);",
+        "lists.set_follows_consumers(true);",
         "On an emulated target gray follows what reads it.",
         "passes/test_follow_consumers.py::test_a_target_that_is_emulated_does_not_do_so",
     ),

@@ -357,3 +357,13 @@ def test_a_port_that_a_line_does_not_name_has_the_dtype_in_which_the_node_comput
     result = check_rewrite(CHAIN, None, customize_dtypes=dtypes("OpType::Relu:OutputDtype:float32"))
     assert result.reasons["gray"] == ("kept", "customized", "")
     assert result.reasons["product"][0] == "lowered"
+
+
+def test_before_an_input_that_a_line_rounds_nothing_is_kept_for_its_digits(dtypes):
+    """A Log keeps what is before it; this one reads rounded values whatever comes before."""
+    graph = CHAIN.replace("Exp(gray)", "Log(gray)")
+    kept = check_rewrite(graph, None, run=False)
+    assert kept.reasons["gray"] == ("kept", "before_magnifier", "end")
+    path = dtypes("OpType::Log:InputDtype:float16,OutputDtype:float32")
+    lowered = check_rewrite(graph, None, run=False, customize_dtypes=path)
+    assert lowered.reasons["gray"][0] == "lowered"

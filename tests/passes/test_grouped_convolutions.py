@@ -266,18 +266,16 @@ def test_batch_norms_are_folded_before(live):
 @pytest.mark.parametrize("mode", [BF16, "allow_mix_precision_fp16"])
 def test_a_graph_that_is_converted_stays(mode):
     """TensorFlow without oneDNN has a fused kernel that refuses groups."""
-    check_rewrite(depthwise(SWISH), None, mode=mode, grouped_convolutions=True)
-    _, ledger = npu_precision.rewrite_graph_def(
-        read_graph(depthwise(SWISH)), "end", precision_mode=mode
-    )
-    assert not [entry for entry in ledger.rewrites if entry.by == "grouped_convolutions"]
+    for rewrites in (None, "all"):
+        _, ledger = npu_precision.rewrite_graph_def(
+            read_graph(depthwise(SWISH)), "end", precision_mode=mode, rewrites=rewrites
+        )
+        assert not [entry for entry in ledger.rewrites if entry.by == "grouped_convolutions"]
 
 
 @needs_onednn_in_bfloat16
-def test_a_graph_that_is_converted_for_onednn_is_grouped():
-    result = check_rewrite(
-        depthwise(SWISH), None, mode=BF16, grouped_convolutions=True, for_onednn=True
-    )
+def test_a_graph_that_is_converted_is_grouped_if_that_is_asked_for_by_name():
+    result = check_rewrite(depthwise(SWISH), None, mode=BF16, rewrites="grouped_convolutions")
     assert [entry.after for entry in result.ledger.rewrites] == ["Conv2D"]
 
 
@@ -290,9 +288,7 @@ def test_the_swish_of_keras_2_multiplies_by_one(factor, is_grouped):
         gate = Sigmoid(scaled)
         active = Mul(biased, gate)
         """
-    result = check_rewrite(
-        depthwise(swish), None, mode=BF16, grouped_convolutions=True, for_onednn=True
-    )
+    result = check_rewrite(depthwise(swish), None, mode=BF16, rewrites="grouped_convolutions")
     assert [entry.after for entry in result.ledger.rewrites] == ["Conv2D"] * is_grouped
 
 
@@ -306,7 +302,12 @@ def test_a_graph_without_depthwise_convolutions_stays():
         {"precision_mode": "allow_mix_precision_fp16"},
         {"grouped_convolutions": False},
         {"emulate": True},
-        {"target": "ascend910", "grouped_convolutions": None, "pad_into_convolutions": None},
+        {
+            "target": "ascend910",
+            "grouped_convolutions": None,
+            "pad_into_convolutions": None,
+            "rewrites": "-fold_constants",
+        },
     ],
 )
 def test_a_depthwise_convolution_stays_where_nothing_runs_in_bfloat16(options, live):

@@ -30,7 +30,10 @@ def test_the_whole_ledger_of_a_small_graph():
     data = ledger.to_dict()
     assert data["schema"] == "npu_precision.ledger/1"
     assert data["graph"] == "net/a graph"
-    assert data["options"] == {"precision_mode": "allow_mix_precision", "fold_constants": "false"}
+    assert data["options"] == {
+        "precision_mode": "allow_mix_precision",
+        "rewrites": "-fold_constants",
+    }
     assert data["totals"] == {
         "nodes": 11,
         "float_nodes": 5,

@@ -224,9 +224,8 @@ def in_group_of(size):
 
 
 @pytest.mark.parametrize(("size", "power"), [(2, 2), (3, 4), (8, 8)])
-@pytest.mark.parametrize("mode", [BF16, "allow_mix_precision"])
-def test_average_before_divides_and_multiplies_by_a_power_of_two(size, power, mode):
-    result = check(in_group_of(size), None, mode=mode, average_before=True, run=False)
+def test_float16_is_divided_and_multiplied_by_a_power_of_two(size, power):
+    result = check(in_group_of(size), None, mode="allow_mix_precision", run=False)
     values = {
         node.name: tf.make_ndarray(node.attr["value"].tensor)
         for node in result.graph.node
@@ -236,18 +235,8 @@ def test_average_before_divides_and_multiplies_by_a_power_of_two(size, power, mo
     assert "end = Neg[float32](sum/npu_multiply)" in result.text
 
 
-@pytest.mark.parametrize(
-    ("mode", "given", "divides"),
-    [
-        (BF16, None, False),
-        ("allow_mix_precision", None, True),
-        ("allow_mix_precision", False, False),
-        (BF16, True, True),
-    ],
-)
-def test_float16_is_divided_unless_told_otherwise(mode, given, divides):
-    result = check(in_group_of(2), None, mode=mode, average_before=given, run=False)
-    assert ("npu_divide" in result.text) == divides
+def test_bfloat16_has_the_range_for_sums():
+    assert "npu_divide" not in check(in_group_of(2), None, run=False).text
 
 
 def test_of_a_group_of_unknown_size_float16_stays_float32():
@@ -260,7 +249,7 @@ def test_of_a_group_of_unknown_size_float16_stays_float32():
     assert reasons(check(text, None, run=False)) == {"sum": "lowered"}
 
 
-def test_what_overflows_in_a_sum_of_float16_does_not_with_average_before():
+def test_what_would_overflow_in_a_sum_of_float16_does_not():
     # Two devices of one session are a group of two.
     text = "\n".join(
         f"""
@@ -278,27 +267,22 @@ def test_what_overflows_in_a_sum_of_float16_does_not_with_average_before():
         {text}
         """
     feeds = {"x:0": np.full([64, 1], 192, np.float32), "y:0": np.full([1, 32], 256, np.float32)}
-    for average_before, expected in ((True, 98_304.0), (False, np.inf)):
-        rewritten, _ = npu_precision.rewrite_graph_def(
-            read_graph(text),
-            ["end0", "end1"],
-            precision_mode="allow_mix_precision",
-            lower_collectives=True,
-            average_before=average_before,
-        )
-        config = tf1.ConfigProto(device_count={"CPU": 2})
-        with tf.Graph().as_default() as graph, tf1.Session(config=config) as session:
-            tf1.import_graph_def(rewritten, name="")
-            for value in session.run(["end0:0", "end1:0"], feeds):
-                np.testing.assert_array_equal(value, expected)
-        del graph
+    rewritten, _ = npu_precision.rewrite_graph_def(
+        read_graph(text),
+        ["end0", "end1"],
+        precision_mode="allow_mix_precision",
+        lower_collectives=True,
+    )
+    config = tf1.ConfigProto(device_count={"CPU": 2})
+    with tf.Graph().as_default(), tf1.Session(config=config) as session:
+        tf1.import_graph_def(rewritten, name="")
+        for value in session.run(["end0:0", "end1:0"], feeds):
+            np.testing.assert_array_equal(value, 98_304.0)
 
 
 def test_it_needs_a_mode_that_lowers():
     with pytest.raises(ValueError, match="lower_collectives: got true with precision_mode"):
         npu_precision.PrecisionOptions("force_fp32", lower_collectives=True)
-    with pytest.raises(ValueError, match="average_before: got true without lower_collectives"):
-        npu_precision.PrecisionOptions(BF16, average_before=True)
 
 
 def test_a_graph_without_collectives_is_left_alone():

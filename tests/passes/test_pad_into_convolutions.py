@@ -203,10 +203,18 @@ def test_a_pad_that_is_fed_stays():
 @pytest.mark.parametrize(
     "options",
     [
-        {"mode": "must_keep_origin_dtype", "pad_into_convolutions": None},
-        {"mode": "force_fp32", "pad_into_convolutions": None},
-        {"mode": "cube_fp16in_fp32out", "pad_into_convolutions": None},
-        {"target": "ascend910", "pad_into_convolutions": None},
+        {
+            "mode": "must_keep_origin_dtype",
+            "pad_into_convolutions": None,
+            "rewrites": "-fold_constants",
+        },
+        {"mode": "force_fp32", "pad_into_convolutions": None, "rewrites": "-fold_constants"},
+        {
+            "mode": "cube_fp16in_fp32out",
+            "pad_into_convolutions": None,
+            "rewrites": "-fold_constants",
+        },
+        {"target": "ascend910", "pad_into_convolutions": None, "rewrites": "-fold_constants"},
         {"pad_into_convolutions": False},
     ],
 )

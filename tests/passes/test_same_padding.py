@@ -46,9 +46,15 @@ def test_for_a_kernel_of_one_by_one_both_paddings_are_none(strides, fold_constan
         (graph(kernel="3x1x4x4"), {}),
         (graph(kernel="1x3x4x4"), {}),
         (graph(source="Placeholder"), {}),
-        (graph(), {"mode": "must_keep_origin_dtype", "same_padding": None}),
-        (graph(), {"mode": "cube_fp16in_fp32out", "same_padding": None}),
-        (graph(), {"target": "ascend910", "same_padding": None}),
+        (
+            graph(),
+            {"mode": "must_keep_origin_dtype", "same_padding": None, "rewrites": "-fold_constants"},
+        ),
+        (
+            graph(),
+            {"mode": "cube_fp16in_fp32out", "same_padding": None, "rewrites": "-fold_constants"},
+        ),
+        (graph(), {"target": "ascend910", "same_padding": None, "rewrites": "-fold_constants"}),
         (graph(), {"same_padding": False}),
         (graph().replace("padding=VALID", "padding=VALID, _keep_dtype=1"), {}),
     ],
@@ -113,5 +119,7 @@ def test_a_residual_sum_is_fused_into_its_convolution(same_padding, fused):
 
 def test_asking_for_it_in_a_mode_that_changes_only_dtypes_is_an_error():
     for name in ("same_padding", "fold_batch_norms"):
-        with pytest.raises(ValueError, match=f"{name}: got true with precision_mode 'force_fp32'"):
+        with pytest.raises(
+            ValueError, match=f"rewrites: got '{name}' with precision_mode 'force_fp32'"
+        ):
             npu_precision.PrecisionOptions(precision_mode="force_fp32", **{name: True})

@@ -299,7 +299,7 @@ def test_the_modes_page_names_every_mode():
 def test_the_documentation_names_every_target():
     text = (ROOT / "docs" / "modes.md").read_text()
     for target in _library.describe()["targets"]:
-        assert f"- `{target}`" in text
+        assert f"\n| `{target}` " in text
 
 
 def test_the_ledger_page_explains_every_reason():

@@ -92,7 +92,7 @@ def not_ours(path):
     source = path.with_suffix(".cc")
     source.write_text("void nothing() {}")
     subprocess.run(["g++", "-shared", "-fPIC", "-o", path, source], check=True)
-    return "NpuPrecisionCheckOptions"
+    return "NpuPrecisionCheckMode"
 
 
 @pytest.mark.parametrize("make", [undefined_symbol, not_a_library, not_ours])
@@ -116,9 +116,9 @@ def test_a_path_that_is_no_file_is_reported(run_python, tmp_path):
 
 
 def test_python_and_cpp_have_the_same_options_with_the_same_types():
-    attr_value_fields = {"str | None": "s", "bool | None": "b"}
     in_python = {
-        field.name: attr_value_fields[field.type] for field in dataclasses.fields(PrecisionOptions)
+        field.name: "b" if field.type == "bool | None" else "s"
+        for field in dataclasses.fields(PrecisionOptions)
     }
     assert in_python == _library.describe()["parameters"]
 

@@ -25,9 +25,6 @@ OF_THE_RUN = {
     "autocast_only",
     "keep_costly_islands",
     "strict",
-    "quiet",
-    "average_before",
-    "for_onednn",
 }
 FIELDS = {
     field.name for field in dataclasses.fields(PrecisionOptions) if field.type == "bool | None"

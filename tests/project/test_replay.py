@@ -87,7 +87,7 @@ def test_a_rewrite_in_another_mode_differs_in_nodes_and_ledger(corpus, side, cap
 
 def test_an_option_that_one_side_does_not_know_is_left_out_there_and_named(corpus, side, capsys):
     given = {**MIX, "fold_constants": False}
-    known = {"precision_mode", "report_dir", "quiet"}
+    known = {"precision_mode", "report_dir"}
     reference = side("HEAD", given, known=known)
     assert report(cases(corpus, given), reference, side("tree", given)) == 0
     printed = capsys.readouterr().out

@@ -44,7 +44,7 @@ def session(built, mode=None):
     """A session of one thread, in a mode or in float32."""
     config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     if mode is not None:
-        config = npu_precision.npu_config_proto(config, precision_mode=mode, quiet=True)
+        config = npu_precision.npu_config_proto(config, precision_mode=mode)
     return tf1.Session(graph=built.graph, config=config)
 
 

@@ -65,7 +65,7 @@ def config_of(options: dict[str, Any]) -> config_pb2.ConfigProto:
     if hasattr(rewrite_options, "disable_tfg_optimizer"):
         rewrite_options.disable_tfg_optimizer = True
     entry = rewrite_options.custom_optimizers.add(name="NpuOptimizer")
-    for name, value in {**options, "report_dir": LEDGERS, "quiet": True}.items():
+    for name, value in {**options, "report_dir": LEDGERS}.items():
         entry.parameter_map[name].CopyFrom(_attr_value(value))
     return config
 

@@ -135,16 +135,14 @@ def train_with_scaler(model, inputs, factor=1.0, **arguments):
         scaler.step(function.optimizer, zip(gradients, function.variables))
         scaler.update()
 
-    with npu_precision.autocast(precision_mode="allow_mix_precision", quiet=True):
+    with npu_precision.autocast(precision_mode="allow_mix_precision"):
         return function.train(step, inputs)
 
 
 def train_with_amp(model, inputs, factor=1.0, level="O1", **overrides):
     """Trains with amp and an optimizer of Keras."""
     function = Function(model, factor)
-    optimizer, _ = npu_precision.amp.initialize(
-        function.optimizer, level, verbosity=0, quiet=True, **overrides
-    )
+    optimizer, _ = npu_precision.amp.initialize(function.optimizer, level, verbosity=0, **overrides)
 
     def step(*images_labels_factor):
         with tf.GradientTape() as tape:
@@ -181,7 +179,7 @@ def with_manager(manager, mode="allow_mix_precision"):
     """The argument of train_in_session for npu_bridge's style."""
 
     def make(optimizer):
-        config = npu_precision.npu_config_proto(precision_mode=mode, quiet=True)
+        config = npu_precision.npu_config_proto(precision_mode=mode)
         return npu_precision.NPULossScaleOptimizer(optimizer, manager), config
 
     return make
@@ -191,6 +189,6 @@ def with_level(level, **overrides):
     """The argument of train_in_session for amp."""
 
     def make(optimizer):
-        return npu_precision.amp.initialize(optimizer, level, verbosity=0, quiet=True, **overrides)
+        return npu_precision.amp.initialize(optimizer, level, verbosity=0, **overrides)
 
     return make

@@ -50,7 +50,7 @@ def rewrite_and_run(graph_def, fetches, report_dir, *, feeds=None, **options):
     """
     given = tf1.ConfigProto(device_count={"CPU": 2, "GPU": 0})
     config = npu_precision.npu_config_proto(
-        given, report_dir=str(report_dir), strict=True, quiet=True, **options
+        given, report_dir=str(report_dir), strict=True, **options
     )
     fed = {
         node.name + ":0": random_values(

@@ -1,4 +1,4 @@
-"""What the fixtures `product` and `low_type` of tests/sessions multiply."""
+"""What the fixtures `product` and `low_type` of tests/session multiply."""
 
 from __future__ import annotations
 

@@ -33,8 +33,11 @@ TIERS = {
 
 # The rooms of which every test is slow, and why. The fast tier does not even import them.
 SLOW_ROOMS = {
+    "accuracy": "runs whole models",
+    "amp": "trains",
     "ascend_scripts": "runs whole scripts, several times",
     "cli": "reads, freezes and runs whole models",
+    "explain": "reads whole models",
     "handoffs": "converts whole models",
     "launchers": "starts Ray",
     "loss_scaling": "trains",
@@ -42,6 +45,7 @@ SLOW_ROOMS = {
     "page": "starts a browser, or a Node.js",
     "project": "starts compilers and scripts",
     "training": "trains",
+    "tuning": "runs whole models, many times",
 }
 # A test that asks for one of these starts a process.
 SLOW_FIXTURES = {"chromium", "pipeline_driver", "run_python", "run_workers"}

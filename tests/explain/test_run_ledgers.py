@@ -28,7 +28,7 @@ def run(tmp_path):
             x = tf1.placeholder(tf.float32, [2, 8], name="x")
             fetches = build(x)
             config = npu_precision.npu_config_proto(
-                precision_mode=MODE, report_dir=str(folder), quiet=True, **options
+                precision_mode=MODE, report_dir=str(folder), **options
             )
             with tf1.Session(config=config) as session:
                 session.run(tf1.global_variables_initializer())

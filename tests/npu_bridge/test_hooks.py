@@ -9,7 +9,7 @@ from support.numeric_models import Layers
 from support.tf_versions import needs_estimator
 from support.training_runs import FLOAT32, MODES, STEPS, TOLERANCE, config_for
 
-pytestmark = needs_estimator
+pytestmark = [needs_estimator, pytest.mark.slow]  # They train.
 
 tf1 = tf.compat.v1
 estimator = getattr(tf1, "estimator", None)

@@ -32,7 +32,7 @@ def ways_to_compute(folder, op):
 
 def sum_in_session(**options):
     config = npu_precision.npu_config_proto(
-        precision_mode="allow_mix_precision", strict=True, quiet=True, **options
+        precision_mode="allow_mix_precision", strict=True, **options
     )
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [1, TERMS], name="x")
@@ -73,7 +73,7 @@ def test_a_function_and_what_it_calls_compute_as_the_option_says(compute, expect
 
     x = tf.constant(np.random.default_rng(0).normal(size=[8, 8]).astype(np.float32))
     right = caller.python_function(x)
-    options = {"float16_compute": compute, "report_dir": str(tmp_path), "quiet": True}
+    options = {"float16_compute": compute, "report_dir": str(tmp_path)}
     with npu_precision.autocast(precision_mode="allow_mix_precision", strict=True, **options):
         got = caller(x)
     np.testing.assert_allclose(got, right, atol=0.02)
@@ -82,7 +82,7 @@ def test_a_function_and_what_it_calls_compute_as_the_option_says(compute, expect
 
 def test_a_step_of_training_updates_variables_of_float32(tmp_path):
     config = npu_precision.npu_config_proto(
-        precision_mode="allow_mix_precision", report_dir=str(tmp_path), strict=True, quiet=True
+        precision_mode="allow_mix_precision", report_dir=str(tmp_path), strict=True
     )
     x = np.random.default_rng(0).normal(size=[64, 8]).astype(np.float32)
     labels = (x @ np.arange(8, dtype=np.float32)[:, None] > 0).astype(np.float32)

@@ -110,11 +110,11 @@ def ulps(got, expected):
 
 def slots_of(optimizer, variables):
     """The slots of each variable, by name, as a checkpoint has them."""
-    by_variable = [{} for _ in variables]
-    numbers = {id(variable): number for number, variable in enumerate(variables)}
-    for key, variable, value in optimizer._entries():
-        by_variable[numbers[id(variable)]][key.partition(".")[0]] = value.numpy()
-    return by_variable
+    found = []
+    for part, index in map(optimizer._fused_slots.place, variables):
+        pieces = {name: part.unpacked(slot.read_value()) for name, slot in part.slots.items()}
+        found.append({name: each[index].numpy() for name, each in pieces.items()})
+    return found
 
 
 def updates(optimizer, variables, grads):

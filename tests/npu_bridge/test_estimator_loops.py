@@ -15,7 +15,7 @@ from npu_precision.npu_bridge import keras_to_npu
 from npu_precision.npu_bridge.npu_hook import NPUOutputTensorHook
 
 tf1 = tf.compat.v1
-pytestmark = needs_estimator
+pytestmark = [needs_estimator, pytest.mark.slow]  # They train.
 
 
 class Steps(tf1.train.SessionRunHook):

@@ -139,7 +139,7 @@ def test_a_folder_that_is_a_link_is_copied_with_what_is_in_it(saved, tmp_path):
 
 
 def test_signatures_functions_and_object_graph_keep_their_names_and_types(saved, tmp_path):
-    # Frozen signatures have fewer captures: test_saved_model_freeze.py.
+    # Frozen signatures have fewer captures: test_frozen_signatures.py.
     convert_saved_model(saved, tmp_path / "new", MIXED, freeze=False)
     (before,), (after,) = read(saved).meta_graphs, read(tmp_path / "new").meta_graphs
     assert after.signature_def == before.signature_def

@@ -41,9 +41,6 @@ def every_value(mixlist, tmp_path):
         "emulate": True,
         "overflow": "inf",
         "lower_collectives": True,
-        "average_before": False,
-        "for_onednn": True,
-        "quiet": True,
     }
 
 
@@ -70,10 +67,8 @@ def test_every_field_reaches_the_parameter_map_and_comes_back(field, every_value
     needed = {"precision_mode": every_value["precision_mode"]} if field in of_lists else {}
     if field == "overflow":
         needed = {"emulate": True}
-    if field in ("lower_collectives", "average_before", "rewrites"):
+    if field in ("lower_collectives", "rewrites"):
         needed = {"precision_mode": every_value["precision_mode"]}
-    if field == "average_before":
-        needed["lower_collectives"] = True
     options = PrecisionOptions(**{field: every_value[field]}, **needed)
     parameter_map = options.to_parameter_map()
     assert set(parameter_map) == {field, *needed}

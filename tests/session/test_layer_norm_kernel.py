@@ -93,7 +93,7 @@ def build(norm, shape, dtype):
 
 
 def lowers(**options):
-    return npu_config_proto(precision_mode="allow_mix_precision_bf16", quiet=True, **options)
+    return npu_config_proto(precision_mode="allow_mix_precision_bf16", **options)
 
 
 @needs_onednn
@@ -180,7 +180,7 @@ def test_in_float16_tensorflow_does_not_fuse_it_with_another_epsilon():
     shape = (None, 6, WIDTH)
     x = np.asarray(values(shape, 1e-2))
     graph = build(lambda x: with_moments(x, 1e-12, 2), shape, "bfloat16")
-    config = npu_config_proto(precision_mode="allow_mix_precision", quiet=True)
+    config = npu_config_proto(precision_mode="allow_mix_precision")
     y, _ = traced(graph, "y:0", x, config)
     # The epsilon of 0.001 would be an error of 7. float16 rounds the input and the result.
     np.testing.assert_allclose(y, in_float64(x, 1e-12), rtol=0, atol=2e-2)
@@ -215,9 +215,7 @@ def test_a_layer_of_keras_with_variables(tmp_path, parameters, rank):
     def call(x):
         return norm(dense(x))
 
-    npu_precision.enable(
-        precision_mode="allow_mix_precision_bf16", report_dir=str(tmp_path), quiet=True
-    )
+    npu_precision.enable(precision_mode="allow_mix_precision_bf16", report_dir=str(tmp_path))
     try:
         y = call(x)
     finally:

@@ -18,6 +18,7 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from npu_precision.accuracy import frozen
 from npu_precision.offline import model_file, reachable
 
+pytestmark = pytest.mark.slow  # They read whole models.
 GRAPH = read_graph(
     """
     x = Placeholder(shape=4x4)

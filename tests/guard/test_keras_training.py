@@ -230,7 +230,7 @@ import tensorflow as tf
 import npu_precision
 from npu_precision.guard import healer
 sys.path.insert(0, sys.argv[2])
-from test_keras_guard import DIGITS, IMAGES, Grows, model_of
+from test_keras_training import DIGITS, IMAGES, Grows, model_of
 
 def crash(*_):
     print("crashed within a heal", flush=True)

@@ -278,7 +278,7 @@ def test_the_ledger_tells_the_options_that_were_given(dense_graph, strict):
     told = {} if strict is None else {"strict": str(strict).lower()}
     assert ledger.options == {
         "precision_mode": "allow_mix_precision",
-        "fold_constants": "true",
+        "rewrites": "fold_constants",
         **told,
     }
 

@@ -1,4 +1,4 @@
-"""The command npu-precision in this process, and the files that it reads."""
+"""Fixtures: the command npu-precision in this process, and the files that it reads."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import os
 
 import numpy as np
 import pytest
+
 from support.overflowing import EMULATED, OVERFLOW, normal
 from support.text_graph import read_graph
-
-from npu_precision.cli import main as cli
 
 
 @pytest.fixture
@@ -19,6 +18,8 @@ def command(capsys):
 
     command(..., status=2) returns the error that it ends with instead.
     """
+    # Only here: few tests need the modules of the command.
+    from npu_precision.cli import main as cli
 
     def run(*arguments, status=0):
         assert cli.main([str(argument) for argument in arguments]) == status
