@@ -1,4 +1,4 @@
-"""The adapter for optimizers of Keras 2 and 3; no other module asks which Keras it is."""
+"""Adapts optimizers of Keras 2 and 3; no other module asks which Keras it is."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ class FaultFinder:
     """Finds the first fault of a run, after a run in float32 on the same inputs.
 
     An element that is NaN or infinite in float32 too is no fault, and neither is a tensor that is
-    all zero, or empty, in float32. What is inside of loops and branches cannot be fetched, and is
-    looked at where it leaves them.
+    all zero, or empty, in float32. Tensors inside of loops and branches cannot be fetched, so
+    values are checked where they leave these.
 
     Args:
         model: the model.
@@ -98,7 +98,7 @@ class FaultFinder:
             if other is not None:
                 tensor = graph.get_tensor_by_name(other)
                 looks.add(name, tensor, *([places[name]] if name in places else []))
-        # One tensor is fetched sooner than thousands.
+        # Fetching one tensor is faster than fetching thousands.
         seen = looks.build()
         fetch = tf.stack(list(seen.values())) if seen else tf.zeros([0, 2], tf.bool)
         feeds = [{places[name].name: batch[name] for name in places} for batch in self._bad]
@@ -108,8 +108,8 @@ class FaultFinder:
         """The first fault in the order of computation, in any batch.
 
         Args:
-            watch: what was watched.
-            counted: the value of its fetch, for each batch.
+            watch: the result of watch().
+            counted: the value of watch.fetch, for each batch.
             ledger: the ledger of the precision.
         """
         column = [self._tensors.index(name) for name in watch.tensors]
@@ -128,7 +128,7 @@ class FaultFinder:
         rounding = {entry.name for entry in ledger.nodes if rounds(entry)}
         level, seen = [node], {node}
         while level:
-            # What is inside of a function is known by the name of the node that calls it.
+            # A node inside of a function goes by the name of the node that calls it.
             found = [name for name in level if name in rounding or self._has_function(name)]
             if found:
                 names = (self._model.origins.get(name, name) for name in found)
@@ -148,7 +148,7 @@ class FaultFinder:
 
 @dataclasses.dataclass(frozen=True)
 class Watch:
-    """What a run fetches, so that its faults are found.
+    """The fetch and feeds by which the faults of a run are found.
 
     Attributes:
         fetch: the tensor to fetch: of bool, [tensors, 2].
@@ -161,7 +161,7 @@ class Watch:
     tensors: Sequence[str]
 
 
-# The key of a note: this, then the tensor's name.
+# The prefix of a note's key; the tensor's name follows.
 _KEY = "note of "
 
 

@@ -42,7 +42,7 @@ class Input:
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """What a model takes.
+    """The inputs of a model.
 
     Attributes:
         inputs: the inputs, by their names in the signature, or else the placeholders' names.
@@ -140,7 +140,7 @@ def roots(model: Model) -> tuple[str, ...]:
 
 
 def inputs_of(model: Model) -> Inputs:
-    """What its roots take; the tensors are those of the model itself."""
+    """The inputs that the model's roots depend on, as tensors of the model itself."""
     graph_def = model.meta_graph.graph_def
     needed = graph_pb2.GraphDef(node=needed_nodes(graph_def, roots(model)))
     return Inputs(_inputs(model, needed))
