@@ -1,4 +1,4 @@
-"""NpuFusedRMSprop and NpuFusedRMSpropTF: torch's RMSprop, and the one of timm that is as TF's."""
+"""NpuFusedRMSprop and NpuFusedRMSpropTF: torch's RMSprop, and timm's, as in TensorFlow."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ def convert_syncbn_model(module: Any, process_group: Any = None, channel_last: b
         module: a Keras model or layer: Sequential, functional, subclassed or nested. Layers that a
             subclassed model makes when it is built are found after that.
         process_group: None, for all replicas.
-        channel_last: accepted for scripts of Apex; the `axis` of each layer says where its channels
-            are.
+        channel_last: accepted for scripts of Apex; the `axis` of a layer gives its channels'
+            position.
 
     Returns:
-        The model itself; a layer likewise. A model without batch norms is logged.
+        The model or layer itself. A model without batch norms is logged.
 
     Raises:
         ValueError: no model and no layer of Keras; another process_group; a batch norm that is of a
@@ -58,7 +58,7 @@ def convert_syncbn_model(module: Any, process_group: Any = None, channel_last: b
     for layer in ordinary:
         layer.__class__ = SyncBatchNorm
         layer.synchronized = True
-        if hasattr(layer, "fused"):  # Keras 2: what super().call() would do instead.
+        if hasattr(layer, "fused"):  # Keras 2: super().call() would do this.
             layer.fused = False
     if ordinary:
         for function in ("train_function", "test_function", "predict_function"):
