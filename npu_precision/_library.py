@@ -236,9 +236,10 @@ def lists(target: str) -> dict[str, Any]:
 
     Returns:
         "target"; "dtype", the dtypes that the target computes in unless an op's entry says
-        otherwise, as "float16,float32"; "lists_of", the target whose lists are below its own, or
-        ""; "folders", by name: "" for all devices, or the name of a device folder. Each has its ops
-        by TensorFlow's name, or by Ascend's if TensorFlow has no such op: "list", as "white";
+        otherwise, as "float16,float32";
+        "lists_of", the target whose lists are below its own, or "";
+        "folders", by name: "" for all devices, or the name of a device folder. Each has its ops by
+        TensorFlow's name, or by Ascend's if TensorFlow has no such op: "list", as "white";
         "tensorflow", whether this TensorFlow has the op; "ascend", Ascend's other names for it;
         "place", in configs/; "entry", in the format of CANN's ops-info files.
 

@@ -141,7 +141,7 @@ def _write_page(
     options: PrecisionOptions,
     compared: Comparison,
 ) -> None:
-    """Writes the page of the graph that was compared: the frozen one, of which dtypes changed."""
+    """Writes the page of the compared graph: the frozen graph, with its changed dtypes."""
     shown = dataclasses.replace(
         model,
         meta_graph=meta_graph_pb2.MetaGraphDef(graph_def=flat.graph_def),

@@ -56,7 +56,7 @@ FLAGS = {
     "for_onednn": ("--for-onednn", "Write a result for CPUs with oneDNN only."),
 }
 
-# Fields with a few values, and what the library calls these.
+# Fields with a few values, and the library's names for these.
 _ONE_OF = {"target": "targets", "float16_compute": "float16_computes"}
 _METAVARS = {
     "modify_mixlist": "FILE",
@@ -158,7 +158,7 @@ def _options(
 def _near_mode(mode: str, known: list[str]) -> str:
     if "bf" not in mode:
         return _errors.did_you_mean(mode, known)
-    # By its letters alone, "bf16" is nearest to "fp16".
+    # By edit distance alone, "bf16" is nearest to "fp16".
     near = [name for name in known if "bf" in name]
     mixed = next(name for name in near if "mix" in name)
     return _errors.did_you_mean(mode, near) or f" (did you mean {mixed!r}?)"
@@ -323,10 +323,10 @@ class Training(NamedTuple):
     """A training to compare.
 
     Attributes:
-        name: of the function that builds it, as "module:function".
-        steps: of each run.
-        seed: of the runs that are compared.
-        other_seeds: how many others float32 is run with.
+        name: the function that builds it, as "module:function".
+        steps: the number of steps of a run.
+        seed: the seed of the compared runs.
+        other_seeds: the number of other seeds that float32 is run with.
         state: a folder that keeps the runs, or None.
     """
 

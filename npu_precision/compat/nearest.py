@@ -1,4 +1,4 @@
-"""The nearest of some known names to a wrong one.
+"""Finds the known name that is nearest to a wrong one.
 
 The command `compat` runs without TensorFlow, and so without the library, which compares names in
 graph_passes/lists/did_you_mean.cc. This is the same comparison; a test holds the two together.
@@ -14,7 +14,7 @@ def nearest(given: str, names: Iterable[str]) -> str | None:
 
     Args:
         given: the wrong name.
-        names: the known ones; of those that are as near, the first is taken.
+        names: the known names; the first of equally near ones is taken.
 
     Returns:
         None if more than a third of the given name would change.
