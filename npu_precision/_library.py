@@ -262,7 +262,8 @@ def count(entries: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
     Returns:
         "totals", the counts of docs/ledger.md, in which bytes are sums over all tensors of known
-        size; "sentence", the counts in words.
+        size;
+        "sentence", the counts in words.
 
     Raises:
         ValueError: an entry is not of that form.

@@ -76,7 +76,10 @@ class Table:
         return [name for name in self.modules.get(found, {}) if name != "*"]
 
     def name(self, path: str) -> Known:
-        """The entry of a dotted name that begins with one of TOPS."""
+        """The entry of a dotted name that begins with one of TOPS.
+
+        A name behind a class or a function, such as a method, has the entry of the latter.
+        """
         module, known = self._find(path)
         if known is not None:
             return known

@@ -37,8 +37,7 @@ class Ranks:
             )
 
     def first(self, found: Blamed | None) -> Blamed | None:
-        """Of the ranks' findings, the one that causes the others, the same on all ranks; or None.
-        """
+        """The finding that causes those of other ranks, the same on all ranks; None if none."""
         answers = self._all(None if found is None else list(found))
         blamed = [Blamed(*answer) for answer in answers if answer is not None]
         return min(blamed, key=lambda each: each.stage, default=None)

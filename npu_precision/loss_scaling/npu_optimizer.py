@@ -1,4 +1,4 @@
-"""npu_bridge's wrappers for several devices: alone, each returns the optimizer itself."""
+"""npu_bridge's optimizer wrappers for several devices; with one process, the optimizer itself."""
 
 from __future__ import annotations
 
