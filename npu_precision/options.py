@@ -43,43 +43,41 @@ class PrecisionOptions:
         all_white: treats ops of the gray and black lists as white unless the edits say otherwise.
             Nodes that only update a variable, or sum over a loop, stay float32, and the lists
             decide about a scaled loss. In the mixed modes.
-        keep_costly_islands: keeps in float32 what the lists would lower where the Casts around it
-            take more time than it saves, by the shapes; see "casts_cost_more" in docs/ledger.md.
-            Mixed modes only.
-        autocast_only: decides about what autocast() marked while a graph was built; all else keeps
-            its dtype. Not with a mode.
-        float16_compute: the dtype in which nodes compute that were lowered to float16: "native",
+        keep_costly_islands: keeps nodes in float32 that the lists would lower, if the Casts around
+            them take more time than they save, judged by the shapes; see "casts_cost_more" in
+            docs/ledger.md. Mixed modes only.
+        autocast_only: decides only about ops that autocast() marked while a graph was built; all
+            others keep their dtype. Not with a mode.
+        float16_compute: the dtype in which nodes lowered to float16 compute: "native",
             in float16; "float32", in float32 on values rounded to float16; "auto" (default), in
             float32 where the graph runs on a CPU without fast float16. Not with emulate.
         target: the device whose abilities and lists decide: "host" (default), "ascend910",
             "ascend910b" or "ascend310p".
         ops_info_dir: folder of ops-info JSON files that replaces the target's own.
         ops_info_overlay: folder of ops-info JSON files that come on top of the target's own, or of
-            those of ops_info_dir. What they say of an op replaces its whole entry.
+            those of ops_info_dir. Their entry for an op replaces the whole earlier one.
         report_dir: folder that gets one ledger (JSON) per optimized graph.
         dump_passes_dir: folder that gets one folder per optimized graph, with the graph as text
             after each pass that changed it.
-        strict: an internal failure fails the run instead of leaving the graph as it was.
+        strict: makes an internal failure fail the run, instead of leaving the graph as it was.
         rewrites: which rewrites for speed and size run, by name: a mapping such as
             {"layer_norm": False}, or a text such as "-layer_norm", "none" or "none,layer_norm".
-            What is not named is as for the target, or as a first item "all" or "none" says.
-        lower_collectives: gradients that come out of a Cast to float32 are added up over the
-            workers of tf.distribute before that Cast, in the low type, once the workers have agreed
-            on it: half the bytes on the network, and sums that are rounded; see
-            docs/distributed.md.
+            Other rewrites are as the target has them, or as a first item "all" or "none" says.
+        lower_collectives: adds up gradients that come out of a Cast to float32 over the workers of
+            tf.distribute before that Cast, in the low type, once the workers have agreed on it.
+            This sends half the bytes, and rounds the sums; see docs/distributed.md.
         average_before: divides gradients before they are added up in the low type, and multiplies
             afterwards, both by a power of two, so that no sum of finite numbers overflows; by
             default in float16 alone. Only with lower_collectives.
-        for_onednn: offline, the result is for CPUs where TensorFlow computes with oneDNN, as it
-            does by default on x86-64 since 2.9: `grouped_convolutions` and `means_as_pools` then
-            take part offline too. Without oneDNN such a convolution is an error, and such a mean
-            adds up in the low type. In a session it has no effect: what runs there is known.
+        for_onednn: says that an offline result is for CPUs where TensorFlow computes with oneDNN,
+            as it does by default on x86-64 since 2.9. Then `grouped_convolutions` and
+            `means_as_pools` also run offline. Without oneDNN such a convolution is an error, and
+            such a mean adds up in the low type. It has no effect in a session, where this is known.
         emulate: computes lowered nodes in float32 and rounds their values to the low type. Shows
             the accuracy of the mode on a machine without kernels for it. In the modes that lower.
-        overflow: what a value becomes that `emulate` rounds to float16 and that does not fit:
-            "inf", an infinity; or "saturate", 65504 of its sign, with a flag that loss scaling
-            reads, as on an Ascend 910. By default "saturate" for the target "ascend910". Only with
-            `emulate`.
+        overflow: the result for values that `emulate` rounds to float16 and that do not fit: "inf",
+            an infinity; or "saturate", 65504 of its sign, with a flag that loss scaling reads, as
+            on an Ascend 910. By default "saturate" for the target "ascend910". Only with `emulate`.
         quiet: writes no line per optimized graph to the log; warnings stay. The offline
             conversions, which return the ledger, set it by default.
 
@@ -186,7 +184,7 @@ _FIELD_TYPES = {
     for field in dataclasses.fields(PrecisionOptions)
 }
 FIELD_NAMES = tuple(_FIELD_TYPES)
-# And the older names that stand for a part of `rewrites`.
+# And the older names for parts of `rewrites`.
 ACCEPTED_NAMES = (*FIELD_NAMES, *_rewrites.OLD_NAMES)
 
 _init_fields = PrecisionOptions.__init__
@@ -201,7 +199,7 @@ PrecisionOptions.__init__ = _init_names  # type: ignore[method-assign]
 
 
 def _of_type(name: str, value: Any, expected: type) -> Any:
-    """The value of a field; a path becomes text."""
+    """Returns the value of a field, a path as text."""
     if name == "rewrites":
         return _rewrites.as_text(value)
     if name in _PATH_FIELDS and isinstance(value, os.PathLike):
@@ -213,7 +211,7 @@ def _of_type(name: str, value: Any, expected: type) -> Any:
 
 
 def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> PrecisionOptions:
-    """The options of a call, for functions with the parameters (options=None, **fields).
+    """Resolves the options of a call, for functions with the parameters (options=None, **fields).
 
     Raises:
         TypeError: options is not a PrecisionOptions, or a name is not one of its fields.
@@ -245,7 +243,7 @@ def parameters(
 
 
 def check_arguments(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> None:
-    """Raises the errors of resolve() that are about types and names, not values."""
+    """Raises only the errors of resolve() that are about types and names, not values."""
     if options is not None and not isinstance(options, PrecisionOptions):
         raise TypeError(
             f"options: got {_errors.got(options)}, expected PrecisionOptions; name a mode with "
@@ -275,7 +273,7 @@ def plain_value(value: attr_value_pb2.AttrValue) -> str | bool | int | float:
     return value.s.decode("utf-8")
 
 
-# What other interfaces call them, the command among them.
+# The names of options in other interfaces, such as the command.
 _OTHER_NAMES = {"mixlist": "modify_mixlist", "mode": "precision_mode"}
 
 

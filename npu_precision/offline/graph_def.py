@@ -1,4 +1,4 @@
-"""rewrite_graph_def: the precision optimizer without a session."""
+"""rewrite_graph_def: runs the precision optimizer on a GraphDef without a session."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rewrite_graph_def(
             ("logits", "train_step"), or tf.Tensor and tf.Operation objects that have such names.
         options: the precision options.
         feeds: what will be fed besides placeholders, in the same forms.
-        name: what the ledger calls the graph.
+        name: the name of the graph in the ledger.
         keep_io_types: if False, a placeholder that is only cast to the low type changes to that
             type, and so does a fetch that is only cast from it; the ledger's rewrites name them.
         **fields: fields of PrecisionOptions, on top of options.
