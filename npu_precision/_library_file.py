@@ -2,8 +2,8 @@
 
 A wheel has a library for each minor version of TensorFlow that it supports. Within a minor version
 TensorFlow keeps its binary interface, but other builds of it (of a distribution, with patches) may
-not. So the first import of an installation lets another process rewrite a small graph: what would
-crash there does not crash here.
+not. So the first import of an installation makes another process rewrite a small graph: a crash
+happens there, and not here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def find(version: str, folder: pathlib.Path) -> pathlib.Path:
     """The path of the library for a TensorFlow.
 
     Args:
-        version: that of TensorFlow, as 2.15.1.
+        version: the version of TensorFlow, as 2.15.1.
         folder: holds libraries for one or more minor versions.
 
     Raises:
@@ -94,7 +94,7 @@ def prove(library: pathlib.Path, version: str, tensorflow: str) -> None:
 
     Args:
         library: the path of the library.
-        version: that of TensorFlow, as 2.15.1.
+        version: the version of TensorFlow, as 2.15.1.
         tensorflow: the folder that TensorFlow is imported from.
 
     Raises:

@@ -58,7 +58,7 @@ def new_file(
         required: whether writing nothing is an error; otherwise an existing file stays.
 
     Raises:
-        FileExistsError: the file exists and force is not set, or the name is that of a folder.
+        FileExistsError: the file exists and force is not set, or a folder has the name.
         OSError: the file cannot be written.
     """
     target = pathlib.Path(os.path.realpath(str(path)))  # A link stays, and points to the new file.

@@ -58,7 +58,7 @@ class WatchedRun:
 
     Args:
         folder: the folder of this run, and of others with the same fetches.
-        metadata: of the run.
+        metadata: the run's metadata.
 
     Attributes:
         nodes: the nodes of the graph that ran, without those of the debugger.

@@ -43,7 +43,7 @@ def call_for_new_functions(callback: Callable[[tf.Graph], None]) -> None:
 class _PartOfKey:
     """Takes the place of an XLA context in the key of a trace, and stands for a part() of the key.
 
-    TensorFlow traces a function anew for each XLA context whose method returns True.
+    TensorFlow traces a function again for each XLA context whose method returns True.
     """
 
     def RequiresUniqueFunctionRetracing(self) -> bool:

@@ -155,8 +155,8 @@ def connect_process(addresses: Sequence[str], rank: int) -> Any:
     """Connects this process to others, for collectives in eager code and tf.functions.
 
     Args:
-        addresses: of all processes, as "10.0.0.1:60000", in the order of their ranks.
-        rank: of this one.
+        addresses: the addresses of all processes, as "10.0.0.1:60000", in the order of their ranks.
+        rank: the rank of this process.
 
     Returns:
         An object that keeps the connection while it lives.

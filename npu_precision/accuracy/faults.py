@@ -60,7 +60,7 @@ class FaultFinder:
             yields are added to it.
 
     Attributes:
-        fetches: what to fetch in the run in float32, by key.
+        fetches: the fetches for the run in float32, by key.
     """
 
     def __init__(self, model: FrozenModel, graph: tf.Graph):
@@ -151,8 +151,8 @@ class Watch:
     """The fetch and feeds by which the faults of a run are found.
 
     Attributes:
-        fetch: the tensor to fetch: of bool, [tensors, 2].
-        feeds: what to feed, for each batch: where float32 has NaNs and infinities.
+        fetch: the tensor to fetch, a bool tensor [tensors, 2].
+        feeds: the feeds for each batch: where float32 has NaNs and infinities.
         tensors: the tensors that are watched, in the order of computation.
     """
 

@@ -56,7 +56,7 @@ _AROUND = re.compile(
 
 
 def first_line(message: str) -> str:
-    """The line of an error message that says what is wrong."""
+    """The line of an error message that has the cause."""
     lines = [line for line in message.splitlines() if line and not _AROUND.match(line)]
     return lines[0] if lines else message
 

@@ -60,7 +60,7 @@ def initialize(
             "O2", everything is lowered but batch norms and what updates variables; "O3",
             everything.
         optimizer: the first argument of the form without models.
-        **overrides: values in place of those of the level; None keeps that of the level.
+        **overrides: values that replace the level's; None keeps the level's value.
             enabled (bool, default True): False returns the arguments as they are, and ends what an
                 earlier call began.
             keep_batchnorm_fp32 (bool): whether batch norms stay float32.

@@ -16,7 +16,7 @@ from npu_precision.session.autocast import autocast, check_function
 
 
 def half_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: what the function computes is on the white list.
+    """Decorator: puts the function's ops on the white list.
 
     Takes effect in the mixed modes, and so at O1 and O2, within a tf.function or a graph. The
     function may be composite and call others; gradients follow. A `node:` entry of a mixlist
@@ -31,7 +31,7 @@ def half_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def float_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: what the function computes is on the black list, and stays float32.
+    """Decorator: puts the function's ops on the black list, so that they stay float32.
 
     The rest is as for half_function.
     """
@@ -39,7 +39,7 @@ def float_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def promote_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: what the function computes is on the gray list, and follows its inputs.
+    """Decorator: puts the function's ops on the gray list, so that they follow their inputs.
 
     The rest is as for half_function.
     """

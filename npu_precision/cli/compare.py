@@ -1,4 +1,4 @@
-"""npu-precision compare: how far another precision is from float32, and where the error enters."""
+"""npu-precision compare: measures the error of another precision, and where it enters."""
 
 from __future__ import annotations
 

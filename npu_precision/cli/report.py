@@ -1,4 +1,4 @@
-"""npu-precision report: a page that shows a model's graph, and why each node is as it is."""
+"""npu-precision report: writes a page with a model's graph and the reason of each decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of names: what each name of npu_bridge, npu_device and hccl does here.
+"""The table of names: the status here of each name of npu_bridge, npu_device and hccl.
 
 The table is in names.json. `python -m npu_precision.compat.collect` writes that file, from the
 modules that install_as_npu_bridge() installs, the library's parameters, and notes.py.
@@ -88,7 +88,7 @@ class Table:
         return Known(RUNS)
 
     def _find(self, path: str) -> tuple[str, Known | None]:
-        """The module that a name leads to, and what is known of the name if it is no module."""
+        """The module that a name leads to, and the entry of a name that is no module."""
         module, *rest = path.split(".")
         if module not in self.modules:
             return module, Known(MISSING)
@@ -116,7 +116,7 @@ class Table:
         return set(self.modules.get(module, {})) == {"*"}
 
     def parameter(self, key: str, field: str | None = None) -> Known:
-        """What becomes of an entry of a parameter_map, as cc/parameters.cc decides.
+        """The status of an entry of a parameter_map, as cc/parameters.cc decides.
 
         Args:
             key: its key.
@@ -140,7 +140,7 @@ class Table:
         return Known(WARNING, f"{ignored}; {hint}" if hint else ignored)
 
     def run_config_argument(self, name: str) -> Known:
-        """What becomes of a keyword argument of NPURunConfig."""
+        """The status of a keyword argument of NPURunConfig."""
         if name in self._types or name in (*self._run_config, *self._arguments_of_python):
             return Known(RUNS)
         if name in self._inert:

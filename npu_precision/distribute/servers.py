@@ -21,10 +21,11 @@ _warned = False
 
 
 def is_called_elsewhere(options: PrecisionOptions) -> bool:
-    """Whether a tf.function called here runs in another process, which then has the optimizer.
+    """Whether a tf.function called here runs in another process; checks that this has the
+    optimizer.
 
     Raises:
-        RuntimeError: that process has not loaded it.
+        RuntimeError: the other process has not loaded the optimizer.
         tf.errors.UnavailableError: there is no such process any more.
     """
     global _warned

@@ -27,8 +27,8 @@ class Finding:
 
     Attributes:
         severity: ERROR, WARNING or NOTE.
-        what: what is wrong.
-        fix: what to do about it, mostly a command.
+        what: the problem.
+        fix: the remedy, mostly a command.
     """
 
     severity: str
@@ -52,7 +52,7 @@ def _failed_step(facts: dict[str, Any]) -> Iterator[Finding]:
                 what = f"TensorFlow does not import: {error}"
                 yield Finding(ERROR, what, _fix_of_import(error, facts["packages"] or {}))
         elif step == "library":
-            # The messages of _library_file end with what to do.
+            # The messages of _library_file end with the remedy.
             what, _, _ = error.replace("ImportError: ", "").partition(_library_file.REMEDY)
             what = re.sub(r"[\s:;,]+(or)?\s*$", "", what)
             yield Finding(ERROR, what, _library_file.REMEDY)

@@ -172,7 +172,7 @@ def _not_followed(file: str, ledger: Ledger) -> list[Finding]:
 
 
 def lint_model(options: PrecisionOptions, model: Model) -> list[Finding]:
-    """The findings about a model without a mixlist: what the mode and target say about its values.
+    """The findings about a model's values under the mode and target, without a mixlist.
 
     Raises:
         ValueError: the optimizer refuses the model.

@@ -118,9 +118,9 @@ def layer(name: str, unit: str, values: np.ndarray, ends: tuple[float, float]) -
     """The numbers of a heat map.
 
     Args:
-        name: what is shown.
+        name: the name of the numbers.
         unit: the unit of the numbers.
-        values: of the shape [rows, columns].
+        values: the numbers, [rows, columns].
         ends: the values that get no shade and the full shade.
     """
     cells = [[_number(float(f"{value:.4g}")) for value in row] for row in values.tolist()]

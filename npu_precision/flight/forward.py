@@ -77,7 +77,7 @@ class GraphRecord:
         of_tensors = scopes.scopes_of([tensor.node for tensor in graph.tensors])
         self._scopes = sorted(set(of_tensors), key=of_tensors.index)
         self._scope_of = np.array([self._scopes.index(scope) for scope in of_tensors])
-        # TensorFlow does not tell which function a graph belongs to.
+        # TensorFlow does not expose which function a graph belongs to.
         tops = collections.Counter(scope.split("/")[0] for scope in of_tensors)
         del tops[scopes.TOP]
         self._name = ", ".join(top for top, _ in tops.most_common(3)) or scopes.TOP

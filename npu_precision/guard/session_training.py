@@ -176,7 +176,7 @@ class SessionTraining(Training):
         self._last: list[np.ndarray] = []
 
     def run(self, inputs: Run) -> Outcome:
-        """See Training; the result is that of the fetches."""
+        """See Training; the result has the values of the fetches."""
         graph = self._graph
         feeds = {**inputs.feed_dict, **inputs.batches}
         fetches = {"step": inputs.fetches, "mark": graph.marks[self._mark]}

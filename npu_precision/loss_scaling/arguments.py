@@ -27,7 +27,7 @@ _GRADIENTS_OF_PLAIN_LOSS = (
     + _INSIDE
 )
 # An attribute of a loss: the set of owners that it was given to. Its gradients share the set,
-# because either call may come first, that of scaling or that of the tape.
+# because either may come first, the call for scaling or the tape's.
 _GIVEN_TO = "_npu_precision_given_to"
 _GRADIENT_OF = "_npu_precision_gradient_of"
 
@@ -154,7 +154,7 @@ class GivenGradients:
         Args:
             grads: the gradients of the step.
             is_unscaled: whether unscaling was called in this round. Only eager code reads it: a
-                step in a tf.function does not clear what is remembered.
+                step in a tf.function does not clear the record.
         """
         place, given = self._given
         is_over = tf.executing_eagerly() and not is_unscaled

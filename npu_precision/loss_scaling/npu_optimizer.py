@@ -75,7 +75,7 @@ def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
     """Returns an optimizer that averages gradients over the ranks; alone, the optimizer as it is.
 
     Args:
-        optimizer: of TF1 or of Keras.
+        optimizer: an optimizer of TF1 or Keras.
 
     Raises:
         ValueError: it is neither.

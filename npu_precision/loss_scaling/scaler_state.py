@@ -49,7 +49,7 @@ def from_dict(state_dict: Any, own: Mapping[str, Any]) -> tuple[LossScaleState, 
         own: as_dict() of the scaler.
 
     Raises:
-        ValueError: other names, or a parameter that differs from that of `own`.
+        ValueError: the names differ, or a parameter differs from the one in `own`.
     """
     names = set(state_dict) if isinstance(state_dict, Mapping) else None
     if names == set(TORCH) and names < set(own):

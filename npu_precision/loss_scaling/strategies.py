@@ -91,7 +91,7 @@ class DynamicLossScale:
 
     After `growth_interval` finite steps in a row the scale is multiplied by `growth_factor`. After
     `hysteresis` steps that overflowed, which need not be in a row, it is multiplied by
-    `backoff_factor`. Either way counting begins anew.
+    `backoff_factor`. In both cases, counting starts again.
 
     Args:
         init_scale: positive and finite, between min_scale and max_scale.

@@ -74,14 +74,14 @@ class DynamicRNN(_Layer):
         i, j, f, o = sigmoid(i), tanh(j), sigmoid(f + forget_bias), sigmoid(o)
         c = f * c + i * j;  tanhc = tanh(c);  h = o * tanhc
 
-    as BasicLSTMCell, whose kernel and bias have the same shapes and order. Its variables are named
-    dynamic_rnn/w and dynamic_rnn/b, the next instance's dynamic_rnn_1/w, and so on.
+    This is as in BasicLSTMCell, whose kernel and bias have the same shapes and order. The variables
+    are named dynamic_rnn/w and dynamic_rnn/b, the next instance's dynamic_rnn_1/w, and so on.
 
     Args:
         hidden_size: the size of the state h.
-        dtype: of the variables, and of what is computed.
+        dtype: the dtype of the variables and the computation.
         forget_bias: is added to the forget gate.
-        is_training: has no effect: what an NPU then keeps for gradients is always here.
+        is_training: has no effect: the tensors that an NPU keeps for gradients are always here.
         others: one value each, which is the default, as on an NPU.
 
     Raises:
@@ -184,10 +184,10 @@ class DynamicGRUV2(_Layer):
 
     Args:
         hidden_size: the size of the state h.
-        dtype: of the variables, and of what is computed.
+        dtype: the dtype of the variables and the computation.
         gate_order: which third of the variables is which gate: "zrh", or "rzh".
         reset_after: whether the reset gate is applied after the product with h.
-        is_training: has no effect: what an NPU then keeps for gradients is always here.
+        is_training: has no effect: the tensors that an NPU keeps for gradients are always here.
         others: one value each, which is the default, as on an NPU.
 
     Raises:

@@ -84,7 +84,7 @@ class NPUOutputTensorHook(tf1.train.SessionRunHook):
             self._call()
 
     def end(self, session: Any) -> None:
-        """Calls the function with what is left."""
+        """Calls the function with the remaining values."""
         del session
         if self._values:
             self._call()

@@ -33,10 +33,10 @@ def rewrite_graph_def(
 
     Args:
         graph_def: the graph; it is not changed.
-        fetches: what will be fetched: one or several names of tensors ("logits:0") or ops
-            ("logits", "train_step"), or tf.Tensor and tf.Operation objects that have such names.
+        fetches: the later fetches: one or several names of tensors ("logits:0") or ops ("logits",
+            "train_step"), or tf.Tensor and tf.Operation objects that have such names.
         options: the precision options.
-        feeds: what will be fed besides placeholders, in the same forms.
+        feeds: the later feeds besides placeholders, in the same forms.
         name: the name of the graph in the ledger.
         keep_io_types: if False, a placeholder that is only cast to the low type changes to that
             type, and so does a fetch that is only cast from it; the ledger's rewrites name them.

@@ -38,7 +38,7 @@ def convert_saved_model(
     Signatures keep their names, shapes and dtypes; names of functions and of fetched nodes stay;
     variables, assets and every other file are copied byte for byte. Variables stay float32;
     constants are stored in the low type, unless options.rewrites leaves fold_constants out. Keras'
-    load_model builds the layers of its own models anew from their configuration, and does not
+    load_model rebuilds the layers of its own models from their configuration, and does not
     use the converted functions: load them with tf.saved_model.load.
 
     Args:

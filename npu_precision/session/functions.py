@@ -66,7 +66,7 @@ _warned: set[str | None] = set()
 def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
     """Puts the options in force for every tf.function called from now on, in all threads.
 
-    That includes Keras' fit, evaluate and predict, and functions already traced or loaded from a
+    This includes Keras' fit, evaluate and predict, and functions already traced or loaded from a
     SavedModel. A second call replaces the options of the first. It has no effect on ops that run
     eagerly, functions compiled by XLA (jit_compile=True), functions given to tf.data, and sessions
     (see npu_config_proto). A tf.function called by a tf.function uses the options in force around

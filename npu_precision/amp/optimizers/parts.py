@@ -80,7 +80,7 @@ class Target(NamedTuple):
     Attributes:
         part: the part to update.
         missing: the indices of its variables that have no gradient, and stay as they are.
-        name: what messages call it.
+        name: the name in messages.
         constraint, overwrite_with_gradient: attributes that Keras reads of variables.
     """
 

@@ -24,8 +24,8 @@ def convert_syncbn_model(module: Any, process_group: Any = None, channel_last: b
     synchronized already, such as BatchNormalization(synchronized=True), is left alone.
 
     Convert before the first step: a tf.function that was traced before has the old batch norms.
-    fit(), evaluate() and predict() of the given model are traced anew, compiled or not; those of a
-    model around it are not, until compile() is called again.
+    fit(), evaluate() and predict() of the given model are traced again, compiled or not. For a
+    model around it, they are traced again only after compile() is called again.
 
     Args:
         module: a Keras model or layer: Sequential, functional, subclassed or nested. Layers that a

@@ -31,7 +31,7 @@ class SyncBatchNorm(_base):
     replicas it has no second derivative, and an error says so.
 
     Args:
-        *args, **kwargs: those of BatchNormalization.
+        *args, **kwargs: the arguments of BatchNormalization.
 
     Raises:
         ValueError: synchronized=False.
