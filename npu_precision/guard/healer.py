@@ -188,7 +188,7 @@ class Healer:
             self._training.use(self._mixlist.in_force(options))
 
     def _failure(self, message: str) -> TrainingFailed:
-        """Restores the last good state, and returns an error."""
+        """An error, when the last good state is back."""
         self._go_back()
         return TrainingFailed(f"PrecisionGuard: {message}")
 
