@@ -31,7 +31,7 @@ _SELF_REWRITE_SECONDS = 300
 
 
 def minor_of(version: str) -> tuple[int, int]:
-    """(2, 15) of "2.15.1" or "2.15.0-rc1".
+    """Parses a version: "2.15.1" and "2.15.0-rc1" give (2, 15).
 
     Raises:
         ImportError: the text does not begin with two numbers.

@@ -82,6 +82,6 @@ def sum_over_replicas(tensors: Sequence[Any]) -> list[Any]:
     context = tf.distribute.get_replica_context()
     if tf1 is tf:
         return list(context.all_reduce(add, list(tensors)))
-    # A strategy may set a default for `experimental_hints`.
+    # A strategy may have other default options.
     options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=sys.maxsize)
     return list(context.all_reduce(add, list(tensors), options=options))

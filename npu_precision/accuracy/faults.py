@@ -56,8 +56,8 @@ class FaultFinder:
 
     Args:
         model: the model.
-        graph: a graph that it was imported into without a prefix; the ops that note what float32
-            yields are added to it.
+        graph: a graph that it was imported into without a prefix; the ops that record float32's
+            faults are added to it.
 
     Attributes:
         fetches: the fetches for the run in float32, by key.
@@ -78,7 +78,7 @@ class FaultFinder:
         self._bad: list[Arrays] = []
 
     def remember(self, results: Sequence[Arrays]) -> None:
-        """Takes what the run in float32 fetched, for each batch, out of its results."""
+        """Takes the values of `fetches` out of the results of the run in float32, a batch each."""
         notes = [[result.pop(_KEY + name) for name in self._tensors] for result in results]
         shape = (len(results), len(self._tensors))
         self._is_zero = np.array([[each[0] for each in row] for row in notes], bool).reshape(shape)
@@ -166,7 +166,7 @@ _KEY = "note of "
 
 
 def _note(tensor: tf.Tensor) -> tf.Tensor:
-    """Whether no element differs from 0, then the places of NaNs and infinities; of int64."""
+    """Whether all elements are 0, followed by the places of NaNs and infinities, as int64."""
     values = tf.reshape(tensor, [-1])
     is_zero = tf.reduce_all(tf.equal(values, 0))
     bad = tf.where(tf.logical_not(tf.math.is_finite(values)))
@@ -174,7 +174,7 @@ def _note(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _ruined(tensor: tf.Tensor, *bad_in_float32: tf.Tensor) -> tf.Tensor:
-    """Whether there are NaNs or infinities elsewhere than in float32, and only zeros; of bool."""
+    """Two bools: whether NaNs or infinities are elsewhere than in float32, and whether all is 0."""
     # Not every TensorFlow has these kernels in the low types.
     values = tf.reshape(tf.cast(tensor, tf.float32), [-1])
     # Sums and maxima of floats take a tenth of the time that counts of bools take.

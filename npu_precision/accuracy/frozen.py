@@ -133,7 +133,7 @@ def roots(model: Model) -> tuple[str, ...]:
     """The nodes to compute.
 
     Raises:
-        ValueError: the model does not say, or has several signatures.
+        ValueError: the model does not name them, or has several signatures.
     """
     _check_signature(model)
     return tuple(dict.fromkeys(model.roots or _float_fetches(model)))
@@ -196,7 +196,7 @@ def _check(model: Model) -> None:
 
 
 def load(model: Model, session: tf.compat.v1.Session) -> None:
-    """Loads a model into a session and its graph, with the values of variables that there are.
+    """Loads a model into a session and its graph, with the values of its variables, if it has any.
 
     Raises:
         ValueError: TensorFlow cannot read the variables.

@@ -240,7 +240,7 @@ def scale_loss(
     delay_unscale: bool = False,
     delay_overflow_check: bool = False,
 ) -> Iterator[Any]:
-    """Gives the loss times its scale, to take gradients of.
+    """Context that yields the loss times its scale, for computing gradients.
 
         with npu_precision.amp.scale_loss(loss, optimizer) as scaled_loss:
             gradients = tape.gradient(scaled_loss, variables)  # inside the tape's scope
@@ -296,7 +296,7 @@ def unscale_gradients(grads: Sequence[Any], optimizer: Any, loss_id: int = 0) ->
     """Divides the gradients of a scaled loss by its scale, for use before apply_gradients().
 
     Args:
-        grads: gradients of what scale_loss() gave for this loss; dense, IndexedSlices or None.
+        grads: gradients of the result of scale_loss() for this loss; dense, IndexedSlices or None.
         optimizer: an optimizer from initialize().
         loss_id: the number of the loss, below num_losses.
 

@@ -44,7 +44,7 @@ _take_up: Callable[[], bool] | None = None
 
 
 def register_half_function(function: Any, name: str | None = None) -> None:
-    """Lowers what the function computes: its op types go on the white list.
+    """Lowers a function: puts its op types on the white list.
 
     Call it before or after initialize(); sessions see only what was registered before it.
 
@@ -63,7 +63,7 @@ def register_half_function(function: Any, name: str | None = None) -> None:
 
 
 def register_float_function(function: Any, name: str | None = None) -> None:
-    """Keeps what the function computes in float32: its op types go on the black list.
+    """Keeps a function in float32: puts its op types on the black list.
 
     The rest is as for register_half_function.
     """
@@ -71,7 +71,7 @@ def register_float_function(function: Any, name: str | None = None) -> None:
 
 
 def register_promote_function(function: Any, name: str | None = None) -> None:
-    """Computes in the widest dtype of the inputs: its op types go on the gray list.
+    """Makes a function compute in its inputs' widest dtype: puts its op types on the gray list.
 
     The rest is as for register_half_function.
     """

@@ -31,8 +31,8 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         guard = npu_precision.PrecisionGuard(mixlist="healed.json")
         model.fit(images, labels, callbacks=[guard])
 
-    It is a hook of MonitoredSession and of an Estimator's train() too. Their config must have
-    modify_mixlist="healed.json", a file which the guard writes when it is made:
+    It is also a hook for MonitoredSession and for an Estimator's train(). Their config must have
+    modify_mixlist="healed.json", a file that the guard writes when it is created:
 
         config = NPURunConfig(precision_mode="allow_mix_precision", modify_mixlist="healed.json")
         NPUEstimator(model_fn, config=config).train(input_fn, hooks=[guard])

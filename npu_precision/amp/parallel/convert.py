@@ -1,4 +1,4 @@
-"""convert_syncbn_model: the batch norms of a model, with the statistics of all replicas."""
+"""convert_syncbn_model: makes a model's batch norms use the statistics of all replicas."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def convert_syncbn_model(module: Any, process_group: Any = None, channel_last: b
         with strategy.scope():
             model = npu_precision.amp.parallel.convert_syncbn_model(make_model())
 
-    Layers stay the objects that they are, with their variables, names, and whether they are
-    trainable: an optimizer, checkpoints and what shares a layer go on as before. A layer that is
-    synchronized already, such as BatchNormalization(synchronized=True), is left alone.
+    Layers stay the same objects, with their variables, names and `trainable`. So optimizers,
+    checkpoints and models that share a layer work as before. A layer that is synchronized already,
+    such as BatchNormalization(synchronized=True), is left alone.
 
     Convert before the first step: a tf.function that was traced before has the old batch norms.
     fit(), evaluate() and predict() of the given model are traced again, compiled or not. For a
