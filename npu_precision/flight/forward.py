@@ -133,8 +133,9 @@ class GraphRecord:
     def scalars(self, step: WatchedStep) -> dict[str, float]:
         """TensorBoard's points of a step.
 
-        Per scope, the binary logarithm of the largest magnitude. Of all elements, the shares over
-        and under the range of their low type. And the number of tensors that are not finite.
+        They are the binary logarithm of the largest magnitude per scope, the shares of all elements
+        that are over and under the range of their low type, and the number of tensors that are not
+        finite.
         """
         points = {}
         for scope, largest in zip(self._scopes, self._by_scope(step.counts["largest"])):

@@ -1,6 +1,6 @@
 """The Keras callback that gives all ranks the same first variables.
 
-In a module of its own, because Keras takes long to import.
+It is in a module of its own, because Keras takes long to import.
 """
 
 from __future__ import annotations
