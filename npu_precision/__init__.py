@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# First, since it says what to install where TensorFlow is missing.
+# Imported first: its error says what to install if TensorFlow is missing.
 from npu_precision import _library  # noqa: F401
 from npu_precision._version import __version__
 from npu_precision.flight.recorder import FlightRecorder
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
         npu_run_config_init,
     )
 
-# By module, the public names in it; both are imported when they are first asked for. tf.estimator,
-# which two of them subclass, takes longer to import than all the rest of the package.
+# Public names by module, imported at their first use. tf.estimator, which two of them subclass,
+# takes longer to import than the rest of the package.
 _LATER: dict[str, tuple[str, ...]] = {
     "amp": (),
     "guard.guard": ("PrecisionGuard",),

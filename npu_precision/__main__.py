@@ -1,7 +1,7 @@
-"""Runs a script of Ascend as it is: `python -m npu_precision SCRIPT [ARGUMENT ...]`.
+"""Runs an unchanged Ascend script: `python -m npu_precision SCRIPT [ARGUMENT ...]`.
 
-The script finds npu_bridge, hccl and npu_device, as after install_as_npu_bridge(), its arguments in
-sys.argv, and its own folder on sys.path. For the command with its subcommands, see
+The script can import npu_bridge, hccl and npu_device, as after install_as_npu_bridge(). Its
+arguments are in sys.argv, and its folder is on sys.path. For the command with its subcommands, see
 `npu-precision --help`.
 """
 

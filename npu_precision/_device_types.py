@@ -1,4 +1,4 @@
-"""The names of devices that calls of torch take."""
+"""The device names that torch's functions accept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NAMES = ("cpu", "gpu", "cuda", "npu")
 
 
 def check(argument: str, name: str) -> None:
-    """Raises ValueError, which calls the argument so, unless the name is one of them."""
+    """Raises ValueError, naming the argument, unless the name is in NAMES."""
     if name not in NAMES:
         raise ValueError(
             f"{argument}: got {_errors.got(name)}, expected one of {', '.join(NAMES)}"

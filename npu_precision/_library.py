@@ -1,7 +1,7 @@
 """Loads the shared library, once, and calls its C functions.
 
-Importing any module of the package imports this one: from then on TensorFlow knows the optimizer
-"NpuOptimizer" and the op that carries its error messages.
+Importing any module of the package imports this one, which registers the optimizer "NpuOptimizer"
+and the op that carries its error messages with TensorFlow.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def _library_path() -> pathlib.Path:
     path = pathlib.Path(given)
     if not path.is_file():
         raise ImportError(f"{PATH_VARIABLE} names {given!r}, which is not a file; {REMEDY}.")
-    # TensorFlow identifies a library by its path: loaded from two paths, it would register the op
-    # twice.
+    # TensorFlow identifies a library by its path: a library loaded from two paths would register
+    # the op twice.
     return path.resolve()
 
 
@@ -132,7 +132,7 @@ def check_options(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer
     """Parses the parameters as the optimizer would, files included.
 
     Raises:
-        ValueError: the optimizer would fail the run; with its message.
+        ValueError: the optimizer would fail the run; the text is its message.
     """
     data = entry.SerializeToString(deterministic=True)
     message = _text(_LIBRARY.NpuPrecisionCheckOptions, data, len(data))
@@ -154,14 +154,14 @@ def move_casts_out_of_calls(
     """Runs the pass call_boundaries over a graph and the functions in its library.
 
     Args:
-        entry: the parameters, which say whether it is on.
+        entry: the parameters, which say whether the pass is on.
         graph_def: the rewritten graph; it is not changed.
-        known: names of functions that others than this graph know.
+        known: names of functions that can be called from outside this graph.
         kept: nodes that keep their dtype, as (function, node); the function is "" for the graph's.
 
     Returns:
-        A new graph, and its rewrites as a ledger has them, or None if nothing changed. Each rewrite
-        has the function in "body".
+        A new graph, and its rewrites in the form of a ledger; None if nothing changed. Each rewrite
+        names its function in "body".
     """
     data = entry.SerializeToString(deterministic=True)
     graph = graph_def.SerializeToString(deterministic=True)
@@ -191,9 +191,9 @@ def lint_mixlist(
         text: the content of the mixlist.
 
     Returns:
-        "entries", empty if the text is no JSON object; of each: "list", as "black-list"; "add",
-        whether it is in to-add; "text", as written; "place", as "FILE:LINE:COLUMN".
-        "findings", errors first; of each: "severity", "rule", "place", "text", "fixable". If
+        "entries", empty if the text is no JSON object. An entry has: "list", as "black-list";
+        "add", whether it is in to-add; "text", as written; "place", as "FILE:LINE:COLUMN".
+        "findings", errors first. A finding has: "severity", "rule", "place", "text", "fixable". If
         fixable, also "replacement"; "begin" and "end", the offsets of the entry; and
         "previous_end", the end of the previous entry of the same list.
 
@@ -210,7 +210,7 @@ def lint_mixlist(
 
 
 def lint_custom_dtypes(file: str, text: bytes) -> list[dict[str, Any]]:
-    """What is wrong with a customize_dtypes file; findings are as those of lint_mixlist.
+    """Returns the findings about a customize_dtypes file, in the form of lint_mixlist.
 
     Args:
         file: its name, for messages; it need not exist.
@@ -227,7 +227,7 @@ def is_ops_info(text: bytes) -> bool:
 
 
 def lint_ops_info(file: str, text: bytes) -> list[dict[str, Any]]:
-    """What is wrong with an ops-info file, errors first; findings are as those of lint_mixlist.
+    """Returns the findings about an ops-info file, errors first, in the form of lint_mixlist.
 
     Args:
         file: its name, for messages.
@@ -242,12 +242,13 @@ def lists(target: str) -> dict[str, Any]:
     """The built-in lists of a target.
 
     Returns:
-        "target"; "dtype", in what it computes where an op does not say, as "float16,float32";
+        "target"; "dtype", the dtypes that the target computes in unless an op's entry says
+        otherwise, as "float16,float32";
         "lists_of", the target whose lists are below its own, or "";
-        "folders", by name: "" for all devices, or that of a device folder. Of each its ops by name,
-        TensorFlow's or, of what TensorFlow lacks, Ascend's: "list", as "white"; "tensorflow",
-        whether this TensorFlow has the op; "ascend", Ascend's other names for it; "place", in
-        configs/; "entry", in the format of CANN's ops-info files.
+        "folders", by name: "" for all devices, or the name of a device folder. Each has its ops by
+        TensorFlow's name, or by Ascend's if TensorFlow has no such op: "list", as "white";
+        "tensorflow", whether this TensorFlow has the op; "ascend", Ascend's other names for it;
+        "place", in configs/; "entry", in the format of CANN's ops-info files.
 
     Raises:
         ValueError: there is no such target.
@@ -267,8 +268,9 @@ def count(entries: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
         entries: "nodes", "casts", "rewrites" and "collectives", each as in a ledger's JSON.
 
     Returns:
-        "totals", the counts of docs/ledger.md, in which bytes are sums over what is of known size;
-        "sentence", which says them.
+        "totals", the counts of docs/ledger.md, in which bytes are sums over all tensors of known
+        size;
+        "sentence", the counts in words.
 
     Raises:
         ValueError: an entry is not of that form.
@@ -283,19 +285,19 @@ def count(entries: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
 
 def lowered_so_far() -> tuple[int, int]:
-    """How many float nodes mixed and force modes saw in this process, and how many they lowered."""
+    """The numbers of float nodes that mixed and force modes saw and lowered in this process."""
     float_nodes, lowered = ctypes.c_int64(), ctypes.c_int64()
     _LIBRARY.NpuPrecisionLoweredSoFar(ctypes.byref(float_nodes), ctypes.byref(lowered))
     return float_nodes.value, lowered.value
 
 
 def take_overflow() -> bool:
-    """Whether a value saturated in an emulated graph since this was last asked, by anyone."""
+    """Whether a value saturated in an emulated graph since the last call of this, by any caller."""
     return bool(_LIBRARY.NpuPrecisionTakeOverflow())
 
 
 def take_saturations() -> dict[str, int]:
-    """By the name of a node, how many values saturated in it since this was last asked."""
+    """The number of values that saturated since the last call of this, by the node's name."""
     text = _text(_LIBRARY.NpuPrecisionTakeSaturations)
     assert text is not None
     return json.loads(text)
@@ -327,11 +329,11 @@ def describe() -> dict[str, Any]:
         "old_rewrite_keys": the older parameters that `rewrites` replaces, and their rewrites;
         "marks": attributes of nodes, see _marks.py;
         "parameters": the AttrValue field ("s", "b") of each parameter by its name;
-        "rules" that decide about nodes, in order; of each: "name"; "because", the reason for its
+        "rules" that decide about nodes, in order, each with "name"; "because", the reason for its
         position;
-        "reasons" of decisions; of each: "word"; "kind", see graph_passes/decide/reasons.h;
+        "reasons" of decisions, each with "word"; "kind", see graph_passes/decide/reasons.h;
         "sentence", with {cause} and {by};
-        "passes", in order; of each: "name"; "because", the reason for its position; "summary", what
+        "passes", in order, each with "name"; "because", the reason for its position; "summary", what
         it does; "purpose", if
         it can be switched: "speed", "size", "network" or "emulation".
     """
@@ -354,30 +356,29 @@ def open_flight(watch: str, every_n_steps: int) -> None:
     Args:
         watch: "lowered", what is computed in a low type or rounded to one; "all", all floats of up
             to 32 bits.
-        every_n_steps: of each graph, the first of so many runs is recorded.
+        every_n_steps: records the first of every so many runs of a graph.
     """
     _LIBRARY.NpuPrecisionOpenFlight(_WATCHES[watch], every_n_steps)
 
 
 def close_flight() -> None:
-    """Records nothing more. What was recorded can still be drained."""
+    """Stops recording. drain_flight() still returns what was recorded."""
     _LIBRARY.NpuPrecisionCloseFlight()
 
 
 def drain_flight(finished: bool) -> list[dict[str, Any]]:
-    """Takes what was recorded since this was last asked.
+    """Takes what was recorded since the last call of this.
 
     Args:
-        finished: no graph is running. Otherwise, steps that may be running stay.
+        finished: whether no graph is running. If not, steps that may be running are left.
 
     Returns:
-        Of each graph that ran: "graph", a number; "steps", its runs since open_flight(); "dropped",
-        how many recorded ones found no memory; "recorded", of each step "step" and lists with an
-        element per tensor: "largest" finite magnitude, "elements", "zeros", "over", "under",
-        "infinities", "nans", "iteration" and "fault", as in cc/flight_store.h;
-        the first time, "tensors", of each "node", "op", "port",
-        "device", "dtype", "low_type", "place" and "loop", as in
-        graph_passes/analysis/watched_tensors.h.
+        An entry per graph that ran: "graph", a number; "steps", its runs since open_flight();
+        "dropped", how many steps found no memory to be recorded in; "recorded", an entry per step:
+        "step", and lists with an element per tensor: "largest" finite magnitude, "elements",
+        "zeros", "over", "under", "infinities", "nans", "iteration" and "fault", as in
+        cc/flight_store.h; the first time, "tensors", each with "node", "op", "port", "device",
+        "dtype", "low_type", "place" and "loop", as in graph_passes/analysis/watched_tensors.h.
     """
     text = _text(_LIBRARY.NpuPrecisionDrainFlight, finished)
     assert text is not None
@@ -388,10 +389,10 @@ _AGREEMENTS = {"none": 0, "lower": 1, "keep": 2}
 
 
 def set_collective_agreement(agreement: str) -> None:
-    """Tells the optimizer what the workers have agreed on.
+    """Passes the agreement of the workers to the optimizer.
 
     Args:
-        agreement: "none", they were not asked; "lower", gradients are added up in the low type;
-            "keep", in float32.
+        agreement: "none", the workers were not asked; "lower", gradients are added up in the low
+            type; "keep", in float32.
     """
     _LIBRARY.NpuPrecisionSetCollectiveAgreement(_AGREEMENTS[agreement])

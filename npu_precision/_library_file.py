@@ -2,8 +2,8 @@
 
 A wheel has a library for each minor version of TensorFlow that it supports. Within a minor version
 TensorFlow keeps its binary interface, but other builds of it (of a distribution, with patches) may
-not. So the first import of an installation lets another process rewrite a small graph: what would
-crash there does not crash here.
+not. So the first import of an installation makes another process rewrite a small graph: a crash
+happens there, and not here.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _SELF_REWRITE_SECONDS = 300
 
 
 def minor_of(version: str) -> tuple[int, int]:
-    """(2, 15) of "2.15.1" or "2.15.0-rc1".
+    """Parses a version: "2.15.1" and "2.15.0-rc1" give (2, 15).
 
     Raises:
-        ImportError: the text does not begin so.
+        ImportError: the text does not begin with two numbers.
     """
     match = re.match(r"(\d+)\.(\d+)", version)
     if match is None:
@@ -43,7 +43,7 @@ def minor_of(version: str) -> tuple[int, int]:
 
 
 def libraries_in(folder: pathlib.Path) -> dict[tuple[int, int], pathlib.Path]:
-    """The path of each library, by the minor version of TensorFlow that it is for."""
+    """The paths of the libraries, by the minor version of TensorFlow that each is built for."""
     return {
         minor_of(file.name[len(PREFIX) : -len(SUFFIX)]): file
         for file in folder.glob(f"{PREFIX}*{SUFFIX}")
@@ -54,11 +54,11 @@ def find(version: str, folder: pathlib.Path) -> pathlib.Path:
     """The path of the library for a TensorFlow.
 
     Args:
-        version: that of TensorFlow, as 2.15.1.
+        version: the version of TensorFlow, as 2.15.1.
         folder: holds libraries for one or more minor versions.
 
     Raises:
-        ImportError: there is none, with what to do about it.
+        ImportError: there is none; the text says what to do about it.
     """
     libraries = libraries_in(folder)
     wanted = minor_of(version)
@@ -85,7 +85,7 @@ def find(version: str, folder: pathlib.Path) -> pathlib.Path:
 
 
 def _nearest(wanted: tuple[int, int], known: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """The newest that is older, or the oldest."""
+    """The newest version that is older than the wanted one, or else the oldest."""
     return max([each for each in known if each < wanted], default=min(known))
 
 
@@ -94,14 +94,14 @@ def prove(library: pathlib.Path, version: str, tensorflow: str) -> None:
 
     Args:
         library: the path of the library.
-        version: that of TensorFlow, as 2.15.1.
+        version: the version of TensorFlow, as 2.15.1.
         tensorflow: the folder that TensorFlow is imported from.
 
     Raises:
         ImportError: the process failed or crashed.
     """
     if not os.path.basename(sys.executable or "").startswith("python"):
-        return  # The program that embeds this Python would be started anew.
+        return  # A program embeds this Python, and would be started again.
     if is_proved(library, version, tensorflow):
         return
     _run_self_rewrite(library, version)
@@ -120,8 +120,8 @@ def is_proved(library: pathlib.Path, version: str, tensorflow: str) -> bool:
 
 
 def _proofs(library: pathlib.Path, version: str, tensorflow: str) -> list[pathlib.Path]:
-    """The files one of which is there if the library was proved; the first may not be writable."""
-    # Not beside the library: pip would leave them, and with them the folder, when it uninstalls.
+    """The files that record a proof. One is enough, because the first may not be writable."""
+    # Not beside the library: pip would leave the files and their folder behind when it uninstalls.
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     stat = library.stat()
     what = f"{library} {stat.st_size} {stat.st_mtime_ns} {version} {tensorflow}"
@@ -136,13 +136,13 @@ def _run_self_rewrite(library: pathlib.Path, version: str) -> None:
         **os.environ,
         PATH_VARIABLE: str(library),
         "PYTHONPATH": os.pathsep.join(os.path.abspath(folder) for folder in sys.path),
-        "CUDA_VISIBLE_DEVICES": "",  # The memory of a GPU is for what runs here.
+        "CUDA_VISIBLE_DEVICES": "",  # This process needs the memory of the GPU.
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
     try:
         process = subprocess.run(
             [sys.executable, "-m", "npu_precision.offline.self_rewrite"],
-            cwd=str(library.parent),  # Python looks for modules in it, and there are none.
+            cwd=str(library.parent),  # Python looks for modules in this folder, which has none.
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -157,7 +157,7 @@ def _run_self_rewrite(library: pathlib.Path, version: str) -> None:
             return
         lines = process.stdout.strip().splitlines()
         why = f"signal {-process.returncode}" if process.returncode < 0 else (lines or ["?"])[-1]
-        why = why.partition(f". {MISFIT}")[0].partition(f"; {REMEDY}")[0]  # It follows once.
+        why = why.partition(f". {MISFIT}")[0].partition(f"; {REMEDY}")[0]  # Said below.
     raise ImportError(
         f"{library} does not work with TensorFlow {version}: a small graph could not be rewritten "
         f"in a process of its own ({why}). Install another TensorFlow, or {REMEDY}."

@@ -1,4 +1,4 @@
-"""Scopes that mark the ops made in them: in a graph, and in the functions that are built there."""
+"""Scopes that mark the ops created in them, in a graph and in the functions built there."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from tensorflow.core.framework import attr_value_pb2
 
 from npu_precision import _marks, _tf_compat
 
-# What functions, branches and loop bodies inherit, and gradients from their forward op.
+# The marks that functions, branches and loop bodies inherit, and that gradients take from their
+# forward op.
 _INHERITED = (_marks.KEEP_DTYPE, _marks.AUTOCAST, _marks.LIST)
 
-# What ops in a scope get: a sum that Grappler merged with others would lose its marks.
+# The marks of ops in a scope. IS_MERGED_SUM keeps Grappler from merging a sum with others, which
+# would lose its marks.
 _OF_OPS = (*_INHERITED, _tf_compat.IS_MERGED_SUM)
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate it.
     Marks = Mapping[str, attr_value_pb2.AttrValue]
-# Of this thread: a graph may be built by several, as those of replicas do, in turns.
+# Per thread: several threads may build one graph in turns, as those of replicas do.
 _active: contextvars.ContextVar[Marks] = contextvars.ContextVar(
     "npu_precision_marks", default=types.MappingProxyType({})
 )
 _lock = threading.Lock()
 _hooked = False
-# How many scopes are open in a graph; the one that a function inherits stays open.
+# The number of open scopes by graph; a scope that a function inherits stays open.
 _open: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
 def mark_new_ops(marks: Marks) -> Iterator[None]:
-    """Scope in which ops that this thread makes in the current graph are marked; eager ops are not.
+    """Scope in which new ops of this thread in the current graph are marked; eager ops are not.
 
     Functions, branches and loop bodies built within inherit the marks, and the gradients of marked
     ops follow them. A tf.function called within is traced for them.
@@ -62,7 +64,7 @@ def active() -> Marks:
 
 
 def set_active(marks: Marks) -> None:
-    """For a thread that another one starts, which hands it its marks."""
+    """Sets the marks of this thread, when another thread has started it and passed them."""
     _active.set(marks)
 
 
@@ -121,7 +123,7 @@ def _scope_of_key(
 
 
 def _scope_of_gradient(op: tf.Operation) -> contextlib.AbstractContextManager[None]:
-    """For the gradient of an op by tf.gradients."""
+    """The scope for the gradient of an op that tf.gradients builds: with the marks of the op."""
     marks: dict[str, attr_value_pb2.AttrValue] = {}
     if _tf_compat.attribute(op, _marks.KEEP_DTYPE):
         marks[_marks.KEEP_DTYPE] = attr_value_pb2.AttrValue(i=1)

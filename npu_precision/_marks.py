@@ -1,4 +1,4 @@
-"""The attributes that Python and the optimizer put on nodes for each other.
+"""The node attributes by which Python and the optimizer pass facts to each other.
 
 Their names come from the optimizer: graph_passes/graph/marks.cc.
 """

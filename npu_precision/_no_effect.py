@@ -1,4 +1,4 @@
-"""Names in the log what scripts use and what has no effect on stock TensorFlow, once each."""
+"""Logs, once each, the names in a script that have no effect on stock TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _named: set[tuple[str, str]] = set()
 
 
 def name_once(what: str, names: Iterable[str] = ()) -> None:
-    """Warns that `what`, or these parts of it, have no effect; of each only the first time.
+    """Warns once that `what`, or each of these parts of it, has no effect.
 
     Args:
         what: a function, class or option, as scripts write it.
-        names: its arguments or fields that were given; none for `what` as a whole.
+        names: the arguments or fields of it that were given; empty for `what` as a whole.
     """
     names = list(names)
     new = [name for name in names or [""] if (what, name) not in _named]

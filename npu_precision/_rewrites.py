@@ -1,4 +1,4 @@
-"""The option `rewrites` in its forms, and the older options that it replaces."""
+"""Parses the option `rewrites`, a text or a mapping, and the older options that it replaces."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from npu_precision import _errors, _library
 
 _LOGGER = logging.getLogger(__name__)
-# By the name of an older option, the rewrite that it switched.
+# The rewrite that each older option switched, by the option's name.
 OLD_NAMES: dict[str, str] = dict(_library.describe()["old_rewrite_keys"])
 _logged: set[tuple[str, bool]] = set()
 
 
 def as_text(rewrites: Any) -> str | None:
-    """The text of a parameter_map for a text or a mapping; the same for all that mean the same.
+    """The canonical text for a parameter_map, from a text or a mapping.
 
     Raises:
-        ValueError: neither of the two.
+        ValueError: it is neither.
     """
     if isinstance(rewrites, Mapping):
         for name, is_in in rewrites.items():
@@ -31,13 +31,13 @@ def as_text(rewrites: Any) -> str | None:
         raise ValueError(f"rewrites: got {_errors.got(rewrites)}, expected a str or a mapping")
     items = [item.strip() for item in rewrites.split(",")]
     start = [items.pop(0)] if items[0] in ("all", "none") else []
-    # A name that is in and out stays so: the optimizer refuses it.
+    # A name that is switched both on and off stays so: the optimizer refuses it.
     plain = {item[1:] if item.startswith("+") else item for item in items}
     return ",".join([*start, *sorted(plain, key=lambda item: (_name(item), item))])
 
 
 def with_default(rewrites: str | Mapping[str, bool] | None, name: str) -> str:
-    """Takes a rewrite in, unless `rewrites` says something about it."""
+    """Switches a rewrite on, unless `rewrites` says something about it."""
     given = None if rewrites is None else as_text(rewrites)
     if given is None:
         return name
@@ -50,7 +50,7 @@ def with_default(rewrites: str | Mapping[str, bool] | None, name: str) -> str:
 
 
 def without_old_names(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Says by `rewrites` what fields say by older names.
+    """Replaces the older options among the fields by `rewrites`.
 
     Raises:
         ValueError: a wrong value.

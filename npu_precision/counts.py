@@ -1,4 +1,4 @@
-"""What is counted about decisions, and the sentence that says it. The optimizer counts."""
+"""Counts decisions, by the optimizer's own code, and puts the counts into a sentence."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Counts:
     """The counts of some nodes, Casts, rewrites and all-reduces.
 
     Attributes:
-        totals: by name, as in a ledger's "totals"; bytes are sums over what is of known size, and
-            "casts_of_unknown_size" counts the other Casts.
+        totals: the counts by name, as in a ledger's "totals"; bytes are sums over Casts of known
+            size, and "casts_of_unknown_size" counts the others.
         sentence: the counts in words, as the log has them: "lowered 9 of 19 float nodes, ...".
     """
 

@@ -27,15 +27,15 @@ class LedgerNode:
         decision: "lowered", "raised" or "kept".
         reason: the reason of the decision, one of a fixed set of words.
         cause: the name of the node that the reason refers to, or "".
-        why_listed: of a node that the target's black list keeps, why the list has its op, in words;
+        why_listed: why the target's black list has the node's op, in words, if that list keeps it;
             else "".
         dtypes: by type attribute, its dtypes before and after, as ["float32", "float16"].
-        computes_in: of a lowered node, the dtype that its kernel computes in: the low type, or
-            "float32" on values rounded to it; else "".
-        range: the lowest and the highest value that its outputs may have, whatever is fed, each
-            None if it is not known; None if neither is.
-        flops: of a matrix or convolution op, its additions and multiplications, for one sample
-            where the batch size is not known; None if its shapes are not, and of other ops.
+        computes_in: the dtype that a lowered node's kernel computes in: the low type, or "float32"
+            on values rounded to it; "" for other nodes.
+        range: the lowest and the highest value that its outputs may have for any input, each None
+            if not known; None if neither is.
+        flops: the additions and multiplications of a matrix or convolution op, for one sample if
+            the batch size is not known; None for unknown shapes and for other ops.
         lacks_kernel: whether it keeps float32 although the target has no such kernel.
     """
 
@@ -61,7 +61,7 @@ class LedgerNode:
 
     @property
     def is_source(self) -> bool:
-        """Whether it computes nothing: a constant, a variable, its read, or an argument."""
+        """Whether it computes nothing: a constant, a variable, a variable read, or an argument."""
         return self.reason == "neutral_source"
 
 
@@ -143,15 +143,15 @@ class Ledger:
     """The record of what the optimizer did to one graph, and to the functions in its library.
 
     Attributes:
-        data: the ledger as it is in JSON, schema "npu_precision.ledger/1". In one that was
-            returned, "functions" holds the ledgers of the graph's functions.
+        data: the ledger as in JSON, schema "npu_precision.ledger/1". If the ledger was returned by
+            a function, "functions" holds the ledgers of the graph's functions.
     """
 
     data: Mapping[str, Any]
 
     @property
     def graph(self) -> str:
-        """The graph's name; of a function, the function's."""
+        """The name of the graph or function."""
         return self.data["graph"]
 
     @property
@@ -163,7 +163,7 @@ class Ledger:
     def nodes(self) -> tuple[LedgerNode, ...]:
         """The float nodes of this graph, without those in functions."""
         names = [field.name for field in dataclasses.fields(LedgerNode)]
-        # A ledger of an earlier version lacks what has a default.
+        # A ledger of an earlier version lacks fields that have defaults.
         return tuple(
             LedgerNode(**{name: node[name] for name in names if name in node})
             for node in self.data["nodes"]
@@ -243,7 +243,7 @@ class Ledger:
     def all_warnings(self) -> tuple[str, ...]:
         """The warnings about this graph and its functions, each once.
 
-        An entry of the mixlist that matches nothing here may match there.
+        A mixlist entry that matches nothing in the graph may match in a function.
         """
         somewhere = {line for part in self for line in part.data.get("unmatched") or ()}
         unmatched = self.unmatched
@@ -254,7 +254,7 @@ class Ledger:
         )
 
     def _near_node(self, line: str) -> str:
-        """Where a mixlist entry lacks the scopes that a node is in, the entry that has them."""
+        """The entry with a node's scopes, if a mixlist entry lacks them."""
         entry = _UNMATCHED_NODE.search(line)
         if entry is None:
             return ""
@@ -268,7 +268,7 @@ class Ledger:
         return tuple(Ledger(function) for function in self.data.get("functions", ()))
 
     def total(self, name: str) -> int:
-        """The sum of one of the totals over this graph and its functions."""
+        """Sums one of the totals over this graph and its functions."""
         return sum(ledger.data["totals"][name] for ledger in self)
 
     @property
@@ -277,7 +277,7 @@ class Ledger:
         return count_ledgers((self,))
 
     def __iter__(self) -> Iterator[Ledger]:
-        """This ledger, then those of its functions."""
+        """Iterates over this ledger and those of its functions."""
         yield self
         yield from self.functions
 

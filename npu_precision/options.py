@@ -193,7 +193,7 @@ GROUPS = {
     "Where files are written": "report_dir",
     "How it is checked": "strict",
 }
-# And the older names that stand for a part of `rewrites`.
+# And the older names for parts of `rewrites`.
 ACCEPTED_NAMES = (*FIELD_NAMES, *_rewrites.OLD_NAMES)
 
 _init_fields = PrecisionOptions.__init__
@@ -208,7 +208,7 @@ PrecisionOptions.__init__ = _init_names  # type: ignore[method-assign]
 
 
 def _of_type(name: str, value: Any, expected: type) -> Any:
-    """The value of a field; a path becomes text."""
+    """Returns the value of a field, a path as text."""
     if name == "rewrites":
         return _rewrites.as_text(value)
     if name in PATH_FIELDS and isinstance(value, os.PathLike):
@@ -220,7 +220,7 @@ def _of_type(name: str, value: Any, expected: type) -> Any:
 
 
 def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> PrecisionOptions:
-    """The options of a call, for functions with the parameters (options=None, **fields).
+    """Resolves the options of a call, for functions with the parameters (options=None, **fields).
 
     Raises:
         TypeError: options is not a PrecisionOptions, or a name is not one of its fields.
@@ -252,7 +252,7 @@ def parameters(
 
 
 def check_arguments(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> None:
-    """Raises the errors of resolve() that are about types and names, not values."""
+    """Raises only the errors of resolve() that are about types and names, not values."""
     if options is not None and not isinstance(options, PrecisionOptions):
         raise TypeError(
             f"options: got {_errors.got(options)}, expected PrecisionOptions; name a mode with "

@@ -55,10 +55,10 @@ def new_file(
     Args:
         path: its name; missing parent folders are created.
         force: whether to replace an existing file.
-        required: whether it is an error to write nothing; else what was there stays.
+        required: whether writing nothing is an error; otherwise an existing file stays.
 
     Raises:
-        FileExistsError: the file exists and force is not set, or the name is that of a folder.
+        FileExistsError: the file exists and force is not set, or a folder has the name.
         OSError: the file cannot be written.
     """
     target = pathlib.Path(os.path.realpath(str(path)))  # A link stays, and points to the new file.
@@ -127,15 +127,15 @@ def _put(made: pathlib.Path, target: pathlib.Path, replaced: pathlib.Path) -> No
     try:
         os.rename(target, replaced)
         os.rename(made, target)
-    except BaseException:  # Also after an interrupt, the old folder comes back.
+    except BaseException:  # The old folder comes back, also after an interrupt.
         if replaced.exists() and not target.exists():
             os.rename(replaced, target)
         raise
 
 
-# By temporary folder, the output that is made in it.
+# The outputs that are being made, by their temporary folders.
 _pending: dict[pathlib.Path, pathlib.Path] = {}
-# There is no space left.
+# No space is left on the disk.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -144,8 +144,8 @@ def _beside(target: pathlib.Path) -> Iterator[pathlib.Path]:
     """Context of a temporary folder beside the target, from where a rename is one atomic step.
 
     Raises:
-        OSError: the folder cannot be made, or there is no space left for what is written in it;
-            with the name of the target.
+        OSError: the folder cannot be made, or there is no space left for its content;
+            the text names the target.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -165,12 +165,12 @@ def _beside(target: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _written_by(error: OSError) -> pathlib.Path | None:
-    """Of the outputs that are being made, the one whose write has failed."""
+    """Finds the output whose write has failed, among those being made."""
     named = [pathlib.Path(name) for name in (error.filename, error.filename2) if name]
     if named:
         of_folders = (target for folder, target in _pending.items() if _holds(folder, named))
         return next(of_folders, None)
-    # Python's own writes name no file: it is the newest one, or of two, the one begun last.
+    # Errors of Python's own writes name no file. It is the newest file, or the output begun last.
     times = {
         target: max((file.lstat().st_mtime_ns for file in folder.rglob("*")), default=-1)
         for folder, target in reversed(list(_pending.items()))

@@ -1,4 +1,4 @@
-"""Sums and other collectives, over the replicas of tf.distribute, and of processes by keys."""
+"""Sums and other collectives, over replicas of tf.distribute, and over processes by group keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npu_precision._tf_compat.versions import tf1
 
 
 def _placed(tensor: tf.Tensor) -> tf.Tensor:
-    """The tensor with a device, which collectives of TensorFlow 1.15 ask for."""
+    """The tensor with a device, which TensorFlow 1.15 needs for collectives."""
     if tf1 is not tf or tensor.device:
         return tensor
     with tf.device("/device:CPU:0"):
@@ -25,7 +25,7 @@ def all_reduce(
     tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int, merge_op: str
 ) -> tf.Tensor:
     """Reduces a tensor of each process of the group: merge_op is "Add", "Mul", "Max" or "Min"."""
-    if tf1 is tf and merge_op in ("Max", "Min"):  # which 1.15 has no kernels for
+    if tf1 is tf and merge_op in ("Max", "Min"):  # TensorFlow 1.15 has no kernels for these
         gathered = all_gather(tensor[tf.newaxis], group_size, group_key, instance_key)
         return (tf.reduce_max if merge_op == "Max" else tf.reduce_min)(gathered, axis=0)
     tensor = _placed(tensor)
@@ -50,7 +50,7 @@ def broadcast_send(
     tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int
 ) -> tf.Tensor:
     """Sends a tensor to the other processes of the group."""
-    if tf1 is tf:  # where a receiver that comes first may find no sender
+    if tf1 is tf:  # a receiver that comes first may find no sender
         return all_reduce(tensor, group_size, group_key, instance_key, "Add")
     tensor = _placed(tensor)
     with tf.device(tensor.device):
@@ -82,6 +82,6 @@ def sum_over_replicas(tensors: Sequence[Any]) -> list[Any]:
     context = tf.distribute.get_replica_context()
     if tf1 is tf:
         return list(context.all_reduce(add, list(tensors)))
-    # A strategy may have a default for it.
+    # A strategy may have other default options.
     options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=sys.maxsize)
     return list(context.all_reduce(add, list(tensors), options=options))

@@ -1,4 +1,4 @@
-"""TensorFlow's debugger: the tensors of a session.run, as the optimized graph computes them."""
+"""Reads the tensors of a session.run, as the optimized graph has them, by TensorFlow's debugger."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tensorflow.python.debug.lib import debug_data, debug_utils
 
 
 def watch_every_tensor(options: config_pb2.RunOptions, graph: tf.Graph, folder: str) -> None:
-    """Lets a run with these options write its tensors to a folder, with those of Grappler."""
+    """Makes a run with these options write its tensors to a folder, those of Grappler's ops too."""
     options.output_partition_graphs = True
     debug_utils.watch_graph(
         options,
         graph,
         debug_urls=[f"file://{folder}"],
-        # Of types that it does not copy.
+        # The debugger does not copy all types.
         tolerate_debug_op_creation_failures=True,
         reset_disk_byte_usage=True,
     )
@@ -29,12 +29,12 @@ def watch_every_tensor(options: config_pb2.RunOptions, graph: tf.Graph, folder: 
 
 @dataclasses.dataclass(frozen=True)
 class WatchedTensor:
-    """A tensor of a run that was watched.
+    """A tensor of a watched run.
 
     Attributes:
         node: the name of the node that yields it.
-        output: which of the outputs of that node it is.
-        timestamp: when it was there, in microseconds since 1970.
+        output: the index of the output of that node.
+        timestamp: when it was computed, in microseconds since 1970.
     """
 
     node: str
@@ -43,22 +43,22 @@ class WatchedTensor:
     _datum: Any
 
     def value(self) -> np.ndarray[Any, Any] | None:
-        """The numbers; None for strings, handles and what has no value. bfloat16 is float32."""
+        """The numbers, bfloat16 as float32; None for strings, handles and missing values."""
         value = self._datum.get_tensor()
         if not isinstance(value, np.ndarray):
             return None
         if value.dtype == tf.bfloat16.as_numpy_dtype:
-            # NumPy's files know no bfloat16; each of its values is one of float32.
+            # NumPy's files know no bfloat16; float32 holds all of its values.
             return value.astype(np.float32)
         return None if value.dtype.hasobject else value
 
 
 class WatchedRun:
-    """What a run wrote that watch_every_tensor() was called for.
+    """The record of a run that watch_every_tensor() was called for.
 
     Args:
-        folder: the folder, of this run and others that fetched the same.
-        metadata: of the run.
+        folder: the folder of this run, and of others with the same fetches.
+        metadata: the run's metadata.
 
     Attributes:
         nodes: the nodes of the graph that ran, without those of the debugger.
@@ -74,14 +74,14 @@ class WatchedRun:
         ]
 
     def tensors(self) -> Iterator[WatchedTensor]:
-        """All tensors, in the order in which they were there."""
+        """All tensors, in the order of their timestamps."""
         for datum in self._dump.dumped_tensor_data:
             yield WatchedTensor(datum.node_name, datum.output_slot, datum.timestamp, datum)
 
 
 def remove_watched(folder: str) -> None:
-    """Removes what a run wrote there, so that the folder can take the tensors of another."""
-    # The debugger writes the graph once, for all runs that fetch the same.
+    """Removes the tensors of a run, so that another run can write to the folder."""
+    # The debugger writes the graph once, for all runs with the same fetches.
     kept = debug_data.METADATA_FILE_PREFIX + debug_data.GRAPH_FILE_TAG
     for inside, _, files in os.walk(folder):
         for file in files:

@@ -1,4 +1,4 @@
-"""Private parts of tf.estimator's Estimator."""
+"""Wraps private parts of tf.estimator's Estimator."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from npu_precision._tf_compat.versions import tf1
 
 
 def wrap_training(estimator: Any, wrap: Callable[[Any, list[Any]], Any]) -> None:
-    """Lets wrap(spec, hooks) give the EstimatorSpec that an Estimator trains by.
+    """Makes an Estimator train by the EstimatorSpec that wrap(spec, hooks) returns.
 
-    It gets the spec of the model function, and the hooks of the call and those that end it.
+    `spec` comes from the model function; `hooks` are those of the call and those that end training.
     """
     # tf.estimator lets no class override it.
     original = estimator._train_with_estimator_spec
@@ -25,7 +25,7 @@ def wrap_training(estimator: Any, wrap: Callable[[Any, list[Any]], Any]) -> None
 
 
 def set_estimator_session_config(estimator: Any, config: Any) -> None:
-    """Gives an Estimator's sessions a ConfigProto that its RunConfig does not have."""
+    """Gives an Estimator's sessions another ConfigProto than its RunConfig has."""
     estimator._session_config = config
 
 

@@ -41,16 +41,16 @@ def call_for_new_functions(callback: Callable[[tf.Graph], None]) -> None:
 
 
 class _PartOfKey:
-    """Stands for what tf.functions are traced anew for, in the place of an XLA context.
+    """Takes the place of an XLA context in the key of a trace, and stands for a part() of the key.
 
-    TensorFlow traces a function anew for each XLA context that says so.
+    TensorFlow traces a function again for each XLA context whose method returns True.
     """
 
     def RequiresUniqueFunctionRetracing(self) -> bool:
         return True
 
 
-# Where the module is that makes the key under which a trace of a tf.function is kept.
+# The modules that may compute the cache key of a tf.function's trace, in different versions.
 _KEY_MODULES = (
     "eager.polymorphic_function.function_context",
     "eager.function_context",
@@ -62,7 +62,7 @@ _KEY_MODULES = (
 def trace_anew_for(part: Callable[[], Any]) -> None:
     """Makes part(), of a few hashable values, a part of the key of a tf.function's traces.
 
-    It is asked where a function calls a function; None is no part.
+    part() is called where a function calls a function; None adds nothing to the key.
     """
     parts: dict[Any, _PartOfKey] = {}
     module: Any
@@ -98,7 +98,7 @@ def _trace_anew_in_tf1(module: Any, part: Callable[[], Any]) -> None:
 
 
 def enter_for_compiled_functions(scope_of: Callable[[str], Any]) -> None:
-    """Calls each tf.function that XLA compiles in the scope that scope_of(its name) gives."""
+    """Calls each tf.function that XLA compiles in the scope that scope_of(name) returns."""
     function = _function_class()
     original = function.__call__
 
@@ -112,7 +112,7 @@ def enter_for_compiled_functions(scope_of: Callable[[str], Any]) -> None:
 
 
 def is_tf_function(function: Any) -> bool:
-    """Whether it is what @tf.function makes."""
+    """Whether it is an object that @tf.function makes."""
     return isinstance(function, _function_class())
 
 
@@ -127,13 +127,13 @@ def called_in(
     cast: Callable[[Any], Any] = lambda given: given,
     finish: Callable[[Any, Any], Any] = lambda result, given: result,
 ) -> Callable[..., Any]:
-    """A function that calls another one in a scope, and that AutoGraph sees through.
+    """Wraps a function so that it is called in a scope; AutoGraph still converts it.
 
     Args:
-        scope: makes the context manager of a call.
-        function: what is called.
+        scope: makes the context manager for a call.
+        function: the function to call.
         cast: changes the pair of args and kwargs first.
-        finish: changes the result; also gets what the call was given, as such a pair.
+        finish: changes the result; its second argument is the pair of args and kwargs.
     """
 
     @functools.wraps(function)
@@ -161,7 +161,7 @@ def captured_variables(function: Any) -> list[tuple[tf.Tensor, tf.DType]]:
     util = importlib.import_module("tensorflow.python.ops.handle_data_util")
     found = []
     captured = function.captured_inputs
-    # What stands in the function for what it captures comes after its arguments.
+    # The placeholders for captured tensors come after the function's arguments.
     for each, inside in zip(captured, function.inputs[len(function.inputs) - len(captured) :]):
         # Some versions have the variable, others its handle.
         handle = getattr(each, "handle", each)

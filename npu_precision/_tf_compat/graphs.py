@@ -1,4 +1,4 @@
-"""Ops and their attributes, and Grappler run on a graph."""
+"""Sets and reads attributes of ops, and runs Grappler on a graph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def attributes_of_new_ops(
 
 
 def call_for_new_ops(graph: tf.Graph, name: str, value: Callable[[str], Any]) -> None:
-    """Gives each op created in this graph from now on the attribute, unless value(type) is None."""
+    """Sets the attribute on ops created in this graph from now on, unless value(type) is None."""
     graph._attr_scope_map[name] = lambda node: value(node.op)
 
 
@@ -74,7 +74,7 @@ def optimize_graph(
 
 
 def function_aliases(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterable[str]:
-    """The functions that have another name by which a loader finds them. TF 1.15 writes none."""
+    """The functions that a loader finds by another name. TensorFlow 1.15 writes none."""
     return getattr(meta_graph.meta_info_def, "function_aliases", ())
 
 
@@ -111,7 +111,7 @@ _NO_NODES = tf.Graph()
 
 
 def replace_in_readers(tensor: tf.Tensor, replacement: tf.Tensor) -> None:
-    """Lets whatever reads a tensor of a graph read another one, but for the op of that one."""
+    """Makes all consumers of a tensor read another one, except the op that yields the other."""
     for reader in tensor.consumers():
         if reader is replacement.op:
             continue

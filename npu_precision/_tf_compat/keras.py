@@ -1,4 +1,4 @@
-"""Keras: sessions, policies, variables and layers."""
+"""Wraps the parts of Keras 2 and 3 that differ: sessions, policies, variables and layers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def batch_norms() -> tuple[Any, ...]:
 
 
 def fuses_batch_norms(rank: int, axis: int) -> bool:
-    """Whether a batch norm of Keras is one op. That has an unbiased moving variance."""
+    """Whether a batch norm of Keras is one op, whose moving variance is unbiased."""
     fuses = hasattr(tf.keras.layers.BatchNormalization, "_fused_batch_norm")  # Keras 2
     return fuses and rank in (4, 5) and axis in (1, rank - 1)
 
@@ -77,7 +77,7 @@ def trains(layer: Any, training: Any) -> bool | None:
     """Whether a layer that is called with `training` trains; None where that is a tensor."""
     if not layer.trainable:
         return False
-    # Keras 2 has a learning phase for where nobody says.
+    # Keras 2 falls back to its learning phase.
     value = getattr(layer, "_get_training_value", lambda given: given)(training)
     if tf.is_tensor(value):
         value = tf.get_static_value(value)
@@ -86,7 +86,7 @@ def trains(layer: Any, training: Any) -> bool | None:
 
 
 def update_of_layer(layer: Any, update: Callable[[], Any]) -> None:
-    """Makes an update that each step of the layer in training makes."""
+    """Adds an update to each training step of the layer."""
     if hasattr(layer, "add_update"):  # Keras 2, which collects them in graphs.
         layer.add_update(update)
     else:
@@ -94,12 +94,12 @@ def update_of_layer(layer: Any, update: Callable[[], Any]) -> None:
 
 
 def layers_in(layer: Any) -> list[Any]:
-    """A layer of Keras and all that are in it, at any depth, each once."""
+    """A layer of Keras and all layers in it, at any depth, each once."""
     return list({id(each): each for each in layer._flatten_layers()}.values())
 
 
 def low_policy_of(model: Any) -> str | None:
-    """The policy of Keras' mixed precision that one of a model's layers has, or None."""
+    """The mixed-precision policy of Keras that one of a model's layers has, or None."""
     for layer in layers_in(model):
         compute = getattr(layer, "compute_dtype", None)
         if compute in ("float16", "bfloat16") and compute != getattr(layer, "variable_dtype", None):
@@ -108,12 +108,12 @@ def low_policy_of(model: Any) -> str | None:
 
 
 def is_compiled_by_xla(model: Any) -> bool:
-    """Whether compile() had jit_compile=True, or Keras 3 took it for that."""
+    """Whether compile() had jit_compile=True, or Keras 3 chose it."""
     own = getattr(model, "jit_compile", None)
     return bool(getattr(model, "_jit_compile", None) if own is None else own)
 
 
 def numbered_scopes(model: Any) -> set[str]:
-    """The names of layers, in Keras 3, which numbers their scopes by how often they were called."""
+    """The names of layers in Keras 3, which numbers the scopes of a layer's calls; else empty."""
     is_keras_2 = hasattr(model, "_train_counter")
     return set() if is_keras_2 else {layer.name for layer in layers_in(model)}

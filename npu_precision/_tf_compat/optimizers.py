@@ -1,4 +1,4 @@
-"""The adapter for optimizers of Keras 2 and 3; no other module asks which Keras it is."""
+"""Adapts optimizers of Keras 2 and 3; no other module asks which Keras it is."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ Scaling = Callable[[Any], Optional[Callable[[Any], tf.Tensor]]]
 
 
 def change_step(optimizer: Any, step: Step, scaling: Scaling | None = None) -> None:
-    """Changes a Keras optimizer in place: apply_gradients() and fit() step and scale like this.
+    """Changes a Keras optimizer in place, so that apply_gradients() and fit() use `step` and
+    `scaling`.
 
     restore_class() reverses it.
     """
@@ -96,7 +97,7 @@ def change_step(optimizer: Any, step: Step, scaling: Scaling | None = None) -> N
 
 
 def _steps_of_keras_3(own: Any, step: Step, scaling: Scaling | None) -> dict[str, Any]:
-    """fit() calls scale_loss(), and apply_gradients() calls apply()."""
+    """The changed methods for Keras 3, whose fit() and apply_gradients() call these."""
 
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> None:
         grads, given = list(grads), trainable_variables is not None
@@ -122,7 +123,7 @@ def _steps_of_keras_3(own: Any, step: Step, scaling: Scaling | None) -> dict[str
 
 
 def _steps_of_keras_2(own: Any, step: Step, scaling: Scaling | None) -> dict[str, Any]:
-    """fit() calls minimize(), which computes and applies gradients."""
+    """The changed methods for Keras 2: fit() calls minimize(), which also applies gradients."""
 
     def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         return step(
@@ -253,7 +254,7 @@ def _optimizer_of_keras_3(base: Any) -> Any:
                     self.make_slots(list(variables))
 
         def _check_variables_are_known(self, variables: Any) -> None:
-            """take_step() does, of gradients that are in one tensor too."""
+            """Leaves the check to take_step(), which also gets packed gradients."""
 
         def _clip_gradients(self, grads: Any) -> Any:
             return grads

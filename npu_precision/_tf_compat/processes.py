@@ -1,4 +1,4 @@
-"""Several processes: the cluster that this one is in, and its threads and sessions."""
+"""Wraps the parts for several processes: the cluster, its threads and its sessions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import tensorflow as tf
 from tensorflow.python.client import session as session_lib
 from tensorflow.python.eager import context, execute
 
-# Whether the workers of tf.distribute share a key-value store that can be read without waiting for
-# ever: from 2.15 on.
+# Whether the workers of tf.distribute share a key-value store whose reads can time out: from 2.15
+# on.
 HAS_CLUSTER_STORE = hasattr(context.Context, "get_config_key_value") and (
     "timeout_in_ms" in inspect.signature(context.Context.get_config_key_value).parameters
 )
 
 
 def hand_to_replica_threads(take: Callable[[], Any], give: Callable[[Any], None]) -> None:
-    """Calls give() in each thread of a MirroredStrategy, with take() of the one that starts it."""
+    """Calls give(taken) in each thread of a MirroredStrategy; its starting thread calls take()."""
     for name in ("mirrored_run", "mirrored_strategy"):
         try:
             module: Any = importlib.import_module(f"tensorflow.python.distribute.{name}")
@@ -50,10 +50,10 @@ def _hand_to_threads(thread: Any, take: Callable[[], Any], give: Callable[[Any],
 
 
 def hand_to_closures(take: Callable[[], Any], give: Callable[[Any], Any]) -> None:
-    """Calls give() around each function that a ClusterCoordinator has scheduled.
+    """Calls give() before and after each function that a ClusterCoordinator schedules.
 
-    It gets what take() was where the function was scheduled. Afterwards it gets what it returned.
-    Functions that were scheduled before this are not concerned.
+    The first call gets what take() returned when the function was scheduled, and the second what
+    the first returned. Functions that were scheduled before this are left alone.
     """
     try:
         module: Any = importlib.import_module(
@@ -81,13 +81,13 @@ def hand_to_closures(take: Callable[[], Any], give: Callable[[Any], Any]) -> Non
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The workers that tf.distribute connected, of which this process is one.
+    """The workers that tf.distribute has connected, this process among them.
 
     Attributes:
         worker: this one, as "/job:worker/task:0".
         workers: all of them, in the order of their ranks.
-        has_store: whether they share a key-value store that can be read without waiting for ever,
-            from TensorFlow 2.15 on.
+        has_store: whether they share a key-value store whose reads can time out, as TensorFlow has
+            from 2.15 on.
     """
 
     worker: str
@@ -95,7 +95,7 @@ class Cluster:
     has_store: bool
 
     def publish(self, key: str, value: str) -> None:
-        """Sets a value for all workers; replaces what a worker that was started anew had said."""
+        """Sets a value for all workers; replaces the value from before a worker was restarted."""
         store = context.context()
         try:
             store.set_config_key_value(key, value)
@@ -115,7 +115,7 @@ class Cluster:
             try:
                 return context.context().get_config_key_value(key, max(1, int(min(left, 1) * 1000)))
             except tf.errors.DeadlineExceededError:
-                # The store waits for a worker that is gone, too.
+                # The store also blocks for a worker that is gone.
                 self._check_alive()
                 if left <= 1:
                     return None
@@ -128,8 +128,8 @@ class Cluster:
                 raise tf.errors.UnavailableError(None, None, f"{worker} is gone: {error.message}")
 
     def tell_all(self, message: str) -> None:
-        """Fails what other workers block on, with that message or with an earlier one."""
-        # After the first error of a cluster, whoever reports it, there is no other.
+        """Fails the calls that other workers block in, with this message or an earlier one."""
+        # A cluster keeps only its first error, whichever worker reports it.
         with contextlib.suppress(tf.errors.OpError):
             context.context().report_error_to_cluster(tf.errors.FAILED_PRECONDITION, message)
 
@@ -155,8 +155,8 @@ def connect_process(addresses: Sequence[str], rank: int) -> Any:
     """Connects this process to others, for collectives in eager code and tf.functions.
 
     Args:
-        addresses: of all processes, as "10.0.0.1:60000", in the order of their ranks.
-        rank: of this one.
+        addresses: the addresses of all processes, as "10.0.0.1:60000", in the order of their ranks.
+        rank: the rank of this process.
 
     Returns:
         An object that keeps the connection while it lives.
@@ -181,9 +181,9 @@ def connect_process(addresses: Sequence[str], rank: int) -> Any:
 
 
 def choose_session_targets(choose: Callable[[Any, Any, Any], tuple[str, Any] | None]) -> None:
-    """Lets choose(session, graph, config) give target and config to sessions made without a target.
+    """Makes sessions without a target use what choose(session, graph, config) returns.
 
-    It returns None where both are to stay as they are. An error of it is one of the session.
+    It returns (target, config), or None to leave both. Its errors are raised by the session.
     """
     original = session_lib.BaseSession.__init__
 
@@ -201,11 +201,11 @@ def choose_session_targets(choose: Callable[[Any, Any, Any], tuple[str, Any] | N
 
 
 def wrap_session_runs(wrap: Callable[[Any, Any, Callable[..., Any]], Any]) -> None:
-    """Lets wrap(session, fetches, run) take the place of each session.run.
+    """Replaces each session.run by wrap(session, fetches, run).
 
-    run(fetches) is what the session did before, with what else the call was given. That is a
-    functools.partial with the keywords feed_dict, options and run_metadata: run(fetches,
-    options=...) gives it others.
+    run(fetches) is the original run with the other arguments of the call. It is a functools.partial
+    with the keywords feed_dict, options and run_metadata, which run(fetches, options=...)
+    overrides.
     """
     original = session_lib.BaseSession.run
 

@@ -1,4 +1,4 @@
-"""Hooks into how gradients are built."""
+"""Hooks into the building of gradients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def build_gradients_in(
 
     Args:
         scope_of: makes the scope for the gradient of an op by tf.gradients.
-        remember: what a tape notes with an op that is made now: hashable, or None.
+        remember: returns what a tape notes with an op that is made now: hashable, or None.
         recall: makes the scope for a gradient by a tape from what was noted.
     """
     _build_graph_gradients_in(scope_of)
@@ -39,7 +39,7 @@ def _build_graph_gradients_in(scope_of: Callable[[tf.Operation], Any]) -> None:
     gradients_util._MaybeCompile = _MaybeCompile
 
 
-# Behind the attributes that a tape keeps of an op: the name of what was noted, and that.
+# The tape keeps this name and the note after the attributes of an op.
 _NOTED = "_npu_precision_noted"
 
 
@@ -64,7 +64,7 @@ def _build_tape_gradients_in(remember: Callable[[], Any], recall: Callable[[Any]
 
 
 def _build_custom_gradients_in(remember: Callable[[], Any], recall: Callable[[Any], Any]) -> None:
-    """Of tf.custom_gradient, and so of tf.recompute_grad, under a tape."""
+    """Covers tf.custom_gradient, and so tf.recompute_grad, under a tape."""
     try:
         tape: Any = importlib.import_module("tensorflow.python.eager.record")
     except ImportError:
@@ -101,7 +101,7 @@ def _is_of_call(output: Any) -> bool:
 def call_for_tape_gradients(callback: Callable[[Any, Any], None]) -> None:
     """Calls back with the target and the gradients of each call of GradientTape.gradient().
 
-    Not if it is given output_gradients, with which they are not those of the target alone.
+    Calls with output_gradients are left out: their gradients are not those of the target alone.
     """
     original = tf.GradientTape.gradient
 

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.util import tf_export
 
-# The module that TF1 scripts call tf. On TensorFlow 1.15 that is not compat.v1, which lacks
-# tf.contrib.
+# The module that TF1 scripts call tf. On TensorFlow 1.15 it is tensorflow itself, because compat.v1
+# lacks tf.contrib.
 tf1 = tf if tf.__version__.startswith("1.") else tf.compat.v1
 
 # TF1's loss scaling moved here in 2.4.
@@ -18,8 +18,8 @@ LossScale: Any = _MIXED_PRECISION.LossScale
 
 MixedPrecisionLossScaleOptimizer: Any = _MIXED_PRECISION.MixedPrecisionLossScaleOptimizer
 
-# Grappler makes one AddN of several sums, without their attributes. Those that have this one were
-# made so, to Grappler, and stay.
+# Grappler merges several sums into one AddN, without their attributes. It leaves sums with this
+# attribute alone, because it takes them for merged ones.
 IS_MERGED_SUM = "_grappler_ArithmeticOptimizer_AddOpsRewriteStage"
 
 SUMS = ("Add", "AddV2", "AddN")

@@ -28,18 +28,18 @@ from npu_precision.offline.reachable import (
 from npu_precision.offline.tensor_names import flat_tensor
 from npu_precision.options import PrecisionOptions
 
-# The key of the error that enters at a tensor: this, then the tensor's name.
+# The prefix of the key of the error that enters at a tensor; the tensor's name follows.
 _ENTERED = "entered "
-# Added to names that both graphs would have.
+# The suffix of names that both graphs would have.
 _OTHER = "_mixed"
 EMPTY = "nothing was compared: no output has any elements; have the inputs any rows?"
-# What a node is called that rounds a tensor and saturates: the producer and the output's number.
+# The name of a node that rounds a tensor and saturates: the producer and the output's number.
 _SATURATES = re.compile(
     r"(?:mixed/)?(.*?)(?:/npu_changed_*)?/npu_(?:emulated|cast)_(\d+)_float16_*"
 )
 # The outputs of loops; values are rounded inside, out of reach of the comparison.
 _EXITS = ("Exit", "RefExit")
-# Passes that change more than dtypes are off: after them tensors have no counterparts.
+# Switches off the passes that change more than dtypes, after which tensors have no counterparts.
 DTYPES_ONLY: dict[str, Any] = {"rewrites": "none", "lower_collectives": False}
 
 
@@ -202,7 +202,7 @@ class Comparer:
         self._fetches = self._statistics.build()
 
     def _hides_rounding(self, row: Row) -> bool:
-        """Whether the tensor's producer rounds, or contains nodes that do, out of our reach."""
+        """Whether the tensor's producer rounds, or contains nodes that do and cannot be fetched."""
         definition = self._nodes[row.tensor.rpartition(":")[0]]
         return (
             (row.node is not None and rounds(row.node))

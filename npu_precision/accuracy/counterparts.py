@@ -1,4 +1,4 @@
-"""The tensors that a model has in float32 and in another precision."""
+"""Pairs the tensors of a model in float32 with those in another precision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npu_precision.offline.tensor_names import flat_tensor
 def computed_tensors(model: FrozenModel, graph: tf.Graph, scope: str = "") -> list[str]:
     """The float32 tensors that the model computes and reads or yields, in the order of computation.
 
-    Those inside of loops and branches are not among them, because they cannot be fetched.
+    Tensors inside of loops and branches are left out, because they cannot be fetched.
 
     Args:
         model: the model.
@@ -59,7 +59,7 @@ def counterpart(tensor: str, rewritten: Container[str], low: tf.DType) -> str | 
 
 
 def rounds(node: LedgerNode) -> bool:
-    """Whether the node computes in the low type, or reads what was rounded to it."""
+    """Whether the node computes in the low type, or reads values that were rounded to it."""
     return node.decision == "lowered" or node.reason == "inputs_rounded"
 
 

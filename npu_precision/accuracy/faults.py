@@ -51,16 +51,16 @@ class FaultFinder:
     """Finds the first fault of a run, after a run in float32 on the same inputs.
 
     An element that is NaN or infinite in float32 too is no fault, and neither is a tensor that is
-    all zero, or empty, in float32. What is inside of loops and branches cannot be fetched, and is
-    looked at where it leaves them.
+    all zero, or empty, in float32. Tensors inside of loops and branches cannot be fetched, so
+    values are checked where they leave these.
 
     Args:
         model: the model.
-        graph: a graph that it was imported into without a prefix; the ops that note what float32
-            yields are added to it.
+        graph: a graph that it was imported into without a prefix; the ops that record float32's
+            faults are added to it.
 
     Attributes:
-        fetches: what to fetch in the run in float32, by key.
+        fetches: the fetches for the run in float32, by key.
     """
 
     def __init__(self, model: FrozenModel, graph: tf.Graph):
@@ -78,7 +78,7 @@ class FaultFinder:
         self._bad: list[Arrays] = []
 
     def remember(self, results: Sequence[Arrays]) -> None:
-        """Takes what the run in float32 fetched, for each batch, out of its results."""
+        """Takes the values of `fetches` out of the results of the run in float32, a batch each."""
         notes = [[result.pop(_KEY + name) for name in self._tensors] for result in results]
         shape = (len(results), len(self._tensors))
         self._is_zero = np.array([[each[0] for each in row] for row in notes], bool).reshape(shape)
@@ -98,7 +98,7 @@ class FaultFinder:
             if other is not None:
                 tensor = graph.get_tensor_by_name(other)
                 looks.add(name, tensor, *([places[name]] if name in places else []))
-        # One tensor is fetched sooner than thousands.
+        # Fetching one tensor is faster than fetching thousands.
         seen = looks.build()
         fetch = tf.stack(list(seen.values())) if seen else tf.zeros([0, 2], tf.bool)
         feeds = [{places[name].name: batch[name] for name in places} for batch in self._bad]
@@ -108,8 +108,8 @@ class FaultFinder:
         """The first fault in the order of computation, in any batch.
 
         Args:
-            watch: what was watched.
-            counted: the value of its fetch, for each batch.
+            watch: the result of watch().
+            counted: the value of watch.fetch, for each batch.
             ledger: the ledger of the precision.
         """
         column = [self._tensors.index(name) for name in watch.tensors]
@@ -128,7 +128,7 @@ class FaultFinder:
         rounding = {entry.name for entry in ledger.nodes if rounds(entry)}
         level, seen = [node], {node}
         while level:
-            # What is inside of a function is known by the name of the node that calls it.
+            # A node inside of a function goes by the name of the node that calls it.
             found = [name for name in level if name in rounding or self._has_function(name)]
             if found:
                 names = (self._model.origins.get(name, name) for name in found)
@@ -148,11 +148,11 @@ class FaultFinder:
 
 @dataclasses.dataclass(frozen=True)
 class Watch:
-    """What a run fetches, so that its faults are found.
+    """The fetch and feeds by which the faults of a run are found.
 
     Attributes:
-        fetch: the tensor to fetch: of bool, [tensors, 2].
-        feeds: what to feed, for each batch: where float32 has NaNs and infinities.
+        fetch: the tensor to fetch, a bool tensor [tensors, 2].
+        feeds: the feeds for each batch: where float32 has NaNs and infinities.
         tensors: the tensors that are watched, in the order of computation.
     """
 
@@ -161,12 +161,12 @@ class Watch:
     tensors: Sequence[str]
 
 
-# The key of a note: this, then the tensor's name.
+# The prefix of a note's key; the tensor's name follows.
 _KEY = "note of "
 
 
 def _note(tensor: tf.Tensor) -> tf.Tensor:
-    """Whether no element differs from 0, then the places of NaNs and infinities; of int64."""
+    """Whether all elements are 0, followed by the places of NaNs and infinities, as int64."""
     values = tf.reshape(tensor, [-1])
     is_zero = tf.reduce_all(tf.equal(values, 0))
     bad = tf.where(tf.logical_not(tf.math.is_finite(values)))
@@ -174,7 +174,7 @@ def _note(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _ruined(tensor: tf.Tensor, *bad_in_float32: tf.Tensor) -> tf.Tensor:
-    """Whether there are NaNs or infinities elsewhere than in float32, and only zeros; of bool."""
+    """Two bools: whether NaNs or infinities are elsewhere than in float32, and whether all is 0."""
     # Not every TensorFlow has these kernels in the low types.
     values = tf.reshape(tf.cast(tensor, tf.float32), [-1])
     # Sums and maxima of floats take a tenth of the time that counts of bools take.

@@ -42,7 +42,7 @@ class Input:
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """What a model takes.
+    """The inputs of a model.
 
     Attributes:
         inputs: the inputs, by their names in the signature, or else the placeholders' names.
@@ -133,14 +133,14 @@ def roots(model: Model) -> tuple[str, ...]:
     """The nodes to compute.
 
     Raises:
-        ValueError: the model does not say, or has several signatures.
+        ValueError: the model does not name them, or has several signatures.
     """
     _check_signature(model)
     return tuple(dict.fromkeys(model.roots or _float_fetches(model)))
 
 
 def inputs_of(model: Model) -> Inputs:
-    """What its roots take; the tensors are those of the model itself."""
+    """The inputs that the model's roots depend on, as tensors of the model itself."""
     graph_def = model.meta_graph.graph_def
     needed = graph_pb2.GraphDef(node=needed_nodes(graph_def, roots(model)))
     return Inputs(_inputs(model, needed))
@@ -196,7 +196,7 @@ def _check(model: Model) -> None:
 
 
 def load(model: Model, session: tf.compat.v1.Session) -> None:
-    """Loads a model into a session and its graph, with the values of variables that there are.
+    """Loads a model into a session and its graph, with the values of its variables, if it has any.
 
     Raises:
         ValueError: TensorFlow cannot read the variables.

@@ -1,4 +1,4 @@
-"""Reads the inputs to run a model on: arrays from a file, or from a function of the user's."""
+"""Reads the inputs for running a model: arrays from a file, or from the user's function."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def checked(arrays: Mapping[str, np.ndarray], model: Inputs, source: str) -> Fee
 
 
 def _named(model: Inputs) -> str:
-    """What inputs the model has, as the end of a sentence."""
+    """The names of the model's inputs, as the end of a sentence."""
     names = ", ".join(map(repr, model.inputs))
     if not names:
         return "the model has no inputs"

@@ -1,4 +1,4 @@
-"""Runs a graph on batches with graph optimizers off, so that exactly its own ops run."""
+"""Runs a graph on batches without graph optimizers, so that exactly its own ops run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def run_as_it_is(
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     session = tf.compat.v1.Session(graph=graph, config=config)
     try:
-        # Not in a `with session` block: there, code that makes the feeds could not use tensors.
+        # Not in a `with session` block, where code that makes the feeds could not use tensors.
         return [run_once(session, fetches, feed) for feed in feeds]
     finally:
         session.close()
-        _library.take_overflow()  # A training in this process has not overflowed by this.
+        _library.take_overflow()  # A training must not see these overflows.
 
 
 def run_once(
@@ -56,7 +56,7 @@ _AROUND = re.compile(
 
 
 def first_line(message: str) -> str:
-    """The line of an error message that says what is wrong."""
+    """The line of an error message that has the cause."""
     lines = [line for line in message.splitlines() if line and not _AROUND.match(line)]
     return lines[0] if lines else message
 

@@ -1,4 +1,4 @@
-"""Where an entry of a mixlist names other nodes in the frozen graph than in the model."""
+"""Finds entries of a mixlist that name other nodes in the frozen graph than in the model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from npu_precision.ledger import Ledger
 
 
 def other_names(model: Ledger, flat: Ledger, frozen: FrozenModel) -> list[str]:
-    """Warnings about entries that the model and its frozen graph follow at different nodes.
+    """Returns warnings about entries that match different nodes in the model and in its frozen
+    graph.
 
     Functions are inlined in the frozen graph, so that their nodes have longer names there.
 

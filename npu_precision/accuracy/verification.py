@@ -1,4 +1,4 @@
-"""Compares what a converted model yields with what the model yields that it was made of."""
+"""Compares the outputs of a converted model with those of its source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Verified:
     """How far the outputs of a converted model are from those of its source.
 
     Attributes:
-        stats: by the name of each float output.
+        stats: the statistics of the float outputs, by name.
         batches: how many batches both ran.
     """
 
@@ -38,18 +38,18 @@ class Verified:
 
 
 def verify(source: Model, converted: Model, batches: Iterable[Feed]) -> Verified:
-    """Runs both as TensorFlow runs them on this machine, each batch in one after the other.
+    """Runs both models as TensorFlow runs them on this machine, batch by batch.
 
     Args:
         source: the model.
-        converted: what was made of it, as it is on disk.
+        converted: the converted model, as it is on disk.
         batches: the inputs, by the source's tensors; frozen.inputs_of(source) says which there are.
 
     Raises:
         ValueError: the model has no float output, or TensorFlow cannot run one of them.
     """
     with contextlib.ExitStack() as stack:
-        # A training in this process has not overflowed by this.
+        # A training in this process must not see these overflows.
         stack.callback(_library.take_overflow)
         exact, lowered = _Run(source, source, stack), _Run(converted, source, stack)
         fetches = exact.float_outputs()
@@ -70,7 +70,8 @@ class _Run:
 
     Args:
         model: the model.
-        source: whose tensors the feeds name, and whose checkpoint a MetaGraph's variables are in.
+        source: the model whose tensors the feeds name, and whose checkpoint has a MetaGraph's
+            variables.
         stack: closes the session.
     """
 

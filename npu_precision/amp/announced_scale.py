@@ -1,4 +1,4 @@
-"""A loss scale that says where a step overflowed, from within graphs too."""
+"""A loss scale that prints when a step overflows, from within graphs too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of initialize(), told apart by their types: with models as in Apex, or without."""
+"""Parses the arguments of initialize(), whose types show its form: with models, or without."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npu_precision import _errors, _tf_compat
 
 
 class Arguments(NamedTuple):
-    """What initialize() was given.
+    """The arguments of a call of initialize().
 
     Attributes:
         models: None in the form without models; else as given.
@@ -28,10 +28,10 @@ class Arguments(NamedTuple):
 
 
 def parse(first: Any, second: Any, third: Any, opt_level: Any) -> Arguments:
-    """Tells the forms apart: (optimizers, opt_level, config), or (models, optimizers, enabled).
+    """Detects the form: (optimizers, opt_level, config), or Apex's (models, optimizers, enabled).
 
     Raises:
-        ValueError: neither; it says which of both was probably meant.
+        ValueError: neither form; the text says which of the two was probably meant.
         TypeError: something is given twice.
     """
     _refuse_other_frameworks("models" if not _are(first, _is_optimizer) else "optimizer", first)
@@ -75,7 +75,7 @@ def parse(first: Any, second: Any, third: Any, opt_level: Any) -> Arguments:
 
 
 def as_list(given: Any) -> list[Any]:
-    """One or several, or None, as a list."""
+    """Returns one object, several or None as a list."""
     if given is None:
         return []
     return list(given) if isinstance(given, (list, tuple)) else [given]
@@ -90,7 +90,7 @@ def _is_optimizer(one: Any) -> bool:
 
 
 def _is_model(one: Any) -> bool:
-    # Of the class: a Sequential that is not built has variables, and raises an error if asked.
+    # Asks the class, because an unbuilt Sequential raises an error when its variables are read.
     has_variables = hasattr(type(one), "trainable_variables") or isinstance(one, tf.Module)
     return has_variables and not _is_optimizer(one) and not isinstance(one, type)
 

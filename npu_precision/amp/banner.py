@@ -1,4 +1,4 @@
-"""What initialize() prints: the rows that Apex has, and the options of this package."""
+"""The text that initialize() prints: Apex's rows, and the options of this package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npu_precision.amp.opt_levels import Properties
 
 
 def banner(properties: Properties, overrides: Mapping[str, Any]) -> str:
-    """The level's defaults, what the caller overrides, and what is in force."""
+    """Returns the level's defaults, the caller's overrides, and the properties in force."""
     level = properties.opt_level
     given = {name: value for name, value in overrides.items() if value is not None}
     options = properties.precision_options()

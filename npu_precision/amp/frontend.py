@@ -1,4 +1,4 @@
-"""The calls of amp around a step, by the names of Apex: initialize(), scale_loss(), ..."""
+"""The functions of amp for a training step, by Apex's names: initialize(), scale_loss(), ..."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def initialize(
             "O2", everything is lowered but batch norms and what updates variables; "O3",
             everything.
         optimizer: the first argument of the form without models.
-        **overrides: values in place of those of the level; None keeps that of the level.
+        **overrides: values that replace the level's; None keeps the level's value.
             enabled (bool, default True): False returns the arguments as they are, and ends what an
                 earlier call began.
             keep_batchnorm_fp32 (bool): whether batch norms stay float32.
@@ -161,7 +161,7 @@ def _begin(
     models = arguments.as_list(given.models)
     for model in models:
         if getattr(model, "train_function", None) is not None:
-            model.train_function = None  # It was made without a loss scale; fit() makes another.
+            model.train_function = None  # Built without a loss scale; fit() makes another.
     warns = in_functions and properties.opt_level != "O0"  # which lowers nothing
     state.initialized = Initialized(scales if optimizers else [], True, in_functions, models, warns)
     return wrapped, config
@@ -173,7 +173,7 @@ def _enable(config: Any) -> None:
 
 
 def _take_up(given: arguments.Arguments, properties: Properties) -> bool:
-    """Puts in force for functions what was registered since; returns True."""
+    """Applies functions registered since initialize() to tf.functions; returns True."""
     options = properties.precision_options()
     _enable(npu_config_proto(given.session_config, options))
     _warn_of_registered(properties, options)
@@ -211,9 +211,9 @@ def master_params(optimizer: Any) -> Iterator[Any]:
         optimizer: an optimizer from initialize().
 
     Raises:
-        ValueError: another optimizer.
-        RuntimeError: it made no step yet, or was not enabled, and initialize() was given no models
-            that are built.
+        ValueError: the optimizer is not from initialize().
+        RuntimeError: the optimizer made no step yet, or was not enabled, and initialize() was given
+            no built model.
 
     Source: apex.amp.master_params(optimizer).
     """
@@ -240,7 +240,7 @@ def scale_loss(
     delay_unscale: bool = False,
     delay_overflow_check: bool = False,
 ) -> Iterator[Any]:
-    """Gives the loss times its scale, to take gradients of.
+    """Context that yields the loss times its scale, for computing gradients.
 
         with npu_precision.amp.scale_loss(loss, optimizer) as scaled_loss:
             gradients = tape.gradient(scaled_loss, variables)  # inside the tape's scope
@@ -275,7 +275,7 @@ def scale_loss(
     for one in all_losses:
         if isinstance(one, KerasLosses):
             one.begin(loss_id, len(all_losses))
-    # Every optimizer records the call; the products are the same.
+    # Each optimizer records the call; all return the same product.
     products = [loss if one is None else one.scaled(loss, loss_id) for one in all_losses]
     yield products[-1]
 
@@ -296,7 +296,7 @@ def unscale_gradients(grads: Sequence[Any], optimizer: Any, loss_id: int = 0) ->
     """Divides the gradients of a scaled loss by its scale, for use before apply_gradients().
 
     Args:
-        grads: gradients of what scale_loss() gave for this loss; dense, IndexedSlices or None.
+        grads: gradients of the result of scale_loss() for this loss; dense, IndexedSlices or None.
         optimizer: an optimizer from initialize().
         loss_id: the number of the loss, below num_losses.
 

@@ -37,10 +37,10 @@ class KerasLosses(tf.Module):
     """The losses that one optimizer minimizes, each with its scale and its stage in the round.
 
     Args:
-        scales: the scale of each loss.
+        scales: a scale per loss.
         combine_grad: whether gradients are unscaled and checked in one buffer per dtype.
         combine_ddp: whether a step adds up the gradients of all replicas before it unscales them.
-        shared: what the optimizers with these scales know of each other.
+        shared: the state of losses that several optimizers with these scales share.
 
     Raises:
         RuntimeError: made in the graph of a session.
@@ -58,7 +58,7 @@ class KerasLosses(tf.Module):
         self.scales = list(scales)
         self._scales_losses = not isinstance(scales[0].strategy, NoLossScale)
         self._combine_grad, self._combine_ddp = combine_grad, combine_ddp
-        # The variables of the last step; a list would be in checkpoints.
+        # Returns the variables of the last step; a list itself would be in checkpoints.
         self.trained: Callable[[], list[Any]] = lambda: []
         # A weak reference to the optimizer, once add_losses() has set it.
         self.optimizer: Callable[[], Any] = lambda: None
@@ -114,7 +114,7 @@ class KerasLosses(tf.Module):
     ) -> tf.Tensor:
         """Applies the gradients if all are finite; adjusts the scales. Returns whether it did."""
         replicas.refuse_strategy("amp")
-        _refuse_mixed_float16()  # It may have been set since.
+        _refuse_mixed_float16()  # The policy may have been set since.
         grads, variables = [g for g, _ in pairs], [v for _, v in pairs]
         arguments.check_gradients(grads, self, "scale_loss")
         self.trained = lambda: variables

@@ -49,7 +49,7 @@ _IRREGULAR: dict[str, tuple[str, ...]] = {
     "unstack": ("Unpack",),
     "where": ("Select",),
 }
-# A suffix of later versions of an op type, and of ops that only compute its gradient.
+# The suffix of later versions of an op type, and of ops that only compute its gradient.
 _KIN = r"(Grad(Grad)?|Backprop(Input|Filter))?(V\d+)?"
 _RAW_OPS = [name for name in dir(tf.raw_ops) if not name.startswith("_")]
 

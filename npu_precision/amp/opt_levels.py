@@ -1,4 +1,4 @@
-"""The optimization levels O0 to O3, with their overrides, as a mode, lists and a loss scale."""
+"""Maps the optimization levels O0 to O3, with overrides, to a mode, lists and a loss scale."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npu_precision.session import low_types
 
 _LARGEST_SCALE = 2.0**24
 _FIRST_SCALE = 2.0**16
-# The fields of PrecisionOptions that the level decides, and that no override may give.
+# The fields of PrecisionOptions that the level sets; overrides may not.
 _DECIDED = ("precision_mode", "precision_mode_v2", "mixlist_edits", "all_white")
 # Entries of a mixlist: fused batch norms by op type, and batch norms of several ops by the name
 # scopes that TensorFlow gives them.
@@ -32,7 +32,7 @@ class Properties:
 
     Attributes:
         options: fields of PrecisionOptions.
-        notes: what was given and has no effect, a sentence each.
+        notes: the overrides that have no effect, a sentence each.
     """
 
     opt_level: str
@@ -53,7 +53,7 @@ class Properties:
     notes: tuple[str, ...] = ()
 
     def strategy(self) -> Any:
-        """The strategy of each loss's scale."""
+        """The strategy for each loss scale."""
         if self.loss_scale == "dynamic":
             least = self.min_loss_scale or strategies.DynamicLossScale.min_scale
             first = max(least, min(_FIRST_SCALE, self.max_loss_scale))
@@ -101,7 +101,7 @@ OVERRIDES = tuple(
     for field in dataclasses.fields(Properties)
     if field.name not in ("opt_level", "options", "notes")
 )
-# Overrides that are checked, and change nothing.
+# Overrides that are checked but change nothing.
 _BY_LEVEL_ALONE = ("patch_torch_functions", "master_weights")
 
 
@@ -131,7 +131,7 @@ def properties(opt_level: str, overrides: Mapping[str, Any]) -> Properties:
             raise ValueError(f"{name}: got {options[name]!r}, but opt_level decides that")
     given = {name: _parsed(name, value) for name, value in given.items()}
     if given.get("cast_model_type") == tf.bfloat16:
-        given.setdefault("loss_scale", 1.0)  # it has the range of float32
+        given.setdefault("loss_scale", 1.0)  # bfloat16 has the range of float32
     _check_patches(opt_level, given)
     notes = tuple(_notes(opt_level, given))
     for name in [name for name in given if name in _BY_LEVEL_ALONE]:
@@ -157,7 +157,7 @@ def _check_patches(opt_level: str, given: Mapping[str, Any]) -> None:
 
 
 def _notes(opt_level: str, given: Mapping[str, Any]) -> Iterator[str]:
-    """What is given and has no effect."""
+    """The overrides that have no effect, a sentence each."""
     if given.get("master_weights") is False and opt_level != "O0":
         yield "master_weights=False: variables stay float32 at every level, as master weights are"
     fixed = given.get("loss_scale", LEVELS[opt_level].loss_scale)

@@ -16,10 +16,11 @@ from npu_precision.session.autocast import autocast, check_function
 
 
 def half_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: what the function computes is on the white list.
+    """Decorator: puts the function's ops on the white list.
 
-    In the mixed modes, and so at O1 and O2: within a tf.function or a graph, where the function may
-    be composite, and call others; their gradients follow. An entry `node:` of a mixlist says more.
+    Takes effect in the mixed modes, and so at O1 and O2, within a tf.function or a graph. The
+    function may be composite and call others; gradients follow. A `node:` entry of a mixlist
+    overrides the decorator.
 
     Raises:
         TypeError: it is no function.
@@ -30,7 +31,7 @@ def half_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def float_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: what the function computes is on the black list, and stays float32.
+    """Decorator: puts the function's ops on the black list, so that they stay float32.
 
     The rest is as for half_function.
     """
@@ -38,7 +39,7 @@ def float_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def promote_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: what the function computes is on the gray list, and follows its inputs.
+    """Decorator: puts the function's ops on the gray list, so that they follow their inputs.
 
     The rest is as for half_function.
     """
@@ -46,7 +47,7 @@ def promote_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def on_list(color: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose ops are marked for a list: "white", "black" or "gray"."""
+    """Wraps a function so that its ops are marked for a list: "white", "black" or "gray"."""
     return _marked(function, {_marks.LIST: attr_value_pb2.AttrValue(s=color.encode())})
 
 
@@ -116,10 +117,10 @@ def custom_bwd(
 
 
 def _with_gradients_as_given(result: Any, given: Any, scope: Callable[[], Any]) -> Any:
-    """What a forward part returns: gradients in its scope, of the dtypes that its inputs had."""
+    """The result of a forward part, its gradients built in the scope and of the inputs' dtypes."""
     if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
         return result
-    inputs = tf.nest.flatten(given[0])  # tf.custom_gradient differentiates no named ones.
+    inputs = tf.nest.flatten(given[0])  # Keyword arguments get no gradients.
 
     def cast(grads: Any, call: Any) -> Any:
         if call[1].get("variables"):
@@ -127,7 +128,7 @@ def _with_gradients_as_given(result: Any, given: Any, scope: Callable[[], Any]) 
             return cast(of_inputs, ((), {})), of_variables
         flat = tf.nest.flatten(grads)
         if len(flat) != len(inputs):
-            return grads  # TensorFlow says so.
+            return grads  # TensorFlow raises the error.
         return tf.nest.pack_sequence_as(grads, list(map(_cast_as, flat, inputs)))
 
     value, gradient = result

@@ -23,11 +23,11 @@ _REGISTERS = {
 
 
 class _Replaced(NamedTuple):
-    """A function in whose place a marked one is.
+    """A function that was replaced by a marked one.
 
     Attributes:
-        color: that of its list.
-        module: where it was.
+        color: the color of its list.
+        module: the module that had it.
         function: the function itself.
     """
 
@@ -39,14 +39,14 @@ class _Replaced(NamedTuple):
 _color_of: dict[str, str] = {}
 _replaced: dict[tuple[int, str], _Replaced] = {}
 _is_used = False
-# Puts what was registered since in force; returns whether it could. None before initialize().
+# Puts later registrations in force; returns whether it could. None before initialize().
 _take_up: Callable[[], bool] | None = None
 
 
 def register_half_function(function: Any, name: str | None = None) -> None:
-    """Lowers what the function computes: its op types go on the white list.
+    """Lowers a function: puts its op types on the white list.
 
-    Before initialize() or after it; sessions see only what was registered before it.
+    Call it before or after initialize(); sessions see only what was registered before it.
 
     Args:
         function: a function of TensorFlow's API, such as tf.nn.softmax or tf.raw_ops.Softmax; or
@@ -63,7 +63,7 @@ def register_half_function(function: Any, name: str | None = None) -> None:
 
 
 def register_float_function(function: Any, name: str | None = None) -> None:
-    """Keeps what the function computes in float32: its op types go on the black list.
+    """Keeps a function in float32: puts its op types on the black list.
 
     The rest is as for register_half_function.
     """
@@ -71,7 +71,7 @@ def register_float_function(function: Any, name: str | None = None) -> None:
 
 
 def register_promote_function(function: Any, name: str | None = None) -> None:
-    """Computes in the widest dtype of the inputs: its op types go on the gray list.
+    """Makes a function compute in its inputs' widest dtype: puts its op types on the gray list.
 
     The rest is as for register_half_function.
     """
@@ -79,7 +79,7 @@ def register_promote_function(function: Any, name: str | None = None) -> None:
 
 
 def registered() -> dict[str, list[str]]:
-    """The op types of each list: "white", "black" or "gray"."""
+    """The registered op types, by list: "white", "black" or "gray"."""
     global _is_used
     _is_used = True
     return {
@@ -89,7 +89,7 @@ def registered() -> dict[str, list[str]]:
 
 
 def on_change(take_up: Callable[[], bool] | None) -> None:
-    """Calls take_up for each later registration; it returns whether it put that in force."""
+    """Calls take_up for each later registration; take_up returns whether it put that in force."""
     global _take_up
     _take_up = take_up
 
@@ -149,7 +149,7 @@ def _register(color: str, function: Any, name: str | None) -> None:
 
 
 def _replace(color: str, module: Any, name: str, function: Any) -> None:
-    """Puts a marked function into the place of one that is composite, or of the user's own."""
+    """Replaces a composite function, or one of the user's own, by a marked one."""
     check_function("name", function)
     other = _replaced.get((id(module), name))
     if other is not None:

@@ -1,4 +1,4 @@
-"""TF1 optimizers under amp: an NPULossScaleOptimizer of several losses, each with its scale."""
+"""TF1 optimizers under amp: an NPULossScaleOptimizer for several losses, each with its scale."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npu_precision.loss_scaling.observed_gradients import observed
 from npu_precision.loss_scaling.rounds import Stage
 from npu_precision.loss_scaling.variables import LossScaleVariables
 
-# An attribute of a tensor that scale_loss() made: the scales of its optimizer, and the loss_id.
+# The attribute of a scaled loss that holds its optimizer's scales and its loss_id.
 _PRODUCT = "_npu_precision_scaled"
 
 
@@ -24,11 +24,11 @@ class SessionOptimizer(NPULossScaleOptimizer):
 
     compute_gradients() scales the loss, by the scale of loss 0, unless scale_loss() has scaled it;
     then it unscales the gradients. apply_gradients() skips the step if a gradient is not finite,
-    and adjusts the scale of each loss by the gradients of that loss.
+    and adjusts each scale by the gradients of its loss.
 
     Args:
         opt: a tf.compat.v1.train.Optimizer.
-        scales: the scale of each loss.
+        scales: a scale per loss.
         combine_grad: whether gradients are unscaled and checked in one buffer per dtype.
 
     Raises:
@@ -47,7 +47,7 @@ class SessionOptimizer(NPULossScaleOptimizer):
 
     @property
     def plain(self) -> Any:
-        """The optimizer that initialize() was given."""
+        """The optimizer that was given to initialize()."""
         return self._optimizer
 
     def scaled(self, loss: Any, loss_id: int) -> Any:
@@ -69,7 +69,7 @@ class SessionOptimizer(NPULossScaleOptimizer):
         """Applies the gradients as NPULossScaleOptimizer does.
 
         Raises:
-            ValueError: as there, or the gradients of a loss are still scaled.
+            ValueError: as NPULossScaleOptimizer, or the gradients of a loss are still scaled.
         """
         stages = self._losses.here().stages
         rounds.check_losses(rounds.AMP_SESSION_STEP, stages)
@@ -112,7 +112,7 @@ class _Checked(NamedTuple):
 
 
 class _Graph:
-    """The stage of each loss in one graph, and the gradients that no step there has taken yet."""
+    """The stages of the losses in one graph, and the gradients that no step has taken yet."""
 
     def __init__(self) -> None:
         self.stages: dict[int, Stage] = {}
@@ -120,7 +120,7 @@ class _Graph:
 
 
 class LossManagers(tf.Module):
-    """The scales of all losses as one loss-scale manager: that of the current loss is its scale."""
+    """One loss-scale manager for all losses, which has the scale of the current loss."""
 
     def __init__(self, scales: Sequence[LossScaleVariables]) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class LossManagers(tf.Module):
         self._graphs: weakref.WeakKeyDictionary[tf.Graph, _Graph] = weakref.WeakKeyDictionary()
 
     def here(self) -> _Graph:
-        """The calls in the graph that is being built."""
+        """The stages and gradients in the graph that is being built."""
         return self._graphs.setdefault(tf.compat.v1.get_default_graph(), _Graph())
 
     def get_loss_scale(self) -> tf.Tensor:
@@ -152,7 +152,7 @@ class LossManagers(tf.Module):
         is_given = {id(grad) for grad in self.of_step if grad is not None}
         mine = [
             one for one in here.checked if any(id(grad) in is_given for grad in one.grads)
-        ] or here.checked  # the script made a sum or the like of them
+        ] or here.checked  # the script combined gradients, as by a sum
         here.checked = [one for one in here.checked if all(one is not other for other in mine)]
         self.of_step = []
         finite: dict[int, list[tf.Tensor]] = {}

@@ -1,4 +1,4 @@
-"""Losses that several optimizers share: they skip a step together, and adjust the scale once."""
+"""Losses of several optimizers, which skip a step together and adjust the scale once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from npu_precision.loss_scaling.variables import LossScaleVariables
 
 
 class SharedLosses:
-    """Which optimizers have yet to step for each loss, and whether its gradients were finite.
+    """Records how many optimizers have yet to step for each loss, and whether its gradients were
+    finite.
 
-    One for all optimizers of an initialize(). No checkpoint holds it.
+    All optimizers of an initialize() share one. It is not in checkpoints.
 
     Args:
         scales: the scale of each loss.
@@ -24,7 +25,7 @@ class SharedLosses:
         self._losses: list[_Shared] = []
 
     def join(self) -> Shares:
-        """The shares of one more optimizer. Call it in eager code."""
+        """Returns the shares for one more optimizer. Call it in eager code."""
         if not self._losses:
             self._losses = [_Shared(scale) for scale in self._scales]
         return Shares(self._losses)
@@ -40,9 +41,10 @@ class _Shared:
         self._waiting = _variable(0, tf.int64, "waiting")
 
     def begin(self, count: int) -> None:
-        """Waits for so many steps. If only some of the last ones came, these adjust the scale.
+        """Begins to count `count` steps. If some steps of the previous count are missing, adjusts
+        the scale by the others.
 
-        So call it for all optimizers before the loss is scaled for the first.
+        Call it for all optimizers before the loss is scaled for the first.
         """
         waiting, before = self._waiting.read_value(), self._count.read_value()
         are_some_left = tf.logical_and(waiting > 0, waiting < before)
@@ -82,9 +84,9 @@ class Shares:
 
 
 class Share:
-    """What one optimizer knows of a loss. It shares one that it is given together with others.
+    """The part of one optimizer in a loss, which it may share with others that were given with it.
 
-    Given alone, it adjusts the scale of the loss by itself, whoever else scales by it.
+    An optimizer that was given alone adjusts the scale by itself, even if others use the scale.
     """
 
     def __init__(self, loss: _Shared) -> None:
@@ -98,16 +100,16 @@ class Share:
             self._loss.begin(count)
 
     def note(self, finite: tf.Tensor) -> None:
-        """Records whether the gradients that it has unscaled are finite, a scalar bool tensor."""
+        """Records whether this optimizer's unscaled gradients are finite, a scalar bool tensor."""
         self._loss.note(tf.logical_or(finite, tf.logical_not(self._is_shared.read_value())))
 
     def was_finite(self) -> tf.Tensor:
-        """Whether all gradients are finite that those who share the loss have checked so far."""
+        """Whether all gradients of this loss that optimizers have checked so far are finite."""
         is_alone = tf.logical_not(self._is_shared.read_value())
         return tf.logical_or(is_alone, self._loss.finite.read_value())
 
     def end(self, finite: tf.Tensor) -> tf.Tensor:
-        """Records its step, and adjusts the scale unless others have yet to step."""
+        """Records this optimizer's step, and adjusts the scale unless others have yet to step."""
 
         def adjust() -> tf.Tensor:
             self._loss.scale.update(finite)

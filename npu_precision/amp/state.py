@@ -1,4 +1,4 @@
-"""What the last amp.initialize() made, and its loss scales as a dictionary of Apex's form."""
+"""The result of the last amp.initialize(), and its loss scales as a dictionary in Apex's form."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Initialized:
     """The result of the last initialize(), for state_dict() and load_state_dict().
 
     Attributes:
-        scales: that of each loss.
+        scales: a scale per loss.
         enabled: whether it was not called with enabled=False.
         in_functions: whether it put options in force for functions.
-        models: those that it was given.
-        warns_of_eager_code: whether to say so if the loss is computed eagerly, which is said once.
+        models: the models that it was given.
+        warns_of_eager_code: whether to warn, once, if the loss is computed eagerly.
     """
 
     scales: list[LossScaleVariables]

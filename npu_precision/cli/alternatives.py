@@ -1,4 +1,4 @@
-"""A subcommand that is another one if a flag is given."""
+"""A command that hands over to another one if a flag is given."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import click
 
 
 class OrTraining(click.Command):
-    """A command, which is another one where the flag --training is given.
+    """A command that becomes another one if the flag --training is given.
 
     Args:
-        training: the other one.
+        training: the other command.
     """
 
     def __init__(self, *arguments: Any, training: click.Command, **given: Any) -> None:

@@ -1,4 +1,4 @@
-"""npu-precision compare: how far another precision is from float32, and where the error enters."""
+"""npu-precision compare: measures the error of another precision, and where it enters."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _write_page(
     options: PrecisionOptions,
     compared: Comparison,
 ) -> None:
-    """Writes the page of the graph that was compared: the frozen one, of which dtypes changed."""
+    """Writes the page of the compared graph: the frozen graph, with its changed dtypes."""
     shown = dataclasses.replace(
         model,
         meta_graph=meta_graph_pb2.MetaGraphDef(graph_def=flat.graph_def),

@@ -1,4 +1,4 @@
-"""npu-precision compare --training: what a precision mode makes of a training."""
+"""npu-precision compare --training: compares a training in a precision mode with float32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""npu-precision compat: what scripts for Ascend find here."""
+"""npu-precision compat: checks which names of Ascend's packages in scripts exist here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npu_precision.compat.coverage import Counted
 from npu_precision.compat.script import Found
 
 SCHEMA = "npu_precision.compat/1"
-# By status, most urgent first, what is said of one name and of more.
+# The words for one name and for several, by status, most urgent first.
 _SUMMARIES = {
     table.UNREADABLE: ("cannot be read", "cannot be read"),
     table.ERROR: ("1 name is an error", "{} names are errors"),
@@ -26,7 +26,7 @@ _SUMMARIES = {
     table.RUNS: ("1 runs", "{} run"),
 }
 _ORDER = list(_SUMMARIES)
-# In a list of names, what a script may use as it is.
+# The statuses of names that a script may use unchanged, for lists of names.
 _COVERED = (table.RUNS, table.NO_EFFECT, table.WARNING)
 
 

@@ -125,7 +125,7 @@ def convert(
 
 
 def _of_float16(options: PrecisionOptions, parts: list[Ledger]) -> tuple[str, ...]:
-    """The warning about a model for the host that computes in float16, unless that is asked for."""
+    """The warning about float16 in a model for the host, unless the options ask for float16."""
     is_for_host = options.target in (None, "host") and not options.emulate
     if not is_for_host or options.float16_compute is not None:
         return ()
@@ -170,7 +170,7 @@ class _Check:
             self._batches = model_inputs.from_npz(file, frozen.inputs_of(model))
 
     def __call__(self, made: pathlib.Path) -> None:
-        """Raises _TooFarError if it is too far."""
+        """Raises _TooFarError if the converted model's error is too large."""
         if self._batches is None:
             return
         model = self._model

@@ -1,4 +1,4 @@
-"""npu-precision doctor: what is installed, what each mode costs here, and what is wrong."""
+"""npu-precision doctor: shows the installation, the cost of each mode here, and problems."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _MOST_BLOCKERS = _MOST_CASTS = 10
 
 
 def _of_runs(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets the command read a ledger, which is of a run, and for which few flags count."""
+    """Lets the command also read a ledger of a run, with which few flags are allowed."""
 
     @functools.wraps(command)
     def with_runs(

@@ -54,7 +54,7 @@ FLAGS = {
     "overflow": ("--overflow", "The result of an overflow with --emulate."),
 }
 
-# Fields with a few values, and what the library calls these.
+# Fields with a few values, and the library's names for these.
 _ONE_OF = {"target": "targets", "float16_compute": "float16_computes"}
 _METAVARS = {
     "modify_mixlist": "FILE",
@@ -306,10 +306,10 @@ class Training(NamedTuple):
     """A training to compare.
 
     Attributes:
-        name: of the function that builds it, as "module:function".
-        steps: of each run.
-        seed: of the runs that are compared.
-        other_seeds: how many others float32 is run with.
+        name: the function that builds it, as "module:function".
+        steps: the number of steps of a run.
+        seed: the seed of the compared runs.
+        other_seeds: the number of other seeds that float32 is run with.
         state: a folder that keeps the runs, or None.
     """
 

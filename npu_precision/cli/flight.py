@@ -1,4 +1,4 @@
-"""npu-precision flight: what a flight recorder saw, as a table and as a page."""
+"""npu-precision flight: shows the log of a flight recorder as a table and as a page."""
 
 from __future__ import annotations
 

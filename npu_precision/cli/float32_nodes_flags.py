@@ -22,7 +22,7 @@ class Float32Nodes(NamedTuple):
     force: bool
 
     def check_alone(self, others: dict[str, Any]) -> None:
-        """Checks that nothing is asked for that it excludes, and nothing that needs it."""
+        """Checks that no flag is given that the list excludes, or that needs the list."""
         if self.file is None:
             lacking = "--for" if self.form is not None else "--force" if self.force else None
             if lacking is not None:
@@ -34,7 +34,9 @@ class Float32Nodes(NamedTuple):
 
     @contextlib.contextmanager
     def written(self, read: Iterable[str | None]) -> Iterator[Callable[[tuple[str, ...]], None]]:
-        """Context of the file, which appears when it is complete; gives what writes the names."""
+        """Context of the file, which appears when complete; yields the function that writes the
+        names.
+        """
         assert self.file is not None
         outputs.check_apart([self.file], read)
         with outputs.new_file(self.file, self.force) as file:
@@ -50,7 +52,7 @@ class Float32Nodes(NamedTuple):
 
 
 def float32_nodes_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --float32-nodes and what goes with it; the command gets them as `wanted`."""
+    """Adds --float32-nodes and its flags; the command gets them as `wanted`."""
 
     @functools.wraps(command)
     def with_list(*, float32_file: str | None, form: str | None, force: bool, **given: Any) -> None:

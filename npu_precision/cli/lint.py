@@ -93,7 +93,7 @@ def lint(
 def _lint_mixlist(
     mixlist: str, options: PrecisionOptions, fix: bool, output: str | None, force: bool
 ) -> tuple[str, list[Finding], list[Finding]]:
-    """Returns the file that a run would use, what is found in it, and what was fixed."""
+    """Returns the file that a run would use, the findings about it, and those that were fixed."""
     text = pathlib.Path(mixlist).read_bytes()
     target = mixlist if output is None else output
     fixed: list[Finding] = []

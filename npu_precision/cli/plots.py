@@ -113,7 +113,7 @@ def curve(path: pathlib.Path, tuned: Tuned, objective: Objective) -> None:
 
 
 def front(path: pathlib.Path, tuned: Tuned, objective: Objective) -> None:
-    """Draws what was measured: the error, or how much worse the metric is, against step time.
+    """Draws the measured points: the error, or how much worse the metric is, against step time.
 
     Args:
         path: the file to write; its extension chooses the format.

@@ -1,4 +1,4 @@
-"""npu-precision report: a page that shows a model's graph, and why each node is as it is."""
+"""npu-precision report: writes a page with a model's graph and the reason of each decision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from npu_precision.options import PrecisionOptions
 
 
 def _of_runs(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets the command read ledgers of a run, for which few flags count."""
+    """Lets the command also read ledgers of a run, with which few flags are allowed."""
 
     @functools.wraps(command)
     def with_runs(*, model: str, output: str | None, force: bool, **given: Any) -> None:

@@ -1,4 +1,4 @@
-"""Lets a command read the ledgers of a run where it reads models, and refuses flags for models."""
+"""Refuses flags that are for models if a command reads the ledgers of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 def refuse_model_flags(path: str, given: Mapping[str, Any]) -> None:
-    """Fails if a flag is given that is about a model.
+    """Fails if a flag for models is given.
 
     Args:
         path: the ledger, or the folder of ledgers.

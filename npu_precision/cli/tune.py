@@ -309,7 +309,7 @@ class _Search:
                 trials = Trials(flat, split.searched, self.objective)
                 rest = None
                 if split.held_out:
-                    # The margin is there for these.
+                    # The margin is for the held-out inputs.
                     rest = Trials(
                         flat, split.held_out, dataclasses.replace(self.objective, margin=0.0)
                     )

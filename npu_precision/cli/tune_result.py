@@ -139,7 +139,7 @@ def _show_kept(out: rich.console.Console, tuned: Tuned) -> None:
 
 
 def _show_refused(out: rich.console.Console, tuned: Tuned) -> None:
-    """The tensors for which trials were refused that met the objective."""
+    """Prints the tensors for whose faults trials were refused although they met the objective."""
     faults = list(dict.fromkeys(str(trial.fault) for trial in tuned.refused))
     if not faults:
         return

@@ -23,7 +23,7 @@ def label(point: Point) -> str:
 
 
 def show(out: rich.console.Console, tuned: Tuned, times: Times, objective: Objective) -> None:
-    """Prints the points that were measured, or only the front, and what the fastest is.
+    """Prints the measured points, or only the front, and the fastest one.
 
     Args:
         out: where to.
@@ -96,7 +96,7 @@ def _remarks(point: Point, times: Times) -> str:
 
 
 def report(times: Times, objective: Objective) -> dict[str, Any]:
-    """All points that were measured, for the report; see explain.report.write_report.
+    """All measured points, for the report; see explain.report.write_report.
 
     Args:
         times: the times.
@@ -107,7 +107,7 @@ def report(times: Times, objective: Objective) -> dict[str, Any]:
 
 
 def data(times: Times) -> list[dict[str, Any]]:
-    """All points that were measured, for JSON; that of float32 has null for `kept`."""
+    """All measured points, for JSON; the point of float32 has null for `kept`."""
     return [
         {
             "kept": None if point.kept is None else sorted(point.kept),

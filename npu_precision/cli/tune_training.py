@@ -1,4 +1,4 @@
-"""npu-precision tune --training: the mixlist with which a training is what float32 makes of it."""
+"""npu-precision tune --training: finds the mixlist with which a training matches float32."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a script of npu_bridge, npu_device or hccl finds here, said without running it."""
+"""Checks which names of npu_bridge, npu_device and hccl in a script exist here; runs no script."""

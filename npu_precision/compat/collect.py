@@ -59,20 +59,20 @@ def as_text(data: dict[str, Any]) -> str:
 
 
 def _modules() -> dict[str, types.ModuleType]:
-    """By Ascend's name, each module that a script can import here."""
+    """The modules that a script can import here, by Ascend's name."""
     alias.install_as_npu_bridge()
     modules = {name: importlib.import_module(name) for name in alias.module_names()}
     for top in table.TOPS:
         try:
             modules[top] = importlib.import_module(top)
-        except ImportError:  # Of npu_device on TensorFlow 1.
+        except ImportError:  # npu_device on TensorFlow 1.
             continue
         _add_listed(top, modules)
     return {name: modules[name] for name in sorted(modules)}
 
 
 def _add_listed(name: str, modules: dict[str, types.ModuleType]) -> None:
-    """Adds the submodules that a package lists as its names, and theirs."""
+    """Adds the submodules in a package's __all__, and their submodules."""
     if name in notes.SAME:
         return
     for each in getattr(modules[name], "__all__", ()):
@@ -121,7 +121,7 @@ def _status(value: object) -> str:
 def _add_fields(
     path: str, value: object, effective: set[str], result: dict[str, dict[str, Any]]
 ) -> None:
-    """Adds the fields of options, and of the options that are fields of such."""
+    """Adds the fields of options, and of the groups of options in them."""
     result[path] = {}
     for name in dir(value):
         if name.startswith("_") or inspect.isroutine(getattr(value, name)):

@@ -1,4 +1,4 @@
-"""How much of a list of names runs here: `name count` lines, as counted in many scripts."""
+"""Measures how much of a list of names runs here: `name count` lines, counted in many scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PARAMETER = re.compile(r"""parameter_map(?:\.(\w+)|\[["'](\w+)["']\])$""")
 
 @dataclasses.dataclass(frozen=True)
 class Counted:
-    """A name of a list, what is known of it, and how often it is used."""
+    """A name of a list, its entry in the table, and how often it is used."""
 
     name: str
     count: int
@@ -54,7 +54,7 @@ def read(content: str, path: str, names: Table) -> list[Counted]:
 
 
 def share(found: list[Counted], statuses: tuple[str, ...]) -> tuple[int, int]:
-    """How many names, and how many uses, are of these statuses."""
+    """The numbers of names, and of uses, that have one of these statuses."""
     fitting = [each for each in found if each.status in statuses]
     return len(fitting), sum(each.count for each in fitting)
 

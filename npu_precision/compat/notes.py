@@ -1,7 +1,7 @@
-"""What cannot be read from our modules: names of npu_bridge and kin that they do not have.
+"""Facts that cannot be read from our modules: names of npu_bridge and kin that they lack.
 
-For `collect`, which writes names.json. A name that a module has by now needs no line here: the
-module is right.
+For `collect`, which writes names.json. A name that a module has needs no line here: the module
+takes precedence.
 
 Source: the module paths and names that public Ascend scripts and Huawei's public documentation of
 TF Adapter use.
@@ -13,7 +13,7 @@ _NPU_OP = "an op of the NPU; write TensorFlow's own"
 _OPENS = "leave it out: it opens and closes an NPU"
 _EMBEDDING = "an embedding service of NPUs; write tf.nn.embedding_lookup on a variable"
 
-# Modules that are not here at all: what to write instead.
+# Modules that do not exist here, and what to write instead.
 MODULES: dict[str, str] = {
     "npu_bridge.embedding": _EMBEDDING,
     "npu_bridge.estimator.npu_aicore_ops": _NPU_OP,
@@ -25,7 +25,7 @@ MODULES: dict[str, str] = {
     "npu_bridge.tbe": _NPU_OP,
 }
 
-# Names that a module does not have: what to write instead. "*" stands for those not listed.
+# Names that a module lacks, and what to write instead. "*" stands for all others.
 NAMES: dict[str, dict[str, str]] = {
     "npu_bridge.npu_init": {
         "DynamicInputConfig": "leave it out: shapes may differ from step to step here",
@@ -41,7 +41,7 @@ NAMES: dict[str, dict[str, str]] = {
     "npu_bridge.estimator.npu_unary_ops": {"*": _NPU_OP},
 }
 
-# Names that have no effect here though their own docstring does not say so.
+# Names that have no effect here although their docstring does not say so.
 NO_EFFECT = ("ExperimentalConfig",)
 
 # Modules with the names of another one.

@@ -1,4 +1,4 @@
-"""The scripts and lists of a project, by the paths that a user names."""
+"""Examines the scripts and lists of names at the paths that a user gives."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LISTS = (".txt", ".csv")
 
 @dataclasses.dataclass(frozen=True)
 class Examined:
-    """What was found.
+    """The findings in scripts and lists.
 
     Attributes:
-        scripts: by path, in the order of the paths; those that use no name have an empty list.
-        lists: by path, the names of each list.
+        scripts: the uses by path, in the order of the paths; empty for a script that uses no name.
+        lists: the names of each list, by path.
     """
 
     scripts: dict[str, list[Found]]
@@ -59,7 +59,7 @@ def examine(paths: Iterable[str], names: Table) -> Examined:
 
 
 def _scripts(folder: str) -> Iterator[str]:
-    """The scripts below a folder; what is hidden, such as .venv, is left out."""
+    """The scripts below a folder, without hidden files and folders, such as .venv."""
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
         for name in sorted(files):

@@ -1,4 +1,4 @@
-"""What a Python script uses of npu_bridge, npu_device and hccl: read from its text, never run.
+"""Finds the names of npu_bridge, npu_device and hccl in a Python script, which is never run.
 
 Names are followed from import lines through attributes, calls and plain assignments, in the whole
 file at once: a name stands for one thing in all of its functions.
@@ -18,13 +18,13 @@ from npu_precision.compat.table import Known, Table
 _STAR_TF = "npu_bridge.npu_init.tf"
 _CONTRIB = "tensorflow.contrib"
 _RUN_CONFIG = "NPURunConfig"
-# What only Python 2 reads: a print statement, and kin.
+# Syntax that only Python 2 has, such as a print statement.
 _PYTHON_2 = re.compile(
     rb"^[ \t]*(?:print[ \t]+[^\s(=]|exec[ \t]+[\w'\"]|raise[ \t]+[\w.]+[ \t]*,"
     rb"|except[ \t]+[\w.]+[ \t]*,[ \t]*\w+[ \t]*:)",
     re.MULTILINE,
 )
-# A script without any of these has nothing to be found.
+# A script without any of these words uses no name.
 _MENTIONED = (b"npu_bridge", b"npu_device", b"hccl", b"parameter_map", b"contrib", b"NPURunConfig")
 
 
@@ -46,7 +46,7 @@ class Found:
 
 
 def scan(content: bytes, names: Table) -> list[Found]:
-    """All that a script uses, by line.
+    """The names that a script uses, by line.
 
     A script that is not of this Python's syntax has one entry, which is UNREADABLE.
 
@@ -59,7 +59,7 @@ def scan(content: bytes, names: Table) -> list[Found]:
         return []
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Of escapes in strings.
+            warnings.simplefilter("ignore")  # About escapes in strings.
             tree = ast.parse(content)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
@@ -77,10 +77,10 @@ class _Reader:
     def __init__(self, names: Table, tree: ast.AST) -> None:
         self._names = names
         self._nodes = list(ast.walk(tree))
-        self._bound: dict[str, str] = {}  # By a name of the script, the dotted name.
+        self._bound: dict[str, str] = {}  # The dotted names, by name in the script.
         self._stars: list[str] = []
         self._found: list[Found] = []
-        # Names that the script itself gives to something: they hide those of a star.
+        # Names that the script itself binds: they hide those of a star import.
         self._own = {
             node.id
             for node in self._nodes
@@ -183,7 +183,7 @@ class _Reader:
         return None
 
     def _parts_of_chains(self) -> set[int]:
-        """What is read as part of a longer chain: the `npu` and `npu.open` of `npu.open()`."""
+        """The expressions within a longer chain: the `npu` and `npu.open` of `npu.open()`."""
         inner = set()
         for node in self._nodes:
             if isinstance(node, ast.Attribute):
@@ -236,7 +236,7 @@ class _Reader:
 
 
 def _text(index: Any) -> str | None:
-    """The text that a subscript is; before Python 3.9 it is wrapped in an Index."""
+    """The text of a subscript, which is wrapped in an Index before Python 3.9."""
     try:
         value = ast.literal_eval(index.value if type(index).__name__ == "Index" else index)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The table of names: what each name of npu_bridge, npu_device and hccl does here.
+"""The table of names: the status here of each name of npu_bridge, npu_device and hccl.
 
-names.json has it. `python -m npu_precision.compat.collect` writes that file, from the modules that
-install_as_npu_bridge() installs, the library's parameters, and notes.py.
+The table is in names.json. `python -m npu_precision.compat.collect` writes that file, from the
+modules that install_as_npu_bridge() installs, the library's parameters, and notes.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from npu_precision import _errors
 FILE = pathlib.Path(__file__).with_name("names.json")
 TOPS = ("npu_bridge", "npu_device", "hccl")
 
-# What can be said of a name. The last three keep a script from running.
+# The statuses of a name. The last three keep a script from running.
 RUNS = "runs"
 NO_EFFECT = "no effect"
 WARNING = "warning"
@@ -29,7 +29,7 @@ UNREADABLE = "unreadable"
 STATUSES = (RUNS, NO_EFFECT, WARNING, NEEDS_TF1, MISSING, ERROR, UNREADABLE)
 FAILING = (MISSING, ERROR, UNREADABLE)
 
-# A parameter that is not known is an error if its name has one of these parts: it was meant to
+# An unknown parameter is an error if its name has one of these parts, because it was meant to
 # change what is computed.
 _PARTS_OF_MODES = ("mixlist", "mix_list", "precision")
 # The fields of an AttrValue that a script may write by mistake.
@@ -38,7 +38,7 @@ _FIELDS = ("s", "i", "f", "b", "type", "shape", "tensor", "list", "func", "place
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """What is known of a name: one of STATUSES, and what to write instead or to know about it."""
+    """The entry of a name: one of STATUSES, and a note: what to write instead, or what to know."""
 
     status: str
     note: str = ""
@@ -48,13 +48,13 @@ class Table:
     """The content of names.json.
 
     Args:
-        data: "modules": by module, what each name in it does: "runs"; "no effect"; {"module": the
-            one that it is}; or {"missing": what to write instead}. The name "*" stands for those
-            that are not listed. The result of a call counts as a module, as
+        data: "modules": the status of each name, by module: "runs"; "no effect"; {"module": its
+            path}, for a module; or {"missing": what to write instead}. The name "*" stands for
+            those that are not listed. The result of a call counts as a module, as
             "npu_device.global_options()" does.
             "parameters": the AttrValue field of each parameter that has an effect.
-            "inert_parameters": those that have none in the optimizer.
-            "of_python": those of them that sessions act on, and "arguments_of_python": the
+            "inert_parameters": the parameters without effect in the optimizer.
+            "of_python": the inert parameters that sessions act on, and "arguments_of_python": the
             arguments of NPURunConfig that an NPUEstimator acts on.
             "run_config": the arguments of tf.estimator.RunConfig.
     """
@@ -77,9 +77,9 @@ class Table:
         return [name for name in self.modules.get(found, {}) if name != "*"]
 
     def name(self, path: str) -> Known:
-        """What is known of a dotted name that begins with one of TOPS.
+        """The entry of a dotted name that begins with one of TOPS.
 
-        What is behind a class or a function, such as a method, counts as it does.
+        A name behind a class or a function, such as a method, has the entry of the latter.
         """
         module, known = self._find(path)
         if known is not None:
@@ -89,7 +89,7 @@ class Table:
         return Known(RUNS)
 
     def _find(self, path: str) -> tuple[str, Known | None]:
-        """The module that a name leads to, and what is known of the name if it is no module."""
+        """The module that a name leads to, and the entry of a name that is no module."""
         module, *rest = path.split(".")
         if module not in self.modules:
             return module, Known(MISSING)
@@ -117,7 +117,7 @@ class Table:
         return set(self.modules.get(module, {})) == {"*"}
 
     def parameter(self, key: str, field: str | None = None) -> Known:
-        """What becomes of an entry of a parameter_map, as cc/parameters.cc decides.
+        """The status of an entry of a parameter_map, as cc/parameters.cc decides.
 
         Args:
             key: its key.
@@ -141,7 +141,7 @@ class Table:
         return Known(WARNING, f"{ignored}; {hint}" if hint else ignored)
 
     def run_config_argument(self, name: str) -> Known:
-        """What becomes of a keyword argument of NPURunConfig."""
+        """The status of a keyword argument of NPURunConfig."""
         if name in self._types or name in (*self._run_config, *self._arguments_of_python):
             return Known(RUNS)
         if name in self._inert:

@@ -1,1 +1,1 @@
-"""Training on many machines: what the workers of tf.distribute must know of one another."""
+"""Training on many machines: agreement between workers of tf.distribute, and checks of servers."""

@@ -1,9 +1,9 @@
-"""The workers of a cluster agree on lower_collectives, or each gets an error that says why not.
+"""Makes the workers of a cluster agree on lower_collectives, or raises an error that says why not.
 
 A worker that adds up its gradients in bfloat16, while another does so in float32, hangs,
 or gets numbers that mean nothing. So each worker publishes what its decisions depend on, in the
-key-value store of TensorFlow's coordination service, which tf.distribute starts; one that wants to
-lower reads what the others published, and compares.
+key-value store of TensorFlow's coordination service, which tf.distribute starts. A worker with
+lower_collectives reads the others' facts, and compares.
 """
 
 from __future__ import annotations
@@ -21,41 +21,40 @@ from npu_precision import _library, _tf_compat
 from npu_precision._version import __version__
 from npu_precision.options import PrecisionOptions
 
-# Seconds that a worker waits for another to say what it does. A worker may be slow to begin: it
-# prepares data, say.
+# Seconds that a worker waits for another one's facts. Preparing data may delay a worker.
 WAIT_SECONDS = 300
 
-# Options that are about one process, not about what is computed.
+# Options about one process that do not change what is computed.
 _OF_PROCESS = ("report_dir", "dump_passes_dir", "strict")
 _OF_FILES = ("modify_mixlist", "customize_dtypes", "ops_info_dir", "ops_info_overlay")
 _LOWERS = "adds up in the low type"
 
 _lock = threading.Lock()
-# By cluster and options.
+# The agreements by cluster and options.
 _agreements: dict[tuple[_tf_compat.Cluster | None, PrecisionOptions], str] = {}
 _in_force = "none"
 
 
 def ask(options: PrecisionOptions) -> None:
-    """Asks the other workers, where there are any, and tells the optimizer what they agreed on.
+    """Asks the other workers, if there are any, and passes the agreement to the optimizer.
 
-    Each of them must call this with the same options, in the same order; a second call with options
-    that were asked about returns at once. Options without lower_collectives ask nobody: what they
-    are is published, for those that ask.
+    All workers must call this with the same options, in the same order. A second call with the same
+    options returns at once. Options without lower_collectives are only published, for workers that
+    ask.
 
     Raises:
-        ValueError: another worker has other options, files or versions, or did not say what it has.
+        ValueError: another worker has other options, files or versions, or did not publish them.
         tf.errors.UnavailableError: another worker has died.
     """
     cluster = _tf_compat.cluster_of_process()
     key = (cluster, options)
-    # Not under the lock, which a thread holds that waits for another worker.
+    # Not under the lock, which a thread holds while it waits for another worker.
     if key not in _agreements:
         with _lock:
             if key not in _agreements:
                 number = sum(known == cluster for known, _ in _agreements)
                 _agreements[key] = _agree(cluster, options, number)
-    # What other threads run without lower_collectives takes nothing back.
+    # Calls of other threads without lower_collectives do not undo the agreement.
     if options.lower_collectives:
         _tell_optimizer(_agreements[key])
 
@@ -98,7 +97,7 @@ def _agree(cluster: _tf_compat.Cluster | None, options: PrecisionOptions, number
 
 
 def _refusal(cluster: _tf_compat.Cluster, message: str) -> ValueError:
-    """The error of this worker. Others that wait for it get the same one."""
+    """The error of this worker, which other workers that wait for it also get."""
     cluster.tell_all(message)
     return ValueError(message)
 
@@ -108,12 +107,12 @@ def _key(number: int, worker: str) -> str:
 
 
 def _facts(options: PrecisionOptions) -> dict[str, Any]:
-    """What the decisions of this worker depend on, by name."""
+    """The facts that the decisions of this worker depend on, by name."""
     facts: dict[str, Any] = {"npu_precision": __version__, "TensorFlow": tf.__version__}
     for name, value in sorted(options.to_dict().items()):
         if name not in _OF_PROCESS:
             facts[name] = _digest(pathlib.Path(str(value))) if name in _OF_FILES else value
-    # Kernels decide too, and a GPU has others.
+    # Decisions depend on kernels, and a GPU has others.
     facts["device"] = "GPU" if _tf_compat.has_gpu() else "CPU"
     facts[_LOWERS] = can_reduce(options)
     return facts
@@ -128,7 +127,7 @@ def can_reduce(options: PrecisionOptions) -> bool:
 
 
 def _digest(path: pathlib.Path) -> str:
-    """Stands for the content of a file, or of the JSON files in a folder and in its folders."""
+    """Hashes a file, or the JSON files below a folder."""
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
     digest = hashlib.sha256()
     try:
@@ -140,7 +139,7 @@ def _digest(path: pathlib.Path) -> str:
 
 
 def _differences(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What differs, a phrase each: precision_mode: 'a' on WORKER, 'b' on WORKER."""
+    """The differences, a phrase each: precision_mode: 'a' on WORKER, 'b' on WORKER."""
     names = dict.fromkeys(name for each in facts.values() for name in each if name != _LOWERS)
     phrases = []
     for name in names:

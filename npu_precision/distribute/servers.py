@@ -1,8 +1,9 @@
-"""Servers that run functions for a coordinator have loaded the optimizer, or the caller is told.
+"""Checks that the servers that run functions for a coordinator have loaded the optimizer.
 
 Under tf.distribute.ParameterServerStrategy a coordinator calls tf.functions in the processes of its
-workers. Each of them optimizes what it is sent, with the options that came along. TensorFlow skips
-an optimizer that a process does not know, and says nothing: the function would run in float32.
+workers. Each worker optimizes the functions that it receives, with the options in their configs.
+TensorFlow silently skips an optimizer that a process does not know: the function would run in
+float32.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ from npu_precision.options import PrecisionOptions
 
 _LOGGER = logging.getLogger("npu_precision")
 
-# Tasks that have loaded the library. A server that is started anew runs the same script.
+# Tasks that have loaded the library. A restarted server runs the same script.
 _loaded: set[str] = set()
 _warned = False
 
 
 def is_called_elsewhere(options: PrecisionOptions) -> bool:
-    """Whether a tf.function called here runs in another process, which then has the optimizer.
+    """Whether a tf.function called here runs in another process; checks that this has the
+    optimizer.
 
     Raises:
-        RuntimeError: that process has not loaded it.
+        RuntimeError: the other process has not loaded the optimizer.
         tf.errors.UnavailableError: there is no such process any more.
     """
     global _warned

@@ -1,1 +1,1 @@
-"""Examines an installation: what is there, what each mode costs, and what is wrong."""
+"""Examines an installation: its facts, the cost of each mode, and findings with their fixes."""

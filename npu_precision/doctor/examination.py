@@ -1,7 +1,7 @@
 """Looks at TensorFlow and at the package, in a process of its own that may crash.
 
-A script, not a module: importing the package may be what fails. It appends a line of JSON to the
-file that its argument names when a step is done. What oneDNN says of itself goes to stdout.
+It is a script, not a module, because importing the package may fail. After each step, it appends a
+line of JSON to the file that its argument names. oneDNN writes its version to stdout.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STEPS = ("packages", "tensorflow", "library", "report_page", "costs")
 
 
 def main() -> None:
-    """Takes the steps, up to the first that fails."""
+    """Runs the steps, up to the first that fails."""
     file, *steps = sys.argv[1:]
     for step in steps:
         try:
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _packages() -> dict[str, str | None]:
-    """The versions of what TensorFlow needs most; None if it cannot be imported."""
+    """The versions of TensorFlow's main dependencies; None for one that cannot be imported."""
     found: dict[str, str | None] = {}
     for name, module in (("numpy", "numpy"), ("protobuf", "google.protobuf")):
         try:
@@ -57,7 +57,7 @@ def _tensorflow() -> dict[str, Any]:
 
 
 def _build(tf: Any) -> dict[str, Any]:
-    """What TensorFlow says of its build, in words of its own."""
+    """TensorFlow's build information, in its own words."""
     if hasattr(tf.sysconfig, "get_build_info"):
         info = dict(tf.sysconfig.get_build_info())
     else:  # Before 2.3.
@@ -78,7 +78,7 @@ def _onednn(tf: Any) -> dict[str, Any]:
     except ImportError:  # Before 2.1.
         from tensorflow.python import pywrap_tensorflow as port
 
-    # oneDNN tells its version when it first computes something, if ONEDNN_VERBOSE is set.
+    # With ONEDNN_VERBOSE, oneDNN prints its version when it first computes something.
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         x = tf.compat.v1.random.uniform([64, 64])
         product = tf.matmul(x, x)
@@ -91,7 +91,7 @@ def _onednn(tf: Any) -> dict[str, Any]:
 
 
 def _gpus(tf: Any) -> list[dict[str, Any]]:
-    """The GPUs that TensorFlow sees. Before 2.4 it tells only their names in the graph."""
+    """The GPUs that TensorFlow sees; before 2.4, only their names in the graph."""
     experimental = tf.config.experimental
     result = []
     for device in experimental.list_physical_devices("GPU"):

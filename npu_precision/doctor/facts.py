@@ -1,4 +1,4 @@
-"""What is here: asks the system, and a process that imports TensorFlow and the package.
+"""Collects the facts about an installation, from the system and from a process with TensorFlow.
 
 This file, findings.py and cli/doctor.py are imported where TensorFlow may be missing: they import
 nothing that needs it.
@@ -30,7 +30,7 @@ _ONEDNN_SAYS = {"version": r"info,oneDNN v(\S+)", "instructions": r"info,cpu,isa
 
 
 def collect(measure: bool, debug: bool) -> dict[str, Any]:
-    """All that is known, ready for JSON.
+    """Returns all facts, ready for JSON.
 
     Args:
         measure: whether to time the modes.
@@ -72,7 +72,7 @@ def collect(measure: bool, debug: bool) -> dict[str, Any]:
 
 
 def cpu(info: pathlib.Path = pathlib.Path("/proc/cpuinfo")) -> dict[str, Any]:
-    """The CPU; its "features" are None where the system does not tell them."""
+    """The CPU; its "features" are None if the system does not list them."""
     try:
         text = info.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -88,18 +88,18 @@ def cpu(info: pathlib.Path = pathlib.Path("/proc/cpuinfo")) -> dict[str, Any]:
 
 
 def examine(steps: Sequence[str], debug: bool) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
-    """Takes the steps of examination.py in a process of its own.
+    """Runs examination.py in a process of its own.
 
     Returns:
-        By step, what it found; what failed, as [{"step", "error", "missing"}], at most one; and
-        what the process printed.
+        The facts by step; the failed step, as [{"step", "error", "missing"}] or []; and the output
+        of the process.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "examined"
         file.touch()
         environment = {
             "TF_CPP_MIN_LOG_LEVEL": "3",
-            "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # Others may use the memory of a GPU.
+            "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # Other processes may use the memory of a GPU.
             **os.environ,
             "ONEDNN_VERBOSE": "1",
             "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path),
@@ -140,7 +140,7 @@ def _how_it_ended(status: int) -> str:
 def _library(
     loaded: dict[str, Any] | None, tensorflow: dict[str, Any] | None
 ) -> dict[str, Any] | None:
-    """Of the library that was loaded: "path", "minor", "given" by a variable, "proved"."""
+    """The loaded library: "path", "minor", "proved", and whether a variable has "given" it."""
     if loaded is None or tensorflow is None:
         return None
     path = pathlib.Path(loaded["path"])

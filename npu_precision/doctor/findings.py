@@ -1,4 +1,4 @@
-"""What is wrong with an installation, and what to do about it."""
+"""Turns the facts about an installation into findings, each with its fix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from npu_precision.doctor.facts import ONEDNN_VARIABLE
 
 # An error keeps the package from working, a warning a part of it; a note is about speed.
 ERROR, WARNING, NOTE = "error", "warning", "note"
-# Ratios closer to 1 are taken for noise.
+# Ratios closer to 1 count as noise.
 _SLOWER, _FASTER = 1.1, 0.9
 _LOW_TYPES = {"allow_mix_precision": "float16", "allow_mix_precision_bf16": "bfloat16"}
 _INSTRUCTIONS = {
@@ -27,8 +27,8 @@ class Finding:
 
     Attributes:
         severity: ERROR, WARNING or NOTE.
-        what: what is wrong.
-        fix: what to do about it, mostly a command.
+        what: the problem.
+        fix: the remedy, mostly a command.
     """
 
     severity: str
@@ -37,7 +37,7 @@ class Finding:
 
 
 def findings(facts: dict[str, Any]) -> list[Finding]:
-    """What is wrong, the worst first; facts are those of facts.collect()."""
+    """The findings, the worst first, from the result of facts.collect()."""
     found = [finding for check in _CHECKS for finding in check(facts)]
     return sorted(found, key=lambda finding: (ERROR, WARNING, NOTE).index(finding.severity))
 
@@ -52,7 +52,7 @@ def _failed_step(facts: dict[str, Any]) -> Iterator[Finding]:
                 what = f"TensorFlow does not import: {error}"
                 yield Finding(ERROR, what, _fix_of_import(error, facts["packages"] or {}))
         elif step == "library":
-            # The messages of _library_file end with what to do.
+            # The messages of _library_file end with the remedy.
             what, _, _ = error.replace("ImportError: ", "").partition(_library_file.REMEDY)
             what = re.sub(r"[\s:;,]+(or)?\s*$", "", what)
             yield Finding(ERROR, what, _library_file.REMEDY)
@@ -162,7 +162,7 @@ def _costs(facts: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _no_bfloat16(facts: dict[str, Any]) -> Iterator[Finding]:
-    """Where nothing was measured."""
+    """The finding if no modes were measured."""
     lacks = _lacks("bfloat16", facts)
     if facts["tensorflow"] is not None and facts["costs"] is None and lacks:
         what = f"modes that lower to bfloat16 may be slower than float32{lacks}"

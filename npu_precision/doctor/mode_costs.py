@@ -1,4 +1,4 @@
-"""What each precision mode costs here: small networks, timed in sessions."""
+"""Measures the cost of each precision mode here: small networks, timed in sessions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _variable(name: str, shape: list[int]) -> Any:
     return _tf1.get_variable(name, shape, tf.float32, initializer=values, use_resource=True)
 
 
-# By name: what builds a network, and the op type that most of its time is spent in.
+# By name: the function that builds a network, and the op type that takes most of its time.
 NETWORKS: dict[str, tuple[Callable[[], Any], str]] = {
     "matrix products": (_products, "MatMul"),
     "convolutions": (_convolutions, "Conv2D"),
@@ -55,9 +55,9 @@ def measure(seconds: float = 1.0) -> list[dict[str, Any]]:
         seconds: about how long to measure each network, besides the warm-up.
 
     Returns:
-        Of each mode and network: "mode"; "network"; "lowered", how many of its _LAYERS products
-        or convolutions are; "seconds" and "float32_seconds", the shortest step of each; "ratio",
-        the one by the other.
+        An entry per mode and network: "mode"; "network"; "lowered", how many of its _LAYERS
+        products or convolutions are lowered; "seconds" and "float32_seconds", the shortest steps;
+        "ratio", the quotient of the two.
     """
     costs = []
     for name, (build, op_type) in NETWORKS.items():
@@ -84,7 +84,7 @@ def measure(seconds: float = 1.0) -> list[dict[str, Any]]:
 
 
 def _shortest_steps(graph: Any, initializer: Any, seconds: float) -> dict[str, float]:
-    """By mode, the seconds of its shortest step. The modes take turns, as a machine may slow."""
+    """The seconds of the shortest step by mode. Modes take turns, because a machine may slow."""
     sessions = {}
     try:
         for mode in (_FLOAT32, *MODES):

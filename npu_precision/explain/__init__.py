@@ -1,1 +1,1 @@
-"""Shows people what the optimizer decided about a model: stories, differences, the report."""
+"""Shows the optimizer's decisions about a model to people: stories, differences, the report."""

@@ -1,4 +1,4 @@
-"""Compares what two sets of options make of one model."""
+"""Compares the decisions about one model under two sets of options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums up the decisions about a model: by op type, by Cast, by node that keeps others."""
+"""Sums up the decisions about a model: by op type, by Cast, and by node that keeps others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Body:
         rewrites: its changes besides dtypes and Casts.
         arguments: the names of the arguments, for a function.
         collectives: its all-reduces, with lower_collectives.
-        returns: the tensor of each result by the result's name, for a function.
+        returns: the tensors of the results by their names, for a function.
         rewritten_returns: the same, after the rewrite.
     """
 
@@ -52,7 +52,7 @@ class Body:
         return self.nodes.get(node.cause) if node.reason in reasons.FOLLOWS else None
 
     def shares_dtype_of(self, node: LedgerNode) -> LedgerNode:
-        """The node whose decision is that of all nodes that share its dtype."""
+        """The node that decides for all nodes that share this node's dtype."""
         seen = set()
         while node.reason == "shares_dtype" and node.cause in self.nodes and node.name not in seen:
             seen.add(node.name)
@@ -71,7 +71,7 @@ class Body:
     def deciders(self) -> dict[str, LedgerNode]:
         """The last node of each node's chain, by name; visits shared parts of chains once."""
         found: dict[str, LedgerNode] = {}
-        in_circles: set[str] = set()  # Or lead into one. There, a chain's end depends on its start.
+        in_circles: set[str] = set()  # On or before a cycle: the ends of such chains differ.
         for name in self.nodes:
             path: dict[str, LedgerNode] = {}
             node: LedgerNode | None = self.nodes[name]
@@ -115,7 +115,7 @@ class OpSummary:
 
     Attributes:
         op: the op type.
-        nodes, lowered, raised, kept: how many nodes there are, in all and of each decision.
+        nodes, lowered, raised, kept: the number of nodes, in all and by decision.
         lists: how many nodes are on each list.
         reasons: how many of the kept nodes have each reason.
     """
@@ -235,7 +235,7 @@ def explain(model: Model, options: PrecisionOptions) -> Explanation:
 def _graph(
     before: Iterable[node_def_pb2.NodeDef], after: Iterable[node_def_pb2.NodeDef], ledger: Ledger
 ) -> Body:
-    """The part of the graph itself that is shown."""
+    """The part of the main graph that is shown."""
     definitions, rewritten = _by_name(before), _by_name(after)
     return Body(
         MAIN_GRAPH,

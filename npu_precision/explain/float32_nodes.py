@@ -15,7 +15,7 @@ from npu_precision.offline import frozen_signatures
 from npu_precision.offline.model_file import SAVED_MODEL, Model
 from npu_precision.options import PrecisionOptions
 
-# These have no precision of their own, nor has a node that never changes, such as a call.
+# These ops have no precision of their own. Neither have nodes that never change, such as calls.
 _COPIES = ("Identity", "IdentityN")
 # By runtime: one name on each line, or the value of trtexec's --layerPrecisions.
 NAMES, TENSORRT = "names", "tensorrt"
@@ -42,7 +42,7 @@ def of_ledger(path: str, ledger: Ledger) -> tuple[str, ...]:
     """The names of the nodes that stay float32 in the graph of a ledger and in its functions.
 
     Args:
-        path: what an error names.
+        path: the ledger's file, for errors.
         ledger: the ledger.
 
     Raises:

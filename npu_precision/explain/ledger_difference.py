@@ -16,7 +16,7 @@ class Change:
     Attributes:
         what: "option", "node" or "all-reduce".
         name: its name.
-        before, after: what each ledger says of it; "absent" if nothing.
+        before, after: its state in each ledger; "absent" if it is not there.
     """
 
     what: str
@@ -26,7 +26,7 @@ class Change:
 
 
 def ledger_difference(before: Ledger, after: Ledger) -> list[Change]:
-    """What differs between two ledgers: options, then nodes, then all-reduces."""
+    """The differences between two ledgers: options, then nodes, then all-reduces."""
     return [
         *_changes("option", _options(before), _options(after)),
         *_changes("node", _nodes(before), _nodes(after)),

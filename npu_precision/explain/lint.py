@@ -19,7 +19,7 @@ from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions, resolve
 
 ERROR = "error"
-# The reasons of nodes whose values the low type would lose, and the rules that tell of them.
+# The reasons of nodes whose values the low type would lose, and the lint rules that report them.
 _LOSES_VALUES = {"guard_constant": "guard-constant", "leaves_range": "leaves-range"}
 
 
@@ -46,8 +46,8 @@ class Finding:
     Attributes:
         severity: "error", "warning" or "note".
         rule: the kind of finding, a word or two such as "unknown-op".
-        place: "FILE:LINE:COLUMN", or "FILE" if it concerns several places. The file is the
-            mixlist; of what the mixlist says nothing about, the model.
+        place: "FILE:LINE:COLUMN", or "FILE" if it concerns several places. The file is the mixlist,
+            or the model if the mixlist says nothing about the node.
         text: the message.
         edit: the change that fixes it, or None.
     """
@@ -63,13 +63,13 @@ class Finding:
         return f"{self.place}: {self.severity}: {self.text} [{self.rule}]"
 
 
-# A mixlist is a JSON object, perhaps behind a comment, and no line of the other file begins so. An
-# empty file says nothing as customize_dtypes, and is refused as a mixlist.
+# A mixlist is a JSON object, perhaps behind a comment; no line of a customize_dtypes file begins
+# so. An empty file counts as customize_dtypes, where it has no effect; as a mixlist it is refused.
 _JSON_BEGINS = re.compile(rb"(\xef\xbb\xbf)?\s*([{\[/\"]|$)")
 
 
 def names_option(text: bytes) -> str:
-    """The option whose file has this content: "modify_mixlist" or "customize_dtypes"."""
+    """The option that takes a file of this content: "modify_mixlist" or "customize_dtypes"."""
     return "modify_mixlist" if _JSON_BEGINS.match(text) else "customize_dtypes"
 
 
@@ -78,7 +78,7 @@ def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
 
     Args:
         file: the name of the file, for messages.
-        text: the content of the file, which says what it is.
+        text: the content of the file, from which its kind is detected.
         options: the mode that it is for, and the target whose lists it edits.
 
     Raises:
@@ -172,7 +172,7 @@ def _not_followed(file: str, ledger: Ledger) -> list[Finding]:
 
 
 def lint_model(options: PrecisionOptions, model: Model) -> list[Finding]:
-    """The findings about a model without a mixlist: what the mode and target say about its values.
+    """The findings about a model's values under the mode and target, without a mixlist.
 
     Raises:
         ValueError: the optimizer refuses the model.
@@ -214,7 +214,7 @@ def _kept_values(path: str, ledger: Ledger) -> list[Finding]:
 
 
 class _Several:
-    """Findings about nodes; what is the same in several functions is one finding."""
+    """Collects findings about nodes, and merges those that are the same in several functions."""
 
     def __init__(self, severity: str) -> None:
         self._severity = severity
@@ -302,7 +302,7 @@ def fix(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list[
 def _fixable(
     found: list[Finding], replaces: bool, refused: set[Finding]
 ) -> list[tuple[Edit, Finding]]:
-    """The findings with a fix, last place first: a fix does not move the places before it."""
+    """The findings with a fix, last place first, so that a fix does not move the other places."""
     several = [
         (each.edit, each)
         for each in found

@@ -11,13 +11,13 @@ SENTENCES: dict[str, str] = {row["word"]: row["sentence"] for row in _ROWS}
 
 
 def of_kind(kind: str) -> frozenset[str]:
-    """The words of all reasons of a kind, which graph_passes/decide/reasons.h names."""
+    """The words of all reasons of a kind; graph_passes/decide/reasons.h has the kinds."""
     return frozenset(row["word"] for row in _ROWS if row["kind"] == kind)
 
 
-# The decision is that of other nodes, or depends on their votes.
+# The node takes the decision of other nodes, or depends on their votes.
 OF_VOTES = of_kind("votes")
-# The decision is that of the entry's cause.
+# The node takes the decision of the entry's cause.
 FOLLOWS = frozenset(word for word in OF_VOTES if "{cause}" in SENTENCES[word])
-# A rule about values decided, which an entry of a mixlist overrules.
+# A rule about values decided; an entry of a mixlist overrules it.
 OF_KEEP_RULES = of_kind("keep_rule")

@@ -61,7 +61,7 @@ def fill_page(path: pathlib.Path, filling: Mapping[str, Any]) -> None:
 
     Args:
         path: the file, which is replaced.
-        filling: what is in the page, as JSON.
+        filling: the data, as JSON.
 
     Raises:
         OSError: the file cannot be written.

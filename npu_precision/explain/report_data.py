@@ -26,7 +26,7 @@ from npu_precision.offline.reachable import function_attributes
 from npu_precision.offline.tensor_names import flat_tensor
 
 SCHEMA = "npu_precision.report/1"
-# The page refers to these by index.
+# The page refers to these words by index.
 DECISIONS = ("not float", "lowered", "kept", "raised", "cast", "added")
 BEFORE, AFTER = 1, 2
 _NOT_FLOAT, _CAST, _ADDED = map(DECISIONS.index, ("not float", "cast", "added"))
@@ -323,7 +323,7 @@ def _inputs(
     definitions: dict[str, node_def_pb2.NodeDef],
     rows: Mapping[str, int],
 ) -> list[int]:
-    """Row and output number of each input, in turn; the number is -1 for a control input."""
+    """The row and output number of each input, in turn; the number is -1 for control inputs."""
     found: list[int] = []
     for tensor in tensors:
         if tensor.startswith("^"):

@@ -1,4 +1,4 @@
-"""Reads what was done in a run: the ledgers of a report_dir, and the graphs beside them."""
+"""Reads the record of a run: the ledgers in a report_dir, and the graphs beside them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BEFORE, _AFTER = ".before.pb", ".after.pb"
 
 
 def is_ledger_file(path: str) -> bool:
-    """Whether the path is of a JSON file, which no model is."""
+    """Whether the path is of a JSON file. No model is one."""
     return path.endswith(".json") and pathlib.Path(path).is_file()
 
 
@@ -64,13 +64,13 @@ def read_ledger(path: str) -> Ledger:
 
 
 def load_run(path: str, pattern: str = "") -> tuple[Model, Explanation]:
-    """What the optimizer made of a graph of a run, and of the functions that the graph calls.
+    """Reads a graph of a run, the functions that it calls, and the decisions about both.
 
     Args:
-        path: the ledger; or the folder, of whose latest run that graph is taken in which most float
-            nodes are lowered.
-        pattern: of a folder, only graphs count that have a float node whose name this regular
-            expression matches somewhere, if there are any.
+        path: the ledger; or a folder, for the graph of its latest run in which most float nodes are
+            lowered.
+        pattern: a regular expression. In a folder, graphs with a float node whose name it matches
+            somewhere come first.
 
     Returns:
         The graph before the rewrite, without weights, and the decisions about it.
@@ -128,19 +128,19 @@ def _latest_run(folder: pathlib.Path) -> dict[pathlib.Path, Ledger]:
 
 
 def _main_ledger(ledgers: Mapping[pathlib.Path, Ledger], pattern: str) -> pathlib.Path:
-    """The ledger of the graph in which most float nodes are lowered, or that has most of them."""
+    """The ledger of the graph in which most float nodes are lowered, or with most float nodes."""
 
     def size(path: pathlib.Path) -> tuple[bool, int, int, int, str]:
         totals = ledgers[path].totals
         changed = totals["lowered"] + totals["raised"]
-        # Of a graph that was optimized twice, the latter.
+        # The later one, if a graph was optimized twice.
         written = path.stat().st_mtime_ns
         return has_it(path), changed, totals["float_nodes"], written, path.name
 
     def has_it(path: pathlib.Path) -> bool:
         try:
             return any(re.search(pattern, node.name) for node in ledgers[path].nodes)
-        except re.error:  # An error of its own, later.
+        except re.error:  # The caller reports it later.
             return False
 
     return max(ledgers, key=size)
@@ -151,7 +151,7 @@ def _beside(ledger: pathlib.Path, suffix: str) -> pathlib.Path:
 
 
 def _ledgers_of_functions(beside: pathlib.Path) -> dict[str, pathlib.Path]:
-    """The latest ledger of each graph of the same run, by the graph's name."""
+    """The latest ledgers of the graphs of the same run, by the graph's name."""
     process = read_ledger(str(beside)).data.get("process")
     found: dict[str, pathlib.Path] = {}
     for file in sorted(beside.parent.glob("*.json")):

@@ -1,4 +1,4 @@
-"""Pages of sections with charts, heat maps and tables, in the look of the report.
+"""Writes pages of sections with charts, heat maps and tables, in the style of the report.
 
 They are the same HTML file as a report's, with other data; report_page/src/sections.ts draws them.
 The page decides and words nothing.
@@ -30,10 +30,10 @@ def write(
 
     Args:
         path: the file, which is replaced.
-        kind: what it is a page of, as "flight".
+        kind: the kind of page, as "flight".
         title: its heading.
-        findings: what a person should know first, a sentence each.
-        parts: what section() returns.
+        findings: the main findings, a sentence each.
+        parts: sections, from section().
 
     Raises:
         OSError: the file cannot be written.
@@ -58,7 +58,7 @@ def section(
     heat: dict[str, Any] | None = None,
     table: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A section, of what the functions below return."""
+    """A section, made of results of the functions below."""
     return {"heading": heading, "charts": list(charts), "heat": heat, "table": table}
 
 
@@ -74,7 +74,7 @@ def lines(
     Args:
         heading: what it shows.
         x_name: the name of the horizontal axis.
-        drawn: what series() returns.
+        drawn: lines, from series().
         marks: {"x": a place, "text": what happened there}.
         logarithmic: whether the vertical axis is.
     """
@@ -88,7 +88,7 @@ def lines(
 
 
 def series(name: str, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """A line; what is not finite is left out of it."""
+    """A line, without its points that are not finite."""
     return {"name": name, "x": x.tolist(), "y": [_number(value) for value in y.tolist()]}
 
 
@@ -104,7 +104,7 @@ def heat(
         heading: what it shows.
         columns: the steps.
         rows: the names.
-        layers: what layer() returns, of which one is shown at a time.
+        layers: heat maps from layer(); one is shown at a time.
     """
     return {
         "heading": heading,
@@ -118,10 +118,10 @@ def layer(name: str, unit: str, values: np.ndarray, ends: tuple[float, float]) -
     """The numbers of a heat map.
 
     Args:
-        name: what is shown.
-        unit: what the numbers are of.
-        values: of the shape [rows, columns].
-        ends: the value that is not shaded, and that which is shaded fully.
+        name: the name of the numbers.
+        unit: the unit of the numbers.
+        values: the numbers, [rows, columns].
+        ends: the values that get no shade and the full shade.
     """
     cells = [[_number(float(f"{value:.4g}")) for value in row] for row in values.tolist()]
     return {"name": name, "unit": unit, "values": cells, "ends": list(ends)}
@@ -133,8 +133,8 @@ def table(
     """A table.
 
     Args:
-        headings: of its columns.
-        rows: of texts.
+        headings: the headings of its columns.
+        rows: the rows, of texts.
         numbers_from: the first column with numbers.
         of: how many rows there are in all.
     """

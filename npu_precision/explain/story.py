@@ -13,7 +13,7 @@ from npu_precision.ledger import LedgerCast, LedgerNode
 from npu_precision.offline.tensor_names import flat_tensor
 from npu_precision.options import PrecisionOptions
 
-# What keeps a node because of its list, or because it has none.
+# Reasons that keep a node because of its list, or because it has none.
 _ON_A_LIST = reasons.of_kind("list") - {"white_list"}
 # The reasons of nodes that do not vote, and why they do not.
 _DOES_NOT_VOTE = {
@@ -85,8 +85,9 @@ class Story:
     Attributes:
         body: the function it is in, or "".
         node: the node.
-        values: what its values are, whatever is fed, as "between 0 and 1"; "" if nothing is known.
-        remark: what its reason does not say of its kernel, in words; mostly "".
+        values: the range of its values for all inputs, as "between 0 and 1"; "" if nothing is
+            known.
+        remark: a fact about its kernel that its reason does not contain; mostly "".
         steps: the chain of causes: first the node itself, last the one that decided in the end.
         fed_by: the float producers of its inputs.
         casts: the Casts among its producers and consumers.
@@ -144,7 +145,7 @@ def _nothing_found(explanation: Explanation, wanted: re.Pattern[str]) -> str:
 
 
 def _name_parts(explanation: Explanation, pattern: str) -> set[str]:
-    """What the names of float nodes have between slashes, as many steps long as the pattern."""
+    """The parts of float nodes' names between slashes, with as many steps as the pattern."""
     length = pattern.count("/") + 1
     steps = [node.name.split("/") for _, node in explanation.nodes()]
     return {
@@ -205,14 +206,14 @@ def _no_vote(body: Body, node: LedgerNode, producer: LedgerNode) -> str:
     shared = body.shares_dtype_of(producer)
     if shared.reason in _DOES_NOT_VOTE:
         return _DOES_NOT_VOTE[shared.reason]
-    # The reason says that no vote on this node was another one.
+    # These reasons say that all votes on the node agree.
     is_without_votes = node.reason in ("gray_no_votes", "gray_follows_consumers")
     is_kept = node.reason == "gray_follows_lowered" and producer.decision == "kept"
     return _VOTE_IS_NOT_HEARD if is_without_votes or is_kept else ""
 
 
 def values(node: LedgerNode) -> str:
-    """What the values of a node's outputs are, whatever is fed; "" if nothing is known."""
+    """The range of a node's output values for all inputs, in words; "" if nothing is known."""
     low, high = node.range or (None, None)
     if low is None:
         return "" if high is None else f"at most {shown_number(high)}"
@@ -224,7 +225,7 @@ def values(node: LedgerNode) -> str:
 
 
 def shown_number(value: float) -> str:
-    """A number in as few digits as tell it from the other numbers of float32."""
+    """A number in as few digits as distinguish it from other float32 numbers."""
     text = ""
     for digits in range(6, 18):
         text = f"{value + 0.0:.{digits}g}"
@@ -235,7 +236,7 @@ def shown_number(value: float) -> str:
 
 
 def remark(node: LedgerNode) -> str:
-    """What the reason of a node's decision does not say of its kernel; "" if there is nothing."""
+    """A fact about a node's kernel that its reason does not contain; "" if there is none."""
     if node.lacks_kernel:
         return "the target has no float32 kernel for it"
     lowered_to = {after for before, after in node.dtypes.values() if before != after}
@@ -256,9 +257,9 @@ def advice(node: LedgerNode, last: LedgerNode) -> list[Advice]:
         node: the node.
         last: the last node of its chain of causes, which may be the node itself.
     """
-    if node.reason == "customized":  # Its line may beat an entry, and is what to change.
+    if node.reason == "customized":  # The user must change that line, which may override an entry.
         return []
-    # TensorFlow's own op has no kernel of another dtype, and the user's entry is what to change.
+    # TensorFlow's op has no kernel of another dtype; the user must change the entry.
     if node.op.startswith("_") or (
         node.decision == "kept" and last.reason in _ON_A_LIST and last.is_of_a_file
     ):

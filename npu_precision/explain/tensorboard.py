@@ -38,7 +38,7 @@ def write_graph(folder: str | os.PathLike[str], model: Model, explained: Explana
     written = pathlib.Path(folder)
     written.mkdir(parents=True, exist_ok=True)
     graph = decided_graph(model, explained).SerializeToString(deterministic=True)
-    # FileWriter writes in a thread of its own, which says nothing of a full disk.
+    # FileWriter writes in a thread of its own, which does not report a full disk.
     try:
         with tf.io.TFRecordWriter(str(written / EVENTS)) as writer:
             for content in ({"file_version": "brain.Event:2"}, {"graph_def": graph}):

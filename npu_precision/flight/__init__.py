@@ -1,1 +1,1 @@
-"""The flight recorder: what is in tensors and gradients while a model trains."""
+"""The flight recorder: records ranges of tensors and gradients while a model trains."""

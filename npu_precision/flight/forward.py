@@ -1,4 +1,4 @@
-"""What a flight recorder writes of the tensors of a graph."""
+"""Turns what a watch counts in a graph's tensors into events, and into a summary for people."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ import numpy as np
 from npu_precision.flight import scopes
 from npu_precision.flight.tensor_watch import WatchedGraph, WatchedStep
 
-# The largest finite number of each type.
+# The largest finite numbers of the types.
 LARGEST = {"float16": 65504.0, "bfloat16": 3.38953139e38, "float32": 3.40282347e38}
 _MOST_NAMES = 20
-# How many recorded steps each end of a drift is the median of.
+# Each end of a drift is the median of so many recorded steps.
 _FEW = 3
 # A scope drifts if its largest magnitude changes by this power of two.
 DRIFTS = 1.0
 
 
 def limits_of(low_types: Sequence[str]) -> np.ndarray:
-    """The largest finite number of each type."""
+    """The largest finite numbers of these types."""
     return np.array([LARGEST[low_type] for low_type in low_types])
 
 
 def reached(largest: np.ndarray, over: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """The largest magnitudes, where a value that is over its range counts as the end of it.
+    """The largest magnitudes, where a value beyond its range counts as the end of the range.
 
     Args:
-        largest: the largest finite ones.
-        over: how many are over, or their share; not zero if any is.
-        limits: the ends.
+        largest: the largest finite magnitudes.
+        over: how many values are beyond the range, or their share; not zero if any is.
+        limits: the ends of the ranges.
     """
     return np.where(over > 0, limits, largest)
 
 
 class Drift:
-    """How the largest magnitudes of the scopes of a graph change from the first steps on."""
+    """Tracks how the largest magnitudes of a graph's scopes change from the first steps on."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -54,7 +54,7 @@ class Drift:
         self._last.append(logarithms)
 
     def worst(self) -> tuple[str, float] | None:
-        """The scope that changed most, and by which power of two; None if none did."""
+        """The scope that changed most, and the power of two; None if no scope drifts."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # A scope may be all zeros.
             changed = np.nanmedian(self._last, axis=0) - np.nanmedian(self._first, axis=0)
@@ -66,7 +66,7 @@ class Drift:
 
 
 class GraphRecord:
-    """What was recorded of one graph: an event per step, and a summary of a few lines.
+    """The record of one graph: an event per step, and a summary of a few lines.
 
     Args:
         graph: the graph.
@@ -77,7 +77,7 @@ class GraphRecord:
         of_tensors = scopes.scopes_of([tensor.node for tensor in graph.tensors])
         self._scopes = sorted(set(of_tensors), key=of_tensors.index)
         self._scope_of = np.array([self._scopes.index(scope) for scope in of_tensors])
-        # TensorFlow does not say which function a graph is of.
+        # TensorFlow does not expose which function a graph belongs to.
         tops = collections.Counter(scope.split("/")[0] for scope in of_tensors)
         del tops[scopes.TOP]
         self._name = ", ".join(top for top, _ in tops.most_common(3)) or scopes.TOP
@@ -88,7 +88,7 @@ class GraphRecord:
         self._last: WatchedStep | None = None
 
     def description(self) -> dict[str, Any]:
-        """The event that names the tensors, which those of steps number from 0."""
+        """The event that names the tensors; events of steps number them from 0."""
         names = [[tensor.node, tensor.port] for tensor in self.graph.tensors]
         return {
             "event": "tensors",
@@ -131,9 +131,11 @@ class GraphRecord:
         return event
 
     def scalars(self, step: WatchedStep) -> dict[str, float]:
-        """TensorBoard's points of a step: per scope, the binary logarithm of the largest magnitude.
+        """TensorBoard's points of a step.
 
-        And the shares of all elements that are over and under the range of their low type.
+        They are the binary logarithm of the largest magnitude per scope, the shares of all elements
+        that are over and under the range of their low type, and the number of tensors that are not
+        finite.
         """
         points = {}
         for scope, largest in zip(self._scopes, self._by_scope(step.counts["largest"])):
@@ -213,7 +215,7 @@ class GraphRecord:
 
 
 def describe(where: dict[str, Any]) -> str:
-    """What is not finite, for people: "overflow of float16 in dense/MatMul (MatMul)"."""
+    """Describes a fault to people: "overflow of float16 in dense/MatMul (MatMul)"."""
     what = f"overflow of {where['low_type']}" if where["value"] == "overflow" else where["value"]
     iteration = f", iteration {where['iteration']}" if "iteration" in where else ""
     return f"{what} in {where['node']} ({where['op']}{iteration})"

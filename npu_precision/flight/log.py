@@ -16,7 +16,7 @@ LINES = "flight.jsonl"
 
 
 class FlightLog:
-    """Two files in a folder: flight.jsonl, to which lines are added, and an events file per run.
+    """Writes two files in a folder: flight.jsonl, which grows, and an events file per run.
 
     Args:
         folder: created if it does not exist.
@@ -35,10 +35,10 @@ class FlightLog:
         self._write(tf.compat.v1.Event(wall_time=time.time(), file_version="brain.Event:2"))
 
     def add(self, line: Mapping[str, Any], scalars: Mapping[str, float]) -> None:
-        """Writes one event to both, and flushes them.
+        """Writes one event to both files, and flushes them.
 
         Args:
-            line: what flight.jsonl gets.
+            line: the line for flight.jsonl.
             scalars: TensorBoard's points, by their tags, at the line's "step".
 
         Raises:
@@ -56,7 +56,7 @@ class FlightLog:
         self._write(tf.compat.v1.Event(wall_time=time.time(), step=line["step"], summary=summary))
 
     def close(self) -> None:
-        """Closes both."""
+        """Closes both files."""
         self._lines.close()
         self._events.close()
 

@@ -1,4 +1,4 @@
-"""The page of `npu-precision flight`: what happened in a recorded run."""
+"""Writes the page of `npu-precision flight`, which shows a recorded run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from npu_precision.explain import sections
 from npu_precision.flight.forward import Drift, describe, limits_of, reached
 from npu_precision.flight.reading import GraphLog, RunLog
 
-# As many as a picture shows; steps between are put together.
+# The number of columns in a picture; more steps are merged.
 _MOST_COLUMNS = 120
 _MOST_ROWS = 200
-# So many powers of two below the end of its range, a scope is not shaded.
+# A scope so many powers of two below the end of its range has no shade.
 _HEADROOM = 16.0
 
 
@@ -24,7 +24,7 @@ def write(path: pathlib.Path, title: str, runs: Sequence[RunLog]) -> None:
 
     Args:
         path: the file, which is replaced.
-        title: what was read.
+        title: the path that was read.
         runs: at least one.
 
     Raises:
@@ -36,7 +36,7 @@ def write(path: pathlib.Path, title: str, runs: Sequence[RunLog]) -> None:
 
 
 def findings(runs: Sequence[RunLog]) -> list[str]:
-    """What a person should know first, a sentence each."""
+    """The main findings about runs, a sentence each."""
     found: list[str] = []
     for run in runs:
         before = _label(run, len(runs) > 1)
@@ -91,7 +91,7 @@ def _sections(run: RunLog) -> list[dict[str, Any]]:
     for graph in run.graphs.values():
         if graph.steps:
             parts.append(_of_graph(f"{label}graph {graph.number} ({graph.name})", graph, run))
-    if not parts:  # Gradients alone.
+    if not parts:  # A log of gradients only.
         lines = [_scale(source, events) for source, events in run.gradients.items()]
         parts = [
             sections.section(f"{label}the loss scale", charts=[each for each in lines if each])
@@ -138,7 +138,7 @@ def _reached(graph: GraphLog) -> np.ndarray:
 def _closeness(graph: GraphLog) -> np.ndarray:
     """Per step and tensor, the binary logarithm of the largest magnitude, as a share of the limit.
 
-    It is -infinity if all are zero.
+    The value is -infinity if all magnitudes are zero.
     """
     with np.errstate(divide="ignore"):
         return np.log2(_reached(graph) / limits_of(graph.description["low_types"]))

@@ -1,4 +1,4 @@
-"""Reads what flight recorders wrote."""
+"""Reads the logs of flight recorders."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _EVENTS = ("start", "tensors", "forward", "sample", "overflow")
 
 @dataclasses.dataclass
 class GraphLog:
-    """What was recorded of the tensors of one graph.
+    """The record of one graph's tensors.
 
     Attributes:
-        number: of the graph.
+        number: the number of the graph.
         description: the event "tensors".
         steps: the events "forward".
     """
@@ -32,7 +32,7 @@ class GraphLog:
 
     @property
     def name(self) -> str:
-        """The scopes that most of its tensors are in."""
+        """The scopes that hold most of its tensors, as a name for the graph."""
         return self.description["name"]
 
     def column(self, name: str) -> np.ndarray:
@@ -40,7 +40,7 @@ class GraphLog:
         return np.array([step[name] for step in self.steps], dtype=float)
 
     def by_scope(self, values: np.ndarray) -> np.ndarray:
-        """The largest value of each scope, per step, of such a column."""
+        """The largest values of such a column, per step and scope."""
         result = np.full([len(values), len(self.description["scopes"])], -np.inf)
         for tensor, scope in enumerate(self.description["scope_of"]):
             np.maximum(result[:, scope], values[:, tensor], out=result[:, scope])
@@ -49,13 +49,13 @@ class GraphLog:
 
 @dataclasses.dataclass
 class RunLog:
-    """What one recorder wrote.
+    """The log of one recorder's run.
 
     Attributes:
-        file: the file that it wrote to.
-        rank: of the process, or None if it was the only one.
-        number: of the run in the file, from 1.
-        graphs: by their numbers.
+        file: the file of the log.
+        rank: the rank of the process, or None if it was the only one.
+        number: the number of the run in the file, from 1.
+        graphs: the graphs by their numbers.
         gradients: by the name of the optimizer, the events "sample" and "overflow".
     """
 
@@ -75,7 +75,7 @@ def read(log: str | os.PathLike[str]) -> list[RunLog]:
 
     Raises:
         FileNotFoundError: there is no such file or folder, or no log in it.
-        ValueError: a line is no event; with its file and number.
+        ValueError: a line is no event; the text has its file and number.
         OSError: a file cannot be read.
     """
     path = pathlib.Path(log)
@@ -127,7 +127,7 @@ def _events(file: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:
         try:
             event = json.loads(line)
         except ValueError as error:
-            if number == len(lines):  # A run that was killed while it wrote.
+            if number == len(lines):  # The last line of a run that was killed while it wrote.
                 return
             raise ValueError(f"{place}: no JSON: {error}") from error
         kind = event.get("event") if isinstance(event, dict) else None

@@ -32,21 +32,21 @@ _NOTHING = (
 
 
 class FlightRecorder:
-    """Records what is in the tensors that are lowered, and in the gradients of a loss scaler.
+    """Records the ranges of lowered tensors, and of the gradients of a loss scaler.
 
         with npu_precision.FlightRecorder("flight") as recorder:
             train()
         print(recorder.summary())
 
-    Tensors: of every graph that runs, one in `every_n_steps` runs, the first among them. It says
-    the largest magnitude of each tensor that is computed in a low type or rounded to one, which
-    share of it is over or under that type's range, where the first infinity or NaN began, and in
-    which scope the range drifts. That includes tf.functions, Keras' fit, and sessions that first
-    run a graph inside the `with`. It changes no result. Tensors on GPUs, and functions that XLA
-    compiles, are left out.
+    Tensors: it records one in `every_n_steps` runs of every graph, the first run among them: the
+    largest magnitude of each tensor that is computed in a low type or rounded to one, the shares of
+    its elements over and under that type's range, where the first infinity or NaN began, and the
+    scope whose range drifts. It covers tf.functions, Keras' fit, and sessions that first run a
+    graph inside the `with`. It changes no result. Tensors on GPUs, and functions that XLA compiles,
+    are left out.
 
-    Gradients: of steps that NPULossScaleOptimizer, GradScaler or npu_precision.amp build inside
-    the `with`; every step that overflows, and one in `every_n_steps` of the others.
+    Gradients: it records steps that NPULossScaleOptimizer, GradScaler or npu_precision.amp build
+    inside the `with`: every step that overflows, and one in `every_n_steps` of the others.
 
     Each event is a line of FOLDER/flight.jsonl and points of TensorBoard's scalars (tensorboard
     --logdir FOLDER); `npu-precision flight FOLDER -o page.html` makes a page of them. One of
@@ -54,12 +54,12 @@ class FlightRecorder:
 
     Args:
         folder: created if it does not exist; lines are added to those of earlier runs.
-        every_n_steps: how often steps are recorded.
+        every_n_steps: one in so many steps is recorded.
         watch: "lowered"; "all", for tensors of float32 too, and what the graph reads; None, for
             gradients alone.
 
     Raises:
-        ValueError: every_n_steps is not a whole number of at least 1, or watch is another.
+        ValueError: every_n_steps is not a whole number of at least 1, or watch is another value.
         OSError: the folder cannot be written to.
     """
 
@@ -96,10 +96,10 @@ class FlightRecorder:
         self._last: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> FlightRecorder:
-        """Records from now on, in any thread.
+        """Starts recording, in all threads.
 
         Raises:
-            RuntimeError: it was entered before, or another one watches tensors.
+            RuntimeError: it was entered before, or another recorder watches tensors.
         """
         if self._was_entered:
             raise RuntimeError("FlightRecorder: it was entered before: make another")
@@ -111,7 +111,7 @@ class FlightRecorder:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Ends the recording, also of steps that were built inside."""
+        """Stops recording, also of steps that were built inside."""
         observed_gradients.remove_observer(self)
         if self._watch is not None:
             self._watch.__exit__(None, None, None)
@@ -169,7 +169,7 @@ class FlightRecorder:
             "all_zero": [site.names[index] for index in all_zero[:_MOST_NAMES]],
         }
         if bad.size:
-            first = bad[0]  # they are in the order of the backward pass
+            first = bad[0]  # gradients are in the order of the backward pass
             event["not_finite_count"] = int(bad.size)
             event["first"] = {
                 "gradient": site.names[first],

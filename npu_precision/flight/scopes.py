@@ -7,16 +7,17 @@ from collections.abc import Sequence
 
 TOP = "(no scope)"
 _DEEPEST = 8
-# TensorFlow puts it into the names of what it inlines, as in while/body/_12/while/MatMul.
+# TensorFlow puts this part into the names of inlined nodes, as in while/body/_12/while/MatMul.
 _NUMBER = re.compile(r"_\d+")
 
 
 def scopes_of(nodes: Sequence[str], most: int = 64) -> list[str]:
-    """The scope of each node, all as deep as they can be for there to be at most so many.
+    """The scopes of the nodes, as deep as possible with at most `most` different ones.
 
     Args:
         nodes: their names.
-        most: scopes that differ. There are more only if the first parts of the names differ more.
+        most: the limit on different scopes, which is exceeded only if the first parts of the names
+            are more.
     """
     parts = [
         [part for part in name.split("/")[:-1] if not _NUMBER.fullmatch(part)] for name in nodes

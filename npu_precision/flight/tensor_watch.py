@@ -1,4 +1,4 @@
-"""TensorWatch: counts what is in the tensors of every graph that runs in this process."""
+"""TensorWatch: counts zeros, extremes, infinities and NaNs in the tensors of running graphs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import numpy as np
 from npu_precision import _library
 from npu_precision.session import functions
 
-# How often what was counted is taken, so that memory stays bounded.
+# The interval at which counts are taken, so that memory stays bounded.
 _SECONDS = 1.0
 WATCHES = ("lowered", "all")
-# What a session feeds: the name of the node in the place of which it is, and two numbers.
+# A node that a session feeds has the name of the node that it replaces, and two numbers.
 _FED = re.compile(r"^_arg_(.+)_\d+_\d+$")
 _ONE_DNN = re.compile("^_Mkl(Native)?")
 _FAULTS = ("", "overflow", "infinity", "nan")
-# The watches that are open; the last one watches, and the others wait until it is closed.
+# The open watches; the last one is active, and the others pause until it is closed.
 _open: list[TensorWatch] = []
 _open_lock = threading.Lock()
 _openings = 0
@@ -31,15 +31,16 @@ class WatchedTensor(NamedTuple):
     """A tensor of a graph as it runs, after all of TensorFlow's own passes.
 
     Attributes:
-        node: the node that yields it, or for which it is fed.
-        op: its type, by its public name where oneDNN's kernel has another.
-        port: which of its outputs.
-        device: where it is.
-        dtype: its own, as "float32".
-        low_type: the one that its values are rounded to, or its own: whose range counts.
-        place: in an order in which no op comes before what it reads.
-        loop: the place of the first one in its loop, or -1 outside of loops.
-        readers: the nodes that read what it is rounded to.
+        node: the node that yields it, or that it is fed for.
+        op: the node's op type, by its public name if oneDNN's kernel has another.
+        port: the number of the node's output.
+        device: the device that has it.
+        dtype: the dtype of the tensor, as "float32".
+        low_type: the type whose range counts: the one that its values are rounded to, or else its
+            own.
+        place: its place in an order in which producers come before consumers.
+        loop: the place of the first tensor in its loop, or -1 outside of loops.
+        readers: the nodes that read its rounded values.
     """
 
     node: str
@@ -57,8 +58,8 @@ class WatchedGraph(NamedTuple):
     """A graph that runs.
 
     Attributes:
-        number: no other one in this process has it.
-        tensors: in the order of computation.
+        number: a number that no other graph in this process has.
+        tensors: the tensors in the order of computation.
     """
 
     number: int
@@ -66,16 +67,16 @@ class WatchedGraph(NamedTuple):
 
 
 class WatchedStep(NamedTuple):
-    """What was in the tensors of a graph in one of its runs.
+    """The counts in the tensors of a graph in one of its runs.
 
     Attributes:
         graph: the graph.
-        step: how many runs of the graph came before, since the watch began.
+        step: the number of earlier runs of the graph since the watch began.
         counts: arrays with an element per tensor: "largest" finite magnitude, "elements", "zeros",
             "infinities", "nans"; "over", finite values that the low type makes infinite; "under",
-            those below its normal numbers, except zeros; "iteration" of its loop in which one was
-            first not finite or over, or -1, and "fault", what it was there: 1, over; 2, an
-            infinity; 3, a NaN. A tensor that was not computed has no elements.
+            those below its normal numbers, except zeros; "iteration" of its loop in which a value
+            was first over or not finite, or -1, and "fault", the kind: 1, over; 2, an infinity; 3,
+            a NaN. A tensor that was not computed has no elements.
     """
 
     graph: WatchedGraph
@@ -85,13 +86,13 @@ class WatchedStep(NamedTuple):
     def not_finite(self) -> list[int]:
         """The tensors that have an infinity or a NaN, or get one where they are rounded.
 
-        They are in the order in which that came about.
+        They are in the order in which this happened.
         """
         bad = np.flatnonzero(self.counts["fault"])
         return sorted((int(index) for index in bad), key=self._order)
 
     def value(self, index: int) -> str:
-        """What is wrong with such a tensor: "nan", "infinity" or "overflow"."""
+        """The fault of such a tensor: "nan", "infinity" or "overflow"."""
         return _FAULTS[self.counts["fault"][index]]
 
     def _order(self, index: int) -> tuple[int, int, int]:
@@ -102,25 +103,25 @@ class WatchedStep(NamedTuple):
 
 
 def openings() -> int:
-    """How many watches were opened in this process."""
+    """The number of watches that were opened in this process."""
     return _openings
 
 
 class TensorWatch:
-    """A context in which graphs are watched that TensorFlow makes ready to run in it.
+    """A context that watches the graphs that TensorFlow prepares to run inside it.
 
-    tf.functions that ran before are made ready again. Sessions are not: a graph that a session ran
-    with the same fetches before stays as it is. There is one watch at a time in a process. The
+    tf.functions that ran before are prepared again. Sessions are not: a graph that a session ran
+    before with the same fetches is not watched. There is one watch at a time in a process. The
     tensors of GPUs are not watched.
 
     Args:
         watch: "lowered", what is computed in a low type or rounded to one; "all", all floats of up
             to 32 bits, and what the graph reads.
-        every_n_steps: of each graph, the first of so many runs is recorded.
-        see: is called with each recorded step, from a thread of the watch, or from flush().
-        takes_over: whether another watch that is open waits until this one is closed.
-        is_diagnosis: whether graphs are made ready without TensorFlow's remapper, so that each op
-            has its own name.
+        every_n_steps: records the first of every so many runs of a graph.
+        see: called with each recorded step, from a thread of the watch, or from flush().
+        takes_over: whether another open watch pauses until this one is closed.
+        is_diagnosis: whether graphs are prepared without TensorFlow's remapper, so that each op has
+            its own name.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class TensorWatch:
         self._watch, self._every_n_steps, self._see = watch, every_n_steps, see
         self._takes_over, self._is_diagnosis = takes_over, is_diagnosis
         self._graphs: dict[int, WatchedGraph] = {}
-        # Runs of each graph, those before another watch took over, and steps without memory.
+        # By graph: its runs, its runs before another watch took over, and its steps without memory.
         self._steps: dict[int, int] = {}
         self._before: dict[int, int] = {}
         self._dropped: collections.Counter[int] = collections.Counter()
@@ -144,7 +145,7 @@ class TensorWatch:
         self._thread = threading.Thread(target=self._take_now_and_then, daemon=True)
 
     def __enter__(self) -> TensorWatch:
-        """Begins.
+        """Begins to watch.
 
         Raises:
             RuntimeError: another watch is open.
@@ -167,7 +168,7 @@ class TensorWatch:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Ends, when the steps that ran are recorded."""
+        """Stops watching, once the steps that ran are recorded."""
         self._done.set()
         self._thread.join()
         with _open_lock:
@@ -195,19 +196,19 @@ class TensorWatch:
 
     @property
     def graphs(self) -> Collection[WatchedGraph]:
-        """Those that ran."""
+        """The graphs that ran."""
         return list(self._graphs.values())
 
     def steps(self, graph: int) -> int:
-        """How often the graph of this number ran, when its runs were last taken."""
+        """The runs of the graph of this number, as of when they were last taken."""
         return self._steps[graph]
 
     def dropped(self, graph: int) -> int:
-        """How many of its steps found no memory to be recorded in."""
+        """The number of the graph's steps that found no memory to be recorded in."""
         return self._dropped[graph]
 
     def flush(self) -> None:
-        """Takes all steps that began, when none is running."""
+        """Takes all steps; call it when no graph is running."""
         self._take(finished=True)
 
     def _take_now_and_then(self) -> None:

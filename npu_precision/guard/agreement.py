@@ -1,4 +1,4 @@
-"""How the processes of one training agree on where a step went wrong."""
+"""Lets the processes of one training agree on where a step went wrong."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from npu_precision import _tf_compat
 from npu_precision.guard.blame import Blamed
 
-# Seconds that a worker waits for another, which makes the same steps.
+# Seconds that a worker waits for another one, which makes the same steps.
 _WAIT_SECONDS = 600
 
-# Of all guards in this process: what was said to an earlier one must not answer a later one.
+# Counts for all guards in this process: answers for an earlier guard must not reach a later one.
 _questions = itertools.count()
 
 
@@ -25,10 +25,10 @@ class Ranks:
         self._cluster = cluster if has_others else None
 
     def check(self) -> None:
-        """Checks that they can agree.
+        """Checks that the processes can agree.
 
         Raises:
-            ValueError: there are several, and TensorFlow has no means for it.
+            ValueError: there are several, and this TensorFlow has no means for it.
         """
         if self._cluster is not None and not self._cluster.has_store:
             raise ValueError(
@@ -37,17 +37,17 @@ class Ranks:
             )
 
     def first(self, found: Blamed | None) -> Blamed | None:
-        """What others come from of what the ranks found, the same on all of them; None if none."""
+        """The finding that causes those of other ranks, the same on all ranks; None if none."""
         answers = self._all(None if found is None else list(found))
         blamed = [Blamed(*answer) for answer in answers if answer is not None]
         return min(blamed, key=lambda each: each.stage, default=None)
 
     def least(self, number: int) -> int:
-        """The least number of all ranks."""
+        """The least of the ranks' numbers."""
         return min(self._all(number))
 
     def _all(self, own: Any) -> list[Any]:
-        """What each rank says, in their order."""
+        """The answers of the ranks, in their order."""
         cluster = self._cluster
         if cluster is None:
             return [own]

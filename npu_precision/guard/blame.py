@@ -1,4 +1,4 @@
-"""Finds the op at which a step went wrong, in what a watch saw of it."""
+"""Finds the op at which a step went wrong, in the record of a watch."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ import numpy as np
 from npu_precision.flight import forward
 from npu_precision.flight.tensor_watch import WatchedStep, WatchedTensor
 
-# Half of the smallest number that is not zero: what is below becomes zero.
+# Half of the smallest number that is not zero: smaller values become zero.
 _LOST_BELOW = {"float16": 2.0**-25, "bfloat16": 2.0**-134}
-# What the graph reads, which no list changes.
+# Ops that the graph reads from, which no list changes.
 _IS_READ = re.compile(r"_Arg|Placeholder\w*|ReadVariableOp|Const|IteratorGetNext\w*|VariableV2")
 _STAGES = ("overflow", "infinity", "nan")
-# What comes from other ranks.
+# Ops with values of other ranks.
 _FROM_OTHERS = ("Collective", "Nccl")
-# The share of values from which on most are meant.
+# The share of values that counts as most.
 _MOST = 0.5
-# A magnitude differs that is so many times as large, or the reverse.
+# Magnitudes differ if one is so many times as large as the other.
 _DIFFERS = 4.0
 
 
 class Blamed(NamedTuple):
-    """Where something began.
+    """The place where a fault began.
 
     Attributes:
-        what: what is wrong there, for people.
-        nodes: those to keep in float32: the first list; where that changes nothing, the next.
+        what: the fault, for people.
+        nodes: the nodes to keep in float32: the first list; if that changes nothing, the next.
     """
 
     what: str
     nodes: list[list[str]]
-    # A NaN may come from another device or rank, where it was an infinity before, and at the
-    # beginning an overflow: the least is the one that others come from.
+    # The index in _STAGES. A NaN may come from another device or rank, where it was an infinity
+    # before, and an overflow at first. So the least stage is the cause of the others.
     stage: int = 0
-    # In the order of computation.
+    # Its place in the order of computation.
     place: int = 0
 
 
 def not_finite(steps: Sequence[WatchedStep], usual: Collection[str] = ()) -> Blamed | None:
-    """The first tensor that is not finite, or is not where it is rounded.
+    """The first tensor that is not finite, or becomes so by rounding.
 
     Args:
-        steps: of the graphs that ran.
-        usual: the nodes in which that is so in steps that go well, as behind a mask.
+        steps: the steps of the graphs that ran.
+        usual: the nodes that are not finite in good steps either, as behind a mask.
     """
     found = [each for each in (_first_in(step, usual) for step in steps) if each is not None]
     return min(found, key=lambda each: each.stage, default=None)
@@ -64,15 +64,15 @@ def _first_in(step: WatchedStep, usual: Collection[str]) -> Blamed | None:
 
 
 def usual_faults(steps: Sequence[WatchedStep]) -> set[str]:
-    """The nodes that are not finite in steps that went well."""
+    """The nodes that are not finite in good steps."""
     return {step.graph.tensors[index].node for step in steps for index in step.not_finite()}
 
 
 def vanished(steps: Sequence[WatchedStep], exact: Sequence[WatchedStep]) -> Blamed | None:
-    """The first tensor that is zero, or is where it is rounded, and not in float32's step.
+    """The first tensor that is zero, or becomes so by rounding, but is not in float32's step.
 
-    Without one, the first of which most values are below the low type's normal numbers: single
-    values that count may be zeros.
+    If there is none, the first tensor with most values below the low type's normal numbers, because
+    single values that count may be zeros.
     """
     right = _magnitudes(exact)
     for step in steps:
@@ -92,7 +92,7 @@ def vanished(steps: Sequence[WatchedStep], exact: Sequence[WatchedStep]) -> Blam
 
 
 def differs(steps: Sequence[WatchedStep], exact: Sequence[WatchedStep]) -> Blamed | None:
-    """The first tensor whose magnitude is quite another than in float32's step."""
+    """The first tensor whose magnitude differs much from that in float32's step."""
     right = _magnitudes(exact)
     for step in steps:
         for tensor, largest in _in_order(step):

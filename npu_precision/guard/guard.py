@@ -31,30 +31,32 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         guard = npu_precision.PrecisionGuard(mixlist="healed.json")
         model.fit(images, labels, callbacks=[guard])
 
-    It is a hook of MonitoredSession and of an Estimator's train() too. Their config must have
-    modify_mixlist="healed.json", a file which the guard writes when it is made:
+    It is also a hook for MonitoredSession and for an Estimator's train(). Their config must have
+    modify_mixlist="healed.json", a file that the guard writes when it is created:
 
         config = NPURunConfig(precision_mode="allow_mix_precision", modify_mixlist="healed.json")
         NPUEstimator(model_fn, config=config).train(input_fn, hooks=[guard])
 
-    After each step it looks at the loss and the weights. If one is not finite, if the loss leaves
-    its band, or if no weight has changed since the last state was saved, it brings back that state,
-    finds the op where it began, puts it into the mixlist with the reason beside it, and goes on
-    with that mixlist from the same batch. Each heal is one line in the log. It stops, with an
-    error that says where it began, if float32 fails on the same batch too: then the model or its
-    data is at fault. Then and after any other error the last good state is in the model.
+    The guard checks the loss and the weights after each step. If one is not finite, if the loss
+    leaves its band, or if a weight has not changed since the last state was saved, the guard
+    restores that state, finds the op where the fault began, adds the op to the mixlist with the
+    reason beside it, and continues with that mixlist from the same batch. Each heal is one line in
+    the log. If float32 fails on the same batch too, the model or its data is at fault: the guard
+    stops with an error that says where the fault began. After this and any other error, the model
+    has the last good state.
 
     Weights, slots, counters, the loss scale, metrics and random numbers of tf.random.Generator are
-    brought back; random numbers of other ops are not the same when a step is run again.
+    restored; random numbers of other ops differ when a step is run again.
 
     Args:
-        mixlist: the file for what is kept in float32, which begins with the entries of the
-            modify_mixlist in force. One that a guard wrote before is in force from the first step.
-        snapshot_every: how many steps have one saved state. It takes the memory of the weights and
-            slots once more, and the inputs since then are kept.
-        band: the lowest and the highest loss that is no fault. Without it, a loss of which float32
-            makes ten times the usual one is the training's own fault.
-        max_heals: how often it heals; then it stops.
+        mixlist: the file for the ops to keep in float32, which begins with the entries of the
+            modify_mixlist in force. A file that an earlier guard wrote is in force from the first
+            step.
+        snapshot_every: the number of steps between saved states. A state takes the memory of the
+            weights and slots once more, and the inputs since then are kept.
+        band: the lowest and the highest loss that is no fault. Without it, a loss that is ten times
+            the usual one in float32 too is the training's own fault.
+        max_heals: the number of heals after which the guard stops.
         memory: the most bytes of inputs that are kept; larger ones have states saved more often.
         loss: in sessions, the loss as a tensor or its name; by default the graph's losses, among
             which an Estimator puts its own.
@@ -88,11 +90,11 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
 
     @property
     def heals(self) -> int:
-        """How often it has healed."""
+        """The number of heals so far."""
         return 0 if self._healer is None else self._healer.heals
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Takes the place of the model's train_function, and of that of its validation.
+        """Replaces the model's train_function and test_function.
 
         Raises:
             ValueError: a loss is given, which is for sessions; or no precision mode has an effect:
@@ -123,16 +125,16 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         self.model.train_function = GuardedFunction(self.model, self._healer.step)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Metrics begin anew, so that steps before are not to be run again."""
+        """Makes the guard save a new state, because metrics are reset here."""
         assert self._healer is not None
         self._healer.save_anew()
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Gives the model its own functions back."""
+        """Restores the model's own functions."""
         give_back(self.model)
 
     def begin(self) -> None:
-        """Adds to the graph of a session what the guard needs.
+        """Adds the guard's ops to the graph of a session.
 
         Raises:
             ValueError: there is no loss, or there are several ranks.
@@ -142,10 +144,10 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         self._graph = GuardedGraph(self._loss, self._limits.max_heals)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Takes the place of the session's run.
+        """Replaces the session's run.
 
         Raises:
-            ValueError: the session's config has a precision mode, and another mixlist.
+            ValueError: the session's config has a precision mode and a different mixlist.
         """
         assert self._graph is not None
         run = session.run
@@ -163,7 +165,7 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         def guarded(
             fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
         ) -> Any:
-            # Users and hooks ask a session for other things between steps.
+            # Users and hooks run other fetches between steps.
             if not (isinstance(fetches, dict) and self in fetches):
                 return run(fetches, feed_dict, options, run_metadata)
             return healer.step(Run(fetches, feed_dict or {}, options, run_metadata))
@@ -171,7 +173,7 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
         session.run = guarded
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks a training step for its loss, and for what it reads."""
+        """Fetches the loss of a training step, and the batches that it reads."""
         assert self._graph is not None
         if not self._graph.trains(run_context.original_args.fetches):
             return None

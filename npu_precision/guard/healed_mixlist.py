@@ -1,4 +1,4 @@
-"""The mixlist that a guard writes: what is kept in float32, with the reason beside each entry."""
+"""The mixlist that a guard writes: entries for nodes to keep in float32, each with its reason."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _EMPTY = '{"black-list": {"to-add": []}}'
 
 
 class HealedMixlist:
-    """The file of a guard, with what the options' own mixlist has, and what was healed.
+    """The file of a guard, with the entries of the options' own mixlist and those of heals.
 
     Args:
-        path: the file. If it does not exist, it is written. One that a guard wrote before stays in
+        path: the file. If it does not exist, it is written. A file of an earlier guard stays in
             force, and grows.
 
     Raises:
-        FileExistsError: the file is none that a guard wrote.
+        FileExistsError: no guard wrote the file.
         OSError: it cannot be read or written.
-        ValueError: it is no mixlist any more.
+        ValueError: the file is no longer a mixlist.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = pathlib.Path(path)
-        # By entry, why.
+        # The reasons by entry.
         self._healed: dict[str, str] = {}
         if not self.path.exists():
             self._write(_EMPTY, {})
@@ -43,7 +43,7 @@ class HealedMixlist:
                 f"mixlist {str(path)!r} exists, and no PrecisionGuard wrote it; expected another "
                 "name. The guard's file begins with the entries of the modify_mixlist in force"
             )
-        # A file that is damaged, or was edited wrongly, is not written over.
+        # Raises an error for a damaged file, rather than replacing it.
         Mixlist(
             PrecisionOptions(precision_mode="allow_mix_precision", modify_mixlist=str(self.path))
         )
@@ -67,7 +67,7 @@ class HealedMixlist:
         return dataclasses.replace(options, modify_mixlist=str(self.path))
 
     def trying(self, options: PrecisionOptions, reasons: Mapping[str, str]) -> PrecisionOptions:
-        """The options with more entries, which the file does not have yet.
+        """The options with additional entries, which are not in the file.
 
         Raises:
             ValueError: their mode uses no lists, or their mixlist is not in a file.
@@ -79,17 +79,17 @@ class HealedMixlist:
         return Mixlist(options).black
 
     def add(self, options: PrecisionOptions, reasons: Mapping[str, str]) -> None:
-        """Writes the file anew, with what the options' mixlist has, and more entries.
+        """Rewrites the file, with the entries of the options' mixlist and additional ones.
 
         Raises:
-            OSError: it cannot be written; it stays as it was.
+            OSError: the file cannot be written; it is unchanged.
         """
         healed = {**self._healed, **reasons}
         self._write(Mixlist(options).text(self._more_than(options, reasons)), healed)
         self._healed = healed
 
     def _more_than(self, options: PrecisionOptions, reasons: Mapping[str, str]) -> list[str]:
-        """The entries that the options' own mixlist does not have."""
+        """The healed and additional entries that the options' own mixlist lacks."""
         return [*reasons] if self.is_of(options) else [*{**self._healed, **reasons}]
 
     def _write(self, text: str, reasons: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Brings a training back to its last good state, and keeps in float32 what broke it."""
+"""Restores a training to its last good state, and keeps the ops that broke it in float32."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from npu_precision.tuning.mixlist import entry_of
 _LOGGER = logging.getLogger("npu_precision")
 # The most ops that a heal keeps in float32, one after the other.
 _MOST_TRIALS = 32
-# A loss that float32 makes so many times the usual one is the training's own.
+# A loss that is so many times the usual one in float32 too is the training's own fault.
 _DIVERGES = 10.0
-# The good losses of which the usual one is the median.
+# The usual loss is the median of so many good ones.
 _LOSSES = 1000
 
 
@@ -32,12 +32,12 @@ class TrainingFailed(RuntimeError):
 
 
 class Limits(NamedTuple):
-    """What a guard allows.
+    """The limits of a guard.
 
     Attributes:
-        snapshot_every: how many steps have one saved state.
+        snapshot_every: the number of steps between saved states.
         band: the lowest and the highest loss that is no fault, or None.
-        max_heals: how often a training may be healed.
+        max_heals: the most heals of a training.
         memory: the most bytes of inputs that are kept.
     """
 
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
 
 class _Step(NamedTuple):
     inputs: Any
-    # Those that others made before it.
+    # The changes that others made before the step.
     changes: Any
 
 
@@ -57,12 +57,12 @@ class Healer:
     """Makes the steps of a training, and heals those that go wrong.
 
     All ranks of a training make the same steps and get the same outcomes, so that they come to the
-    same conclusions; only what they see of tensors differs.
+    same conclusions; only their records of tensors differ.
 
     Args:
         training: the training.
-        mixlist: the file that gets what is kept in float32.
-        limits: what is allowed.
+        mixlist: the file for the entries to keep in float32.
+        limits: the guard's limits.
     """
 
     def __init__(self, training: Training, mixlist: HealedMixlist, limits: Limits) -> None:
@@ -71,9 +71,10 @@ class Healer:
         self._ranks.check()
         self._state: Any = None
         self._is_due = False
-        # Weights that float32 does not change either.
+        # Weights that do not change in float32 either.
         self._still: set[str] = set()
-        # The good steps since the state was saved, and how many there may be; 0 is not known yet.
+        # The good steps since the state was saved, and how many there may be, or 0 if not yet
+        # known.
         self._made: list[_Step] = []
         self._snapshot_every = 0
         self._losses: collections.deque[float] = collections.deque(maxlen=_LOSSES)
@@ -84,7 +85,7 @@ class Healer:
         """Makes a step; returns its result.
 
         Raises:
-            TrainingFailed: it goes wrong in float32 too, or it cannot be healed.
+            TrainingFailed: the step goes wrong in float32 too, or cannot be healed.
         """
         if self._state is None:
             self._begin(inputs)
@@ -109,7 +110,7 @@ class Healer:
         return outcome.result
 
     def save_anew(self) -> None:
-        """Saves the state before the next step, whose metrics begin anew."""
+        """Saves the state before the next step, because metrics were reset."""
         self._is_due = self._state is not None
 
     def _begin(self, inputs: Any) -> None:
@@ -120,7 +121,7 @@ class Healer:
             self._training.use(self._mixlist.in_force(options))
 
     def _wrong(self, outcome: Outcome) -> str:
-        """What is wrong with a step, or ""."""
+        """The fault of a step, or ""."""
         if not math.isfinite(outcome.loss):
             return f"the loss is {outcome.loss}"
         if not outcome.is_finite:
@@ -135,7 +136,7 @@ class Healer:
         options = self._training.options()
         where = f"step {self.steps}: {wrong}"
         of_float32 = self._wrong_in_float32(step, stuck)
-        if of_float32 and stuck:  # There is nothing to be learned by them.
+        if of_float32 and stuck:  # Such weights have nothing to learn.
             self._still |= stuck
             return self._again(step)
         if of_float32:
@@ -192,7 +193,7 @@ class Healer:
         return TrainingFailed(f"PrecisionGuard: {message}")
 
     def _go_back(self) -> None:
-        """To the last good step: the saved state, and the steps since then."""
+        """Goes back to the last good step: restores the state, and repeats the steps since then."""
         self._training.restore(self._state)
         for step in self._made:
             self._run(step)
@@ -210,7 +211,7 @@ class Healer:
         return wrong or _stands_still(stuck and stuck & self._training.unchanged(self._state))
 
     def _wrong_in_float32(self, step: _Step, stuck: set[str]) -> str:
-        """What is wrong with the steps since the last state in float32, or ""."""
+        """The fault of the steps since the last state if run in float32, or ""."""
         with self._training.under(None):
             outcome = self._again(step)
             wrong = self._wrong(outcome)
@@ -233,7 +234,7 @@ class Healer:
     def _watched(
         self, options: PrecisionOptions | None, step: _Step, good: Sequence[_Step] | None = None
     ) -> list[WatchedStep]:
-        """What a watch sees of the step after good ones, by default all since the last state."""
+        """The record of the step after good ones; these are by default all since the last state."""
         found: list[WatchedStep] = []
         with self._training.under(options, is_diagnosis=True):
             self._training.restore(self._state)
@@ -246,7 +247,7 @@ class Healer:
     def _blamed(self, options: PrecisionOptions, step: _Step, stuck: set[str]) -> Blamed | None:
         """Where the step begins to go wrong with these options, on any rank."""
         if stuck:
-            # The first step since the state was saved, before which the weights are float32's.
+            # The first step since the state was saved: its weights are the same in float32.
             first = [*self._made, step][0]
             found, exact = (self._watched(each, first, []) for each in (options, None))
             return self._ranks.first(blame.vanished(found, exact))
@@ -257,7 +258,7 @@ class Healer:
         return self._ranks.first(blame.differs(found, self._watched(None, step)))
 
     def _usual(self, options: PrecisionOptions) -> set[str]:
-        """The nodes that are not finite in a step that goes well, as behind a mask."""
+        """The nodes that are not finite in a good step, as behind a mask."""
         if not self._made:
             return set()
         *before, last = self._made
@@ -266,7 +267,7 @@ class Healer:
     def _search(
         self, options: PrecisionOptions, step: _Step, stuck: set[str], where: str
     ) -> tuple[dict[str, str], str]:
-        """Entries with which the step goes well, why each, and where it begins to go wrong."""
+        """Entries with which the step goes well, with their reasons, and the place of the fault."""
         reasons: dict[str, str] = {}
         found: list[Blamed] = []
         for _ in range(_MOST_TRIALS):
@@ -302,7 +303,7 @@ def _begins(bad: Blamed | None) -> str:
 
 
 def _more(bad: Blamed, kept: Collection[str], scopes: Collection[str]) -> dict[str, str]:
-    """The entries for what is to be kept next, and why."""
+    """The entries for the nodes to keep next, with their reasons."""
     for nodes in bad.nodes:
         entries = {entry_of(node, scopes): bad.what for node in nodes}
         more = {entry: why for entry, why in entries.items() if entry not in kept}

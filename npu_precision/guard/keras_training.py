@@ -1,4 +1,4 @@
-"""The training of Model.fit, for a guard."""
+"""Adapts the training of Model.fit for a guard."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class KerasTraining(Training):
     """Makes the steps of a compiled model, one batch at a time.
 
     Args:
-        model: a model within fit, whose train_step it calls.
+        model: a model within fit; its train_step is called.
     """
 
     needs_file = False
@@ -29,24 +29,24 @@ class KerasTraining(Training):
         self._model = model
         self._strategy = model.distribute_strategy
         self._step = tf.function(self._in_all_replicas)
-        # What a step changes.
+        # The variables that a step changes.
         self._handles: list[tuple[tf.Tensor, tf.DType]] = []
-        # How they are read, and the values of small ones after the last step.
+        # The function that reads them, and the values of small ones after the last step.
         self._reads: Any = None
         self._small: list[np.ndarray] = []
-        # What the healed mixlist is in; and, in a list of one, what a trial runs with.
+        # The options with the healed mixlist; and a list with the options of a trial.
         self._healed: PrecisionOptions | None = None
         self._trial: list[PrecisionOptions | None] = []
 
     def run(self, inputs: Any) -> Outcome:
-        """As Training; the result is the logs, by their names."""
+        """See Training; the result is the logs by name."""
         with self.in_force():
             logs, loss, is_finite = self._step(inputs)
         self._small = self._read_small()
         return Outcome(logs, float(loss), bool(is_finite))
 
     def save(self, inputs: Any = None) -> Any:
-        """As Training. A variable shares its memory with what is saved until it changes."""
+        """See Training. A variable and its saved value share memory until the variable changes."""
         if inputs is not None:
             with self.in_force():
                 step = self._step.get_concrete_function(inputs)
@@ -59,7 +59,7 @@ class KerasTraining(Training):
         return values, self._weights(), self._iterations()
 
     def changes(self) -> Any:
-        """As Training; of variables of few elements."""
+        """See Training; only variables of few elements."""
         return {
             index: now
             for index, (now, before) in enumerate(zip(self._read_small(), self._small))
@@ -67,18 +67,18 @@ class KerasTraining(Training):
         }
 
     def change(self, changes: Any) -> None:
-        """As Training."""
+        """See Training."""
         for index, value in changes.items():
             tf.raw_ops.AssignVariableOp(resource=self._handles[index][0], value=value)
 
     def restore(self, state: Any) -> None:
-        """As Training."""
+        """See Training."""
         values, *_ = state
         for (handle, _), value in zip(self._handles, values):
             tf.raw_ops.AssignVariableOp(resource=handle, value=value)
 
     def unchanged(self, state: Any) -> set[str]:
-        """As Training."""
+        """See Training."""
         _, weights, iterations = state
         if self._iterations() < iterations + SEVERAL:
             return set()
@@ -90,22 +90,22 @@ class KerasTraining(Training):
         }
 
     def size_of(self, inputs: Any) -> int:
-        """As Training."""
+        """See Training."""
         local = self._strategy.experimental_local_results(inputs)
         tensors = tf.nest.flatten(local, expand_composites=True)
         return sum(int(tf.size(each)) * each.dtype.size for each in tensors)
 
     def scopes(self) -> set[str]:
-        """As Training."""
+        """See Training."""
         return _tf_compat.numbered_scopes(self._model)
 
     def options(self) -> PrecisionOptions | None:
-        """As Training."""
+        """See Training."""
         return self._healed or functions.active_options()
 
     @contextlib.contextmanager
     def under(self, options: PrecisionOptions | None, is_diagnosis: bool = False) -> Iterator[None]:
-        """As Training."""
+        """See Training."""
         before, self._trial = self._trial, [options]
         try:
             yield
@@ -113,7 +113,7 @@ class KerasTraining(Training):
             self._trial = before
 
     def use(self, options: PrecisionOptions) -> None:
-        """As Training."""
+        """See Training."""
         self._healed = options
         functions.read_files_anew()
 
@@ -138,7 +138,7 @@ class KerasTraining(Training):
             return [each.numpy() for each in self._reads()]
 
     def in_force(self) -> contextlib.AbstractContextManager[Any]:
-        """A context in which what runs has the options of the next step."""
+        """A context with the options of the next step."""
         if self._trial:
             return functions.entered(self._trial[0])
         if self._healed is not None:
@@ -166,7 +166,8 @@ class KerasTraining(Training):
         if hasattr(self._model, "_train_counter"):  # Keras 2 counts after each step.
             self._model._train_counter.assign_add(1)
         replicas = self._strategy.num_replicas_in_sync
-        # In replicas, a loss is a share of the batch's. A train_step may compute it by itself.
+        # In a replica, compute_loss gives a share of the batch's loss. A train_step may compute the
+        # loss itself.
         loss = losses[0] if len(losses) == 1 and replicas == 1 else logs["loss"]
         with scope.keep_dtype_scope():
             loss = tf.cast(loss, tf.float32)
@@ -181,15 +182,15 @@ class KerasTraining(Training):
 
 
 def _number(value: Any) -> int:
-    """Of a number or of a variable, which may be one per replica."""
+    """The value of a number or a variable, which may have one component per replica."""
     return int(value.numpy() if hasattr(value, "numpy") else value)
 
 
 class GuardedFunction:
-    """Stands in for a model's train_function.
+    """Replaces a model's train_function.
 
     Args:
-        model: the model, which gets its own one back after an error.
+        model: the model; its own train_function is restored after an error.
         step: makes a step with a batch, and returns its logs.
     """
 
@@ -215,7 +216,7 @@ class GuardedFunction:
 
 
 class HealedFunction:
-    """Stands in for a model's test_function, which then runs as the training's steps do.
+    """Replaces a model's test_function, so that it runs with the options of the training's steps.
 
     Args:
         model: the model.
@@ -234,7 +235,7 @@ class HealedFunction:
 
 
 def give_back(model: Any) -> None:
-    """Gives a model its own train_function and test_function back."""
+    """Restores a model's own train_function and test_function."""
     if isinstance(model.train_function, GuardedFunction):
         model.train_function = model.train_function.original
     if isinstance(model.test_function, HealedFunction):

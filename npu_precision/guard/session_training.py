@@ -1,4 +1,4 @@
-"""The training of a session with hooks, for a guard."""
+"""Adapts the training of a session with hooks for a guard."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 from npu_precision.session import rewriter_config
 
 tf1 = tf.compat.v1
-# What writes a variable, and what may call it.
+# Ops that write a variable, and ops that may call such an op.
 _WRITES = re.compile(r".*(Apply|Assign|Scatter).*|If|Case|While|(Stateful)?PartitionedCall")
-# What hands a variable on, into a loop or a branch.
+# Ops that pass a variable into a loop or a branch.
 _HANDS_ON = ("Identity", "Enter", "RefEnter", "Switch", "RefSwitch")
-# What yields the next batch; a later one is fed instead of asked for again.
+# Ops that yield the next batch; when a step is run again, its batch is fed.
 _BATCHES = ("IteratorGetNext", "QueueDequeue", "ReaderRead")
 _NEED_LOSS = "PrecisionGuard: the graph has no losses in its collection: give loss=TENSOR"
 
 
 class GuardedGraph:
-    """What a guard needs in the graph of a training, before it is final.
+    """The tensors and ops that a guard adds to a training's graph before it is finalized.
 
     Args:
-        loss: the loss, as a tensor or its name; None for those in the graph's collection.
-        count: how often its graph may be made ready anew.
+        loss: the loss, as a tensor or its name; None for the losses in the graph's collection.
+        count: how often TensorFlow may have to prepare the graph again.
 
     Raises:
         ValueError: there is no loss, or no such tensor.
@@ -59,17 +59,17 @@ class GuardedGraph:
             ]
             self.is_finite = tf.reduce_all(tf.stack([*finite, tf.constant(True)]))
             self.tables = tf1.tables_initializer()
-            # A graph that is run with another of these is made ready anew.
+            # Fetching another of these makes TensorFlow prepare the graph again.
             self.marks = [tf.no_op() for _ in range(count + 2)]
         self.step = tf1.train.get_global_step()
         self.batches = [_made_feedable(each) for each in _batches_of(tensors)]
         self._trains: dict[frozenset[Any], bool] = {}
 
     def trains(self, fetches: Any) -> bool:
-        """Whether a run with these fetches is a training step: it writes weights that are trained.
+        """Whether a run with these fetches is a training step, which writes trained weights.
 
-        Others, such as one that reads the global step, may feed less than the loss needs, and must
-        take no batch.
+        Other runs, such as one that reads the global step, may feed less than the loss needs, and
+        must not take a batch.
         """
         found = (
             self.graph.as_graph_element(each, allow_tensor=True, allow_operation=True)
@@ -85,11 +85,11 @@ class GuardedGraph:
         return self._trains[ops]
 
     def fetches(self) -> dict[str, Any]:
-        """What each step yields besides."""
+        """The guard's additional fetches of a step."""
         return {"loss": self.loss, "batches": self.batches}
 
     def restore(self, run: Callable[..., Any], values: Sequence[np.ndarray]) -> None:
-        """Sets all variables, in a session with this run."""
+        """Sets all variables, by a session's `run`."""
         run(self._assigns, dict(zip(self._fed, values)))
 
     def _tensor(self, loss: Any) -> tf.Tensor:
@@ -103,14 +103,14 @@ class GuardedGraph:
 
 
 def _batches_of(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """What the tensors read of iterators and queues."""
+    """The batches from iterators and queues that the tensors depend on."""
     ops = _before(each.op for each in tensors)
     found = [each for op in ops if op.type.startswith(_BATCHES) for each in op.outputs]
     return sorted(found, key=lambda each: each.name)
 
 
 def _before(ops: Iterable[tf.Operation]) -> set[tf.Operation]:
-    """The ops that these depend on, and themselves."""
+    """These ops and all ops that they depend on."""
     seen: set[tf.Operation] = set()
     queue = list(ops)
     while queue:
@@ -130,7 +130,7 @@ def _source(tensor: tf.Tensor) -> tf.Operation:
 
 
 def _made_feedable(batch: tf.Tensor) -> tf.Tensor:
-    """Stands for the batch; TensorFlow 1.15 optimizes no graph in which the batch itself is fed."""
+    """Replaces the batch by a tensor. TensorFlow 1.15 optimizes no graph with a fed batch."""
     name = f"precision_guard/{batch.op.name}_{batch.value_index}"
     stands_for = tf1.placeholder_with_default(batch, batch.shape, name)
     _tf_compat.replace_in_readers(batch, stands_for)
@@ -143,7 +143,7 @@ class Run:
 
     Attributes:
         fetches, feed_dict, options, run_metadata: as Session.run has them.
-        batches: what was read of iterators and queues when it was first run.
+        batches: the batches that the first run read from iterators and queues.
     """
 
     fetches: dict[Any, Any]
@@ -158,9 +158,9 @@ class SessionTraining(Training):
 
     Args:
         session: the session, whose variables are initialized.
-        run: its own run.
-        graph: of the session.
-        key: under which a step's fetches have GuardedGraph.fetches().
+        run: the session's own run.
+        graph: the session's graph.
+        key: the key of GuardedGraph.fetches() in a step's fetches.
     """
 
     needs_file = True
@@ -171,12 +171,12 @@ class SessionTraining(Training):
         self._own_run, self._graph, self._key = run, graph, key
         self._config = _tf_compat.config_of_session(session)
         self._mark = 0
-        # A session with other options, and the watches that were opened before it.
+        # A session with other options, and the number of watches that were opened before it.
         self._trial: tuple[tf.compat.v1.Session, int] | None = None
         self._last: list[np.ndarray] = []
 
     def run(self, inputs: Run) -> Outcome:
-        """As Training; the result is what the fetches yield."""
+        """See Training; the result has the values of the fetches."""
         graph = self._graph
         feeds = {**inputs.feed_dict, **inputs.batches}
         fetches = {"step": inputs.fetches, "mark": graph.marks[self._mark]}
@@ -184,7 +184,7 @@ class SessionTraining(Training):
             arguments = (inputs.options, inputs.run_metadata)
             result = self._own_run(fetches, feeds, *arguments)["step"]
         else:
-            # What was made ready before a watch was opened is not watched.
+            # A graph that was prepared before a watch was opened is not watched.
             watched = tensor_watch.openings() > self._trial[1]
             fetches["mark"] = graph.marks[-1 if watched else -2]
             result = self._trial[0].run(fetches, feeds)["step"]
@@ -195,14 +195,14 @@ class SessionTraining(Training):
         return Outcome(result, float(seen["loss"]), is_finite)
 
     def save(self, inputs: Any = None) -> Any:
-        """As Training."""
+        """See Training."""
         values = self._run(self._graph.reads)
         if inputs is not None:
             self._last = self._values_of_small()
         return values
 
     def changes(self) -> Any:
-        """As Training; of variables of few elements."""
+        """See Training; only variables of few elements."""
         return {
             index: now
             for index, (now, before) in enumerate(zip(self._values_of_small(), self._last))
@@ -210,7 +210,7 @@ class SessionTraining(Training):
         }
 
     def change(self, changes: Any) -> None:
-        """As Training."""
+        """See Training."""
         if changes:
             values = self._run(self._graph.reads)
             small = self._small()
@@ -219,11 +219,11 @@ class SessionTraining(Training):
             self.restore(values)
 
     def restore(self, state: Any) -> None:
-        """As Training."""
+        """See Training."""
         self._graph.restore(self._own_run if self._trial is None else self._trial[0].run, state)
 
     def unchanged(self, state: Any) -> set[str]:
-        """As Training."""
+        """See Training."""
         graph = self._graph
         now = self._run(graph.reads)
         saved = {each.name: pair for each, *pair in zip(graph.variables, state, now)}
@@ -238,12 +238,12 @@ class SessionTraining(Training):
         }
 
     def size_of(self, inputs: Run) -> int:
-        """As Training."""
+        """See Training."""
         values = itertools.chain(inputs.feed_dict.values(), inputs.batches.values())
         return sum(np.asarray(each).nbytes for each in values)
 
     def options(self) -> PrecisionOptions | None:
-        """As Training."""
+        """See Training."""
         rewrite = self._config.graph_options.rewrite_options
         for each in rewrite.custom_optimizers:
             if each.name == OPTIMIZER_NAME:
@@ -252,7 +252,7 @@ class SessionTraining(Training):
 
     @contextlib.contextmanager
     def under(self, options: PrecisionOptions | None, is_diagnosis: bool = False) -> Iterator[None]:
-        """As Training."""
+        """See Training."""
         config = config_pb2.ConfigProto.FromString(self._config.SerializeToString())
         rewrite = config.graph_options.rewrite_options
         rewrite.ClearField("custom_optimizers")
@@ -272,7 +272,7 @@ class SessionTraining(Training):
                 self._trial = before
 
     def use(self, options: PrecisionOptions) -> None:
-        """As Training; the file that the config names is read when the graph is made ready."""
+        """See Training; the config's file is read when TensorFlow prepares the graph."""
         self._mark += 1
 
     def _run(self, fetches: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a guard asks of a training, however its steps run."""
+"""The interface of a training for a guard."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any, NamedTuple
 
 from npu_precision.options import PrecisionOptions
 
-# Of a variable that others may set between steps: a learning rate, a counter or a scale.
+# The most elements of a variable that others may set between steps: a learning rate, a counter or a
+# scale.
 MOST_ELEMENTS = 16
 # The steps after which a weight should have changed.
 SEVERAL = 2
 
 
 class Outcome(NamedTuple):
-    """What came of a step.
+    """The outcome of a step.
 
     Attributes:
-        result: what the caller of the step gets.
-        loss: of this step.
-        is_finite: whether all weights are, after it.
+        result: the result for the caller of the step.
+        loss: the loss of this step.
+        is_finite: whether all weights are finite after the step.
     """
 
     result: Any
@@ -32,7 +33,7 @@ class Training(abc.ABC):
     """A training whose steps can be run again.
 
     Attributes:
-        needs_file: whether use() takes no other mixlist than the one in the guard's file.
+        needs_file: whether use() only takes the mixlist in the guard's file.
     """
 
     needs_file: bool
@@ -43,42 +44,43 @@ class Training(abc.ABC):
 
     @abc.abstractmethod
     def save(self, inputs: Any = None) -> Any:
-        """All that a step changes: weights, slots, counters, random numbers, the loss scale.
+        """Returns all that a step changes: weights, slots, counters, random numbers, the loss
+        scale.
 
         Args:
-            inputs: of the first step, before which no more need be known.
+            inputs: the inputs of the first step, given only before that step.
         """
 
     @abc.abstractmethod
     def changes(self) -> Any:
-        """What others have changed since the last step, such as the learning rate."""
+        """The changes that others made since the last step, such as to the learning rate."""
 
     @abc.abstractmethod
     def change(self, changes: Any) -> None:
-        """Makes the same changes again."""
+        """Repeats such changes."""
 
     @abc.abstractmethod
     def restore(self, state: Any) -> None:
-        """Brings back what save() returned."""
+        """Restores a result of save()."""
 
     @abc.abstractmethod
     def unchanged(self, state: Any) -> set[str]:
-        """The weights that are trained and are as they were then, though several steps were made.
+        """The trained weights that still have their values in `state` after several steps.
 
-        A step that loss scaling skips is not made.
+        A step that loss scaling skips does not count.
         """
 
     @abc.abstractmethod
     def size_of(self, inputs: Any) -> int:
-        """Their bytes."""
+        """The size of a step's inputs in bytes."""
 
     def scopes(self) -> set[str]:
-        """The names of scopes that get a number by how often they were used before."""
+        """The names of scopes that TensorFlow numbers at each use."""
         return set()
 
     @abc.abstractmethod
     def options(self) -> PrecisionOptions | None:
-        """Those in force for the next step, or None without a precision mode."""
+        """The options in force for the next step, or None without a precision mode."""
 
     @abc.abstractmethod
     def under(
@@ -88,7 +90,7 @@ class Training(abc.ABC):
 
         Args:
             options: the options.
-            is_diagnosis: whether a watch will be opened in it, for which no ops are fused.
+            is_diagnosis: whether a watch will be opened in the context; then no ops are fused.
         """
 
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""Ascend's collective communication, by the names of its scripts, over TensorFlow's collectives."""
+"""Ascend's collective communication API over TensorFlow's collectives."""
 
-# First of all, since it says what to do where there is no TensorFlow.
+# Imported first: its error says what to install if TensorFlow is missing.
 from npu_precision import _library as _library

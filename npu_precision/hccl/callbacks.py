@@ -1,4 +1,7 @@
-"""The Keras callback that lets variables begin alike, apart, since Keras takes long to import."""
+"""The Keras callback that gives all ranks the same first variables.
+
+It is in a module of its own, because Keras takes long to import.
+"""
 
 from __future__ import annotations
 

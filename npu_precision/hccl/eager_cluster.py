@@ -1,7 +1,7 @@
-"""The cluster of this process where TensorFlow executes eagerly.
+"""Connects this process to the other ranks for eager execution.
 
 Collectives in eager code and in tf.functions need TensorFlow's own connection to the other ranks,
-which tf.distribute makes. It has to be there before the first op is executed.
+which tf.distribute makes. It has to be made before the first op is executed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _connection: Any = None
 def connect() -> None:
     """Connects this process to the other ranks, if there are any and it is not connected yet.
 
-    All ranks must call it, and it returns when all have done so.
+    All ranks must call it. It returns when all have done so.
 
     Raises:
         RuntimeError: this TensorFlow cannot, an op was executed before, another process has the

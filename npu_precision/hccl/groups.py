@@ -1,4 +1,4 @@
-"""Groups of ranks, as hccl.manage.api makes them."""
+"""Groups of ranks, which scripts create by hccl.manage.api."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from npu_precision.hccl import ranks
 
 WORLD = "hccl_world_group"
 
-# Apart from those that tf.distribute counts from 1 on.
+# Beyond the keys of tf.distribute, which counts from 1.
 FIRST_KEY = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Some of the ranks.
+    """A group of ranks.
 
     Attributes:
-        name: by which scripts refer to it.
+        name: the name that scripts use.
         ranks: its members, ascending.
-        key: that TensorFlow's collectives tell groups apart by; the same in each process.
+        key: the group key for TensorFlow's collectives; the same in each process.
     """
 
     name: str
@@ -30,15 +30,15 @@ class Group:
 
     @property
     def size(self) -> int:
-        """How many members it has."""
+        """The number of members."""
         return len(self.ranks)
 
     @property
     def rank(self) -> int:
-        """The rank of this process in it.
+        """The rank of this process in the group.
 
         Raises:
-            ValueError: it is no member.
+            ValueError: this process is no member.
         """
         own = ranks.current().rank
         if own not in self.ranks:
@@ -95,7 +95,7 @@ def destroy(name: str) -> None:
     """Ends a group that create() made.
 
     Raises:
-        ValueError: there is none of that name, or it is the one of all ranks.
+        ValueError: there is no such group, or it is the group of all ranks.
     """
     if name == WORLD:
         raise ValueError(f"group: got {name!r}, which has all ranks and cannot be destroyed")

@@ -1,10 +1,10 @@
-"""Collectives of several processes: what scripts import from npu_bridge.hccl.
+"""Collectives of several processes, which scripts import from npu_bridge.hccl.
 
 Each process must make the same collectives in the same order: build them in a graph of TF1, trace
-them in tf.functions, or call them eagerly. A session.run meets those of other ranks that run the
-same collectives: so what only some ranks run, as members of a group, needs a run of its own. Alone,
-each is the identity. `fusion` and `fusion_id`, which say what Ascend
-exchanges at once, have no effect.
+them in tf.functions, or call them eagerly. A session.run blocks until the other ranks run the same
+collectives. So collectives that only some ranks run, as members of a group, need a run of their
+own. With one process, each collective is the identity. `fusion` and `fusion_id`, by which Ascend
+groups exchanges, have no effect.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from npu_precision.hccl import eager_cluster, groups, server
 
 __all__ = ["allgather", "allreduce", "broadcast", "reduce_scatter"]
 
-# By HCCL's name, TensorFlow's.
+# TensorFlow's names of the reductions, by HCCL's.
 REDUCTIONS = {"sum": "Add", "prod": "Mul", "max": "Max", "min": "Min"}
 
-# By group, which some ranks may not be in: all members must count alike. TensorFlow 1.15 has one
-# table of keys for all groups.
+# The counts of collectives by group, because some ranks may not be in a group, and all members must
+# count alike. TensorFlow 1.15 has one table of keys for all groups.
 _KEYS_OF_GROUP = 1 << 20
 _counters: dict[int, Iterator[int]] = {}
 
@@ -59,7 +59,7 @@ def allreduce(
 
 
 def check_reduction(reduction: str, known: Collection[str]) -> None:
-    """Raises ValueError unless it is one of those that are known."""
+    """Raises ValueError unless the reduction is known."""
     if reduction not in known:
         raise ValueError(
             f"reduction: got {reduction!r}, expected one of {', '.join(known)}"
@@ -74,7 +74,7 @@ def allgather(
     fusion: int = 0,
     fusion_id: int = -1,
 ) -> tf.Tensor:
-    """The tensors of all ranks of the group, one behind another on the first axis.
+    """Concatenates the tensors of all ranks of the group on the first axis.
 
     Args:
         tensor: the part of this rank, [n, ...]; the same shape and dtype in each.
@@ -87,7 +87,8 @@ def allgather(
         [rank_size * n, ...], in the order of the ranks.
 
     Raises:
-        ValueError: an unknown group, another rank_size than it has, or a tensor without axes.
+        ValueError: an unknown group, a rank_size that differs from the group's, or a tensor without
+            axes.
         RuntimeError: as allreduce.
     """
     del fusion, fusion_id
@@ -106,7 +107,7 @@ def broadcast(
     fusion_id: int = 0,
     group: str = groups.WORLD,
 ) -> Any:
-    """The tensors of the root, in each rank of the group.
+    """Returns the root's tensors in each rank of the group.
 
     Args:
         tensor: a tensor, or a list of them; of known shapes, the same in each rank.
@@ -139,9 +140,9 @@ def reduce_scatter(
     fusion: int = 0,
     fusion_id: int = -1,
 ) -> tf.Tensor:
-    """This rank's part of what allreduce yields: the first axis is divided among the ranks.
+    """This rank's part of the result of allreduce: the first axis is divided among the ranks.
 
-    All of it is exchanged, and the part is cut out.
+    All parts are exchanged, and this one is cut out.
 
     Args:
         tensor: [rank_size * n, ...], the same shape and dtype in each rank.
@@ -155,8 +156,8 @@ def reduce_scatter(
         [n, ...].
 
     Raises:
-        ValueError: as allreduce; another rank_size than the group has, or a first axis that it
-            does not divide.
+        ValueError: as allreduce; a rank_size that differs from the group's, or that does not divide
+            the first axis.
         RuntimeError: as allreduce.
     """
     tensor, members = tf.convert_to_tensor(tensor), _sized(group, rank_size)
@@ -190,17 +191,17 @@ def _sized(group: str, rank_size: int) -> groups.Group:
 
 
 def _outermost(graph: Any) -> Any:
-    """The graph that a session runs, for the body of a branch or loop in it."""
+    """The graph that a session runs, given the body of a branch or loop in it."""
     while getattr(graph, "outer_graph", None) is not None:
         graph = graph.outer_graph
     return graph
 
 
 def _next_key(members: groups.Group) -> int:
-    """A key for one more collective of the group, with the server that it needs."""
-    with tf.init_scope():  # of a tf.function, what calls it
+    """Returns a key for one more collective of the group; starts the server that it needs."""
+    with tf.init_scope():  # leaves tf.functions
         is_eager = tf.executing_eagerly()
-    _ = members.rank  # raises the error of a process that is not in the group
+    _ = members.rank  # raises an error if this process is not in the group
     if is_eager:
         eager_cluster.connect()
     else:

@@ -1,8 +1,9 @@
-"""Which process this is of how many, as the environment says on Ascend and for tf.distribute.
+"""Reads the rank and the number of processes from environment variables of Ascend and
+tf.distribute.
 
     TF_CONFIG           chief and workers with their addresses, and the task of this one
-    RANK_TABLE_FILE     Ascend's list of servers and devices; RANK_ID says which one this is
-    RANK_ID, RANK_SIZE  all on this machine
+    RANK_TABLE_FILE     Ascend's list of servers and devices; RANK_ID is the rank of this process
+    RANK_ID, RANK_SIZE  the rank and the number of processes, all on this machine
 
 One process alone is rank 0 of 1. Ascend names no ports: rank r has HCCL_IF_BASE_PORT + r, from
 60000 on.
@@ -25,9 +26,9 @@ class Ranks:
     """The processes of one training.
 
     Attributes:
-        rank: of this one, from 0.
-        addresses: of all, as "10.0.0.1:60000", in the order of their ranks.
-        source: what said so, for messages.
+        rank: the rank of this process, from 0.
+        addresses: the addresses of all, as "10.0.0.1:60000", in the order of their ranks.
+        source: the source of these facts, for messages.
     """
 
     rank: int
@@ -36,20 +37,20 @@ class Ranks:
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of processes."""
         return len(self.addresses)
 
     def local_ranks(self) -> list[int]:
-        """The ranks on the machine of this one."""
+        """The ranks of the processes on this machine."""
         hosts = [address.rpartition(":")[0] for address in self.addresses]
         return [rank for rank, host in enumerate(hosts) if host == hosts[self.rank]]
 
 
 def current() -> Ranks:
-    """What the environment says now.
+    """The ranks as the environment has them now.
 
     Raises:
-        ValueError: it contradicts itself, or a file cannot be read.
+        ValueError: the environment contradicts itself, or a file cannot be read.
     """
     if os.environ.get("RANK_TABLE_FILE"):
         return _of_rank_table(os.environ["RANK_TABLE_FILE"])
@@ -95,7 +96,8 @@ def _of_tf_config(text: str) -> Ranks:
     ordered = [(job, n) for job in ("chief", "worker") for n in range(len(cluster.get(job, ())))]
     own = (task.get("type"), int(task.get("index", 0)))
     if own not in ordered:
-        # An evaluator or a parameter server takes no part; a TF_CONFIG without a cluster is alone.
+        # Evaluators and parameter servers take no part; a TF_CONFIG without a cluster is one
+        # process.
         return Ranks(0, (f"127.0.0.1:{_base_port()}",), "TF_CONFIG")
     addresses = tuple(cluster[job][n] for job, n in ordered)
     return Ranks(ordered.index(own), addresses, "TF_CONFIG")

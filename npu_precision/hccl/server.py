@@ -1,8 +1,8 @@
 """The server of this process, through which its sessions reach the other ranks.
 
 Collectives of several processes run in sessions on a tf.distribute.Server. Ascend's scripts make
-sessions without a target: those of a graph that has hccl's ops get that of our server, and see no
-devices but their own, so that each rank keeps its own variables.
+sessions without a target. If their graph has hccl's ops, they get our server's target. They see
+only their own devices, so that each rank keeps its own variables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _JOB = "worker"
 
 _lock = threading.Lock()
 _server: Any = None
-# Sessions that were made without a target before the server was there.
+# Sessions that were made without a target before the server existed.
 _local: weakref.WeakSet[Any] = weakref.WeakSet()
 # Sessions that reach the other ranks.
 _reaching: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -34,7 +34,7 @@ def target() -> str:
     """The target of this process' server, for tf.compat.v1.Session(target); starts it if need be.
 
     Raises:
-        RuntimeError: another process has its address, or a strategy of tf.distribute does.
+        RuntimeError: another process, or a strategy of tf.distribute, has its address.
     """
     global _server
     with _lock:
@@ -44,10 +44,10 @@ def target() -> str:
 
 
 def add_graph(graph: tf.Graph) -> None:
-    """Lets sessions of this graph, which gets a collective, reach the other ranks.
+    """Lets sessions of this graph reach the other ranks, because it gets a collective.
 
     Raises:
-        RuntimeError: there is one already, which cannot.
+        RuntimeError: there is a session already, which cannot reach them.
     """
     with _lock:
         _graphs.add(graph)
@@ -86,7 +86,7 @@ def _config(given: Any, where: ranks.Ranks) -> Any:
         config.CopyFrom(given)
     config.isolate_session_state = True
     config.experimental.collective_group_leader = f"/job:{_JOB}/replica:0/task:0"
-    # A rank that dies between two runs is not noticed otherwise: TensorFlow waits for it.
+    # Without a timeout, TensorFlow would wait forever for a rank that died between two runs.
     if not config.operation_timeout_in_ms:
         config.operation_timeout_in_ms = 1000 * ranks.exec_timeout()
     if not config.device_filters:
@@ -106,7 +106,7 @@ def _for_session(session: Any, graph: Any, config: Any) -> tuple[str, Any] | Non
 
 
 def _with_error(session: Any, fetches: Any, run: Callable[[Any], Any]) -> Any:
-    """Runs the fetches. What a monitored session of TensorFlow would retry is a RuntimeError."""
+    """Runs the fetches; raises RuntimeError for errors that a monitored session would retry."""
     try:
         return run(fetches)
     except tf.errors.DeadlineExceededError as error:

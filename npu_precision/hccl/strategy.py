@@ -1,4 +1,4 @@
-"""NPUStrategy: the strategy of tf.distribute that Estimators of npu_bridge are given."""
+"""NPUStrategy: the tf.distribute strategy that scripts of npu_bridge give to Estimators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training on several ranks: averaged gradients, and variables that begin alike."""
+"""Training on several ranks: averages gradients, and gives all ranks the same first variables."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def npu_allreduce(
 def _gathered(slices: tf.IndexedSlices, reduction: str, size: int, group: str) -> tf.IndexedSlices:
     if reduction not in ("mean", "sum"):
         raise ValueError(f"reduction: got {reduction!r} for IndexedSlices, expected mean or sum")
-    # Ranks have different numbers of rows, and gather as many from each.
+    # Ranks may have different numbers of rows, but all_gather takes as many from each.
     rows = tf.shape(slices.indices)[0]
     rows_of_ranks = hccl_ops.allgather(tf.reshape(rows, [1]), size, group)
     most = tf.reduce_max(rows_of_ranks)
@@ -101,10 +101,10 @@ class _Averaging(tf1.train.Optimizer):
 
 
 def averaging(optimizer: Any) -> Any:
-    """The optimizer, or one that averages gradients over the ranks if there are several.
+    """Returns the optimizer, or one that averages gradients over the ranks if there are several.
 
     Args:
-        optimizer: of TF1 or of Keras.
+        optimizer: an optimizer of TF1 or Keras.
 
     Raises:
         ValueError: it is neither.
@@ -121,7 +121,7 @@ def averaging(optimizer: Any) -> Any:
 
 
 def reducing_keras(optimizer: Any, reduction: str = "mean", group: str = groups.WORLD) -> Any:
-    """A Keras optimizer that reduces gradients over the ranks; alone, it stays as it is.
+    """Makes a Keras optimizer reduce gradients over the ranks, if there are several.
 
     Args:
         optimizer: it is changed in place, and returned.
@@ -149,7 +149,7 @@ def broadcast_variables(variables: Sequence[Any], root_rank: int) -> tf.Operatio
     """An op that gives variables the values that they have on one rank.
 
     Args:
-        variables: of known shapes, the same in each rank.
+        variables: variables of known shapes, the same in each rank.
         root_rank: the rank whose values all get.
     """
     values = hccl_ops.broadcast([variable.read_value() for variable in variables], root_rank)

@@ -1,7 +1,7 @@
-"""Checks what the calls of loss scaling are given.
+"""Checks the arguments of loss scaling's functions.
 
-Two mistakes need a memory: gradients of the loss itself, not of what scaling returned; and going on
-with the scaled gradients after unscaling.
+Detecting two mistakes needs records of earlier calls: taking gradients of the loss instead of the
+scaled loss, and using the scaled gradients after unscaling.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from npu_precision.loss_scaling import replicas
 # The attribute in which an optimizer that amp has changed keeps its losses.
 LOSSES = "npu_precision_losses"
 _VALUES = "got no gradients; they are values here, which are passed on: {call}"
-# Of the gradients that a step or an unscaling is given.
+# Messages about the gradients that are passed to a step or an unscaling.
 _INSIDE = "call {call}(loss) inside the tape's scope, and take the gradients of what it returns"
 _NO_GRADIENTS = "got None for every variable, expected gradients: " + _INSIDE
 _GRADIENTS_OF_PLAIN_LOSS = (
     "got the gradients of the loss that {call}() was given, expected those of what it returned: "
     + _INSIDE
 )
-# An attribute of a loss: a set of those that it was given to. Its gradients share the set, since
-# either may be first, the call that scales the loss or that of the tape.
+# An attribute of a loss: the set of owners that it was given to. Its gradients share the set,
+# because either may come first, the call for scaling or the tape's.
 _GIVEN_TO = "_npu_precision_given_to"
 _GRADIENT_OF = "_npu_precision_gradient_of"
 
 
 def gradients(name: str, grads: Iterable[Any] | None) -> list[Any]:
-    """The gradients that unscale_() was given, as a list.
+    """Returns the gradients that were passed to unscale_(), as a list.
 
     Raises:
-        ValueError: they are none.
-        TypeError: there are none, as in torch.
+        ValueError: the argument is no list of gradients.
+        TypeError: the argument is missing, as in a script of torch.
     """
     if grads is None:
         raise TypeError(_VALUES.format(call="gradients = scaler.unscale_(optimizer, gradients)"))
@@ -54,7 +54,7 @@ def gradients(name: str, grads: Iterable[Any] | None) -> list[Any]:
 
 
 def pairs(grads_and_vars: Iterable[Any] | None) -> list[tuple[Any, Any]]:
-    """The gradients and variables that step() was given, as a list; raises as gradients()."""
+    """Returns the pairs that were passed to step(), as a list; raises as gradients()."""
     if grads_and_vars is None:
         raise TypeError(_VALUES.format(call="scaler.step(optimizer, zip(gradients, variables))"))
     result = list(grads_and_vars)
@@ -88,12 +88,12 @@ def check_optimizer(optimizer: Any) -> None:
 
 @functools.lru_cache(maxsize=None)
 def watch_tapes() -> None:
-    """Notes, from now on, what every tf.GradientTape takes the gradients of."""
+    """Records, from now on, the target of each gradient that a tf.GradientTape computes."""
     _tf_compat.call_for_tape_gradients(_note)
 
 
 def note_given(losses: Any, owner: Any) -> None:
-    """Notes that a nest of losses was given to the owner, which scales them."""
+    """Records that a nest of losses was given to the owner, which scales them."""
     for loss in tf.nest.flatten(losses):
         if isinstance(loss, tf.Tensor):
             _given_to(loss).add(owner)
@@ -103,7 +103,7 @@ def check_gradients(grads: Iterable[Any], owner: Any, call: str) -> None:
     """Raises ValueError if the backward pass did not see how the owner scaled the loss.
 
     Args:
-        grads: of one step, or of one unscaling. Those that no tape yielded pass.
+        grads: the gradients of a step or an unscaling. Gradients that come from no tape pass.
         owner: as for note_given().
         call: the function that scales, as the error calls it.
     """
@@ -111,7 +111,7 @@ def check_gradients(grads: Iterable[Any], owner: Any, call: str) -> None:
     known = [grad for grad in grads if grad is not None]
     if grads and not known:
         raise ValueError(_NO_GRADIENTS.format(call=call))
-    # Several tapes may yield one tensor, such as a zero, so one alone says nothing.
+    # Several tapes may yield one tensor, such as a zero, so one gradient alone proves nothing.
     if known and all(owner in getattr(grad, _GRADIENT_OF, ()) for grad in known):
         raise ValueError(_GRADIENTS_OF_PLAIN_LOSS.format(call=call))
 
@@ -132,13 +132,13 @@ def _given_to(loss: tf.Tensor) -> Any:
 
 
 class GivenGradients:
-    """The gradients that the last unscaling was given, which are not those that it returned."""
+    """Remembers the gradients that were passed to the last unscaling, as opposed to its results."""
 
     def __init__(self) -> None:
         self._given: tuple[Any, list[Any]] = (None, [])
 
     def remember(self, grads: Iterable[Any]) -> None:
-        """Records what unscaling is given, in all replicas, and in which graph."""
+        """Records the gradients passed to unscaling, in all replicas, and the graph."""
 
         def remember_all(all_grads: list[list[Any]]) -> None:
             known = [grad for grads in all_grads for grad in grads if grad is not None]
@@ -147,14 +147,14 @@ class GivenGradients:
         replicas.once_for_all(remember_all, list(grads))
 
     def includes(self, grads: Iterable[Any], is_unscaled: tf.Tensor) -> bool:
-        """Whether any of these was given in this graph or one around it.
+        """Whether any of these was passed in this graph or one around it.
 
-        Another branch may have been given the same tensors, and this one not.
+        Tensors that were passed in another branch do not count.
 
         Args:
-            grads: of the step.
+            grads: the gradients of the step.
             is_unscaled: whether unscaling was called in this round. Only eager code reads it: a
-                step in a tf.function does not clear what is remembered.
+                step in a tf.function does not clear the record.
         """
         place, given = self._given
         is_over = tf.executing_eagerly() and not is_unscaled
@@ -163,12 +163,12 @@ class GivenGradients:
 
 
 def _place() -> Any:
-    """A weak reference to the graph that is built; None in eager code."""
+    """A weak reference to the graph being built; None in eager code."""
     return None if tf.executing_eagerly() else weakref.ref(tf.compat.v1.get_default_graph())
 
 
 def _places() -> list[Any]:
-    """_place(), and the same of the graphs around it, if it is that of a branch or a loop."""
+    """_place(), and those of the graphs around a branch or a loop."""
     places, graph = [_place()], tf.compat.v1.get_default_graph()
     while places[0] is not None and getattr(graph, "outer_graph", None) is not None:
         graph = graph.outer_graph

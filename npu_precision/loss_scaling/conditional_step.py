@@ -1,4 +1,4 @@
-"""The step of a Keras optimizer as a conditional: made, or skipped and counted."""
+"""Makes the step of a Keras optimizer on a condition, or skips and counts it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def step_if(
         finite: whether to make the step, a scalar bool tensor, the same in each replica; None
             always makes it.
         optimizer: the optimizer that takes the step.
-        pairs: of a gradient and a variable.
+        pairs: pairs of a gradient and a variable.
         apply: a function that makes the step with such pairs.
         skipped_steps: a counter of the steps that are not made.
-        are_summed: whether the gradients are sums over the replicas already, which the optimizer
-            must not add up again.
+        are_summed: whether the gradients are sums over the replicas, which the optimizer must not
+            add up again.
 
     Raises:
-        ValueError: are_summed, and the optimizer always adds up itself.
+        ValueError: are_summed is set, and the optimizer always adds up gradients itself.
     """
     if are_summed:
         finite = tf.constant(True) if finite is None else finite

@@ -29,7 +29,7 @@ _STRATEGIES = (strategies.NoLossScale, strategies.FixedLossScale, strategies.Dyn
 
 
 def _takes_a_device_first(init: Callable[..., None]) -> Callable[..., None]:
-    """Lets a constructor have the form of torch.amp too, whose first argument is the device."""
+    """Lets a constructor also take the device as its first argument, as in torch.amp."""
 
     @functools.wraps(init)
     def with_device(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -158,7 +158,7 @@ class GradScaler(tf.Module):
 
         Raises:
             RuntimeError: called twice for an optimizer since the last update(), or after step().
-            ValueError: grads are no gradients, or not those of what scale() returned.
+            ValueError: grads are no gradients, or not gradients of the result of scale().
             TypeError: called without them, as in torch.
         """
         grads = arguments.gradients("grads", grads)
@@ -189,8 +189,8 @@ class GradScaler(tf.Module):
             RuntimeError: called without scale(), twice since the last update(), or under a
                 tf.distribute strategy of several replicas that is not mirrored.
             ValueError: optimizer has no apply_gradients, or scales the loss itself; the gradients
-                are those that unscale_() was given, not those that it returned, or those of a loss
-                that scale() was given, or all None.
+                are those passed to unscale_() instead of its results, or gradients of a loss passed
+                to scale() instead of its result, or all None.
             TypeError: called without them, as in torch.
         """
         arguments.check_optimizer(optimizer)
@@ -212,7 +212,7 @@ class GradScaler(tf.Module):
         with tf.control_dependencies(may_step), scope.keep_dtype_scope():
             grads, no_overflow = summed(grads) if self._combine_ddp else (grads, None)
             grads, targets = packed_pairs(optimizer, grads, variables)
-            # Checks again: the script may have made them infinite after unscale_().
+            # Checks again, because the script may have made gradients infinite after unscale_().
             grads, finite = unscaled_and_agreed(grads, self._divisor(round_), False, no_overflow)
             finite = replicas.once(round_.enter, Stage.STEPPED, finite)
         return step_if(
@@ -265,7 +265,7 @@ class GradScaler(tf.Module):
         return tf.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())
 
     def get_growth_factor(self) -> float:
-        """What the scale is multiplied by when it grows.
+        """The factor by which the scale grows.
 
         Raises:
             RuntimeError: called in a tf.function.
@@ -274,7 +274,7 @@ class GradScaler(tf.Module):
         return self._growth_numbers("growth_factor").growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Sets what the scale is multiplied by when it grows, also for functions traced before.
+        """Sets the factor by which the scale grows, also for functions traced before.
 
         Args:
             new_factor: above 1, and finite.
@@ -287,11 +287,11 @@ class GradScaler(tf.Module):
         self._set_growth("growth_factor", float(new_factor))
 
     def get_backoff_factor(self) -> float:
-        """What the scale is multiplied by when it backs off; raises as get_growth_factor()."""
+        """The factor by which the scale backs off; raises as get_growth_factor()."""
         return self._growth_numbers("backoff_factor").backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Sets what the scale is multiplied by when it backs off, as set_growth_factor().
+        """Sets the factor by which the scale backs off, as set_growth_factor().
 
         Args:
             new_factor: above 0, below 1.
@@ -304,9 +304,10 @@ class GradScaler(tf.Module):
         return self._growth_numbers("growth_interval").growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Sets after how many finite steps in a row the scale grows, as set_growth_factor().
+        """Sets the number of finite steps in a row after which the scale grows, as
+        set_growth_factor().
 
-        If there were as many already, the scale grows with the next one.
+        If as many have passed already, the scale grows with the next one.
 
         Args:
             new_interval: at least 1.

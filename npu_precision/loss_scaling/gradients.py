@@ -1,4 +1,4 @@
-"""Gradients, dense, IndexedSlices or None: scaled losses, unscaling, overflow checks, and sums."""
+"""Unscales, checks and adds up gradients (dense, IndexedSlices or None), and scales losses."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def scaled(loss: Any, scale: tf.Tensor) -> tf.Tensor:
         raise ValueError(f"loss: got a tensor of {loss.dtype.name}, expected one of floats")
 
     with scope.loss_scale_scope():
-        # An extra op that keeps float32 and that Grappler does not fold away. By it the optimizer
-        # finds the gradient of the product, which also multiplies by the scale, and keeps it too.
+        # An extra op that keeps float32 and that Grappler does not fold. By this op, the optimizer
+        # finds the gradient of the product, which also multiplies by the scale, and keeps it
+        # float32.
         used = tf.abs(tf.compat.v1.placeholder_with_default(scale, []))
         return loss * tf.cast(used, loss.dtype)
 
@@ -44,8 +45,8 @@ def unscaled_and_checked(
         gradients: dense, IndexedSlices or None.
         scale: a scalar float32 tensor.
         combined: whether to work in one flat buffer per dtype, in place of tensor by tensor.
-        is_local: whether an overflow that an emulated 910 leaves finite counts. Of sums over
-            replicas it does not, since each replica has overflows of its own.
+        is_local: whether an overflow that an emulated 910 leaves finite counts. It does not for
+            sums over replicas, because each replica has overflows of its own.
     """
     gradients = list(gradients)
     if not combined:
@@ -75,12 +76,12 @@ def all_finite(gradients: Iterable[Any], name: str | None = None) -> tf.Tensor:
 
 
 def _without_overflow_after(gradients: Iterable[Any]) -> tf.Tensor:
-    """Whether no emulated 910 has overflowed until these are computed, a scalar bool tensor.
+    """Whether no emulated 910 overflows before these are computed, a scalar bool tensor.
 
-    Whether they are finite it does not say.
+    It does not check the gradients themselves.
     """
     of = [values_of(gradient) for gradient in gradients if gradient is not None]
-    # Not a constant, which Grappler would fold away, and the mark with it.
+    # Not a constant, which Grappler would fold, and so lose the mark.
     with tf.control_dependencies(of):
         return _without_overflow(tf.compat.v1.placeholder_with_default(tf.constant(True), []))
 
@@ -96,9 +97,9 @@ def _all_finite(gradients: Iterable[Any], is_local: bool, name: str | None = Non
 
 
 def _without_overflow(finite: tf.Tensor) -> tf.Tensor:
-    """False also where an emulated 910 overflowed, which leaves gradients finite.
+    """Makes `finite` false also if an emulated 910 overflowed, which leaves gradients finite.
 
-    In a graph, the optimizer adds that to the marked op if it emulates one.
+    In a graph, an optimizer that emulates a 910 adds this check to the marked op.
     """
     if tf.executing_eagerly():
         return tf.logical_and(finite, not _library.take_overflow())
@@ -133,8 +134,9 @@ def _divide(values: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
 def summed(grads: Sequence[Any]) -> tuple[list[Any], tf.Tensor | None]:
     """Adds up gradients over the replicas, in one buffer per dtype; IndexedSlices are gathered.
 
-    They are still scaled: one that comes out of a Cast from a low type goes straight into the
-    buffer, so that lower_collectives finds it, and an overflow in one replica is one in all sums.
+    The gradients are still scaled. A gradient that comes out of a Cast from a low type goes
+    straight into the buffer, so that lower_collectives finds it. An overflow in one replica is one
+    in all sums.
 
     Args:
         grads: dense, IndexedSlices or None, in the same order in each replica.
@@ -170,11 +172,11 @@ def unscaled_and_agreed(
         grads: dense, IndexedSlices or None.
         scale: a scalar float32 tensor.
         combined: whether to work in one flat buffer per dtype, in place of tensor by tensor.
-        no_overflow: what summed() returned with them; None of gradients that are not summed.
+        no_overflow: the second result of summed(); None for gradients that are not summed.
     """
     if no_overflow is None:
         unscaled, finite = unscaled_and_checked(grads, scale, combined)
         return unscaled, replicas.all_true(finite)
-    # Of sums, which are the same everywhere, no replica has to be asked.
+    # Sums are the same everywhere, so replicas need not agree.
     unscaled, finite = unscaled_and_checked(grads, scale, combined, is_local=False)
     return unscaled, tf.logical_and(finite, no_overflow)

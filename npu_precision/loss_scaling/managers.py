@@ -58,7 +58,7 @@ class ExponentialUpdateLossScaleManager(LossScaleManager):
 
     After `incr_every_n_steps` finite steps in a row it is multiplied by `incr_ratio`, unless that
     is infinite. After `decr_every_n_nan_or_inf` steps that overflowed, which need not be in a row,
-    it is multiplied by `decr_ratio`, but stays at least 1. Either way counting begins anew.
+    it is multiplied by `decr_ratio`, but stays at least 1. In both cases, counting starts again.
 
     Args:
         init_loss_scale: at least 1, and finite.

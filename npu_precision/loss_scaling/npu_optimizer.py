@@ -1,4 +1,4 @@
-"""npu_bridge's wrappers for several devices: alone, each returns the optimizer itself."""
+"""npu_bridge's optimizer wrappers for several devices; with one process, the optimizer itself."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
     """Returns an optimizer that averages gradients over the ranks; alone, the optimizer as it is.
 
     Args:
-        optimizer: of TF1 or of Keras.
+        optimizer: an optimizer of TF1 or Keras.
 
     Raises:
         ValueError: it is neither.

@@ -1,4 +1,4 @@
-"""Gives observers, such as a flight recorder, the gradients of each step that runs."""
+"""Passes the gradients of each step that runs to observers, such as a flight recorder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tensorflow as tf
 from npu_precision import scope
 from npu_precision.loss_scaling import gradients, replicas
 
-# The observers of steps that are built now.
+# The observers that steps built from now on get.
 observers: list[Any] = []
 _sources: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _named: collections.Counter[str] = collections.Counter()
@@ -62,7 +62,7 @@ def add_observer(observer: Any) -> None:
 
 
 def remove_observer(observer: Any) -> None:
-    """Removes an observer. After the last one, the numbering of sources begins anew."""
+    """Removes an observer. After the last observer, the numbering of sources starts again."""
     observers.remove(observer)
     if not observers:
         _sources.clear()
@@ -79,7 +79,7 @@ def observed(
 ) -> list[Any]:
     """Returns the gradients with a control dependency on the calls of all observers.
 
-    An observer is called once for all replicas of this process, with what is in any of them.
+    An observer is called once for all replicas of this process, with the counts over all.
 
     Args:
         grads: the scaled gradients, as the backward pass yields them.
@@ -111,7 +111,7 @@ def observed(
 
 
 def _source_of(optimizer: Any) -> str:
-    """The name of the optimizer's class, with a number from the second of that name on."""
+    """The name of the optimizer's class; the second and later ones of a name get a number."""
     if optimizer not in _sources:
         name = type(optimizer).__name__
         _named[name] += 1
@@ -132,7 +132,7 @@ def _call_all(site: Site, of_replicas: list[list[tf.Tensor]]) -> list[tf.Tensor]
 
 
 def _call(observer: Any, site: Site, numbers: Sequence[tf.Tensor]) -> tf.Tensor:
-    # This function outlives the graph, and so must not hold its tensors.
+    # This function outlives the graph, so it must not hold the graph's tensors.
     def see(is_left_out: Any, scale: Any, *counts: Any) -> np.bool_:
         if not is_left_out:
             observer.see(site, float(scale), Counts(*map(np.asarray, counts)))

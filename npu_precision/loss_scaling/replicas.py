@@ -1,4 +1,4 @@
-"""Loss scaling under a tf.distribute strategy: what all replicas do together, and once."""
+"""Loss scaling under a tf.distribute strategy: calls made once for all replicas, and agreement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def in_replica() -> bool:
 def refuse_strategy(what: str) -> None:
     """Raises RuntimeError where the replicas cannot agree on a step.
 
-    That is under a strategy of several replicas that is not mirrored, outside of its run(), and
+    They cannot under a strategy of several replicas that is not mirrored, outside of its run(), and
     with parameter servers.
     """
     if not tf.distribute.has_strategy():
@@ -51,10 +51,11 @@ def refuse_strategy(what: str) -> None:
 
 
 def once(call: Callable[..., Any], *args: Any) -> Any:
-    """Calls it once for all replicas, and gives each the result; calls it where there are none.
+    """Calls `call` once for all replicas, and returns its result in each; without replicas, calls
+    it.
 
     Args:
-        call: builds or does what changes variables.
+        call: changes variables, or builds ops that do.
         *args: values that are the same in each replica.
     """
     if not in_replica():
@@ -67,14 +68,14 @@ def once(call: Callable[..., Any], *args: Any) -> Any:
 
 
 def once_for_all(call: Callable[[list[list[Any]]], Any], values: Sequence[Any]) -> Any:
-    """Calls it once with the values of each replica in this process, a list of lists."""
+    """Calls `call` once with the values of all replicas in this process, a list of lists."""
     if not in_replica():
         return call([list(values)])
 
     def merged(strategy: Any, *values: Any) -> Any:
         local = [strategy.experimental_local_results(value) for value in values]
         count = max(map(len, local), default=1)
-        # What is the same in all replicas comes once.
+        # A value that is the same in all replicas comes once.
         return call([[each[min(i, len(each) - 1)] for each in local] for i in range(count)])
 
     return tf.distribute.get_replica_context().merge_call(merged, tuple(values))
@@ -89,22 +90,22 @@ def cond(
 ) -> tf.Tensor:
     """Applies the pairs if the predicate is true; returns it, a scalar bool tensor.
 
-    The branches are outside of the replicas, and in the branch each replica applies its own: so an
-    optimizer may exchange gradients there, which it could not in a branch of a replica.
+    The conditional is outside of the replicas; in its branch, each replica applies its own pairs.
+    So an optimizer may exchange gradients there, which is impossible in a replica's own branch.
 
     Args:
         predicate: a scalar bool tensor, the same in each replica.
-        pairs: of a gradient, of this replica, and a variable.
+        pairs: pairs of this replica's gradient and a variable.
         apply: applies pairs in a replica.
-        otherwise: a function that is called once in place of it.
-        within: makes a context in which the replicas apply.
+        otherwise: a function that is called once if the predicate is false.
+        within: makes a context in which the replicas apply their pairs.
     """
     if not in_replica():
         return _cond(predicate, lambda: apply(list(pairs)), otherwise)
 
     def merged(strategy: Any, predicate: Any, grads: Any, variables: Any) -> tf.Tensor:
         def apply_here(*grads: Any) -> None:
-            # The variables are not arguments, which would be the copies of a replica.
+            # The variables are no arguments, because a replica would get its copies.
             apply(list(zip(grads, variables)))
 
         with within():

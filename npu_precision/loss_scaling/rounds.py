@@ -1,4 +1,4 @@
-"""The order of calls: for each style a table of stages and errors, and the stages of a round.
+"""Checks the order of calls, by a table of stages and errors for each API.
 
 Variables hold the stages: a tf.function is traced once, and its calls run often.
 """
@@ -16,7 +16,7 @@ from npu_precision.loss_scaling.arguments import GivenGradients
 
 
 class Stage(enum.IntEnum):
-    """The last call for an optimizer or a loss in this round; an update begins a new round."""
+    """The last call for an optimizer or a loss in a round; update() begins a new round."""
 
     READY = 0  # update
     SCALED = 1
@@ -24,12 +24,12 @@ class Stage(enum.IntEnum):
     STEPPED = 3
 
 
-# For the stage that a call leads to: the stages that refuse the call, each with its error.
+# By the stage that a call leads to: the stages that refuse the call, each with its error.
 Refusals = Dict[Stage, str]
 Table = Dict[Stage, Refusals]
 
-# GradScaler, per optimizer. scale() is for all optimizers, so none is ever SCALED. update() looks
-# at the whole round, which is READY until gradients of any optimizer are checked.
+# GradScaler, per optimizer. scale() is for all optimizers, so none is ever SCALED. update() checks
+# the whole round, which is READY until gradients of any optimizer are checked.
 GRAD_SCALER: Table = {
     Stage.UNSCALED: {
         Stage.UNSCALED: "{subject}: unscale_() was called for it since the last update(), expected "
@@ -91,10 +91,11 @@ def check_losses(refusals: Refusals, stages: Mapping[int, Stage]) -> None:
 
 
 class Rounds:
-    """The round between two updates, and the stages in it of all subjects: optimizers or losses.
+    """The round between two updates, with the stages of all subjects, which are optimizers or
+    losses.
 
-    Make it in eager code. No checkpoint holds it, and a copy begins a new round. What changes it,
-    or checks whether it may be changed, is called once for all replicas of a strategy.
+    Make it in eager code. It is not in checkpoints, and a copy begins a new round. Methods that
+    change it, or check whether it may change, are called once for all replicas of a strategy.
 
     Args:
         table: GRAD_SCALER or AMP_KERAS.
@@ -117,7 +118,7 @@ class Rounds:
         return Rounds(self.table)
 
     def of(self, subject: Any, name: str) -> Round:
-        """The round of one subject, which errors call by this name."""
+        """The round of one subject; errors use this name."""
         if id(subject) not in self._of:
             replicas.once(lambda: self._make(subject, name))
         return self._of[id(subject)]
@@ -143,13 +144,13 @@ class Round:
     """The stage of one subject.
 
     Attributes:
-        given: the gradients that its last unscaling was given.
-        scale: what its loss was multiplied by, for where the scale may change before the step.
+        given: the gradients that were passed to its last unscaling.
+        scale: the factor of its loss, because the scale may change before the step.
     """
 
     def __init__(self, rounds: Rounds, subject: Any, name: str) -> None:
         self._rounds = rounds
-        self._subject = subject  # kept alive, or another object might get its id
+        self._subject = subject  # kept alive, so that no other object gets its id
         self._name = name
         self._number = _variable(-1, tf.int64, "round_of_stage")
         self._stage = _variable(int(Stage.READY), tf.int64, "stage")
@@ -158,18 +159,18 @@ class Round:
         self.given = GivenGradients()
 
     def is_in(self, stage: Stage) -> tf.Tensor:
-        """Whether it is in this stage, a scalar bool tensor."""
+        """Whether the subject is in this stage, a scalar bool tensor."""
         has_calls = tf.equal(self._number.read_value(), self._rounds.number.read_value())
         if stage is Stage.READY:
             return tf.logical_not(has_calls)
         return tf.logical_and(has_calls, tf.equal(self._stage.read_value(), int(stage)))
 
     def was_finite(self) -> tf.Tensor:
-        """Whether all its gradients that were checked in this round are finite."""
+        """Whether all gradients of the subject that were checked in this round are finite."""
         return tf.logical_or(self.is_in(Stage.READY), self._finite.read_value())
 
     def was_given(self, grads: Iterable[Any]) -> bool:
-        """Whether unscaling was the last call and was given any of these."""
+        """Whether unscaling was the last call, and got any of these gradients."""
         return self.given.includes(grads, self.is_in(Stage.UNSCALED))
 
     def may_enter(self, stage: Stage) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The state of a GradScaler as a dictionary: with its own names, or with torch's five."""
+"""Converts a GradScaler's state to a dictionary, with its own names or torch's five, and back."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from npu_precision import _errors
 from npu_precision.loss_scaling.strategies import DynamicLossScale, Growth, LossScaleState
 from npu_precision.loss_scaling.variables import GrowthVariables
 
-# What torch.amp.GradScaler.state_dict() gives.
+# The names in torch.amp.GradScaler.state_dict().
 TORCH = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
 _NOT_TORCHS = ("hysteresis", "min_scale", "max_scale")
 
 
 def as_dict(strategy: Any, growth: GrowthVariables | None, state: LossScaleState) -> dict[str, Any]:
-    """The strategy's parameters, with the growth of now, and the state."""
+    """The strategy's parameters, with the current growth, and the state."""
     numbers = dataclasses.asdict(strategy)
     numbers.pop("init_scale", None)
     if growth is not None:
@@ -26,7 +26,7 @@ def as_dict(strategy: Any, growth: GrowthVariables | None, state: LossScaleState
 
 
 def check_is_torchs(strategy: Any) -> None:
-    """Raises ValueError unless torch's GradScaler would go on in the same way."""
+    """Raises ValueError unless torch's GradScaler would continue in the same way."""
     if not isinstance(strategy, DynamicLossScale):
         raise ValueError(
             f"torch=True: got a scaler with {_errors.got(strategy)}, expected one with a "
@@ -42,14 +42,14 @@ def check_is_torchs(strategy: Any) -> None:
 
 
 def from_dict(state_dict: Any, own: Mapping[str, Any]) -> tuple[LossScaleState, Growth]:
-    """The state in a dictionary, and the growth in it; the growth is None three times if fixed.
+    """Returns the state in a dictionary, and its growth, whose numbers are None for a fixed scale.
 
     Args:
-        state_dict: with the names of `own`, or with torch's.
+        state_dict: a dictionary with the names of `own`, or with torch's.
         own: as_dict() of the scaler.
 
     Raises:
-        ValueError: other names, or a parameter that differs from that of `own`.
+        ValueError: the names differ, or a parameter differs from the one in `own`.
     """
     names = set(state_dict) if isinstance(state_dict, Mapping) else None
     if names == set(TORCH) and names < set(own):

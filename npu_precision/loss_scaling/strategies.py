@@ -1,4 +1,4 @@
-"""The strategies: how a loss scale changes from step to step, as frozen objects without state."""
+"""The strategies by which a loss scale changes from step to step: frozen objects without state."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Constant:
 
 @dataclasses.dataclass(frozen=True)
 class NoLossScale(_Constant):
-    """The loss as it is. A step that overflows is made all the same."""
+    """Leaves the loss as it is. Steps that overflow are not skipped."""
 
     checks_overflow = False
 
@@ -91,7 +91,7 @@ class DynamicLossScale:
 
     After `growth_interval` finite steps in a row the scale is multiplied by `growth_factor`. After
     `hysteresis` steps that overflowed, which need not be in a row, it is multiplied by
-    `backoff_factor`. Either way counting begins anew.
+    `backoff_factor`. In both cases, counting starts again.
 
     Args:
         init_scale: positive and finite, between min_scale and max_scale.
@@ -137,7 +137,7 @@ class DynamicLossScale:
         return LossScaleState(float(self.init_scale))
 
     def growth(self) -> Growth:
-        """The numbers that may change, as they are in the beginning."""
+        """The initial values of the numbers that may change."""
         return Growth(self.growth_factor, self.backoff_factor, self.growth_interval)
 
     def adjust(

@@ -1,4 +1,4 @@
-"""The state and the growth of a loss scale in variables, and the lock of a graph's steps."""
+"""Variables for the state and the growth of a loss scale, and a lock for a graph's steps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LossScaleVariables(tf.Module):
 
     Args:
         strategy: an instance of a class of npu_precision.loss_scaling.strategies.
-        growth: what takes the place of the strategy's growth(), for code that may change it.
+        growth: replaces the strategy's growth(), for code that may change it.
     """
 
     def __init__(self, strategy: Any, growth: GrowthVariables | None = None) -> None:
@@ -58,7 +58,7 @@ class LossScaleVariables(tf.Module):
         with scope.keep_dtype_scope():
             if self.strategy.adjusts:
                 return tf.identity(scale)
-            # Grappler would divide by a constant by its reciprocal, which may be zero.
+            # Grappler would replace division by a constant with its reciprocal, which may be zero.
             return tf1.placeholder_with_default(scale, [])
 
     def update(self, all_finite: tf.Tensor) -> tf.Operation | None:
@@ -73,7 +73,7 @@ class LossScaleVariables(tf.Module):
 
         if made.lock is None:
             return tf.group(adjust())
-        # Two optimizers that share the scale may make their steps in one run of a session.
+        # Two optimizers that share the scale may step in one run of a session.
         return made.lock.execute(adjust).op
 
     def _adjust(self, made: _Made, all_finite: tf.Tensor) -> tf.Tensor:
@@ -124,11 +124,11 @@ class LossScaleVariables(tf.Module):
         is_right = tf.logical_and(scale >= least, scale <= largest)  # a NaN is not
         text = f"{name}: expected a number from {least} to {largest}, got"
         with tf.control_dependencies([tf.debugging.Assert(is_right, [text, scale])]):
-            # XLA drops the assertion; then the scale stays as it is.
+            # XLA drops the assertion; then the scale is unchanged.
             variable.assign(tf.where(is_right, scale, variable.read_value()))
 
     def check(self, state: LossScaleState, session: Any = None) -> None:
-        """Raises what set() would raise, and sets nothing."""
+        """Raises the errors of set(), and sets nothing."""
         if not self.strategy.adjusts:
             return
         self._check_scale("scale", state.scale)
@@ -146,7 +146,7 @@ class LossScaleVariables(tf.Module):
         """Sets the whole state, of eager code or of a session; a fixed scale stays.
 
         Raises:
-            ValueError: the strategy never comes to a number of this state.
+            ValueError: the strategy cannot reach a number of this state.
             RuntimeError: nothing was scaled in eager code, or in the session's graph.
         """
         self.check(state, session)
@@ -255,10 +255,10 @@ def _growth_variable(value: Any, dtype: tf.DType, name: str) -> tf.Variable:
 
 
 class _Lock:
-    """What one call to execute() builds runs alone, if several run in one graph.
+    """A lock for steps in a graph: the ops of one execute() run alone if several run at once.
 
-    Unlike tf.CriticalSection it takes variables with a copy per replica, and leaves nothing in the
-    graph that a meta graph cannot hold.
+    Unlike tf.CriticalSection, it supports variables with a copy per replica, and adds nothing to
+    the graph that a meta graph cannot hold.
     """
 
     def __init__(self, name: str) -> None:
@@ -268,7 +268,7 @@ class _Lock:
         """Builds ops that run while the lock is held; returns their result.
 
         Args:
-            build: its result must depend on all that it builds.
+            build: builds the ops; its result must depend on all of them.
         """
         held = tf.raw_ops.MutexLock(mutex=self._mutex)
         with tf.control_dependencies([held]):

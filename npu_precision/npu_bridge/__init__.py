@@ -1,4 +1,4 @@
-"""Stand-ins for what Ascend scripts import from npu_bridge, under the same names."""
+"""Stand-ins, under the same names, for the parts of npu_bridge that Ascend scripts import."""
 
-# Lets sessions dump their tensors, whoever makes them.
+# Lets all sessions of the process dump their tensors.
 from npu_precision.npu_bridge import dumps as dumps

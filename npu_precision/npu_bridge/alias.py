@@ -35,7 +35,7 @@ _ALIASES = {
     "hccl.manage.api": "hccl.manage.api",
     "hccl.split.api": "hccl.split.api",
 }
-# Those that need Keras, which takes long to import: when they are first imported.
+# Modules that need Keras, which takes long to import; they are imported at their first use.
 _LATER = {
     "npu_bridge.estimator.npu.keras_to_npu": "npu_bridge.keras_to_npu",
     "npu_bridge.estimator.npu.npu_callbacks": "hccl.callbacks",
@@ -57,12 +57,12 @@ _OURS = "_installed_by_npu_precision"
 def install_as_npu_bridge() -> None:
     """Makes `from npu_bridge.npu_init import *`, `import hccl`, `import npu_device` import ours.
 
-    For scripts whose import lines cannot change; others should use
+    For scripts whose import lines cannot change. Other scripts should use
     `from npu_precision.npu_init import *`. A second call does nothing.
 
     Raises:
-        RuntimeError: the real npu_bridge, hccl or npu_device is installed or imported; it is not
-            hidden.
+        RuntimeError: the real npu_bridge, hccl or npu_device is installed or imported, and must not
+            be hidden.
     """
     if hasattr(sys.modules.get(_NAME), _OURS):
         return
@@ -80,7 +80,7 @@ def install_as_npu_bridge() -> None:
     for alias, ours in _ALIASES.items():
         _add(alias, importlib.import_module(f"npu_precision.{ours}"))
     sys.meta_path.append(_ModulesNotHere)
-    # Before the finders that would look for modules of npu_device in the folder of ours.
+    # Before the finders that would look for modules of npu_device in our folder.
     sys.meta_path.insert(0, _NpuDevice)
 
 
@@ -90,11 +90,11 @@ def module_names() -> list[str]:
 
 
 class _ModulesNotHere:
-    """Imports what is imported late, and explains why an import has no counterpart here."""
+    """Imports the modules in _LATER, and explains why an import has no counterpart here."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> Any:
-        """Raises ModuleNotFoundError for submodules of the stand-ins that are not ours."""
+        """Raises ModuleNotFoundError for submodules that the stand-ins do not have."""
         top = name.partition(".")[0]
         if name == top or not hasattr(sys.modules.get(top), _OURS):
             return None
@@ -108,14 +108,14 @@ class _ModulesNotHere:
 
 
 class _NpuDevice:
-    """Imports npu_device, which is for TensorFlow 2 alone, when a script does.
+    """Imports npu_device, which needs TensorFlow 2, when a script does.
 
     npu_device.compat.v1 has the modules of npu_bridge under their names there.
     """
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> Any:
-        """Finds our module of that name. Its import fails if there is none."""
+        """Finds our module of that name, whose import fails if there is none."""
         if name.partition(".")[0] != _NPU_DEVICE:
             return None
         ours = f"npu_precision.{name}"
@@ -131,13 +131,13 @@ class _Ours(importlib.abc.Loader):
         self._ours = ours
 
     def create_module(self, spec: Any) -> types.ModuleType:
-        """Imports it."""
+        """Imports our module."""
         module = importlib.import_module(self._ours)
         self._spec = module.__spec__
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Gives it back the spec that it has as ours; the import ran it."""
+        """Restores the module's own spec; the import has executed it already."""
         module.__spec__ = self._spec
 
 

@@ -23,7 +23,7 @@ class DumpConfig(_Record):
 
     Args:
         enable_dump: whether tensors are written.
-        dump_path: the folder, made if need be.
+        dump_path: the folder, which is created if missing.
         dump_step: the steps, as "0|5|10-20", from 0; None for all.
         dump_mode: "input", "output" or "all": which tensors of an op.
         enable_dump_debug: npu_bridge's detection of overflow; has no effect here, as the log says,
@@ -34,7 +34,7 @@ class DumpConfig(_Record):
         **others: accepted, and without effect.
 
     Raises:
-        ValueError: enable_dump is set, and dump_path is not, or another value has no meaning.
+        ValueError: enable_dump is set, and dump_path is not, or another value is not valid.
 
     Source: npu_bridge's DumpConfig(enable_dump=False, dump_path=None, dump_step=None,
     dump_mode="output", enable_dump_debug=False, dump_debug_mode="all", dump_data="tensor",
@@ -69,7 +69,7 @@ class DumpConfig(_Record):
             _no_effect.name_once("DumpConfig", ["dump_data"])
 
     def parameters(self) -> dict[str, Any]:
-        """What NpuOptimizer's parameter_map says it by; nothing where no tensors are written."""
+        """The parameters of NpuOptimizer for these settings; none if no tensors are written."""
         if not self.enable_dump:
             return {}
         return {name: getattr(self, name) for name in dump_settings.NAMES}
@@ -101,7 +101,7 @@ class MemoryConfig(_Record):
         vars(self).update(settings)
 
     def parameters(self) -> dict[str, Any]:
-        """What NpuOptimizer's parameter_map says it by."""
+        """The parameters of NpuOptimizer for these settings."""
         known = _library.describe()["inert_parameters"]
         return {name: value for name, value in vars(self).items() if name in known}
 

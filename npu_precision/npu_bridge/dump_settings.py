@@ -1,4 +1,4 @@
-"""What npu_bridge's dump options say: which tensors of which steps are written where."""
+"""Parses npu_bridge's dump options: which tensors of which steps are written, and where."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MODES = ("input", "output", "all")
 
 @dataclasses.dataclass(frozen=True)
 class DumpSettings:
-    """Which tensors are written, and where.
+    """The tensors to write, and the folder.
 
     Attributes:
         path: the folder.
-        steps: the first and last step of each range of them; None for all steps.
+        steps: the first and last steps of ranges; None for all steps.
         inputs: whether the inputs of ops are written.
         outputs: whether their outputs are.
         layers: the names of the ops; none for all.
@@ -33,18 +33,18 @@ class DumpSettings:
     layers: frozenset[str]
 
     def has(self, step: int) -> bool:
-        """Whether that step, from 0, is written."""
+        """Whether to write this step, counted from 0."""
         return self.steps is None or any(first <= step <= last for first, last in self.steps)
 
 
 def of_options(options: Mapping[str, Any]) -> DumpSettings | None:
-    """The settings, or None where enable_dump is not set.
+    """Returns the settings, or None if enable_dump is not set.
 
     Args:
-        options: values by the names of npu_bridge; others than the dump options are ignored.
+        options: values by npu_bridge's names; only dump options are read.
 
     Raises:
-        ValueError: there is no dump_path, a value has no meaning, or enable_dump_debug is set too.
+        ValueError: there is no dump_path, a value is not valid, or enable_dump_debug is set too.
     """
     if isinstance(options.get("enable_dump"), (str, bytes)):
         got = _errors.got(options["enable_dump"])

@@ -8,17 +8,18 @@ a file for each tensor:
 
     {op type}.{op name}.{task id}.{stream id}.{timestamp}.{input or output}.{index}.{shape}.npy
 
-as an NPU does, and Ascend's msaccucmp.py after it, which makes .npy files of an NPU's. The tensors
-are those of the graph that runs, after all optimizers: lowered ones are of the low type, and the
-inserted Casts are among them. "." "/" "\" and spaces in a name become "_". The task id is the
-number of the node in the graph, and the stream id 0. The shape is as 1x3x224x224; of a scalar, 1.
-bfloat16 is written as float32, exactly. A name that is too long for a file is in mapping.csv.
+These are the folders of an NPU's dump, and the file names of Ascend's msaccucmp.py, which converts
+that dump to .npy files. The tensors are those of the graph that runs, after all optimizers: lowered
+ones have the low type, and the inserted Casts are among them. "." "/" "\" and spaces in a name
+become "_". The task id is the number of the node in the graph; the stream id is 0. The shape is as
+1x3x224x224, or 1 for a scalar. bfloat16 is written as float32, exactly. A file whose name would be
+too long gets a number, and mapping.csv has its name.
 
-Each set of ops that the script runs is a model with a number, named for the first of them, and has
-steps from 0, one for each run that begins: a training loop runs one, the initializer of its
-variables was another. What hooks fetch beside it makes no other model.
+Each set of ops that the script runs is a model with a number, named for the first of the ops. Each
+run of a model is a step, counted from 0. A training loop runs one model; the initializer of its
+variables was another. Additional fetches of hooks make no other model.
 
-Strings and handles are not written, nor what is inside of functions.
+Strings, handles and tensors inside of functions are not written.
 
 Source: Huawei's "Dump Data Collection" for the folders and dump_step; "Dump File Naming
 Conventions" and "How Do I Convert the Format of a Dump File?" for the names of files.
@@ -52,14 +53,14 @@ from npu_precision.npu_bridge.dump_settings import DumpSettings
 from npu_precision.options import OPTIMIZER_NAME, plain_value
 
 _LOGGER = logging.getLogger("npu_precision")
-# What file systems allow.
+# The limit of file systems.
 _LONGEST_NAME = 255
 
 _dumps: weakref.WeakKeyDictionary[Any, _SessionDump] = weakref.WeakKeyDictionary()
 
 
 class _Model:
-    """What a session runs again and again."""
+    """A set of ops that a session runs repeatedly."""
 
     def __init__(self, names: tuple[str, ...], number: int) -> None:
         self.name = _clean(names[0])[:_LONGEST_NAME] if names else "nothing"
@@ -74,14 +75,14 @@ class _SessionDump:
     def __init__(self, settings: DumpSettings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        # By the names of what is run.
+        # The models by the names of their ops.
         self._models: dict[tuple[str, ...], _Model] = {}
         self._folder = ""
-        # The debugger's.
+        # The debugger's folder.
         self._scratch = ""
 
     def run(self, session: Any, fetches: Any, run: Callable[..., Any]) -> Any:
-        """Runs the fetches, and writes the tensors if that is a step of those to be written."""
+        """Runs the fetches, and writes the tensors if this step is to be written."""
         names = fetching.names(fetches)
         with self._lock:
             model = self._models.setdefault(names, _Model(names, len(self._models)))
@@ -92,12 +93,13 @@ class _SessionDump:
                 self._make_folders()
         if not is_written:
             return run(fetches)
-        # With one lock for all models, a step would block the one that fills its queue.
+        # With one lock for all models, a step would block the run that fills its queue.
         with model.lock:
             return self._run_and_write(session, fetches, run, model, step)
 
     def _run_and_write(self, session: Any, fetches: Any, run: Any, model: _Model, step: int) -> Any:
-        # The same one in each step: TensorFlow optimizes the graph anew for another.
+        # The same folder in each step, because TensorFlow optimizes the graph again for another
+        # one.
         scratch = os.path.join(self._scratch, str(model.number))
         options, metadata = config_pb2.RunOptions(), config_pb2.RunMetadata()
         if run.keywords["options"] is not None:
@@ -107,7 +109,7 @@ class _SessionDump:
             result = run(fetches, options=options, run_metadata=metadata)
             into = os.path.join(self._folder, model.name, str(model.number), str(step))
             os.makedirs(into)
-            # Nothing ran if nothing was fetched.
+            # Nothing runs if nothing is fetched.
             if metadata.partition_graphs:
                 _write(_tf_compat.WatchedRun(scratch, metadata), self._settings, into)
         finally:
@@ -117,7 +119,7 @@ class _SessionDump:
         return result
 
     def _make_folders(self) -> None:
-        """Makes the folder of this session, once, and never takes one that is there."""
+        """Makes the folder of this session once; never uses one that exists."""
         if self._folder:
             return
         where = ranks.current()
@@ -139,7 +141,7 @@ class _SessionDump:
 
 
 def _given_name(name: str) -> str:
-    """The name that the script knows: a fetched op that was lowered has given its own to a Cast."""
+    """The op's name in the script: a Cast takes over the name of a fetched op that was lowered."""
     return name.partition(_library.describe()["renamed_suffix"])[0]
 
 
@@ -164,16 +166,16 @@ def _write(watched: Any, settings: DumpSettings, folder: str) -> None:
 
 
 def _inputs(node: Any, outputs: Any) -> Iterator[tuple[int, int, Any]]:
-    """(timestamp, index, tensor) of the inputs of a node, each time that it ran.
+    """Yields (timestamp, index, tensor) for a node's inputs, each time that it ran.
 
-    A node in a loop ran several times, each time on what was newest then.
+    A node in a loop ran several times, each time on the newest tensors.
     """
     inputs = []
     for text in node.input:
         if not text.startswith("^"):
             producer, _, output = text.partition(":")
             inputs.append([t for t in outputs[producer] if t.output == int(output or 0)])
-    # Of a node without outputs only its inputs say when it ran.
+    # If a node has no outputs, only its inputs show when it ran.
     times = sorted({tensor.timestamp for tensor in outputs[node.name] if tensor.output == 0})
     for timestamp in times or [max((t.timestamp for ts in inputs for t in ts), default=0)]:
         for index, tensors in enumerate(inputs):
@@ -189,7 +191,7 @@ def _save(folder: str, stem: str, tensor: Any) -> None:
     shape = "x".join(map(str, value.shape)) or "1"
     name = f"{stem}.{shape}.npy"
     if len(os.fsencode(name)) > _LONGEST_NAME:
-        # As on an NPU: a number, and a table of what it stands for.
+        # As on an NPU: a number, and a table of the names.
         number = f"{int(hashlib.sha256(name.encode()).hexdigest(), 16) % 10**20}.npy"
         with open(os.path.join(folder, "mapping.csv"), "a", newline="") as table:
             csv.writer(table).writerow([number, name])
@@ -203,7 +205,7 @@ def _clean(name: str) -> str:
 
 
 def _for_session(session: Any, graph: tf.Graph, config: Any) -> tuple[str, Any] | None:
-    """Takes the dump options out of a session's config, which the optimizer would call inert."""
+    """Removes the dump options from a session's config: the optimizer would call them inert."""
     del graph
     if config is None:
         return None

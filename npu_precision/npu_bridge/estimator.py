@@ -1,4 +1,4 @@
-"""NPUEstimator and NPUEstimatorSpec."""
+"""npu_bridge's NPUEstimator and NPUEstimatorSpec."""
 
 import functools
 from typing import Any
@@ -73,7 +73,7 @@ class NPUEstimator(_Estimator):
         )
         estimator_loops.train_in_loops(self)
         where = ranks.current()
-        # A strategy of tf.distribute connects the workers of TF_CONFIG itself.
+        # A tf.distribute strategy connects the workers of TF_CONFIG itself.
         if where.size > 1 and self.config.train_distribute is None:
             if where.source == "TF_CONFIG":
                 raise ValueError(
@@ -87,5 +87,5 @@ class NPUEstimator(_Estimator):
 
 
 def _train_alike(train: Any, input_fn: Any, hooks: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Trains from the variables of the first rank."""
+    """Trains with the first rank's initial variables on all ranks."""
     return train(input_fn, npu_hooks_append(hooks), *args, **kwargs)

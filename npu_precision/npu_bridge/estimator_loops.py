@@ -17,9 +17,9 @@ _NAME = "iterations_per_loop"
 def train_in_loops(estimator: Any) -> None:
     """Makes an Estimator train in loops, if the config of its sessions has iterations_per_loop.
 
-    Hooks run once per loop. Training ends at the step that was asked for: where that is no multiple
-    of iterations_per_loop, the last loop is shorter, and the log says so. (On an NPU it has to be a
-    multiple. So has save_checkpoints_steps, or checkpoints are later than asked for, here too.)
+    Hooks run once per loop. Training ends at the requested step: if the steps are no multiple of
+    iterations_per_loop, the last loop is shorter, and the log says so. (On an NPU they must be a
+    multiple. If save_checkpoints_steps is none, checkpoints are later than requested, here too.)
 
     Raises:
         ValueError: iterations_per_loop is no integer, or less than 1.
@@ -32,7 +32,7 @@ def train_in_loops(estimator: Any) -> None:
         return
     if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
         raise ValueError(f"{_NAME}: got {_errors.got(iterations)}, expected an integer, at least 1")
-    # The optimizer would say that it has no effect.
+    # The optimizer would log that it has no effect.
     rest = type(config)()
     rest.CopyFrom(config)
     for entry in rest.graph_options.rewrite_options.custom_optimizers:
@@ -57,7 +57,7 @@ def _iterations(config: Any) -> Any:
 
 
 class _LoopHook(tf1.train.SessionRunHook):
-    """Makes each loop as long as it may be."""
+    """Sets the length of each loop."""
 
     def __init__(self, train_op: Any, iterations: int, hooks: list[Any]) -> None:
         self._iterations = iterations
@@ -71,7 +71,7 @@ class _LoopHook(tf1.train.SessionRunHook):
         iterations = self._iterations
         last = _tf_compat.last_step(self._hooks)
         if last is not None:
-            # Read anew: loss scaling skips steps.
+            # Read again, because loss scaling skips steps.
             left = last - int(run_context.session.run(tf1.train.get_global_step()))
             if left < iterations and not self._is_said:
                 self._is_said = True

@@ -1,4 +1,4 @@
-"""What a session.run fetches."""
+"""Reads the fetches of a session.run: a flat list, and the names of ops."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import tensorflow as tf
 
 
 def one_by_one(fetches: Any) -> Iterator[Any]:
-    """All that a structure of fetches holds.
+    """Yields the fetches in a structure.
 
-    tf.nest sorts keys, and those of tf.train's hooks have no order.
+    tf.nest would sort keys, and those of tf.train's hooks have no order.
     """
     if isinstance(fetches, Mapping):
         fetches = list(fetches.values())
@@ -23,10 +23,10 @@ def one_by_one(fetches: Any) -> Iterator[Any]:
 
 
 def names(fetches: Any) -> tuple[str, ...]:
-    """The names of the ops that are fetched; of all that is fetched, if there are no ops.
+    """The names of the fetched ops, or of all fetches if there are no ops.
 
-    Those of ops tell training steps apart: hooks fetch tensors beside the op that trains, and not
-    the same in every step.
+    The names of ops identify training steps: besides the training op, hooks fetch tensors, which
+    differ from step to step.
     """
     all_of_them = list(one_by_one(fetches))
     ops = [each for each in all_of_them if isinstance(each, tf.Operation)]

@@ -1,4 +1,4 @@
-"""npu_bridge's helper: how scripts reach ops of an NPU that npu_bridge gives no function."""
+"""npu_bridge's helper, by which scripts call ops of an NPU for which npu_bridge has no function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _GenOps:
 
 
 def get_gen_ops() -> Any:
-    """An object of which each attribute is an error: there are no ops of an NPU.
+    """Returns an object whose attributes all raise errors, because ops of an NPU do not exist here.
 
     Source: npu_bridge's helper.get_gen_ops().
     """

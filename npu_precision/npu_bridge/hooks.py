@@ -1,4 +1,4 @@
-"""npu_bridge's helpers for hooks and callbacks, which add what several ranks need."""
+"""npu_bridge's helpers for hooks and callbacks, which add a broadcast of variables over ranks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from npu_precision.hccl import ranks, training
 
 
 def npu_hooks_append(hooks_list: Iterable[Any] | None = None) -> list[Any]:
-    """A list of the same session hooks; of several ranks, with one that lets variables begin alike.
+    """Returns the session hooks as a list; with several ranks, adds one that broadcasts variables.
 
     Source: npu_bridge's npu_hooks_append(hooks_list=None).
     """
@@ -20,7 +20,7 @@ def npu_hooks_append(hooks_list: Iterable[Any] | None = None) -> list[Any]:
 
 
 def npu_callbacks_append(callbacks_list: Iterable[Any] | None = None) -> list[Any]:
-    """A list of the same Keras callbacks; see npu_hooks_append.
+    """Returns the Keras callbacks as a list; see npu_hooks_append.
 
     Source: npu_bridge's npu_callbacks_append(callbacks_list=None).
     """

@@ -12,15 +12,15 @@ import tensorflow as tf
 from npu_precision import _errors, _tf_compat
 from npu_precision.npu_bridge import fetching
 
-# By op that set_iteration_per_loop() returned: how many steps one run makes.
+# The steps in one run, by the op that set_iteration_per_loop() returned.
 _iterations: weakref.WeakKeyDictionary[tf.Operation, int] = weakref.WeakKeyDictionary()
 
 
 def set_iteration_per_loop(sess: Any, train_op: Any, iterations_per_loop: int = 1) -> tf.Operation:
     """Makes an op that trains for several steps whenever a session runs it.
 
-    Each step takes a batch of its own from an iterator, and the same values of a feed_dict. What
-    else the run fetches is computed in the last of them.
+    Each step takes a new batch from an iterator, and the same values of a feed_dict. Other fetches
+    of the run are computed in the last step.
 
     Args:
         sess: a session; it is not used, and may be one of tf.train.
@@ -40,7 +40,7 @@ def set_iteration_per_loop(sess: Any, train_op: Any, iterations_per_loop: int = 
 
 
 class IterationPerLoop:
-    """set_iteration_per_loop() in two parts: one changes the graph, which may be finalized then.
+    """set_iteration_per_loop() in two parts; the graph may be finalized after the first.
 
     Source: npu_bridge's util.IterationPerLoop().
     """
@@ -49,10 +49,10 @@ class IterationPerLoop:
         self._op: tf.Operation | None = None
 
     def create_iteration_per_loop_var(self, train_op: Any) -> tf.Operation:
-        """The op to run in place of train_op.
+        """Returns the op to run instead of train_op.
 
         Raises:
-            ValueError: train_op is no op and no tensor.
+            ValueError: train_op is neither an op nor a tensor.
         """
         op = getattr(train_op, "op", train_op)
         if not isinstance(op, tf.Operation):

@@ -1,4 +1,4 @@
-"""npu_bridge's keras_to_npu: an Estimator of a Keras model."""
+"""npu_bridge's keras_to_npu: makes an Estimator of a Keras model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def model_to_npu_estimator(
 
     Args:
         keras_model: a compiled model.
-        keras_model_path: a file of one; not with keras_model.
+        keras_model_path: the file of a compiled model; not with keras_model.
         custom_objects: as for model_to_estimator.
         model_dir: as for model_to_estimator.
         checkpoint_format: "saver" or "checkpoint".
@@ -40,7 +40,7 @@ def model_to_npu_estimator(
     """
     if job_start_file:
         _no_effect.name_once("model_to_npu_estimator", ["job_start_file"])
-    # First, since it says where there is no tf.estimator.
+    # First, because it raises the error if there is no tf.estimator.
     config = run_config.npu_run_config_init(config)
     estimator = tf1.keras.estimator.model_to_estimator(
         keras_model=keras_model,

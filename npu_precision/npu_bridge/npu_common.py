@@ -1,4 +1,4 @@
-"""npu_bridge's npu_common."""
+"""npu_bridge's npu_common: the class for an NPU's resources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from npu_precision import _no_effect
 
 
 class NPUBasics:
-    """What holds the resources of an NPU; nothing here, as the log says.
+    """The holder of an NPU's resources; empty here, as the log says.
 
     Source: npu_bridge's npu_common.NPUBasics.
     """

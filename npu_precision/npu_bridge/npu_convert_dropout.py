@@ -1,4 +1,4 @@
-"""npu_bridge's npu_convert_dropout: its import gives Keras' Dropout layers an op of the NPU.
+"""npu_bridge's npu_convert_dropout, whose import gives Keras' Dropout layers an op of the NPU.
 
-Here they stay as they are, which compute the same: nothing is converted.
+Nothing is converted here, because Keras' own layers compute the same.
 """

@@ -1,4 +1,4 @@
-"""npu_bridge's npu_cpu_ops: the op of an NPU's own CPU that TensorFlow's ops make up."""
+"""npu_bridge's npu_cpu_ops: an op of an NPU's own CPU, composed of TensorFlow's ops."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from npu_precision._tf_compat import tf1
 
 
 def dense_image_warp(image: Any, flow: Any, name: str | None = None) -> tf.Tensor:
-    """An image whose pixel [y, x] is the given one's at [y, x] - flow[y, x], interpolated.
+    """Warps an image: pixel [y, x] is the given image's at [y, x] - flow[y, x], interpolated.
 
-    Between pixels the four around are weighted linearly; beyond an edge the edge is taken.
+    Values between pixels are weighted linearly from the four around; beyond an edge, the edge
+    counts.
 
     Args:
         image: [batch, height, width, channels], at least 2 by 2 pixels, of a float type.
@@ -43,7 +44,7 @@ def dense_image_warp(image: Any, flow: Any, name: str | None = None) -> tf.Tenso
 
 
 def _floor_and_rest(positions: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The last index that has another one after it, and how far towards that one."""
+    """The index below each position, at most the last but one, and the distance from it, 0 to 1."""
     last = tf.cast(size - 2, positions.dtype)
     floor = tf.minimum(tf.maximum(tf.floor(positions), 0.0), last)
     rest = tf.minimum(tf.maximum(positions - floor, 0.0), 1.0)

@@ -13,12 +13,13 @@ DYNAMIC_RNN_UNIDIRECTION = "UNIDIRECTIONAL"
 
 
 class _Layer:
-    """What both have: options of which an NPU has one value each, variables, and states.
+    """The common part of DynamicRNN and DynamicGRUV2: fixed options, variables, and states.
 
-    `only` are these options, each with the value that is given and the one that there is.
+    `only` has the options that allow one value, as on an NPU, each with the given and the allowed
+    value.
     """
 
-    # A name for the scope of the variables.
+    # The name for the scope of the variables.
     _scope_name = ""
 
     def __init__(self, hidden_size: int, dtype: Any, **only: Any) -> None:
@@ -50,14 +51,14 @@ class _Layer:
             return tf1.get_variable(name, shape, self.dtype, initializer)
 
     def _state(self, given: Any, x: tf.Tensor) -> tf.Tensor:
-        """A first state [batch, hidden]: zeros, or what is given, [1, batch, hidden] too."""
+        """The first state, [batch, hidden]: zeros, or the given one, also of [1, batch, hidden]."""
         if given is None:
             return tf.zeros([tf.shape(x)[1], self.hidden_size], self.dtype)
         return tf.reshape(tf.cast(given, self.dtype), [-1, self.hidden_size])
 
 
 def _alive(x: tf.Tensor, seq_length: Any) -> tf.Tensor:
-    """Of each step, which sequences have not ended: [steps, batch]."""
+    """Whether each sequence has not ended, by step: [steps, batch]."""
     steps, batch = tf.shape(x)[0], tf.shape(x)[1]
     if seq_length is None:
         return tf.fill([steps, batch], True)
@@ -73,14 +74,14 @@ class DynamicRNN(_Layer):
         i, j, f, o = sigmoid(i), tanh(j), sigmoid(f + forget_bias), sigmoid(o)
         c = f * c + i * j;  tanhc = tanh(c);  h = o * tanhc
 
-    as BasicLSTMCell, whose kernel and bias have the same shapes and order. Its variables are named
-    dynamic_rnn/w and dynamic_rnn/b, the next instance's dynamic_rnn_1/w, and so on.
+    This is as in BasicLSTMCell, whose kernel and bias have the same shapes and order. The variables
+    are named dynamic_rnn/w and dynamic_rnn/b, the next instance's dynamic_rnn_1/w, and so on.
 
     Args:
         hidden_size: the size of the state h.
-        dtype: of the variables, and of what is computed.
+        dtype: the dtype of the variables and the computation.
         forget_bias: is added to the forget gate.
-        is_training: has no effect: what an NPU then keeps for gradients is always here.
+        is_training: has no effect: the tensors that an NPU keeps for gradients are always here.
         others: one value each, which is the default, as on an NPU.
 
     Raises:
@@ -183,10 +184,10 @@ class DynamicGRUV2(_Layer):
 
     Args:
         hidden_size: the size of the state h.
-        dtype: of the variables, and of what is computed.
+        dtype: the dtype of the variables and the computation.
         gate_order: which third of the variables is which gate: "zrh", or "rzh".
         reset_after: whether the reset gate is applied after the product with h.
-        is_training: has no effect: what an NPU then keeps for gradients is always here.
+        is_training: has no effect: the tensors that an NPU keeps for gradients are always here.
         others: one value each, which is the default, as on an NPU.
 
     Raises:

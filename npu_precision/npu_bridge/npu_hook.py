@@ -1,4 +1,4 @@
-"""npu_bridge's npu_hook: session hooks, and those that only an NPU has use for."""
+"""npu_bridge's npu_hook: session hooks, and hooks that only an NPU needs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class NPUOutputTensorHook(tf1.train.SessionRunHook):
         self._values: list[dict[str, Any]] = []
 
     def begin(self) -> None:
-        """Finds the tensors, and lets them be computed after the dependencies."""
+        """Finds the tensors, and makes them depend on the dependencies."""
         graph = tf1.get_default_graph()
         self._tensors = {
             key: graph.as_graph_element(each, allow_operation=False)
@@ -84,7 +84,7 @@ class NPUOutputTensorHook(tf1.train.SessionRunHook):
             self._call()
 
     def end(self, session: Any) -> None:
-        """Calls the function with what is left."""
+        """Calls the function with the remaining values."""
         del session
         if self._values:
             self._call()
@@ -100,7 +100,7 @@ def _ops(dependencies: Any) -> list[Any]:
 
 
 class _HookOfNpu(tf1.train.SessionRunHook):
-    """A hook that only an NPU has use for; it does nothing, as the log says."""
+    """A hook that only an NPU needs; it does nothing, as the log says."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         del args, kwargs

@@ -1,4 +1,4 @@
-"""npu_bridge's npu_ops: what begins and ends the use of an NPU, dropout, and LARS."""
+"""npu_bridge's npu_ops: ops that initialize and shut down an NPU, dropout, and LARS."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def dropout(
     Args:
         x: a float tensor.
         keep_prob: the probability, above 0 and at most 1: a number, or a scalar tensor.
-        noise_shape: a shape that broadcasts to that of x, of what is kept or not.
-        seed: of the random numbers.
+        noise_shape: the shape of the random choices, which broadcasts to that of x.
+        seed: the seed of the random numbers.
         name: a name for its ops.
 
     Returns:
@@ -63,11 +63,11 @@ def LARS(
     epsilon: float = 1e-5,
     name: str | None = None,
 ) -> list[tf.Tensor]:
-    """LARSV2() of each weight and its gradient, without a learning rate.
+    """Applies LARSV2() to each weight and its gradient, without a learning rate.
 
     Args:
         inputs_w: the weights.
-        inputs_g: their gradients, as many.
+        inputs_g: their gradients, one per weight.
         weight_decay: as for LARSV2.
         hyperpara: as for LARSV2.
         epsilon: as for LARSV2.
@@ -103,18 +103,19 @@ def LARSV2(
     use_clip: bool = False,
     name: str | None = None,
 ) -> tf.Tensor:
-    """A gradient whose length is in proportion to that of its weight: layer-wise adaptive scaling.
+    """Scales a gradient in proportion to the norm of its weight: layer-wise adaptive rate scaling.
 
     ratio = hyperpara * |w| / (|g| + weight_decay * |w| + epsilon), and the result is
     ratio * (g + weight_decay * w). With use_clip the ratio is divided by the learning rate and at
-    most 1, so that no step is longer than without the scaling. All in float32, in every precision
-    mode: squares of gradients do not fit into float16.
+    most 1, so that no step is longer than without the scaling. It computes in float32 in every
+    precision mode, because squares of gradients do not fit into float16.
 
     Args:
         input_weight: a variable or tensor, of a float type.
         input_grad: its gradient.
         weight_decay: a number, or a scalar tensor.
-        learning_rate: that of the optimizer, which multiplies the result; read with use_clip only.
+        learning_rate: the learning rate of the optimizer that gets the result; only read with
+            use_clip.
         hyperpara: the trust coefficient.
         epsilon: keeps the denominator from zero.
         use_clip: see above.

@@ -1,4 +1,4 @@
-"""npu_bridge's npu_plugin: what begins, steers and ends the use of an NPU; nothing here."""
+"""npu_bridge's npu_plugin: functions that initialize and shut down an NPU; all inert here."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def npu_dynamic_rnn(
     sequence_length: Any = None,
     scope: Any = None,
 ) -> tuple[Any, Any]:
-    """tf.nn.dynamic_rnn over steps that come first.
+    """Runs tf.nn.dynamic_rnn over inputs whose first axis is the steps.
 
     Args:
         cell: an RNNCell.

@@ -1,4 +1,4 @@
-"""npu_bridge's npu_scope: scopes about dtypes, and those that place ops on an NPU."""
+"""npu_bridge's npu_scope: scopes for dtypes, and scopes that place ops on an NPU."""
 
 from __future__ import annotations
 

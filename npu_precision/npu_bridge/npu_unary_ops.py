@@ -1,4 +1,4 @@
-"""npu_bridge's npu_unary_ops: activations that have an op of their own on an NPU."""
+"""npu_bridge's npu_unary_ops: activations that are single ops on an NPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import tensorflow as tf
 
 
 def gelu(x: Any, name: str | None = None) -> tf.Tensor:
-    """x times the normal distribution function of x, approximated by tanh, in the dtype of x.
+    """Computes GELU: x times the normal distribution function of x, approximated by tanh, in the
+    dtype of x.
 
     Args:
         x: a float tensor of any shape.

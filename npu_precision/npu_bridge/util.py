@@ -1,4 +1,4 @@
-"""npu_bridge's util: iterations per loop, and marks for ops of a graph that was imported."""
+"""npu_bridge's util: iterations per loop, and marks for ops of an existing graph."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def keep_tensors_dtypes(graph: tf.Graph, input_tensors: Sequence[str]) -> None:
 
 
 def set_graph_exec_config(fetch: Any, **options: Any) -> Any:
-    """Returns fetch: its options are about how an NPU compiles what is fetched. The log says so.
+    """Returns fetch: the options are about how an NPU compiles the fetches. The log says so.
 
     Source: npu_bridge's util.set_graph_exec_config(fetch, dynamic_input=False, ...).
     """
@@ -52,7 +52,8 @@ def set_graph_exec_config(fetch: Any, **options: Any) -> Any:
 
 
 def set_op_input_tensor_multi_dims(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-    """Returns the tensor: the rest is about how an NPU compiles its op. The log says so.
+    """Returns the tensor: the other arguments are about how an NPU compiles its op. The log says
+    so.
 
     Source: npu_bridge's util.set_op_input_tensor_multi_dims.
     """

@@ -1,13 +1,13 @@
-"""Stand-ins for what TensorFlow 2 scripts of Ascend import from npu_device, under the same names.
+"""Stand-ins, under the same names, for the parts of npu_device that TensorFlow 2 scripts import.
 
     import npu_device as npu
 
     npu.global_options().precision_mode = "allow_mix_precision"
     npu.open().as_default()
 
-As `npu_device` after npu_precision.install_as_npu_bridge(), and in scripts that
-`python -m npu_precision` runs; else as `npu_precision.npu_device`. docs/npu-device.md says what has
-an effect.
+Import it as `npu_device` after npu_precision.install_as_npu_bridge(), or in a script that runs by
+`python -m npu_precision`; otherwise as `npu_precision.npu_device`. docs/npu-device.md lists which
+parts have an effect.
 """
 
 import tensorflow as tf

@@ -14,7 +14,7 @@ from npu_precision.options import ACCEPTED_NAMES, PrecisionOptions
 _LOGGER = logging.getLogger("npu_precision")
 _NAME = "npu_device.global_options()"
 
-# The options in Ascend's documentation, with its default, or None where it states none.
+# The options in Ascend's documentation with their defaults, or None if it states no default.
 _DOCUMENTED: dict[str, Any] = {
     # Precision.
     "precision_mode": None,
@@ -111,8 +111,8 @@ _DOCUMENTED: dict[str, Any] = {
 class DeviceOptions(OptionGroup):
     """The options of npu_device, and the fields of PrecisionOptions.
 
-    These take effect with open(). All others are accepted, and have no effect here. The log names
-    those that are set to another value than their default.
+    The fields of PrecisionOptions take effect with open(). All other options are accepted, and have
+    no effect here. The log names those with another value than their default.
     """
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ class DeviceOptions(OptionGroup):
         """
         given = {name: getattr(self, name) for name in ACCEPTED_NAMES}
         vars(self)["_in_force"] = given
-        # Scripts set options to arguments of their command line, where "" stands for none.
+        # Scripts set options from their command line, where "" stands for no value.
         options = PrecisionOptions(**{name: each for name, each in given.items() if each != ""})
         if options.precision_mode is None and options.precision_mode_v2 is None:
             options = dataclasses.replace(options, precision_mode="allow_fp32_to_fp16")

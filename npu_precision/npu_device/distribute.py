@@ -1,6 +1,7 @@
-"""npu_device.distribute: collectives of several processes, and their shares of the data.
+"""npu_device.distribute: collectives of several processes, and sharding of data sets.
 
-The processes are those of npu_precision.hccl.ranks. Alone, each function changes nothing.
+The processes are those of npu_precision.hccl.ranks. With one process, each function changes
+nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def all_reduce(
 ) -> Any:
     """The mean, or another reduction, over the ranks of the group, in each of them.
 
-    In eager code or in a tf.function; all ranks must call it in the same order.
+    Call it in eager code or in a tf.function, in the same order in all ranks.
 
     Args:
         values: a tensor, an IndexedSlices, or a list of them; None stays None.
@@ -88,14 +89,15 @@ def _variable(value: Any) -> tf.Variable:
 
 
 def shard_and_rebatch_dataset(dataset: Any, global_bs: int) -> tuple[Any, int]:
-    """The elements of a dataset that are this rank's, and the batch size of one rank.
+    """Returns this rank's elements of a dataset, and the batch size of one rank.
 
     Args:
         dataset: a tf.data.Dataset, not batched yet.
         global_bs: the size of a batch over all ranks.
 
     Returns:
-        The dataset, each of its elements on one rank, and global_bs divided by the number of ranks.
+        The dataset, with each element on one rank only, and global_bs divided by the number of
+        ranks.
 
     Raises:
         ValueError: the number of ranks does not divide global_bs.
@@ -119,10 +121,11 @@ def npu_distributed_keras_optimizer_wrapper(
     fusion_id: int = -1,
     group: str = groups.WORLD,
 ) -> Any:
-    """A Keras optimizer that reduces gradients over the ranks of the group before it applies them.
+    """Makes a Keras optimizer reduce gradients over the ranks of the group before it applies them.
 
     Args:
-        optimizer: it is changed in place, and returned; alone, it stays as it is.
+        optimizer: the optimizer, which is changed in place, and returned; unchanged with one
+            process.
         reduce_reduction: as for all_reduce.
         fusion: accepted, and without effect.
         fusion_id: accepted, and without effect.

@@ -1,4 +1,4 @@
-"""npu_device's own functions: its options, its device, and the settings of a run."""
+"""npu_device's top-level functions: options, the device, and settings of a run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _OVERFLOWS = {0: "saturate", 1: "inf"}
 _options = DeviceOptions()
 # The last mode of set_device_sat_mode(), as a value of the option `overflow`.
 _overflow: str | None = None
-# The device that is the default one.
+# The default device.
 _default: NpuDevice | None = None
 
 
 def global_options() -> DeviceOptions:
-    """The options that open() reads, of which there is one set.
+    """Returns the options that open() reads; each call returns the same object.
 
     Its attributes are npu_device's options, some of them in groups such as dump_config, and the
     fields of npu_precision.PrecisionOptions. Another name is an AttributeError.
@@ -72,8 +72,7 @@ class NpuDevice:
     def as_default(self) -> NpuDevice:
         """Puts the options in force for every tf.function called from now on, as enable() does.
 
-        It may be called as it is, or be what a `with` enters: leaving that restores what was in
-        force before.
+        Call it alone or in a `with` statement, which restores the previous options at its end.
 
         Raises:
             RuntimeError: eager execution is disabled: sessions take options by npu_config_proto().
@@ -102,9 +101,10 @@ class NpuDevice:
 
 
 def set_device_sat_mode(mode: int) -> None:
-    """Sets the value of a float16 that overflows, where an NPU is emulated.
+    """Sets the result of float16 values that overflow, if an NPU is emulated.
 
-    global_options().emulate emulates one. Without it the value is an infinity, and the log says so.
+    global_options().emulate emulates one. Without it the result is an infinity, and the log says
+    so.
 
     Args:
         mode: 0 for 65504 of its sign, as on an Ascend 910; 1 for an infinity.

@@ -1,4 +1,4 @@
-"""npu_device.ops: ops that an NPU has, and TensorFlow computes here."""
+"""npu_device.ops: ops of an NPU, computed by TensorFlow here."""
 
 from npu_precision.npu_bridge.npu_unary_ops import gelu
 

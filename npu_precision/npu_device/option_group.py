@@ -1,4 +1,4 @@
-"""Options as attributes of an object, with groups of them, as npu_device has them."""
+"""Options as attributes of an object, with nested groups, as in npu_device."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from npu_precision import _errors
 
 
 class OptionGroup:
-    """Options of npu_device: attributes with defaults, and no others.
+    """A group of npu_device's options: attributes with defaults, and no others.
 
-    A name that is no option is an AttributeError, when it is read and when it is set.
+    Reading or setting another name raises AttributeError.
     """
 
     def __init__(self, name: str, defaults: Mapping[str, Any]) -> None:
         """Makes the options.
 
         Args:
-            name: of the group, as users write it, for messages.
-            defaults: by name; that of a group is a mapping with the defaults of its options.
+            name: the name of the group as users write it, for messages.
+            defaults: the defaults by name; a mapping stands for a group with its defaults.
         """
         own = vars(self)  # not by setattr, which checks
         own["_name"], own["_defaults"] = name, dict(defaults)
@@ -38,12 +38,12 @@ class OptionGroup:
         super().__setattr__(option, value)
 
     def __getattr__(self, option: str) -> Any:
-        if option.startswith("__"):  # Python asks whether there is such a method.
+        if option.startswith("__"):  # Python checks for such methods.
             raise AttributeError(option)
         raise AttributeError(self._unknown(option))
 
     def changed(self) -> Iterator[str]:
-        """The options with another value than their default; those in groups as "group.option"."""
+        """The options whose value differs from the default; those in groups as "group.option"."""
         for option, default in self._defaults.items():
             value = getattr(self, option)
             if isinstance(value, OptionGroup):

@@ -28,13 +28,14 @@ def write_argument_shapes(
 
     Args:
         graph_def: the graph, whose library is annotated.
-        known_functions: names of functions that have other callers too, which may give tensors of
+        known_functions: names of functions that have other callers too, which may pass tensors of
             other shapes, but the same variables.
     """
     library = {function.signature.name: function for function in graph_def.library.function}
-    # The agreed attributes of each argument, by function. They only ever shrink, so the loop ends.
+    # The attributes that callers agree on, per argument, by function. They only shrink, so the loop
+    # ends.
     agreed: dict[str, list[attr_value_pb2.NameAttrList | None]] = {}
-    # Functions that the graph reaches from no node, only other callers do.
+    # Only other callers reach functions that no node of the graph calls.
     unreached: set[str] = set()
     roots = sorted(library.keys() & set(known_functions), reverse=True)
     worklist = [("", graph_def.node)]
@@ -78,7 +79,7 @@ def write_argument_shapes(
 def _write(key: str, value: attr_value_pb2.AttrValue, recorded: Any) -> None:
     if key in recorded and key == _SHAPES and len(recorded[key].list.shape) > 0:
         own, given = (tf.TensorShape(each.list.shape[0]) for each in (recorded[key], value))
-        with contextlib.suppress(ValueError):  # The shapes contradict: the function's own stays.
+        with contextlib.suppress(ValueError):  # On a contradiction, the own one stays.
             recorded[key].list.shape[0].CopyFrom(own.merge_with(given).as_proto())
     elif key not in recorded:
         recorded[key].CopyFrom(value)
@@ -91,7 +92,7 @@ def _is_handle(attributes: attr_value_pb2.NameAttrList | None) -> bool:
 def _functions_of(
     node: node_def_pb2.NodeDef, library: Mapping[str, function_pb2.FunctionDef]
 ) -> Iterator[tuple[str, bool]]:
-    """The functions that a node calls; for each, whether the node's inputs are its arguments."""
+    """The functions that a node calls, each with whether the node's inputs are its arguments."""
     if node.op in library:
         yield node.op, True
     for function in function_attributes(node):

@@ -21,14 +21,14 @@ def moved(
     """Moves Casts out of the functions of a rewritten graph.
 
     Args:
-        options: the precision options, which say whether to do so.
+        options: the precision options, which say whether the pass is on.
         graph_def: the graph; it is not changed.
         known_functions: names of functions whose arguments and results keep their dtypes.
         kept: nodes that keep their dtype, as (function, node); the function is "" for the graph's.
 
     Returns:
-        A new graph and what changed, as entries of a ledger's "rewrites", by function, "" for the
-        graph; or None if nothing did.
+        A new graph, and the changes as entries of a ledger's "rewrites", by function, "" for the
+        graph; or None if nothing changed.
     """
     result = _library.move_casts_out_of_calls(
         options.custom_optimizer(), graph_def, known_functions, kept
@@ -45,7 +45,7 @@ def moved(
 def with_rewrites(
     ledger: Ledger, earlier: Ledger, rewrites: Mapping[str, list[dict[str, str]]]
 ) -> Ledger:
-    """The ledger of a run that followed: with the rewrites of the run before, and with these."""
+    """Adds the rewrites of an earlier run, and of this pass, to the ledger of a later run."""
     data, before = ledger.to_dict(), earlier.to_dict()
     parts = {part["graph"]: part for part in data["functions"]}
     for part in before["functions"]:

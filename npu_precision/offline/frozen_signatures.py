@@ -1,4 +1,4 @@
-"""Makes the signatures of a SavedModel hold the values of its variables as constants."""
+"""Stores the values of a SavedModel's variables in its signatures, as constants."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from npu_precision import _tf_compat
 from npu_precision.offline import reachable, unread_captures
 from npu_precision.offline.meta_graph import tensor_names
 
-# A protocol buffer is at most 2 GiB large, and constants are in it.
+# The limit of a protocol buffer is 2 GiB, constants included.
 _LARGEST = 2**31
-# The most that is frozen unless asked for: TensorFlow copies the constants several times.
+# The most bytes that are frozen without freeze=True: TensorFlow copies constants several times.
 LARGEST_UNASKED = 2**29
 # The ops that change resource variables: those of tf.Variable's methods, of optimizers, and of
 # tf.random.Generator.
@@ -48,14 +48,14 @@ def freeze(
 ) -> None:
     """Puts the values of variables into the functions of the signatures that read any.
 
-    What else the MetaGraph has stays: variables, objects, assets, all other functions, and what
-    the signatures are called with and yield. The signatures are for inference: custom gradients in
-    them are left out.
+    Everything else in the MetaGraph stays: variables, objects, assets, other functions, and the
+    inputs and outputs of the signatures. The signatures are for inference: custom gradients in them
+    are removed.
 
     Args:
-        meta_graph: of the folder; it is changed.
-        folder: of the SavedModel. TensorFlow loads it.
-        largest: the bytes that constants may have.
+        meta_graph: the MetaGraph of the folder; it is changed.
+        folder: the folder of the SavedModel, which TensorFlow loads.
+        largest: the most bytes of constants.
 
     Raises:
         ValueError: no eager execution; no signature that is a function of TensorFlow 2; a
@@ -68,7 +68,7 @@ def freeze(
             f"freeze: {str(folder)!r} has no signature that is a tf.function of TensorFlow 2, and "
             "only those are frozen"
         )
-    # In a thread of its own no graph or session of the caller is the current one.
+    # In another thread, no graph or session of the caller is the current one.
     with futures.ThreadPoolExecutor(1) as thread:
         thread.submit(_freeze, meta_graph, functions, folder, largest).result()
 
@@ -78,7 +78,7 @@ def _library_of(graph_def: graph_pb2.GraphDef) -> dict[str, function_pb2.Functio
 
 
 def _functions(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str]:
-    """By signature, the function that the graph calls for it, which a loader knows by its name.
+    """The functions that the graph calls for signatures, by signature; a loader finds them by name.
 
     A signature of TensorFlow 1 is a part of the graph, even where that ends in a call.
     """
@@ -103,7 +103,7 @@ def _functions(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str]:
 def _ops(
     function: function_pb2.FunctionDef, library: Mapping[str, function_pb2.FunctionDef]
 ) -> list[str]:
-    """The op types of a function and of those that it calls."""
+    """The op types of a function and of the functions that it calls."""
     called = reachable.called_functions(function.node_def, library)
     bodies = [function.node_def, *(library[name].node_def for name in called)]
     return sorted({node.op for nodes in bodies for node in nodes})
@@ -119,7 +119,7 @@ def _freeze(
         raise ValueError("freeze: needs eager execution, which is off")
     model = tf.saved_model.load(str(folder), tags=list(meta_graph.meta_info_def.tags))
     library = _library_of(meta_graph.graph_def)
-    # By function: two signatures may share one.
+    # By function, because two signatures may share one.
     signatures = {
         function: (name, model.signatures[name])
         for name, function in functions.items()
@@ -151,7 +151,7 @@ def _write(
     wrapper: function_pb2.FunctionDef,
     library: function_pb2.FunctionDefLibrary,
 ) -> None:
-    """Makes the wrapper call a frozen function, which is added, and nothing else."""
+    """Adds a frozen function, and makes the wrapper call only that."""
     arguments = wrapper.signature.input_arg
     if [tensor.dtype.as_datatype_enum for tensor in signature.inputs] != _types(arguments):
         raise ValueError(f"freeze: signature {name!r} is loaded with other arguments than it has")
@@ -190,9 +190,9 @@ def _unused(wanted: str, taken: Collection[str]) -> str:
 
 
 def _frozen(signature: Any, name: str) -> Any:
-    """A concrete function of the inputs that are no variables, with constants for those.
+    """Returns a concrete function of the other inputs, with constants in place of variables.
 
-    The functions it calls get names that begin with this one, which nothing else has.
+    The functions that it calls get names with this prefix, which is unique.
     """
     # Not a public name of TensorFlow, but its own way to freeze a function in TF 2.
     from tensorflow.python.framework import convert_to_constants
@@ -202,8 +202,8 @@ def _frozen(signature: Any, name: str) -> Any:
     )
     graph_def = function.graph.as_graph_def()
     reachable.keep_called_functions(graph_def)
-    # Those of loops would be shared with the functions that stay, and could not change. The names
-    # that TensorFlow gives have numbers that depend on what the process did before.
+    # Functions of loops would be shared with functions that stay, and could not change. The numbers
+    # in TensorFlow's names depend on what the process did before.
     reachable.rename_functions(
         graph_def,
         {
@@ -216,7 +216,7 @@ def _frozen(signature: Any, name: str) -> Any:
     for nodes, returned in bodies:
         _drop_custom_gradients(nodes, returned)
         for node in nodes:
-            # Freezing switches this off: a While would run its body as a function.
+            # Freezing switches this off, and then a While would run its body as a function.
             if _EXPANDED in node.attr:
                 node.attr[_EXPANDED].b = True
     wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(graph_def, name=""), [])

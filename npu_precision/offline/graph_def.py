@@ -1,4 +1,4 @@
-"""rewrite_graph_def: the precision optimizer without a session."""
+"""rewrite_graph_def: runs the precision optimizer on a GraphDef without a session."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def rewrite_graph_def(
 
     Args:
         graph_def: the graph; it is not changed.
-        fetches: what will be fetched: one or several names of tensors ("logits:0") or ops
-            ("logits", "train_step"), or tf.Tensor and tf.Operation objects that have such names.
+        fetches: the later fetches: one or several names of tensors ("logits:0") or ops ("logits",
+            "train_step"), or tf.Tensor and tf.Operation objects that have such names.
         options: the precision options.
-        feeds: what will be fed besides placeholders, in the same forms.
-        name: what the ledger calls the graph.
+        feeds: the later feeds besides placeholders, in the same forms.
+        name: the name of the graph in the ledger.
         keep_io_types: if False, a placeholder that is only cast to the low type changes to that
             type, and so does a fetch that is only cast from it; the ledger's rewrites name them.
         **fields: fields of PrecisionOptions, on top of options.

@@ -125,7 +125,7 @@ def _remove_from_contexts(gone: set[str], meta_graph: meta_graph_pb2.MetaGraphDe
             try:
                 context = message_type.FromString(data)
             except message.DecodeError:
-                continue  # TensorFlow reports it when the model is loaded.
+                continue  # TensorFlow reports this when the model is loaded.
             if _remove_from_context(context, gone):
                 contexts[number] = context.SerializeToString(deterministic=True)
 
@@ -149,8 +149,8 @@ def _remove_from_context(context: Any, gone: set[str]) -> bool:
 def _capture_copies(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
     """Makes custom gradients capture an Identity of an op's output, if the op has several.
 
-    A captured tensor keeps its dtype. Where a node has one output, a Cast takes its name; one with
-    several, such as a batch norm, would have to keep float32.
+    A captured tensor keeps its dtype. If a node has one output, a Cast takes over its name. A node
+    with several, such as a batch norm, would have to keep float32.
     """
     functions = {each.signature.name: each for each in meta_graph.graph_def.library.function}
     for node in meta_graph.object_graph_def.nodes:
@@ -189,7 +189,7 @@ def _known_functions(meta_graph: meta_graph_pb2.MetaGraphDef) -> set[str]:
 
 
 def _captured(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, set[str]]:
-    """By function, its nodes that a custom gradient captured and that a loader looks up."""
+    """The nodes that custom gradients capture and a loader looks up, by function."""
     captured: dict[str, set[str]] = {}
     for node in meta_graph.object_graph_def.nodes:
         if node.WhichOneof("kind") == "captured_tensor":

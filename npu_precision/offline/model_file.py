@@ -40,7 +40,7 @@ _KINDS: dict[str, tuple[Any, frozenset[str]]] = {
         (GRAPH_DEF, graph_pb2.GraphDef),
     )
 }
-# Files of other formats: how they begin, what they are, and what to do.
+# Files of other formats: their first bytes, the name of the format, and the remedy.
 _OTHERS = (
     (b"\x89HDF", "Keras weights or a Keras model (HDF5)", "load it and use tf.saved_model.save"),
     (b"PK\x03\x04", "a zip archive, such as a .keras file", "load it and use model.export"),
@@ -60,7 +60,7 @@ class Model:
     """A graph, and the nodes to compute.
 
     Attributes:
-        path: where it was read from: the file, or the folder of a SavedModel.
+        path: the file that was read, or the folder of a SavedModel.
         kind: GRAPH_DEF, META_GRAPH or SAVED_MODEL.
         meta_graph: the MetaGraph; for a GraphDef, one that holds only the graph.
         fetches: names of nodes whose outputs keep name and dtype.
@@ -79,8 +79,8 @@ class Model:
     def shown_roots(self) -> tuple[str, ...]:
         """The nodes to explain, with all that they depend on; empty for all nodes.
 
-        They are the roots or, without any, what makes a step of a training graph: initializers and
-        what saves do not.
+        They are the roots. Without roots, they are the nodes of a training step, without
+        initializers and savers.
         """
         collections = self.meta_graph.collection_def
         if self.roots or _TRAIN_OP not in collections:
@@ -108,7 +108,7 @@ class Model:
     def with_batch_size(self, rows: int) -> Model:
         """The model, with this batch size where a placeholder's first dimension is unknown.
 
-        Functions get it from the calls in the graph, as if nobody else called them.
+        Functions get the batch size from the calls in the graph, as if there were no other callers.
         """
         meta_graph = meta_graph_pb2.MetaGraphDef()
         meta_graph.CopyFrom(self.meta_graph)

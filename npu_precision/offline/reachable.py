@@ -1,4 +1,4 @@
-"""The parts of a graph that are needed, are called, or can be fetched."""
+"""Finds the nodes of a graph that are needed or can be fetched, and the called functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def needed_nodes(graph_def: graph_pb2.GraphDef, roots: Iterable[str]) -> list[no
 def called_functions(
     nodes: Iterable[node_def_pb2.NodeDef], library: Mapping[str, function_pb2.FunctionDef]
 ) -> list[str]:
-    """The functions that the nodes call, each before those that it calls."""
+    """The functions that the nodes call, callers first."""
     called: dict[str, None] = {}
     worklist = collections.deque([nodes])
     while worklist:
@@ -59,7 +59,7 @@ def keep_called_functions(graph_def: graph_pb2.GraphDef, suffix: str = "") -> No
 
 
 def rename_functions(graph_def: graph_pb2.GraphDef, names: Mapping[str, str]) -> None:
-    """Gives functions of the library other names, by their names, also where they are called."""
+    """Renames functions in the library and in calls, by a mapping of names."""
     functions = graph_def.library.function
     for nodes in (graph_def.node, *(function.node_def for function in functions)):
         for node in nodes:
@@ -97,8 +97,8 @@ def _depths(
     """The nesting depth, in loops or branches, of each node's outputs: the maximum over all paths.
 
     Args:
-        ops: the op type of each node.
-        readers: the consumers of each node.
+        ops: the op types by node.
+        readers: the consumers by node.
         steps: by op type, the depth of its outputs minus the depth of its inputs.
         counted: the nodes to which steps apply.
     """

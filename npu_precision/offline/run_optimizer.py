@@ -47,7 +47,7 @@ _NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
 _RESHAPE = ("flatten_mat_muls", "sink_reshapes")
 # TensorFlow's TFG optimizer, which cannot be switched off up to 2.13, leaves such attributes.
 _TFG = "tfg."
-# Of call_boundaries. Most graphs end after one or two.
+# The limit on rounds of call_boundaries. Most graphs need one or two.
 _MOST_ROUNDS = 8
 # The largest tensor, in elements, that TensorFlow may allocate for a placeholder.
 _MAX_FAKE_FEED = 1 << 20
@@ -93,7 +93,8 @@ def rewrite(
     rewritten, ledger = _run(graph_def, *graphs)
     fixed = {("", node) for node in (*fetch_nodes, *feed_nodes)}
     fixed.update((function, node) for function, nodes in kept.items() for node in nodes)
-    # What crosses a call in the low type now may lower what reads it, and that cross another one.
+    # A value that now crosses a call in the low type may lower its consumers, which may cross
+    # another call.
     for _ in range(_MOST_ROUNDS if changes(ledger) else 0):
         crossing = call_boundaries.moved(options, rewritten, known_functions, fixed)
         if crossing is None:
@@ -131,7 +132,7 @@ def _run(
     while any(function.signature.name == graph_id for function in graph_def.library.function):
         graph_id += "_"
     with tempfile.TemporaryDirectory(prefix="npu_precision_") as folder:
-        # Strict: a caller who asks for a rewritten graph has no use for the original one.
+        # Strict, because a caller of this has no use for the original graph.
         config = _config(OPTIMIZER_NAME)
         config.graph_options.rewrite_options.custom_optimizers.append(
             dataclasses.replace(options, report_dir=folder, strict=True).custom_optimizer()
@@ -262,7 +263,7 @@ def _read_ledger(
     ledgers: dict[str, dict[str, Any]] = {}
     for file in sorted(folder.glob("*.json")):
         ledger = dict(Ledger.from_json(file.read_text(encoding="utf-8")).data)
-        # These were set for this run only; the ledger records the caller's values.
+        # Restores the caller's values, because these were set for this run only.
         del ledger["options"]["report_dir"], ledger["options"]["strict"]
         if options.report_dir is not None:
             ledger["options"]["report_dir"] = options.report_dir
@@ -377,7 +378,8 @@ def _restored_node(
         node.attr["_output_shapes"].CopyFrom(original.attr["_output_shapes"])
     elif "_output_shapes" in node.attr:
         del node.attr["_output_shapes"]
-    # What cannot be switched off up to 2.13 infers these, and writes constants anew.
+    # The TFG optimizer, which cannot be switched off up to 2.13, infers these, and rewrites
+    # constants.
     if "output_shapes" in original.attr and not reshaped:
         node.attr["output_shapes"].CopyFrom(original.attr["output_shapes"])
     if node.op == "Const" and _same_constant(node, original):

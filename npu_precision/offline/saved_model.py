@@ -38,7 +38,7 @@ def convert_saved_model(
     Signatures keep their names, shapes and dtypes; names of functions and of fetched nodes stay;
     variables, assets and every other file are copied byte for byte. Variables stay float32;
     constants are stored in the low type, unless options.rewrites leaves fold_constants out. Keras'
-    load_model builds the layers of its own models anew from their configuration, and does not
+    load_model rebuilds the layers of its own models from their configuration, and does not
     use the converted functions: load them with tf.saved_model.load.
 
     Args:
@@ -113,7 +113,7 @@ def _rewritten(
         try:
             frozen_signatures.freeze(attempt, source, frozen_signatures.LARGEST_UNASKED)
             ledger = meta_graph.rewrite(attempt, options, keep_io_types=keep_io_types)
-        except Exception as error:  # loading a model runs whatever ops and objects it has
+        except Exception as error:  # loading a model runs its ops and objects
             reason = str(error).partition("\n")[0].replace("; leave freeze out", "")
             reason = reason[len("freeze: ") :] if reason.startswith("freeze: ") else reason
         else:
@@ -134,13 +134,13 @@ def _is_for_speed(options: PrecisionOptions) -> bool:
     return bool(lowers and options.target in (None, "host") and not options.emulate)
 
 
-# An entry that matches a node in whatever scopes it is, as those of `tune`. Freezing inlines
-# functions, so that their nodes are in more scopes.
+# An entry that matches a node in any scope, such as those of `tune`. Freezing inlines functions, so
+# their nodes get more scopes.
 _IN_ANY_SCOPE = re.compile(r'"node:(?:\.\*|\(\.\*/\)\?)[^"|]*"')
 
 
 def _may_name_nodes(options: PrecisionOptions) -> bool:
-    """Whether a file of the user may be about single nodes, by names that freezing changes."""
+    """Whether a file of the user may name single nodes, whose names freezing changes."""
     texts = [options.mixlist_edits or ""]
     if options.modify_mixlist:
         texts.append(pathlib.Path(options.modify_mixlist).read_text(encoding="utf-8"))

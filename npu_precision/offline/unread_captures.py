@@ -1,4 +1,4 @@
-"""Drops what the function of a signature captures and does not read.
+"""Drops captured tensors that a signature's function does not read.
 
 To TensorFlow, a call with a variable among its inputs has effects. Where it inlines such a call, it
 adds a control input to each constant, and its remapper then fuses no Swish behind a bias.
@@ -20,11 +20,11 @@ def drop(
 ) -> None:
     """Drops captures that no node reads, and the inputs of the calls that pass them.
 
-    All stays as it is where anything but a call in the graph itself refers to the function.
+    Nothing changes if anything besides a call in the main graph refers to the function.
 
     Args:
-        function: one of meta_graph's, which its objects know.
-        meta_graph: is changed.
+        function: the name of a function of meta_graph that its objects refer to.
+        meta_graph: the MetaGraph, which is changed.
         call_ops: the ops that call functions.
     """
     name = function.signature.name
@@ -75,14 +75,14 @@ def _keep_inputs(
 
 
 def _keep(repeated: Any, kept: Sequence[int]) -> None:
-    """Leaves the elements of a repeated field at these places."""
+    """Keeps only the elements of a repeated field at these places."""
     values = [_copy(repeated[place]) for place in kept]
     del repeated[:]
     repeated.extend(values)
 
 
 def _copy(value: Any) -> Any:
-    """A message that stays when its field is cleared; anything else as it is."""
+    """Copies a message, so that it survives the clearing of its field; returns other values."""
     return (
         type(value).FromString(value.SerializeToString()) if hasattr(value, "CopyFrom") else value
     )

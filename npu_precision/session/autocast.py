@@ -1,4 +1,4 @@
-"""autocast(): the precision optimizer for a part of a program."""
+"""autocast(): runs the precision optimizer for a part of a program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from npu_precision.options import ACCEPTED_NAMES, PrecisionOptions
 from npu_precision.session import functions, low_types
 
 _LOGGER = logging.getLogger("npu_precision")
-# Warnings that were given, and where.
+# Warnings that were logged, with their places.
 _warned: set[str] = set()
 _OWN_ARGUMENTS = ("dtype", "enabled", "cache_enabled", "device_type")
 
@@ -29,10 +29,10 @@ _OWN_ARGUMENTS = ("dtype", "enabled", "cache_enabled", "device_type")
 class autocast:
     """Scope in which TensorFlow computes in a low type: a context manager, and a decorator.
 
-    Within a tf.function, the `call` of a Keras layer, a `train_step` or a TF1 graph, it is about
-    the ops that are made in it, and those of functions, branches and loop bodies that are built or
-    called there; their gradients follow them. Which of the ops are lowered, the lists decide. Such
-    a function needs no enable(). In a TF1 graph, give its session npu_config_proto().
+    Within a tf.function, the `call` of a Keras layer, a `train_step` or a TF1 graph, the scope
+    applies to the ops that are made in it, and to those of functions, branches and loop bodies that
+    are built or called there; gradients follow their ops. The lists decide which of these ops are
+    lowered. Such a function needs no enable(). In a TF1 graph, give its session npu_config_proto().
 
         @tf.function
         def step(images):
@@ -40,8 +40,9 @@ class autocast:
                 logits = model(images)
             return loss_of(logits)
 
-    Around calls, it is about the tf.functions that are called there, as enable() is; those that
-    MirroredStrategy calls in threads of its own included. Other threads do not inherit the scope.
+    Around calls, the scope applies to the tf.functions that are called there, as enable() does,
+    including those that MirroredStrategy calls in its own threads. Other threads do not inherit the
+    scope.
 
         with npu_precision.autocast(precision_mode="allow_mix_precision_bf16"):
             model.predict(x)
@@ -54,11 +55,11 @@ class autocast:
     restores what was before. Functions that XLA compiles are not reached; a warning names them.
 
     Args:
-        options: the precision options; or a device type, as torch.autocast has it there.
+        options: the precision options; or a device type, as in torch.autocast.
         dtype: the low type, "bfloat16" or "float16", as a name, a tf.DType or a numpy dtype.
             Without it, and without a mode: bfloat16 on a CPU, float16 on a GPU.
         enabled: False switches the optimizer off inside the scope.
-        device_type: "cpu", "gpu", "cuda" or "npu": decides the dtype where there is none.
+        device_type: "cpu", "gpu", "cuda" or "npu": decides the dtype if none is given.
         cache_enabled: accepted for scripts of PyTorch; TensorFlow shares Casts anyway.
         **fields: fields of PrecisionOptions, on top of options. Within a function, a mixed mode.
 
@@ -128,7 +129,7 @@ class autocast:
         self._entered.scopes.pop().__exit__(exc_type, exc, traceback)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, which runs in the scope."""
+        """Wraps a function so that it runs in the scope."""
         check_function("autocast()", function)
         if _tf_compat.is_tf_function(function):
             return _Scoped(self, function)
@@ -137,7 +138,7 @@ class autocast:
         return _tf_compat.called_in(lambda: self._at(place), function)
 
     def _at(self, place: str) -> contextlib.AbstractContextManager[None]:
-        """The scope; the place is what messages call it."""
+        """The scope, with the place that messages name."""
         return self._around_calls(place) if tf.executing_eagerly() else self._in_graph(place)
 
     @contextlib.contextmanager
@@ -210,7 +211,7 @@ def check_function(name: str, function: Any) -> None:
 
 
 def _place_of(frame: Any) -> str:
-    """Of a scope: file and line, or the function that AutoGraph made another of."""
+    """The place of a scope: file and line, or the function that AutoGraph has converted."""
     code = frame.f_code
     if "__autograph_generated_file" in code.co_filename:
         return f"the function {code.co_name.replace('tf__', '', 1)}"

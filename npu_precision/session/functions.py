@@ -1,4 +1,4 @@
-"""The precision optimizer for tf.function and Keras: for the whole process, or for a scope."""
+"""Runs the precision optimizer in tf.function and Keras, for the whole process or for a scope."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOGGER = logging.getLogger("npu_precision")
 
 # The options of the whole process; None when disabled.
 _enabled: PrecisionOptions | None = None
-# Whether a tf.function was called since the last enable(), and since the hooks are there.
+# Whether a tf.function was called since the last enable(), and since the hooks were installed.
 _reached = False
 _was_ever_reached = False
 
@@ -33,7 +33,7 @@ class Scope:
     """A scope of autocast() around calls.
 
     Attributes:
-        options: what it puts in force; None switches the optimizer off.
+        options: the options in force in it; None switches the optimizer off.
         reached: whether a tf.function was called in it.
     """
 
@@ -45,7 +45,7 @@ class Scope:
 _scopes: contextvars.ContextVar[tuple[Scope, ...]] = contextvars.ContextVar(
     "npu_precision_scopes", default=()
 )
-# The function that XLA compiles and that is being called, or None.
+# The XLA-compiled function that is being called, or None.
 _compiled: contextvars.ContextVar[str | None] = contextvars.ContextVar(
     "npu_precision_compiled", default=None
 )
@@ -53,20 +53,20 @@ _hook_lock = threading.Lock()
 _hooked = False
 # Whether functions may have marks of autocast().
 _looks_for_marks = False
-# Is in the configs of functions. Another number has TensorFlow make a function ready to run anew.
+# A number in the configs of functions. A new number makes TensorFlow prepare a function again.
 _ready = (0, False)
 _MOST_NUMBERS = 8
-# How often a file of the options in force has changed.
+# The number of changes of files that the options in force name.
 _changes = 0
 _OF_MARKS = PrecisionOptions(autocast_only=True)
-# Functions that a warning named.
+# Functions that a warning has named.
 _warned: set[str | None] = set()
 
 
 def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
     """Puts the options in force for every tf.function called from now on, in all threads.
 
-    That includes Keras' fit, evaluate and predict, and functions already traced or loaded from a
+    This includes Keras' fit, evaluate and predict, and functions already traced or loaded from a
     SavedModel. A second call replaces the options of the first. It has no effect on ops that run
     eagerly, functions compiled by XLA (jit_compile=True), functions given to tf.data, and sessions
     (see npu_config_proto). A tf.function called by a tf.function uses the options in force around
@@ -136,7 +136,7 @@ def look_for_marks(place: str) -> None:
     """Lets the optimizer look for marks of autocast() in functions, from their next call on.
 
     Args:
-        place: of the scope that marks ops, for a warning.
+        place: the place of the scope that marks ops, for a warning.
     """
     global _looks_for_marks
     _looks_for_marks = True
@@ -146,12 +146,12 @@ def look_for_marks(place: str) -> None:
 
 
 def make_ready_anew(number: int, without_remapper: bool = False) -> None:
-    """Has TensorFlow run all its passes again on each tf.function, at its next call.
+    """Makes TensorFlow run all its passes again on each tf.function, at its next call.
 
-    A function that ran with the same number and the same options before is taken as it was then.
+    TensorFlow reuses a function that ran before with the same number and options.
 
     Args:
-        number: 0, as at the beginning; or another, below 8.
+        number: 0, the initial number, or another one below 8.
         without_remapper: whether TensorFlow's remapper, which fuses ops, is off.
     """
     global _ready
@@ -160,14 +160,14 @@ def make_ready_anew(number: int, without_remapper: bool = False) -> None:
 
 
 def read_files_anew() -> None:
-    """Has TensorFlow make each tf.function ready anew, since a file in its options has changed."""
+    """Makes TensorFlow prepare all tf.functions again: a file in their options has changed."""
     global _changes
     _changes += 1
     _install_hooks()
 
 
 def is_compiled() -> bool:
-    """Whether this is within a tf.function that XLA compiles."""
+    """Whether the caller is within a tf.function that XLA compiles."""
     return _compiled.get() is not None
 
 
@@ -187,7 +187,7 @@ def _install_hooks() -> None:
 
 
 def _warn_if_idle() -> None:
-    """Warns if enable() has had no effect. For disable(), and for the end of the process."""
+    """Warns if enable() has had no effect; called by disable(), and at the end of the process."""
     if _enabled is None or low_types.of_mode(_enabled) is None:
         return
     float_nodes, lowered = _library.lowered_so_far()
@@ -207,7 +207,7 @@ def _warn_if_idle() -> None:
 
 
 def _note_reached() -> None:
-    """A tf.function is called, or will be."""
+    """Records that a tf.function is called, or is scheduled."""
     global _reached, _was_ever_reached
     _reached = _was_ever_reached = True
     for scope in _scopes.get():
@@ -229,7 +229,7 @@ def _with_active_options(config: bytes) -> bytes:
 
 @contextlib.contextmanager
 def _in_compiled(name: str) -> Iterator[None]:
-    """Around a call of a function that XLA compiles: the optimizer does not see it."""
+    """Context of a call of a function that XLA compiles, which the optimizer does not see."""
     if active_options() is not None:
         _warn_of_compiled(name, "autocast()" if _scopes.get() else "enable()")
     before = _compiled.get()
@@ -256,7 +256,7 @@ def _take() -> tuple[Any, ...]:
 
 
 def _take_scheduled() -> tuple[Any, ...]:
-    """What a function runs with that is scheduled here: by then, other options may be in force."""
+    """The state for a function scheduled here: other options may be in force when it runs."""
     _note_reached()
     scopes, *rest = _take()
     return (scopes or (Scope(_enabled),), *rest)
@@ -290,7 +290,7 @@ def _numbered(serialized: bytes, number: int, without_remapper: bool, changes: i
 
 @functools.lru_cache(maxsize=256)
 def _with_marks(serialized: bytes) -> bytes:
-    """The config, with an optimizer that heeds marks; one that a script put there does so too."""
+    """The config with an optimizer that obeys marks, as one that a script put there does too."""
     rewrite = config_pb2.ConfigProto.FromString(serialized).graph_options.rewrite_options
     has_own = any(one.name == OPTIMIZER_NAME for one in rewrite.custom_optimizers)
     if has_own or rewrite.disable_meta_optimizer:

@@ -1,4 +1,4 @@
-"""The dtype that autocast() and enable() lower to, where no precision mode says so."""
+"""Chooses the dtype that autocast() and enable() lower to if no precision mode sets it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse(dtype: Any) -> tf.DType:
     """A low type, given as a tf.DType, a numpy dtype or a name.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no low type.
     """
     parsed = dtype_or_none(dtype)
     if parsed not in MODES:
@@ -57,16 +57,16 @@ def resolve(
     fields: Mapping[str, Any],
     low_type: tf.DType | None = None,
 ) -> PrecisionOptions:
-    """The options of a call, with a mixed mode where they name no mode.
+    """Resolves the options of a call, and adds a mixed mode if they name no mode.
 
     Args:
-        caller: for the log, which says what was chosen where low_type is None.
+        caller: the caller's name, for the log, which reports the choice if low_type is None.
         options: as for npu_precision.options.resolve().
-        fields: as there.
-        low_type: what to lower to; by default what suits the target and the device.
+        fields: as for npu_precision.options.resolve().
+        low_type: the dtype to lower to; by default the one that suits the target and the device.
 
     Raises:
-        TypeError, ValueError: as there.
+        TypeError, ValueError: as npu_precision.options.resolve().
     """
     check_arguments(options, fields)
     given = {**(options.to_dict() if options else {}), **fields}
@@ -81,7 +81,7 @@ def resolve(
 
 
 def of_mode(options: PrecisionOptions) -> tf.DType | None:
-    """What the mode of the options lowers to, if that is a mixed one."""
+    """The dtype that the options' mode lowers to, if it is a mixed mode."""
     mode = options.precision_mode or options.precision_mode_v2
     low_type = _library.describe()["mixed_modes"].get(mode)
     return None if low_type is None else tf.as_dtype(low_type)

@@ -63,7 +63,7 @@ def configure(
 
 
 def leave_out_remapper(rewrite: rewriter_config_pb2.RewriterConfig) -> None:
-    """Has TensorFlow fuse no ops, so that each has its own name; in place."""
+    """Switches TensorFlow's fusion of ops off, in place, so that each op has its own name."""
     rewrite.remapping = _OFF
     kept = [each for each in rewrite.custom_optimizers if each.name != "remap"]
     del rewrite.custom_optimizers[:]

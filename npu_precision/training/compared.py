@@ -1,4 +1,4 @@
-"""Compares the curves of a mode with those of float32, and with what other seeds make of these."""
+"""Compares the curves of a mode with those of float32, and with those of other seeds in float32."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from npu_precision.training.curves import Curves
 
-# Steps whose median a difference is, so that one step's noise is none.
+# A difference is the median over so many steps, so that noise in one step does not count.
 _WINDOW = 11
 _LEAST = 1e-30
 
@@ -19,11 +19,13 @@ class VariableRow(NamedTuple):
     """How the gradients and the values of a variable differ.
 
     Attributes:
-        name: of the variable.
+        name: the name of the variable.
         op: the op that its gradient belongs to, or "".
-        first_step: in which its norm first differs by more than with other seeds, or None.
-        ratio: its largest difference, as a multiple of the largest with other seeds.
-        distance: of the values after the last step, relative to how far float32 moved them.
+        first_step: the first step in which the gradient's norm differs more than with other seeds,
+            or None.
+        ratio: the largest difference of the norm, as a multiple of that with other seeds.
+        distance: the distance of the values after the last step, relative to how far float32 moved
+            them.
     """
 
     name: str
@@ -34,17 +36,17 @@ class VariableRow(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The comparison.
+    """The comparison of a mode's training with float32's.
 
     Attributes:
         exact: float32's curves.
-        mode: the mode's.
-        others: float32's, with other seeds.
-        difference: of the losses, per step, smoothed.
-        yardstick: that between float32's runs.
-        first_step: in which the difference is first larger than the yardstick, or None.
-        first_bad: the step whose loss is first not finite, but is in float32; or None.
-        rows: the variables, those first whose gradients differ first.
+        mode: the mode's curves.
+        others: float32's curves with other seeds.
+        difference: the difference of the losses, per step, smoothed.
+        yardstick: the difference between float32's runs.
+        first_step: the first step in which the difference is larger than the yardstick, or None.
+        first_bad: the first step whose loss is not finite, but is in float32; or None.
+        rows: the variables, in the order in which their gradients begin to differ.
     """
 
     exact: Curves
@@ -58,7 +60,7 @@ class Compared(NamedTuple):
 
     @property
     def is_within(self) -> bool:
-        """Whether the mode's losses stay within what other seeds make of float32's."""
+        """Whether the mode's losses differ no more from float32's than those of other seeds do."""
         return self.first_step is None and self.first_bad is None
 
     @property
@@ -68,7 +70,7 @@ class Compared(NamedTuple):
 
 
 def compare(exact: Curves, mode: Curves, others: Sequence[Curves]) -> Compared:
-    """Compares them; others has one run at least."""
+    """Compares the curves; `others` has at least one run."""
     difference, yardstick = _of(exact.losses, mode.losses, [each.losses for each in others])
     bad = np.flatnonzero(~np.isfinite(mode.losses) & np.isfinite(exact.losses))
     rows = [_row(index, exact, mode, others) for index in range(len(exact.names))]
@@ -104,19 +106,19 @@ def _row(index: int, exact: Curves, mode: Curves, others: Sequence[Curves]) -> V
 def _of(
     exact: np.ndarray, mode: np.ndarray, others: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The difference of the mode, and the largest one between runs in float32, both smoothed."""
+    """The mode's difference, and the largest one between runs in float32, both smoothed."""
     runs = [exact, *others]
     apart = [
         _smooth(np.abs(one - other))
         for place, one in enumerate(runs)
         for other in runs[place + 1 :]
     ]
-    # Curves that cross are not alike there.
+    # Curves that cross may still differ, so the yardstick is the largest value of a window.
     return _smooth(np.abs(mode - exact)), _widened(np.max(apart, axis=0))
 
 
 def _smooth(values: np.ndarray) -> np.ndarray:
-    """Medians over a window; where half of it is not finite, so is the median."""
+    """Medians over a window; not finite if half of the window is not."""
     values = np.where(np.isfinite(values), values, np.inf)
     half = _WINDOW // 2
     return np.array(
@@ -125,7 +127,7 @@ def _smooth(values: np.ndarray) -> np.ndarray:
 
 
 def _widened(values: np.ndarray) -> np.ndarray:
-    """The largest of each window."""
+    """The largest value per window."""
     half = _WINDOW // 2
     return np.array([values[max(0, at - half) : at + half + 1].max() for at in range(len(values))])
 

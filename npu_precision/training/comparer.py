@@ -1,4 +1,4 @@
-"""Makes the runs that a comparison needs."""
+"""Runs a training for a comparison: in float32, with other seeds, and in modes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npu_precision.training.compared import Compared, compare
 from npu_precision.training.curves import Curves
 from npu_precision.training.state import RunStore
 
-# The steps in which float32 has to be equal to itself.
+# The number of steps in which two runs in float32 must be equal.
 _CHECKED = 5
 
 
@@ -25,13 +25,13 @@ class Comparer:
     """Runs a training in float32, with other seeds, and in modes.
 
     Args:
-        name: of the function, as "module:function".
-        function: the user's, see program.build.
-        steps: of each run.
-        seed: of the runs that are compared.
-        others: how many other seeds float32 is run with.
-        store: that keeps the runs, or None.
-        progress: is called with what runs and the number of each step.
+        name: the name of the function, as "module:function".
+        function: the user's function, see program.build.
+        steps: the number of steps of a run.
+        seed: the seed of the compared runs.
+        others: the number of other seeds that float32 is run with.
+        store: the store that keeps the runs, or None.
+        progress: called with the name of the run and the number of each step.
 
     Raises:
         ValueError: the function does not build what it should, float32 differs from itself, or
@@ -104,7 +104,7 @@ class Comparer:
 
 
 def about(name: str, function: Callable[..., Any], steps: int, seed: int) -> dict[str, str]:
-    """What the runs depend on, by the user's name for it."""
+    """The facts that the runs depend on, by the user's names for them."""
     source = inspect.getsourcefile(function)
     content = b"" if source is None else pathlib.Path(source).read_bytes()
     return {

@@ -16,16 +16,16 @@ from npu_precision.training import program
 
 @dataclasses.dataclass
 class Curves:
-    """What was measured in the steps of a run.
+    """The measurements in the steps of a run.
 
     Attributes:
-        losses: of the shape [steps].
-        norms: of the gradients, of the shape [steps, variables], or [steps, 0] if not known.
-        batches: a checksum per step.
-        names: of the variables.
+        losses: the losses, [steps].
+        norms: the norms of the gradients, [steps, variables], or [steps, 0] if not known.
+        batches: a checksum of the batch per step.
+        names: the names of the variables.
         ops: the op that each variable's gradient belongs to, or "".
         first: the weights before the first step.
-        last: the weights after the last.
+        last: the weights after the last step.
     """
 
     losses: np.ndarray
@@ -49,13 +49,13 @@ def run(
     """Builds the training and makes steps.
 
     Args:
-        name: of the function.
-        function: the user's, see program.build.
+        name: the name of the function.
+        function: the user's function, see program.build.
         options: the precision, or None for float32.
         seed: the seed.
-        steps: how many.
-        first: the weights to begin with, or None for what the function makes.
-        progress: is called with the number of each step.
+        steps: the number of steps.
+        first: the weights to begin with, or None for those of the function.
+        progress: called with the number of each step.
 
     Raises:
         ValueError: the function does not build what it should.
@@ -81,7 +81,7 @@ def run(
 
 
 def not_finite(curves: Curves) -> str:
-    """What a run has that is not finite: a loss, or a weight after the last step; or ""."""
+    """The first loss of a run that is not finite, or a weight after the last step; or ""."""
     bad = np.flatnonzero(~np.isfinite(curves.losses))
     if len(bad):
         return f"the loss of step {bad[0]}, {curves.losses[bad[0]]}"

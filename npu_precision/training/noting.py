@@ -9,7 +9,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def losses(model: Any, noted: list[Any]) -> Iterator[None]:
-    """Notes what the model's compute_loss returns within; nothing where it has none."""
+    """Notes the results of the model's compute_loss in the context, if it has the method."""
     original = getattr(model, "compute_loss", None)
     if original is None:
         yield
@@ -28,7 +28,7 @@ def losses(model: Any, noted: list[Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def gradients(optimizer: Any, noted: list[tuple[Any, Any]]) -> Iterator[None]:
-    """Notes the pairs of gradients and variables that the optimizer applies within."""
+    """Notes the pairs of gradients and variables that the optimizer applies in the context."""
     original = optimizer.apply_gradients
 
     def apply_gradients(grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The page of `npu-precision compare --training`, and what it and the command say first."""
+"""Writes the page of `npu-precision compare --training`, and words the main findings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from npu_precision.explain import sections
 from npu_precision.training.compared import Compared
 
-# As many variables as the heat map has rows.
+# The most rows of the heat map, one per variable.
 _MOST_ROWS = 60
 _MOST_COLUMNS = 120
 
 
 def findings(compared: Compared) -> list[str]:
-    """What a person should know first, a sentence each."""
+    """The main findings, a sentence each."""
     found = []
     if compared.first_bad is not None:
         found.append(
@@ -61,7 +61,7 @@ def write(path: pathlib.Path, title: str, compared: Compared) -> None:
 
     Args:
         path: the file, which is replaced.
-        title: what was compared.
+        title: the title of the page.
         compared: the comparison.
 
     Raises:
@@ -94,7 +94,7 @@ def write(path: pathlib.Path, title: str, compared: Compared) -> None:
 
 
 def _heat(compared: Compared) -> dict | None:
-    """By which factor the norms of gradients differ from float32's, over the steps."""
+    """The factors by which the norms of gradients differ from float32's, over the steps."""
     exact, mode = compared.exact.norms, compared.mode.norms
     if not exact.size:
         return None
@@ -135,5 +135,5 @@ HEADINGS = ["variable", "op", "from step", "of yardstick", "weights apart"]
 
 
 def shown(value: float) -> str:
-    """A number for people; nothing for one that is not known."""
+    """A number for people; "" if it is not known."""
     return "" if math.isnan(value) else f"{value:.2g}"

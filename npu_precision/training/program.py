@@ -1,4 +1,4 @@
-"""What a user's function builds for a comparison: a training whose steps can be made one by one."""
+"""Builds a training from a user's function, and makes its steps one by one."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ _EXPECTED = (
     "the gradients of the variables"
 )
 
-# As many characters of an error as are shown.
+# The most characters of an error to show.
 _LONGEST = 300
-# In the text of an error that TensorFlow raised anew: the first one's, and what follows it.
+# Parts in the text of an error that TensorFlow re-raised: the first error's name, and the lines
+# after its message.
 _RAISED = re.compile(r"[\w.]*(Error|Exception): ")
 _ARGUMENTS = ("Call arguments received", "Arguments received by")
 
 
 class Step(NamedTuple):
-    """What came of a step.
+    """The outcome of a step.
 
     Attributes:
         loss: the loss.
-        norms: of the gradient of each variable.
-        batch: a checksum of what the step was made with.
+        norms: the norms of the variables' gradients.
+        batch: a checksum of the step's batch.
     """
 
     loss: float
@@ -53,10 +54,10 @@ class Program:
     """A training that was built.
 
     Args:
-        name: of the user's function, for messages.
+        name: the name of the user's function, for messages.
         step: makes a step with a batch; returns the loss and the norms of the gradients.
-        variables: whose gradients these are.
-        batches: what steps are made with, again from the beginning after the last.
+        variables: the variables of these gradients.
+        batches: the batches of the steps; after the last one, the first follows.
         ops: for each variable, the op of the model that its gradient belongs to, or None, as far
             as it is known after the first step.
     """
@@ -74,7 +75,7 @@ class Program:
 
     @property
     def names(self) -> list[str]:
-        """Those of the variables."""
+        """The names of the variables."""
         names = [_name(each, index) for index, each in enumerate(self._variables)]
         return [
             f"{name} ({names[:index].count(name) + 1})" if names.count(name) > 1 else name
@@ -91,10 +92,10 @@ class Program:
             variable.assign(value)
 
     def steps(self) -> Iterator[Step]:
-        """Makes step after step.
+        """Yields the results of steps, which it makes one by one.
 
         Raises:
-            ValueError: there are no batches, or the step returns something else than it should.
+            ValueError: there are no batches, or the step returns a wrong value.
         """
         for batch in self._endless():
             loss, norms = _run(self._name, self._step, batch)
@@ -123,14 +124,14 @@ def build(name: str, function: Callable[..., Any], seed: int) -> Program:
     """Calls the user's function, with all generators of random numbers set to the seed.
 
     Args:
-        name: of the function, for messages.
-        function: takes the seed, or nothing.
+        name: the name of the function, for messages.
+        function: the user's function, which takes the seed, or nothing.
         seed: the seed.
 
     Raises:
-        ValueError: it fails, or returns something else than it should.
+        ValueError: the function fails, or returns a wrong value.
     """
-    tf.keras.backend.clear_session()  # Names are then the same in each run.
+    tf.keras.backend.clear_session()  # So names are the same in each run.
     random.seed(seed)
     np.random.seed(seed)
     tf.random.set_seed(seed)
@@ -172,7 +173,7 @@ def _of_model(name: str, model: Any, batches: Iterable[Any]) -> Program:
         return loss, _norms([gradient for gradient, _ in pairs])
 
     step = tf.function(traced)
-    # Traced here, so that the weights are there before the first step.
+    # Traced here, so that the weights exist before the first step.
     iterator = iter(batches)
     first = next(iterator, None)
     if first is None:
@@ -208,10 +209,10 @@ def _of_step(name: str, step: Any, variables: Any, batches: Iterable[Any]) -> Pr
 
 
 def _run(name: str, step: Callable[[Any], Any], batch: Any) -> Any:
-    """Calls it; what it prints goes to stderr.
+    """Calls the function, with its output going to stderr.
 
     Raises:
-        ValueError: it fails.
+        ValueError: the function fails.
     """
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -226,7 +227,7 @@ def _run(name: str, step: Callable[[Any], Any], batch: Any) -> Any:
 
 
 def _what(error: Exception) -> str:
-    """What is wrong, without the traceback and the arguments that TensorFlow puts around it."""
+    """The message of an error, without the traceback and arguments that TensorFlow adds."""
     if isinstance(error, tf.errors.OpError):
         return first_line(error.message)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""The runs of a comparison that were made, in a folder, so that it can be continued."""
+"""Stores the runs of a comparison in a folder, so that it can be continued."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class RunStore:
 
     Args:
         folder: created if it does not exist.
-        about: what the runs depend on, by the user's name for it.
+        about: the facts that the runs depend on, by the user's names for them.
 
     Raises:
         OSError: the folder cannot be written.
-        ValueError: it holds the runs of something else, or other files.
+        ValueError: the folder holds runs of another training, or other files.
     """
 
     def __init__(self, folder: pathlib.Path, about: dict[str, str]) -> None:
@@ -46,7 +46,7 @@ class RunStore:
             file.write_text(json.dumps({"schema": SCHEMA, **about}, indent=1), encoding="utf-8")
 
     def get(self, key: str) -> Curves | None:
-        """A run that was made, or None.
+        """Returns a stored run, or None.
 
         Raises:
             ValueError: its file is damaged.

@@ -1,4 +1,4 @@
-"""Finds what a training has to keep in float32, so that its curve stays like float32's."""
+"""Finds the nodes that a training must keep in float32, so that its curve stays like float32's."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from npu_precision.tuning.search import Search
 
 
 class TrainingTuned(NamedTuple):
-    """What was found.
+    """The result of a search.
 
     Attributes:
         kept: the nodes to keep in float32.
         lowered: how many nodes the mode lowers without a mixlist.
         mixlist: the content of the file.
-        compared: the training with it.
+        compared: the training with the mixlist.
         runs: how many sets of nodes were tried.
-        is_complete: whether none of them can be left out.
+        is_complete: whether none of the kept nodes can be left out.
     """
 
     kept: list[str]
@@ -49,13 +49,13 @@ def tune(
     """Searches for the nodes to keep.
 
     Args:
-        comparer: trains, and compares.
-        options: the precision; their mode uses lists.
-        most: how many sets of nodes may be tried.
-        progress: is called with how many were tried, and about how many are left.
+        comparer: runs the training, and compares it.
+        options: the precision, with a mode that uses lists.
+        most: the most sets of nodes to try.
+        progress: called with the number of sets tried, and about how many are left.
 
     Raises:
-        ValueError: the mode uses no lists, or keeping all that it lowers is not enough.
+        ValueError: the mode uses no lists, or keeping all nodes that it lowers is not enough.
     """
     mixlist = Mixlist(options)
     tried: dict[frozenset[str], Compared] = {}
@@ -97,7 +97,7 @@ def tune(
 
 
 def _suspects(comparer: Comparer, options: PrecisionOptions) -> list[str]:
-    """The nodes that a step lowers, first those whose values are nearest to leaving their range."""
+    """The nodes that a step lowers, those first whose values are nearest to leaving the range."""
     found: list[WatchedStep] = []
     with tempfile.TemporaryDirectory() as folder:
         reporting = dataclasses.replace(options, report_dir=folder)
@@ -113,7 +113,7 @@ def _suspects(comparer: Comparer, options: PrecisionOptions) -> list[str]:
 
 
 def _risks(steps: list[WatchedStep]) -> dict[str, float]:
-    """By node, how near its values, or those that it reads, are to the ends of their range."""
+    """By node, how near its values, or those that it reads, are to the ends of the range."""
     risks: dict[str, float] = {}
     for step in steps:
         limits = forward.limits_of([tensor.low_type for tensor in step.graph.tensors])

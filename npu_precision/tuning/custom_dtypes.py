@@ -1,4 +1,4 @@
-"""What a search found as a customize_dtypes file: a line for each node that is kept in float32."""
+"""Writes the result of a search as a customize_dtypes file: a line per node kept in float32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from npu_precision.offline.graph_def import rewrite_graph_def
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning.risk import Suspect
 
-# The dtypes of a customize_dtypes file. The ports of a node from the first of another are left out.
+# The dtypes of a customize_dtypes file. A node's ports are left out from the first of another dtype
+# on.
 _NAMED = {
     *(tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.bool),
     *(tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64),
@@ -32,7 +33,7 @@ def text(model: FrozenModel, options: PrecisionOptions, kept: Sequence[Suspect])
 
     Raises:
         OSError: the user's file cannot be read.
-        ValueError: a node has no ports whose dtypes the file could say.
+        ValueError: a node has no ports whose dtypes the file can set.
     """
     given = ""
     if options.customize_dtypes is not None:
@@ -48,7 +49,8 @@ def text(model: FrozenModel, options: PrecisionOptions, kept: Sequence[Suspect])
                 f"{each.node!r} ({op.type}) has no port that customize_dtypes can name; "
                 "write a mixlist: --format modify_mixlist"
             )
-        # In a function the node has the first name; where TensorFlow inlines it, the others.
+        # A node in a function has the first name; where TensorFlow inlines the function, the
+        # others.
         lines += [f"{name}::{','.join(dtypes)}" for name in dict.fromkeys((each.node, *each.flat))]
     return "".join(f"{line}\n" for line in lines)
 
@@ -68,10 +70,10 @@ def check(model: FrozenModel, found: PrecisionOptions, written: PrecisionOptions
     Args:
         model: the frozen model.
         found: the options of the search, with its entries.
-        written: the same with the file instead.
+        written: the same options, with the file instead of the entries.
 
     Raises:
-        ValueError: it leads to others.
+        ValueError: the file leads to other decisions.
     """
     differing = sorted(_lowered(model, found) ^ _lowered(model, written))
     if differing:

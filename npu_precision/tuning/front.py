@@ -1,4 +1,4 @@
-"""The front of step time and error: what is to be measured, and which mixlist is the fastest."""
+"""The front of step time and error: chooses the trials to measure, and the fastest mixlist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import FrozenSet, Tuple, TypeVar
 from npu_precision.tuning.step_time import StepTime
 from npu_precision.tuning.trials import Trial
 
-# A set of nodes that are kept, and the trial with it.
+# A set of kept nodes, and its trial.
 Tried = Tuple[FrozenSet[str], Trial]
 _Item = TypeVar("_Item")
 # About how many trials to measure. Each is a session, which holds all weights.
@@ -41,7 +41,7 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """What was measured.
+    """The measured points.
 
     Attributes:
         points: all points; the first is float32.
@@ -82,7 +82,7 @@ class Times:
         return max(self.points[1:], key=lambda point: len(point.kept or ()))
 
     def measured_again(self, which: Point, time: StepTime) -> Times:
-        """The same with another time of a point."""
+        """The same times, with another measurement of one point."""
         again = dataclasses.replace(which, time=time)
         points = tuple(again if point is which else point for point in self.points)
         return dataclasses.replace(self, points=points)
@@ -102,13 +102,13 @@ class Times:
 
 
 def _costs(point: Point) -> tuple[float, float]:
-    """The time and the error. What only noise tells from float32 is as fast as it, and as good."""
+    """The time and the error. A point that differs from float32 only by noise counts as equal."""
     is_apart = point.time.is_faster or point.time.is_slower
     return point.time.ratio if is_apart else 1.0, max(point.worse, 0.0)
 
 
 def front(items: Iterable[_Item], costs: Callable[[_Item], tuple[float, float]]) -> list[_Item]:
-    """The items that no other equals or beats in both costs; of equal ones, the first.
+    """The items that no other item equals or beats in both costs; the first of equal ones.
 
     Args:
         items: the items.
@@ -129,14 +129,14 @@ def worth_measuring(
 ) -> list[Tried]:
     """The trials to measure, those that lower most first.
 
-    First come those on the front of what is lowered and of the error, spread evenly if there are
-    many; then others within the limit, because to lower more is not always faster. What keeps all
-    nodes is always measured, and so is what lowers most within the limit.
+    These are first the trials on the front of lowered nodes and error, spread evenly if there are
+    many. Then come others within the limit, because lowering more is not always faster. The trial
+    that keeps all nodes is always measured, and so is the one that lowers most within the limit.
 
     Args:
-        tried: the trials; that which keeps most nodes is good.
+        tried: the trials; the one that keeps most nodes is good.
         worse: the error of a trial, or how much worse than float32's its metric is.
-        only_good: whether to leave out what is not within the limit.
+        only_good: whether to leave out trials beyond the limit.
         always: the sets of kept nodes whose trials are measured however many there are.
     """
 
@@ -163,7 +163,7 @@ def worth_measuring(
 
 
 def _spread(items: Sequence[_Item], most: int) -> list[_Item]:
-    """At most so many of the items, at even distances; the first and the last are among them."""
+    """At most `most` of the items, at even distances, with the first and the last."""
     if len(items) <= most:
         return [*items]
     last = len(items) - 1

@@ -18,7 +18,7 @@ class Split:
     Attributes:
         searched: the batches that the search tries mixlists on.
         held_out: the batches that only the mixlist it finds is tried on; none, if all are searched.
-        words: how many of what are held out, as "4 of 16 rows", or why nothing is.
+        words: the held-out share, as "4 of 16 rows", or why nothing is held out.
     """
 
     searched: list[Feed]
@@ -29,8 +29,8 @@ class Split:
 def split(batches: Sequence[Feed], model: FrozenModel, share: float) -> Split:
     """Holds out a share of the batches, or of the rows if there is one batch.
 
-    What is held out is spread evenly, because inputs are often in some order. At least one batch or
-    row is held out if there are two, unless the share is 0.
+    The held-out inputs are spread evenly, because inputs are often in some order. At least one
+    batch or row is held out if there are two, unless the share is 0.
 
     Args:
         batches: all batches.
@@ -59,7 +59,7 @@ def split(batches: Sequence[Feed], model: FrozenModel, share: float) -> Split:
 
 
 def _chosen(count: int, share: float) -> list[int]:
-    """The numbers of what is held out, each in the middle of its part of the whole."""
+    """The indices to hold out, each in the middle of its part of the whole."""
     wanted = min(max(round(count * share), 1), count - 1)
     return [int((part + 0.5) * count / wanted) for part in range(wanted)]
 
@@ -74,7 +74,7 @@ def _rows(batch: Feed, model: FrozenModel) -> int | str:
     for name, given in model.inputs.items():
         array = batch.get(given.tensor)
         if array is None or not np.ndim(array):
-            continue  # A switch, or a rate, is the same for all rows.
+            continue  # A scalar input, such as a switch or a rate, is the same for all rows.
         if given.shape.rank and given.shape.as_list()[0] is not None:
             return f"input {name!r} always has {len(array)} rows"
         counts[name] = len(array)

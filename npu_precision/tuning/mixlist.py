@@ -17,11 +17,11 @@ from npu_precision.tuning.risk import Suspect
 _NODE = "node:"
 # TensorFlow prefixes the names of inlined nodes with the name of the call.
 _ANYWHERE = "(.*/)?"
-# The entry that keeps whatever the mode lowers.
+# The entry that keeps all nodes that the mode lowers.
 EVERY_NODE = _NODE + ".*"
 
 
-# TensorFlow numbers what it inlines, and numbers it otherwise in the next run.
+# TensorFlow numbers inlined nodes, with other numbers in the next run.
 _NUMBER = re.compile(r"_\d+")
 _SUFFIX = re.compile(r"_\d+$")
 _ANY_NUMBER = "_[0-9]+"
@@ -32,8 +32,8 @@ def entry_of(node: str, numbered: Collection[str] = ()) -> str:
 
     Args:
         node: its name.
-        numbered: names of scopes that get a number by how often they were used before, and whose
-            nodes may be inlined in one graph and not in another.
+        numbered: names of scopes that TensorFlow numbers at each use, and whose nodes may be
+            inlined in one graph and not in another.
     """
     prefix = _NODE + (_ANYWHERE if numbered else "")
     return prefix + "/".join(_pattern(part, numbered) for part in node.split("/"))
@@ -49,7 +49,7 @@ def _pattern(part: str, numbered: Collection[str]) -> str:
 
 
 class Mixlist:
-    """Options with a mixlist, to which nodes to keep are added.
+    """Options with a mixlist, to which entries for nodes to keep are added.
 
     Args:
         options: the options; their mode uses lists, and their mixlist, if any, is in a file.
@@ -85,7 +85,7 @@ class Mixlist:
 
     @property
     def node_places(self) -> set[str]:
-        """The places of node: entries, as in ledgers; new entries have no effect on their nodes."""
+        """The places of the user's node: entries, as in ledgers; they override new entries."""
         return {entry["place"] for entry in self._entries if entry["text"].startswith(_NODE)}
 
     def keeping(self, entries: Sequence[str]) -> PrecisionOptions:

@@ -1,4 +1,4 @@
-"""The goals of tuning: a limit on the error, or on the loss of a metric of the user's."""
+"""The goals of tuning: a limit on the error, or on the loss in the user's metric."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MaxError:
         return f"error at most {self.limit:g}"
 
     def worse(self, error: float, metric: float | None, reference: float | None) -> float:
-        """What is limited: the error."""
+        """The limited value: the error."""
         return error
 
     def is_met(self, error: float, metric: float | None, reference: float | None) -> bool:
@@ -87,7 +87,7 @@ class Metric:
         return measure
 
     def worse(self, error: float, metric: float | None, reference: float | None) -> float:
-        """What is limited: how much worse than float32's a metric is."""
+        """The limited value: how much worse than float32's the metric is."""
         assert metric is not None
         assert reference is not None
         return metric - reference if self.smaller_is_better else reference - metric
@@ -106,12 +106,12 @@ def _number(name: str, value: Any) -> float:
 
 Objective = Union[MaxError, Metric]
 
-# What --objective can ask for within the limit, the default first.
+# The values of --objective, the default first.
 AIMS = ("error", "time", "pareto")
 
 
 def check_aim(name: str) -> str:
-    """Checks what --objective asks for, and returns it.
+    """Checks the value of --objective, and returns it.
 
     Raises:
         ValueError: there is no such aim.
@@ -136,7 +136,7 @@ def check(value: float, what: str) -> float:
 
 
 def check_share(value: float, what: str) -> float:
-    """Checks a share of something, of which a part must remain, and returns it.
+    """Checks a share, which must be less than the whole, and returns it.
 
     Raises:
         ValueError: it is negative, NaN, or 1 or more.

@@ -1,4 +1,4 @@
-"""Searches for the suspects that have to be kept, with as few trials as possible."""
+"""Searches for the suspects that must be kept, with as few trials as possible."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Search:
     is good too, no member of the result can be left out.
 
     Args:
-        suspects: the names of nodes, those most likely to be needed first. Keeping all is good,
-            keeping none is not.
+        suspects: the names of nodes, the most likely ones first. Keeping all is good, keeping none
+            is not.
         is_good: whether it is enough to keep a set of suspects.
         most: how many sets may be tried; None for any number.
 

@@ -1,4 +1,4 @@
-"""The state of a search, in a file, so that an interrupted search can be continued."""
+"""Keeps the state of a search in a file, so that an interrupted search can be continued."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class State:
 
     Args:
         path: the file.
-        about: the fingerprint() of what the results depend on.
+        about: the fingerprint() of everything that the results depend on.
     """
 
     def __init__(self, path: pathlib.Path, about: dict[str, str]):
@@ -42,7 +42,7 @@ class State:
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it holds no state of a search, or that of a different one.
+            ValueError: the file holds no state of a search, or the state of a different one.
         """
         try:
             data = json.loads(self._path.read_text(encoding="utf-8"))
@@ -106,7 +106,7 @@ def fingerprint(
     batches: Sequence[Feed],
     objective: Objective,
 ) -> dict[str, str]:
-    """Hashes of everything that results depend on, by the user's name for it.
+    """Hashes everything that results depend on, by the user's names.
 
     Args:
         model: the model.

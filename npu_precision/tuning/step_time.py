@@ -1,4 +1,4 @@
-"""Measures how long a model's steps take in several precisions, beside those of float32."""
+"""Measures how long a model's steps take in several precisions, next to steps in float32."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def measure(
         precisions: the precisions to measure beside the untouched model in float32.
 
     Returns:
-        The time of float32, and then that of each precision.
+        The time of float32, and then the times of the precisions.
 
     Raises:
         ValueError: TensorFlow cannot run the model, or the optimizer refuses a precision.
@@ -98,14 +98,15 @@ def in_rounds(
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[StepTime]:
-    """Measures steps in rounds, in each of which every step runs once.
+    """Measures steps in rounds; a round runs every step once.
 
-    What slows the machine down for a while slows all of a round down, so times are compared within
-    rounds. Every other round runs backwards, and where a round begins moves on, so that no step
-    always has the same place, or follows the same one.
+    A temporary slowdown of the machine affects a whole round, so times are compared within rounds.
+    Every other round runs backwards, and the first step of a round changes, so that no step always
+    has the same place, or follows the same one.
 
     Args:
-        steps: called with the number of the round; the first is float32's.
+        steps: functions that run a step, called with the number of the round; the first is
+            float32's.
         rounds: how many rounds to measure.
         clock: the time in seconds.
     """

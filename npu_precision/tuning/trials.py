@@ -37,7 +37,7 @@ class Trial:
         metric: the value of the user's metric, or None.
         fault: the first tensor that has a new NaN or infinity or became all zero, or None.
         is_met: whether the objective is met.
-        counts: what was lowered of the frozen graph, in words.
+        counts: the counts of lowered nodes of the frozen graph, in words.
     """
 
     lowered: int
@@ -58,7 +58,8 @@ class Trials:
     """Tries precisions on a model, always with the same batches.
 
     Float32 runs once. Its outputs are kept, and the values of its random ops, which every trial
-    reuses. Of the other tensors, it is kept where they are not finite, and whether they are zero.
+    reuses. For the other tensors, only the places of infinities and NaNs are kept, and whether a
+    tensor is all zero.
 
     Args:
         model: the model.
@@ -119,12 +120,13 @@ class Trials:
         return Trial(lowered, total, error, metric, fault, is_met, counts.sentence)
 
     def worse(self, trial: Trial) -> float:
-        """What the objective limits: the error, or how much worse than float32's the metric is."""
+        """The limited value: the error, or how much worse than float32's the metric is."""
         return self._objective.worse(trial.error, trial.metric, self.reference)
 
     def decide(self, options: PrecisionOptions) -> tuple[graph_pb2.GraphDef, Ledger]:
         """The model rewritten to a precision, and the ledger, without a run."""
-        # What overflows must show, on a device that saturates too: 65504 is as wrong as infinity.
+        # Overflows must show, also on a device that saturates, because 65504 is as wrong as
+        # infinity.
         changes = {**DTYPES_ONLY, **({"overflow": "inf"} if options.emulate else {})}
         return rewrite_graph_def(
             self._model.graph_def, list(self._model.outputs), options, **changes
@@ -172,9 +174,9 @@ class Trials:
         return self._compute_metric(batches)
 
 
-# The key of a tensor's statistics: this, then the tensor's name.
+# The prefix of the key of a tensor's statistics; the tensor's name follows.
 _STATISTICS = "statistics of "
-# The key of what the search for faults fetches.
+# The key of the fetch by which faults are found.
 _FAULTS = "faults"
 
 

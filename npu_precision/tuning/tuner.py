@@ -73,7 +73,7 @@ class Tuned:
         return trial.lowered / self.start.lowered if self.start.lowered else 0.0
 
 
-# The number of steps of a curve, from all that the mode lowers to nothing.
+# The number of steps of a curve, from all nodes that the mode lowers to none.
 _CURVE_STEPS = 8
 
 
@@ -88,10 +88,10 @@ class Tuner:
         state: the state so far; kept up to date.
         progress: called after each trial with the number of trials made and about how many are
             left.
-        aim: what to find within the limit: "error" keeps the fewest nodes, "time" is the fastest,
-            "pareto" too, and measures what is not within the limit as well.
-        measure: measures the step time of float32, and then those of these precisions; only called
-            if the aim is not "error".
+        aim: the mixlist to find within the limit: "error" keeps the fewest nodes, and "time" is the
+            fastest; "pareto" is the fastest too, and also measures trials beyond the limit.
+        measure: measures the step times of float32 and of the given precisions; only called if the
+            aim is not "error".
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Tuner:
         is_complete: bool,
         times: Times | None = None,
     ) -> Tuned:
-        """The result, with the mixlist tried on the inputs that were held out."""
+        """The result, after a trial of the mixlist on the held-out inputs."""
         return Tuned(
             self._trials.reference,
             start,
@@ -240,8 +240,8 @@ class Tuner:
     ) -> Times:
         """Measures float32 and the trials that may be chosen.
 
-        What the result rests on is measured a second time, alone beside float32, and with the
-        entries that are written: the fastest of many may have been lucky.
+        The decisive point is measured a second time, alone next to float32 and with the entries to
+        write, because the fastest of many may have been lucky.
         """
         assert self._measure is not None
         costly = self._costly(suspects)
@@ -272,7 +272,7 @@ class Tuner:
             times = times.measured_again(point, time)
 
     def _costly(self, suspects: Sequence[Suspect]) -> frozenset[str]:
-        """What the optimizer judges to be slower lowered, by the shapes alone."""
+        """The nodes that are slower lowered, as the optimizer judges by the shapes alone."""
         options = dataclasses.replace(self._options, keep_costly_islands=True)
         _, ledger = self._trials.decide(options)
         names = {
@@ -281,11 +281,11 @@ class Tuner:
         return frozenset(each.node for each in suspects if not names.isdisjoint(each.flat))
 
     def _decided(self, times: Times) -> frozenset[str]:
-        """The nodes that are to be kept.
+        """The nodes to keep.
 
         Raises:
-            NothingFoundError: nothing is faster than float32, and to keep all is not float32, or is
-                slower: what the mode rewrites for speed, beside dtypes, may not pay here.
+            NothingFoundError: nothing is faster than float32, and keeping all nodes is not float32,
+                or is slower, because the mode's rewrites for speed may not pay here.
         """
         point = times.decisive
         assert point.trial is not None
@@ -326,12 +326,12 @@ class Tuner:
         def is_same(entries: list[str]) -> bool:
             try:
                 return self._lowered(entries) == wanted
-            except ValueError:  # The user's own mixlist contradicts them.
+            except ValueError:  # The user's own mixlist contradicts the entries.
                 return False
 
         if is_float32 and is_same([mixlist.EVERY_NODE]):
             return [mixlist.EVERY_NODE]
-        # A scope names nodes that are float32 in any case too, and what is named may not be fused.
+        # A scope also names nodes that are float32 anyway, and named nodes may not be fused.
         scopes_of = suspects if self._aim == "error" else ()
         return mixlist.entries(kept, scopes_of, has_calls, is_same)
 

@@ -13,7 +13,7 @@ from npu_precision.amp.optimizers.parts import Part
 
 
 def rounded(value: float, dtype: tf.DType) -> float:
-    """The value as the dtype has it, which is what TensorFlow's op works with."""
+    """Rounds the value to the dtype, as TensorFlow's op does."""
     return float(dtype.as_numpy_dtype(value))
 
 
@@ -49,7 +49,7 @@ def apply_adam(
 
 
 class _Adam(FusedOptimizer):
-    """What Adam and AdamW share."""
+    """The common part of Adam and AdamW."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class _Adam(FusedOptimizer):
         beta1, beta2 = (
             tf.constant(rounded(beta, dtype), tf.float64) for beta in self.options.betas
         )
-        # In float64, since float32 has few digits left of 1 - 0.999. The op adds eps to the root
-        # of what is not corrected yet.
+        # In float64, because 1 - 0.999 has few digits left in float32. The op adds eps to the root
+        # before the bias correction.
         first = 1.0 - beta1 ** (steps + 1.0)
         second = tf.sqrt(1.0 - beta2 ** (steps + 1.0))
         return {
@@ -101,13 +101,13 @@ class NpuFusedAdam(_Adam):
         m, v = exp_avg / (1 - betas[0]^step), exp_avg_sq / (1 - betas[1]^step)
         variable -= lr * m / (sqrt(v) + eps)
 
-    Keras adds its epsilon to the root of what is not corrected yet.
+    Keras' own Adam adds its epsilon to the root before the bias correction.
 
     Args:
         lr: the learning rate, a number or a LearningRateSchedule of Keras.
         betas: two numbers from 0 to below 1.
         eps, weight_decay: numbers from 0.
-        amsgrad: whether the largest exp_avg_sq so far takes its place.
+        amsgrad: whether to use the largest exp_avg_sq so far.
         **others: name, clipnorm, clipvalue, global_clipnorm, as for Keras' optimizers.
 
     Raises:

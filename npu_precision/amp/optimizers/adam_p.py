@@ -18,9 +18,10 @@ from npu_precision.amp.optimizers.parts import Part
 class NpuFusedAdamP(FusedOptimizer):
     """AdamP: a step of Adam, without its radial part for weights that do not depend on their norm.
 
-    Those are variables of two or more axes whose gradients are nearly orthogonal to them: for each
-    unit of the last axis, or else for the whole variable, the largest absolute cosine of gradient
-    and variable is below delta / sqrt(elements of a unit). Their weight decay is less by wd_ratio.
+    A variable counts as scale-invariant if it has two or more axes and its gradient is nearly
+    orthogonal to it: for each unit of the last axis, or else for the whole variable, the largest
+    absolute cosine of gradient and variable is below delta / sqrt(elements of a unit). The weight
+    decay of such a variable is multiplied by wd_ratio.
 
     Args:
         lr: the learning rate, a number or a LearningRateSchedule of Keras.
@@ -105,7 +106,7 @@ class NpuFusedAdamP(FusedOptimizer):
     def _projected(
         self, values: tf.Tensor, gradient: tf.Tensor, step: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The step without its radial part where that applies, and the ratio of the decay."""
+        """The step, without its radial part for scale-invariant weights, and the decay's factor."""
         one = tf.ones([], step.dtype)
         if values.shape.rank < 2:
             return step, one

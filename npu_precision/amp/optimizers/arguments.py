@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from npu_precision import _errors
 
-# What optimizers of Keras take and these take too.
+# Arguments that Keras' optimizers and these take.
 OF_KERAS = ("clipnorm", "clipvalue", "global_clipnorm", "name")
-# What torch's optimizers take and these cannot.
+# Arguments of torch's optimizers that have no meaning here.
 _OF_TORCH = {
     "params": "the variables are those that compile() or apply_gradients() gives",
     "maximize": "minimize the negative loss",
@@ -34,7 +34,7 @@ _OTHER_NAMES = {
 
 
 def check_first(values: Sequence[Any]) -> None:
-    """Raises ValueError if the first argument by position is torch's, the parameters."""
+    """Raises ValueError if the first positional argument is a model's parameters, as in torch."""
     first = values[0] if values else None
     is_number = isinstance(first, (str, numbers.Number, tf.Variable)) or tf.is_tensor(first)
     if isinstance(first, Iterable) and not is_number and not isinstance(first, np.ndarray):
@@ -45,7 +45,7 @@ def check_first(values: Sequence[Any]) -> None:
 
 
 def of_keras(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """The arguments that Keras' class takes.
+    """Returns the arguments for Keras' class.
 
     Args:
         given: arguments by name that the optimizer itself does not take.
@@ -82,7 +82,8 @@ def number(
     """The value as a float.
 
     Raises:
-        ValueError: it is no number, or not in [least, below), or in (least, below) if is_open.
+        ValueError: it is no number, or is outside of [least, below), or of (least, below) if
+            is_open.
     """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not least <= value < below or (is_open and value == least):
@@ -101,7 +102,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def pair_of_betas(value: Any) -> tuple[float, float]:
-    """Two numbers from 0 to below 1.
+    """Returns a pair of numbers from 0 to below 1.
 
     Raises:
         ValueError: it is something else.
@@ -113,7 +114,7 @@ def pair_of_betas(value: Any) -> tuple[float, float]:
 
 
 def learning_rate(value: Any) -> Any:
-    """A float, or a schedule as it is.
+    """Returns the learning rate as a float, or a schedule unchanged.
 
     Raises:
         ValueError: it is something else.

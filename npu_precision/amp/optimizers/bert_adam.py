@@ -14,7 +14,7 @@ from npu_precision.amp.optimizers.adam import apply_adam, rounded
 from npu_precision.amp.optimizers.fused_optimizer import FusedOptimizer, registered
 from npu_precision.amp.optimizers.parts import Part
 
-# The factor of the learning rate after the warm-up, from the share of the steps that are done.
+# The learning rate's factor after the warm-up, as functions of the share of steps done.
 _SCHEDULES = {
     "warmup_linear": lambda done, warmup: tf.maximum((1.0 - done) / (1.0 - warmup), 0.0),
     "warmup_constant": lambda done, warmup: tf.ones_like(done),

@@ -1,4 +1,4 @@
-"""The part that all fused optimizers share: slots, packed gradients, clipping, and saving."""
+"""The base class of the fused optimizers: slots, packed gradients, clipping, and saving."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _KerasOptimizer: Any = _tf_compat.optimizer_class()
 class FusedOptimizer(_KerasOptimizer):
     """A Keras optimizer that updates small variables together, and each other one in one op.
 
-    State is in float32 for variables of a lower dtype, and whatever the precision mode. Gradients
-    that are IndexedSlices become dense, unless that makes no difference for the result.
+    The state of variables of a lower dtype is float32 in every precision mode. Gradients that are
+    IndexedSlices become dense, unless the result is the same without.
 
     Args:
         lr: the learning rate, a number or a LearningRateSchedule of Keras.
@@ -55,7 +55,7 @@ class FusedOptimizer(_KerasOptimizer):
         super().__init__(lr, **keras)
         self.options = types.SimpleNamespace(**own)
 
-    # What a subclass gives.
+    # Methods for subclasses to override.
 
     def slot_values(self) -> dict[str, float]:
         """The names of the slots, each with its first value."""
@@ -108,14 +108,14 @@ class FusedOptimizer(_KerasOptimizer):
     def factor_of_norm(self, norm: tf.Tensor) -> tf.Tensor:
         """The factor of all gradients, from their global norm, if needs_norm()."""
         clip = tf.cast(self.global_clipnorm, norm.dtype)
-        # Not finite if the norm is not, as for tf.clip_by_global_norm.
+        # As in tf.clip_by_global_norm, the factor is not finite if the norm is not.
         return clip * tf.minimum(1.0 / norm, 1.0 / clip) + (norm - norm)
 
     def needs_norm(self) -> bool:
         """Whether a step needs the global norm of the gradients."""
         return self.global_clipnorm is not None
 
-    # What Keras calls.
+    # Methods that Keras calls.
 
     def make_slots(self, variables: Sequence[Any]) -> None:
         """Makes the slots of all variables."""
@@ -126,7 +126,7 @@ class FusedOptimizer(_KerasOptimizer):
                 functools.partial(self._fused_slots.read, slot),
                 functools.partial(self._fused_slots.write, slot),
             )
-            setattr(self, f"slot_{slot}", state)  # a checkpoint may have waited for it
+            setattr(self, f"slot_{slot}", state)  # a checkpoint may restore it now
 
     def take_step(self, pairs: Iterable[tuple[Any, Any]], learning_rate: Any) -> None:
         """Updates the variables of the pairs; the arguments are as Keras has them."""
@@ -152,11 +152,10 @@ class FusedOptimizer(_KerasOptimizer):
     def packed(self, pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """Pairs for apply_gradients(), with the gradients of small variables in one tensor each.
 
-        What unscales and checks gradients before the step has less to do then. Pairs without a
-        gradient stay.
+        Unscaling and checking then take fewer ops. Pairs without a gradient are kept.
         """
         pairs = list(pairs)
-        if self.clipnorm is not None:  # which is of each variable, after unscaling.
+        if self.clipnorm is not None:  # clips per variable, after unscaling.
             return pairs
         with scope.keep_dtype_scope():
             without = [pair for pair in pairs if pair[0] is None]
@@ -220,7 +219,7 @@ class FusedOptimizer(_KerasOptimizer):
             after = part.slots[slot].read_value()
             part.slots[slot].assign(part.only(after, kept, missing))
 
-    # What saves and restores.
+    # Saving and restoring.
 
     def not_in_saved_models(self) -> list[str]:
         """The attributes that are not in a SavedModel: TensorFlow exports no parts of buffers."""
@@ -235,16 +234,16 @@ class FusedOptimizer(_KerasOptimizer):
 
     @property
     def variables(self) -> Any:
-        """What Keras has, and the slots."""
+        """Keras' own variables, and the slots."""
         own = super().variables
         slots = getattr(self, "_fused_slots", None)
         return type(own)([*own, *(slots.kept if slots else ())])
 
     def set_weights(self, weights: Sequence[Any]) -> None:
-        """Sets all that `variables` has, from arrays.
+        """Sets all of `variables` from arrays.
 
         Raises:
-            ValueError: another number of arrays, or another shape.
+            ValueError: the number of arrays or a shape differs.
         """
         variables = self.variables
         shapes = [list(variable.shape) for variable in variables]
@@ -285,7 +284,7 @@ class FusedOptimizer(_KerasOptimizer):
             self._fused_slots.write(slot, {name: store[f"{slot}.{name}"] for name in names[slot]})
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, for from_config()."""
+        """Returns the arguments, for from_config()."""
         lr, schedules = self._learning_rate, tf.keras.optimizers.schedules
         is_schedule = isinstance(lr, schedules.LearningRateSchedule)
         lr = schedules.serialize(lr) if is_schedule else float(tf.convert_to_tensor(lr))
@@ -294,7 +293,7 @@ class FusedOptimizer(_KerasOptimizer):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Any:
-        """Makes an optimizer from what get_config() returned."""
+        """Makes an optimizer from the result of get_config()."""
         config = dict(config)
         if isinstance(config.get("lr"), Mapping):
             deserialize = tf.keras.optimizers.schedules.deserialize
@@ -306,7 +305,7 @@ class FusedOptimizer(_KerasOptimizer):
 
 
 def registered(cls: Any) -> Any:
-    """Lets Keras find the class by its name in a file; its subclass under amp has that name too."""
+    """Registers the class with Keras, by the name that its subclass under amp has too."""
     tf.keras.utils.get_custom_objects()[cls.__name__] = cls
     return cls
 

@@ -23,7 +23,7 @@ class NpuFusedLamb(FusedOptimizer):
         step = exp_avg / (sqrt(exp_avg_sq) + eps) + weight_decay * variable
         variable -= lr * trust_ratio * step
 
-    The trust_ratio of each variable is its norm, at most 10, over that of its step; 1 if one of
+    The trust_ratio of each variable is its norm, at most 10, over the norm of its step; 1 if one of
     the two is 0.
 
     Args:

@@ -1,4 +1,4 @@
-"""What one update changes: a variable, or small variables that lie in a buffer side by side."""
+"""Divides variables into parts that are updated at once: one variable, or small ones together."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Part:
                 self.buffer = tf.Variable(zeros, trainable=False, name="update")
 
     def packed(self, tensors: Sequence[Any]) -> tf.Tensor:
-        """Tensors of the variables' shapes as one, in the part's shape and dtype."""
+        """Packs tensors of the variables' shapes into one, of the part's shape and dtype."""
         if self.buffer is None:
             return tf.cast(tensors[0], self.dtype)
         flat = [tf.cast(tf.reshape(tensor, [-1]), self.dtype) for tensor in tensors]
         return flat[0] if len(flat) == 1 else tf.concat(flat, 0)
 
     def unpacked(self, packed: tf.Tensor) -> list[tf.Tensor]:
-        """Reverses packed(), but for the dtype."""
+        """Reverses packed(), except for the dtype."""
         if self.buffer is None:
             return [packed]
         pieces = [packed] if len(self.sizes) == 1 else tf.split(packed, self.sizes)
@@ -56,18 +56,18 @@ class Part:
         return self.packed([variable.read_value() for variable in self.variables])
 
     def spread(self, scalars: Sequence[tf.Tensor]) -> tf.Tensor:
-        """A scalar per variable, as a factor of what is packed."""
+        """Spreads a scalar per variable over the packed shape, for use as a factor."""
         if self.buffer is None:
             return scalars[0]
         return tf.repeat(tf.stack(scalars), self.sizes, axis=0)
 
     def only(self, packed: tf.Tensor, others: tf.Tensor, missing: Sequence[int]) -> tf.Tensor:
-        """Takes the elements of the missing variables from others, the rest from packed."""
+        """Combines the elements of missing variables from `others` with the rest from `packed`."""
         lengths = [tf.fill([size], index not in missing) for index, size in enumerate(self.sizes)]
         return tf.where(tf.concat(lengths, 0), packed, others)
 
     def put(self, packed: tf.Tensor, adds: bool, missing: Sequence[int]) -> None:
-        """Sets the variables but the missing ones, or adds to them."""
+        """Sets the variables, except the missing ones, or adds to them."""
         for index, (variable, value) in enumerate(zip(self.variables, self.unpacked(packed))):
             if index not in missing:
                 value = tf.cast(value, variable.dtype)
@@ -75,13 +75,13 @@ class Part:
 
 
 class Target(NamedTuple):
-    """A part, in the place of a variable, next to its packed gradient.
+    """A part that takes the place of a variable in a pair with its packed gradient.
 
     Attributes:
         part: the part to update.
         missing: the indices of its variables that have no gradient, and stay as they are.
-        name: what messages call it.
-        constraint, overwrite_with_gradient: what Keras asks of variables.
+        name: the name in messages.
+        constraint, overwrite_with_gradient: attributes that Keras reads of variables.
     """
 
     part: Part
@@ -102,7 +102,7 @@ def parts_of(variables: Sequence[Any], may_group: bool) -> list[Part]:
     for number, variable in enumerate(variables):
         plain = _tf_compat.plain_variable(variable)
         is_small = may_group and (plain.shape.num_elements() or SMALL + 1) <= SMALL
-        if variable.constraint is not None:  # Keras applies it to pairs of a step.
+        if variable.constraint is not None:  # Keras applies constraints to the pairs of a step.
             is_small = False
         key = (plain.dtype, plain.device) if is_small else number
         groups.setdefault(key, []).append(plain)
@@ -115,9 +115,9 @@ def parts_of(variables: Sequence[Any], may_group: bool) -> list[Part]:
 def checkpoint_names(variables: Sequence[Any]) -> list[str]:
     """A name for each variable that is the same wherever the same model is made.
 
-    Keras numbers layers of a process, and Keras 3 names the model first where it knows it:
-    "model/dense_7/kernel". Here it is "dense:kernel", numbered from the first of these variables
-    on. A checkpoint would write "/" and "." another way.
+    Keras numbers layers per process, and Keras 3 prefixes the model's name if it knows it:
+    "model/dense_7/kernel". The name here is "dense:kernel", with numbers that begin at the first of
+    these variables. It has no "/" and ".", which a checkpoint would escape.
     """
     seen: dict[str, list[str]] = {}
     taken: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""NpuFusedRMSprop and NpuFusedRMSpropTF: torch's RMSprop, and the one of timm that is as TF's."""
+"""NpuFusedRMSprop and NpuFusedRMSpropTF: torch's RMSprop, and timm's, as in TensorFlow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _checked(
 
 
 def _mean_square(part: Part, gradient: tf.Tensor, alpha: float, centered: bool) -> tf.Tensor:
-    """Updates the moving averages; returns that of squares, less the squared mean if centered."""
+    """Updates the moving averages; returns the mean square, less the squared mean if centered."""
     square_avg, share = part.slots["square_avg"], 1.0 - alpha
     square_avg.assign(alpha * square_avg.read_value() + share * tf.square(gradient))
     mean_square = square_avg.read_value()
@@ -106,8 +106,8 @@ class NpuFusedRMSpropTF(FusedOptimizer):
         alpha: a number from 0 to below 1.
         eps, weight_decay, momentum: numbers from 0.
         centered: whether the root is of square_avg less the square of the gradient's average.
-        decoupled_decay: whether the variable is first multiplied by 1 - lr * weight_decay, in place
-            of what is added to the gradient.
+        decoupled_decay: whether the variable is first multiplied by 1 - lr * weight_decay, instead
+            of adding to the gradient.
         lr_in_momentum: False leaves lr out of the momentum_buffer, and multiplies by it afterwards.
         **others: name, clipnorm, clipvalue, global_clipnorm, as for Keras' optimizers.
 

@@ -59,7 +59,7 @@ class NpuFusedSGD(FusedOptimizer):
         return {"momentum_buffer": 0.0} if self.options.momentum else {}
 
     def may_group(self) -> bool:
-        return bool(self.options.momentum)  # Else one op for each is all it takes.
+        return bool(self.options.momentum)  # Without a momentum, one op per variable is enough.
 
     def takes_slices(self) -> bool:
         return not self.options.momentum and not self.options.weight_decay

@@ -1,4 +1,4 @@
-"""apex.parallel's batch norms over all replicas, for Keras."""
+"""apex.parallel for Keras: batch norms over all replicas."""
 
 from npu_precision.amp.parallel.convert import convert_syncbn_model
 from npu_precision.amp.parallel.sync_batch_norm import SyncBatchNorm

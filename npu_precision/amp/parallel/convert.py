@@ -1,4 +1,4 @@
-"""convert_syncbn_model: the batch norms of a model, with the statistics of all replicas."""
+"""convert_syncbn_model: makes a model's batch norms use the statistics of all replicas."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def convert_syncbn_model(module: Any, process_group: Any = None, channel_last: b
         with strategy.scope():
             model = npu_precision.amp.parallel.convert_syncbn_model(make_model())
 
-    Layers stay the objects that they are, with their variables, names, and whether they are
-    trainable: an optimizer, checkpoints and what shares a layer go on as before. A layer that is
-    synchronized already, such as BatchNormalization(synchronized=True), is left alone.
+    Layers stay the same objects, with their variables, names and `trainable`. So optimizers,
+    checkpoints and models that share a layer work as before. A layer that is synchronized already,
+    such as BatchNormalization(synchronized=True), is left alone.
 
     Convert before the first step: a tf.function that was traced before has the old batch norms.
-    fit(), evaluate() and predict() of the given model are traced anew, compiled or not; those of a
-    model around it are not, until compile() is called again.
+    fit(), evaluate() and predict() of the given model are traced again, compiled or not. For a
+    model around it, they are traced again only after compile() is called again.
 
     Args:
         module: a Keras model or layer: Sequential, functional, subclassed or nested. Layers that a
             subclassed model makes when it is built are found after that.
         process_group: None, for all replicas.
-        channel_last: accepted for scripts of Apex; the `axis` of each layer says where its channels
-            are.
+        channel_last: accepted for scripts of Apex; the `axis` of a layer gives its channels'
+            position.
 
     Returns:
-        The model itself; a layer likewise. A model without batch norms is logged.
+        The model or layer itself. A model without batch norms is logged.
 
     Raises:
         ValueError: no model and no layer of Keras; another process_group; a batch norm that is of a
@@ -58,7 +58,7 @@ def convert_syncbn_model(module: Any, process_group: Any = None, channel_last: b
     for layer in ordinary:
         layer.__class__ = SyncBatchNorm
         layer.synchronized = True
-        if hasattr(layer, "fused"):  # Keras 2: what super().call() would do instead.
+        if hasattr(layer, "fused"):  # Keras 2: super().call() would do this.
             layer.fused = False
     if ordinary:
         for function in ("train_function", "test_function", "predict_function"):

@@ -1,8 +1,8 @@
 """A batch norm with the statistics of all replicas, made of ops that can be lowered.
 
-Tensors of the size of the batch are computed by FusedBatchNormV3 and its gradient alone, which
-compute in float32 inside, also where they read and write a low type. What has one number per
-channel, and what is added up over the replicas, is marked to stay float32.
+Only FusedBatchNormV3 and its gradient compute tensors of the batch's size. Their kernels compute in
+float32, even if they read and write a low type. Tensors with one number per channel, and sums over
+the replicas, are marked to stay float32.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tensorflow as tf
 from npu_precision.scope import keep_dtype_scope
 
 _ops = tf.raw_ops
-# By this name, amp's O2 keeps batch norms of several ops in float32.
+# amp's O2 finds batch norms of several ops by this name, and keeps them float32.
 _SCOPE = "batchnorm"
 
 
@@ -25,7 +25,7 @@ class Statistics:
 
     Attributes:
         mean, variance: [channels]; the variance is biased. Both are 0 for an empty batch.
-        count: [], the number of elements of each channel.
+        count: [], the number of elements per channel.
     """
 
     mean: tf.Tensor
@@ -48,7 +48,7 @@ class BatchNorm:
     def over_replicas(
         self, x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor
     ) -> tuple[tf.Tensor, Statistics]:
-        """Normalizes x by the mean and the variance over all replicas, each of which calls it.
+        """Normalizes x by the mean and the variance over all replicas; each replica must call it.
 
         With one replica, it is an ordinary batch norm in training.
 
@@ -78,7 +78,7 @@ class BatchNorm:
             def gradient(dy: tf.Tensor, *_: tf.Tensor) -> list[tf.Tensor]:
                 with tf.name_scope(_SCOPE):
                     gradients = self._gradients(dy, x, scale, own, saved, total, context)
-                # Its ops would be differentiated as if the statistics were constants.
+                # Differentiating its ops would take the statistics for constants.
                 message = "SyncBatchNorm has no second derivative over several replicas"
                 return [_ops.PreventGradient(input=each, message=message) for each in gradients]
 
@@ -97,19 +97,19 @@ class BatchNorm:
     def _by_own_statistics(
         self, x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor
     ) -> tuple[tf.Tensor, Statistics, dict[str, tf.Tensor]]:
-        """(y, the statistics of x, what the op saves for its gradient)."""
+        """Returns (y, the statistics of x, the tensors that the op saves for its gradient)."""
         out = self._op(x, scale, offset, [], [], is_training=True)
         channels = scale.shape[0]
         with keep_dtype_scope():
             count = tf.cast(tf.size(x) // channels, tf.float32)
-            # The op's variance is the unbiased one. Of an empty batch, its outputs are NaN.
+            # The op's variance is unbiased, and its outputs are NaN for an empty batch.
             biased = out.batch_variance * (count - 1.0)
             own = Statistics(
                 tf.where(count > 0.0, out.batch_mean, 0.0),
                 tf.where(count > 0.0, _over(biased, count), 0.0),
                 count,
             )
-        # What these hold depends on the device.
+        # The content of these depends on the device.
         saved = {f"reserve_space_{i}": getattr(out, f"reserve_space_{i}") for i in (1, 2, 3)}
         return out.y, own, saved
 
@@ -142,15 +142,15 @@ class BatchNorm:
             dx = scale / s * (dy - mean(dy) - z * mean(dy * z)),
 
         where mean() is over all replicas too. The gradient of the op computes just that with the
-        mean and deviation of its replica, and so without rounding dy first, which mean(dy) may
-        nearly cancel. What remains is affine in x, and small where the replicas' batches are alike.
+        mean and deviation of its replica, and so does not round dy first, which mean(dy) may nearly
+        cancel. The remainder is affine in x, and small if the replicas' batches are alike.
         """
         with keep_dtype_scope():
             own_factor, own_deviation = self._factor_and_deviation(own)
             factor, deviation = self._factor_and_deviation(total)
             shift = own.mean - total.mean
             scale = scale * factor
-            # Its dx is to have the factor scale / s, not scale / (own deviation).
+            # dx needs the factor scale / s, not scale / (own deviation).
             own_scale = scale * own_deviation
         dx, own_dscale, doffset, _, _ = _ops.FusedBatchNormGradV3(
             y_backprop=dy,
@@ -162,7 +162,7 @@ class BatchNorm:
             **saved,
         )
         with keep_dtype_scope():
-            # Its dscale is the sum of dy * (x - own mean) / (own deviation).
+            # The op's dscale is the sum of dy * (x - own mean) / (own deviation).
             dscale = factor * (own_dscale * own_deviation + shift * doffset)
             sums = _sum(context, tf.concat([dscale, doffset], 0))
             mean_dscale, mean_doffset = tf.split(_over(sums, total.count), 2)
@@ -178,10 +178,11 @@ class BatchNorm:
     def _factor_and_deviation(self, of: Statistics) -> tuple[tf.Tensor, tf.Tensor]:
         """(1 / deviation, deviation), by ops whose inputs are known not to be near zero.
 
-        Else what computes x would stay float32, for the sake of the error that they would magnify.
+        Otherwise the producers of x would stay float32, because these ops would magnify their
+        error.
         """
         variance = tf.maximum(of.variance, 0.0) + self.epsilon
-        # Powers of two, which are exact: an epsilon of 1e-5 is near zero in float16.
+        # Powers of two are exact; an epsilon of 1e-5 is near zero in float16.
         factor = 32.0 * tf.math.rsqrt(1024.0 * variance)
         return factor, variance * factor
 
@@ -189,8 +190,8 @@ class BatchNorm:
 def _over_replicas(own: Statistics, context: Any) -> Statistics:
     """The statistics of all replicas.
 
-    The variance is added up around the mean of all: the mean of the squares less the square of the
-    mean would need one all-reduce less, but loses a variance that is small next to the mean.
+    The squares are added up around the mean of all replicas. Subtracting the squared mean from the
+    mean of squares would save an all-reduce, but loses a variance that is small next to the mean.
     """
     sums = _sum(context, tf.concat([own.mean * own.count, [own.count]], 0))
     count = sums[-1]
@@ -204,5 +205,5 @@ def _sum(context: Any, value: tf.Tensor) -> tf.Tensor:
 
 
 def _over(sums: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """Means; 0 of no elements, whose sum is 0."""
+    """Divides sums by their counts; 0 for no elements."""
     return sums / tf.maximum(count, 1.0)

@@ -13,7 +13,7 @@ from npu_precision.amp.parallel.normalization import BatchNorm, Statistics
 from npu_precision.scope import keep_dtype_scope
 
 _base: Any = _tf_compat.synchronized_batch_norm()
-# As tf.compat.v1.nn.fused_batch_norm has it, for cuDNN.
+# The limit of tf.compat.v1.nn.fused_batch_norm, for cuDNN.
 _LEAST_EPSILON_OF_FUSED = 1.001e-5
 
 
@@ -31,7 +31,7 @@ class SyncBatchNorm(_base):
     replicas it has no second derivative, and an error says so.
 
     Args:
-        *args, **kwargs: those of BatchNormalization.
+        *args, **kwargs: the arguments of BatchNormalization.
 
     Raises:
         ValueError: synchronized=False.
@@ -97,10 +97,10 @@ class SyncBatchNorm(_base):
 
 
 def _as_image(x: tf.Tensor, axis: int) -> tuple[tf.Tensor, str, Callable[[tf.Tensor], tf.Tensor]]:
-    """x as [batch, height, width, channels] or [batch, channels, height, width], and the way back.
+    """Reshapes x to [batch, height, width, channels] or [batch, channels, height, width].
 
     Returns:
-        (the image, its data_format, what gives a tensor of its shape that of x).
+        (the image, its data_format, a function that reshapes an image to the shape of x).
     """
     rank, static = x.shape.rank, x.shape
     if rank == 4 and axis in (1, 3):

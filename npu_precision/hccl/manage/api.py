@@ -1,4 +1,4 @@
-"""Ranks and groups: what scripts import from hccl.manage.api."""
+"""Ranks and groups, by the names that scripts import from hccl.manage.api."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def create_group(group: str, rank_num: int, rank_ids: Sequence[int]) -> None:
-    """Makes a group of some of the ranks, ascending; each process makes the same ones in turn.
+    """Makes a group of ascending ranks; all processes must make the same groups in the same order.
 
     Raises:
         ValueError: the name is taken, or the ranks are not ascending ranks of this training.
@@ -31,13 +31,13 @@ def destroy_group(group: str) -> None:
     """Ends a group of create_group.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: there is no such group.
     """
     groups.destroy(group)
 
 
 def get_rank_size(group: str = groups.WORLD) -> int:
-    """How many processes the group has.
+    """The number of processes in the group.
 
     Raises:
         ValueError: there is no such group.
@@ -55,7 +55,7 @@ def get_rank_id(group: str = groups.WORLD) -> int:
 
 
 def get_local_rank_size(group: str = groups.WORLD) -> int:
-    """How many processes of the group are on this machine.
+    """The number of the group's processes on this machine.
 
     Raises:
         ValueError: there is no such group.

@@ -1,4 +1,4 @@
-"""How gradients are exchanged in pieces: what scripts import from hccl.split.api."""
+"""Settings for the exchange of gradients in pieces, as in hccl.split.api; without effect here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def set_split_strategy_by_idx(idxList: Sequence[int], group: str = groups.WORLD)
     """Has no effect here, as the log says: each gradient is exchanged when it is there.
 
     Args:
-        idxList: the number of the last gradient of each piece.
+        idxList: the numbers of the pieces' last gradients.
         group: the name of a group.
 
     Raises:
@@ -30,7 +30,7 @@ def set_split_strategy_by_size(dataSizeList: Sequence[float], group: str = group
     """Has no effect here, as the log says: each gradient is exchanged when it is there.
 
     Args:
-        dataSizeList: the share of each piece in percent, 100 in all.
+        dataSizeList: the shares of the pieces in percent, 100 in all.
         group: the name of a group.
 
     Raises:

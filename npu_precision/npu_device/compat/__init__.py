@@ -1,4 +1,4 @@
-"""npu_device.compat: TF1 scripts on TensorFlow 2, which have npu_bridge's names in compat.v1."""
+"""npu_device.compat: for TF1 scripts on TensorFlow 2; compat.v1 has npu_bridge's names."""
 
 from npu_precision.npu_device.compat import v1
 

@@ -1,4 +1,4 @@
-"""npu_device.train."""
+"""npu_device.train, which has the loss-scale optimizer."""
 
 from npu_precision.npu_device.train import optimizer
 

@@ -16,14 +16,15 @@ __all__ = ["NpuLossScaleOptimizer"]
 
 
 class NpuLossScaleOptimizer:
-    """A tf.keras.mixed_precision.LossScaleOptimizer that knows of overflows that leave no infinity.
+    """A tf.keras.mixed_precision.LossScaleOptimizer that also detects overflows that leave no
+    infinity.
 
-    An emulated Ascend 910 saturates: a step in which it does is skipped, as one with infinite
-    gradients. Of several ranks, or replicas of a strategy, all skip a step that one skips. The
-    product of the loss and the scale is computed in float32, whatever the precision mode.
+    An emulated Ascend 910 saturates. Steps with saturated values are skipped, as steps with
+    infinite gradients are. If one of several ranks, or replicas of a strategy, skips a step, all
+    do. The product of the loss and the scale is computed in float32, whatever the precision mode.
 
-    It has all attributes and methods of the Keras optimizer that TensorFlow has. In fit() it scales
-    and unscales by itself. A training loop of one's own calls it:
+    It has all attributes and methods of TensorFlow's Keras optimizer. In fit() it scales and
+    unscales by itself. A custom training loop calls it:
 
         with tf.GradientTape() as tape:
             loss = optimizer.get_scaled_loss(compute_loss(model(x), y))
@@ -51,7 +52,7 @@ class NpuLossScaleOptimizer:
         initial_scale: float | None = None,
         dynamic_growth_steps: int | None = None,
     ) -> Any:
-        """Makes Keras' optimizer, of which there is one for each kind of inner optimizer."""
+        """Makes Keras' optimizer, whose class depends on the inner optimizer."""
         _check(dynamic, initial_scale, dynamic_growth_steps)
         base = tf.keras.mixed_precision.LossScaleOptimizer
         if _tf_compat.is_keras_3(base):
@@ -69,7 +70,7 @@ class NpuLossScaleOptimizer:
 
 
 def _check(dynamic: Any, initial_scale: Any, dynamic_growth_steps: Any) -> None:
-    """Raises the errors of Keras 2, some of which Keras 3 does not know."""
+    """Raises the errors of Keras 2, some of which Keras 3 lacks."""
     if not isinstance(dynamic, bool):
         raise TypeError(f"dynamic: got {dynamic!r} ({type(dynamic).__name__}), expected a bool")
     if not dynamic and initial_scale is None:
@@ -85,10 +86,10 @@ class _OfKeras2:
     """The methods of Keras 2, whose minimize() and fit() call them too."""
 
     def _begin(self, dynamic: bool) -> None:
-        """Nothing is missing."""
+        """Keras 2 needs no preparation."""
 
     def get_scaled_loss(self: Any, loss: Any) -> Any:
-        self._loss_has_been_scaled = True  # Else Keras warns.
+        self._loss_has_been_scaled = True  # Otherwise Keras warns.
         return _scaled(loss, self.loss_scale)
 
     def get_unscaled_gradients(self: Any, grads: Iterable[Any]) -> list[Any]:
@@ -100,8 +101,8 @@ class _OfKeras3:
     """The methods of Keras 2 that Keras 3 lacks. Its fit() calls scale_loss() and apply()."""
 
     def _begin(self: Any, dynamic: bool) -> None:
-        # Keras would make them in build(). Until then it scales by a constant, with which a
-        # tf.function that was traced before would go on.
+        # Keras would make them in build(). Until then it scales by a constant, which a tf.function
+        # traced before would keep.
         made = {
             name: self.add_variable((), initial, dtype, aggregation="none", name=name)
             for name, initial, dtype in (
@@ -144,7 +145,7 @@ class _OfKeras3:
 
     def apply(self: Any, grads: Iterable[Any], trainable_variables: Any = None) -> None:
         with scope.keep_dtype_scope():
-            # Keras divides by the scale: this undoes get_unscaled_gradients() before.
+            # Keras divides by the scale, so this reverses get_unscaled_gradients().
             factor = tf.where(self._is_unscaled.read_value(), self.loss_scale, 1.0)
             scaled = [
                 gradients.map_values(grad, lambda values: values * tf.cast(factor, values.dtype))
@@ -157,7 +158,7 @@ class _OfKeras3:
 
 
 def _scaled(loss: Any, scale: tf.Tensor) -> Any:
-    """The loss times the scale, for a loss that is a function too."""
+    """Multiplies the loss, which may be a function, by the scale."""
     if callable(loss):
         return lambda: gradients.scaled(loss(), scale)
     return gradients.scaled(loss, scale)
@@ -169,7 +170,7 @@ def _unscaled(grads: Iterable[Any], scale: tf.Tensor) -> list[Any]:
 
 
 def _marked(grads: list[Any]) -> list[Any]:
-    """The gradients, with a NaN in the first if a rank or replica has to skip the step."""
+    """Returns the gradients, with a NaN in the first if a rank or replica has to skip the step."""
     first = next((index for index, grad in enumerate(grads) if grad is not None), None)
     if first is None:
         return grads

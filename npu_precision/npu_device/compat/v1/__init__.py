@@ -1,4 +1,4 @@
-"""npu_device.compat.v1: what TF1 scripts import from npu_bridge, as npu_device.compat.v1."""
+"""npu_device.compat.v1: the names that TF1 scripts import from npu_bridge."""
 
 from npu_precision.npu_bridge import npu_init
 
