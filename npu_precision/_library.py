@@ -333,9 +333,8 @@ def describe() -> dict[str, Any]:
         position;
         "reasons" of decisions, each with "word"; "kind", see graph_passes/decide/reasons.h;
         "sentence", with {cause} and {by};
-        "passes", in order, each with "name"; "because", the reason for its position; "summary", what
-        it does; "purpose", if
-        it can be switched: "speed", "size", "network" or "emulation".
+        "passes", in order, each with "name"; "because", the reason for its position; "summary",
+        what it does; "purpose", if it can be switched: "speed", "size", "network" or "emulation".
     """
     text = _text(_LIBRARY.NpuPrecisionDescribe)
     assert text is not None

@@ -119,9 +119,9 @@ class FusedOptimizer(_KerasOptimizer):
 
     def make_slots(self, variables: Sequence[Any]) -> None:
         """Makes the slots of all variables."""
-        self._fused_slots = Slots(variables, self._var_key, self.may_group())
+        self._fused_slots = Slots(self.name, variables, self._var_key, self.may_group())
         for slot, value in self.slot_values().items():
-            self._fused_slots.add(slot, value, self.name)
+            self._fused_slots.add(slot, value)
             state = _tf_compat.tensors_in_checkpoint(
                 functools.partial(self._fused_slots.read, slot),
                 functools.partial(self._fused_slots.write, slot),
@@ -168,14 +168,7 @@ class FusedOptimizer(_KerasOptimizer):
             if isinstance(variable, Target):
                 result.append((gradient, variable))
             else:
-                place = self._fused_slots.place(variable)
-                if place is None:
-                    raise ValueError(
-                        f"variable: got {variable.name!r}, expected one of the {len(self._fused_slots)} "
-                        f"that {self.name} was built with: call its build(variables) with all of "
-                        "them before the first step"
-                    )
-                part, index = place
+                part, index = self._fused_slots.place(variable)
                 _, given = gradients.setdefault(id(part), (part, {}))
                 given[index] = gradient
         keeps_slices = self.takes_slices() and not self.needs_norm() and self.clipvalue is None

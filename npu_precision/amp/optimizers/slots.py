@@ -16,6 +16,7 @@ class Slots:
     """The parts that variables are updated in, and the slots of each.
 
     Args:
+        owner: the name of the optimizer.
         variables: the variables of the optimizer.
         key_of: a key of a variable for as long as the process runs.
         may_group: whether small variables may share a part.
@@ -26,8 +27,13 @@ class Slots:
     """
 
     def __init__(
-        self, variables: Sequence[Any], key_of: Callable[[Any], Any], may_group: bool
+        self,
+        owner: str,
+        variables: Sequence[Any],
+        key_of: Callable[[Any], Any],
+        may_group: bool,
     ) -> None:
+        self._owner = owner
         self.parts = parts.parts_of(variables, may_group)
         self.kept: list[Any] = []
         self._key_of = key_of
@@ -43,22 +49,29 @@ class Slots:
             self._places[key_of(variable)] = places[id(plain)]
             self._names[id(plain)] = name
 
-    def add(self, slot: str, value: float, owner: str) -> None:
+    def add(self, slot: str, value: float) -> None:
         """Makes the slot of each part, with the value that it begins with."""
         for number, part in enumerate(self.parts):
             with tf.device(part.device):
                 first = tf.fill(part.shape, tf.cast(value, part.dtype))
-                made = _tf_compat.optimizer_slot(first, f"{owner}_{slot}_{number}")
+                made = _tf_compat.optimizer_slot(first, f"{self._owner}_{slot}_{number}")
             self.kept.append(made)
             part.slots[slot] = _tf_compat.plain_variable(made)
 
-    def place(self, variable: Any) -> tuple[Part, int] | None:
-        """The part of a variable and its index there; None if it is of another optimizer."""
-        return self._places.get(self._key_of(variable))
+    def place(self, variable: Any) -> tuple[Part, int]:
+        """Returns the part of a variable, and the variable's index in it.
 
-    def __len__(self) -> int:
-        """The number of variables."""
-        return len(self._places)
+        Raises:
+            ValueError: the variable is none of those that the optimizer was built with.
+        """
+        place = self._places.get(self._key_of(variable))
+        if place is None:
+            raise ValueError(
+                f"variable: got {variable.name!r}, expected one of the {len(self._places)} that "
+                f"{self._owner} was built with: call its build(variables) with all of them before "
+                "the first step"
+            )
+        return place
 
     def read(self, slot: str) -> dict[str, tf.Tensor]:
         """The piece of each variable, by the variable's name."""
