@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ROOT, workers
+from support import ROOT, warm_python, workers
 from support.compiled import compile_program
 
 # TensorFlow's start-up chatter would bury what a failing test prints.
@@ -71,24 +71,33 @@ def mixlist(tmp_path):
 
 @pytest.fixture
 def run_python(tmp_path):
-    """Runs a script in a Python of its own, in an empty folder; returns the finished process."""
+    """Runs a script in a process of its own, in an empty folder; returns the finished process.
 
-    def run(script, *args, check=True, **environment):
+    It begins with TensorFlow imported, unless cold=True or one of the variables asks for a Python
+    that has imported nothing.
+    """
+
+    def run(script, *args, check=True, cold=False, **environment):
         path = tmp_path / "script.py"
         path.write_text(script)
-        variables = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "0"}
-        process = subprocess.run(
-            [sys.executable, "-B", str(path), *map(str, args)],
-            cwd=tmp_path,
-            env={**variables, **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        own = {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "0", **environment}
+        command = [str(path), *map(str, args)]
+        options = {"cwd": tmp_path, "env": {**os.environ, **own}, "timeout": 300}
+        if cold or not warm_python.fits(environment):
+            start = [sys.executable, "-B", *command]
+            process = subprocess.run(start, capture_output=True, text=True, **options)
+        else:
+            process = subprocess.CompletedProcess(command, *warm_python.run(command, **options))
         assert not check or process.returncode == 0, process.stderr[-4000:]
         return process
 
     return run
+
+
+@pytest.fixture
+def run_cold_python(run_python):
+    """The same for what is about imports: a Python that has imported nothing."""
+    return functools.partial(run_python, cold=True)
 
 
 @pytest.fixture

@@ -159,11 +159,11 @@ def test_a_config_keeps_schedule_and_clipping():
     assert again.name == "mine"
 
 
-def test_the_package_does_not_import_keras_for_them(run_python):
+def test_the_package_does_not_import_keras_for_them(run_cold_python):
     script = """
 import sys, tensorflow as tf, npu_precision
 from npu_precision import amp
 assert "npu_precision.amp.optimizers" not in sys.modules
 print(amp.optimizers.NpuFusedAdam.__name__)
 """
-    assert run_python(script).stdout == "NpuFusedAdam\n"
+    assert run_cold_python(script).stdout == "NpuFusedAdam\n"

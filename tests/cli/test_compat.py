@@ -40,8 +40,8 @@ def statuses(found):
 # The table.
 
 
-def test_the_table_is_that_of_the_modules_and_parameters(run_python):
-    printed = run_python(
+def test_the_table_is_that_of_the_modules_and_parameters(run_cold_python):
+    printed = run_cold_python(
         "import sys\nfrom npu_precision.compat import collect\n"
         "sys.stdout.write(collect.as_text(collect.collect()))\n"
     ).stdout

@@ -24,8 +24,8 @@ def package_without_library(tmp_path):
 @pytest.mark.parametrize(
     "module", ["npu_precision", "npu_precision.npu_init", "npu_precision.npu_bridge.hooks"]
 )
-def test_importing_any_module_loads_the_optimizer(run_python, module):
-    process = run_python(
+def test_importing_any_module_loads_the_optimizer(run_cold_python, module):
+    process = run_cold_python(
         f"import {module}\n"
         "from npu_precision._tf_compat import op_definition\n"
         "print(op_definition('NpuPrecisionError').attr[0].name)\n"
@@ -34,13 +34,13 @@ def test_importing_any_module_loads_the_optimizer(run_python, module):
 
 
 def test_a_library_for_another_tensorflow_is_named_with_the_command_that_fixes_it(
-    run_python, package_without_library
+    run_cold_python, package_without_library
 ):
     folder = package_without_library / "npu_precision" / "_lib"
     folder.mkdir()
     for minor in ("1.14", "2.99"):
         (folder / f"npu_optimizer.tf-{minor}.so").touch()
-    process = run_python(
+    process = run_cold_python(
         "import npu_precision.options",
         check=False,
         PYTHONPATH=str(package_without_library),
@@ -55,8 +55,8 @@ def test_a_library_for_another_tensorflow_is_named_with_the_command_that_fixes_i
     assert "pip install --no-build-isolation --force-reinstall --no-deps --no-binary " in error
 
 
-def test_no_library_at_all_is_said_as_such(run_python, package_without_library):
-    process = run_python(
+def test_no_library_at_all_is_said_as_such(run_cold_python, package_without_library):
+    process = run_cold_python(
         "import npu_precision",
         check=False,
         PYTHONPATH=str(package_without_library),
@@ -66,8 +66,8 @@ def test_no_library_at_all_is_said_as_such(run_python, package_without_library):
     assert "nor for any other" in process.stderr
 
 
-def test_without_tensorflow_the_error_says_how_to_get_one(run_python):
-    process = run_python(
+def test_without_tensorflow_the_error_says_how_to_get_one(run_cold_python):
+    process = run_cold_python(
         "import sys\nsys.modules['tensorflow'] = None\nimport npu_precision", check=False
     )
     assert process.stderr.splitlines()[-1] == (
@@ -97,19 +97,19 @@ def not_ours(path):
 
 @pytest.mark.parametrize("make", [undefined_symbol, not_a_library, not_ours])
 def test_a_library_that_does_not_load_is_reported_with_the_loaders_reason(
-    run_python, tmp_path, make
+    run_cold_python, tmp_path, make
 ):
     path = tmp_path / "npu_optimizer.so"
     reason = make(path)
-    process = run_python("import npu_precision", check=False, NPU_PRECISION_LIBRARY=str(path))
+    process = run_cold_python("import npu_precision", check=False, NPU_PRECISION_LIBRARY=str(path))
     error = next(line for line in process.stderr.splitlines() if line.startswith("ImportError"))
     assert f"{path} does not load into TensorFlow {tf.__version__}" in error
     assert reason in process.stderr
     assert "make build" in process.stderr
 
 
-def test_a_path_that_is_no_file_is_reported(run_python, tmp_path):
-    process = run_python(
+def test_a_path_that_is_no_file_is_reported(run_cold_python, tmp_path):
+    process = run_cold_python(
         "import npu_precision", check=False, NPU_PRECISION_LIBRARY=str(tmp_path / "none.so")
     )
     assert "ImportError: NPU_PRECISION_LIBRARY names" in process.stderr

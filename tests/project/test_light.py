@@ -26,19 +26,19 @@ LATER = {
 }
 
 
-def added_modules(run_python, then=""):
-    return set(json.loads(run_python(ADDED.format(then=then)).stdout.splitlines()[-1]))
+def added_modules(run_cold_python, then=""):
+    return set(json.loads(run_cold_python(ADDED.format(then=then)).stdout.splitlines()[-1]))
 
 
-def test_importing_the_package_imports_nothing_that_is_rarely_needed(run_python):
-    added = added_modules(run_python)
+def test_importing_the_package_imports_nothing_that_is_rarely_needed(run_cold_python):
+    added = added_modules(run_cold_python)
     assert "npu_precision._library" in added
     assert added & set(LATER) == set()
     assert {name.partition(".")[0] for name in added} & NOT_ALWAYS == set()
 
 
-def test_what_comes_later_comes_when_it_is_asked_for(run_python):
-    assert added_modules(run_python, then="\n".join(LATER.values())) >= set(LATER)
+def test_what_comes_later_comes_when_it_is_asked_for(run_cold_python):
+    assert added_modules(run_cold_python, then="\n".join(LATER.values())) >= set(LATER)
 
 
 def test_all_public_names_are_listed_and_come_with_a_star():

@@ -76,10 +76,10 @@ def test_a_public_path_gives_the_very_objects_of_the_room(path):
         assert getattr(public, name) is getattr(room, name)
 
 
-def test_what_the_package_itself_needs_is_an_attribute_of_it(run_python):
+def test_what_the_package_itself_needs_is_an_attribute_of_it(run_cold_python):
     paths = "estimator offline run_config session util"
     script = f"import npu_precision\nfor path in '{paths}'.split(): getattr(npu_precision, path)\n"
-    run_python(script)
+    run_cold_python(script)
 
 
 @needs_estimator

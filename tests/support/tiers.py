@@ -48,7 +48,7 @@ SLOW_ROOMS = {
     "tuning": "runs whole models, many times",
 }
 # A test that asks for one of these starts a process.
-SLOW_FIXTURES = {"chromium", "pipeline_driver", "run_python", "run_workers"}
+SLOW_FIXTURES = {"chromium", "pipeline_driver", "run_cold_python", "run_python", "run_workers"}
 
 _chosen = {"tier": "test", "seed": None}
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from support import ROOT
+from support import ROOT, warm_python
 
 _TAIL = 4000
 # What a worker writes to stderr if another process has its port.
@@ -72,25 +72,17 @@ def _new_folder(folder):
 def _run(here, script, args, tasks, killed, timeout, environment):
     """Runs the tasks; returns what went wrong, or None."""
     (here / "script.py").write_text(script)
-    command = [sys.executable, "-B", "script.py", *map(str, args)]
+    command = ["script.py", *map(str, args)]
+    if not warm_python.fits(environment):
+        command = [sys.executable, "-B", *command]
     awaited = [
         index
         for index, task in enumerate(tasks)
         if "ps" not in task["cluster"] or task["task"]["type"] == "chief"
     ]
     with contextlib.ExitStack() as stack:
-        # Files, since a pipe that nobody reads would block a worker once it is full.
         processes = [
-            stack.enter_context(
-                worker(
-                    command,
-                    task,
-                    cwd=here,
-                    env=environment,
-                    stdout=stack.enter_context((here / f"stdout{index}").open("w")),
-                    stderr=stack.enter_context((here / f"stderr{index}").open("w")),
-                )
-            )
+            stack.enter_context(_task(command, task, here, index, environment))
             for index, task in enumerate(tasks)
         ]
         deadline = time.monotonic() + timeout
@@ -109,6 +101,27 @@ def _run(here, script, args, tasks, killed, timeout, environment):
 
 
 @contextlib.contextmanager
+def _task(command, task, here, index, environment):
+    # Files, since a pipe that nobody reads would block a worker once it is full.
+    files = here / f"stdout{index}", here / f"stderr{index}"
+    if command[0] == "script.py":
+        variables = _variables(task, environment)
+        with _ended(warm_python.WarmProcess(command, here, variables, *files)) as process:
+            yield process
+        return
+    with files[0].open("w") as stdout, files[1].open("w") as stderr:
+        options = {"cwd": here, "env": environment, "stdout": stdout, "stderr": stderr}
+        with worker(command, task, **options) as process:
+            yield process
+
+
+def _variables(place, environment):
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CONFIG": json.dumps(place)}
+    variables.update(environment or {})
+    return variables
+
+
+@contextlib.contextmanager
 def worker(command, place, *, env=None, **options):
     """A process that is a worker; it, and what it started, end with the block.
 
@@ -118,9 +131,7 @@ def worker(command, place, *, env=None, **options):
         env: variables to add to those of this process.
         **options: more of those of subprocess.Popen.
     """
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CONFIG": json.dumps(place)}
-    variables.update(env or {})
-    with process_session(command, env=variables, **options) as process:
+    with process_session(command, env=_variables(place, env), **options) as process:
         yield process
 
 
@@ -132,7 +143,13 @@ def process_session(command, **options):
         command: what to run, as a list.
         **options: those of subprocess.Popen.
     """
-    process = subprocess.Popen(command, start_new_session=True, **options)
+    with _ended(subprocess.Popen(command, start_new_session=True, **options)) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def _ended(process):
+    """A process that leads a session, all of which ends with the block."""
     try:
         yield process
     finally:
