@@ -29,11 +29,12 @@ def test_a_mutation_applies(mutation):
 
 
 def assert_exists(test):
-    """Fails unless the file has the test, and, of a test with parameters, the id."""
+    """Fails unless `make test` runs it: the file has the test and, with parameters, the id."""
     file, _, name = test.partition("::")
     name, bracket, parameter = name.partition("[")
     text, tests = names_of_tests(file)
     assert not name or name in tests, test
+    assert not name or not tests[name], f"{test} is in `make test-full` alone"
     # An id of strings, which is what mutations name, is there as a text.
     if bracket:
         assert parameter[-1] == "]", test
@@ -42,10 +43,14 @@ def assert_exists(test):
 
 @functools.lru_cache(maxsize=None)
 def names_of_tests(file):
-    """The text of a file below tests/, and the names of its tests."""
+    """The text of a file below tests/, and of each of its tests whether it is marked full."""
     text = (ROOT / "tests" / file).read_text(encoding="utf-8")
     nodes = ast.parse(text).body
-    return text, {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    return text, {
+        node.name: any(getattr(each, "attr", "") == "full" for each in node.decorator_list)
+        for node in nodes
+        if isinstance(node, ast.FunctionDef)
+    }
 
 
 @pytest.fixture

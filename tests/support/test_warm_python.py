@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+
 from support import warm_python
 
 REPORT = """
