@@ -27,6 +27,7 @@ pytest_plugins = [
     "support.accept",
     "support.commands",
     "support.dense_graph",
+    "support.seconds",
     "support.tiers",
 ]
 tf1 = tf.compat.v1

@@ -84,10 +84,3 @@ def test_a_seed_that_is_named_moves_the_corpus(run):
     result.stdout.fnmatch_lines(["tier: test, --hypothesis-seed=7"])
     result.stdout.no_fnmatch_line("*seeds: [[]0, *")
     assert result.ret == 0
-
-
-def test_a_run_ends_with_the_seconds_of_each_room(run):
-    result = run(passes__test_x=MARKED, lists__test_y=MARKED)
-    result.stdout.fnmatch_lines(
-        ["* s *2 tests  passes", f"tier test: *it may take {tiers.TIERS['test'][2]}"]
-    )

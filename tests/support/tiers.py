@@ -7,15 +7,12 @@
 Two marks say what the smaller tiers leave out. A test is `slow` if fast leaves it out. It is `full`
 if only the full tier runs it; its file has a short case of the same kind without the mark.
 
-A random corpus asks here for its size. At the end of a run stand the seconds of each room, next to
-the limit of the tier.
+A random corpus asks here for its size.
 """
 
 from __future__ import annotations
 
-import collections
 import subprocess
-import time
 import zlib
 
 import pytest
@@ -105,10 +102,6 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Notes the tier before any test module is imported."""
     _chosen.update(tier=config.getoption("tier"), seed=config.getoption("hypothesis_seed", None))
-    config.stash[_BEGIN] = time.monotonic()
-
-
-_BEGIN = pytest.StashKey()
 
 
 def pytest_report_header(config):
@@ -117,7 +110,8 @@ def pytest_report_header(config):
     return f"tier: {_chosen['tier']}" + (f", --hypothesis-seed={seed}" if seed is not None else "")
 
 
-def _room(nodeid):
+def room_of(nodeid):
+    """The room of a test, by its id or its path; "" for a file beside the rooms."""
     folders = nodeid.split("::")[0].split("/")
     return folders[1] if len(folders) > 2 else ""
 
@@ -127,12 +121,12 @@ def pytest_ignore_collect(collection_path, config):
     if config.getoption("tier") != "fast" or config.rootpath not in collection_path.parents:
         return None
     relative = collection_path.relative_to(config.rootpath).as_posix()
-    return _room(relative) in SLOW_ROOMS or None
+    return room_of(relative) in SLOW_ROOMS or None
 
 
 def pytest_itemcollected(item):
     """Marks as slow what is, by its room or by what it asks for."""
-    if _room(item.nodeid) in SLOW_ROOMS or SLOW_FIXTURES & set(item.fixturenames):
+    if room_of(item.nodeid) in SLOW_ROOMS or SLOW_FIXTURES & set(item.fixturenames):
         item.add_marker("slow")
 
 
@@ -167,23 +161,3 @@ def _no_process_in_the_fast_tier(request, monkeypatch):
             pytest.fail("a test of the fast tier starts a process: mark it slow")
 
         monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    """The seconds of each room, where there are several."""
-    seconds, tests = collections.Counter(), collections.Counter()
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if isinstance(report, pytest.TestReport):
-                seconds[_room(report.nodeid)] += report.duration
-                tests[_room(report.nodeid)] += report.when == "call"
-    if len(seconds) < 2:
-        return
-    tier, minutes = config.getoption("tier"), TIERS[config.getoption("tier")][2]
-    terminalreporter.section("seconds by room")
-    for room, spent in seconds.most_common():
-        terminalreporter.write_line(f"{spent:8.1f} s  {tests[room]:5} tests  {room}")
-    took = (time.monotonic() - config.stash[_BEGIN]) / 60
-    terminalreporter.write_line(
-        f"tier {tier}: {took:.1f} minutes; on two quiet cores it may take {minutes}"
-    )

@@ -1,0 +1,65 @@
+"""The seconds of tests: printed by room, recorded by file, and held to the budgets of the rooms."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support import ROOT, seconds, tiers
+
+TEST = "def test_x(): pass\n"
+
+
+@pytest.fixture
+def run(pytester):
+    """run(*flags) -> the result of a run with a test in each of two rooms."""
+    for room in ("lists", "passes"):
+        file = pytester.path / "tests" / room / f"test_{room}.py"
+        file.parent.mkdir(parents=True)
+        file.write_text(TEST)
+
+    def start(*flags):
+        plugins = "-p", "support.tiers", "-p", "support.seconds", "-p", "no:xdist"
+        pytester.makeini("[pytest]\nmarkers =\n  slow\n  full\n")
+        return pytester.runpytest_inprocess(*plugins, *flags)
+
+    return start
+
+
+def test_a_run_ends_with_the_seconds_of_each_room(run):
+    run().stdout.fnmatch_lines_random(
+        [
+            f"* s *1 tests  passes: * %, budget {seconds.BUDGETS['passes']} %",
+            f"tier test: * minutes; on two quiet cores it may take {tiers.TIERS['test'][2]}",
+        ]
+    )
+
+
+def test_the_seconds_of_files_are_recorded_if_that_is_asked_for(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(seconds, "RECORD", tmp_path / "seconds.json")
+    run()
+    assert not seconds.RECORD.exists()
+    run("--record-seconds")
+    found = json.loads(seconds.RECORD.read_text())
+    assert list(found) == ["tests/lists/test_lists.py", "tests/passes/test_passes.py"]
+
+
+def test_the_budgets_are_shares_of_a_whole():
+    assert sum(seconds.BUDGETS.values()) == 100
+
+
+def test_each_file_is_recorded_and_keeps_to_the_budget_of_its_room():
+    """`make test PYTEST_FLAGS="-n 2 --dist worksteal --record-seconds"` records a new file."""
+    recorded = json.loads(seconds.RECORD.read_text())
+    files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert sorted(recorded) == sorted(files)
+    assert seconds.too_slow(recorded, seconds.BUDGETS) == []
+
+
+def test_a_room_over_its_budget_and_a_file_over_three_shares_of_it_are_named():
+    spent = {"tests/a/test_1.py": 40, "tests/a/test_2.py": 2, "tests/b/test_3.py": 58}
+    assert seconds.too_slow(spent, {"a": 60, "b": 60}) == []
+    assert seconds.too_slow(spent, {"a": 26, "b": 74}) == [
+        "a takes 42.0 % of all, and its budget is 26 %",
+        "tests/a/test_1.py takes 40.0 % of all, and its room allows 39.0 %",
+    ]
