@@ -12,11 +12,9 @@ import math
 import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
-from support import ROOT
+from support import ROOT, warm_python
 from support.tf_versions import needs_kernels, needs_of_script
 from support.tiers import mostly_full
 
@@ -58,22 +56,17 @@ def run(tmp_path_factory):
 
     @functools.lru_cache(maxsize=None)
     def start(name, mode):
-        command = [sys.executable, "-B", "-m", "npu_precision", str(SCRIPTS[name])]
-        process = subprocess.run(
-            [*command, f"--precision_mode={mode}"],
-            cwd=str(tmp_path_factory.mktemp(name)),
-            env={**clean, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "0"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert process.returncode == 0, process.stderr[-4000:]
-        assert "internal failure" not in process.stderr
-        assert set(_UNKNOWN.findall(process.stderr)) == IGNORED.get(name, set())
-        last = process.stdout.splitlines()[-1]
+        command = ["-m", "npu_precision", SCRIPTS[name], f"--precision_mode={mode}"]
+        environment = {**clean, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "0"}
+        folder = tmp_path_factory.mktemp(name)
+        status, stdout, stderr = warm_python.run(command, folder, environment, timeout=300)
+        assert status == 0, stderr[-4000:]
+        assert "internal failure" not in stderr
+        assert set(_UNKNOWN.findall(stderr)) == IGNORED.get(name, set())
+        last = stdout.splitlines()[-1]
         loss = re.fullmatch(r"loss (\S+)", last)
         assert loss, f"the last line is {last!r}"
-        return float(loss.group(1)), sum(map(int, _LOWERED.findall(process.stderr)))
+        return float(loss.group(1)), sum(map(int, _LOWERED.findall(stderr)))
 
     return start
 

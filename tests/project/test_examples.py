@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ROOT
+from support import ROOT, warm_python
 from support.pages import PAGES
 from support.report_files import needs_page
 from support.strict_zip import strict_zip
@@ -75,16 +75,10 @@ def run_code(tmp_path):
 
     def run(code):
         shutil.copy(ROOT / "examples" / "mixlist.json", tmp_path)
-        process = subprocess.run(
-            [sys.executable, "-B", "-c", code],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert process.returncode == 0, process.stderr[-4000:]
-        return process.stdout
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        status, stdout, stderr = warm_python.run(["-c", code], tmp_path, environment, timeout=300)
+        assert status == 0, stderr[-4000:]
+        return stdout
 
     return run
 
@@ -193,16 +187,11 @@ def test_the_scripts_of_a_training_print_what_the_page_says(run_code):
 def test_the_training_to_compare_stays_within_its_yardstick(tmp_path):
     shutil.copy(ROOT / "examples" / "compared_training.py", tmp_path)
     flags = ["--training", "compared_training:training", "--mode", "allow_mix_precision_bf16"]
-    process = subprocess.run(
-        [sys.executable, "-m", "npu_precision_command", "compare", *flags, "--steps", "20"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    assert "the loss stays within what other seeds make of float32's" in process.stdout
+    command = ["-m", "npu_precision_command", "compare", *flags, "--steps", "20"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    status, stdout, stderr = warm_python.run(command, tmp_path, environment, timeout=300)
+    assert status == 0, stderr[-4000:]
+    assert "the loss stays within what other seeds make of float32's" in stdout
 
 
 @needs_outputs_of_the_docs

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 
-from support import ROOT
+from support import ROOT, warm_python
 from support.strict_zip import strict_zip
 
 # The file that stands over a block, or nothing; its language, and its text.
@@ -55,16 +53,9 @@ def run_page(page: str, folder) -> int:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
 
     def python(*arguments, status=0):
-        process = subprocess.run(
-            [sys.executable, "-B", *arguments],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert process.returncode == status, process.stderr[-2000:]
-        return "".join(f"{line.rstrip()}\n" for line in process.stdout.splitlines())
+        ended, stdout, stderr = warm_python.run(arguments, folder, environment, timeout=300)
+        assert ended == status, stderr[-2000:]
+        return "".join(f"{line.rstrip()}\n" for line in stdout.splitlines())
 
     commands = 0
     written = set()

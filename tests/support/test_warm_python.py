@@ -72,3 +72,16 @@ def test_what_takes_too_long_is_an_error_and_ends(tmp_path):
 )
 def test_variables_that_are_read_by_an_import_need_a_python_of_their_own(variables, fits):
     assert warm_python.fits(variables) == fits
+
+
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        (["-c", "import sys\ndef f(): return sys.argv\nprint(f())", "a"], "['-c', 'a']\n"),
+        (["-m", "here", "a"], "__main__ here.py ['a']\n"),
+    ],
+)
+def test_code_and_modules_run_too(tmp_path, arguments, printed):
+    module = "import os, sys\nprint(__name__, os.path.basename(sys.argv[0]), sys.argv[1:])"
+    (tmp_path / "here.py").write_text(module)
+    assert warm_python.run(arguments, tmp_path, {}, timeout=60)[:2] == (0, printed)

@@ -13,7 +13,7 @@ import os
 import pathlib
 import runpy
 import sys
-import time
+import tempfile
 from unittest import mock
 
 # Scripts see the log of TensorFlow, whose level is read once.
@@ -33,7 +33,8 @@ class WarmProcess:
     """A script that runs in a fork, in a session of its own; as a subprocess.Popen.
 
     Args:
-        arguments: the script, and its arguments.
+        arguments: what follows `python`: a script, `-m` and a module, or `-c` and code; then what
+            that gets.
         cwd: the folder that it runs in.
         env: its environment.
         stdout, stderr: the files that get what it writes.
@@ -75,15 +76,22 @@ def _run(arguments, cwd, env, stdout, stderr):
     os.environ.update(env)
     os.chdir(cwd)
     sys.dont_write_bytecode = True
-    sys.argv[:] = arguments
+    kind = arguments[0] if arguments[0] in ("-c", "-m") else ""
+    what, sys.argv[1:] = (arguments[1], arguments[2:]) if kind else (arguments[0], arguments[1:])
+    sys.argv[0] = kind or what
     installed = [path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix))]
     given = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
-    sys.path[:] = [str(pathlib.Path(arguments[0]).resolve().parent), *given, *installed]
+    sys.path[:] = ["" if kind else str(pathlib.Path(what).resolve().parent), *given, *installed]
     for name in [name for name in sys.modules if name.partition(".")[0] == "support"]:
         del sys.modules[name]
     status = 0
     try:
-        runpy.run_path(arguments[0], run_name="__main__")
+        if kind == "-m":
+            runpy.run_module(what, run_name="__main__", alter_sys=True)
+        elif kind == "-c":
+            exec(compile(what, "<string>", "exec"), sys.modules["__main__"].__dict__)
+        else:
+            runpy.run_path(what, run_name="__main__")
     except SystemExit as error:
         status = error.code or 0
         if not isinstance(status, int):
@@ -102,12 +110,11 @@ def run(arguments, cwd, env, timeout):
     Raises:
         TimeoutError: it took more than `timeout` seconds.
     """
-    files = [pathlib.Path(cwd) / f".{name}{time.monotonic_ns()}" for name in ("stdout", "stderr")]
-    process = WarmProcess(arguments, cwd, env, *files)
-    status = process.wait(timeout)
-    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-    for file in files:
-        file.unlink()
+    with tempfile.TemporaryDirectory() as folder:
+        files = [pathlib.Path(folder, name) for name in ("stdout", "stderr")]
+        process = WarmProcess(arguments, cwd, env, *files)
+        status = process.wait(timeout)
+        texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
     if status is None:
         process.kill()
         raise TimeoutError(f"{arguments[0]} took more than {timeout} s: {texts[1][-2000:]}")
