@@ -45,16 +45,18 @@ def got(value: object) -> str:
 
 
 def _edits(a: str, b: str, limit: int) -> int:
-    """The Levenshtein distance, or a number above the limit."""
+    """The letters to add, drop, replace, or swap with the next; or a number above the limit."""
     if abs(len(a) - len(b)) > limit:
         return limit + 1
+    before: list[int] = []
+    last: list[int] = []
     row = list(range(len(b) + 1))
     for i, letter in enumerate(a, 1):
-        diagonal, row[0] = row[0], i
+        before, last, row = last, row, [i]
         for j, other in enumerate(b, 1):
-            substituted = diagonal + (letter != other)
-            diagonal = row[j]
-            row[j] = min(substituted, row[j] + 1, row[j - 1] + 1)
-        if min(row) > limit:
+            row.append(min(last[j - 1] + (letter != other), last[j] + 1, row[j - 1] + 1))
+            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other:
+                row[j] = min(row[j], before[j - 2] + 1)
+        if min(row) > limit and min(last) >= limit:
             return limit + 1
     return row[-1]

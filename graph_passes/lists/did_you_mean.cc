@@ -11,23 +11,27 @@
 namespace npu_precision {
 namespace {
 
-// Levenshtein distance, given up (as limit + 1) once it must exceed `limit`.
+// The number of letters to add, drop, replace, or swap with the next one; given up (as limit + 1)
+// once it must exceed `limit`.
 size_t EditDistance(const std::string& a, const std::string& b, size_t limit) {
   const size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
   if (gap > limit) return limit + 1;
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> before, last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
+    before = std::move(last);
+    last = row;
     row[0] = i;
     size_t best = row[0];
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({substitute, row[j] + 1, row[j - 1] + 1});
+      const size_t substitute = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({substitute, last[j] + 1, row[j - 1] + 1});
+      const bool swaps = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swaps) row[j] = std::min(row[j], before[j - 2] + 1);
       best = std::min(best, row[j]);
     }
-    if (best > limit) return limit + 1;
+    // A swap counts from the row before the last.
+    if (best > limit && *std::min_element(last.begin(), last.end()) >= limit) return limit + 1;
   }
   return row[b.size()];
 }

@@ -168,6 +168,7 @@ def test_the_nearest_name_is_the_first_of_the_nearest():
     assert _errors.nearest("relu7", ["Relu", "Relu6", "Elu"]) == "Relu"
     assert _errors.nearest("RELU6", ["Relu", "Relu6"]) == "Relu6"
     assert _errors.nearest("prof", ["graph", "profiling_mode"]) == "profiling_mode"
+    assert _errors.nearest("dtpye", ["type", "dtype"]) == "dtype"
     assert _errors.nearest("unlike", ["Relu", "Elu"]) is None
 
 

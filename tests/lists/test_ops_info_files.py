@@ -106,7 +106,7 @@ def test_a_file_may_say_why_its_ops_are_on_their_list():
 def test_an_unknown_dtype_is_told_with_a_guess():
     (line,) = told({"Relu": {"input0": {"dtype": "float16,float61"}}})
     assert line.startswith("f.json:1:31: error: got dtype 'float61', expected one of bfloat16, ")
-    assert line.endswith("did you mean 'float64'? [structure]")
+    assert line.endswith("did you mean 'float16'? [structure]")
 
 
 def test_two_names_of_one_op_that_say_the_opposite_are_an_error():
