@@ -115,10 +115,12 @@ def fields() -> str:
 def _linked(text: str) -> str:
     """The text, with links where a docstring names a page, and code where it names an option."""
     parts = text.split("`")
+    parts[::2] = [re.sub(r'"([^"]*)"', r"`\1`", part) for part in parts[::2]]
+    parts = "`".join(parts).split("`")
     for number in range(0, len(parts), 2):  # The others are code already.
         part = re.sub(r"docs/(options\.md)?(\S+\.md)?(#[\w-]+)?", _link, parts[number])
-        part = re.sub(r"(?<![\w/#(-])([a-z0-9]+(?:_[a-z0-9]+)+)\b(?![(#-]|\.\w)", r"`\1`", part)
-        parts[number] = re.sub(r'"([^"]*)"', r"`\1`", part)
+        named = r"(?<![\w/#(-])([a-z0-9]+(?:_[a-z0-9]+)+)\b(?![(#-]|\.\w)"
+        parts[number] = re.sub(named, r"`\1`", part)
     return "`".join(parts)
 
 
