@@ -227,7 +227,8 @@ def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> Prec
         ValueError: a wrong value.
     """
     check_arguments(options, fields)
-    return dataclasses.replace(options or PrecisionOptions(), **fields)
+    # One instance, since each is checked as the optimizer would, files included.
+    return PrecisionOptions(**fields) if options is None else dataclasses.replace(options, **fields)
 
 
 def parameters(
