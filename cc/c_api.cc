@@ -130,8 +130,8 @@ tensorflow::Status LintText(tensorflow::RewriterConfig_CustomGraphOptimizer conf
   return tensorflow::Status();
 }
 
-// What call_boundaries may not touch, as the request says it in JSON: {"known": [FUNCTION, ...],
-// "kept": [[FUNCTION, NODE], ...]}.
+// The functions and nodes that call_boundaries may not touch. In the request they are JSON:
+// {"known": [FUNCTION, ...], "kept": [[FUNCTION, NODE], ...]}.
 struct Fixed {
   std::set<std::string> known;
   std::set<std::pair<std::string, std::string>> kept;
@@ -353,7 +353,7 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// What the workers have agreed on: 0, they were not asked; 1, to lower; 2, to keep float32.
+// The agreement of the workers: 0, they were not asked; 1, to lower; 2, to keep float32.
 NPU_PRECISION_EXPORT void NpuPrecisionSetCollectiveAgreement(int agreement) {
   npu_precision::SetCollectiveAgreement(static_cast<npu_precision::CollectiveAgreement>(agreement));
 }

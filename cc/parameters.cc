@@ -162,7 +162,7 @@ Status ChooseMode(const Values& values, PrecisionMode* mode) {
                              Quoted(v1.empty() ? v2 : v1),
                              ": what autocast() did not mark keeps its dtype; give one of the two");
     }
-    *mode = MixedMode(tensorflow::DT_HALF);  // That of each mark takes its place.
+    *mode = MixedMode(tensorflow::DT_HALF);  // Replaced by the mode of each mark.
     return Status();
   }
   if (!v1.empty()) return ParsePrecisionMode(v1, mode);
@@ -170,7 +170,7 @@ Status ChooseMode(const Values& values, PrecisionMode* mode) {
   return Status();
 }
 
-// What `rewrites` and the old names of rewrites ask for together.
+// Combines `rewrites` and the old names of rewrites.
 Status ReadRewrites(const Values& values, NamedRewrites* rewrites) {
   const auto given = values.strings.find("rewrites");
   if (given != values.strings.end()) TF_RETURN_IF_ERROR(ParseRewrites(given->second, rewrites));

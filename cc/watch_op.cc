@@ -38,7 +38,7 @@ constexpr int kCost = 3;
 template <typename Bits>
 struct Limits {
   Bits infinity;
-  // Above the first, a finite value overflows; below the second, it is no normal number.
+  // Finite values above the first limit overflow. Values below the second are zero or subnormal.
   Bits last_that_fits, first_normal;
 };
 
@@ -46,7 +46,8 @@ Limits<uint16_t> LimitsOf(uint16_t infinity, uint16_t first_normal) {
   return {infinity, infinity, first_normal};
 }
 
-// What rounds to infinity in the low type, from halfway to the next number that it would have.
+// The limits for float32 values that will be rounded to `low_type`. They overflow from halfway
+// between its largest value and the next number it would have.
 Limits<uint32_t> LimitsOfFloat(tensorflow::DataType low_type) {
   constexpr uint32_t kInfinity = 0x7f800000, kFirstNormal = 0x00800000;
   if (low_type == tensorflow::DT_HALF) return {kInfinity, 0x477fefff, 0x38800000};
@@ -121,7 +122,7 @@ class WatchKernel : public tensorflow::OpKernel {
     graph_ = FlightStore::Get().Find(graph);
   }
 
-  // What is on the way to nothing must not go to another thread, which costs more than itself.
+  // Marks the kernel as cheap: moving it to another thread would cost more than the kernel.
   bool IsExpensive() override { return false; }
 
   void Compute(OpKernelContext* context) override {

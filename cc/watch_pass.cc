@@ -44,7 +44,7 @@ class Search {
     std::vector<tensorflow::ControlFlowInfo> loops;
     TF_RETURN_IF_ERROR(tensorflow::BuildControlFlowInfo(&graph, &loops));
     std::vector<Node*> order;
-    // What a loop does next time comes after all that it does now.
+    // The next iteration of a loop comes after everything in this one.
     tensorflow::GetReversePostOrder(
         graph, &order, tensorflow::NodeComparatorName(),
         [](const tensorflow::Edge& edge) { return !edge.src()->IsNextIteration(); });

@@ -96,7 +96,7 @@ class Runs {
     }
   }
 
-  // What an earlier run lowered is told of as it was before that.
+  // Adds the entry of a run. If an earlier run lowered the collective, that run's entry stays.
   void Merge(CollectiveEntry collective) {
     for (CollectiveEntry& known : ledger_.collectives) {
       if (known.node != collective.node) continue;

@@ -58,7 +58,7 @@ bool ComputesInFloat32(const GraphView& after, const std::string& name) {
   return !GroupsInFloat32(after.node(node)).empty();
 }
 
-// Whether the run is about marked nodes, and the node is told of by another one.
+// Whether this run is only about marked nodes, and another run reports the node.
 bool IsOfAnotherRun(const tensorflow::NodeDef& node, const DecideContext& context) {
   const bool tells_of_all =
       context.autocast.empty() || context.autocast.count(tensorflow::DT_INVALID) != 0;

@@ -161,7 +161,7 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   *changed = driver.changed_anything();
   if (*changed) {
     state.MoveTo(out);
-    // What restore_float16 undid may have been done again.
+    // The run may have redone what restore_float16 undid.
     if (driver.restored_float16() && HaveSameNodes(given, *out)) *changed = false;
   }
   if (!*changed) *out = given;

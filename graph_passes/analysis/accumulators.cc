@@ -14,13 +14,13 @@ namespace {
 
 using Names = std::unordered_set<std::string>;
 
-// A sum of which 0.9 is kept each time has the weight of ten terms: errors fade.
+// A sum that keeps 0.9 of itself each time has the weight of ten terms, so errors fade.
 constexpr double kForgets = 0.9;
 
-// What an op does with an input that comes from the last time.
+// The use that an op makes of an input from the last time.
 enum class Path : unsigned char { kEnds, kYields, kAdds };
 
-// What a product does with one factor, by the other one.
+// The effect of a product on one factor, which depends on the other factor.
 enum class Gain : unsigned char { kForgets, kShrinks, kKeeps };
 
 // Which inputs the op yields, with a gain of 1.
@@ -115,7 +115,7 @@ class Finder {
  private:
   enum class Known : char { kNo, kForgets, kKeeps };
 
-  // What happens on the way into input `index` of a node.
+  // The effect of a node on its input `index`.
   Path PathInto(const InputPort& use) {
     const int id = use.node;
     if (view_.op_def(id) == nullptr || ends_path_[id]) return Path::kEnds;
@@ -133,7 +133,7 @@ class Finder {
 
   bool IsValue(const InputPort& use) const { return view_.GroupOf(use) != kNoGroup; }
 
-  // What the product, or the ratio, does with what `use` reads.
+  // The effect of the product or ratio on the tensor that `use` reads.
   Gain GainOf(const InputPort& use) {
     const bool divides = divides_.Has(use.node);
     if (divides && use.index == 1) return Gain::kForgets;
@@ -157,8 +157,8 @@ class Finder {
     return FactorsRange(factor, divides_.Has(use.node)).Magnitude() > 1;
   }
 
-  // What shrinks a value forgets it, unless something else on the same cycle makes it larger: of
-  // (99 * mean + x) / 100 the gain is 0.99.
+  // A factor that shrinks a value forgets it, unless another op on the same cycle makes the value
+  // larger: the gain of (99 * mean + x) / 100 is 0.99.
   void FindGrowing() {
     grows_.assign(view_.size(), true);
     const std::vector<int> component = Components();

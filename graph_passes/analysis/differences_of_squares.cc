@@ -96,8 +96,8 @@ class Finder {
     return terms;
   }
 
-  // What the tensor is a copy of, or differs from by a constant term or factor: TensorFlow moves an
-  // epsilon from behind the difference to one of its sides. `is_difference` changes with the sign.
+  // Walks back through copies and through constant terms and factors: TensorFlow moves an epsilon
+  // from behind the difference to one of its sides. `is_difference` changes with the sign.
   OutputPort Pass(OutputPort tensor, std::vector<int>* nodes, bool* is_difference = nullptr) const {
     // The bound ends the walk on a damaged graph.
     for (int hops = 0; hops < view_.size(); ++hops) {

@@ -128,7 +128,7 @@ class Finder {
       Use(id, MemberOf({id, p}), known && !is_element(output.group));
       if (seen) leaves_[MemberOf({id, p})] = true;
     }
-    // What is fed has the dtype it had.
+    // A fed handle keeps its dtype.
     if (fed) leaves_[MemberOf(id)] = true;
   }
 

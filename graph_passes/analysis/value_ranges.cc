@@ -59,8 +59,8 @@ class Solver {
   }
 
  private:
-  // The nodes in an order in which producers come before consumers, but for the NextIterations that
-  // a Merge reads. What is in a cycle besides, in a damaged graph, is left out.
+  // The nodes in topological order, except for the NextIterations that a Merge reads. A damaged
+  // graph may have other cycles; their nodes are left out.
   std::vector<int> Order() const {
     std::vector<int> order, missing(view_.size(), 0);
     for (int id = 0; id < view_.size(); ++id) {

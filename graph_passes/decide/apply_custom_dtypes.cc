@@ -33,8 +33,8 @@ DataType WidestOf(absl::Span<const Port> ports, const std::vector<DataType>& dty
   return wanted;
 }
 
-// Whether nothing but its kernels and the target keeps the dtype of a node. What only steers the
-// flow of control yields what it reads, and nothing may stand between the ops on one TensorArray.
+// Whether only the kernels and the target keep the dtype of a node. A control flow op yields its
+// input unchanged, and nothing may stand between the ops on one TensorArray.
 bool CanRound(const std::string& op, const NodeClass& node) {
   if (IsControlFlow(op) || HasElementDtype(op)) return false;
   return !node.is_neutral &&
@@ -125,7 +125,7 @@ class Rounder {
   // Whether an earlier run rounded it.
   bool IsRounded(const InputPort& input, DataType dtype) const {
     int back = view_.fanin(input.node)[input.index].node;
-    // What carries the rounded value into a loop.
+    // Skip the nodes that carry the rounded value into a loop.
     while (view_.IsInserted(back) && !view_.IsTransparentCast(back) && view_.num_fanin(back) > 0) {
       back = view_.fanin(back)[0].node;
     }

@@ -32,7 +32,7 @@ bool AccumulatesParameters(const std::string& op) {
 
 bool EndsWalk(const std::string& op) {
   static const auto* names = new std::unordered_set<std::string>{
-      // What an iteration begins with is not what the last one computed for the magnifier.
+      // The value at the start of an iteration was not computed for the magnifier.
       "Enter", "NextIteration", "Exit"};
   return names->count(op) != 0 || IsNeutralSource(op) || HasElementDtype(op) || ReadsShapesOnly(op);
 }
@@ -127,7 +127,7 @@ class Walk {
            context_.elements(node.name(), divisor.port) == 1;
   }
 
-  // What is multiplied by a factor again and again is off by the error of the factor as often.
+  // A value that is multiplied by a factor n times has n times the relative error of the factor.
   void KeepFactors(int product) {
     if (!scales_.Has(product) || ends_path_[product]) return;
     std::vector<int> nodes;

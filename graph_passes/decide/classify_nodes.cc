@@ -99,7 +99,7 @@ class Classifier {
     return Status();
   }
 
-  // What a kernel computes inside follows what is fused into that.
+  // An op that will be fused is computed inside the kernel of another op, so it is gray.
   static void ListAsFused(const NodeDef& def, Listing* listing) {
     if (listing->edited != Edited::kNo || !HasFusedMark(def)) return;
     static const std::string* const place = new std::string("its kernel");

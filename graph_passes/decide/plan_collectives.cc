@@ -191,7 +191,7 @@ class Planner {
   const OpSet casts_, concats_, splits_, communicators_;
 };
 
-// What the collectives of one device would carry, whatever their order.
+// The contents of the collectives of one device, in any order.
 using OfDevice = std::multiset<std::vector<std::pair<int64_t, bool>>>;
 
 // "/job:worker/replica:0/task:0/device:GPU:1" without the last number: devices of one kind hold the

@@ -13,7 +13,7 @@ namespace {
 
 // No activation has more of them, however it is written.
 constexpr int kMostVisits = 48;
-// What is left of a coefficient that is zero.
+// A coefficient below this counts as zero.
 constexpr double kNothing = 1e-6;
 
 const double kRootOfHalf = std::sqrt(0.5);

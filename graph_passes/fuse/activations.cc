@@ -30,9 +30,9 @@ using tensorflow::PartialTensorShape;
 constexpr int kNone = -1;
 // How far an activation's first op is from its input, and its last one from that.
 constexpr int kMostSteps = 10;
-// What TensorFlow's arithmetic optimizer puts on products that it has grouped anew, and does not
-// group again. It would exchange the factors of an approximate GELU, of which the remapper knows
-// one order, and knows it in the second of TensorFlow's turns over a graph only.
+// TensorFlow's arithmetic optimizer gives this mark to products that it has regrouped, and does not
+// regroup marked ones. It would exchange the factors of an approximate GELU. The remapper matches
+// only one order of them, and only in the second of TensorFlow's passes over a graph.
 constexpr char kRegrouped[] = "_grappler_ArithmeticOptimizer_MinimizeBroadcasts";
 
 // A product and the bias that is added to it. Keras' Dense reshapes in between, which sink_reshapes
@@ -102,7 +102,7 @@ class ActivationWriter {
   }
 
  private:
-  // The activation of which the node computes a part.
+  // Finds the activation that the node `part` belongs to.
   bool FindSite(int part, Site* site) {
     int steps = 0;
     OutputPort x = {kNone, 0};
@@ -303,7 +303,7 @@ class ActivationWriter {
                        [&](const Form& input) { return MayWrite(site, input, false); });
   }
 
-  // What it was computed by: "Erf", "Erfc", "Tanh and Pow".
+  // The ops that computed the activation before: "Erf", "Erfc", "Tanh and Pow".
   std::string Before(const Site& site) const {
     std::set<std::string> ops;
     for (int id : site.inside) ops.insert(view_.node(id).op());

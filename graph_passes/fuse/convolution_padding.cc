@@ -32,7 +32,7 @@ bool HasFloats(const NodeDef& node) {
   return type == tensorflow::DT_FLOAT || IsLowType(type);
 }
 
-// What SAME adds before and after a dimension of `size`.
+// The zeros that padding SAME adds before and after a dimension of `size`.
 void SameAmounts(int64_t size, int64_t kernel, int64_t stride, int64_t* before, int64_t* after) {
   const int64_t outputs = (size + stride - 1) / stride;
   const int64_t total = std::max<int64_t>((outputs - 1) * stride + kernel - size, 0);

@@ -74,7 +74,7 @@ class Matcher {
     return view_.op_def(id) != nullptr && view_.num_outputs(id) == 1 && view_.num_fanin(id) != 0;
   }
 
-  // What `tensor` is a copy of; the copies are of the LayerNorm.
+  // The tensor that `tensor` is a copy of. The copies belong to the LayerNorm.
   OutputPort Original(OutputPort tensor, std::set<int>* inner) const {
     for (int level = 0; level < kMostLevels && IsPlain(tensor.node) && IsCopy(op(tensor.node));
          ++level) {

@@ -115,8 +115,8 @@ class Sinker {
            !ChannelsFirst(view_.node(bias_add));
   }
 
-  // Lets what is above read `below`, and the Reshape the last of it. What is above may begin with
-  // the Reshape itself.
+  // Makes the nodes `above` read `below`, and the Reshape read the last of them. `above` may begin
+  // with the Reshape itself.
   void Sink(int below, int reshape, const std::vector<int>& above) {
     const int last = above.back();
     const std::string& name = view_.node(reshape).name();

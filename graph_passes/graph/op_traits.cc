@@ -67,7 +67,7 @@ bool IsNeverChanged(const tensorflow::OpDef& op_def) {
       "StatelessRandomBinomial", "StatelessParameterizedTruncatedNormal",
       // Python expects what it was traced with; bits mean something else in another dtype.
       "PyFuncStateless", "Bitcast",
-      // What is written is what was computed.
+      // Files and logs get the values as they were computed.
       "Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice", "ScalarSummary",
       "HistogramSummary", "ImageSummary", "AudioSummary", "AudioSummaryV2", "TensorSummary",
       "TensorSummaryV2", "MergeSummary"};

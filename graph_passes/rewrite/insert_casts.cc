@@ -22,7 +22,8 @@ using tensorflow::DataType;
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
-// What is fed, and what is to be rounded: it yields something else than it reads.
+// The nodes that yield other values than they read: fed nodes, and nodes with rounded inputs or
+// outputs.
 std::set<std::string> Varying(const GraphView& view, const Decisions& decisions,
                               const DecideContext& context) {
   std::set<std::string> names = context.fed;

@@ -25,8 +25,8 @@ using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::TensorProto;
 
-// What is added to the instance key of a collective for the second one that comes of it.
-// TensorFlow counts keys from 100 on.
+// The instance key of the second collective is the key of the first plus this number. TensorFlow
+// counts keys from 100 on.
 constexpr int kKeyDistance = 1 << 30;
 
 // The exponent of the smallest power of two that is not less than `size`.
