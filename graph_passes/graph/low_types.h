@@ -1,4 +1,4 @@
-// What the low types make of float32 values.
+// Rounds float32 values to the low types, and has the limits of these.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_LOW_TYPES_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_LOW_TYPES_H_
 
@@ -16,7 +16,7 @@ inline float LargestOf(tensorflow::DataType low_type) {
   return low_type == tensorflow::DT_HALF ? 65504.0f : 3.38953139e38f;
 }
 
-// The smallest positive value with all its digits. Those below are subnormal.
+// The smallest positive value with full precision. Smaller values are subnormal.
 inline float SmallestNormalOf(tensorflow::DataType low_type) {
   return low_type == tensorflow::DT_HALF ? 6.103515625e-5f : std::numeric_limits<float>::min();
 }
