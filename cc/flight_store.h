@@ -27,8 +27,8 @@ struct TensorCounts {
   // `over`: finite values that the low type would make infinite. `under`: values below its normal
   // numbers, but not zero.
   long long over = 0, under = 0;
-  // The first iteration in which a value was not finite or over, or -1; and the worst kind of value
-  // in it.
+  // The first iteration in which a value was infinite, NaN or over, or -1; and the worst kind of
+  // value in it.
   long long first_iteration = -1;
   Fault fault = Fault::kNone;
 

@@ -26,7 +26,7 @@ class Shapes {
  private:
   const tensorflow::grappler::GrapplerItem& item_;
   bool is_inferred_ = false;
-  // the item that properties_ are about
+  // The item that properties_ are about.
   std::unique_ptr<tensorflow::grappler::GrapplerItem> made_;
   std::unique_ptr<tensorflow::grappler::GraphProperties> properties_;  // null: nothing is known
 };

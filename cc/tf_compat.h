@@ -57,7 +57,7 @@ inline bool CpuComputesInBfloat16() {
 }
 
 // Whether TensorFlow fuses ops into those of oneDNN, such as _MklLayerNorm. TensorFlow before 2.15
-// is not asked: they have the kernels whether or not they fuse.
+// is not asked: it has the kernels whether or not it fuses.
 inline bool FusesWithOneDnn() {
 #if NPU_PRECISION_TF_AT_LEAST(2, 15)
   return tensorflow::IsMKLEnabled();

@@ -59,7 +59,7 @@ class ReferenceReads {
 
   const GraphView& view_;
   std::vector<Memory> memory_;  // by node id
-  // by node id; only nodes that alias in their own frame
+  // By node id; only nodes that alias in their own frame.
   std::unordered_map<int, ReferenceRead> reads_;
 };
 

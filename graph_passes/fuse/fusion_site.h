@@ -27,8 +27,8 @@ class FusionSite {
   // Whether the node may become another op under its name: it is placed on a CPU, TensorFlow knows
   // its op, no file of the user names it, and the caller does not feed it.
   bool MayChange(int id) const;
-  // Like MayChange, and the lists treat the other op like the node's: no file of the user names
-  // either.
+  // MayChange, no file of the user names the node or the other op, and the lists have both ops in
+  // the same color.
   bool MayBecome(int id, const std::string& op) const;
   // Whether no file of the user names a node that will be added: its name, or its op.
   bool MayAdd(const tensorflow::NodeDef& node) const { return !IsNamedByUser(node); }

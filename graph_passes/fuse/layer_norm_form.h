@@ -24,7 +24,7 @@ struct LayerNormForm {
   OutputPort x = kNoTensor;
   double epsilon = 0;
   OutputPort gamma = kNoTensor, beta = kNoTensor;
-  // the axes that x is reduced over, as written; each must be the last axis
+  // The axes that x is reduced over, as written. Each must be the last axis.
   std::set<int64_t> axes;
   std::set<int> inner;  // the nodes that compute it, except the last
   int last = -1;        // yields the result

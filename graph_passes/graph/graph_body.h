@@ -41,7 +41,7 @@ class GraphBody {
   tensorflow::NodeDef* Producer(const std::string& tensor) const;
   // The name of output `port` of a node whose op has one output argument of this name.
   std::string OutputOf(const tensorflow::NodeDef& node, const char* argument, int port) const;
-  // An input of a node, in the form in which Readers() takes it.
+  // An input of a node, in the form that Readers() accepts.
   std::string Input(const tensorflow::NodeDef& node, int k) const;
 
   std::vector<Reader> Readers(const std::string& tensor) const;
@@ -80,7 +80,7 @@ class GraphBody {
   tensorflow::FunctionDef* const function_;
   std::unordered_map<std::string, tensorflow::NodeDef*> by_name_;
   std::unordered_map<std::string, std::vector<Reader>> readers_;
-  // by tensor: the number of results that return it
+  // By tensor: the number of results that return it.
   std::unordered_map<std::string, int> returned_;
   std::unordered_set<std::string> control_;
   std::unordered_set<const tensorflow::NodeDef*> dropped_;

@@ -45,7 +45,7 @@ class GraphView {
   struct Op {
     std::string name;
     const tensorflow::OpDef* op_def;  // nullptr when opaque
-    // the node calls a function of the graph's library by its name
+    // Whether the node calls a function of the graph's library by its name.
     bool is_function;
   };
   const Op& op_numbered(int op) const { return ops_[op]; }

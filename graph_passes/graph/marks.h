@@ -56,7 +56,7 @@ bool HasNameMark(const tensorflow::NodeDef& node);
 // Set by the offline rewrite on inputs and outputs that may get the low type.
 bool HasLowerIoMark(const tensorflow::NodeDef& node);
 
-// The nodes that `node` is colocated with: what its _class says, or the copy of _class that the
+// The nodes that `node` is colocated with: the content of _class, or of the copy of _class that the
 // offline rewrite makes, because TensorFlow erases the attribute there.
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node);
 // Replaces names in these attributes by new ones. `new_names` maps old names.

@@ -18,7 +18,7 @@ struct JsonDocument {
   std::string file;
   std::string text;
   std::vector<size_t> line_starts;  // offsets into text
-  // size of the byte order mark at the beginning of the text, or 0
+  // The size of the byte order mark at the beginning of the text, or 0.
   size_t mark_size = 0;
   Json::Value root;
 

@@ -12,7 +12,7 @@ namespace npu_precision {
 
 struct TargetFacts {
   std::string lists_of;  // another target, whose lists this target extends; "" for none
-  // the dtypes that it computes in where its lists do not say
+  // The dtypes that it computes in where its lists do not say.
   FloatDtypes computes = FloatDtypes::All();
   bool saturates = false;  // float16 overflows to 65504 instead of infinity
   // Modes that lower nodes without float32 kernels also lower the matrix and convolution ops that

@@ -1,17 +1,17 @@
-// lower_collectives: gradients are added up over workers in the low type they were computed in.
+// Adds gradients up over workers in the low type that they were computed in.
 //
 // Before: g -> Cast to float32 -> CollectiveReduceV2 -> update.
 // After:  g -> CollectiveReduceV2 -> Cast to float32 -> update.
 //
-// Of a pack that has other parts too, these stay: a second collective, on its own instance key,
-// carries the lowered ones.
+// A pack may also have parts that stay float32. Then a second collective, with its own instance
+// key, carries the lowered parts.
 // Before: a (float32), Cast of b, Cast of c -> ConcatV2 -> CollectiveReduceV2 -> SplitV -> a, b, c.
 // After:  a -> ConcatV2 -> CollectiveReduceV2 -> SplitV -> a, and
 //         b, c -> ConcatV2 -> CollectiveReduceV2 -> Cast to float32 -> SplitV -> b, c.
 //
-// With average_before, each worker divides before the sum, by the power of two that is not less
-// than their number, and multiplies afterwards: both are exact, but for subnormal numbers, and no
-// sum of finite numbers leaves the range of the low type.
+// With average_before, each worker divides before the sum by the smallest power of two that is at
+// least the number of workers, and multiplies afterwards. Both are exact, except for subnormal
+// numbers, and no sum of finite numbers overflows the low type.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_LOWER_COLLECTIVES_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_LOWER_COLLECTIVES_H_
 

@@ -1,4 +1,4 @@
-// Names for new nodes that no other node has.
+// Makes names for new nodes that no other node has.
 //
 // Before: a graph with a node x/npu_cast_0_float16 that is another's, and a new node to be called
 // so. After: the new node is x/npu_cast_0_float16_1.
@@ -17,7 +17,8 @@ class UniqueNames {
  public:
   explicit UniqueNames(const GraphView& view) : view_(view) {}  // must outlive this object
 
-  // `wanted`, with a number behind it where a node of the view or a former call has that name.
+  // Returns `wanted`, with a number appended if a node of the view or an earlier call has that
+  // name.
   std::string Take(const std::string& wanted);
 
  private:
