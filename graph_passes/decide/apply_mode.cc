@@ -45,7 +45,7 @@ Request AskedByMode(const GraphView& view, const DecideContext& context, const N
   };
   switch (context.mode.rule) {
     case ModeRule::kMix:
-      // A gray op whose float32 the target lacks has one way to run, whatever comes before it.
+      // A gray op whose float32 the target lacks can only run lowered, whatever its predecessors.
       if (node.listing.color == ListColor::kGray && !has_float32()) {
         return Lower(Reason::kTargetLacksFloat32);
       }
