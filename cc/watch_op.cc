@@ -31,10 +31,10 @@ REGISTER_OP("NpuPrecisionWatch")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return tensorflow::Status(); })
     .Doc("Counts what is in a tensor, in the steps that a flight recorder records.");
 
-// About a nanosecond a value, in cycles.
+// About a nanosecond per value, in cycles.
 constexpr int kCost = 3;
 
-// Magnitudes as their bits, which are in the order of the numbers.
+// Magnitudes are compared by their bits, which have the order of the numbers.
 template <typename Bits>
 struct Limits {
   Bits infinity;
@@ -55,8 +55,8 @@ Limits<uint32_t> LimitsOfFloat(tensorflow::DataType low_type) {
   return {kInfinity, kInfinity, kFirstNormal};
 }
 
-// Counts without branches, so that the compiler takes vector instructions, in blocks in which no
-// 16-bit count overflows.
+// Counts without branches, so that the compiler uses vector instructions, and in blocks that are
+// small enough for 16-bit counts.
 template <typename Bits>
 TensorCounts Count(const Bits* values, long long size, const Limits<Bits>& limits, Bits* largest) {
   constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
@@ -127,7 +127,7 @@ class WatchKernel : public tensorflow::OpKernel {
 
   void Compute(OpKernelContext* context) override {
     const long long step_id = context->step_id();
-    // Another recorder that opened meanwhile may have let the graph go. No run fails for that.
+    // Another recorder that opened meanwhile may have released the graph. That is not an error.
     if (graph_ == nullptr || !graph_->Records(step_id)) return;
     graph_->Add(step_id, tensor_, CountOf(context), context->frame_iter().iter_id);
   }

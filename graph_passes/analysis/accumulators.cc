@@ -288,7 +288,7 @@ class Finder {
       results_;
   std::vector<Known> forgets_;  // by node id: the result of ComesFromModel
   std::vector<Yields> of_op_;   // by the number of the op in the view
-  // by node id: on a cycle with a product that may make a value larger
+  // By node id: on a cycle with a product that may make a value larger.
   std::vector<bool> grows_;
 };
 

@@ -27,7 +27,7 @@ bool ReadRoles(const EinsumEquation& equation, Roles* roles) {
       if (Has(equation.result, label)) {
         if (is_shared) roles->batch[1 + operand] += label;
       } else if (!is_shared) {
-        return false;  // a sum of its own
+        return false;  // this operand would need a sum of its own
       } else if (operand == 0) {
         roles->summed += label;
       }
@@ -50,7 +50,7 @@ BatchedProduct::Operand OperandOf(int input, const std::string& labels, const st
                                   const std::string& rows, const std::string& columns) {
   BatchedProduct::Operand operand;
   operand.input = input;
-  // The last dimension stays if it can: a Transpose that has to be moves whole rows then.
+  // The last dimension stays if possible: a Transpose that is still needed then moves whole rows.
   operand.adjoint = labels.back() == rows[0];
   operand.perm =
       Permutation(labels, operand.adjoint ? batch + columns + rows : batch + rows + columns);
