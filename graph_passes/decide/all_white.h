@@ -1,4 +1,4 @@
-// The mode all_white: lowers every op except variable updates, sums over a loop, and the loss.
+// The option all_white: lowers every op except variable updates, sums over a loop, and the loss.
 //
 // Ops that are on the target's gray or black list are white by default (see op_lists.h). They start
 // as gray, so that the rules find variable updates and sums as without all_white. This rule then

@@ -211,8 +211,8 @@ class Lowerer {
       AddProduct(name, low, by, plan_->low_type, device);
       reduce->set_input(0, name);
     }
-    // Without the mark of inserted nodes, which others look through: to a second run, too, the sum
-    // is one of float32.
+    // The Cast has no mark of inserted nodes, because passes look through nodes with that mark: for
+    // a second run, too, the sum is float32.
     const std::string sum = gives_name && exponent == 0
                                 ? own
                                 : names_.Take(absl::StrCat(reduce->name(), "/npu_cast_0_float32"));
