@@ -115,7 +115,7 @@ PartialTensorShape Shapes::Of(const std::string& node, int port) {
 }
 
 int64_t Shapes::NumElements(const std::string& node, int port) {
-  // -1, which is kUnknownElements, where a size is not known.
+  // -1, which is kUnknownElements, if a size is not known.
   return Of(node, port).num_elements();
 }
 

@@ -42,7 +42,7 @@ struct LedgerCast {
   std::string name;
   std::string input;  // "conv1:0"
   std::string from, to;
-  int64_t bytes = kUnknownBytes;  // of the tensor it writes, where the shape is known
+  int64_t bytes = kUnknownBytes;  // of the tensor it writes, if the shape is known
   int consumers = 0;
 };
 
@@ -63,7 +63,7 @@ struct Ledger {
   std::vector<LedgerNode> nodes;      // empty unless details were asked for
   std::vector<LedgerCast> cast_list;  // empty unless details were asked for
   std::vector<RewriteEntry> rewrites;
-  std::vector<CollectiveEntry> collectives;  // where they may be lowered
+  std::vector<CollectiveEntry> collectives;  // if they may be lowered
   std::vector<LedgerMapping> mappings;
   std::vector<std::string> warnings;
   // The warnings about entries that match no node. In some graphs entries are not expected to

@@ -34,7 +34,7 @@ class LoopInvariants {
 
   const GraphView& view_;
   const std::set<std::string>& fed_;
-  std::vector<int> enters_;  // by node id, -1 where there is none; empty where no node has one
+  std::vector<int> enters_;  // by node id, -1 if there is none; empty if no node has one
 };
 
 }  // namespace npu_precision

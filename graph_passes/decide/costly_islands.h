@@ -6,7 +6,6 @@
 // long as 120 operations of a product save. An island is costly at half as many, to have a margin.
 // Some islands are not judged: those of unknown shapes, and those where a list of the user or
 // customize_dtypes lowers a node, or where an earlier run left Casts.
-// customize_dtypes lowers a node, or where an earlier run left Casts.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_COSTLY_ISLANDS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_COSTLY_ISLANDS_H_
 

@@ -13,11 +13,11 @@ namespace npu_precision {
 struct BatchedProduct {
   struct Operand {
     int input = 0;          // index of the Einsum's input
-    std::vector<int> perm;  // of the Transpose before; empty where none is needed
+    std::vector<int> perm;  // of the Transpose before; empty if none is needed
     bool adjoint = false;   // its last two dimensions change places in the product
   };
   Operand first, second;
-  std::vector<int> result_perm;  // of the Transpose behind; empty where none is needed
+  std::vector<int> result_perm;  // of the Transpose behind; empty if none is needed
   std::string labels[2];         // of the Einsum's operands
 };
 

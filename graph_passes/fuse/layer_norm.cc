@@ -272,7 +272,6 @@ class LayerNormWriter {
 
   // TensorFlow would fuse a LayerNorm that stays, with another epsilon, if its axis is counted from
   // the first one.
-  // first one.
   void CountFromBehind(const LayerNormForm& form) {
     for (int id : form.inner) {
       std::vector<int64_t> axes;

@@ -23,7 +23,7 @@ class ChangedGraph {
   const tensorflow::NodeDef& node(int id) const { return graph_.node(id); }
   tensorflow::NodeDef* mutable_node(int id) { return graph_.mutable_node(id); }
 
-  // The dtypes that were decided; DT_INVALID where the node is opaque.
+  // The decided dtypes; DT_INVALID if the node is opaque.
   tensorflow::DataType NewDtype(const OutputPort& tensor) const;
   tensorflow::DataType NewDtype(const InputPort& input) const;
   bool Changes(int id) const;

@@ -13,7 +13,6 @@ namespace npu_precision {
 // elements, if they did in `before`; and that every node of `preserved` in `before` still exists
 // and yields the same dtypes. An Internal error names the first wrong edge, handle or node. `view`
 // becomes the index of `after`.
-// of `after`.
 tensorflow::Status VerifyGraph(const GraphView& before, const std::set<std::string>& preserved,
                                const tensorflow::GraphDef& after, GraphView* view);
 
