@@ -1,4 +1,4 @@
-// Passes on the marks of autocast() and of amp's decorators to nodes that were made outside of the
+// Propagates the marks of autocast() and of amp's decorators to nodes that were made outside of the
 // scope but belong to nodes inside.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_INHERITED_MARKS_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_INHERITED_MARKS_H_

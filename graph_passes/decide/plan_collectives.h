@@ -6,7 +6,7 @@
 // float32, and so do small tensors, which would gain nothing.
 //
 // tf.distribute packs the gradients of a step: it concatenates them, reduces the result, and splits
-// the sum at the same places. A pack is lowered in part: only the parts that can be.
+// the sum at the same places. A pack is lowered in part if only some of its parts can be.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_PLAN_COLLECTIVES_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_PLAN_COLLECTIVES_H_
 

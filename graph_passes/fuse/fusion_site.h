@@ -1,5 +1,5 @@
-// Tells which nodes a pass may rewrite in another form, and the facts about them that it needs. All
-// passes that replace several nodes by fewer, or by a form that TensorFlow fuses, ask here.
+// Determines which nodes a pass may rewrite in another form, and the facts that it needs about
+// them. All passes that replace several nodes by fewer, or by a form that TensorFlow fuses, use it.
 //
 // Nodes that a user's file names stay as they are: a line of the mixlist or of customize_dtypes
 // refers to a node that must still exist afterwards.

@@ -43,7 +43,7 @@ bool HasFusedMark(const tensorflow::NodeDef& node);
 // Set on the product of a loss and its scale, and on nodes that compute the scale for it alone.
 bool HasLossScaleMark(const tensorflow::NodeDef& node);
 
-// Set by loss scaling on the node that tells whether all gradients are finite.
+// Set by loss scaling on the node that yields whether all gradients are finite.
 bool HasOverflowCheckMark(const tensorflow::NodeDef& node);
 void ForgetOverflowCheckMark(tensorflow::NodeDef* node);
 

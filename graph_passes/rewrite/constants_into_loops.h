@@ -6,8 +6,8 @@
 // iteration. The variable stays, because the caller and the condition may read it; so the constant
 // is stored twice.
 //
-// Refused: a variable that the body does not read; a constant that is not of a float dtype. The
-// caller of this function ensures that the body returns the variable unchanged and has no other
+// Refused: a variable that the body does not read; anything but a constant of a float dtype.
+// The caller of this function ensures that the body returns the variable unchanged and has no other
 // caller, and that the constant is not fed.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_CONSTANTS_INTO_LOOPS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_CONSTANTS_INTO_LOOPS_H_

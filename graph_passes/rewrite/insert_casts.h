@@ -11,8 +11,8 @@
 //
 // Some later passes change dtypes too. lower_io_types lowers marked inputs if the caller asks for
 // it. compute_in_float32 and emulate raise nodes that were lowered here; restore_float16 undoes
-// that in a later run. No other pass changes the dtype of a node. classify_nodes and plan_fused_ops
-// try dtypes on copies, to ask whether a kernel exists.
+// compute_in_float32 in a later run. No other pass changes the dtype of a node. classify_nodes and
+// plan_fused_ops try dtypes on copies, to ask whether a kernel exists.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_
 

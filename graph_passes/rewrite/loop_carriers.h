@@ -39,7 +39,7 @@ class LoopCarriers {
   // The text of an input that reads the converted tensor from a carrier, or "" if there is none.
   std::string Find(const Conversion& conversion, const OutputPort& tensor) const;
 
-  // Brings `outside`, the converted input of the tensor's Enter, to where `tensor` is.
+  // Carries `outside`, the converted input of the tensor's Enter, into the loop of `tensor`.
   std::string Carry(const Conversion& conversion, const OutputPort& tensor,
                     const std::string& outside);
 

@@ -1,8 +1,7 @@
 // Lowers TensorLists that the body of a While reads its steps from, or writes its results to:
 //
-//   list = TensorListFromTensor(x)                  list = TensorListFromTensor(Cast(x))
-//   body(list): op(Cast(TensorListGetItem(list)))   becomes   body(list):
-//   op(TensorListGetItem(list))
+//   list = TensorListFromTensor(x); body(list): op(Cast(TensorListGetItem(list)))
+//   becomes  list = TensorListFromTensor(Cast(x)); body(list): op(TensorListGetItem(list))
 //
 // Refused: lists with any other reader or writer, in the body or outside.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_LOOP_LISTS_H_

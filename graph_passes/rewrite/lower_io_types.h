@@ -1,8 +1,8 @@
 // Gives inputs and outputs of a graph the low type if only a Cast is between them and the ops of
 // that type:
 //
-//   x(float32) -> Cast -> MatMul(float16) -> Cast(named out)   becomes   x(float16) ->
-//   MatMul(float16, named out)
+//   x(float32) -> Cast -> MatMul(float16) -> Cast(named out)
+//   becomes  x(float16) -> MatMul(float16, named out)
 //
 // It only changes nodes that the caller marks: placeholders and fetches. Refused: a placeholder
 // with a float32 reader, and an output that was not lowered.

@@ -1,7 +1,7 @@
 // Makes names for new nodes that no other node has.
 //
-// Before: a graph with a node x/npu_cast_0_float16 that is another's, and a new node to be called
-// so. After: the new node is x/npu_cast_0_float16_1.
+// Before: the graph has a node x/npu_cast_0_float16, and a new node wants the same name.
+// After: the new node is x/npu_cast_0_float16_1.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_UNIQUE_NAMES_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_UNIQUE_NAMES_H_
 
