@@ -56,9 +56,9 @@ class PassState {
   // nodes, but keeps the edges, names and dtypes from before the pass.
   tensorflow::GraphDef* Editable() { return &current_->own; }
 
-  // For the driver. Own() makes graph() a copy that may be edited. The other functions make the new
-  // graph, if there is one, the current one, or discard it, and move the graph, with all values,
-  // into `out`.
+  // For the driver. Own() makes graph() a copy that may be edited. TakeNewGraph() makes the new
+  // graph, if there is one, the current one, or discards it. MoveTo() moves the graph, with all
+  // values, into `out`.
   tensorflow::Status Own();
   void TakeNewGraph(bool changed);
   void MoveTo(tensorflow::GraphDef* out);
