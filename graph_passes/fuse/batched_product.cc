@@ -27,7 +27,7 @@ bool ReadRoles(const EinsumEquation& equation, Roles* roles) {
       if (Has(equation.result, label)) {
         if (is_shared) roles->batch[1 + operand] += label;
       } else if (!is_shared) {
-        return false;  // this operand would need a sum of its own
+        return false;  // a sum of its own
       } else if (operand == 0) {
         roles->summed += label;
       }
