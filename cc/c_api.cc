@@ -1,4 +1,5 @@
-// C functions for Python's ctypes: the same checks that the optimizer makes, before a run.
+// C functions for Python's ctypes. They make the optimizer's checks before a run, and return its
+// facts and counts.
 #include <cstdlib>
 #include <cstring>
 #include <set>
@@ -86,7 +87,7 @@ LintFinding Error(const char* rule, const std::string& place, const std::string&
   return finding;
 }
 
-// A finding of "FILE: what" or "FILE:LINE:COLUMN: what".
+// Converts an error "FILE: what" or "FILE:LINE:COLUMN: what" to a finding.
 LintFinding OfStatus(const std::string& file, const tensorflow::Status& status) {
   const std::string what = StatusText(status);
   const size_t colon =
@@ -130,8 +131,8 @@ tensorflow::Status LintText(tensorflow::RewriterConfig_CustomGraphOptimizer conf
   return tensorflow::Status();
 }
 
-// What call_boundaries may not touch, as the request says it in JSON: {"known": [FUNCTION, ...],
-// "kept": [[FUNCTION, NODE], ...]}.
+// The functions and nodes that call_boundaries may not touch. In the request they are JSON:
+// {"known": [FUNCTION, ...], "kept": [[FUNCTION, NODE], ...]}.
 struct Fixed {
   std::set<std::string> known;
   std::set<std::pair<std::string, std::string>> kept;
@@ -227,7 +228,7 @@ NPU_PRECISION_EXPORT char* NpuPrecisionLintOpsInfo(const char* file, const char*
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// The built-in lists of a target. Returns JSON: {"error": ...}, or what ListingJson() makes.
+// Returns JSON with the built-in lists of a target: {"error": ...}, or the result of ListingJson().
 // Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionLists(const char* target) {
   Json::Value root(Json::objectValue);
@@ -241,9 +242,9 @@ NPU_PRECISION_EXPORT char* NpuPrecisionLists(const char* target) {
 }
 
 // Runs the pass call_boundaries over a graph and its library, if the parameters in `data`, a
-// CustomGraphOptimizer, ask for it. `fixed_text` is what ReadFixed reads. Returns JSON, a list of
-// rewrites, or nullptr if nothing changed; else `result` and `result_size` get the new GraphDef.
-// Release both with NpuPrecisionFree.
+// CustomGraphOptimizer, ask for it. ReadFixed reads `fixed_text`. Returns JSON, a list of rewrites,
+// or nullptr if nothing changed. If anything changed, `result` and `result_size` get the new
+// GraphDef. Release both with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionCallBoundaries(const char* data, size_t size,
                                                       const char* graph, size_t graph_size,
                                                       const char* fixed_text, char** result,
@@ -283,7 +284,7 @@ NPU_PRECISION_EXPORT char* NpuPrecisionCallBoundaries(const char* data, size_t s
 }
 
 // Counts entries of ledgers: JSON that CountsFromJson reads. Returns JSON: {"error": ...}, or
-// {"totals": what CountsJson makes, "sentence": ...}. Release it with NpuPrecisionFree.
+// {"totals": the result of CountsJson, "sentence": ...}. Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionCount(const char* entries, size_t size) {
   Json::Value root, given;
   std::istringstream stream(std::string(entries, size));
@@ -298,7 +299,7 @@ NPU_PRECISION_EXPORT char* NpuPrecisionCount(const char* entries, size_t size) {
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// Returns JSON: the names that Python shares with the optimizer, which are its own name, modes,
+// Returns JSON: the names that Python shares with the optimizer. They are its own name, modes,
 // targets, parameters, rules, passes, reasons, decisions, marks on nodes, and Ascend's names for
 // ops. Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
@@ -361,7 +362,7 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDescribe() {
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// What the workers have agreed on: 0, they were not asked; 1, to lower; 2, to keep float32.
+// The agreement of the workers: 0, they were not asked; 1, to lower; 2, to keep float32.
 NPU_PRECISION_EXPORT void NpuPrecisionSetCollectiveAgreement(int agreement) {
   npu_precision::SetCollectiveAgreement(static_cast<npu_precision::CollectiveAgreement>(agreement));
 }
@@ -371,13 +372,13 @@ NPU_PRECISION_EXPORT int NpuPrecisionCanReduce(int dtype, int has_gpu) {
   return npu_precision::CanReduce(static_cast<tensorflow::DataType>(dtype), has_gpu != 0) ? 1 : 0;
 }
 
-// Whether a value saturated in this process since this was last asked, by anyone: 1 or 0.
+// Whether a value saturated in this process since the last call by anyone: 1 or 0.
 NPU_PRECISION_EXPORT int NpuPrecisionTakeOverflow() {
   return npu_precision::TakeOverflow() ? 1 : 0;
 }
 
-// Returns JSON: by the name of a node, how many values saturated in it since this was last asked.
-// Release it with NpuPrecisionFree.
+// Returns JSON: by the name of a node, the number of values that saturated in it since the last
+// call. Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionTakeSaturations() {
   Json::Value root(Json::objectValue);
   for (const auto& node : npu_precision::TakeSaturations()) {
@@ -386,16 +387,16 @@ NPU_PRECISION_EXPORT char* NpuPrecisionTakeSaturations() {
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// From now on, graphs that are made ready to run are watched, and every_n_steps-th runs of each
-// recorded. `watch` is 1, what is lowered, or 2, all floats.
+// From now on, graphs that are prepared to run are watched, and each every_n_steps-th run of a
+// graph is recorded. `watch` is 1, lowered tensors, or 2, all floats.
 NPU_PRECISION_EXPORT void NpuPrecisionOpenFlight(int watch, int every_n_steps) {
   npu_precision::FlightStore::Get().Open(static_cast<npu_precision::Watch>(watch), every_n_steps);
 }
 
 NPU_PRECISION_EXPORT void NpuPrecisionCloseFlight() { npu_precision::FlightStore::Get().Close(); }
 
-// Returns JSON: what FlightStore::Drain() makes. `all` is 1 if steps count that may be running.
-// Release it with NpuPrecisionFree.
+// Returns JSON: the result of FlightStore::Drain(). `all` is 1 to include steps that may still be
+// running. Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionDrainFlight(int all) {
   return npu_precision::NewString(Json::writeString(
       Json::StreamWriterBuilder(), npu_precision::FlightStore::Get().Drain(all != 0)));
@@ -403,8 +404,8 @@ NPU_PRECISION_EXPORT char* NpuPrecisionDrainFlight(int all) {
 
 NPU_PRECISION_EXPORT void NpuPrecisionFree(char* text) { std::free(text); }
 
-// Of the graphs optimized in this process whose mode lowers as much as it may: their float nodes,
-// and those of them that were lowered.
+// Counts the float nodes of the graphs optimized in this process whose mode lowers for speed, and
+// how many of them were lowered.
 NPU_PRECISION_EXPORT void NpuPrecisionLoweredSoFar(int64_t* float_nodes, int64_t* lowered) {
   const npu_precision::LoweredSoFar so_far = npu_precision::GetLoweredSoFar();
   *float_nodes = so_far.float_nodes;

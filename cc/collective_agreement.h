@@ -1,5 +1,5 @@
-// Whether the workers of a cluster have agreed to add up gradients in a low type. One that did it
-// alone would wait for ever for the others, or get sums that mean nothing.
+// The agreement of a cluster's workers to add up gradients in a low type. A worker that did so
+// alone would block forever, or get meaningless sums.
 #ifndef NPU_PRECISION_CC_COLLECTIVE_AGREEMENT_H_
 #define NPU_PRECISION_CC_COLLECTIVE_AGREEMENT_H_
 
@@ -11,9 +11,9 @@
 namespace npu_precision {
 
 enum class CollectiveAgreement {
-  kNone,   // nobody has asked the others
+  kNone,   // the workers have not been asked
   kLower,  // all lower
-  kKeep,   // one cannot, so that none does
+  kKeep,   // none lowers, because at least one cannot
 };
 
 // Why `lower_collectives` has no effect on a graph that runs in this process; "" if it has.
@@ -22,7 +22,8 @@ std::string WhyCollectivesStay(const tensorflow::GraphDef& graph);
 // Whether kernels here reduce tensors of that dtype.
 bool CanReduce(tensorflow::DataType dtype, bool has_gpu);
 
-// Of this process. Python, which can ask, sets it: see npu_precision/distribute/agreement.py.
+// Sets the agreement of this process. Python calls it, because it can ask the workers: see
+// npu_precision/distribute/agreement.py.
 void SetCollectiveAgreement(CollectiveAgreement agreement);
 
 }  // namespace npu_precision

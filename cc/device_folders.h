@@ -1,4 +1,4 @@
-// The folders, within one of ops-info files, that are for one kind of device.
+// The subfolders of an ops-info folder that apply to one kind of device.
 #ifndef NPU_PRECISION_CC_DEVICE_FOLDERS_H_
 #define NPU_PRECISION_CC_DEVICE_FOLDERS_H_
 
@@ -11,11 +11,11 @@ namespace npu_precision {
 struct DeviceFolder {
   const char* name;
   DeviceKind kind;
-  // Set where the folder counts in the modes alone that lower to bfloat16, and only if this is so.
+  // Set if the folder counts only in modes that lower to bfloat16, and only if this returns true.
   bool (*applies_to_bfloat16)();
 };
 
-// In their order: a later one replaces what an earlier one says of an op.
+// In their order: a later folder replaces an op's entry from an earlier one.
 const std::vector<DeviceFolder>& DeviceFolders();
 
 // Whether a folder counts in modes that lower to `low_type`.

@@ -58,7 +58,8 @@ void CopyType(const NodeDef& from, NodeDef* to) {
   if (found != from.attr().end()) (*to->mutable_attr())["T"] = found->second;
 }
 
-// Function bodies refuse a control input of a _Retval, so an Identity before it gets that.
+// Function bodies do not allow a control input of a _Retval, so an Identity before it gets the
+// control input.
 // After: ret/npu_wait = Identity(value, ^error), ret = _Retval(ret/npu_wait).
 void FailBeforeReturn(int index, const std::string& control_input, tensorflow::GraphDef* graph) {
   const std::string name = absl::StrCat(graph->node(index).name(), "/npu_wait");
@@ -69,7 +70,7 @@ void FailBeforeReturn(int index, const std::string& control_input, tensorflow::G
   graph->mutable_node(index)->set_input(0, name);
 }
 
-// A control dependency cannot cross into a loop, so an Identity behind its Exit gets it.
+// A control dependency cannot cross into a loop, so an Identity behind the loop's Exit gets it.
 // Before: exit = Exit. After: exit/npu_exit = Exit, exit = Identity(exit/npu_exit, ^error).
 void FailOutsideLoop(int index, const std::string& control_input, tensorflow::GraphDef* graph) {
   const std::string name = graph->node(index).name();
@@ -95,7 +96,7 @@ void FailWhenRun(const std::string& message, const std::unordered_set<std::strin
                  tensorflow::GraphDef* graph) {
   constexpr char kName[] = "npu_precision_error";
   for (const NodeDef& node : graph->node()) {
-    if (node.op() == kErrorOp) return;  // an offline rewrite's result, rewritten again
+    if (node.op() == kErrorOp) return;  // the result of an offline rewrite, rewritten again
   }
   std::string device;
   const int size = graph->node_size();

@@ -1,7 +1,7 @@
 // The op that makes a run fail with the message of a user error.
 //
-// TensorFlow falls back to the original graph, without a word, when an optimizer returns an error.
-// A node of this op, on which every preserved node has a control dependency, cannot be overlooked.
+// When an optimizer returns an error, TensorFlow silently falls back to the original graph. So this
+// op is added instead, and every preserved node gets a control dependency on it.
 #ifndef NPU_PRECISION_CC_ERROR_OP_H_
 #define NPU_PRECISION_CC_ERROR_OP_H_
 
@@ -14,7 +14,8 @@ namespace npu_precision {
 
 extern const char kErrorOp[];
 
-// The CPU of the task that `device` belongs to. In a graph of Grappler's every node needs a device.
+// The CPU of the task that `device` belongs to. Grappler requires a device for every node of a
+// placed graph.
 std::string CpuBeside(const std::string& device);
 
 // Adds one error node, and a control dependency on it to every node of `preserved`.

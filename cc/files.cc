@@ -115,7 +115,7 @@ Status WriteFile(const std::string& parameter, const std::string& folder, const 
   Status status = tensorflow::WriteStringToFile(env, temporary, content);
   if (status.ok()) status = env->RenameFile(temporary, path);
   if (status.ok()) return status;
-  unlink(temporary.c_str());  // what a full disk left of it
+  unlink(temporary.c_str());  // what remains of it on a full disk
   return CannotWriteInto(parameter, folder, status);
 }
 
@@ -127,7 +127,7 @@ Status WriteNewJson(const std::string& parameter, const std::string& folder,
       tensorflow::io::JoinPath(folder, absl::StrCat(".", stem, ".", getpid(), ".partial"));
   if (status.ok()) status = tensorflow::WriteStringToFile(env, temporary, content);
   if (!status.ok()) {
-    unlink(temporary.c_str());  // what a full disk left of it
+    unlink(temporary.c_str());  // what remains of it on a full disk
     return CannotWriteInto(parameter, folder, status);
   }
   int error = EEXIST;

@@ -9,13 +9,14 @@
 namespace npu_precision {
 namespace {
 
-// Runs of one graph at a time whose steps are told apart.
+// The number of concurrent runs of one graph whose steps can be distinguished.
 constexpr size_t kMostRecent = 64;
-// Bytes of steps of one graph that wait to be drained; more are dropped.
+// The most bytes of one graph's steps that are kept until they are drained; more are dropped.
 constexpr size_t kMostBytes = 16 << 20;
-// Recorded steps of one graph that may be running: at least, and, where they take few bytes, at
-// most. Nothing tells when a step ends, so the oldest is taken for ended when there are more: a
-// thread that is held up in its step loses what it counts after so many steps of other threads.
+// How many recorded steps of one graph may be running: always the first number, and up to the
+// second if they take few bytes. Nothing signals the end of a step, so the oldest counts as ended
+// if there are more. A thread that is delayed in its step by that many steps of other threads loses
+// its counts.
 constexpr size_t kFewestLive = 4;
 constexpr size_t kMostLive = kMostRecent;
 constexpr size_t kLiveBytes = kMostBytes / 4;
@@ -189,7 +190,7 @@ FlightStore& FlightStore::Get() {
 
 void FlightStore::Open(Watch watch, int every_n_steps) {
   std::lock_guard<std::mutex> lock(mutex_);
-  // Those that no kernel has any more.
+  // Removes the graphs that no kernel uses any more.
   graphs_.erase(std::remove_if(graphs_.begin(), graphs_.end(),
                                [](const std::shared_ptr<WatchedGraph>& graph) {
                                  return graph.use_count() == 1;

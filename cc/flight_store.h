@@ -1,5 +1,5 @@
-// What a flight recorder sees of tensors. Python opens and drains it, a graph pass names the
-// tensors, and kernels count what is in them.
+// The store of a flight recorder's counts. Python opens and drains it, a graph pass names the
+// tensors, and kernels count their values.
 #ifndef NPU_PRECISION_CC_FLIGHT_STORE_H_
 #define NPU_PRECISION_CC_FLIGHT_STORE_H_
 
@@ -19,15 +19,16 @@ namespace npu_precision {
 
 enum class Fault { kNone = 0, kOverflow = 1, kInfinity = 2, kNan = 3 };
 
-// What is in a tensor in one step, or in all iterations of its loop.
+// The counts of a tensor in one step, or in all iterations of its loop.
 struct TensorCounts {
-  // The largest magnitude that is finite.
+  // The largest finite magnitude.
   float largest = 0;
   long long elements = 0, zeros = 0, infinities = 0, nans = 0;
-  // Finite values that the low type would make infinite, and values that are not zero and below
-  // its normal numbers.
+  // `over`: finite values that the low type would make infinite. `under`: values below its normal
+  // numbers, but not zero.
   long long over = 0, under = 0;
-  // The first iteration in which a value was not finite or over, or -1; and what was worst there.
+  // The first iteration in which a value was infinite, NaN or over, or -1; and the worst kind of
+  // value in it.
   long long first_iteration = -1;
   Fault fault = Fault::kNone;
 
@@ -35,13 +36,13 @@ struct TensorCounts {
   void Add(const TensorCounts& other, long long iteration);
 };
 
-// The watched tensors of one graph that runs, and what was counted in its last steps.
+// The watched tensors of one running graph, and their counts in its last steps.
 class WatchedGraph {
  public:
   WatchedGraph(int number, std::vector<WatchedTensor> tensors);
 
-  // Whether the step is one that is recorded. A step is a run of the graph, which TensorFlow gives
-  // a number that no other run has.
+  // Whether the step is recorded. A step is a run of the graph; TensorFlow gives it a unique
+  // number.
   bool Records(long long step_id);
   void Add(long long step_id, int tensor, const TensorCounts& counts, long long iteration);
 
@@ -54,7 +55,7 @@ class WatchedGraph {
     std::chrono::steady_clock::time_point last_change;
   };
 
-  // Each with mutex_ held.
+  // These are called with mutex_ held.
   void Begin(long long recording);
   bool RecordsNew(long long step_id, int every_n_steps);
   void End(Step step);
@@ -63,10 +64,10 @@ class WatchedGraph {
 
   const int number_;
   const std::vector<WatchedTensor> tensors_;
-  // A step that is not recorded, so that its other tensors need no lock.
+  // The latest step that is not recorded, so that its other tensors need no lock.
   std::atomic<long long> idle_{-1};
   std::mutex mutex_;
-  long long recording_ = 0;  // of the store, to which the rest belongs
+  long long recording_ = 0;  // the number of the store's recording that the members below belong to
   bool described_ = false;
   long long steps_ = 0, dropped_ = 0;
   std::deque<long long> recent_;  // steps that are known
@@ -77,7 +78,7 @@ class FlightStore {
  public:
   static FlightStore& Get();
 
-  // Graphs that are made ready to run from now on are watched, and what is watched is recorded.
+  // Starts a recording. Graphs that are prepared to run from now on are watched.
   void Open(Watch watch, int every_n_steps);
   void Close();
   Watch watch() const { return watch_.load(std::memory_order_relaxed); }
@@ -86,8 +87,8 @@ class FlightStore {
   int AddGraph(std::vector<WatchedTensor> tensors);
   std::shared_ptr<WatchedGraph> Find(int number);
 
-  // A list of graphs with "graph", "steps", "dropped", "recorded" and, once, "tensors".
-  // With `all`, steps count that may be running.
+  // Returns a list of graphs with "graph", "steps", "dropped", "recorded" and, once, "tensors".
+  // With `all`, it includes steps that may still be running.
   Json::Value Drain(bool all);
 
  private:

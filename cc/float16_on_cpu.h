@@ -9,10 +9,10 @@
 
 namespace npu_precision {
 
-// The sentence for the log, where a CPU has no instructions for float16, or TensorFlow has no
-// kernel that uses them, and this optimizer lowered a matrix product or a convolution of `graph` on
-// it. "" where there is none. The sentence says whether such nodes compute in float32 instead, or
-// in TensorFlow's kernels that emulate float16.
+// Returns the sentence for the log, or "" if it does not apply. It applies if this optimizer
+// lowered a matrix product or a convolution of `graph` on a CPU that has no instructions for
+// float16, or for which TensorFlow has no kernel that uses them. The sentence says whether such
+// nodes compute in float32 instead, or in TensorFlow's kernels that emulate float16.
 std::string Float16Advice(const tensorflow::GraphDef& graph, const DtypeSupport& support);
 
 }  // namespace npu_precision

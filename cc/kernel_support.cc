@@ -28,9 +28,9 @@ bool ComputesIn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) {
   return found != node.attr().end() && found->second.type() == dtype;
 }
 
-// Kernels that are registered on the CPU and fail, or give wrong values, when they run. For
+// Whether the CPU has a registered kernel that fails, or gives wrong values, when it runs. For
 // channels first, and for the gradients of dilated convolutions, float32 has oneDNN's kernels
-// instead, and float16 has none. Newer TensorFlows also register fused ops in float16, which run
+// instead, but float16 has none. Newer TensorFlows also register fused ops in float16, which run
 // only on a processor with avx512_fp16. There, TensorFlow 2.21 computes an Einsum like
 // "...x,...xy->...y" wrongly.
 bool FailsOnCpu(const tensorflow::NodeDef& node) {

@@ -1,4 +1,4 @@
-// The DtypeSupport of the machine: the kernels that TensorFlow has registered.
+// Implements DtypeSupport by the kernels that TensorFlow has registered on this machine.
 #ifndef NPU_PRECISION_CC_KERNEL_SUPPORT_H_
 #define NPU_PRECISION_CC_KERNEL_SUPPORT_H_
 
@@ -13,15 +13,15 @@ class KernelSupport : public DtypeSupport {
  public:
   // `has_gpu`: a node without a device will run on the GPU if there is a kernel for it.
   // `runs_here`: the graph runs in this process, and is not converted for another one.
-  // `emulates`: every dtype is supported, because another dtype takes its place in the run.
-  // `for_onednn`: where the graph is converted for, CPUs have oneDNN.
+  // `emulates`: every dtype is supported, because the run uses another dtype instead.
+  // `for_onednn`: the graph is converted for CPUs with oneDNN.
   KernelSupport(bool has_gpu, bool runs_here, bool emulates, bool for_onednn)
       : has_gpu_(has_gpu), runs_here_(runs_here), emulates_(emulates), for_onednn_(for_onednn) {}
 
   bool CanRun(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed) const override;
   DeviceKind KindOf(const tensorflow::NodeDef& node) const override;
-  // On a CPU, products decide, which are TensorFlow's only kernels that use such instructions:
-  // where they do, the ops that TensorFlow fuses into them are to stay in their dtype.
+  // On a CPU, the products decide: only their kernels use such instructions. If they do, the ops
+  // that TensorFlow fuses into them should keep the dtype of the products.
   bool HasFastFloat16(const tensorflow::NodeDef& node) const override;
   bool HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const override;
 

@@ -7,7 +7,7 @@
 namespace npu_precision {
 
 void WarnOnce(const std::string& message);
-// The process does not log this any more, as if it had been logged.
+// Suppresses the message in this process, as if it had been logged.
 void NeverWarn(const std::string& message);
 void InformOnce(const std::string& message);
 

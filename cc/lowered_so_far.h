@@ -1,4 +1,4 @@
-// What the optimizer has lowered in this process, for a warning when it was nothing.
+// Counts the nodes that the optimizer has lowered in this process, for a warning if there are none.
 #ifndef NPU_PRECISION_CC_LOWERED_SO_FAR_H_
 #define NPU_PRECISION_CC_LOWERED_SO_FAR_H_
 
@@ -9,11 +9,11 @@
 namespace npu_precision {
 
 struct LoweredSoFar {
-  // Float nodes of the graphs whose mode lowers as much as it may, and those of them lowered.
+  // Float nodes of the graphs whose mode lowers for speed, and how many of them were lowered.
   int64_t float_nodes = 0, lowered = 0;
 };
 
-// Adds a graph whose mode lowers as much as it may.
+// Adds the counts of a graph whose mode lowers for speed.
 void CountLowered(const Ledger& ledger);
 LoweredSoFar GetLoweredSoFar();
 

@@ -44,8 +44,8 @@ bool HasGpu(const Cluster* cluster) {
   return false;
 }
 
-// Whether the graph is to run in this process. An offline rewrite has names of devices, and no
-// devices: nobody knows where its result will run.
+// Whether the graph will run in this process. An offline rewrite has names of devices, but no
+// devices: it is not known where its result will run.
 bool RunsHere(const Cluster* cluster) {
   return cluster != nullptr && cluster->GetDeviceSet() != nullptr;
 }
@@ -80,7 +80,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   std::string name() const override { return kOptimizerName; }
   bool UsesFunctionLibrary() const override { return false; }
 
-  // A user error is kept until the graph runs, and reported then: TensorFlow would ignore it here.
+  // A user error is kept and reported when the graph runs: TensorFlow would ignore it here.
   Status Init(const tensorflow::RewriterConfig_CustomGraphOptimizer* config) override {
     user_error_ = ParseParameters(config, &parameters_);
     if (!parameters_.inert.empty()) {
@@ -100,8 +100,8 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   }
 
   // Grappler runs its whole list of optimizers twice over a graph, with the same objects. Only the
-  // first time changes the graph: later the remapper has fused nodes, and with them the names and
-  // marks are lost on which decisions depend.
+  // first run changes the graph: before the second, the remapper has fused nodes, and the names and
+  // marks that decisions depend on are lost.
   Status Optimize(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) override {
     if (decided_) {
       *optimized = item.graph;
@@ -167,7 +167,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     };
     TF_RETURN_IF_ERROR(RunWithAutocast(item.graph, context, options, autocast, optimized, &ledger));
     if (parameters_.saturates) PlaceSaturationOnCpu(optimized);
-    // An entry about the training step need not match in the graph that predicts.
+    // An entry about the training step does not have to match in the prediction graph.
     for (const std::string& line : ledger.matched) NeverWarn(line);
     for (const std::string& warning : ledger.warnings) WarnOnce(warning);
     for (const LedgerMapping& mapping : ledger.mappings) {
@@ -192,7 +192,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     return Status();
   }
 
-  // For what autocast() marked.
+  // Sets the mixed mode for nodes that autocast() marked.
   Status UseMixedMode(tensorflow::DataType dtype, DecideContext* context) {
     context->mode = MixedMode(dtype);
     OpLists& lists = lists_of_marked_[dtype];
@@ -205,7 +205,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
 
   void Log(const Ledger& ledger, const std::string& report) {
     if (ledger.counts.float_nodes == 0) return;
-    // A program runs many small graphs in which there is nothing to change.
+    // A program runs many small graphs in which nothing changes.
     const bool changed =
         ledger.counts.lowered > 0 || ledger.counts.raised > 0 || !ledger.rewrites.empty();
     if (!changed && !VLOG_IS_ON(1)) return;

@@ -15,7 +15,7 @@ namespace {
 using tensorflow::Status;
 using tensorflow::errors::InvalidArgument;
 
-// A file of CANN's may have hundreds of op types that are not known here.
+// A file from CANN may have hundreds of op types that are unknown here.
 constexpr size_t kMostWarnings = 3;
 
 void Warn(const std::string& parameter, const std::string& file,

@@ -63,8 +63,8 @@ Status CheckType(const ParameterType& parameter, const AttrValue& value) {
                          is_string ? " = b\"...\"" : " = True");
 }
 
-// Whether a name that is of no parameter was probably meant for one that has an effect here, so
-// that to ignore it would change results.
+// Whether an unknown name was probably intended as a parameter that has an effect here. Ignoring it
+// would then change results.
 bool MeansOneWithEffect(const std::string& name, const KnownNames& names) {
   const std::string lower = absl::AsciiStrToLower(name);
   for (const char* part : {"mixlist", "mix_list", "precision"}) {
@@ -77,7 +77,7 @@ bool MeansOneWithEffect(const std::string& name, const KnownNames& names) {
          });
 }
 
-// An error, or a warning.
+// Returns an error, or adds a warning.
 Status CheckUnknownParameter(const std::string& name, std::vector<std::string>* warnings) {
   std::vector<std::string> all = InertParameters();
   std::string with_effect;
@@ -162,7 +162,7 @@ Status ChooseMode(const Values& values, PrecisionMode* mode) {
                              Quoted(v1.empty() ? v2 : v1),
                              ": what autocast() did not mark keeps its dtype; give one of the two");
     }
-    *mode = MixedMode(tensorflow::DT_HALF);  // That of each mark takes its place.
+    *mode = MixedMode(tensorflow::DT_HALF);  // Replaced by the mode of each mark.
     return Status();
   }
   if (!v1.empty()) return ParsePrecisionMode(v1, mode);
@@ -170,7 +170,7 @@ Status ChooseMode(const Values& values, PrecisionMode* mode) {
   return Status();
 }
 
-// What `rewrites` and the old names of rewrites ask for together.
+// Combines `rewrites` and the old names of rewrites.
 Status ReadRewrites(const Values& values, NamedRewrites* rewrites) {
   const auto given = values.strings.find("rewrites");
   if (given != values.strings.end()) TF_RETURN_IF_ERROR(ParseRewrites(given->second, rewrites));
@@ -233,8 +233,8 @@ Status CheckPassesFitMode(const Values& values, const NamedRewrites& rewrites,
   return Status();
 }
 
-// Whether emulated values saturate. Only where float16 is emulated is there anything to choose;
-// some targets saturate.
+// Decides whether emulated values saturate. There is only a choice if float16 is emulated; some
+// targets saturate by default.
 Status ChooseOverflow(const Values& values, const Parameters& parameters, bool* saturates) {
   const std::string given = values.String("overflow", "");
   const bool emulates = values.Bool("emulate", false);
@@ -266,7 +266,7 @@ Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
   const std::string name = values.String("float16_compute", "");
   if (name.empty()) return Status();
   TF_RETURN_IF_ERROR(ParseFloat16Compute(name, compute));
-  // "auto" is what there is without the option.
+  // "auto" is the default.
   const bool chooses = *compute != Float16Compute::kAuto;
   if (chooses && parameters.passes.count("emulate") != 0) {
     return InvalidArgument("float16_compute: got ", Quoted(name),
@@ -328,7 +328,7 @@ Status CheckUsesLists(const Parameters& parameters) {
 Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* config,
                        Parameters* parameters) {
   if (config == nullptr) return Status();
-  // Read first, so that a failing run is strict if the user asked for it.
+  // Read first, so that "strict" also applies to errors in the other parameters.
   const auto strict = config->parameter_map().find("strict");
   parameters->strict = strict != config->parameter_map().end() && strict->second.b();
   Values values;

@@ -14,7 +14,7 @@ class PassDump : public PassObserver {
  public:
   PassDump(const std::string& folder, const std::string& graph) : folder_(folder), graph_(graph) {}
 
-  // InvalidArgument where the folder cannot be written into.
+  // InvalidArgument if the folder is not writable.
   tensorflow::Status Show(int number, const std::string& pass, const std::string& text) override;
 
  private:

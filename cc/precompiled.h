@@ -1,9 +1,10 @@
-// What nearly every source reads of TensorFlow and Abseil, compiled once per build: these headers
-// are 180,000 lines, and most of a source's time. setup.py gives it to each source with -include.
-// Sources include what they use all the same, since Bazel and editors build without it.
+// The headers of TensorFlow and Abseil that nearly every source includes, precompiled once per
+// build. They have 180,000 lines, and take most of a source's compile time. setup.py passes this
+// file to each source with -include. Sources still include what they use, because Bazel and editors
+// build without it.
 //
-// Not here: what only some read (op.h, tensor.h, Grappler). The inline functions of a precompiled
-// header cost every source, whether it calls them or not.
+// Headers that only some sources read (op.h, tensor.h, Grappler) are not here. The inline functions
+// of a precompiled header cost every source time, whether it calls them or not.
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -15,10 +15,10 @@
 namespace npu_precision {
 namespace {
 
-// Longer values of constants are weights; nobody reads them in a report.
+// Longer values of constants are weights, which a report does not need.
 constexpr size_t kLongestValue = 256;
 
-// The nodes, without weights, and the versions.
+// The nodes, without weights, and the graph's versions.
 std::string Outline(const tensorflow::GraphDef& graph) {
   tensorflow::GraphDef outline;
   *outline.mutable_versions() = graph.versions();

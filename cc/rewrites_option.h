@@ -1,5 +1,5 @@
-// The parameter `rewrites`: which passes for speed or size run. A pass is known by the name of its
-// row, so that a new pass adds no parameter.
+// The parameter `rewrites`: which passes for speed or size run. Each pass has the name of its row
+// in the pass table, so a new pass needs no new parameter.
 #ifndef NPU_PRECISION_CC_REWRITES_OPTION_H_
 #define NPU_PRECISION_CC_REWRITES_OPTION_H_
 
@@ -12,27 +12,27 @@
 
 namespace npu_precision {
 
-// Whether `rewrites` switches it.
+// Whether `rewrites` switches the pass.
 bool IsRewrite(const Pass& pass);
 
-// What a text asks for.
+// The parsed text of `rewrites`.
 struct NamedRewrites {
   std::string start;                  // "all", "none", or "": the defaults of the target
-  std::map<std::string, bool> named;  // whether it is taken in, of each that is named
+  std::map<std::string, bool> named;  // each named pass, and whether it is switched on
 };
 
-// Items between commas: first "all" or "none", if any; then `-name`, `name` or `+name`.
+// Parses items between commas: first "all" or "none", if any; then `-name`, `name` or `+name`.
 tensorflow::Status ParseRewrites(const std::string& text, NamedRewrites* result);
 
-// Whether the pass is taken in by its name.
+// Whether the text names the pass as one to run.
 bool TakesIn(const NamedRewrites& rewrites, const char* pass);
 
-// Names of the passes that run.
+// Returns the names of the passes that run.
 std::set<std::string> ApplyRewrites(const NamedRewrites& rewrites,
                                     const std::set<std::string>& defaults);
 
-// The parameters that switched one rewrite each before there was `rewrites`, and the names of those
-// rewrites. They are still accepted; none is added.
+// The older parameters that each switched one rewrite, and the names of those rewrites. They are
+// still accepted; no new ones are added.
 const std::map<std::string, std::string>& OldRewriteKeys();
 
 }  // namespace npu_precision

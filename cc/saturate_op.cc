@@ -43,10 +43,10 @@ REGISTER_OP("NpuPrecisionNoOverflow")
 constexpr float kLargest = 65504.0f;
 // Halfway to the next number that float16 would have: from here on values round to infinity.
 constexpr float kRoundsToInfinity = 65520.0f;
-// About a nanosecond a value, in cycles.
+// About a nanosecond per value, in cycles.
 constexpr int kCost = 4;
 
-// What has happened in this process, which is one device as the 910 is.
+// The overflows in this process, which stands for one device, as on the 910.
 struct Seen {
   std::atomic<bool> overflow{false};
   std::mutex mutex;

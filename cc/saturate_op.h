@@ -1,5 +1,5 @@
-// The ops of an emulated graph that overflows as an Ascend 910 does, and what they have seen. See
-// graph_passes/rewrite/saturate_overflows.h.
+// The ops that make an emulated graph overflow as on an Ascend 910, and the overflows that they
+// have seen. See graph_passes/rewrite/saturate_overflows.h.
 #ifndef NPU_PRECISION_CC_SATURATE_OP_H_
 #define NPU_PRECISION_CC_SATURATE_OP_H_
 
@@ -10,12 +10,13 @@
 
 namespace npu_precision {
 
-// Whether any value of this process saturated since this was last asked, by anyone.
+// Whether any value in this process saturated since the last call by anyone.
 bool TakeOverflow();
-// By the name of the node that rounded, how many values saturated since this was last asked.
+// The number of values that saturated since the last call, by the name of the node that rounded.
 std::map<std::string, long long> TakeSaturations();
 
-// The ops have kernels for CPUs only: moves those on other devices to the CPU beside.
+// Moves these ops from other devices to the CPU of the same task, because they have kernels for
+// CPUs only.
 void PlaceSaturationOnCpu(tensorflow::GraphDef* graph);
 
 }  // namespace npu_precision

@@ -42,9 +42,9 @@ std::string AddPlaceholder(const char* name, int64_t size, GraphDef* graph) {
   return node->name();
 }
 
-// Makes Grappler forget what nodes say of their inputs. It takes such a size for that of the tensor
-// wherever it is read. Where the sizes contradict, it forgets them all, and what remains is what
-// follows from what a tensor is made of. So here are two nodes that contradict.
+// Makes Grappler ignore the sizes that consumers imply for their inputs. Grappler would use such a
+// size for the tensor wherever it is read. If the sizes contradict, it drops them all, and keeps
+// only the sizes inferred from producers. So this adds two nodes that contradict.
 void AddContradiction(GraphDef* graph) {
   const std::string tensor = AddPlaceholder("any", -1, graph);
   for (const auto& of : {AddPlaceholder("two", 2, graph), AddPlaceholder("three", 3, graph)}) {
@@ -56,7 +56,7 @@ void AddContradiction(GraphDef* graph) {
   }
 }
 
-// The graph with another node for each large constant: only small ones are shapes or axes.
+// Replaces each large constant by another node: only small constants are shapes or axes.
 GraphDef WithoutLargeConstants(const GraphDef& graph) {
   GraphDef copy;
   CopyAllButNodes(graph, &copy);
@@ -75,8 +75,8 @@ GraphDef WithoutLargeConstants(const GraphDef& graph) {
 }
 
 std::unique_ptr<GraphProperties> Inferred(const GrapplerItem& item) {
-  // Newer TensorFlows end the process at a Const without a value. The graph of an offline rewrite
-  // may have one; TensorFlow checked that of a session.
+  // Newer TensorFlows abort the process at a Const without a value. The graph of an offline rewrite
+  // may have one; the graph of a session was checked by TensorFlow.
   if (!std::all_of(item.graph.node().begin(), item.graph.node().end(), HasItsAttributes)) {
     return nullptr;
   }
@@ -95,7 +95,7 @@ PartialTensorShape ShapeOf(const GraphProperties* properties, const std::string&
   if (properties == nullptr) return PartialTensorShape();
   const auto& outputs = properties->GetOutputProperties(node);
   if (port >= static_cast<int>(outputs.size())) return PartialTensorShape();
-  // Negative sizes are names of sizes that are not known, and so are ranks in older TensorFlows.
+  // Negative sizes are ids of unknown sizes; older TensorFlows also have negative ids of ranks.
   tensorflow::TensorShapeProto proto = outputs[port].shape();
   for (auto& dim : *proto.mutable_dim()) dim.set_size(std::max<int64_t>(dim.size(), -1));
   return PartialTensorShape(proto);
@@ -115,14 +115,14 @@ PartialTensorShape Shapes::Of(const std::string& node, int port) {
 }
 
 int64_t Shapes::NumElements(const std::string& node, int port) {
-  // -1, which is kUnknownElements, where a size is not known.
+  // -1, which is kUnknownElements, if a size is not known.
   return Of(node, port).num_elements();
 }
 
 void MeasureCasts(const GrapplerItem& item, const tensorflow::GraphDef& optimized, Ledger* ledger) {
   if (ledger->cast_list.empty()) return;
   const GrapplerItem after = item.WithGraph(GraphDef(optimized));
-  // A Cast runs only where its reader does, which may say more of the shape.
+  // A Cast runs only if its reader runs, so the reader may imply more about the shape.
   const std::unique_ptr<GraphProperties> properties = Inferred(after);
   for (LedgerCast& cast : ledger->cast_list) {
     const int64_t elements = ShapeOf(properties.get(), cast.name, 0).num_elements();

@@ -1,4 +1,4 @@
-// What Grappler infers of the shapes in a graph.
+// The shapes of a graph's tensors, as Grappler infers them.
 #ifndef NPU_PRECISION_CC_SHAPES_H_
 #define NPU_PRECISION_CC_SHAPES_H_
 
@@ -12,21 +12,22 @@
 
 namespace npu_precision {
 
-// The shapes that tensors have in every run, whatever is fetched: a shape follows from what the
-// tensor is made of, never from another node that reads it and may not run.
+// The shapes that tensors have in every run, whatever is fetched: a shape is inferred from a
+// tensor's producers, never from a consumer, which may not run.
 class Shapes {
  public:
   explicit Shapes(const tensorflow::grappler::GrapplerItem& item) : item_(item) {}
 
-  // Of a tensor; of unknown rank where nothing is known. Infers all shapes when it is asked first.
+  // The shape of a tensor; of unknown rank if it is not known. The first call infers all shapes.
   tensorflow::PartialTensorShape Of(const std::string& node, int port);
-  // Its elements, or kUnknownElements.
+  // The number of elements, or kUnknownElements.
   int64_t NumElements(const std::string& node, int port);
 
  private:
   const tensorflow::grappler::GrapplerItem& item_;
   bool is_inferred_ = false;
-  std::unique_ptr<tensorflow::grappler::GrapplerItem> made_;           // that properties_ are of
+  // The item that properties_ are about.
+  std::unique_ptr<tensorflow::grappler::GrapplerItem> made_;
   std::unique_ptr<tensorflow::grappler::GraphProperties> properties_;  // null: nothing is known
 };
 

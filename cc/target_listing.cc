@@ -11,7 +11,7 @@
 namespace npu_precision {
 namespace {
 
-// The names, but for those of Ascend's ops that TensorFlow lacks: these keep their own names.
+// The names of Ascend's ops that TensorFlow has too. Ops that it lacks keep their own names.
 IrNames NamesWithCounterparts() {
   IrNames names;
   for (const auto& name : BuiltInIrNames()) {
@@ -20,7 +20,7 @@ IrNames NamesWithCounterparts() {
   return names;
 }
 
-// By op type of TensorFlow, Ascend's other names for it.
+// Ascend's other names for each op type of TensorFlow.
 std::map<std::string, std::vector<std::string>> NamesByOp(const IrNames& names) {
   std::map<std::string, std::vector<std::string>> by_op;
   for (const auto& name : names) {

@@ -9,8 +9,8 @@
 namespace npu_precision {
 
 // Returns {"target": ..., "dtype": "float16,float32", "lists_of": "" or another target, "folders":
-// {FOLDER: {OP: {...}}}}. FOLDER is "" or a device folder. Of each op, which has TensorFlow's name
-// or, where that has none, Ascend's: "list", "tensorflow" (whether this TensorFlow has it),
+// {FOLDER: {OP: {...}}}}. FOLDER is "" or a device folder. OP is TensorFlow's name or, if it has
+// none, Ascend's. The entry of an op has "list", "tensorflow" (whether this TensorFlow has it),
 // "ascend" (Ascend's names that stand for it), "place" and "entry", in CANN's format. `target` is
 // one of TargetNames().
 Json::Value ListingJson(const std::string& target);

@@ -56,8 +56,8 @@ OpsInfos ParseAll(const IrNames& ir_names) {
   return infos;
 }
 
-// Parses every file that is built into the library. A mistake in one ends the process at once. It
-// cannot reach a user, because the project's tests load all of them.
+// Parses every file that is built into the library. A mistake in one aborts the process. It cannot
+// reach a user, because the project's tests load all of them.
 struct BuiltIns {
   IrNames ir_names;
   Magnifiers magnifiers;

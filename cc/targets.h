@@ -29,26 +29,26 @@ const IrNames& BuiltInIrNames();
 // The inputs whose errors an op magnifies, from the built-in data file. The same on every target.
 const Magnifiers& BuiltInMagnifiers();
 
-// What is known of a target, which must be one of TargetNames().
+// The facts about a target, which must be one of TargetNames().
 const TargetFacts& FactsOf(const std::string& target);
 
-// The built-in ops-info of a target, by device folder, "" for that of all devices; what a target
-// has of another one included. `ir_names` says what Ascend's names stand for.
+// The built-in ops-info of a target, by device folder, "" for all devices. It includes the entries
+// that the target takes from another one. `ir_names` maps Ascend's names.
 std::map<std::string, OpsInfo> BuiltInOpsInfo(const std::string& target, const IrNames& ir_names);
 
-// The lists of the target, or of ops_info_dir if that is given, and those of ops_info_overlay on
-// top of them. An op may be on another list in modes that lower to bfloat16, depending on the
-// kernels for it. `warnings` gets sentences about what is odd in the user's files.
+// Loads the lists of the target, or of ops_info_dir if that is given, and the lists of
+// ops_info_overlay on top of them. An op may be on another list in modes that lower to bfloat16,
+// depending on its kernels. `warnings` gets sentences about suspicious content of the user's files.
 tensorflow::Status LoadTargetLists(const Parameters& parameters, OpLists* lists,
                                    std::vector<std::string>* warnings);
 
-// The same lists, edited by the file modify_mixlist and the text mixlist_edits. `warnings` gets a
-// sentence for each edit that may not do what its author expects, too.
+// Loads the same lists, edited by the file modify_mixlist and the text mixlist_edits. `warnings`
+// also gets a sentence for each edit that may not do what its author expects.
 tensorflow::Status LoadLists(const Parameters& parameters, OpLists* lists,
                              std::vector<std::string>* warnings);
 
-// The lines of the file customize_dtypes, if that is given. `warnings` gets those whose op type
-// nobody knows.
+// Loads the lines of the file customize_dtypes, if that is given. `warnings` gets the lines with
+// unknown op types.
 tensorflow::Status LoadCustomDtypes(const Parameters& parameters, CustomDtypesFile* file,
                                     std::vector<std::string>* warnings);
 

@@ -56,8 +56,8 @@ inline bool CpuComputesInBfloat16() {
 #endif
 }
 
-// Whether TensorFlow fuses ops into those of oneDNN, _MklLayerNorm and others. Older versions are
-// not asked: they have the kernels whether or not they fuse.
+// Whether TensorFlow fuses ops into those of oneDNN, such as _MklLayerNorm. TensorFlow before 2.15
+// is not asked: it has the kernels whether or not it fuses.
 inline bool FusesWithOneDnn() {
 #if NPU_PRECISION_TF_AT_LEAST(2, 15)
   return tensorflow::IsMKLEnabled();
@@ -86,7 +86,7 @@ inline bool OneDnnRuns(tensorflow::DataType dtype) {
 }
 
 // Whether fused ops, such as _FusedMatMul, run in bfloat16 on this CPU. Their kernels are
-// registered, and fail without oneDNN. Older versions are not asked.
+// registered, but fail without oneDNN. Older versions are not asked.
 inline bool FusedOpsRunInBfloat16() {
 #if NPU_PRECISION_TF_AT_LEAST(2, 15)
   return OneDnnRuns(tensorflow::DT_BFLOAT16);

@@ -31,14 +31,14 @@ REGISTER_OP("NpuPrecisionWatch")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return tensorflow::Status(); })
     .Doc("Counts what is in a tensor, in the steps that a flight recorder records.");
 
-// About a nanosecond a value, in cycles.
+// About a nanosecond per value, in cycles.
 constexpr int kCost = 3;
 
-// Magnitudes as their bits, which are in the order of the numbers.
+// Magnitudes are compared by their bits, which have the order of the numbers.
 template <typename Bits>
 struct Limits {
   Bits infinity;
-  // Above the first, a finite value overflows; below the second, it is no normal number.
+  // Finite values above the first limit overflow. Values below the second are zero or subnormal.
   Bits last_that_fits, first_normal;
 };
 
@@ -46,7 +46,8 @@ Limits<uint16_t> LimitsOf(uint16_t infinity, uint16_t first_normal) {
   return {infinity, infinity, first_normal};
 }
 
-// What rounds to infinity in the low type, from halfway to the next number that it would have.
+// The limits for float32 values that will be rounded to `low_type`. They overflow from halfway
+// between its largest value and the next number it would have.
 Limits<uint32_t> LimitsOfFloat(tensorflow::DataType low_type) {
   constexpr uint32_t kInfinity = 0x7f800000, kFirstNormal = 0x00800000;
   if (low_type == tensorflow::DT_HALF) return {kInfinity, 0x477fefff, 0x38800000};
@@ -54,8 +55,8 @@ Limits<uint32_t> LimitsOfFloat(tensorflow::DataType low_type) {
   return {kInfinity, kInfinity, kFirstNormal};
 }
 
-// Counts without branches, so that the compiler takes vector instructions, in blocks in which no
-// 16-bit count overflows.
+// Counts without branches, so that the compiler uses vector instructions, and in blocks that are
+// small enough for 16-bit counts.
 template <typename Bits>
 TensorCounts Count(const Bits* values, long long size, const Limits<Bits>& limits, Bits* largest) {
   constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
@@ -121,12 +122,12 @@ class WatchKernel : public tensorflow::OpKernel {
     graph_ = FlightStore::Get().Find(graph);
   }
 
-  // What is on the way to nothing must not go to another thread, which costs more than itself.
+  // Marks the kernel as cheap: moving it to another thread would cost more than the kernel.
   bool IsExpensive() override { return false; }
 
   void Compute(OpKernelContext* context) override {
     const long long step_id = context->step_id();
-    // Another recorder that opened meanwhile may have let the graph go. No run fails for that.
+    // Another recorder that opened meanwhile may have released the graph. That is not an error.
     if (graph_ == nullptr || !graph_->Records(step_id)) return;
     graph_->Add(step_id, tensor_, CountOf(context), context->frame_iter().iter_id);
   }

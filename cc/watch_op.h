@@ -1,10 +1,11 @@
-// The op that counts what is in a tensor.
+// The op that counts the values of a tensor.
 #ifndef NPU_PRECISION_CC_WATCH_OP_H_
 #define NPU_PRECISION_CC_WATCH_OP_H_
 
 namespace npu_precision {
 
-// Has one input and no output. Its attributes: T; "graph" and "tensor", where FlightStore has it.
+// The op has one input and no output. Its attributes: T; "graph" and "tensor", its place in
+// FlightStore.
 extern const char kWatchOp[];
 
 }  // namespace npu_precision

@@ -1,5 +1,5 @@
-// Adds the ops that a flight recorder watches tensors with. It runs after Grappler and after all
-// other passes of TensorFlow: what those fuse does not depend on it, and so no result does.
+// Adds the ops that watch tensors for a flight recorder. It runs after Grappler and all other
+// passes of TensorFlow, so it changes neither their fusions nor any result.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -30,7 +30,7 @@ bool IsCpu(const std::string& device) {
   return tensorflow::DeviceNameUtils::ParseFullName(device, &parsed) && parsed.type == "CPU";
 }
 
-// The tensors of a graph that are watched, each of one node and port.
+// The watched tensors of a graph, and the node and port of each.
 struct Watched {
   std::vector<WatchedTensor> tensors;
   std::vector<Node*> nodes;
@@ -44,7 +44,7 @@ class Search {
     std::vector<tensorflow::ControlFlowInfo> loops;
     TF_RETURN_IF_ERROR(tensorflow::BuildControlFlowInfo(&graph, &loops));
     std::vector<Node*> order;
-    // What a loop does next time comes after all that it does now.
+    // The next iteration of a loop comes after everything in this one.
     tensorflow::GetReversePostOrder(
         graph, &order, tensorflow::NodeComparatorName(),
         [](const tensorflow::Edge& edge) { return !edge.src()->IsNextIteration(); });
@@ -93,7 +93,8 @@ class Search {
     return found;
   }
 
-  // Those of another Cast, which emulation puts behind the first, are its own.
+  // Adds the readers of a Cast. Emulation puts a second Cast behind the first; its readers count
+  // too.
   static void AddReaders(const Node& cast, std::vector<std::string>* readers) {
     for (const tensorflow::Edge* edge : cast.out_edges()) {
       if (edge->IsControlEdge() || !edge->dst()->IsOp()) continue;
@@ -109,7 +110,8 @@ class Search {
   std::map<std::string, int> loops_;
 };
 
-// TensorFlow makes graphs of one op that yields its argument; they are none of the user's.
+// Whether the graph computes anything. TensorFlow also makes graphs of one op that yields its
+// argument.
 bool Computes(const Watched& watched) {
   return std::any_of(watched.tensors.begin(), watched.tensors.end(), [](const WatchedTensor& each) {
     return !IsRead(each.op) || each.low_type != each.dtype;
@@ -157,8 +159,8 @@ class WatchPass : public tensorflow::GraphOptimizationPass {
   }
 };
 
-// Those of TensorFlow are in the groups up to 99; MklLayoutRewritePass, which replaces ops by
-// those of oneDNN, is in the first.
+// TensorFlow's own passes are in the groups up to 99; MklLayoutRewritePass, which replaces ops by
+// oneDNN's, is in the first group.
 REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_PARTITIONING, 1000, WatchPass);
 
 }  // namespace

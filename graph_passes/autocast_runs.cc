@@ -17,7 +17,7 @@ using tensorflow::DataType;
 using tensorflow::GraphDef;
 using tensorflow::Status;
 
-// The later run decided about the nodes that both tell of.
+// Merges two ledgers. For nodes in both, the later run's entry wins.
 void MergeNodes(std::vector<LedgerNode> more, std::vector<LedgerNode>* nodes) {
   std::unordered_map<std::string, size_t> places;
   for (size_t i = 0; i < nodes->size(); ++i) places[(*nodes)[i].name] = i;
@@ -36,7 +36,7 @@ class Runs {
   Runs(const DecideContext& context, const PipelineOptions& options,
        const AutocastOptions& autocast, Ledger* ledger)
       : context_(context), options_(options), autocast_(autocast), ledger_(*ledger) {
-    options_.details = true;  // to merge ledgers by
+    options_.details = true;  // needed to merge ledgers
   }
 
   Status Run(std::set<DataType> dtypes, GraphDef* graph, bool* changed) {
@@ -46,7 +46,7 @@ class Runs {
     if (autocast_.only) {
       unmarked.autocast.clear();
     } else if (context_.mode.rule == ModeRule::kMix) {
-      // The mark asks for what the mode does anyway: nodes with and without it vote for each other.
+      // The mark requests the dtype of the mode, so nodes with and without it vote for each other.
       unmarked.autocast.insert(own);
       dtypes.erase(own);
     }
@@ -96,7 +96,7 @@ class Runs {
     }
   }
 
-  // What an earlier run lowered is told of as it was before that.
+  // Adds the entry of a run. If an earlier run lowered the collective, that run's entry stays.
   void Merge(CollectiveEntry collective) {
     for (CollectiveEntry& known : ledger_.collectives) {
       if (known.node != collective.node) continue;

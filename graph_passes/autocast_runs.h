@@ -1,5 +1,4 @@
-// A graph in which autocast() marked nodes: the pipeline runs once for each dtype that they ask
-// for.
+// Runs the pipeline over a graph that autocast() marked, once for each dtype in its marks.
 #ifndef NPU_PRECISION_GRAPH_PASSES_AUTOCAST_RUNS_H_
 #define NPU_PRECISION_GRAPH_PASSES_AUTOCAST_RUNS_H_
 
@@ -11,14 +10,14 @@
 namespace npu_precision {
 
 struct AutocastOptions {
-  // Makes the given context that of the mixed mode which lowers to the dtype.
+  // Gives the context the mixed mode that lowers to the dtype.
   std::function<tensorflow::Status(tensorflow::DataType dtype, DecideContext* context)> use_mode;
   bool only = false;  // unmarked nodes keep their dtype
 };
 
-// Applies the mode of `context` to nodes without a mark, and to the others that of their mark. A
-// graph without marks is RunPipeline()'s. If there is nothing to change, `out` is `given` to the
-// byte.
+// Applies the mode of `context` to nodes without a mark, and the mode of its mark to each other
+// node. For a graph without marks, this is RunPipeline(). If there is nothing to change, `out` is
+// `given` to the byte.
 tensorflow::Status RunWithAutocast(const tensorflow::GraphDef& given, const DecideContext& context,
                                    const PipelineOptions& options, const AutocastOptions& autocast,
                                    tensorflow::GraphDef* out, Ledger* ledger);

@@ -26,7 +26,7 @@ std::string SizeText(int64_t bytes) {
   return text;
 }
 
-// A share that is not all of it is never said to be.
+// A share below 100 % is never rounded up to it.
 std::string Percent(double part, double whole) {
   const double percent = whole > 0 ? 100 * part / whole : 100;
   if (percent >= 100) return "100 %";
@@ -65,7 +65,7 @@ std::string CastsText(const Counts& counts) {
   return text;
 }
 
-// Those with most nodes first.
+// The reasons with the most nodes come first.
 std::string KeptText(const Counts& counts) {
   std::vector<std::pair<int, std::string>> reasons;
   for (const auto& entry : counts.kept_by_reason) {

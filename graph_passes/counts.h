@@ -1,5 +1,5 @@
-// What is counted about the decisions, and the one sentence that says it: the log, the ledger, the
-// command and the page print the same sentence of the same nodes.
+// Counts over the decisions, and one sentence about them. The log, the ledger, the command and the
+// page print the same sentence.
 #ifndef NPU_PRECISION_GRAPH_PASSES_COUNTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_COUNTS_H_
 
@@ -27,31 +27,31 @@ struct CountedNode {
 };
 
 struct Counts {
-  // Nodes that compute, in all and by verdict. Sources (constants, variables, their reads,
+  // Nodes that compute: all of them, and by verdict. Sources (constants, variables, their reads,
   // arguments) are counted apart.
   int float_nodes = 0, lowered = 0, raised = 0, kept = 0;
   int sources = 0;
-  int white = 0, white_lowered = 0;  // of the nodes that compute, those on the white list
-  // Of the products, those of known size, and their sums.
+  int white = 0, white_lowered = 0;  // only nodes that compute
+  // All products, those of known size, and the flops of the latter.
   int products = 0, products_of_known_size = 0;
   double flops = 0, flops_lowered = 0;
-  int computed_in_float32 = 0;                      // of those lowered
+  int computed_in_float32 = 0;                      // lowered nodes only
   std::map<ListColor, int> by_list;                 // sources too
   std::map<Reason, int> by_reason, kept_by_reason;  // by_reason: sources too
   int casts = 0, casts_of_unknown_size = 0;
   int64_t cast_bytes = 0;  // of the Casts of known size
-  bool measured = true;    // whether somebody asked for the sizes of Casts
+  bool measured = true;    // whether the caller asked for the sizes of Casts
   std::map<std::string, int> rewrites;
   int collectives = 0, collectives_of_unknown_size = 0;
-  int64_t collective_bytes_before = 0, collective_bytes_after = 0;  // of those of known size
+  int64_t collective_bytes_before = 0, collective_bytes_after = 0;  // collectives of known size
 
   void AddNode(const CountedNode& node);
   void AddCast(int64_t bytes);
   void AddCollective(const CollectiveEntry& collective);
 };
 
-// Such as "lowered 9 of 19 float nodes (5 of 5 white, 100 % of the flops), 7 Casts of 36.9 kB; kept
-// 10: 6 gray_follows_kept, 4 black_list".
+// Returns a sentence such as "lowered 9 of 19 float nodes (5 of 5 white, 100 % of the flops), 7
+// Casts of 36.9 kB; kept 10: 6 gray_follows_kept, 4 black_list".
 std::string CountsSentence(const Counts& counts);
 
 }  // namespace npu_precision

@@ -1,5 +1,5 @@
-// Counts as JSON, and the entries of ledgers counted anew: the command counts parts of several
-// ledgers together, such as what one signature of a model computes.
+// Converts Counts to JSON, and counts entries of ledgers anew: the command counts parts of several
+// ledgers together, such as all bodies of one signature of a model.
 #ifndef NPU_PRECISION_GRAPH_PASSES_COUNTS_JSON_H_
 #define NPU_PRECISION_GRAPH_PASSES_COUNTS_JSON_H_
 
@@ -8,13 +8,14 @@
 
 namespace npu_precision {
 
-// The fields of docs/ledger.md's "totals" that are about nodes, Casts and collectives. The bytes
-// are sums over what is of known size; "casts_of_unknown_size" counts the others.
+// Returns the fields of "totals" in docs/ledger.md that are about nodes, Casts and collectives. The
+// bytes are sums over Casts and collectives of known size; "casts_of_unknown_size" counts the
+// others.
 Json::Value CountsJson(const Counts& counts);
 
-// Of `entries`: "nodes", "casts", "rewrites" and "collectives" as they are in ledgers. Of a node,
-// "op", "list", "decision", "reason", "computes_in" and "flops" are read; what an older ledger
-// lacks is unknown.
+// Counts `entries`: "nodes", "casts", "rewrites" and "collectives" in the form of ledgers. It reads
+// "op", "list", "decision", "reason", "computes_in" and "flops" of a node. A key that an older
+// ledger lacks counts as unknown.
 Counts CountsFromJson(const Json::Value& entries);
 
 }  // namespace npu_precision

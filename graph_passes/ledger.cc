@@ -37,7 +37,7 @@ LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions, int id) 
   node.range = decisions.ranges[id];
   node.lacks_kernel = decision.lacks_kernel;
   if (decision.cause >= 0) node.cause = view.node(decision.cause).name();
-  DecisionMark mark;  // of an earlier run, which knows what the dtypes were before it
+  DecisionMark mark;  // from an earlier run; it has the dtypes before that run
   ReadDecisionMark(def, &mark);
   for (int g = 0; g < view.num_groups(id); ++g) {
     const TypeGroup& group = view.groups(id)[g];
@@ -50,7 +50,7 @@ LedgerNode NodeEntry(const GraphView& view, const Decisions& decisions, int id) 
   return node;
 }
 
-// Whether a lowered node computes in float32, on rounded values. A Cast may have its name now.
+// Whether a lowered node computes in float32, on rounded values. A Cast may have taken its name.
 bool ComputesInFloat32(const GraphView& after, const std::string& name) {
   const int id = after.IndexOf(name);
   if (id < 0) return false;
@@ -58,7 +58,7 @@ bool ComputesInFloat32(const GraphView& after, const std::string& name) {
   return !GroupsInFloat32(after.node(node)).empty();
 }
 
-// Whether the run is about marked nodes, and the node is told of by another one.
+// Whether this run is only about marked nodes, and another run reports the node.
 bool IsOfAnotherRun(const tensorflow::NodeDef& node, const DecideContext& context) {
   const bool tells_of_all =
       context.autocast.empty() || context.autocast.count(tensorflow::DT_INVALID) != 0;
@@ -76,7 +76,7 @@ LedgerCast CastEntry(const GraphView& view, int id) {
   return cast;
 }
 
-// An end that is not known is null, and so is a range without any.
+// An unknown end is null, and so is a range with no known end.
 Json::Value RangeJson(const ValueRange& range) {
   if (range.IsUnknown() || range.IsNothing()) return Json::Value();
   Json::Value json(Json::arrayValue);
@@ -158,7 +158,7 @@ Json::Value MappingJson(const LedgerMapping& mapping) {
   return json;
 }
 
-// The sum over all, null as soon as one is of unknown size.
+// The sum, or null if any size is unknown.
 Json::Value SumJson(int64_t bytes, int of_unknown_size) {
   return BytesJson(of_unknown_size > 0 ? kUnknownBytes : bytes);
 }
@@ -192,7 +192,7 @@ void FillLedger(const GraphView& view, const Decisions& decisions, const GraphVi
     const bool lowered = decision.verdict == Verdict::kLowered;
     counted.computes_in_float32 = lowered && ComputesInFloat32(after, view.node(id).name());
     counted.is_product = IsMatrixOrConvolution(view.node(id).op());
-    // Shapes are inferred when they are first asked for, which takes time.
+    // The first request for a shape infers all shapes, which takes time.
     if (details && counted.is_product && context.shapes) {
       counted.flops = ProductFlops(view, context.shapes, id);
     }

@@ -30,9 +30,9 @@ struct LedgerNode {
   std::string name, op, device;
   std::string list, listed_by;
   std::string decision, reason, cause;
-  std::string why_listed;  // of a node kept for the black list: why the list has its op, in words
+  std::string why_listed;  // for a node kept by the black list: the list's reason, in words
   std::vector<DtypeChange> dtypes;
-  std::string computes_in;  // of a lowered node: the dtype that its kernel computes in
+  std::string computes_in;  // for a lowered node: the dtype that its kernel computes in
   ValueRange range;         // of its outputs
   bool lacks_kernel = false;
   double flops = kUnknownFlops;  // of a matrix or convolution op, for one sample
@@ -42,7 +42,7 @@ struct LedgerCast {
   std::string name;
   std::string input;  // "conv1:0"
   std::string from, to;
-  int64_t bytes = kUnknownBytes;  // of the tensor it writes, where the shape is known
+  int64_t bytes = kUnknownBytes;  // of the tensor it writes, if the shape is known
   int consumers = 0;
 };
 
@@ -55,29 +55,29 @@ struct LedgerMapping {
 
 struct Ledger {
   std::string graph;
-  std::string process;  // the process that runs the graph; empty where none does
+  std::string process;  // empty if no process runs the graph
   std::vector<std::pair<std::string, std::string>> options;
   int total_nodes = 0;
-  Counts counts;  // of the nodes alone: see CountsOf
+  Counts counts;  // nodes only: see CountsOf
   int casts = 0;
   std::vector<LedgerNode> nodes;      // empty unless details were asked for
   std::vector<LedgerCast> cast_list;  // empty unless details were asked for
   std::vector<RewriteEntry> rewrites;
-  std::vector<CollectiveEntry> collectives;  // where they may be lowered
+  std::vector<CollectiveEntry> collectives;  // if they may be lowered
   std::vector<LedgerMapping> mappings;
   std::vector<std::string> warnings;
-  // The warnings about entries that match no node. In some graphs no entry is expected to match
-  // one: see IsWhatListsAreFor.
+  // The warnings about entries that match no node. In some graphs entries are not expected to
+  // match: see IsWhatListsAreFor.
   std::vector<std::string> unmatched;
-  std::vector<std::string> matched;  // of entries that match one, what unmatched would say of them
+  std::vector<std::string> matched;  // the warnings that the matching entries would have
   bool matches_expected = false;
 };
 
-// `view` is the graph that was decided about, `after` the rewritten one.
+// `view` is the graph that the decisions are about, `after` the rewritten one.
 void FillLedger(const GraphView& view, const Decisions& decisions, const GraphView& after,
                 const DecideContext& context, bool details, Ledger* ledger);
 
-// What is counted of an entry of the ledger.
+// The counted properties of a ledger entry.
 CountedNode Counted(const LedgerNode& node);
 
 // The counts of the nodes, and those of Casts, rewrites and collectives.

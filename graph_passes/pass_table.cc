@@ -33,7 +33,7 @@ bool Always(const PassState&) { return true; }
 
 bool LowersForSpeed(const PassState& state) { return LowersForSpeed(state.context.mode.rule); }
 
-// An emulated graph runs in float32: nothing would become faster.
+// An emulated graph runs in float32, so nothing would become faster.
 bool LowersForSpeedHere(const PassState& state) { return LowersForSpeed(state) && !state.emulates; }
 
 // TensorFlow fuses no activation into a product of float16.
@@ -52,8 +52,8 @@ bool MayComputeInFloat32(const PassState& state) {
 
 bool KeepsLowTypes(const PassState& state) { return !state.emulates; }
 
-// Cube mode rounds the inputs of a fused op as it stands, and a mode that keeps every dtype has
-// nothing to split.
+// Cube mode rounds the inputs of a fused op without splitting it, and a mode that keeps every dtype
+// has nothing to split.
 bool SplitsFusedOps(ModeRule rule) {
   return rule != ModeRule::kKeepOrigin && rule != ModeRule::kCube;
 }

@@ -1,6 +1,6 @@
 // The passes as a table, in the order in which they run. A new pass is a row here and its files in
-// rewrite/ or fuse/. What is for speed or size is switched by the option `rewrites`, by the name of
-// its row; what has another purpose, by an option of that name.
+// rewrite/ or fuse/. The option `rewrites` switches passes for speed or size, by the names of their
+// rows. A pass with another purpose has an option of its own name.
 #ifndef NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
 #define NPU_PRECISION_GRAPH_PASSES_PASS_TABLE_H_
 
@@ -11,26 +11,27 @@
 
 namespace npu_precision {
 
-// The purpose of a pass that can be switched.
+// The purpose of a switchable pass.
 enum class Switch {
-  kNone,        // there is none: the pass always runs
+  kNone,        // not switchable: the pass always runs
   kForSpeed,    // on for the host; only in modes that lower for speed
-  kForSize,     // off, but for offline conversions
+  kForSize,     // off, except for offline conversions
   kForNetwork,  // off; only in modes that lower for speed
-  kEmulation,   // off; changes no more than dtypes
+  kEmulation,   // off; changes only dtypes
 };
 
 struct Pass {
   const char* name;
   const char* summary;  // what it does, a sentence
-  const char* because;  // why it stands where it stands
+  const char* because;  // why it runs at this place
   Switch purpose;
-  bool in_place;  // works on a copy of the graph that is the pipeline's own, and may edit it
-  // Whether it has anything to do in this mode. The driver looks at whether it is on.
+  bool in_place;  // works on a copy of the graph that the pipeline owns, and may edit it
+  // Whether the pass has anything to do in this mode. The driver checks whether it is on.
   bool (*when)(const PassState& state);
-  // Sets `changed` to whether it changed the graph. Only the errors of decide are the user's; those
-  // of other passes are ours. nullptr for a pass over the graph and its library at once, which only
-  // an offline rewrite has: it runs when the others have run over the graph and each function.
+  // Sets `changed` to whether the pass changed the graph. Only errors of decide are the user's;
+  // errors of other passes are ours. nullptr for a pass over the graph and its library at once:
+  // only an offline rewrite has it, and runs it after the others have run over the graph and each
+  // function.
   tensorflow::Status (*run)(PassState* state, bool* changed);
 };
 

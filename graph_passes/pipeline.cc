@@ -22,13 +22,14 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::Status;
 
-// Fused nodes do not say what they were made of, so nobody knows which entries meant one of them.
+// Fused nodes have lost the names of their parts, so it is not known which entries named a part.
 constexpr char kFusedBefore[] =
     "the remapper fused nodes before NpuOptimizer ran: of each, node: entries see the last name "
     "only, and marks of keep_dtype_scope() are lost. Let npu_config_proto(), NPURunConfig or "
     "enable() place NpuOptimizer before the remapper, or set remapping OFF";
 
-// The epsilon of those that it makes of ops of elements, whatever that of the ops is.
+// TensorFlow gives this epsilon to LayerNorms that it fuses from single ops, whatever their own
+// epsilon.
 constexpr float kFusedEpsilon = 0.001f;
 constexpr char kLayerNormsBefore[] =
     "the remapper fused LayerNorms before NpuOptimizer ran, and TensorFlow gives some of them an "
@@ -88,8 +89,9 @@ class Driver {
     return Show(number_, pass.name);
   }
 
-  // Equal for equal nodes in the same order; 0 if they are not to be compared. It leaves out the
-  // library, which no pass changes: hashing it for each function of it takes quadratic time.
+  // A hash that is equal for equal nodes in the same order; 0 if hashes are not compared. It leaves
+  // out the library, which no pass changes: hashing it for each function of it takes quadratic
+  // time.
   tensorflow::uint64 Fingerprint() const {
     if (!options_.check_changed) return 0;
     tensorflow::uint64 hash = 0;
@@ -106,7 +108,7 @@ class Driver {
 
   const PipelineOptions& options_;
   PassState& state_;
-  int number_ = 0;  // of the row
+  int number_ = 0;  // the number of the row
   tensorflow::uint64 fingerprint_ = 0;
   bool changed_anything_ = false;
   bool restored_float16_ = false;
@@ -161,7 +163,7 @@ Status RunPipeline(const GraphDef& given, const DecideContext& context,
   *changed = driver.changed_anything();
   if (*changed) {
     state.MoveTo(out);
-    // What restore_float16 undid may have been done again.
+    // The run may have redone what restore_float16 undid.
     if (driver.restored_float16() && HaveSameNodes(given, *out)) *changed = false;
   }
   if (!*changed) *out = given;

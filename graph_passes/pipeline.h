@@ -1,4 +1,4 @@
-// The driver of the passes: it runs the rows of the table in order, and checks what they do.
+// The driver of the passes: it runs the rows of the table in order, and checks the results.
 #ifndef NPU_PRECISION_GRAPH_PASSES_PIPELINE_H_
 #define NPU_PRECISION_GRAPH_PASSES_PIPELINE_H_
 
@@ -12,28 +12,28 @@
 
 namespace npu_precision {
 
-// Gets the graph after each pass that changed it.
+// Receives the graph after each pass that changed it.
 class PassObserver {
  public:
   virtual ~PassObserver() = default;
   // `text` is the graph (see graph_text.h) after row `number` of the table, whose name is `pass`.
-  // Row 0 is the given graph. A run after another counts on.
+  // Row 0 is the given graph. A later run continues the numbers.
   virtual tensorflow::Status Show(int number, const std::string& pass, const std::string& text) = 0;
 };
 
 struct PipelineOptions {
-  std::set<std::string> passes;      // of those that can be switched, the names of what is on
-  bool saturates = false;            // emulated overflow yields 65504, and not infinity
+  std::set<std::string> passes;      // the names of the switchable passes that are on
+  bool saturates = false;            // emulated overflow yields 65504 instead of infinity
   bool details = false;              // fill the ledger's nodes and casts, not only its totals
-  bool check_changed = false;        // compare graphs: an error if a pass misreports a change
+  bool check_changed = false;        // compare graphs: a pass that misreports a change is an error
   PassObserver* observer = nullptr;  // not owned
-  int first_number = 0;              // of the row before the first, for the observer
+  int first_number = 0;              // for the observer: the number of the row before the first
 };
 
 // Applies the mode to `given`. If there is nothing to change, `changed` is false and `out` is
-// `given` to the byte. The graph is verified (verify_graph.h) and indexed anew after each pass that
-// changed it. InvalidArgument is the user's mistake; any other error is ours, and `out` means
-// nothing.
+// `given` to the byte. After each pass that changed the graph, it is verified (verify_graph.h) and
+// indexed anew. InvalidArgument is the user's mistake; any other error is ours, and `out` is then
+// undefined.
 tensorflow::Status RunPipeline(const tensorflow::GraphDef& given, const DecideContext& context,
                                const PipelineOptions& options, tensorflow::GraphDef* out,
                                Ledger* ledger, bool* changed);

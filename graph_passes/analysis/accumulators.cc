@@ -14,16 +14,16 @@ namespace {
 
 using Names = std::unordered_set<std::string>;
 
-// A sum of which 0.9 is kept each time has the weight of ten terms: errors fade.
+// A sum that keeps 0.9 of itself each time has the weight of ten terms, so errors fade.
 constexpr double kForgets = 0.9;
 
-// What an op does with an input that comes from the last time.
+// How an op uses an input that comes from the previous iteration or call.
 enum class Path : unsigned char { kEnds, kYields, kAdds };
 
-// What a product does with one factor, by the other one.
+// The effect of a product on one factor, which depends on the other factor.
 enum class Gain : unsigned char { kForgets, kShrinks, kKeeps };
 
-// Which inputs the op yields, with a gain of 1.
+// The inputs that the op yields with a gain of 1.
 struct Yields {
   Path path;
   int first, last;  // inputs, both included
@@ -67,14 +67,14 @@ const std::unordered_map<std::string, Yields>& Table() {
   return *table;
 }
 
-// Yields what varies from time to time, as a gate or a layer of a model does.
+// The op's values vary from iteration to iteration, like those of a gate or a layer of a model.
 bool IsOfModel(const std::string& op) {
   static const auto* names =
       new Names{"Sigmoid", "Tanh", "Softmax", "Softsign", "FusedBatchNormV3"};
   return names->count(op) != 0 || IsMatrixOrConvolution(op) || HasElementDtype(op);
 }
 
-// TensorFlow 1.15 presents the arguments of a function as these.
+// TensorFlow 1.15 presents the arguments of a function as placeholders.
 bool IsPlaceholder(const std::string& op) { return op == "Placeholder"; }
 
 class Finder {
@@ -115,7 +115,7 @@ class Finder {
  private:
   enum class Known : char { kNo, kForgets, kKeeps };
 
-  // What happens on the way into input `index` of a node.
+  // The effect of a node on its input `index`.
   Path PathInto(const InputPort& use) {
     const int id = use.node;
     if (view_.op_def(id) == nullptr || ends_path_[id]) return Path::kEnds;
@@ -133,7 +133,7 @@ class Finder {
 
   bool IsValue(const InputPort& use) const { return view_.GroupOf(use) != kNoGroup; }
 
-  // What the product, or the ratio, does with what `use` reads.
+  // The effect of the product or ratio on the tensor that `use` reads.
   Gain GainOf(const InputPort& use) {
     const bool divides = divides_.Has(use.node);
     if (divides && use.index == 1) return Gain::kForgets;
@@ -149,7 +149,7 @@ class Finder {
     return divides ? DividedBy(ValueRange::Of(1), range) : range;
   }
 
-  // Whether the product makes what `use` reads larger, as far as anybody knows.
+  // Whether the product may make the value that `use` reads larger.
   bool MayGrow(const InputPort& use) {
     if (!multiplies_.Has(use.node) && !divides_.Has(use.node)) return false;
     if (GainOf(use) != Gain::kKeeps) return false;
@@ -157,8 +157,8 @@ class Finder {
     return FactorsRange(factor, divides_.Has(use.node)).Magnitude() > 1;
   }
 
-  // What shrinks a value forgets it, unless something else on the same cycle makes it larger: of
-  // (99 * mean + x) / 100 the gain is 0.99.
+  // A factor that shrinks a value forgets it, unless another op on the same cycle makes the value
+  // larger: the gain of (99 * mean + x) / 100 is 0.99.
   void FindGrowing() {
     grows_.assign(view_.size(), true);
     const std::vector<int> component = Components();
@@ -230,7 +230,7 @@ class Finder {
     }
   }
 
-  // By node id: whether a path leads there, and whether one that adds does.
+  // By node id: whether any path leads to the node, and whether a path that adds does.
   struct Reached {
     std::vector<bool> any, adds;
   };
@@ -286,9 +286,10 @@ class Finder {
   const std::vector<bool>& ends_path_;
   const OpSet moves_values_, multiplies_, divides_, of_model_, next_, arguments_, placeholders_,
       results_;
-  std::vector<Known> forgets_;  // by node id, what ComesFromModel found
+  std::vector<Known> forgets_;  // by node id: the result of ComesFromModel
   std::vector<Yields> of_op_;   // by the number of the op in the view
-  std::vector<bool> grows_;     // by node id: on a cycle on which a product may grow
+  // By node id: on a cycle with a product that may make a value larger.
+  std::vector<bool> grows_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The strongly connected components of a graph.
+// Finds the strongly connected components of a graph.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_CYCLES_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_CYCLES_H_
 
@@ -7,9 +7,9 @@
 
 namespace npu_precision {
 
-// By node, a number that it shares with exactly the nodes on a common cycle. `successors(id,
-// visit)` calls visit(next) for each edge from a node. Tarjan's algorithm, with a stack of its own:
-// a graph may have a path of a million nodes.
+// Returns a number for each node. Two nodes have the same number if and only if they are on a
+// common cycle. `successors(id, visit)` calls visit(next) for each edge from a node. This is
+// Tarjan's algorithm with an explicit stack, because a graph may have a path of a million nodes.
 template <typename Successors>
 std::vector<int> StronglyConnected(int size, const Successors& successors) {
   constexpr int kNew = -1;

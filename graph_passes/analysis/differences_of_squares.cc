@@ -49,7 +49,8 @@ class Finder {
   }
 
  private:
-  // These add the nodes that they pass to `nodes`, which is as it was where they find nothing.
+  // These functions add the nodes that they pass to `nodes`. They leave it unchanged if they find
+  // nothing.
   bool IsDifference(int id, OutputPort mean_of_product, OutputPort product_of_means,
                     std::vector<int>* nodes) const {
     const size_t before = nodes->size();
@@ -85,7 +86,8 @@ class Finder {
     });
   }
 
-  // The two terms of a sum, as x² + y² in the denominator of SSIM; of anything else, it itself.
+  // The two terms of a sum, such as x² + y² in the denominator of SSIM; otherwise the tensor's node
+  // itself.
   std::vector<int> Terms(const OutputPort& tensor, std::vector<int>* nodes) const {
     const OutputPort sum = Pass(tensor, nodes);
     nodes->push_back(sum.node);
@@ -96,8 +98,8 @@ class Finder {
     return terms;
   }
 
-  // What the tensor is a copy of, or differs from by a constant term or factor: TensorFlow moves an
-  // epsilon from behind the difference to one of its sides. `is_difference` changes with the sign.
+  // Walks back through copies and through constant terms and factors: TensorFlow moves an epsilon
+  // from behind the difference to one of its sides. `is_difference` changes with the sign.
   OutputPort Pass(OutputPort tensor, std::vector<int>* nodes, bool* is_difference = nullptr) const {
     // The bound ends the walk on a damaged graph.
     for (int hops = 0; hops < view_.size(); ++hops) {
@@ -112,7 +114,7 @@ class Finder {
     return tensor;
   }
 
-  // The index of the only input that is no constant, of an op that moves, adds or multiplies; else
+  // The index of the only input that is not a constant, if the op moves, adds or multiplies; else
   // -1.
   int OnlyVaryingInput(int id) const {
     const absl::Span<const OutputPort> fanin = view_.fanin(id);

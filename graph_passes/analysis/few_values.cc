@@ -12,13 +12,13 @@ namespace {
 
 constexpr size_t kFew = 4;
 
-// The first few different values of size() ones.
+// The first few distinct values among size() values.
 template <typename Values>
 std::vector<float> Different(const Values& all, int64_t size) {
   std::vector<float> different;
   for (int64_t i = 0; i < size; ++i) {
     const float value = static_cast<float>(all[i]);
-    // By their bits: NaN equals itself, and -0 is not 0.
+    // Compares bits: NaN equals itself, and -0 differs from 0.
     const bool is_new = std::none_of(different.begin(), different.end(), [value](float known) {
       return std::memcmp(&known, &value, sizeof(value)) == 0;
     });
@@ -43,7 +43,7 @@ std::vector<float> FewValues(const tensorflow::NodeDef& constant, const Constant
   if (held == nullptr) return {};
   FloatValues all;
   if (all.Read(held->tensor())) return Different(all, all.size());
-  // As an earlier run has stored them.
+  // An earlier run may have stored them in a low type.
   if (held->tensor().dtype() == tensorflow::DT_HALF)
     return DifferentOf<Eigen::half>(held->tensor());
   if (held->tensor().dtype() == tensorflow::DT_BFLOAT16) {

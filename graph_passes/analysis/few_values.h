@@ -1,4 +1,5 @@
-// Float constants that are no weights: a scalar, or a few values repeated, as in a mask.
+// Recognizes float constants that are not weights: a scalar, or a few values repeated, as in a
+// mask.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_FEW_VALUES_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_FEW_VALUES_H_
 
@@ -10,12 +11,12 @@
 
 namespace npu_precision {
 
-// The different values of a Const, in the order in which they come; empty where they are more than
-// four, or no float values.
+// The distinct values of a Const, in order of appearance. Empty if there are more than four, or if
+// they are not float values.
 std::vector<float> FewValues(const tensorflow::NodeDef& constant, const ConstantValues& values);
 
-// The range of a Const with few values. Unknown for weights: a model gets the same decisions after
-// another training, and frozen the same as with variables.
+// The range of a Const with few values. Weights have an unknown range, so that a model gets the
+// same decisions after another training, and frozen the same as with variables.
 ValueRange RangeOfConstant(const tensorflow::NodeDef& constant, const ConstantValues& values);
 
 }  // namespace npu_precision

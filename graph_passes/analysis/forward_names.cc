@@ -15,7 +15,7 @@ constexpr char kTape[] = "gradient_tape";
 constexpr char kGraph[] = "gradients";
 constexpr char kOfOp[] = "_grad";
 
-// Whether a scope is `name`, or what TensorFlow makes of it where that is taken: gradients_1.
+// Whether a scope is `name`, or the variant that TensorFlow uses if `name` is taken: gradients_1.
 bool IsNamed(absl::string_view scope, const char* name) {
   if (!absl::ConsumePrefix(&scope, name)) return false;
   if (scope.empty()) return true;
@@ -32,13 +32,13 @@ std::string Joined(const Scopes& scopes, size_t outer, size_t begin, size_t end)
   return absl::StrJoin(parts, "/");
 }
 
-// In the tape's scope: the forward op's name, and then the name of the gradient op, which may have
-// scopes of its own.
+// Adds names for a node in the tape's scope: the scope has the forward op's name, and then the name
+// of the gradient op, which may have scopes of its own.
 void AddOfTape(const Scopes& scopes, size_t tape, std::vector<std::string>* names) {
   for (size_t end = scopes.size() - 1; end > tape + 1; --end) {
     names->push_back(Joined(scopes, tape, tape + 1, end));
   }
-  // The gradient of a gradient has the scope of that one, and the name of its op may be another.
+  // The gradient of a gradient is in the scope of that gradient, but the name of its op may differ.
   if (scopes.size() > tape + 3 && IsNamed(scopes[tape + 1], kTape)) {
     std::string sibling = Joined(scopes, tape, tape + 1, scopes.size());
     names->push_back(sibling);
@@ -47,8 +47,9 @@ void AddOfTape(const Scopes& scopes, size_t tape, std::vector<std::string>* name
   }
 }
 
-// In the scope of tf.gradients: the forward op's whole name with _grad, whatever scope gradients
-// are built in. An inlined function has its own scope before both.
+// Adds names for a node in the scope of tf.gradients: the scope has the forward op's whole name
+// with _grad, whatever scope the gradients are built in. The scope of an inlined function comes
+// before both.
 void AddOfGraph(const Scopes& scopes, size_t gradients, std::vector<std::string>* names) {
   for (size_t last = scopes.size() - 1; last > gradients; --last) {
     if (!absl::EndsWith(scopes[last], kOfOp)) continue;
@@ -74,7 +75,7 @@ bool IsInGradientScope(absl::string_view name) {
 std::vector<std::string> ForwardNames(absl::string_view gradient) {
   const Scopes scopes = absl::StrSplit(gradient, '/');
   std::vector<std::string> names;
-  // Only the outermost: what is within is the name of the op that it is the gradient of.
+  // Only the outermost scope counts: the scopes inside are part of the forward op's name.
   for (size_t i = 0; i + 1 < scopes.size(); ++i) {
     if (IsNamed(scopes[i], kTape)) {
       AddOfTape(scopes, i, &names);

@@ -1,4 +1,4 @@
-// The name of the forward op that a gradient node belongs to, as TensorFlow builds names.
+// Finds the name of the forward op of a gradient node, by the names that TensorFlow builds.
 //
 //     gradients/dense/MatMul_grad/MatMul_1           dense/MatMul        (tf.gradients)
 //     train/gradients_1/dense/MatMul_grad/MatMul     dense/MatMul        (in a name scope)
@@ -14,12 +14,12 @@
 
 namespace npu_precision {
 
-// The names that the forward op may have, the likeliest first; empty where the node is of no
-// gradient. A gradient of a gradient has that as its forward op.
+// The names that the forward op may have, the likeliest first; empty if the node is not a gradient.
+// The forward op of a second derivative is the first derivative.
 std::vector<std::string> ForwardNames(absl::string_view gradient);
 
-// Whether a tape or tf.gradients has made a node of this name, whatever its forward op: that of
-// gradient_tape/MatMul_1 is in no scope, and so has no name of its own there.
+// Whether a tape or tf.gradients made a node of this name, even if the forward op has no name
+// there: gradient_tape/MatMul_1 belongs to an op outside of any scope.
 bool IsInGradientScope(absl::string_view name);
 
 }  // namespace npu_precision

@@ -8,15 +8,15 @@
 namespace npu_precision {
 namespace {
 
-// Where the first input is a gradient, the output is one.
+// If the first input is a gradient, the output is a gradient too.
 bool OnlyMovesValues(const std::string& op) {
   static const auto* names = new std::unordered_set<std::string>{
       "Cast", "ExpandDims", "Identity", "Reshape", "Squeeze", "Transpose"};
   return names->count(op) != 0;
 }
 
-// The gradients of a variable that is read in several places. They are added up outside of any op's
-// own scope.
+// Adds the gradients of a variable that is read in several places. These sums are outside of any
+// op's own scope.
 bool AddsUp(const std::string& op) { return op == "AddN" || op == "AddV2" || op == "Add"; }
 
 }  // namespace

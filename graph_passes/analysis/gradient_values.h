@@ -1,5 +1,5 @@
-// Whether a tensor is a gradient, told by the names that TensorFlow gives to the ops of gradients
-// (see forward_names.h), and by what is made of them: sums of several, and other shapes.
+// Determines whether a tensor is a gradient: by the names that TensorFlow gives to gradient ops
+// (see forward_names.h), and through sums and reshapes of gradients.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_GRADIENT_VALUES_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_GRADIENT_VALUES_H_
 

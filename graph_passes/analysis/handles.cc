@@ -14,7 +14,7 @@ namespace {
 
 using Names = std::unordered_set<std::string>;
 
-// Use a handle without a dtype of their own. The gradient of a TensorArray has its dtype.
+// The op uses a handle but has no dtype of its own. The gradient of a TensorArray has its dtype.
 bool IsIndifferent(const std::string& op) {
   static const auto* names =
       new Names{"TensorListElementShape", "TensorListLength",  "TensorListResize",
@@ -23,7 +23,7 @@ bool IsIndifferent(const std::string& op) {
   return names->count(op) != 0;
 }
 
-// Forward handles, or make another of the same element dtype.
+// The op forwards a handle, or makes another with the same element dtype.
 bool ForwardsHandle(const std::string& op) {
   static const auto* names = new Names{
       "AddN",         "Enter",           "Exit",     "Identity", "Merge", "NextIteration", "Switch",
@@ -31,8 +31,8 @@ bool ForwardsHandle(const std::string& op) {
   return names->count(op) != 0;
 }
 
-// Move handles that are packed in a tensor, and have kernels for such. All of the handles count as
-// one: whoever reads the tensor may read any of them.
+// The op moves handles that are packed in a tensor. All of the handles count as one, because a
+// reader of the tensor may read any of them.
 bool MovesHandles(const std::string& op) {
   static const auto* names =
       new Names{"BroadcastTo", "Fill",   "Gather",       "GatherV2", "Pack",      "Reshape",
@@ -56,7 +56,7 @@ class Finder {
     for (int id = 0; id < view.size(); ++id) {
       first_output_[id + 1] = first_output_[id] + view.num_outputs(id);
     }
-    // After the tensors, one member for each node: what an op does with all its handles.
+    // After the tensors comes one member for each node, which stands for all handles of the op.
     tensors_ = UnionFind(first_output_.back() + view.size());
     leaves_.assign(first_output_.back() + view.size(), false);
     adds_ = leaves_;
@@ -100,7 +100,7 @@ class Finder {
                                        : view_.inputs(id)[input].dtype;
   }
 
-  // The handles that an op reads and yields are one, where it is known what the op does with them.
+  // Joins the handles that an op reads and yields, if the effect of the op on them is known.
   void JoinHandlesOf(int id) {
     const std::string& op = view_.node(id).op();
     const std::string& name = view_.node(id).name();
@@ -128,7 +128,7 @@ class Finder {
       Use(id, MemberOf({id, p}), known && !is_element(output.group));
       if (seen) leaves_[MemberOf({id, p})] = true;
     }
-    // What is fed has the dtype it had.
+    // A fed handle keeps its dtype.
     if (fed) leaves_[MemberOf(id)] = true;
   }
 

@@ -20,8 +20,8 @@ class Heirs {
   explicit Heirs(const GraphView& view)
       : view_(view), identities_(view, "Identity"), from_(view.size(), kUnknown) {}
 
-  // The node that a node has its marks from: itself, one that it belongs to, or kNone. Names of
-  // forward ops are shorter, and an Identity that copies itself by way of a loop is met again.
+  // The node that a node has its marks from: itself, the node that it belongs to, or kNone. The
+  // recursion ends: names of forward ops are shorter, and a loop of Identity nodes is detected.
   int From(int id) {
     std::vector<int> chain;
     int from = kNone;

@@ -1,5 +1,5 @@
-// Marks of autocast() and of amp's decorators, for nodes that were not made in the scope and belong
-// to some that were.
+// Propagates the marks of autocast() and of amp's decorators to nodes that were made outside of the
+// scope but belong to nodes inside.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_INHERITED_MARKS_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_INHERITED_MARKS_H_
 
@@ -13,12 +13,12 @@ namespace npu_precision {
 
 bool HasInheritedMarks(const tensorflow::GraphDef& graph);
 
-// The dtypes that scopes of autocast() ask for; DT_FLOAT where one was switched off.
+// The dtypes that autocast() scopes request; DT_FLOAT for a scope that is switched off.
 std::set<tensorflow::DataType> AutocastDtypes(const tensorflow::GraphDef& graph);
 
-// Gives nodes of `graph`, which `view` indexes, the marks of the node that they belong to: a
-// gradient those of its forward op, and an Identity those of what it copies. Identity ops stand
-// where Grappler inlined a function.
+// Gives nodes of `graph`, which `view` indexes, the marks of the node that they belong to. A
+// gradient gets the marks of its forward op. An Identity gets the marks of the node that it copies:
+// Grappler puts Identity ops where it inlined a function.
 void InheritMarks(const GraphView& view, tensorflow::GraphDef* graph);
 
 }  // namespace npu_precision

@@ -13,7 +13,7 @@ constexpr int kBeingSought = -2;
 
 bool ForwardsFirstInput(const std::string& op) { return op == "Identity" || op == "Switch"; }
 
-// A read of a reference does not copy: it shows what is written in the loop or beside it.
+// A read of a reference does not copy, so it sees writes in the loop and beside it.
 bool MayBeWritten(const GraphView& view, int variable) {
   for (const InputPort& use : view.fanout(variable)) {
     if (view.op_def(use.node) == nullptr) return true;
@@ -23,7 +23,7 @@ bool MayBeWritten(const GraphView& view, int variable) {
   return false;
 }
 
-// By node id: the memory of references that may change without a loop that shows it.
+// By node id: memory of references that may change without a sign of it in the loop.
 std::vector<Memory> VaryingMemory(const GraphView& view, const std::set<std::string>& fed) {
   std::vector<Memory> memory(view.size(), Memory::kItsOwn);
   for (int id = 0; id < view.size(); ++id) {
@@ -51,7 +51,7 @@ LoopInvariants::LoopInvariants(const GraphView& view, const std::set<std::string
   for (int id = 0; id < view.size(); ++id) enters_[id] = enters_[origins[id]];
 }
 
-// By node id: the node whose value it forwards, through Identity and Switch; itself, if none.
+// By node id: the node whose value it forwards through Identity and Switch, or itself.
 std::vector<int> LoopInvariants::Origins() const {
   std::vector<int> origins(view_.size(), kUnknown);
   std::vector<int> passed;
@@ -103,12 +103,12 @@ void LoopInvariants::DropVarying(const std::vector<int>& origins) {
     passed.clear();
     int enter = enters_[start];
     while (enter >= 0 && seen[enter] == kNotSeen) {
-      // Until it is known. The Enters of a cycle, in a damaged graph, stay so.
+      // Varies until its state is known. The Enters of a cycle in a damaged graph stay so.
       seen[enter] = kVaries;
       const OutputPort from = view_.fanin(enter)[0];
       const int outside = origins[from.node];
       if (varying[outside] != Memory::kItsOwn) break;
-      // An edge that was wrong before, or comes from an op TensorFlow does not know.
+      // The edge was wrong before, or comes from an op that TensorFlow does not know.
       if (view_.dtype(from) != view_.inputs(enter)[0].dtype) break;
       passed.push_back(enter);
       enter = enters_[outside];

@@ -7,7 +7,7 @@
 namespace npu_precision {
 namespace {
 
-// May run before all of its inputs have arrived, or in another frame than they.
+// The op may run before all of its inputs are available, or in another frame than its inputs.
 bool BeginsAnew(const std::string& op) {
   return op == "Merge" || op == "RefMerge" || op == "Enter" || op == "RefEnter" || op == "Exit" ||
          op == "RefExit";
@@ -51,8 +51,8 @@ bool LoopPivots::IsPivot(int id) const {
   return !after_effect_[id] || (decided_[variable] == loop && !HasControlInputs(view_, variable));
 }
 
-// The condition depends on all that it reads, and so does what depends on the condition. Stops at
-// a Merge, of whose inputs only one arrives.
+// The condition depends on everything that it reads, and so do the consumers of the condition.
+// Stops at a Merge, because only one of its inputs arrives.
 void LoopPivots::FindDecided(int loop_cond) {
   std::vector<int> readers = {loop_cond};
   for (size_t i = 0; i < readers.size(); ++i) {
@@ -64,8 +64,7 @@ void LoopPivots::FindDecided(int loop_cond) {
   }
 }
 
-// Propagates from nodes that may have an effect to what depends on them, but not through
-// conditions.
+// Propagates from nodes that may have an effect to their consumers, but not through conditions.
 void LoopPivots::PropagateEffects() {
   std::vector<std::vector<int>> control_consumers(view_.size());
   for (int id = 0; id < view_.size(); ++id) {

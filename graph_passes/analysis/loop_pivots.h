@@ -1,9 +1,9 @@
-// The pivots of TensorFlow 1 loops.
+// Finds the pivots of TensorFlow 1 loops whose control dependencies may be dropped.
 //
-// A pivot is an Identity behind the Switch of a loop variable that nodes of the body have control
-// dependencies on, so that they run only in an iteration. Nodes without data inputs need that; many
-// others have it too. This analysis finds the pivots whose control dependencies may be dropped
-// without a change in what runs after which effect.
+// A pivot is an Identity behind the Switch of a loop variable. Nodes of the body have control
+// dependencies on it, so that they run only in an iteration. Nodes without data inputs need that
+// dependency; many others have it too. It may be dropped if every node still runs after the same
+// effects.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_LOOP_PIVOTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_LOOP_PIVOTS_H_
 
@@ -24,8 +24,8 @@ class LoopPivots {
   int LoopOf(int id) const;
   // The LoopCond that depends on the variable of the Merge `merge`, else kNone.
   int DecidedBy(int merge) const { return decided_[merge]; }
-  // Whether the node is a pivot that orders no effect: a control dependency on it says no more than
-  // that the condition of its loop was true.
+  // Whether the node is a pivot that orders no effect: a control dependency on it only ensures that
+  // the condition of its loop was true.
   bool IsPivot(int id) const;
 
  private:

@@ -28,7 +28,7 @@ ValueRange JoinOf(absl::Span<const ValueRange> ranges) {
 
 ValueRange JoinAll(In in) { return JoinOf(in.ranges); }
 
-// The last input, or the first, is no value of the result.
+// The last or first input is an index or size, not a value of the result.
 ValueRange JoinAllButLast(In in) {
   return in.ranges.empty() ? ValueRange() : JoinOf(in.ranges.subspan(0, in.ranges.size() - 1));
 }
@@ -113,7 +113,7 @@ ValueRange ExponentialMinusOne(In in) {
   return Rising(Input(in, 0), [](double x) { return std::expm1(x); });
 }
 
-// Of what is never negative, whatever is known of the input: the rest is NaN.
+// For functions of non-negative numbers: a negative input yields NaN, which no range includes.
 template <double function(double)>
 ValueRange OfNotNegative(In in) {
   return Rising(Larger(Input(in, 0), ValueRange::Of(0)), function);
@@ -195,7 +195,7 @@ const std::unordered_map<std::string, OpRange>& Table() {
       {"Roll", Same<0>},
       {"Slice", Same<0>},
       {"StridedSlice", Same<0>},
-      // A GPU yields zero for an index that is out of range.
+      // A GPU yields zero for an index out of range.
       {"Gather", WithZeros},
       {"GatherV2", WithZeros},
       {"GatherNd", WithZeros},
@@ -218,7 +218,7 @@ const std::unordered_map<std::string, OpRange>& Table() {
       {"Select", JoinAllButFirst},
       {"SelectV2", JoinAllButFirst},
 
-      // Control flow. A Merge yields what any of its inputs does; ValueRanges deals with loops.
+      // Control flow. A Merge yields the value of any of its inputs; ValueRanges handles loops.
       {"Enter", Same<0>},
       {"Exit", Same<0>},
       {"NextIteration", Same<0>},

@@ -1,4 +1,4 @@
-// What an op makes of the ranges of its inputs.
+// Computes the range of an op's outputs from the ranges of its inputs.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_OP_RANGES_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_OP_RANGES_H_
 
@@ -12,17 +12,17 @@ namespace npu_precision {
 
 struct OpRangeInputs {
   const tensorflow::NodeDef& node;
-  // Of the data inputs. Those that are not of a float dtype are unknown.
+  // The ranges of the data inputs. Inputs that are not of a float dtype are unknown.
   absl::Span<const ValueRange> ranges;
-  bool first_two_are_one;  // both read the same tensor, so that x * x is a square
-  double num_terms;        // of a Sum: how many elements it adds up; infinity if unknown
+  bool first_two_are_one;  // Both read the same tensor, so x * x is a square.
+  double num_terms;        // For a Sum: the number of elements it adds up; infinity if unknown.
 };
 
-// The range of all outputs of a node.
+// Returns the range of all outputs of a node.
 using OpRange = ValueRange (*)(const OpRangeInputs& inputs);
 
-// nullptr for an op of which nothing is known. There is no default: an op that is not listed is
-// unknown, however harmless it looks.
+// The function for an op; nullptr if nothing is known about the op. There is no default: an op that
+// is not listed is unknown, however harmless it looks.
 OpRange OpRangeOf(const std::string& op);
 
 }  // namespace npu_precision

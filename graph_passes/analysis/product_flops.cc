@@ -21,7 +21,7 @@ bool MultipliesMatrices(const std::string& op) {
   return op == "MatMul" || absl::StartsWith(op, "BatchMatMul");
 }
 
-// Of the first operand of a product of matrices, the dimension that is summed over.
+// The size of the dimension that is summed over, from the first operand of a matrix product.
 double Depth(const NodeDef& node, const PartialTensorShape& operand) {
   const int dims = operand.dims();
   if (dims < 2) return kUnknownCost;
@@ -31,7 +31,7 @@ double Depth(const NodeDef& node, const PartialTensorShape& operand) {
   return size < 0 && dim == 0 ? 1 : size;
 }
 
-// How many products each element of a convolution's output adds up.
+// The number of products that each element of a convolution's output adds up.
 double KernelSize(const std::string& op, const PartialTensorShape& filter) {
   const int counted = absl::StartsWith(op, "Depthwise") ? filter.dims() - 2 : filter.dims() - 1;
   if (counted < 1 || !filter.IsFullyDefined()) return kUnknownCost;
@@ -68,7 +68,7 @@ double ProductFlops(const GraphView& view, const TensorShapes& shapes, int id) {
     return Flops(ElementsOfSample(shape({id, 0})), Depth(node, input(0)));
   }
   if (!absl::StrContains(op, "Conv")) return kUnknownCost;
-  // A gradient computes as much as the convolution, of whose output it reads the gradient.
+  // A gradient computes as much as the convolution whose output gradient it reads.
   const bool is_gradient = view.num_fanin(id) == 3;
   const bool makes_filter = absl::StrContains(op, "BackpropFilter");
   const double result = ElementsOfSample(is_gradient ? input(2) : shape({id, 0}));

@@ -1,4 +1,4 @@
-// How many operations the products of matrices and the convolutions of a graph compute.
+// Counts the arithmetic operations of the matrix products and convolutions of a graph.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_PRODUCT_FLOPS_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_PRODUCT_FLOPS_H_
 
@@ -9,12 +9,12 @@ namespace npu_precision {
 
 constexpr double kUnknownCost = -1;
 
-// The elements of a tensor, with 1 for a first dimension of unknown size: that of a batch, which
-// multiplies all costs of a model alike. kUnknownCost where more is not known.
+// The number of elements of a tensor; kUnknownCost if it is not known. A first dimension of unknown
+// size counts as 1: it is the batch, which multiplies all costs of a model alike.
 double ElementsOfSample(const tensorflow::PartialTensorShape& shape);
 
-// The additions and multiplications of a node of an op of IsMatrixOrConvolution, by
-// ElementsOfSample. kUnknownCost where the shapes do not tell.
+// The number of additions and multiplications of a node whose op is in IsMatrixOrConvolution, with
+// sizes as in ElementsOfSample. kUnknownCost if the shapes are not known.
 double ProductFlops(const GraphView& view, const TensorShapes& shapes, int id);
 
 }  // namespace npu_precision

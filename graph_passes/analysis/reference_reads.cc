@@ -7,8 +7,8 @@
 namespace npu_precision {
 namespace {
 
-// Which value a Switch or Merge yields depends on what else it reads, and an Enter stands for a
-// tensor of another frame. A Cast has to read these themselves.
+// The value of a Switch or Merge depends on its other inputs, and an Enter stands for a tensor of
+// another frame. A Cast must read these ops themselves.
 bool StartsOrSplits(const std::string& op) {
   return op == "Enter" || op == "Switch" || IsMerge(op);
 }
@@ -87,7 +87,7 @@ bool ReferenceReads::Find(OutputPort tensor, ReferenceRead* read) {
   return true;
 }
 
-// Turns the read of a node's input into the read of its output.
+// Turns the read of a node's input into a read of its output.
 void ReferenceReads::AddNode(int id, ReferenceRead* read) const {
   const tensorflow::NodeDef& node = view_.node(id);
   if (node.op() != "Identity") read->tensor = {id, 0};

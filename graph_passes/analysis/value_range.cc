@@ -7,8 +7,8 @@ ValueRange Checked(double low, double high) {
   return std::isnan(low) || std::isnan(high) ? ValueRange() : ValueRange{low, high};
 }
 
-// Of bounds, not of values: a factor that may be zero makes the product zero, however large the
-// other one may be.
+// Multiplies bounds, not values: a factor that may be zero makes the product zero, even if the
+// other bound is infinite.
 double Product(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
 }  // namespace

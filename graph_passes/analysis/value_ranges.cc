@@ -13,7 +13,8 @@
 namespace npu_precision {
 namespace {
 
-// A bound of a loop variable that still moves after this many passes moves on to the next of these.
+// If a bound of a loop variable still moves after this many passes, it moves on to the next of
+// these.
 constexpr int kPassesBeforeWidening = 3;
 constexpr double kBounds[] = {-ValueRange::kInfinity, -1, 0, 1, ValueRange::kInfinity};
 
@@ -59,8 +60,8 @@ class Solver {
   }
 
  private:
-  // The nodes in an order in which producers come before consumers, but for the NextIterations that
-  // a Merge reads. What is in a cycle besides, in a damaged graph, is left out.
+  // The nodes in topological order, except for the NextIterations that a Merge reads. A damaged
+  // graph may have other cycles; their nodes are left out.
   std::vector<int> Order() const {
     std::vector<int> order, missing(view_.size(), 0);
     for (int id = 0; id < view_.size(); ++id) {
@@ -82,7 +83,7 @@ class Solver {
     const ValueRange before = ranges_[id];
     ValueRange now = Compute(id);
     if (widens && merges_.Has(id)) {
-      now = Join(before, now);  // so that it ends, whatever rounding does to the bounds
+      now = Join(before, now);  // so that the loop ends, whatever rounding does to the bounds
       if (now.low < before.low) now.low = NextBelow(now.low);
       if (now.high > before.high) now.high = NextAbove(now.high);
     }
@@ -101,7 +102,7 @@ class Solver {
     inputs_.clear();
     for (const OutputPort& from : fanin) {
       const ValueRange& input = ranges_[from.node];
-      // A loop's first pass comes to a Merge before its NextIteration.
+      // The first pass over a loop visits the Merge before its NextIteration.
       if (input.IsNothing() && !merges_.Has(id)) return input;
       inputs_.push_back(input);
     }
@@ -111,7 +112,7 @@ class Solver {
     return of_op({view_.node(id), inputs_, first_two_are_one, num_terms});
   }
 
-  // How many elements of its input each element of a Sum adds up. Infinity if nobody knows.
+  // The number of elements that a Sum adds up for each output element; infinity if not known.
   double NumTerms(int id) const {
     const bool matters = std::isfinite(inputs_[0].low) || std::isfinite(inputs_[0].high);
     if (!matters || inputs_[0] == ValueRange::Of(0) || !elements_) return ValueRange::kInfinity;
@@ -128,7 +129,7 @@ class Solver {
   const ElementCounts& elements_;
   const OpSet sums_, constants_, merges_, next_;
   std::vector<OpRange> of_op_;      // by the number of the op in the view
-  std::vector<ValueRange> inputs_;  // of the node that is computed
+  std::vector<ValueRange> inputs_;  // of the current node
   std::vector<ValueRange> ranges_;  // by node id
 };
 

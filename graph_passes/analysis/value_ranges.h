@@ -1,9 +1,9 @@
-// What is known of the values of each tensor, whatever is fed: from constants, from ops whose
-// results are bounded, and from arithmetic on these.
+// Finds the values that each tensor may have, whatever is fed: from constants, from ops with
+// bounded results, and from arithmetic on these.
 //
-// The analysis follows values through v1 loops and conditionals to a fixpoint. It never guesses:
-// fed and captured values, weights, elements of lists, results of functions, and of each op that
-// op_ranges.cc does not list, are unknown. NaN and the maximum of nothing are left out.
+// The analysis follows values through v1 loops and conditionals to a fixpoint. It never guesses.
+// These are unknown: fed and captured values, weights, elements of lists, results of functions, and
+// the outputs of ops that op_ranges.cc does not list. NaN and the maximum of nothing are left out.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_VALUE_RANGES_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_VALUE_RANGES_H_
 
@@ -18,9 +18,9 @@
 
 namespace npu_precision {
 
-// By node id, of all outputs of a node together. `values` has what the view's graph lacks; `fed`
-// are names of nodes whose outputs the caller replaces. `elements` is asked about sums of values
-// that are bounded.
+// Returns, by node id, the range of all outputs of a node together. `values` has the constants that
+// the view's graph lacks. `fed` are names of nodes whose outputs the caller replaces. `elements` is
+// asked only for sums of bounded values.
 std::vector<ValueRange> ValueRanges(const GraphView& view, const ConstantValues& values,
                                     const std::set<std::string>& fed,
                                     const ElementCounts& elements);

@@ -31,7 +31,7 @@ class Finder {
       const int id = open.back();
       open.pop_back();
       for (const InputPort& use : view_.fanout(id)) {
-        // The Merge of an invariant is the only one that a varying input would not change.
+        // A varying input changes every Merge except the Merge of an invariant.
         if (invariants_.EnterOf({use.node, 0}) < 0) push(use.node);
       }
     }
@@ -59,7 +59,7 @@ class Finder {
     return view_.num_outputs(id) > 0 && view_.outputs(id)[0].dtype == tensorflow::DT_RESOURCE;
   }
 
-  // As the body of a While does with what it only reads.
+  // Whether the function returns the argument unchanged, as the body of a While returns captures.
   bool IsHandedOut(int argument) const {
     std::vector<int> same = {argument};
     for (size_t i = 0; i < same.size(); ++i) {

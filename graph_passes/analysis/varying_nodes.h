@@ -1,4 +1,5 @@
-// What differs from iteration to iteration of a loop, or from call to call of a function.
+// Finds nodes whose values differ from iteration to iteration of a loop, or from call to call of a
+// function.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_VARYING_NODES_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_VARYING_NODES_H_
 
@@ -10,9 +11,10 @@
 
 namespace npu_precision {
 
-// By node id: whether its values depend on a loop variable that changes, on an argument of the
-// function that is not handed out as it came, on what is fed, or on an op with state of its own.
-// Weights do not vary: they are as good as the same in all iterations. `fed` are names of nodes.
+// Returns, by node id, whether the values of the node depend on a loop variable that changes, on an
+// argument that the function does not return unchanged, on a fed node, or on an op with state of
+// its own. Weights do not vary: they are practically the same in all iterations. `fed` are names of
+// nodes.
 std::vector<bool> VaryingNodes(const GraphView& view, const std::set<std::string>& fed);
 
 }  // namespace npu_precision

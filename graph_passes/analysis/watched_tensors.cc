@@ -18,7 +18,7 @@ bool IsConstantOrReceived(const std::string& op) {
 
 bool IsWatched(Watch watch, const std::string& op, DataType dtype) {
   if (watch == Watch::kNothing || IsConstantOrReceived(op)) return false;
-  // What it yields is in its inputs, which are watched.
+  // These ops yield values of their inputs, which are watched.
   if (SelectsValues(op) || op == "Cast" || op == kSaturateOp) return false;
   if (watch == Watch::kAll) return IsLowType(dtype) || dtype == tensorflow::DT_FLOAT;
   return IsLowType(dtype) && !IsNeutralSource(op);

@@ -1,4 +1,4 @@
-// Which tensors of a graph a flight recorder watches.
+// Selects the tensors of a graph that a flight recorder watches.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_WATCHED_TENSORS_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_WATCHED_TENSORS_H_
 
@@ -9,8 +9,8 @@
 
 namespace npu_precision {
 
-// kLowered: what is computed in a low type, or rounded to one. kAll: whatever is computed in a
-// float type of up to 32 bits, and what the graph reads.
+// kLowered: tensors computed in a low type, or rounded to one. kAll: all tensors of a float type of
+// up to 32 bits, and what the graph reads.
 enum class Watch { kNothing = 0, kLowered = 1, kAll = 2 };
 
 struct WatchedTensor {
@@ -18,24 +18,24 @@ struct WatchedTensor {
   std::string op;
   int port = 0;
   std::string device;
-  // The second: the type whose range counts, which is float32 if it is not rounded.
+  // `low_type` is the type whose range counts: float32 if the tensor is not rounded.
   tensorflow::DataType dtype = tensorflow::DT_FLOAT, low_type = tensorflow::DT_FLOAT;
-  // In the graph, in an order in which no op comes before what it reads.
+  // The place in the graph, in an order in which no op comes before its producers.
   int place = 0;
   // The place of the first watched tensor of the same loop, or -1 outside of loops.
   int loop = -1;
-  // The nodes that read what it is rounded to.
+  // The nodes that read the rounded tensor.
   std::vector<std::string> readers;
 };
 
 // Whether the output of a node is watched.
 bool IsWatched(Watch watch, const std::string& op, tensorflow::DataType dtype);
 
-// Whether the op yields what the graph reads rather than what it computes.
+// Whether the op yields a value that the graph reads rather than computes.
 bool IsRead(const std::string& op);
 
-// Whether the op rounds its input to a low type, so that its input is watched rather than its
-// output. `from` and `to` are the types of both.
+// Whether the op rounds its input to a low type. Then its input is watched instead of its output.
+// `from` and `to` are the dtypes of input and output.
 bool Rounds(const std::string& op, tensorflow::DataType from, tensorflow::DataType to);
 
 }  // namespace npu_precision

@@ -70,7 +70,7 @@ class AllWhite {
     if (state.kind == GroupState::kFollows) {
       state = GroupState::Decided(Vote::kLowered);
       reason = Reason::kWhiteList;
-      decisions_.nodes[id].cause = -1;  // of a rule that kept another group
+      decisions_.nodes[id].cause = -1;  // it belonged to a rule that kept another group
       return;
     }
     const bool is_neutral = node.fixed == Reason::kNeutralSource;

@@ -1,10 +1,8 @@
-// all_white: every op is lowered but for what updates variables, what sums up over a loop, and the
-// loss.
+// The option all_white: lowers every op except variable updates, sums over a loop, and the loss.
 //
-// The ops that the target has on its gray or black list are white by default (see op_lists.h). They
-// are gray at first, so that what updates variables and what sums up is found as without
-// all_white. Here, those in the region of the loss go back to their lists, and the others are
-// lowered.
+// Ops that are on the target's gray or black list are white by default (see op_lists.h). They start
+// as gray, so that the rules find variable updates and sums as without all_white. This rule then
+// returns the ops in the region of the loss to their lists, and lowers the others.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_ALL_WHITE_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_ALL_WHITE_H_
 
@@ -19,7 +17,7 @@
 namespace npu_precision {
 
 // Decides the groups that are white by default. In `classes` and `decisions`, nodes in the region
-// of the loss get the list they are on without all_white.
+// of the loss get their list without all_white.
 void DecideAllWhite(const GraphView& view, const DecideContext& context, NodeClasses* classes,
                     std::vector<GroupState>* groups, Decisions* decisions);
 

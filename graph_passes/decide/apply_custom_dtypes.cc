@@ -20,7 +20,7 @@ namespace {
 
 using tensorflow::DataType;
 
-// The dtype of a group that has one dtype so far, and gets another.
+// The dtype of a group after another request: float32 if two requests differ.
 DataType Wider(DataType so_far, DataType dtype) {
   if (!IsLowType(dtype)) dtype = tensorflow::DT_FLOAT;
   return so_far == tensorflow::DT_INVALID || so_far == dtype ? dtype : tensorflow::DT_FLOAT;
@@ -34,8 +34,8 @@ DataType WidestOf(absl::Span<const Port> ports, const std::vector<DataType>& dty
   return wanted;
 }
 
-// Whether nothing but its kernels and the target keeps the dtype of a node. What only steers the
-// flow of control yields what it reads, and nothing may stand between the ops on one TensorArray.
+// Whether only the kernels and the target keep the dtype of a node. A control flow op yields its
+// input unchanged, and nothing may stand between the ops on one TensorArray.
 bool CanRound(const std::string& op, const NodeClass& node) {
   if (IsControlFlow(op) || HasElementDtype(op)) return false;
   return !node.is_neutral &&
@@ -72,7 +72,7 @@ class Rounder {
 
   void RoundPortsOf(int id, const CustomDtypes& line) {
     const NodeClass& node = classes_.nodes[id];
-    // Another run decides about what autocast() marked for it.
+    // Nodes that autocast() marked for another run are decided there.
     if (node.fixed == Reason::kOutsideAutocast) return;
     if (!CanRound(view_.node(id).op(), node)) return WarnOfUnrounded(id, line);
     const absl::Span<const Port> inputs = view_.inputs(id), outputs = view_.outputs(id);
@@ -96,7 +96,7 @@ class Rounder {
     Decision& decision = decisions_.nodes[id];
     decision.listing.listed_by = &line.place;
     if (!rounds) return;
-    // Of a mode that changes no float32 dtypes: its nodes have no decision yet.
+    // In a mode that changes no float32 dtypes, the node has no decision yet.
     if (decision.verdict == Verdict::kNotFloat) decision.verdict = Verdict::kKept;
     decision.reason = Reason::kCustomized;
     decision.cause = -1;
@@ -126,7 +126,7 @@ class Rounder {
   // Whether an earlier run rounded it.
   bool IsRounded(const InputPort& input, DataType dtype) const {
     int back = view_.fanin(input.node)[input.index].node;
-    // What carries the rounded value into a loop.
+    // Skip the nodes that carry the rounded value into a loop.
     while (view_.IsInserted(back) && !view_.IsTransparentCast(back) && view_.num_fanin(back) > 0) {
       back = view_.fanin(back)[0].node;
     }
@@ -140,7 +140,8 @@ class Rounder {
     }
     return true;
   }
-  // Whether a node is the first of two Casts that round for inputs that are to be of its dtype.
+  // Whether a node is the first of two Casts that round, and its consumers only read the rounded
+  // value.
   bool RoundsInputs(int id) const {
     if (!view_.IsTransparentCast(id)) return false;
     for (const InputPort& consumer : view_.fanout(id)) {
@@ -152,7 +153,7 @@ class Rounder {
     return view_.IsTransparentCast(id) && view_.outputs(id)[0].dtype == dtype;
   }
 
-  // Whether a port that has `dtype`, and the number of a group or kNoGroup, is to be rounded.
+  // Whether a port that has `dtype`, and is bound to `group` or kNoGroup, must be rounded.
   bool Rounds(int id, const CustomDtypes& line, DataType dtype, int group, DataType wanted) {
     const DataType decided = group == kNoGroup ? dtype : decisions_.group_dtypes[group];
     if (wanted == decided) return false;
@@ -167,7 +168,7 @@ class Rounder {
     return false;
   }
 
-  // Ascend's ops may have more ports than TensorFlow's: an optional bias, say.
+  // Ascend's ops may have more ports than TensorFlow's, for example an optional bias.
   void WarnOfCount(int id, const CustomDtypes& line, const char* what, size_t has, size_t given) {
     if (given <= has || IsAscends(line)) return;
     Warn(id, line, absl::StrCat("has dtypes for ", given, " ", what, ", and there are ", has));
@@ -181,14 +182,14 @@ class Rounder {
   const GraphView& view_;
   const NodeClasses& classes_;
   Decisions& decisions_;
-  // By line, and by what it cannot do. The lines are of one vector, so this is their order.
+  // By line, and by the problem. The lines are in one vector, so pointers order them.
   std::map<std::pair<const CustomDtypes*, std::string>, Nodes> unfollowed_;
 };
 
 }  // namespace
 
-// A mode that lowers nothing has no passes for low types either, so that its nodes compute in
-// float32 on rounded values.
+// A mode that lowers nothing has no passes for low types either, so its nodes compute in float32 on
+// rounded values.
 bool AsksForChange(const DecideContext& context, DataType wanted) {
   const ModeRule rule = context.mode.rule;
   return (Lowers(rule) || rule == ModeRule::kForceFloat32) && wanted == context.NewDtype();

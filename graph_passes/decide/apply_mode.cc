@@ -10,7 +10,7 @@ namespace {
 
 using tensorflow::DataType;
 
-// What is asked of a group that can change.
+// The request of the mode and the lists to a group that can change.
 struct Request {
   GroupState state;
   Reason reason;
@@ -45,7 +45,7 @@ Request AskedByMode(const GraphView& view, const DecideContext& context, const N
   };
   switch (context.mode.rule) {
     case ModeRule::kMix:
-      // A gray op whose float32 the target lacks has one way to run, whatever comes before it.
+      // A gray op whose float32 the target lacks can only run lowered, whatever its predecessors.
       if (node.listing.color == ListColor::kGray && !has_float32()) {
         return Lower(Reason::kTargetLacksFloat32);
       }
@@ -69,7 +69,7 @@ Request AskedByMode(const GraphView& view, const DecideContext& context, const N
   return Keep(Reason::kUnlisted);
 }
 
-// The state of a group of which `request` is asked; `reason` is that of its node.
+// The state of a group after `request`; `reason` is the reason of its node.
 GroupState FirstState(const NodeClass& node, const Request& request, bool can_change,
                       bool gray_at_first, Reason* reason) {
   const GroupState gray = {can_change ? GroupState::kFollows : GroupState::kFollowsOrKeeps,

@@ -1,4 +1,4 @@
-// What the mode and the lists ask of each node, before any node looks at another.
+// Applies the mode and the lists to each node by itself, before any node depends on another.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_APPLY_MODE_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_APPLY_MODE_H_
 
@@ -12,9 +12,9 @@
 
 namespace npu_precision {
 
-// The first state of each type group, by the view's group numbers. In `decisions`, float nodes get
-// their list, the verdict "kept" and, where mode and list alone settle them, the reason. Nodes that
-// are white by default are gray here (see all_white.h).
+// Returns the first state of each type group, by the view's group numbers. In `decisions`, float
+// nodes get their list and the verdict "kept", and the reason if mode and list alone settle it.
+// Nodes that are white by default are gray here (see all_white.h).
 std::vector<GroupState> ApplyMode(const GraphView& view, const DecideContext& context,
                                   const NodeClasses& classes, Decisions* decisions);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kPi = 3.14159265358979;
 
-// An error of their inputs is averaged, and they compute in float32 themselves.
+// These ops average the errors of their inputs, and compute in float32 internally.
 bool Accumulates(const std::string& op) {
   static const auto* names =
       new std::unordered_set<std::string>{"Sum",        "Mean",          "Prod",
@@ -25,19 +25,19 @@ bool Accumulates(const std::string& op) {
   return names->count(op) != 0;
 }
 
-// The gradients of its scale and offset are sums over all rows; that of its input is none.
+// The gradients of scale and offset are sums over all rows; the gradient of the input is not.
 bool AccumulatesParameters(const std::string& op) {
   return op == "FusedBatchNormGrad" || op == "FusedBatchNormGradV2" || op == "FusedBatchNormGradV3";
 }
 
 bool EndsWalk(const std::string& op) {
   static const auto* names = new std::unordered_set<std::string>{
-      // What an iteration begins with is not what the last one computed for the magnifier.
+      // The value at the start of an iteration was not computed for the magnifier.
       "Enter", "NextIteration", "Exit"};
   return names->count(op) != 0 || IsNeutralSource(op) || HasElementDtype(op) || ReadsShapesOnly(op);
 }
 
-// The same elements in another shape. Nothing is rounded there.
+// The op yields the same elements in another shape. It rounds nothing.
 bool Reshapes(const std::string& op) { return IsElementwise(op) && MovesValues(op); }
 
 bool Scales(const std::string& op) { return Multiplies(op) || Divides(op); }
@@ -63,7 +63,8 @@ class Walk {
         kept_(view.num_groups(), false) {}
 
   std::vector<KeptGroup> Run() {
-    // The first cause of a node stays, so their order must not be that of the nodes.
+    // The first cause of a node stays, so the order of causes must not depend on the order of the
+    // nodes.
     for (int magnifier : InOrderOfNames(view_, MagnifyingNodes())) KeepBefore(magnifier);
     for (const DifferenceOfSquares& difference : DifferencesOfSquares(view_)) {
       for (int node : difference.nodes) KeepNode(node, difference.difference);
@@ -82,8 +83,8 @@ class Walk {
     return found;
   }
 
-  // Of a chain of unary ops, which TensorFlow makes one op of, what any of them magnifies. Nothing
-  // is known of what those after the first read.
+  // For a chain of unary ops, which TensorFlow fuses into one op: the inputs that any of them
+  // magnifies. The inputs of all ops but the first have unknown ranges.
   std::vector<MagnifiedInput> InputsOf(int id) const {
     const tensorflow::NodeDef& node = view_.node(id);
     if (!chains_.Has(id)) return InputsOfOp(node.op());
@@ -115,8 +116,8 @@ class Walk {
     KeepBehind(std::move(nodes), magnifier);
   }
 
-  // One number for all, which is not computed from what it divides, such as a loss scale: the
-  // quotients are off by the same share as what is divided.
+  // Whether the divisor is one number for all elements that is not computed from the dividend, such
+  // as a loss scale. The quotients then have the same relative error as the dividend.
   bool DividesByScale(int quotient) const {
     const auto moves = [this](int passed) {
       return view_.IsTransparent(passed) || (reshapes_.Has(passed) && !ends_path_[passed]);
@@ -127,7 +128,7 @@ class Walk {
            context_.elements(node.name(), divisor.port) == 1;
   }
 
-  // What is multiplied by a factor again and again is off by the error of the factor as often.
+  // A value that is multiplied by a factor n times has n times the relative error of the factor.
   void KeepFactors(int product) {
     if (!scales_.Has(product) || ends_path_[product]) return;
     std::vector<int> nodes;
@@ -139,7 +140,7 @@ class Walk {
     KeepBehind(std::move(nodes), product);
   }
 
-  // Breadth first, and each tensor once, whichever magnifier comes first.
+  // Walks breadth first, and visits each tensor once, for the first magnifier that reaches it.
   void KeepBehind(std::vector<int> nodes, int magnifier) {
     for (size_t i = 0; i < nodes.size(); ++i) {
       for (int k = 0; k < view_.num_inputs(nodes[i]); ++k) {
@@ -161,7 +162,8 @@ class Walk {
     if (!ends && group != kNoGroup && Keep(group, magnifier)) nodes->push_back(from.node);
   }
 
-  // Its shape changes in the dtype that the product has: a Cast before it would restore no digit.
+  // A reshaped product has the dtype of the product: a Cast before the Reshape would restore no
+  // digit.
   bool IsReshapedProduct(const OutputPort& tensor) const {
     const auto moves = [this](int passed) {
       return view_.IsTransparent(passed) || (reshapes_.Has(passed) && !ends_path_[passed]);
@@ -169,7 +171,7 @@ class Walk {
     return products_.Has(view_.LookThrough(tensor, moves).node);
   }
 
-  // Where 1 - p of a rounded p near 1 has lost all of its digits, no sum brings them back.
+  // If a rounded p near 1 has lost all digits of 1 - p, no sum restores them.
   bool AccumulatesComplements(int id) const {
     const auto moves = [this](int passed) {
       return view_.IsTransparent(passed) || moves_values_.Has(passed);

@@ -1,9 +1,9 @@
-// What feeds an op that magnifies relative error keeps float32, back to the last matrix or
+// Keeps float32 in the producers of an op that magnifies relative error, back to the last matrix or
 // convolution op.
 //
-// A probability rounded to bfloat16 near 1 has lost what log(1 - p) is about, and log(0) is
-// infinite. The gray ops between a matrix product and a Log are cheap in float32. Their gradients
-// follow them by their votes.
+// A probability near 1 that is rounded to bfloat16 has lost the digits that log(1 - p) needs, and
+// log(0) is infinite. The gray ops between a matrix product and a Log are cheap in float32. Their
+// gradients follow them by their votes.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_BEFORE_MAGNIFIERS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_BEFORE_MAGNIFIERS_H_
 
@@ -16,12 +16,15 @@
 
 namespace npu_precision {
 
-// The groups of these ops (reason before_magnifier; the cause is the magnifier, or the difference
-// of squares, or a product that accumulates), and those of the magnifiers (reason magnifies), which
-// are not black under all_white. The walk back ends at matrix and convolution ops, with what only
-// changes the shape of their results, sources, function calls, lists, where a loop begins an
-// iteration, at nodes with `ends_path` set, by node id, and at sums and means of other than
-// complements such as 1 - p. `accumulators` are node ids.
+// Returns the groups of the producers (reason before_magnifier; the cause is the magnifier, the
+// difference of squares, or a product that accumulates), and the groups of the magnifiers
+// themselves (reason magnifies), which are not black under all_white. The walk back ends at
+// - matrix and convolution ops, and ops that only change the shape of their results,
+// - sources, function calls and lists,
+// - the ops where a loop begins an iteration,
+// - nodes with `ends_path` set, by node id,
+// - sums and means, except those of complements such as 1 - p.
+// `accumulators` are node ids.
 std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view,
                                         const std::vector<ValueRange>& ranges,
                                         const std::vector<int>& accumulators,

@@ -90,7 +90,7 @@ class Classifier {
     TF_RETURN_IF_ERROR(LookUpOp(id, node));
     ListAsFused(view_.node(id), &node->listing);
     ListByMark(view_.node(id), &node->listing);
-    // The lists know op types only, and Einsum is on that of the products.
+    // The lists have op types only, and Einsum is on the list of the products.
     if (!einsums_.Has(id) || node->listing.edited != Edited::kNo) return Status();
     const NodeDef& def = view_.node(id);
     const std::string computed = ComputedByEinsum(def);
@@ -100,14 +100,14 @@ class Classifier {
     return Status();
   }
 
-  // What a kernel computes inside follows what is fused into that.
+  // An op that will be fused is computed inside the kernel of another op, so it is gray.
   static void ListAsFused(const NodeDef& def, Listing* listing) {
     if (listing->edited != Edited::kNo || !HasFusedMark(def)) return;
     static const std::string* const place = new std::string("its kernel");
     *listing = {ListColor::kGray, place, false, Edited::kNo};
   }
 
-  // Lists are what the mixed modes go by. A name in the mixlist says more than a function does.
+  // Only the mixed modes use lists. A name in the mixlist beats the mark of a function.
   void ListByMark(const NodeDef& def, Listing* listing) const {
     if (context_.mode.rule != ModeRule::kMix || listing->edited == Edited::kByName) return;
     static const std::string* const place = new std::string("its function");
@@ -117,7 +117,7 @@ class Classifier {
     }
   }
 
-  // A line for a name beats all else; one for an op type, all but a name in the mixlist.
+  // A line for a name beats all else. A line for an op type beats all but a name in the mixlist.
   void TakeCustomDtypes(int id, NodeClass* node) const {
     if (context_.custom_dtypes == nullptr || context_.custom_dtypes->empty()) return;
     const NodeDef& def = view_.node(id);
@@ -141,7 +141,7 @@ class Classifier {
   Status LookUpOp(int id, NodeClass* node) {
     const NodeDef& def = view_.node(id);
     const DeviceKind kind = context_.support->KindOf(def);
-    // The answer depends on more than the op: on the parts of a fused op, or on the name.
+    // The list depends on more than the op: on the parts of a fused op, or on the name.
     if (StandsForSeveral(def) || context_.lists->HasNodePatterns()) {
       node->info = &context_.lists->Info(OpsOf(def).front(), kind);
       return context_.lists->OfNode(NameInMixlist(def.name()), OpsOf(def), kind, &node->listing);
@@ -198,10 +198,11 @@ class Classifier {
     return false;
   }
 
-  // Marks the groups that the OpDef, the target and the device's kernels allow to change. Where no
-  // kernel takes all of them changed, attributes are tried one after the other, and each stays that
-  // has a kernel together with those before it. All elements of a list are tried at once, because
-  // no kernel distinguishes them. Returns the reason why no group can change, or kNone.
+  // Marks the groups that the OpDef, the target and the device's kernels allow to change. If no
+  // kernel takes all of them changed, attributes are tried one after the other. Each is added if a
+  // kernel exists for it together with those added before. All elements of a list are tried at
+  // once, because no kernel distinguishes them. Returns the reason why no group can change, or
+  // kNone.
   Reason FindChangeableGroups(int id) {
     Reason reason = Reason::kFixedDtype;
     std::vector<int> allowed, changeable;

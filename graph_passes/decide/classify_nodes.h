@@ -1,4 +1,5 @@
-// Facts about each node by itself: its list, and which of its type groups can change dtype at all.
+// Collects facts about each node by itself: its list, and which of its type groups can change
+// dtype.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_CLASSIFY_NODES_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_CLASSIFY_NODES_H_
 
@@ -18,7 +19,7 @@ struct NodeClass {
   // can change; else kNone.
   Reason fixed = Reason::kNone;
   Listing listing;
-  const OpInfo* info = nullptr;  // of the target's ops-info; nullptr where nothing asks for it
+  const OpInfo* info = nullptr;          // from the target's ops-info; nullptr if it is not needed
   const CustomDtypes* custom = nullptr;  // the line of customize_dtypes that decides about it
 };
 
@@ -28,7 +29,7 @@ struct NodeClasses {
   std::vector<Handle> handles;
 };
 
-// InvalidArgument where node patterns of the mixlist contradict each other.
+// Returns InvalidArgument if node patterns of the mixlist contradict each other.
 tensorflow::Status ClassifyNodes(const GraphView& view, const DecideContext& context,
                                  NodeClasses* classes);
 

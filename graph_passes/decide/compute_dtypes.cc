@@ -82,8 +82,8 @@ class Decider {
     }
   }
 
-  // Begins with all that select values, for the sake of loops, and goes on from each that reads
-  // what is not exact.
+  // Starts with all ops that select values as exact, because of loops, and then propagates from ops
+  // that are not exact to their consumers.
   void FindExact() {
     std::vector<int> not_exact;
     for (int id = 0; id < view_.size(); ++id) {

@@ -1,4 +1,4 @@
-// Which nodes that were lowered to float16 compute in float32, and where their values are rounded.
+// Decides which float16 nodes compute in float32, and where their values are rounded.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_COMPUTE_DTYPES_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_COMPUTE_DTYPES_H_
 
@@ -10,20 +10,20 @@
 namespace npu_precision {
 
 struct ComputeDtypes {
-  std::vector<bool> in_float32;  // by group number: of float16, to become float32
-  // By node id: its outputs, of float32, are read as they are by other nodes that compute in
-  // float32. Either they have values of float16, or every reader is elementwise: an accelerator's
-  // compiler would fuse it, and so round once, at the end.
+  std::vector<bool> in_float32;  // by group number: the group is float16 and becomes float32
+  // By node id: other nodes that compute in float32 read the node's float32 outputs without
+  // rounding. Either the outputs have values of float16, or every reader is elementwise: an
+  // accelerator's compiler would fuse it, and so round once, at the end.
   std::vector<bool> read_unrounded;
-  // By node id: its outputs have values of float16, whatever their dtype.
+  // By node id: the outputs have values of float16, whatever their dtype.
   std::vector<bool> is_exact;
 };
 
-// Of a graph whose nodes carry the marks of their decisions.
+// Decides for a graph whose nodes carry the marks of their decisions.
 //
 // On a CPU that emulates float16, every lowered node computes in float32: rounding a tensor costs
-// less there than an elementwise kernel of float16. What must share a dtype, as around a loop,
-// computes in float32 only if all of it does.
+// less there than an elementwise kernel of float16. Nodes that must share a dtype, such as those
+// around a loop, compute in float32 only if all of them do.
 ComputeDtypes DecideComputeDtypes(const GraphView& view, const DecideContext& context);
 
 }  // namespace npu_precision

@@ -41,7 +41,7 @@ void ConcludeNode(int id, const GrayExplainer& explain, DecideState* state) {
   }
   if (!node.is_float || node.is_neutral) return;
   if (changes && KindOf(decision.reason) == ReasonKind::kKeepRule) {
-    // A rule that kept one of several groups is no reason why others were lowered.
+    // A rule that kept one of several groups does not explain why others were lowered.
     const bool is_white = node.listing.color == ListColor::kWhite;
     decision.reason = is_white ? Reason::kWhiteList : Reason::kNone;
     decision.cause = -1;

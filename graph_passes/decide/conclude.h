@@ -1,4 +1,4 @@
-// The dtypes of each node by the votes of its groups, and the reason of its decision.
+// Sets the dtypes of each node by the votes of its groups, and the reason of its decision.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_CONCLUDE_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_CONCLUDE_H_
 

@@ -12,9 +12,10 @@
 namespace npu_precision {
 namespace {
 
-// By `make bench`'s machine, in operations of a product: half of what a Cast of an element costs.
+// Measured on the machine of `make bench`, in operations of a product: half the cost of a Cast of
+// an element.
 constexpr double kFlopsPerCastElement = 60;
-// Where values are moved or computed one by one, half the bytes save about half a Cast.
+// If values are moved or computed element by element, half the bytes save about half a Cast.
 constexpr double kCastsSavedPerElement = 0.5;
 
 class Islands {
@@ -43,7 +44,7 @@ class Islands {
     return group != kNoGroup && classes_.can_change[group] && groups_[group].vote == Vote::kLowered;
   }
 
-  // By group, the island's number.
+  // By group: the number of its island.
   std::vector<int> Join() const {
     UnionFind islands(view_.num_groups());
     for (int group = 0; group < view_.num_groups(); ++group) {
@@ -56,7 +57,7 @@ class Islands {
     return islands.Leaders();
   }
 
-  // Whether nothing but the rules of the mode lowers it, and no earlier run was here.
+  // Whether only the rules of the mode lower the group, and no earlier run changed the graph.
   bool MayKeep(int group) const {
     const NodeClass& node = classes_.nodes[view_.node_of_group(group)];
     bool may = node.listing.edited == Edited::kNo && node.custom == nullptr;
@@ -102,7 +103,7 @@ class Islands {
     return ElementsOfSample(context_.shapes(view_.node(tensor.node).name(), tensor.port));
   }
 
-  // TensorFlow casts it once.
+  // Casts of constants do not count: TensorFlow casts each constant once.
   bool IsConstant(int id) const {
     while (view_.node(id).op() == "Identity" && view_.num_fanin(id) == 1) {
       id = view_.fanin(id)[0].node;

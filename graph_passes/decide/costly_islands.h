@@ -1,10 +1,10 @@
-// Islands: lowered nodes that depend on each other, with float32 all around, whose Casts take more
-// time than the low type saves. Before: Exp -> Cast -> MatMul [4096, 16, 16] -> Cast -> Exp, which
-// takes a third longer than without the Casts.
+// Finds costly islands: connected lowered nodes with float32 all around, whose Casts take more time
+// than the low type saves. Before: Exp -> Cast -> MatMul [4096, 16, 16] -> Cast -> Exp, which takes
+// a third longer than without the Casts.
 //
-// What a CPU with instructions for bfloat16 gains was measured: a Cast of an element takes as long
-// as 120 operations of a product gain. An island is costly at half as many, so that it is clear.
-// Islands that are not judged: those of unknown shapes, and those where a list of the user or
+// The threshold is measured on a CPU with instructions for bfloat16: a Cast of one element takes as
+// long as 120 operations of a product save. An island is costly at half as many, to have a margin.
+// Some islands are not judged: those of unknown shapes, and those where a list of the user or
 // customize_dtypes lowers a node, or where an earlier run left Casts.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_COSTLY_ISLANDS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_COSTLY_ISLANDS_H_
@@ -18,8 +18,8 @@
 
 namespace npu_precision {
 
-// The groups of costly islands, given the votes after gray is resolved. A group is of the island of
-// its whole class.
+// Returns the groups of costly islands, given the votes after gray is resolved. A group belongs to
+// the island of its whole class.
 std::vector<int> CostlyIslands(const GraphView& view, const DecideContext& context,
                                const NodeClasses& classes, const std::vector<int>& leader,
                                const std::vector<GroupState>& groups);

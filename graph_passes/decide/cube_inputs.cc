@@ -10,7 +10,7 @@ void DecideCubeInputs(const GraphView& view, tensorflow::DataType low_type, Deci
     Decision& decision = decisions->nodes[id];
     if (decision.reason != Reason::kNotMatrixOrConvolution) continue;
     if (!IsMatrixOrConvolution(OpsOf(view.node(id)).front())) continue;
-    // Further inputs of a fused op are the bias and the like, which the cube unit does not see.
+    // Further inputs of a fused op, such as the bias, do not reach the cube unit.
     const bool fused = StandsForSeveral(view.node(id));
     for (int k = 0; k < view.num_inputs(id) && !(fused && k == 2); ++k) {
       const Port& port = view.inputs(id)[k];

@@ -1,4 +1,4 @@
-// cube_fp16in_fp32out: which inputs are rounded to the low type.
+// Decides for cube_fp16in_fp32out which inputs are rounded to the low type.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_CUBE_INPUTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_CUBE_INPUTS_H_
 

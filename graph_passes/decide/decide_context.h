@@ -1,4 +1,4 @@
-// What decisions depend on besides the graph.
+// The inputs of a decision besides the graph.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_DECIDE_CONTEXT_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_DECIDE_CONTEXT_H_
 
@@ -20,20 +20,20 @@ namespace npu_precision {
 struct DecideContext {
   PrecisionMode mode;
   const OpLists* lists;
-  const CustomDtypesFile* custom_dtypes = nullptr;  // none where there is no such file
+  const CustomDtypesFile* custom_dtypes = nullptr;  // nullptr if there is no such file
   const Magnifiers* magnifiers;
   const DtypeSupport* support;
   Float16Compute float16_compute = Float16Compute::kNative;
-  // Whether lowered nodes keep float32 whose Casts take more time than they save.
+  // Whether lowered nodes keep float32 if their Casts take more time than they save.
   bool keep_costly_islands = false;
-  // Whether modes that lower what has no float32 lower all matrix and convolution ops.
+  // Whether modes that lower nodes without float32 kernels lower all matrix and convolution ops.
   bool lowers_matrix_ops = false;
   std::set<std::string> preserved;  // nodes that must yield their dtype under their name
-  std::set<std::string> fetched;    // those of them whose values the caller reads
+  std::set<std::string> fetched;    // those preserved nodes whose values the caller reads
   std::set<std::string> fed;        // nodes whose outputs the caller replaces
 
-  // The marks of autocast() on the nodes that this run decides about; DT_INVALID: those without
-  // one.
+  // The marks of autocast() on the nodes that this run decides about; DT_INVALID stands for nodes
+  // without a mark.
   std::set<tensorflow::DataType> autocast = {tensorflow::DT_INVALID};
 
   ElementCounts elements;
@@ -44,7 +44,7 @@ struct DecideContext {
     return preserved.count(name) != 0 || fed.count(name) != 0;
   }
 
-  // Whether the mode changes nodes of this dtype, and the dtype that it gives them.
+  // Whether the mode changes nodes of this dtype; and the dtype that it gives them.
   bool Changes(tensorflow::DataType dtype) const {
     return mode.rule == ModeRule::kForceFloat32 ? IsLowType(dtype) : dtype == tensorflow::DT_FLOAT;
   }

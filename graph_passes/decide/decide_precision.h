@@ -1,4 +1,4 @@
-// Options + lists + predecessors -> one decision per node. The graph never changes.
+// Decides each node's precision from options, lists and predecessors. The graph never changes.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_DECIDE_PRECISION_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_DECIDE_PRECISION_H_
 
@@ -10,8 +10,8 @@
 namespace npu_precision {
 
 // Decides every node of `view` by the rule of the mode. `values` has the large values of constants
-// that the view's graph lacks. InvalidArgument where node patterns of the mixlist contradict each
-// other, or where the target lacks a dtype that must_keep_origin_dtype keeps.
+// that the view's graph lacks. Returns InvalidArgument if node patterns of the mixlist contradict
+// each other, or if the target lacks a dtype that must_keep_origin_dtype keeps.
 tensorflow::Status DecidePrecision(const GraphView& view, const ConstantValues& values,
                                    const DecideContext& context, Decisions* decisions);
 

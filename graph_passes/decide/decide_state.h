@@ -1,5 +1,5 @@
-// What the rules of rule_table.h read and write: the graph and the context, and what the rules
-// before have found out about each node and type group.
+// The state that the rules of rule_table.h read and write: the graph, the context, and the findings
+// of earlier rules about each node and type group.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_DECIDE_STATE_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_DECIDE_STATE_H_
 
@@ -27,12 +27,12 @@ struct DecideState {
   const DecideContext& context;
   Decisions& decisions;
 
-  NodeClasses classes;             // of classify_nodes
+  NodeClasses classes;             // from classify_nodes
   std::vector<GroupState> groups;  // by the view's group numbers, from apply_mode on
   std::vector<bool> ends_path;     // by node id: no keep rule follows a path through the node
   std::vector<int> accumulators;   // node ids
-  NodesByReason lowered_anyway;    // what a keep rule would keep, in a mode that lowers it
-  std::vector<int> leader;         // by group: the group that decides for it; of shared_dtypes
+  NodesByReason lowered_anyway;    // nodes that a keep rule would keep, in a mode that lowers them
+  std::vector<int> leader;         // by group: the group that decides for it; from shared_dtypes
 };
 
 }  // namespace npu_precision

@@ -89,7 +89,7 @@ struct Decisions {
   std::vector<RoundedInput> rounded_inputs;
   std::vector<RoundedOutput> rounded_outputs;
   std::vector<ValueRange> ranges;     // by node id, of all its outputs
-  std::vector<std::string> warnings;  // of what the mode does, a sentence each
+  std::vector<std::string> warnings;  // about the effects of the mode, a sentence each
 
   bool ChangesAnything(const GraphView& view) const;
 };

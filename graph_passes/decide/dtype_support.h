@@ -1,4 +1,4 @@
-// Abilities of the machine that the graph runs on. It is asked node by node.
+// The abilities of the machine that runs the graph, by node.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_DTYPE_SUPPORT_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_DTYPE_SUPPORT_H_
 
@@ -19,12 +19,12 @@ class DtypeSupport {
   // The kind of device that `node` runs on. It selects the lists of the host.
   virtual DeviceKind KindOf(const tensorflow::NodeDef& node) const = 0;
 
-  // False where `node` runs on a device that only emulates float16 in its kernels. True where the
-  // device is not known.
+  // False if `node` runs on a device that only emulates float16 in its kernels. True if the device
+  // is not known.
   virtual bool HasFastFloat16(const tensorflow::NodeDef& node) const = 0;
 
-  // Whether `node` runs on a CPU where oneDNN's kernels of convolutions and pools take the place of
-  // TensorFlow's in this dtype. False where the device is not known.
+  // Whether `node` runs on a CPU where oneDNN's kernels for convolutions and pools replace
+  // TensorFlow's in this dtype. False if the device is not known.
   virtual bool HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace npu_precision {
 namespace {
 
-// Whether the mark is of this mode, and no later run undid what it did.
+// Whether the mark is of this mode, and no later run undid its changes.
 bool StillHolds(const GraphView& view, const DecideContext& context, int id,
                 const DecisionMark& mark) {
   if (KeptByMark(view.node(id), context, true) == Reason::kOutsideAutocast) return false;

@@ -1,4 +1,4 @@
-// What an earlier run decided about a node stands where this run finds nothing to change.
+// Recalls the decision of an earlier run about a node that this run does not change.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_EARLIER_RUNS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_EARLIER_RUNS_H_
 
@@ -8,8 +8,8 @@
 
 namespace npu_precision {
 
-// Copies the decision that the mark of the node holds, and returns true; false, and no change,
-// where there is no mark or the node is not as this mode would have left it.
+// Copies the decision from the node's mark and returns true. Returns false, and changes nothing, if
+// there is no mark or the node is not as this mode would have left it.
 bool RecallEarlierRun(const GraphView& view, const DecideContext& context, int id,
                       Decision* decision);
 

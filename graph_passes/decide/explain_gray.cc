@@ -31,8 +31,8 @@ void GrayExplainer::ExplainMagnifier(int id, const Decisions& decisions, Decisio
   decision->cause = other.cause;
 }
 
-// Names the first predecessor whose vote decided a gray node. False where no predecessor voted so:
-// then its class decided.
+// Names the first predecessor whose vote decided a gray node. Returns false if no predecessor voted
+// so: then its class decided.
 bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) const {
   const Vote wanted = changes ? Vote::kLowered : Vote::kKept;
   Vote strongest = Vote::kUnknown;
@@ -42,7 +42,7 @@ bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) con
     // The statistics of a batch norm vote on their own dtype only.
     const bool can_change = classes_.can_change[view_.first_group(id) + group];
     if (!can_change && classes_.nodes[id].fixed == Reason::kNone) continue;
-    // The vote on a dtype that stays is not why another dtype changed.
+    // The vote on a dtype that stays does not explain why another dtype changed.
     if (changes && groups_[leader_[view_.first_group(id) + group]].vote == Vote::kKept) continue;
     int voter;
     const Vote vote = VoteOn(view_, leader_, groups_, context_.NewDtype(), id, k, &voter);
@@ -66,7 +66,8 @@ bool GrayExplainer::ByPredecessors(int id, bool changes, Decision* decision) con
   return unknown;
 }
 
-// Names another node of the class: the first whose own reason agrees with the class.
+// Names another node of the class: the first whose own reason agrees with the decision of the
+// class.
 void GrayExplainer::ByItsClass(int id, Decision* decision) const {
   decision->reason = Reason::kSharesDtype;
   for (int g = 0; g < view_.num_groups(id); ++g) {

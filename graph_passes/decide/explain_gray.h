@@ -1,5 +1,5 @@
-// The reason of each node that its list alone does not decide, and the node that caused it, for the
-// ledger.
+// Finds the reason of each node that its list alone does not decide, and the node that caused it,
+// for the ledger.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_EXPLAIN_GRAY_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_EXPLAIN_GRAY_H_
 
@@ -16,16 +16,16 @@ namespace npu_precision {
 
 class GrayExplainer {
  public:
-  // `groups` are the states after gray was resolved, `before` the decisions that stood without
-  // that. All must outlive this object, except `before`.
+  // `groups` are the states after gray was resolved, `before` the decisions before that. All must
+  // outlive this object, except `before`.
   GrayExplainer(const GraphView& view, const DecideContext& context, const NodeClasses& classes,
                 const std::vector<int>& leader, const std::vector<GroupState>& groups,
                 const Decisions& before);
 
-  // Sets reason and cause of node `id`, which changes or does not.
+  // Sets reason and cause of node `id`; `changes` is whether the node changes.
   void Explain(int id, bool changes, Decision* decision) const;
-  // Of a gray magnifier: where what feeds it would keep it too, and is not kept for it, that is the
-  // reason, so that the story goes on to where it begins.
+  // Explains a gray magnifier. If a producer has float32 for another reason than this magnifier,
+  // that producer is the reason and cause, so that the explanation leads back to the origin.
   void ExplainMagnifier(int id, const Decisions& decisions, Decision* decision) const;
 
  private:

@@ -1,4 +1,4 @@
-// The option float16_compute: in which dtype the nodes compute that were lowered to float16.
+// The option float16_compute: the dtype in which nodes lowered to float16 compute.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_FLOAT16_COMPUTE_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_FLOAT16_COMPUTE_H_
 
@@ -17,7 +17,7 @@ enum class Float16Compute {
 
 std::vector<std::string> Float16ComputeNames();
 
-// Finds it by its name. The error lists the names and suggests one.
+// Finds the value by its name. The error lists the names and suggests one.
 tensorflow::Status ParseFloat16Compute(const std::string& name, Float16Compute* compute);
 
 }  // namespace npu_precision

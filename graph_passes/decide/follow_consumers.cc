@@ -12,7 +12,7 @@ namespace {
 
 using Names = std::unordered_set<std::string>;
 
-// Whether an op that moves values costs nothing, or as much for one dtype as for another.
+// Whether an op that moves values has no cost, or the same cost for every dtype.
 bool IsFree(const std::string& op) {
   static const auto* names =
       new Names{"Identity", "Snapshot",   "StopGradient", "PreventGradient", "EnsureShape",
@@ -94,7 +94,7 @@ class Follower {
     return !candidates_.empty();
   }
 
-  // 0 and 1 are the same in every dtype.
+  // 0 and 1 have the same value in every dtype.
   bool IsCastOfBool(int id) const {
     return casts_.Has(id) && view_.inputs(id)[0].dtype == tensorflow::DT_BOOL;
   }
@@ -132,7 +132,7 @@ class Follower {
     return group != kNoGroup && groups_[leader_[group]].vote == Vote::kLowered;
   }
 
-  // Whether a Cast of ours is the first of two, so that its tensor is read in float32.
+  // Whether an inserted Cast is the first of two, so that its tensor is read in float32.
   bool RoundsForFloat32(int cast) const {
     for (const InputPort& use : view_.fanout(cast)) {
       if (view_.IsTransparentCast(use.node) &&
@@ -172,7 +172,7 @@ class Follower {
     return reader;
   }
 
-  // A reader that is lowered by itself, if there is one, else one that follows.
+  // Returns a reader that is lowered by itself, if there is one, else a reader that follows.
   int OwnReader(int group) const {
     int reader = LoweredReader(group);
     view_.VisitConsumers(group, [&](const InputPort& use) {
@@ -181,8 +181,9 @@ class Follower {
     return reader;
   }
 
-  // Adds the class of `first`, which `reader` reads, and all that follows with it: its producers
-  // that may follow and, because a lowered group has no other consumers, all their consumers.
+  // Adds the class of `first`, which `reader` reads, and all groups that follow with it: its
+  // producers that may follow and, because a lowered group has no other consumers, all their
+  // consumers.
   void AddRegion(int first, int reader, std::vector<FollowsConsumer>* followers) {
     std::vector<int> region;
     Reach(first, reader, &region);
@@ -225,7 +226,7 @@ class Follower {
   std::unordered_map<int, std::vector<int>> members_;  // of candidates, by leader
   std::vector<bool> may_follow_;                       // by leader
   std::vector<int> reader_;   // node id, by leader, for classes in a region
-  std::vector<int> dropped_;  // leaders to propagate from
+  std::vector<int> dropped_;  // leaders whose keeping still has to be propagated
 };
 
 constexpr int Follower::kNoReader;

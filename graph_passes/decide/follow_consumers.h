@@ -1,9 +1,10 @@
-// Gray ops that only move values, or cast booleans, and get no vote, follow their consumers where
-// all of these are lowered.
+// Lowers gray ops that only move values, or cast booleans, and get no vote, if all their consumers
+// are lowered.
 //
 // A Cast before such an op yields the same bits as a Cast behind it. It reads no more bytes, often
-// runs once instead of in each iteration, and half as many bytes are moved. So this changes the
-// places of Casts, and no value. Gray ops that compute keep their dtype where they get no vote.
+// runs once instead of in each iteration, and the op then moves half as many bytes. So this rule
+// changes the places of Casts, and no value. Gray ops that compute keep their dtype if they get no
+// vote.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_FOLLOW_CONSUMERS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_FOLLOW_CONSUMERS_H_
 
@@ -22,7 +23,7 @@ struct FollowsConsumer {
                  // group, a node that reads its class or its producers
 };
 
-// Finds them, given the votes after gray is resolved. A group follows with its whole class.
+// Finds these groups, given the votes after gray is resolved. A group follows with its whole class.
 std::vector<FollowsConsumer> FollowConsumers(const GraphView& view, const DecideContext& context,
                                              const std::vector<Handle>& handles,
                                              const std::vector<int>& leader,

@@ -1,8 +1,8 @@
-// The gradient of an op that the user kept in float32 is kept too.
+// Keeps the gradient of an op that the user kept in float32.
 //
-// Whoever keeps a product in float32 by its name, or in keep_dtype_scope(), keeps it because its
-// values do not fit, and those of its gradient fit even less. An op type on a list needs no such
-// rule: the gradient's op type has a list of its own.
+// Users keep a product in float32, by its name or in keep_dtype_scope(), because its values do not
+// fit, and those of its gradient fit even less. An op type on a list needs no such rule: the op
+// type of the gradient has a list of its own.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_FOLLOWS_FORWARD_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_FOLLOWS_FORWARD_H_
 
@@ -14,8 +14,8 @@
 
 namespace npu_precision {
 
-// The groups of gradient nodes whose forward op is kept by its name or mark, or is itself such a
-// node (reason follows_forward; the cause is the forward op).
+// Returns the groups of gradient nodes whose forward op is kept by its name or mark, or is itself
+// such a gradient node (reason follows_forward; the cause is the forward op).
 std::vector<KeptGroup> FollowsForward(const GraphView& view, const NodeClasses& classes);
 
 }  // namespace npu_precision

@@ -1,4 +1,4 @@
-// What is known of one type group while the nodes are decided.
+// The state of one type group while the nodes are decided.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_GROUP_STATE_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_GROUP_STATE_H_
 

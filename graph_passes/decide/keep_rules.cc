@@ -58,8 +58,8 @@ void WarnOfKeepRules(DecideState* state) {
                              " that a mixed mode keeps in float32", &state->decisions.warnings);
 }
 
-// What a mixlist says of a node would be of no use if all around it were kept. And the constants
-// behind it are stored in the low type, so that a second run could not follow the path.
+// A mixlist entry for a node would be of no use if all nodes around it were kept. Besides, the
+// constants behind the node are stored in the low type, so a second run could not follow the path.
 std::vector<bool> EndsPath(const GraphView& view, const NodeClasses& classes) {
   std::vector<bool> ends(view.size());
   for (int id = 0; id < view.size(); ++id) {

@@ -1,5 +1,6 @@
-// What the keep rules have in common: the rules that keep float32 whatever the built-in lists and
-// the predecessors say, for what the low type would make infinite, zero, endless or NaN.
+// The common part of the keep rules. A keep rule keeps float32, whatever the built-in lists and the
+// predecessors say, because the low type would make values infinite, zero or NaN, or a loop
+// endless.
 //
 // rule_table.cc has the rules in their order. The first that applies to a node gives its reason.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_KEEP_RULES_H_
@@ -12,9 +13,9 @@
 
 namespace npu_precision {
 
-// In the mixed modes, decides the groups that a rule keeps; not those with an entry in the mixlist,
-// nor those whose float32 the target does not support. In the other modes that lower, only records
-// what the mode lowers anyway.
+// Decides, in the mixed modes, the groups that a rule keeps, except groups with an entry in the
+// mixlist, and groups whose float32 the target does not support. In the other modes that lower, it
+// only records the groups that the mode lowers anyway.
 void Keep(const std::vector<KeptGroup>& kept, DecideState* state);
 
 // Keeps those of `groups` that are gray and could follow their predecessors.
@@ -23,10 +24,11 @@ void KeepGray(const std::vector<int>& groups, Reason reason, DecideState* state)
 // Adds a warning for each reason that Keep() recorded.
 void WarnOfKeepRules(DecideState* state);
 
-// By node id, whether paths of the keep rules end at the node, because the user lowers it or rounds its values.
+// By node id, whether paths of the keep rules end at the node, because the user lowers it or rounds
+// its values.
 std::vector<bool> EndsPath(const GraphView& view, const NodeClasses& classes);
 
-// The groups of accumulators (reason sums_iterations), which are node ids.
+// Returns the groups of accumulators (reason sums_iterations), which are node ids.
 std::vector<KeptGroup> Accumulating(const GraphView& view, const std::vector<int>& accumulators);
 
 }  // namespace npu_precision

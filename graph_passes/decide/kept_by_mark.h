@@ -1,4 +1,4 @@
-// Nodes that keep their dtype because of a mark that Python put on them.
+// Finds nodes that keep their dtype because of a mark set by Python.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_KEPT_BY_MARK_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_KEPT_BY_MARK_H_
 
@@ -8,8 +8,8 @@
 
 namespace npu_precision {
 
-// kKeepDtypeScope, kAutocastDisabled, kOutsideAutocast if another run decides about the node, or
-// kNone. A name in the mixlist says more than the scope in which a node was built.
+// Returns kKeepDtypeScope, kAutocastDisabled, kOutsideAutocast if another run decides about the
+// node, or kNone. A node name in the mixlist beats the scope in which the node was built.
 Reason KeptByMark(const tensorflow::NodeDef& node, const DecideContext& context, bool is_named);
 
 }  // namespace npu_precision

@@ -1,4 +1,4 @@
-// What a rule keeps in float32.
+// A type group that a rule keeps in float32.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_KEPT_GROUP_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_KEPT_GROUP_H_
 
@@ -6,7 +6,7 @@
 
 namespace npu_precision {
 
-// A type group, by the view's group numbers, that is to keep its dtype.
+// A type group, by the view's group numbers.
 struct KeptGroup {
   int group;
   Reason reason;

@@ -1,4 +1,4 @@
-// What was lowered, as the marks in a rewritten graph say.
+// Finds the lowered type groups of a rewritten graph by its marks.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_LOWERED_GROUPS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_LOWERED_GROUPS_H_
 
@@ -8,8 +8,9 @@
 
 namespace npu_precision {
 
-// By group number: whether this run or an earlier one gave it its low type. Also of inserted nodes
-// that carry the results of Casts into a loop, but not of these Casts: they stand between dtypes.
+// Returns, by group number, whether this run or an earlier one gave the group its low type. This
+// includes inserted nodes that carry the results of Casts into a loop, but not the Casts, which
+// stand between dtypes.
 std::vector<bool> LoweredGroups(const GraphView& view);
 
 }  // namespace npu_precision

@@ -1,4 +1,4 @@
-// Dtypes that nodes have, and the target has no kernels for.
+// Finds nodes with a dtype that the target has no kernels for.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_MISSING_KERNELS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_MISSING_KERNELS_H_
 
@@ -10,13 +10,13 @@
 
 namespace npu_precision {
 
-// For must_keep_origin_dtype. InvalidArgument names the nodes whose dtype the target does not
-// support.
+// Checks the dtypes for must_keep_origin_dtype. InvalidArgument names the nodes whose dtype the
+// target does not support.
 tensorflow::Status CheckOriginSupported(const GraphView& view, const DecideContext& context,
                                         const NodeClasses& classes);
 
-// Marks the nodes that a list or a rule keeps in float32 though the target has no such kernel, and
-// adds a warning for each reason.
+// Marks the nodes that a list or a rule keeps in float32 although the target has no such kernel,
+// and adds a warning for each reason.
 void WarnOfMissingKernels(const GraphView& view, const NodeClasses& classes, Decisions* decisions);
 
 }  // namespace npu_precision

@@ -1,4 +1,4 @@
-// Nodes that a warning is about, by the reason of the decision about each.
+// Collects the nodes that a warning is about, by the reason of the decision about each.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_NODES_BY_REASON_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_NODES_BY_REASON_H_
 

@@ -16,10 +16,10 @@ namespace {
 using tensorflow::DataType;
 using tensorflow::NodeDef;
 
-// 4 KiB in float32: what takes as long to send in half the bytes.
+// 4 KiB in float32: sending half the bytes takes as long.
 constexpr int64_t kFewElements = 1024;
 
-// One by this many is a normal number in float16.
+// The reciprocal of this number is still a normal number in float16.
 constexpr int64_t kMostWorkers = 1 << 14;
 
 bool Reduces(const std::string& op) {
@@ -77,7 +77,8 @@ class Planner {
   CollectivePart PartOf(const OutputPort& tensor) const {
     CollectivePart part;
     if (context_.elements) {
-      // Casts that this run inserted are not known there: they have as many as what they read.
+      // Casts that this run inserted are not known there. They have as many elements as their
+      // inputs.
       const OutputPort known = view_.LookThroughInserted(tensor);
       part.elements = context_.elements(view_.node(known.node).name(), known.port);
     }
@@ -124,7 +125,7 @@ class Planner {
     return CollectiveReason::kLowered;
   }
 
-  // Calls of version 3 are told apart by their order alone.
+  // Version 3 has no instance key: collectives are matched by their order.
   static bool HasNoKey(const NodeDef& node) { return node.op() == "CollectiveReduceV3"; }
 
   static bool CanDivide(const CollectivePlan& plan) {
@@ -135,7 +136,7 @@ class Planner {
     return Text(node, node.op() == "CollectiveReduceV3" ? "reduction" : "merge_op") == "Add";
   }
 
-  // TensorFlow preserves every collective of a function: that it runs, not what it yields.
+  // TensorFlow preserves every collective of a function so that it runs, not for its outputs.
   bool IsFetchedOrFed(int id) const {
     const std::string& name = view_.node(id).name();
     return context_.fetched.count(name) != 0 || context_.fed.count(name) != 0;
@@ -143,7 +144,7 @@ class Planner {
 
   bool IsFixed(int id) const { return context_.IsFixed(view_.node(id).name()); }
 
-  // The SplitV that takes the sum of a pack apart into tensors as large as its parts, or -1.
+  // The SplitV that splits the sum of a pack into tensors as large as its parts, or -1.
   int SplitOf(const CollectivePlan& plan) const {
     const absl::Span<const InputPort> readers = view_.fanout(plan.id);
     if (view_.fanout(plan.concat).size() != 1 || IsFixed(plan.concat)) return -1;
@@ -172,7 +173,7 @@ class Planner {
     return size.size() == 1 ? size[0] : 0;
   }
 
-  // The values of a constant; none of anything else.
+  // The values of a constant; empty for any other tensor.
   std::vector<int64_t> Ints(const OutputPort& tensor) const {
     const NodeDef& node = view_.node(tensor.node);
     std::vector<int64_t> ints;
@@ -188,15 +189,15 @@ class Planner {
   const OpSet casts_, concats_, splits_, communicators_;
 };
 
-// What the collectives of one device would carry, whatever their order.
+// The contents of the collectives of one device, in any order.
 using OfDevice = std::multiset<std::vector<std::pair<int64_t, bool>>>;
 
 // "/job:worker/replica:0/task:0/device:GPU:1" without the last number: devices of one kind hold the
 // replicas of a graph.
 std::string KindOfDevice(const std::string& device) { return device.substr(0, device.rfind(':')); }
 
-// A mixlist may name the nodes of one replica alone. Its all-reduce would then be of other tensors
-// than those of the replicas that it adds up with.
+// A mixlist may name the nodes of only one replica. Its all-reduce would then have other tensors
+// than those of the other replicas.
 bool ReplicasDiffer(const GraphView& view, const std::vector<CollectivePlan>& plans) {
   std::map<std::string, std::map<std::string, OfDevice>> kinds;
   for (const CollectivePlan& plan : plans) {
@@ -257,7 +258,7 @@ bool CollectivePlan::is_lowered_whole() const {
 
 CollectiveReason CollectivePlan::reason() const {
   if (num_lowered() > 0) return CollectiveReason::kLowered;
-  // The largest part is what the user asks about.
+  // The largest part has the most interesting reason for users.
   const auto largest = std::max_element(
       parts.begin(), parts.end(),
       [](const CollectivePart& a, const CollectivePart& b) { return a.elements < b.elements; });

@@ -81,7 +81,7 @@ class Planner {
   }
 
  private:
-  // A preserved node with several outputs must stay whole: no one part has all of them.
+  // A preserved node with several outputs must stay whole, because no single part has all of them.
   bool MaySplit(const NodeDef& node) const {
     return context_.fed.count(node.name()) == 0 &&
            (node.op() != "_FusedBatchNormEx" || context_.preserved.count(node.name()) == 0);
@@ -135,7 +135,8 @@ class Planner {
     }
   }
 
-  // The node of the cause in `view`: for a part of a fused node that stays whole, that node.
+  // The node of the cause in `view`. For a part of a fused node that stays whole, it is the fused
+  // node.
   int Cause(const GraphView& view, int cause) const {
     if (cause < 0) return -1;
     const std::string& name = parts_.node(cause).name();

@@ -1,5 +1,4 @@
-// Fused ops are decided as the ops that they stand for. A fused op stays whole where all its parts
-// agree.
+// Decides fused ops as the ops that they stand for. A fused op stays whole if all its parts agree.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_PLAN_FUSED_OPS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_PLAN_FUSED_OPS_H_
 
@@ -14,8 +13,8 @@ namespace npu_precision {
 bool HasFusedOps(const tensorflow::GraphDef& graph);
 
 // Writes `planned`: `graph` with some fused nodes replaced by their parts. A fused node stays whole
-// where all parts are kept, or all are lowered and one kernel computes them. `view` and `decisions`
-// are of `planned`. The decisions are the same as if the remapper had never fused anything.
+// if all parts are kept, or if all are lowered and one kernel computes them. `view` and `decisions`
+// are about `planned`. The decisions are the same as if the remapper had never fused anything.
 tensorflow::Status PlanFusedOps(const tensorflow::GraphDef& graph, const ConstantValues& values,
                                 const DecideContext& context, tensorflow::GraphDef* planned,
                                 GraphView* view, Decisions* decisions);

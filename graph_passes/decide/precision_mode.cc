@@ -33,7 +33,7 @@ const std::vector<PrecisionMode>& Modes() {
 
 struct ModeV2 {
   const char* name;
-  const char* same_as;  // nullptr: known to npu_bridge, not available here
+  const char* same_as;  // nullptr: npu_bridge has the mode, but it is not available here
 };
 
 constexpr ModeV2 kModesV2[] = {
@@ -53,7 +53,7 @@ const PrecisionMode* Find(const std::string& name) {
   return nullptr;
 }
 
-// By its letters alone, "bf16" is nearest to "fp16".
+// By letters alone, "bf16" would be nearest to "fp16".
 std::string NearMode(const std::string& name, const std::vector<std::string>& allowed) {
   if (!absl::StrContains(name, "bf")) return DidYouMean(name, allowed);
   std::vector<std::string> near;

@@ -1,4 +1,4 @@
-// The precision modes, by npu_bridge's names.
+// The precision modes, by their names in npu_bridge.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_PRECISION_MODE_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_PRECISION_MODE_H_
 
@@ -34,7 +34,8 @@ inline bool Lowers(ModeRule rule) {
 }
 
 // Whether the mode lowers as much as the lists or the kernels allow, for speed. The other modes
-// keep every dtype, lower what another target lacks, or raise. They change nothing but dtypes.
+// keep every dtype, lower what another target lacks, or raise nodes. They change nothing but
+// dtypes.
 inline bool LowersForSpeed(ModeRule rule) {
   return rule == ModeRule::kMix || rule == ModeRule::kForceLow;
 }
@@ -59,7 +60,7 @@ tensorflow::Status CheckModeOfEitherName(const std::string& name);
 
 std::vector<std::string> PrecisionModeNames();
 std::vector<std::string> PrecisionModeV2Names();
-// By either name, those whose rule lowers for speed.
+// The modes whose rule lowers for speed, by both their names.
 std::vector<std::string> PrecisionModesForSpeed();
 
 }  // namespace npu_precision

@@ -25,7 +25,8 @@ class Rules {
         moves_values_(view, MovesValues),
         matrix_(view, IsMatrixOrConvolution),
         seen_(view.size(), kNotSeen) {
-    // The first cause of a node stays, so their order must not be that of the nodes.
+    // The first cause of a node stays, so the order of causes must not depend on the order of the
+    // nodes.
     for (int id : InOrderOfNames(view, OpSet(view, "Const").Ids())) {
       if (context.fed.count(view.node(id).name()) == 0 && IsGuard(id, values))
         guards_.push_back(id);
@@ -49,7 +50,8 @@ class Rules {
     return false;
   }
 
-  // Keeps what computes with the values of a constant, directly or after they were only moved.
+  // Keeps the nodes that compute with the values of a constant, directly or after other nodes moved
+  // them.
   void KeepReaders(int guard) {
     std::vector<int> moved = {guard};
     for (size_t i = 0; i < moved.size(); ++i) {
@@ -82,7 +84,7 @@ class Rules {
     }
   }
 
-  // An infinite end says that nothing is known, or that infinity is meant.
+  // An infinite end means that nothing is known, or that infinity is intended.
   bool LeavesRange(int id) const {
     const ValueRange& range = ranges_[id];
     const double largest = LargestOf(context_.NewDtype());

@@ -1,7 +1,7 @@
-// Ops whose values the low type cannot hold keep float32.
+// Keeps float32 in ops whose values the low type cannot hold.
 //
-// A constant that guards against zero or one (1e-12 under a root, 1.0000001 - p), or that stands
-// for minus infinity, is no guard any more where the low type makes 0, 1 or infinity of it, or a
+// Some constants guard against zero or one (1e-12 under a root, 1.0000001 - p), or stand for minus
+// infinity. Such a constant no longer guards if the low type rounds it to 0, 1 or infinity, or to a
 // subnormal number. And a value that is known to be too large becomes infinity.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_RANGE_RULES_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_RANGE_RULES_H_
@@ -16,14 +16,15 @@
 
 namespace npu_precision {
 
-// Whether the low type makes 0, ±1 or an infinity of a value that is none of these, or makes it
-// subnormal.
+// Whether the low type rounds a value to 0, ±1 or an infinity although it is none of these, or
+// makes it subnormal.
 bool LosesMeaning(float value, tensorflow::DataType low_type);
 
-// The groups that read such a constant, but for matrix and convolution ops, whose constants are
-// weights (reason guard_constant; the cause is the constant). It may be moved before, but by no
-// node with `ends_path` set, by node id. And those that read or yield a tensor whose range has a
-// finite end that the low type cannot hold (reason leaves_range).
+// Returns two kinds of groups. Reason guard_constant: groups that read such a constant, which is
+// the cause. Matrix and convolution ops are exempt, because their constants are weights. Other
+// nodes may move the constant before it is read, but not nodes with `ends_path` set, by node id.
+// Reason leaves_range: groups that read or yield a tensor whose range has a finite end that the low
+// type cannot hold.
 std::vector<KeptGroup> RangeRules(const GraphView& view, const ConstantValues& values,
                                   const std::vector<ValueRange>& ranges,
                                   const DecideContext& context, const std::vector<bool>& ends_path);

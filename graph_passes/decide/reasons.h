@@ -1,5 +1,5 @@
-// The reasons of decisions as a table: the word in ledgers, the sentence for users, and the kind by
-// which rules and tools ask. A new reason is a line of `Reason` in decision.h and a row in
+// The reasons of decisions as a table: the word in ledgers, the sentence for users, and the kind
+// that rules and tools ask for. To add a reason, add a line to `Reason` in decision.h and a row to
 // reasons.cc.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_REASONS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_REASONS_H_
@@ -11,7 +11,7 @@
 
 namespace npu_precision {
 
-// What a decision depends on.
+// The kinds of facts that a decision depends on.
 enum class ReasonKind : unsigned char {
   kNone,
   kList,      // the lists
@@ -20,7 +20,7 @@ enum class ReasonKind : unsigned char {
   kVotes,     // other nodes, whose votes or dtypes decide
   kKeepRule,  // a rule that keeps float32 because of values; see keep_rules.h
   kUse,       // the use of the node, or the cost of its Casts
-  kSource,    // it is a source, whose dtype stays, but which a Cast may follow
+  kSource,    // the node is a source: its dtype stays, but a Cast may follow it
   kNode,      // the node itself, which no list changes
   kSupport,   // dtypes that its op, the target or the kernels lack
 };
@@ -29,7 +29,7 @@ struct ReasonRow {
   Reason reason;
   const char* word;
   ReasonKind kind;
-  bool lowers;           // a node with this reason is lowered or raised, whatever feeds it
+  bool lowers;           // a node with this reason is lowered or raised, whatever its predecessors
   const char* sentence;  // {cause} stands for the node's cause, {by} for its place on a list
 };
 

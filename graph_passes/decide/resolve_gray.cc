@@ -99,8 +99,8 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
   if (port.node != direct.node) {
     const tensorflow::DataType dtype = view.dtype(port);
     if (dtype == low_type) return Vote::kLowered;
-    // Of a run in another mode, as for what autocast() marked: to that run, this one kept its
-    // nodes.
+    // Another run, in the mode of other autocast() marks, inserted the Cast. This run kept the
+    // nodes of that run.
     if (IsLowType(dtype) && IsLowType(low_type)) return Vote::kKept;
   }
   const int group = view.GroupOf(port);

@@ -1,4 +1,4 @@
-// Gray nodes follow their predecessors.
+// Makes gray nodes follow their predecessors.
 //
 // A gray type group is lowered iff at least one predecessor votes "lowered" and none votes "kept".
 // Only producers of tensors that are bound to the group vote. Neutral sources do not vote, nor do
@@ -14,14 +14,14 @@
 
 namespace npu_precision {
 
-// Updates `groups`, by group number, until every gray group has its vote. `leader` are the leaders
-// of classes (see shared_dtypes.h). A tensor that has dtype `low_type` already, behind Casts that
-// this optimizer inserted, votes "lowered".
+// Updates `groups`, by group number, until every gray group has its vote. `leader` has the leaders
+// of classes (see shared_dtypes.h). A tensor behind Casts that this optimizer inserted votes
+// "lowered" if it has dtype `low_type` already.
 void ResolveGray(const GraphView& view, const std::vector<int>& leader,
                  tensorflow::DataType low_type, std::vector<GroupState>* groups);
 
-// The vote of the producer of input `index` of node `id`. `voter` gets the id of the producer:
-// Casts that this optimizer inserted are looked through.
+// The vote of the producer of input `index` of node `id`. `voter` gets the id of the producer.
+// Casts that this optimizer inserted are skipped.
 Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
             const std::vector<GroupState>& groups, tensorflow::DataType low_type, int id, int index,
             int* voter);

@@ -1,5 +1,5 @@
-// Deciding as a table: the rules in the order in which they run. A new rule is a row here and its
-// files in decide/.
+// The rules of deciding as a table, in the order in which they run. A new rule is a row here and
+// its files in decide/.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_RULE_TABLE_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_RULE_TABLE_H_
 
@@ -14,7 +14,8 @@ struct DecideRule {
   const char* name;
   const char* because;                     // why the rule runs at this place
   bool (*when)(const DecideState& state);  // whether the rule applies in this mode
-  // Only errors of the user: a target that lacks a dtype, a mixlist that contradicts itself.
+  // Returns only errors of the user: a target that lacks a dtype, a mixlist that contradicts
+  // itself.
   tensorflow::Status (*run)(DecideState* state);
 };
 

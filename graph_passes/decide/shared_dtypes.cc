@@ -28,8 +28,8 @@ void JoinLoop(const GraphView& view, int merge, UnionFind* classes) {
   }
 }
 
-// What a group demands of its class. The demands are bits, because a group that must be lowered and
-// one that cannot change make a class that is kept.
+// The demand of a group on its class. The demands are bits, because a group that must be lowered
+// and one that cannot change make a class that is kept.
 enum Demand { kNone = 0, kLowered = 1, kCannotChange = 2, kKept = kLowered | kCannotChange };
 
 Demand DemandOf(const GroupState& state) {

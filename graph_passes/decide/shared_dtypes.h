@@ -1,8 +1,8 @@
-// Type groups that must have the same dtype are one class, which is decided as one.
+// Finds type groups that must have the same dtype. They form a class, which is decided as one.
 //
 // These share a dtype: a Merge with the Enter and NextIteration nodes that feed it; the ops on one
-// handle; and the plain type attributes of one node that can change, because the kernels that were
-// found have all of them changed.
+// handle; and the plain type attributes of one node that can change, because kernels were found
+// only with all of them changed.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_SHARED_DTYPES_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_SHARED_DTYPES_H_
 
@@ -14,8 +14,8 @@
 
 namespace npu_precision {
 
-// By group number: the group that stands for the class. Most groups are a class of their own and
-// lead themselves.
+// Returns, by group number, the group that leads its class. Most groups are a class of their own
+// and lead themselves.
 std::vector<int> ClassLeaders(const GraphView& view, const std::vector<bool>& can_change,
                               const std::vector<Handle>& handles);
 

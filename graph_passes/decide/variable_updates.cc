@@ -15,7 +15,7 @@ using Groups = std::vector<bool>;
 constexpr size_t kBatch = 256;
 using Variables = std::bitset<kBatch>;
 
-// The place of a group in the order of a batch, where it has none.
+// The places of groups that have no place in the order of a batch.
 constexpr int kNowhere = -1, kOpen = -2, kDone = -3;
 
 class Updates {
@@ -100,8 +100,8 @@ class Updates {
     KeepBetween(batch, updates);
   }
 
-  // For many variables at once, because their steps may share most of their groups: those behind a
-  // sum over all gradients, for example.
+  // Handles many variables at once, because their steps may share most of their groups, such as
+  // those behind a sum over all gradients.
   void KeepBetween(const std::vector<const Uses*>& batch, Groups* updates) {
     const std::vector<int> groups = BeforeWrites(batch);
     std::vector<Variables> read(groups.size()), written(groups.size());
@@ -111,7 +111,7 @@ class Updates {
       for (int group : batch[v]->first) Join(variable, PlaceOf(group), &read);
       for (int group : batch[v]->last) Join(variable, PlaceOf(group), &written);
     }
-    // Producers stand before consumers, except in a loop. There, a change may go round once more.
+    // Producers stand before consumers, except in a loop. A change in a loop may need another pass.
     const int count = static_cast<int>(groups.size());
     bool goes_round = true;
     while (goes_round) {
@@ -157,7 +157,7 @@ class Updates {
 
   int PlaceOf(int group) const { return group == kNoGroup ? kNowhere : place_[group]; }
 
-  // Returns whether that changes something.
+  // Returns whether `variables` changed.
   static bool Join(const Variables& more, int place, std::vector<Variables>* variables) {
     if (place == kNowhere) return false;
     Variables& there = (*variables)[place];
@@ -220,7 +220,7 @@ class Updates {
   const std::set<std::string>& preserved_;
   const std::vector<GroupState>& states_;
   std::map<int, Uses> variables_;  // by the node that VariableOf finds
-  std::vector<int> place_;         // of each group in the batch that is looked at
+  std::vector<int> place_;         // of each group in the current batch
 };
 
 }  // namespace

@@ -11,9 +11,9 @@
 namespace npu_precision {
 namespace {
 
-// No activation has more of them, however it is written.
+// A bound on the visited nodes; no activation has more, in any form.
 constexpr int kMostVisits = 48;
-// What is left of a coefficient that is zero.
+// A coefficient below this counts as zero.
 constexpr double kNothing = 1e-6;
 
 const double kRootOfHalf = std::sqrt(0.5);
@@ -106,7 +106,7 @@ bool ActivationReader::IsX(const OutputPort& tensor) const {
 }
 
 bool ActivationReader::ReadNumber(const OutputPort& tensor, double* value) {
-  // x has two dimensions or more, so such a number does not change the shape.
+  // x has two dimensions or more, so a number of up to two dimensions does not change the shape.
   const tensorflow::TensorProto* constant = site_.Constant(tensor);
   if (constant == nullptr || constant->tensor_shape().dim_size() > 2) return false;
   if (!site_.Number(tensor, value)) return false;
@@ -125,7 +125,7 @@ bool ActivationReader::Evaluate(const OutputPort& tensor, Value* value) {
   if (view_.op_def(tensor.node) == nullptr || !EvaluateOp(tensor.node, value)) return false;
   const bool is_number = IsNumber(*value);
   if (!is_number) nodes_.insert(tensor.node);
-  // It stays where it is, and what it waits for with it.
+  // A number stays in the graph, so it must not have control inputs.
   return !is_number || !HasControlInputs(view_, tensor.node);
 }
 
@@ -178,7 +178,7 @@ bool ActivationReader::EvaluateOp(int id, Value* value) {
   return true;
 }
 
-// Of u from 0 to `high`, which is high / 6 * Relu6(6 / high * u).
+// Reads a clip of u to 0..`high`, which is high / 6 * Relu6(6 / high * u).
 bool ActivationReader::EvaluateClip(int id, Value* value) {
   double low = 0, high = 0;
   OutputPort tensor = {id, 0};

@@ -1,12 +1,12 @@
-// Which activation function some elementwise ops compute together, in whatever order and grouping
-// they are written, and the forms of it that TensorFlow's remapper fuses.
+// Recognizes which activation function some elementwise ops compute together, in any order and
+// grouping, and has the forms of it that TensorFlow's remapper fuses.
 //
-// Recognized by value, not by shape: each op is read as P(x) + Q(x) * F(u(x)), with polynomials P,
-// Q and u, and one function F. 0.5 * x * (1 + erf(x / sqrt(2))) and x * (0.5 * erf(0.7071 * x) +
-// 0.5) are the same such sum, and so is 0.5 * x * erfc(-x / sqrt(2)), because erfc is 1 - erf.
+// Recognition is by value, not by shape: each op is read as P(x) + Q(x) * F(u(x)), with polynomials
+// P, Q and u, and one function F. 0.5 * x * (1 + erf(x / sqrt(2))) and x * (0.5 * erf(0.7071 * x) +
+// 0.5) are the same sum, and so is 0.5 * x * erfc(-x / sqrt(2)), because erfc is 1 - erf.
 //
-// Refused: coefficients that differ from the function's by more than 2^-12, or in bfloat16 2^-7, so
-// x * sigmoid(1.702 * x) is none of these.
+// Refused: coefficients that differ from the function's by more than 2^-12, or 2^-7 in bfloat16. So
+// x * sigmoid(1.702 * x) is not recognized.
 #ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_ACTIVATION_FORMS_H_
 #define NPU_PRECISION_GRAPH_PASSES_FUSE_ACTIVATION_FORMS_H_
 
@@ -21,7 +21,7 @@ namespace npu_precision {
 
 enum class Activation { kNone, kGeluExact, kGeluApproximate, kSwish, kHardSwish, kMish };
 
-// An expression of x: an op of expressions, x itself, which has no op, or a number.
+// An expression of x: an op on expressions, x itself (no op), or a number.
 struct Form {
   std::string op;
   std::vector<Form> inputs;
@@ -29,26 +29,27 @@ struct Form {
   bool IsNumber() const { return op == "Const"; }
 };
 
-// The remapper's word for it.
+// The remapper's name for the activation.
 const char* ActivationName(Activation activation);
 
-// Whether an activation may be computed by way of an op of this type: Erf, Tanh, Sigmoid, ...
+// Whether an activation may use an op of this type: Erf, Tanh, Sigmoid, ...
 bool IsPartOfActivation(const std::string& op);
 
-// Reads what nodes compute of one tensor, `x`.
+// Reads the functions that nodes compute of one tensor, `x`.
 class ActivationReader {
  public:
   ActivationReader(const GraphView& view, const FusionSite& site, OutputPort x)
       : view_(view), site_(site), x_(x) {}
 
-  // What the node yields of x. kNone where it is none of the activations.
+  // The activation of x that the node computes, or kNone.
   Activation Read(int node);
 
-  // Of the last Read: the nodes that compute something of x, and the constants that they read.
+  // The nodes of the last Read that depend on x, and the constants that they read.
   const std::set<int>& nodes() const { return nodes_; }
   const std::set<int>& constants() const { return constants_; }
 
-  // Whether a tensor is computed by `form`. Operands may be exchanged, and Add stands for AddV2.
+  // Whether a tensor is computed in the form `form`. Operands may be exchanged, and Add stands for
+  // AddV2.
   bool Has(const Form& form, const OutputPort& tensor) const;
 
  private:
@@ -90,7 +91,7 @@ class ActivationReader {
   std::set<int> nodes_, constants_;
 };
 
-// The forms that the remapper fuses; what has none of them is written as the first.
+// The forms that the remapper fuses. An activation in none of them is written in the first.
 std::vector<Form> FusedForms(Activation activation);
 
 }  // namespace npu_precision

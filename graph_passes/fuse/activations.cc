@@ -28,17 +28,17 @@ using tensorflow::NodeDef;
 using tensorflow::PartialTensorShape;
 
 constexpr int kNone = -1;
-// How far an activation's first op is from its input, and its last one from that.
+// A bound on the steps from an activation's input to its first op, and from that to its last op.
 constexpr int kMostSteps = 10;
-// What TensorFlow's arithmetic optimizer puts on products that it has grouped anew, and does not
-// group again. It would exchange the factors of an approximate GELU, of which the remapper knows
-// one order, and knows it in the second of TensorFlow's turns over a graph only.
+// TensorFlow's arithmetic optimizer gives this mark to products that it has regrouped, and does not
+// regroup marked ones. It would exchange the factors of an approximate GELU. The remapper matches
+// only one order of them, and only in the second of TensorFlow's passes over a graph.
 constexpr char kRegrouped[] = "_grappler_ArithmeticOptimizer_MinimizeBroadcasts";
 
-// A product and the bias that is added to it. Keras' Dense reshapes in between, which sink_reshapes
-// undoes. GPT-2, and flatten_mat_muls, reshape the sum.
+// A product and its bias. Keras' Dense has a Reshape between them, which sink_reshapes moves. GPT-2
+// and flatten_mat_muls reshape the sum.
 struct Layer {
-  int x = kNone;  // what the activation is of: the sum, or the Reshape of it
+  int x = kNone;  // the input of the activation: the sum, or its Reshape
   int biased = kNone;
   int reshape = kNone;  // before the bias
   int product = kNone;
@@ -53,7 +53,7 @@ struct Site {
   int root = kNone;  // the node that yields it
   std::vector<int> inside;
   std::set<int> constants;
-  Form form;  // no op where the root has a form already that is fused
+  Form form;  // no op if the root already has a form that is fused
 };
 
 bool Flag(const NodeDef& node, const char* name) {
@@ -102,7 +102,7 @@ class ActivationWriter {
   }
 
  private:
-  // The activation of which the node computes a part.
+  // Finds the activation that the node `part` belongs to.
   bool FindSite(int part, Site* site) {
     int steps = 0;
     OutputPort x = {kNone, 0};
@@ -123,7 +123,7 @@ class ActivationWriter {
     return false;
   }
 
-  // The first sum with a bias that a tensor is computed of. `steps` bounds the search.
+  // Finds the first sum with a bias that the tensor is computed from. `steps` bounds the search.
   bool FindBiased(const OutputPort& tensor, int* steps, OutputPort* x) const {
     if (++*steps > kMostSteps) return false;
     Layer layer;
@@ -156,7 +156,7 @@ class ActivationWriter {
     return false;
   }
 
-  // Whether TensorFlow fuses it, once it has the right form.
+  // Whether TensorFlow will fuse the site once it has the right form.
   bool IsFused(const Site& site, const ActivationReader& reader) const {
     const Layer& layer = site.layer;
     if (KeptByMark(view_.node(site.root), context_, false) != Reason::kNone) return false;
@@ -175,7 +175,7 @@ class ActivationWriter {
     const NodeDef& product = view_.node(layer.product);
     if ((product.op() == "MatMul") != is_gelu || Flag(product, "transpose_a")) return false;
     if (!is_gelu && (layer.reshape != kNone || layer.IsReshaped())) return false;
-    // Numbers of an activation may have two dimensions.
+    // The numbers in an activation may have two dimensions.
     if (layer.IsReshaped() && site_.Shape({layer.x, 0}).dims() < 2) return false;
     for (int id : {layer.product, layer.reshape, layer.IsReshaped() ? layer.biased : kNone}) {
       if (id == kNone) continue;
@@ -184,7 +184,7 @@ class ActivationWriter {
     return HasFittingBias(layer);
   }
 
-  // TensorFlow fuses no node that runs before or after another for another reason than its values.
+  // TensorFlow fuses no node with control dependencies.
   bool IsPlain(int id) const { return !HasControlInputs(view_, id) && site_.IsPrivate(id); }
 
   bool IsLike(int id, int root) const {
@@ -202,8 +202,8 @@ class ActivationWriter {
                        [&](const InputPort& use) { return IsReadBy(use, reader); });
   }
 
-  // A custom gradient passes its inputs on to itself by outputs of an IdentityN that nobody reads
-  // in inference. TensorFlow drops these before it fuses; until then they need the node.
+  // A custom gradient passes its inputs to itself by outputs of an IdentityN that have no readers
+  // in inference. TensorFlow drops these outputs before it fuses; until then they read the node.
   bool IsReadInsideInTheEnd(int id, const ActivationReader& reader) const {
     const absl::Span<const InputPort> uses = view_.fanout(id);
     return std::all_of(uses.begin(), uses.end(), [&](const InputPort& use) {
@@ -214,8 +214,8 @@ class ActivationWriter {
     });
   }
 
-  // A Reshape moves away (sink_reshapes) where weights and bias are constants, as wide as each
-  // other. An AddV2 becomes a BiasAdd where it adds a vector to the last dimension.
+  // sink_reshapes moves a Reshape only if weights and bias are constants of the same width. An
+  // AddV2 becomes a BiasAdd if it adds a vector to the last dimension.
   bool HasFittingBias(const Layer& layer) const {
     const NodeDef& biased = view_.node(layer.biased);
     const OutputPort& bias = view_.fanin(layer.biased)[layer.bias_input];
@@ -237,14 +237,15 @@ class ActivationWriter {
     const OutputPort& to = view_.fanin(layer.biased)[1 - layer.bias_input];
     const int dims = vector.dims();
     if (dims < 1 || vector.dim_size(dims - 1) <= 0) return false;
-    // GPT-2's bias has a dimension of 1 before that of its values, as the product has one.
+    // GPT-2's bias has a leading dimension of 1, because the product has two dimensions.
     const bool is_row = dims == 2 && vector.dim_size(0) == 1 && site_.Shape(to).dims() == 2 &&
                         view_.outputs(layer.biased)[0].dtype == tensorflow::DT_FLOAT;
     return (dims == 1 || is_row) && vector.dim_size(dims - 1) == LastOfSeveral(to);
   }
 
-  // The last dimension of a tensor of two or more; -1 where it is not known. A batch of unknown
-  // size leaves that of a Reshape, which joins the dimensions, unknown to TensorFlow's inference.
+  // The size of the last dimension, if the tensor has at least two; -1 if it is not known. If the
+  // batch size is unknown, TensorFlow cannot infer the last dimension of a Reshape whose shape is
+  // concatenated. It is then read from the parts.
   int64_t LastOfSeveral(const OutputPort& tensor) const {
     const PartialTensorShape shape = site_.Shape(tensor);
     if (shape.dims() >= 2 && shape.dim_size(shape.dims() - 1) > 0) {
@@ -260,7 +261,7 @@ class ActivationWriter {
     return is_known && !last.empty() ? last.back() : -1;
   }
 
-  // False where nothing is left to change.
+  // Returns false if there is nothing to change.
   bool Take(const ActivationReader& reader, Site* site) {
     const std::vector<Form> forms = FusedForms(site->activation);
     const auto has = [&](const Form& form) { return reader.Has(form, {site->root, 0}); };
@@ -291,7 +292,7 @@ class ActivationWriter {
     });
   }
 
-  // Whether no file of the user is about an op of the form.
+  // Whether no file of the user names an op of the form.
   bool MayWrite(const Site& site, const Form& form, bool is_root) const {
     if (form.op.empty() || form.IsNumber()) return true;
     NodeDef node;
@@ -303,7 +304,7 @@ class ActivationWriter {
                        [&](const Form& input) { return MayWrite(site, input, false); });
   }
 
-  // What it was computed by: "Erf", "Erfc", "Tanh and Pow".
+  // The ops that computed the activation before: "Erf", "Erfc", "Tanh and Pow".
   std::string Before(const Site& site) const {
     std::set<std::string> ops;
     for (int id : site.inside) ops.insert(view_.node(id).op());
@@ -335,7 +336,7 @@ class ActivationWriter {
     }
     std::set<std::string> controls;
     for (int id : site.constants) AddControlInputs(view_.node(id), &controls);
-    // The root is copied, because it moves when nodes are added.
+    // The root is copied, because its address changes when nodes are added.
     const int place = places[site.root];
     NodeDef root = out->node(place);
     root.clear_input();
@@ -349,7 +350,7 @@ class ActivationWriter {
     out->mutable_node(place)->Swap(&root);
   }
 
-  // The Reshape of the sum stands behind the activation then.
+  // The Reshape of the sum then stands behind the activation.
   void BecomeReshape(const Site& site, const std::string& activation, NodeDef* root) const {
     const NodeDef& before = view_.node(site.layer.x);
     root->set_op(before.op());
@@ -394,7 +395,7 @@ class ActivationWriter {
     tensor.AsProtoField(proto);
   }
 
-  // The bias as the vector that a BiasAdd reads.
+  // The bias as a vector, which a BiasAdd requires.
   std::string Vector(const Layer& layer, FlatNodes* nodes) const {
     const OutputPort& bias = view_.fanin(layer.biased)[layer.bias_input];
     const PartialTensorShape shape = site_.Shape(bias);

@@ -20,9 +20,9 @@ using tensorflow::NodeDef;
 using tensorflow::Status;
 
 constexpr int kNone = -1;
-// Of the forward op: inputs 3 and 4 are the statistics that it is given, and outputs 3 and 4 those
-// for the gradient, which reads either as its inputs 3 and 4. Output 5 is the third version's own,
-// and input 5 of its gradient.
+// Inputs 3 and 4 of the forward op are the given statistics. Its outputs 3 and 4 are those for the
+// gradient, which reads either pair as its inputs 3 and 4. Only version 3 has output 5, and input 5
+// of its gradient.
 constexpr int kMean = 3, kVariance = 4, kReserved = 5;
 
 bool IsForward(const std::string& op) { return op == "FusedBatchNorm"; }
@@ -64,7 +64,7 @@ class BatchNormWriter {
   }
 
  private:
-  // Whether the caller, the lists and the device let the node become one of a low type.
+  // Whether the caller, the lists and the device allow the node to be lowered.
   Status MayChange(int id, bool* may_change) const {
     *may_change = false;
     const NodeDef& node = view_.node(id);
@@ -86,7 +86,7 @@ class BatchNormWriter {
     return Status();
   }
 
-  // The forward op of a gradient, if it becomes the third version; or kNone.
+  // The forward op of a gradient, if it becomes version 3; otherwise kNone.
   int ForwardOf(int gradient) const {
     const auto inputs = view_.fanin(gradient);
     const auto training = view_.node(gradient).attr().find("is_training");
@@ -115,7 +115,7 @@ class BatchNormWriter {
   void Write(int id, int forward, GraphDef* out, std::vector<RewriteEntry>* rewrites) const {
     NodeDef* node = out->mutable_node(id);
     BecomeV3(node);
-    // They are about five outputs, and the forward op now has six.
+    // The attribute has five outputs, and the forward op now has six.
     node->mutable_attr()->erase("_output_shapes");
     ForgetFullType(node);
     if (forward != kNone) {

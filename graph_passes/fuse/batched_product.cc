@@ -7,7 +7,7 @@ namespace {
 
 bool Has(const std::string& labels, char label) { return labels.find(label) != std::string::npos; }
 
-// What a dimension is, by where its label stands.
+// The role of each dimension, by the places of its label.
 struct Roles {
   std::string batch[3];  // in the order of the result, and of each operand
   std::string own[2];    // of one operand and the result: rows or columns
@@ -37,7 +37,7 @@ bool ReadRoles(const EinsumEquation& equation, Roles* roles) {
          roles->summed.size() == 1;
 }
 
-// What Transpose makes `to` of `from`; empty where they are the same.
+// The `perm` of a Transpose from `from` to `to`; empty if they are the same.
 std::vector<int> Permutation(const std::string& from, const std::string& to) {
   std::vector<int> perm;
   if (from == to) return perm;
@@ -50,7 +50,7 @@ BatchedProduct::Operand OperandOf(int input, const std::string& labels, const st
                                   const std::string& rows, const std::string& columns) {
   BatchedProduct::Operand operand;
   operand.input = input;
-  // The last dimension stays if it can: a Transpose that has to be moves whole rows then.
+  // The last dimension stays if possible: a Transpose that is still needed then moves whole rows.
   operand.adjoint = labels.back() == rows[0];
   operand.perm =
       Permutation(labels, operand.adjoint ? batch + columns + rows : batch + rows + columns);

@@ -12,7 +12,7 @@ using tensorflow::AttrValue;
 using tensorflow::NodeDef;
 using tensorflow::PartialTensorShape;
 
-// Of [batch, height, width, channels].
+// Dimensions of [batch, height, width, channels].
 constexpr int kRank = 4, kHeight = 1, kImageDimensions = 2;
 
 const AttrValue& Attr(const NodeDef& node, const char* name) {
@@ -32,7 +32,7 @@ bool HasFloats(const NodeDef& node) {
   return type == tensorflow::DT_FLOAT || IsLowType(type);
 }
 
-// What SAME adds before and after a dimension of `size`.
+// The zeros that padding SAME adds before and after a dimension of `size`.
 void SameAmounts(int64_t size, int64_t kernel, int64_t stride, int64_t* before, int64_t* after) {
   const int64_t outputs = (size + stride - 1) / stride;
   const int64_t total = std::max<int64_t>((outputs - 1) * stride + kernel - size, 0);
@@ -55,7 +55,7 @@ bool ConvolutionPadding::Reads(int pad, std::vector<int64_t>* amounts) const {
   double value = 0.0;
   if (op == "PadV2" && (!site_.Number(view_.fanin(pad)[2], &value) || value != 0.0)) return false;
   if (!site_.MayVanish(pad) || !site_.Integers(view_.fanin(pad)[1], amounts)) return false;
-  // Two numbers for each dimension. Those of batch and channels are 0.
+  // Two numbers for each dimension; they are 0 for batch and channels.
   if (amounts->size() != 2 * kRank) return false;
   for (size_t i = 0; i < amounts->size(); ++i) {
     const bool is_of_image = i / 2 >= kHeight && i / 2 < kHeight + kImageDimensions;

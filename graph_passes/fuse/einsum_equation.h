@@ -1,4 +1,4 @@
-// The equation of an Einsum of two operands: "abc,cd->abd".
+// Parses the equation of an Einsum of two operands: "abc,cd->abd".
 #ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_EINSUM_EQUATION_H_
 #define NPU_PRECISION_GRAPH_PASSES_FUSE_EINSUM_EQUATION_H_
 
@@ -14,10 +14,10 @@ struct EinsumEquation {
   std::string result;
 };
 
-// False where the node has no equation, or one of more or fewer operands.
+// Returns false if the node has no equation, or not exactly two operands.
 bool ReadEinsumEquation(const tensorflow::NodeDef& einsum, EinsumEquation* equation);
 
-// Whether no label is there twice.
+// Whether no label occurs twice.
 bool AllDiffer(std::string labels);
 
 }  // namespace npu_precision

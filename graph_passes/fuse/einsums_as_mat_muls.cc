@@ -63,7 +63,7 @@ class EinsumWriter {
            KeptByMark(view_.node(id), state_.context, false) == Reason::kNone;
   }
 
-  // Whether no file of the user is about a Transpose that has to be added.
+  // Whether no file of the user names a Transpose that must be added.
   bool MayTranspose(const Site& found) const {
     const BatchedProduct& product = found.product;
     for (const BatchedProduct::Operand* operand : {&product.first, &product.second}) {
@@ -83,7 +83,7 @@ class EinsumWriter {
     return site_.MayAdd(node);
   }
 
-  // A BatchMatMul repeats what is of size 1, where an Einsum fails.
+  // A BatchMatMul broadcasts a dimension of size 1, where an Einsum fails.
   bool OperandsAgree(const Site& found) const {
     PartialTensorShape shapes[2];
     for (int input : {0, 1}) {
@@ -127,7 +127,7 @@ class EinsumWriter {
     (*node->mutable_attr())["Tperm"].set_type(tensorflow::DT_INT32);
   }
 
-  // The text of an input that reads the operand, transposed if need be.
+  // The text of an input that reads the operand, transposed if needed.
   std::string Operand(const Site& found, const BatchedProduct::Operand& operand,
                       FlatNodes* nodes) const {
     const OutputPort& tensor = view_.fanin(found.einsum)[operand.input];

@@ -137,7 +137,7 @@ std::string FlatNodes::ResultShape(const std::string& name, const FlatProduct& p
     sizes.push_back(product.x_shape.dim_size(dim));
     unknown += sizes.back() < 0;
   }
-  // A -1 would take in what a wrong depth leaves over.
+  // A -1 in the shape would hide a wrong depth.
   if (unknown == 0 || (unknown == 1 && product.has_own_depth)) {
     sizes.insert(sizes.end(), product.columns.begin(), product.columns.end());
     return Vector(name, sizes);

@@ -1,4 +1,4 @@
-// The nodes that passes add to a graph around a product: Reshapes, Transposes and Squeezes, and the
+// Makes the nodes that passes add around a product: Reshapes, Transposes and Squeezes, and the
 // constants that they read.
 #ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_FLAT_NODES_H_
 #define NPU_PRECISION_GRAPH_PASSES_FUSE_FLAT_NODES_H_
@@ -24,33 +24,33 @@ class FlatNodes {
   FlatNodes(const GraphView& view, const FusionSite& site, tensorflow::GraphDef* out);
 
   // From now on, new nodes get the device and marks of `like`. They are in the frame of the node
-  // `in_frame`: a constant in a loop has to have an input from there.
+  // `in_frame`: a constant in a loop needs an input from that frame.
   void Begin(int like, int in_frame);
 
-  // Each returns the text of an input that reads the result.
+  // Each function returns the text of an input that reads the result.
   std::string Vector(const std::string& name, const std::vector<int64_t>& values);
   std::string Scalar(const std::string& name, int value);
   std::string Reshape(const std::string& name, const OutputPort& tensor,
                       const std::vector<int64_t>& shape);
-  // The tensor as [-1, columns]: one node for all who ask for the same.
+  // The tensor as [-1, columns]: one node for all calls with the same arguments.
   std::string Rows(const OutputPort& tensor, int64_t columns);
-  // One node for all who ask for the same, too.
+  // Also one node for all calls with the same arguments.
   std::string Transpose(const OutputPort& tensor, const std::vector<int>& perm);
   static std::string TransposeName(const GraphView& view, const OutputPort& tensor,
                                    const std::vector<int>& perm);
-  // The tensor without dimensions of size 1; one node for all who ask for the same.
+  // The tensor without dimensions of size 1; one node for all calls with the same arguments.
   std::string Squeeze(const OutputPort& tensor, const std::vector<int>& dims);
   static std::string SqueezeName(const GraphView& view, const OutputPort& tensor,
                                  const std::vector<int>& dims);
   // The shape of the product's result.
   std::string ResultShape(const std::string& name, const FlatProduct& product);
 
-  // Makes a new node of `op`, whose attributes besides T are yet to be set.
+  // Makes a new node of `op`. The caller sets its attributes besides T.
   tensorflow::NodeDef* Add(const std::string& name, const char* op);
 
  private:
-  // The node that computes the same for the device and marks of `like_`: its name, or "" if it is
-  // yet to be made, and then stored here.
+  // The name of the node that computes the same with the device and marks of `like_`; "" if there
+  // is none yet: the caller then stores its name here.
   std::string* Made(const std::string& name);
   tensorflow::NodeDef* Constant(const std::string& name, tensorflow::TensorProto** value);
 
@@ -67,7 +67,8 @@ class FlatNodes {
 // The text of an input that reads the tensor.
 std::string TensorName(const GraphView& view, const OutputPort& tensor);
 
-// Makes `node`, which keeps its name, device and marks, a float32 one of another op without inputs.
+// Turns `node` into a float32 node of another op without inputs. It keeps its name, device and
+// marks.
 void BecomeOp(const char* op, tensorflow::NodeDef* node);
 
 }  // namespace npu_precision

@@ -27,8 +27,8 @@ bool IsOfFloat32(const GraphView& view, int id) {
   return !groups.empty() && std::all_of(groups.begin(), groups.end(), has_float32);
 }
 
-// False where a size of these dimensions is not known, or is 0: a Reshape cannot tell then what -1
-// stands for.
+// Returns false if one of these sizes is not known, or is 0: a Reshape to -1 would then be
+// ambiguous.
 bool Sizes(const PartialTensorShape& shape, int begin, int end, std::vector<int64_t>* sizes) {
   for (int dim = begin; dim < end; ++dim) {
     if (shape.dim_size(dim) <= 0) return false;
@@ -43,7 +43,7 @@ int64_t ElementsOf(const std::vector<int64_t>& sizes) {
   return elements;
 }
 
-// The labels of the dimensions: of the rows, of the sum, and of the columns.
+// The labels of the dimensions: rows, sum and columns.
 struct Labels {
   int depth_dims = 0, width_dims = 0;
   bool is_transposed = false;
@@ -70,7 +70,7 @@ bool ReadLabels(absl::string_view x, absl::string_view weights, absl::string_vie
   return !labels->is_transposed || weights == std::string(columns) + std::string(summed);
 }
 
-// Fills all but x, weights and their sizes; `operand` is the one that is x.
+// Fills everything except x, weights and their sizes; `operand` is the index of x.
 bool ReadEquation(const NodeDef& einsum, int* operand, Labels* labels) {
   EinsumEquation equation;
   if (!ReadEinsumEquation(einsum, &equation)) return false;
@@ -83,7 +83,7 @@ bool ReadEquation(const NodeDef& einsum, int* operand, Labels* labels) {
   return false;
 }
 
-// Fills the sizes, which both operands must agree on.
+// Fills the sizes, on which both operands must agree.
 bool ReadSizes(const FusionSite& site, const Labels& labels, FlatProduct* product) {
   const PartialTensorShape weights = site.Shape(product->weights);
   if (weights.dims() != labels.depth_dims + labels.width_dims) return false;

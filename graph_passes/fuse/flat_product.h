@@ -1,4 +1,4 @@
-// How a product of tensors of many dimensions is one product of two matrices.
+// Reads a product of tensors with many dimensions as one product of two matrices.
 #ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_FLAT_PRODUCT_H_
 #define NPU_PRECISION_GRAPH_PASSES_FUSE_FLAT_PRODUCT_H_
 
@@ -15,11 +15,11 @@ namespace npu_precision {
 struct FlatProduct {
   OutputPort x, weights;
   tensorflow::PartialTensorShape x_shape;
-  int row_dims = 0;              // the first dimensions of x, which the result begins with
+  int row_dims = 0;              // the leading dimensions of x, which the result begins with
   std::vector<int64_t> columns;  // the other dimensions of the result
   int64_t depth = 0, width = 0;
-  // The depth of x follows from what x is made of, and not only from this product, which fails
-  // where x has another one.
+  // The depth of x is known from its producers, and not only from this product, which fails if x
+  // has another depth.
   bool has_own_depth = false;
   bool is_transposed = false;     // the weights are [width, depth]
   bool has_flat_weights = false;  // they have two dimensions already
@@ -27,8 +27,8 @@ struct FlatProduct {
 
 bool IsBatchMatMul(const std::string& op);  // of any version
 
-// Reads what a BatchMatMul or an Einsum computes, of float32. False where it is no such product,
-// or where a size is not known that the product would have to know.
+// Reads a BatchMatMul or an Einsum of float32. Returns false if it is not such a product, or if a
+// needed size is not known.
 bool ReadFlatProduct(const GraphView& view, const FusionSite& site, int id, FlatProduct* product);
 
 }  // namespace npu_precision

@@ -30,11 +30,11 @@ constexpr char kOption[] = "flatten_mat_muls";
 bool IsProduct(const std::string& op) { return IsBatchMatMul(op) || op == "Einsum"; }
 bool AddsVectors(const std::string& op) { return AddsTensors(op) || op == "BiasAdd"; }
 
-// A product, and what follows it and only it.
+// A product, and the chain of its only readers.
 struct Site {
-  int product = kNone;   // a MatMul, or what becomes one
-  bool is_flat = false;  // it is a MatMul
-  FlatProduct flat;      // of one that is not
+  int product = kNone;   // a MatMul, or a node that becomes one
+  bool is_flat = false;  // the product is a MatMul
+  FlatProduct flat;      // if the product is not a MatMul
   int64_t width = 0;     // columns of the MatMul
   int reshape = kNone;   // behind the product, if a bias follows
   int bias_add = kNone;
@@ -42,9 +42,10 @@ struct Site {
   int64_t bias_dims = 0;
   int residual_add = kNone;
   OutputPort residual;
-  std::vector<int> identities;     // before the residual sum: what is left of a Dropout
-  bool has_flat_residual = false;  // of a known shape
-  int sum = kNone;  // of product and residual, before the bias: an AddN that TensorFlow made
+  std::vector<int> identities;     // before the residual sum: the remains of a Dropout
+  bool has_flat_residual = false;  // the residual has a known shape
+  // The sum of product and residual, before the bias: an AddN that TensorFlow made.
+  int sum = kNone;
 
   int last() const {
     return residual_add != kNone ? residual_add : bias_add != kNone ? bias_add : product;
@@ -77,7 +78,7 @@ class Flattener {
   }
 
  private:
-  // In the order of names: a sum of two products is the residual sum of the first one.
+  // Visits products in the order of names: a sum of two products is the residual sum of the first.
   std::vector<Site> FindSites() {
     std::vector<int> ids;
     for (int id = 0; id < view_.size(); ++id) {
@@ -97,7 +98,7 @@ class Flattener {
     return sites;
   }
 
-  // Whether this run decides about the node, and it may become one of the other op.
+  // Whether this run decides about the node, and the node may become the other op.
   bool MayRewrite(int id, const char* op) const {
     const NodeDef& node = view_.node(id);
     return !HasControlInputs(view_, id) && site_.MayBecome(id, op) &&
@@ -108,12 +109,13 @@ class Flattener {
     if (!ReadFlatProduct(view_, site_, found->product, &found->flat)) return false;
     found->width = found->flat.width;
     FindBias(found);
-    // The user's Reshape may have a -1.
+    // The user's Reshape may contain a -1.
     return found->reshape == kNone || found->flat.has_own_depth ||
            found->flat.x_shape.IsFullyDefined();
   }
 
-  // The one input that reads the node, which nobody else refers to, where it is of a node like it.
+  // Finds the only reader of the node. Returns false if another node refers to it, or the reader
+  // has another device or scope.
   bool FindReader(int id, InputPort* use) const {
     if (!site_.MayVanish(id) || !site_.HasOneReader(id)) return false;
     *use = view_.fanout(id)[0];
@@ -151,7 +153,7 @@ class Flattener {
     return true;
   }
 
-  // The bias of the sum that has the other input `use`.
+  // Reads the bias from the sum whose other input is `use`.
   bool ReadBias(const InputPort& use, Site* found) const {
     const int add = use.node;
     if (!adds_vectors_.Has(add) || !MayRewrite(add, "BiasAdd") || !IsOfFloat32(add)) return false;
@@ -160,8 +162,8 @@ class Flattener {
     return true;
   }
 
-  // The bias of a MatMul, where a Reshape and a residual sum follow: TensorFlow fuses what follows
-  // at once, but not the sum.
+  // Finds the bias of a MatMul that is followed by a Reshape and a residual sum. TensorFlow fuses
+  // ops that follow directly, but not the residual sum behind the Reshape.
   bool FindBiasAndReshape(const InputPort& bias_use, Site* found) const {
     InputPort reshape_use;
     if (!ReadBias(bias_use, found)) return false;
@@ -183,7 +185,7 @@ class Flattener {
     return found != view_.node(id).attr().end() && found->second.s() == "NCHW";
   }
 
-  // Of a MatMul.
+  // Reads the width of a MatMul.
   bool ReadWidth(Site* found) const {
     const PartialTensorShape weights = site_.Shape(view_.fanin(found->product)[1]);
     if (weights.dims() != 2) return false;
@@ -194,7 +196,7 @@ class Flattener {
     return found->width > 0;
   }
 
-  // Whether the bias is of one row of the MatMul.
+  // Whether the bias is a single row of the MatMul.
   static bool IsRow(const PartialTensorShape& bias, int64_t width) {
     const int dims = bias.dims();
     return (dims == 1 || (dims == 2 && bias.dim_size(0) == 1)) && bias.dim_size(dims - 1) == width;
@@ -218,7 +220,7 @@ class Flattener {
     FindResidualBehind(found->bias_add, found);
   }
 
-  // A residual sum is fused where TensorFlow sees that both sides have one shape.
+  // TensorFlow fuses a residual sum if it can infer that both sides have one shape.
   bool FindResidualBehind(int before, Site* found) const {
     InputPort use;
     std::vector<int> identities;
@@ -310,7 +312,7 @@ class Flattener {
     (*node->mutable_attr())["transpose_b"].set_b(flat.is_transposed);
   }
 
-  // Behind `tensor`, which becomes the sum.
+  // Adds the BiasAdd behind `tensor`, which becomes the sum.
   void WriteBiasAdd(const Site& found, std::string* tensor, FlatNodes* nodes, GraphDef* out) const {
     const std::string& name = view_.node(found.bias_add).name();
     std::string bias = TensorName(view_, found.bias);
@@ -328,7 +330,7 @@ class Flattener {
     *tensor = node->name();
   }
 
-  // To the dimensions of the result.
+  // Adds a Reshape to the dimensions of the result.
   void WriteReshape(const Site& found, const std::string& tensor, FlatNodes* nodes,
                     NodeDef* node) const {
     std::string shape;
@@ -363,7 +365,7 @@ class Flattener {
   const DecideContext& context_;
   const FusionSite site_;
   const OpSet products_, mat_muls_, reshapes_, adds_vectors_, adds_tensors_, add_ns_, identities_;
-  std::unordered_set<int> claimed_;  // residual sums
+  std::unordered_set<int> claimed_;  // nodes that are already used as residual sums
 };
 
 }  // namespace

@@ -26,14 +26,14 @@ using tensorflow::NodeDef;
 using tensorflow::Status;
 using tensorflow::TensorProto;
 
-// Inputs of a fused batch norm behind x.
+// The inputs of a fused batch norm after x.
 enum Parameter { kScale, kOffset, kMean, kVariance, kParameters };
 
 constexpr int kNone = -1;
 constexpr char kWeightsSuffix[] = "/npu_folded_weights";
 constexpr char kBiasSuffix[] = "/npu_folded_bias";
 
-// One batch norm, and what it may be folded into.
+// One batch norm, and the nodes that it may be folded into.
 struct Site {
   int norm = kNone;
   int bias_add = kNone;  // between the convolution and the batch norm, if there is one
@@ -63,7 +63,7 @@ double Largest(DataType low) {
   return low == tensorflow::DT_HALF ? 65504.0 : std::numeric_limits<float>::max();
 }
 
-// Makes `proto` a float32 tensor of that shape; returns its bytes, to be filled.
+// Makes `proto` a float32 tensor of that shape; returns its uninitialized bytes.
 char* Content(const tensorflow::TensorShape& shape, TensorProto* proto) {
   proto->set_dtype(tensorflow::DT_FLOAT);
   shape.AsProto(proto->mutable_tensor_shape());
@@ -72,7 +72,7 @@ char* Content(const tensorflow::TensorShape& shape, TensorProto* proto) {
   return &(*content)[0];
 }
 
-// False for a value that does not fit, and a NaN does not.
+// Returns false if the value does not fit, or is NaN.
 inline bool Put(double value, int64_t i, double largest, char* content) {
   const float rounded = static_cast<float>(value);
   std::memcpy(content + i * sizeof(rounded), &rounded, sizeof(rounded));
@@ -142,7 +142,8 @@ class BatchNormFolder {
 
   bool IsReadOnlyOnce(int id) const { return view_.fanout(id).size() == 1; }
 
-  // Whether it is of float32, and the mode, the lists and the caller let it become something else.
+  // Whether the node is float32, and the mode, the lists and the caller allow another op in its
+  // place.
   Status MayChange(int id, bool* may_change) const {
     const NodeDef& node = view_.node(id);
     *may_change = view_.op_def(id) != nullptr && TypeOf(node) == tensorflow::DT_FLOAT &&
@@ -155,7 +156,7 @@ class BatchNormFolder {
     return Status();
   }
 
-  // A constant of float32, and how it is reached.
+  // A float32 constant, and the path to it.
   struct Constant {
     std::vector<int> path;
     const TensorProto* proto = nullptr;
@@ -181,7 +182,7 @@ class BatchNormFolder {
     if (!Read(site.convolution, 1, &weights) || !HasOneReader(weights)) return false;
     const tensorflow::TensorShape shape(weights.proto->tensor_shape());
     if (shape.dims() < 4) return false;
-    // Those of a depthwise convolution are [..., channels, multiplier].
+    // The weights of a depthwise convolution are [..., channels, multiplier].
     const bool depthwise = view_.node(site.convolution).op() == "DepthwiseConv2dNative";
     const int64_t channels =
         shape.dim_size(shape.dims() - 1) * (depthwise ? shape.dim_size(shape.dims() - 2) : 1);
@@ -234,7 +235,7 @@ class BatchNormFolder {
     for (const std::vector<int>& path : fold.others) constants_.Release(path);
   }
 
-  // Weights are large: their bytes are moved, not copied.
+  // The bytes of the weights are moved, not copied, because weights are large.
   void Apply(Fold* fold, const std::vector<int>& places, GraphDef* out) const {
     const std::string& name = view_.node(fold->site.norm).name();
     const std::string weights = absl::StrCat(name, kWeightsSuffix);
@@ -245,7 +246,7 @@ class BatchNormFolder {
     BecomeBiasAdd(fold->site, bias, out->mutable_node(places[fold->site.norm]));
   }
 
-  // Scaled weights of another convolution would have to be kept beside these.
+  // Otherwise the unscaled weights of another reader would have to be kept beside the scaled ones.
   bool HasOneReader(const Constant& constant) const {
     for (int id : constant.path) {
       if (!IsReadOnlyOnce(id)) return false;
@@ -253,7 +254,7 @@ class BatchNormFolder {
     return true;
   }
 
-  // A constant on the device of `like`, and with its control inputs.
+  // Adds a constant on the device of `like`, with its control inputs.
   void AddConstant(const std::string& name, TensorProto* value, const NodeDef& like,
                    GraphDef* out) const {
     NodeDef* node = out->add_node();

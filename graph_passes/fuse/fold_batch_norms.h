@@ -1,17 +1,17 @@
-// Folds inference batch norms into the convolutions before them, in float32, ahead of lowering:
+// Folds inference batch norms into the convolutions before them, in float32, before lowering:
 //
 //   bn = FusedBatchNorm(conv(x, w) [+ bias], scale, offset, mean, variance)
 //   becomes  bn = BiasAdd(conv(x, w * s), offset + (bias - mean) * s)
 //   with     s = scale / sqrt(variance + epsilon)
 //
-// The convolution's weights are then rounded once, after the scaling, where the low type would
-// round the convolution's result, and again what the batch norm makes of it. TensorFlow can fuse
-// the BiasAdd, and an activation behind it, into the low-precision kernel.
+// The convolution's weights are then rounded once, after the scaling. Without this pass, the low
+// type would round the result of the convolution, and then the result of the batch norm. TensorFlow
+// can fuse the BiasAdd, and an activation behind it, into the low-precision kernel.
 //
-// Refused: where the weights or the statistics are not constants, or the weights have another
-// reader; where something else reads the convolution, or the batch norm's other outputs; where the
-// caller fetches, feeds or keeps the dtype of a node; where the mixlist has one of them black; and
-// where a folded value would not fit the low type.
+// Refused: weights or statistics that are not constants; weights with another reader; a convolution
+// with another reader than the batch norm; a batch norm whose other outputs are read; a node that
+// the caller fetches or feeds, or whose dtype it keeps; a node that the mixlist has black; and a
+// folded value that would not fit the low type.
 #ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_FOLD_BATCH_NORMS_H_
 #define NPU_PRECISION_GRAPH_PASSES_FUSE_FOLD_BATCH_NORMS_H_
 

@@ -77,7 +77,7 @@ bool FusionSite::IsNamedAs(const std::string& node, const std::vector<std::strin
     }
   }
   Listing listing;
-  // The error of patterns that contradict each other is found again when all nodes are decided.
+  // Contradicting patterns are reported when all nodes are decided.
   const bool found = context.lists->OfNode(name, ops, DeviceKind::kCpu, &listing).ok();
   *color = listing.color;
   return !found || listing.edited != Edited::kNo;
@@ -143,7 +143,7 @@ bool FusionSite::Integers(OutputPort tensor, std::vector<int64_t>* values) const
 }
 
 PartialTensorShape FusionSite::Shape(OutputPort tensor) const {
-  // Asked first, because the caller of the passes may infer the shapes of the whole graph.
+  // Checked first, because a request for a shape may infer the shapes of the whole graph.
   const TensorProto* constant = Constant(tensor);
   if (constant != nullptr) return PartialTensorShape(constant->tensor_shape());
   if (!state_.context.shapes) return PartialTensorShape();

@@ -1,8 +1,8 @@
-// Which nodes a pass may write in another form, and what it has to know of them. All passes that
-// replace several nodes by fewer, or by a form that TensorFlow fuses, ask here.
+// Determines which nodes a pass may rewrite in another form, and the facts that it needs about
+// them. All passes that replace several nodes by fewer, or by a form that TensorFlow fuses, use it.
 //
-// What a user's file names stays as it is written: a line of the mixlist or of customize_dtypes is
-// about a node that is still there afterwards.
+// Nodes that a user's file names stay as they are: a line of the mixlist or of customize_dtypes
+// refers to a node that must still exist afterwards.
 #ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_FUSION_SITE_H_
 #define NPU_PRECISION_GRAPH_PASSES_FUSE_FUSION_SITE_H_
 
@@ -27,40 +27,42 @@ class FusionSite {
   // Whether the node may become another op under its name: it is placed on a CPU, TensorFlow knows
   // its op, no file of the user names it, and the caller does not feed it.
   bool MayChange(int id) const;
-  // MayChange, and the lists have the other op where they have the node's: a file of the user names
-  // neither.
+  // MayChange, no file of the user names the node or the other op, and the lists have both ops in
+  // the same color.
   bool MayBecome(int id, const std::string& op) const;
-  // Whether no file of the user names a node that is to be written: its name, or its op.
+  // Whether no file of the user names a node that will be added: its name, or its op.
   bool MayAdd(const tensorflow::NodeDef& node) const { return !IsNamedByUser(node); }
-  // Whether beside its readers nobody refers to the node, and it waits for none but those it reads.
-  // A control dependency on a constant that has none itself does not count.
+  // Whether only its readers refer to the node, and it has no control inputs. A control dependency
+  // on a constant that has no control inputs itself does not count.
   bool IsPrivate(int id) const;
-  // Whether the node may be dropped, or get another value, together with its readers: MayChange,
-  // and IsPrivate.
+  // Whether the node may be dropped, or get another value, together with its readers: MayChange and
+  // IsPrivate.
   bool MayVanish(int id) const;
-  // Whether one input reads the node, of all its outputs.
+  // Whether exactly one input reads any output of the node.
   bool HasOneReader(int id) const { return view_.fanout(id).size() == 1; }
 
-  // Whether both are on one device, and scopes of the user say the same of both: then a new node in
-  // their place can say it too.
+  // Whether both are on one device and have the same marks from scopes of the user. Then a new node
+  // can replace both with these marks.
   bool AreAlike(int a, int b) const;
-  // Gives a new node the device of `like` and what scopes of the user say of it.
+  // Gives a new node the device and the scope marks of `like`.
   void Inherit(int like, tensorflow::NodeDef* node) const;
 
-  // The value of a tensor, behind Identity nodes too, or nullptr. The caller does not feed it.
+  // The value of a constant tensor, also behind Identity nodes; nullptr if it is not constant or
+  // the caller feeds it.
   const tensorflow::TensorProto* Constant(OutputPort tensor) const;
-  // The value of a float constant of one element. False where there is none, or it is not finite.
+  // The value of a float constant of one element. Returns false if there is none, or it is not
+  // finite.
   bool Number(OutputPort tensor, double* value) const;
-  // The values of an integer constant. False where there is none.
+  // The values of an integer constant. Returns false if there is none.
   bool Integers(OutputPort tensor, std::vector<int64_t>* values) const;
 
-  // The shape of a tensor of the graph as it was given; of unknown rank for one that a pass added.
-  // Slow when it is called first: ask it last.
+  // The shape of a tensor of the given graph; of unknown rank for a tensor that a pass added. The
+  // first call is slow: check everything else before.
   tensorflow::PartialTensorShape Shape(OutputPort tensor) const;
 
  private:
   bool IsNamedByUser(const tensorflow::NodeDef& node) const;
-  // Whether a line of the user is about an op of `ops` of this name. `color` gets its list.
+  // Whether a line of the user's mixlist names the node or one of its `ops`. `color` gets its list.
   bool IsNamedAs(const std::string& node, const std::vector<std::string>& ops,
                  ListColor* color) const;
   bool WaitsForOthers(int id) const;
@@ -68,7 +70,7 @@ class FusionSite {
   const PassState& state_;
   const GraphView& view_;
   const std::vector<bool> is_control_producer_;
-  std::unordered_set<std::string> colocated_with_;  // names of nodes that others are placed with
+  std::unordered_set<std::string> colocated_with_;  // names of nodes that others are colocated with
 };
 
 }  // namespace npu_precision

@@ -22,7 +22,7 @@ using tensorflow::TensorProto;
 
 constexpr char kDepthwise[] = "DepthwiseConv2dNative";
 constexpr char kFilterSuffix[] = "/npu_grouped_filter";
-// Of a depthwise filter: [height, width, channels, multiplier].
+// Dimensions of a depthwise filter: [height, width, channels, multiplier].
 constexpr int kChannels = 2, kMultiplier = 3, kFilterRank = 4;
 
 class Grouper {
@@ -51,8 +51,8 @@ class Grouper {
   }
 
  private:
-  // Whether its bias is followed by an activation that is fused into a Conv2D alone. Each node that
-  // the fused one replaces has no other use.
+  // Whether an activation follows its bias that TensorFlow fuses only into a Conv2D. No node that
+  // the fused op replaces may have another use.
   bool HasActivationOfConv2D(int depthwise) const {
     if (!site_.HasOneReader(depthwise) || !site_.MayVanish(depthwise)) return false;
     const InputPort use = view_.fanout(depthwise)[0];
@@ -89,7 +89,7 @@ class Grouper {
     return Is(depthwise, id, op) && site_.MayVanish(id);
   }
 
-  // The depthwise convolutions that must be grouped so that the Pad before them can go.
+  // The depthwise convolutions that must be grouped so that the Pad before them can be removed.
   std::vector<int> ThatReplace(int pad) const {
     std::vector<int64_t> amounts;
     if (!padding_.Reads(pad, &amounts)) return {};
@@ -132,8 +132,8 @@ class Grouper {
     state_->rewrites.push_back({"grouped_convolutions", node->name(), kDepthwise, "Conv2D"});
   }
 
-  // The elements of both filters have one order. A constant in a loop is there by its control
-  // inputs.
+  // The elements of both filters have the same order. A constant in a loop is in its frame by its
+  // control inputs.
   static void AddFilter(const std::string& name, const TensorProto& filter, const NodeDef& constant,
                         GraphDef* graph) {
     NodeDef* node = graph->add_node();

@@ -26,14 +26,14 @@ using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::PartialTensorShape;
 
-// Of x.
+// The numbers of dimensions of x.
 constexpr int kFewestDims = 2, kMostDimsThatFuse = 3;
-// A row of one value has a variance of nothing but what was rounded off.
+// The variance of a row of one value consists only of rounding errors.
 constexpr int64_t kSmallestWidth = 2;
 
 struct Site {
   LayerNormForm form;
-  PartialTensorShape shape;  // of x, whose rank and width are known
+  PartialTensorShape shape;  // the shape of x, with known rank and width
 };
 
 void SetShape(const PartialTensorShape& shape, const char* attr, NodeDef* node) {
@@ -64,7 +64,7 @@ class LayerNormNodes {
     const std::string count = Unfolded("count", Count(shape, shape_of_rows));
 
     NodeDef* image = Add("image", "Reshape", {rows, Integers("image_shape", {1, -1, width_, 1})});
-    // TensorFlow fuses only if the statistics, which the op does not read, are one node.
+    // TensorFlow fuses only if the given statistics, which the op does not read, are one node.
     const std::string none = None("none");
     NodeDef* norm =
         Add("norm", "FusedBatchNormV3",
@@ -85,8 +85,8 @@ class LayerNormNodes {
   }
 
  private:
-  // TensorFlow merges a Reshape with the one before it, so that the dimensions of what the second
-  // one reads are no longer those that the last one restores.
+  // Whether x comes from a Reshape. TensorFlow would merge it with the next Reshape, whose input
+  // would then have other dimensions than those that the last Reshape restores.
   bool ReadsReshape() const {
     const OutputPort producer = view_.LookThrough(form_.x, [this](int id) {
       const std::string& op = view_.node(id).op();
@@ -99,7 +99,7 @@ class LayerNormNodes {
     return InputName(view_.node(tensor.node).name(), tensor.port);
   }
 
-  // A node of float32. Its op's other attributes have their defaults.
+  // Adds a float32 node. Other attributes of its op have their defaults.
   NodeDef* AddNamed(const std::string& name, const std::string& op,
                     const std::vector<std::string>& inputs) {
     NodeDef* node = out_.add_node();
@@ -144,8 +144,8 @@ class LayerNormNodes {
     return Constant(part, tensorflow::Tensor(tensorflow::DT_FLOAT, tensorflow::TensorShape({0})));
   }
 
-  // TensorFlow fuses no FusedBatchNormV3 whose scale is a constant, and makes one of a Fill with
-  // a known size, before it fuses. It does not look through this node.
+  // TensorFlow fuses no FusedBatchNormV3 whose scale is a constant, and folds a Fill of known size
+  // into a constant before it fuses. It does not look through a PlaceholderWithDefault.
   std::string Unfolded(const std::string& part, const std::string& size) {
     NodeDef* node = Add(part, "PlaceholderWithDefault", {size});
     SetType("dtype", tensorflow::DT_INT32, node);
@@ -159,7 +159,7 @@ class LayerNormNodes {
     return Add(part, "Fill", {size, Constant(absl::StrCat(part, "_value"), number)})->name();
   }
 
-  // TensorFlow does not merge this with a Reshape behind it, because there is a Squeeze between.
+  // The Squeeze prevents TensorFlow from merging the two Reshapes.
   std::string Rows(const std::string& x) {
     NodeDef* groups = Add("groups", "Reshape", {x, Integers("groups_shape", {-1, 1, width_})});
     NodeDef* rows = Add("rows", "Squeeze", {groups->name()});
@@ -167,13 +167,13 @@ class LayerNormNodes {
     return rows->name();
   }
 
-  // -1 where it is not known.
+  // -1 if it is not known.
   int64_t NumRows() const {
     const int64_t elements = shape_.num_elements();
     return elements < 0 ? -1 : elements / width_;
   }
 
-  // Of a tensor that is known to be of that shape.
+  // The shape of a tensor whose static shape is `shape`.
   std::string Shape(const std::string& part, const std::string& tensor,
                     const PartialTensorShape& shape) {
     if (!shape.IsFullyDefined()) return Add(part, "Shape", {tensor})->name();
@@ -209,7 +209,7 @@ class LayerNormNodes {
         ->name();
   }
 
-  // Of the last node, only its name, its place and its marks stay.
+  // Only the name, the place and the marks of the last node stay.
   void Become(const std::string& op, const std::vector<std::string>& inputs) {
     NodeDef* node = AddNamed(view_.node(last_).name(), op, inputs);
     const auto place = view_.node(last_).attr().find("_class");
@@ -270,8 +270,8 @@ class LayerNormWriter {
     }
   }
 
-  // TensorFlow fuses a LayerNorm that stays, with another epsilon, if its axis is counted from the
-  // first one.
+  // TensorFlow would fuse a LayerNorm that stays, with another epsilon, if its axis is counted from
+  // the first one.
   void CountFromBehind(const LayerNormForm& form) {
     for (int id : form.inner) {
       std::vector<int64_t> axes;
@@ -328,8 +328,8 @@ class LayerNormWriter {
            });
   }
 
-  // Whether the machine has kernels of the dtype, both for what is written and for what TensorFlow
-  // fuses it into.
+  // Whether the machine has kernels of the dtype, both for the ops that are written and for the op
+  // that TensorFlow fuses them into.
   bool MayRun(int last, DataType dtype) const {
     NodeDef fused, written;
     fused.set_op("_MklLayerNorm");
@@ -356,7 +356,7 @@ class LayerNormWriter {
     return over_last && IsParameter(form.gamma, dims, width) && IsParameter(form.beta, dims, width);
   }
 
-  // Whether every row has the tensor added, or is multiplied by it.
+  // Whether the tensor is one row, which is added to every row or multiplies it.
   bool IsParameter(const OutputPort& tensor, int most_dims, int64_t width) const {
     if (!IsTensor(tensor)) return true;
     const PartialTensorShape shape = fusion_.Shape(tensor);
@@ -365,7 +365,7 @@ class LayerNormWriter {
            shape.num_elements() == width;
   }
 
-  // Constants that only replaced nodes read go with them.
+  // Constants that only replaced nodes read are removed with them.
   void RemoveUnread(const LayerNormForm& form) {
     for (int id : form.inner) {
       for (const OutputPort& input : view_.fanin(id)) {
@@ -387,7 +387,7 @@ class LayerNormWriter {
   const OpSet is_root_;
   std::vector<Site> sites_;
   std::vector<int> counted_from_behind_;  // Mean nodes
-  std::unordered_set<int> replaced_;      // nodes, or nodes that only such read
+  std::unordered_set<int> replaced_;      // nodes, and constants that only these read
 };
 
 }  // namespace

@@ -11,14 +11,14 @@ namespace {
 
 using tensorflow::NodeDef;
 
-// Written out, a LayerNorm has at most ten nodes behind the root, and four levels of them.
+// A LayerNorm of single ops has at most ten nodes behind the root, in four levels.
 constexpr size_t kMostBehindRoot = 24;
 constexpr int kMostLevels = 8;
 constexpr size_t kMostTerms = 8;
 
 bool Same(const OutputPort& a, const OutputPort& b) { return a.node == b.node && a.port == b.port; }
 
-// TensorFlow's arithmetic optimizer makes an AddN of sums of like shapes.
+// TensorFlow's arithmetic optimizer combines sums of like shapes into an AddN.
 bool IsSum(const std::string& op) { return op == "AddV2" || op == "Add" || op == "AddN"; }
 bool IsCopy(const std::string& op) { return op == "Identity" || op == "StopGradient"; }
 bool IsArithmetic(const std::string& op) {
@@ -74,7 +74,7 @@ class Matcher {
     return view_.op_def(id) != nullptr && view_.num_outputs(id) == 1 && view_.num_fanin(id) != 0;
   }
 
-  // What `tensor` is a copy of; the copies are of the LayerNorm.
+  // The tensor that `tensor` is a copy of. The copies belong to the LayerNorm.
   OutputPort Original(OutputPort tensor, std::set<int>* inner) const {
     for (int level = 0; level < kMostLevels && IsPlain(tensor.node) && IsCopy(op(tensor.node));
          ++level) {
@@ -84,7 +84,7 @@ class Matcher {
     return tensor;
   }
 
-  // Whether `tensor` is the mean over one axis, which it keeps. `of`: what of.
+  // Whether `tensor` is a mean over one axis that keeps the dimension. `of` gets its input.
   bool IsMean(OutputPort tensor, OutputPort* of, LayerNormForm* form) const {
     std::set<int> copies;
     const int id = Original(tensor, &copies).node;
@@ -121,7 +121,7 @@ class Matcher {
     return false;
   }
 
-  // Whether `id` is a square; `root`: of what.
+  // Whether `id` is a square; `root` gets the squared tensor.
   bool IsSquare(int id, OutputPort* root) const {
     if (!IsPlain(id)) return false;
     const absl::Span<const OutputPort> inputs = view_.fanin(id);
@@ -132,18 +132,18 @@ class Matcher {
     return op(id) == "Pow" && IsNumber(inputs[1], &exponent) && exponent == 2;
   }
 
-  // Whether `tensor` is a number. x has two dimensions or more; one of more would give its own to
-  // the result.
+  // Whether `tensor` is a number. x has at least two dimensions; a number with more would add
+  // dimensions to the result.
   bool IsNumber(const OutputPort& tensor, double* value) const {
     const tensorflow::TensorProto* constant = site_.Constant(tensor);
     return constant != nullptr && constant->tensor_shape().dim_size() <= 2 &&
            site_.Number(tensor, value);
   }
 
-  // The parts of what the root is taken of.
+  // The terms under the root.
   struct Variance {
     int centered = 0, of_squares = 0, squared_mean = 0, epsilons = 0;
-    OutputPort mean;  // that is squared
+    OutputPort mean;  // the mean that is squared
   };
 
   bool ReadMeanOfSquares(const OutputPort& tensor, double sign, Variance* variance) {
@@ -166,11 +166,11 @@ class Matcher {
     return true;
   }
 
-  // Adds up the terms of `tensor`. False where one is none of a variance.
+  // Adds up the terms of `tensor`. Returns false if one of them is not part of a variance.
   bool ReadTerms(const OutputPort& tensor, double sign, int levels, Variance* variance) {
     double number = 0;
     if (IsNumber(tensor, &number)) {
-      // One that is of a loop. New constants would have to be of it as well.
+      // A number in a loop: new constants would have to be in the loop as well.
       if (HasControlInputs(view_, tensor.node)) return false;
       of_root_.epsilon = sign * number;
       return ++variance->epsilons == 1;
@@ -203,8 +203,8 @@ class Matcher {
            IsMeanOf(of_root_.x, variance.mean, &of_root_);
   }
 
-  // Arithmetic that the root leads to. Empty where it leads to much: it is another pattern then,
-  // and the first few would depend on the order of the nodes.
+  // The arithmetic nodes that the root leads to. Empty if there are too many: then it is another
+  // pattern, and the first few would depend on the order of the nodes.
   std::vector<int> BehindRoot() const {
     std::vector<int> behind = {root_};
     for (size_t i = 0; i < behind.size(); ++i) {
@@ -225,15 +225,15 @@ class Matcher {
     return behind;
   }
 
-  // Whether `id`, which reads a node behind the root, may be of the same LayerNorm. It is not if
-  // the node is a LayerNorm with all parameters.
+  // Whether `id`, which reads the node `from` behind the root, may be part of the same LayerNorm.
+  // It is not if `from` is already a LayerNorm with all parameters.
   bool MayLeadOn(int from, int id) const {
     if (!IsArithmetic(op(id)) && !IsCopy(op(id))) return false;
     LayerNormForm form = of_root_;
     return from == root_ || !IsLayerNorm(from, &form) || !IsTensor(form.beta);
   }
 
-  // The terms of a tensor; false where it is something else than sums and products.
+  // Finds the terms of a tensor; returns false if it is not made of sums and products.
   bool TermsOf(const OutputPort& tensor, int levels, LayerNormForm* form,
                std::vector<Term>* terms) const {
     Term term;
@@ -328,7 +328,7 @@ class Matcher {
   const GraphView& view_;
   const FusionSite& site_;
   const int root_;
-  LayerNormForm of_root_;  // what is known of all that has this root
+  LayerNormForm of_root_;  // the facts shared by all LayerNorms with this root
 };
 
 }  // namespace

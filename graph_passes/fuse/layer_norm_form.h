@@ -1,11 +1,12 @@
-// Recognises a LayerNorm that is written out as ops of elements.
+// Recognizes a LayerNorm that is written as single ops.
 //
-// Everything behind the root of the variance is a product or a sum of x, its mean m, the root r and
-// parameters. It is a LayerNorm, in whatever order it is computed, if its terms are those of
+// Each node behind the root of the variance is a product or a sum of x, its mean m, the root r and
+// parameters. The nodes are a LayerNorm, in whatever order they compute it, if the terms are those
+// of
 //
 //   x * r * gamma - m * r * gamma + beta
 //
-// of which gamma, beta or both may be absent.
+// Gamma, beta or both may be absent.
 #ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_LAYER_NORM_FORM_H_
 #define NPU_PRECISION_GRAPH_PASSES_FUSE_LAYER_NORM_FORM_H_
 
@@ -23,17 +24,18 @@ struct LayerNormForm {
   OutputPort x = kNoTensor;
   double epsilon = 0;
   OutputPort gamma = kNoTensor, beta = kNoTensor;
-  std::set<int64_t> axes;  // that x is reduced over, as written; each has to be the last one
-  std::set<int> inner;     // the nodes that compute it, but for the last
-  int last = -1;           // yields the result
+  // The axes that x is reduced over, as written. Each must be the last axis.
+  std::set<int64_t> axes;
+  std::set<int> inner;  // the nodes that compute it, except the last
+  int last = -1;        // yields the result
 };
 
 inline bool IsTensor(const OutputPort& tensor) { return tensor.node >= 0; }
 
 bool IsRootOp(const std::string& op);
 
-// The LayerNorms whose root of the variance is the node `root`, an op of IsRootOp: that with the
-// most parameters first. Not asked: who else reads their nodes, and the shapes.
+// The LayerNorms whose root of the variance is the node `root`, an op of IsRootOp; the one with the
+// most parameters is first. Other readers of the nodes, and shapes, are not checked.
 std::vector<LayerNormForm> LayerNormsOf(const GraphView& view, const FusionSite& site, int root);
 
 }  // namespace npu_precision

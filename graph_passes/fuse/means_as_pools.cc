@@ -21,7 +21,7 @@ using tensorflow::PartialTensorShape;
 using tensorflow::Status;
 
 constexpr char kPoolSuffix[] = "/npu_pool";
-// Of [batch, height, width, channels].
+// Dimensions of [batch, height, width, channels].
 constexpr int kRank = 4, kHeight = 1, kWidth = 2;
 
 void SetInts(const std::vector<int64_t>& values, tensorflow::AttrValue* attr) {

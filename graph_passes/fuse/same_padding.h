@@ -1,9 +1,10 @@
-// Writes padding SAME for VALID where it is the same: for convolutions with a kernel of 1x1.
+// Writes padding SAME instead of VALID for convolutions with a kernel of 1x1, for which they are
+// the same.
 //
-// TensorFlow fuses a residual Add, and the activation behind it, into the low-precision
-// convolution before it only where it can tell that both operands of the Add have one shape. With
-// an unknown batch or image size it can for SAME, whose output is as large as its input, and not
-// for VALID.
+// TensorFlow fuses a residual Add, and the activation behind it, into the low-precision convolution
+// before it. It does so only if it can infer that both operands of the Add have one shape. With an
+// unknown batch or image size it can infer that for SAME, whose output is as large as its input,
+// but not for VALID.
 #ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_SAME_PADDING_H_
 #define NPU_PRECISION_GRAPH_PASSES_FUSE_SAME_PADDING_H_
 
@@ -12,7 +13,7 @@
 
 namespace npu_precision {
 
-// Of the convolutions of a low type whose kernels are constants.
+// Applies to the convolutions of a low type whose kernels are constants.
 tensorflow::Status WriteSamePadding(PassState* state, bool* changed);
 
 }  // namespace npu_precision

@@ -17,7 +17,7 @@ using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::TensorShapeProto;
 
-// An activation written out has fewer nodes.
+// A bound on the nodes that a Reshape sinks below; no activation has more.
 constexpr size_t kMostBehind = 16;
 
 bool ActsOnEachElement(const std::string& op) {
@@ -29,7 +29,7 @@ bool ActsOnEachElement(const std::string& op) {
   return names->count(op) != 0;
 }
 
-// An attribute of type bool that is set.
+// Whether a bool attribute is set.
 bool Has(const NodeDef& node, const char* name) {
   const auto found = node.attr().find(name);
   return found != node.attr().end() && found->second.b();
@@ -69,7 +69,8 @@ class Sinker {
     if (!reshapes_.Has(reshape) || !MayChangeShape(reshape) || !IsReadOnlyOnce(reshape)) {
       return;
     }
-    // A node with a control dependency on it may be one that the nodes it sinks below depend on.
+    // A node with a control dependency on the Reshape may be a producer of the nodes that it sinks
+    // below.
     if (is_control_producer_[reshape]) return;
     const int mat_mul = view_.fanin(reshape)[0].node;
     if (!mat_muls_.Has(mat_mul) || !IsReadOnlyOnce(mat_mul)) return;
@@ -77,7 +78,7 @@ class Sinker {
     if (AreAsWide(mat_mul, bias_add)) Sink(mat_mul, reshape, Above(bias_add));
   }
 
-  // Where the bias stands before the Reshape already.
+  // For a bias that is before the Reshape already.
   void SinkBehind(int reshape) {
     if (!MayChangeShape(reshape) || is_control_producer_[reshape]) return;
     const int bias_add = view_.fanin(reshape)[0].node;
@@ -103,7 +104,7 @@ class Sinker {
            view_.node(a).device() == view_.node(b).device();
   }
 
-  // A graph that runs has a Reshape, then, whose last dimension is this as well.
+  // In a valid graph, the last dimension of the Reshape then has the same width.
   bool AreAsWide(int mat_mul, int bias_add) const {
     const TensorShapeProto* weights = ShapeOf(view_.fanin(mat_mul)[1]);
     const TensorShapeProto* bias = ShapeOf(view_.fanin(bias_add)[1]);
@@ -116,8 +117,8 @@ class Sinker {
            !ChannelsFirst(view_.node(bias_add));
   }
 
-  // Lets what is above read `below`, and the Reshape the last of it. What is above may begin with
-  // the Reshape itself.
+  // Makes the nodes `above` read `below`, and the Reshape read the last of them. `above` may begin
+  // with the Reshape itself.
   void Sink(int below, int reshape, const std::vector<int>& above) {
     const int last = above.back();
     const std::string& name = view_.node(reshape).name();
@@ -133,8 +134,8 @@ class Sinker {
     sunk_.push_back({"sink_reshapes", name, view_.node(below).name(), view_.node(last).name()});
   }
 
-  // `first`, a BiasAdd or a Reshape, and what the Reshape sinks below besides: nodes that only the
-  // last of them leads out of.
+  // `first`, a BiasAdd or a Reshape, and the other nodes that the Reshape sinks below. Only the
+  // last node may have readers outside.
   std::vector<int> Above(int first) const {
     std::vector<int> above = {first};
     size_t settled = 1;
@@ -146,7 +147,7 @@ class Sinker {
     return above;
   }
 
-  // A reader of `above` that reads nothing else but single numbers, or -1.
+  // A reader of `above` whose other inputs are single numbers, or -1.
   int Next(const std::vector<int>& above) const {
     for (int id : above) {
       for (const InputPort& use : view_.fanout(id)) {
@@ -158,7 +159,8 @@ class Sinker {
 
   bool MayFollow(const std::vector<int>& above, int id) const {
     if (!of_elements_.Has(id) || !MayChangeShape(id) || !AreAlike(id, above[0])) return false;
-    // No consumer: whether it came to be above would depend on the order of the nodes.
+    // A node without consumers is left out: whether it is added would depend on the order of the
+    // nodes.
     if (view_.fanout(id).size() == 0) return false;
     const absl::Span<const OutputPort> inputs = view_.fanin(id);
     return std::all_of(inputs.begin(), inputs.end(), [&](const OutputPort& input) {

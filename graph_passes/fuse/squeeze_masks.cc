@@ -17,12 +17,12 @@ using tensorflow::NodeDef;
 using tensorflow::PartialTensorShape;
 
 constexpr char kProduct[] = "BatchMatMulV2";
-// Of [batch, heads, rows, columns].
+// Dimensions of [batch, heads, rows, columns].
 constexpr int kRank = 4, kBatch = 0, kHeads = 1, kRows = 2;
 
 struct Site {
   int sum = -1;
-  int mask = -1;  // which input
+  int mask = -1;  // the index of the input
 };
 
 class MaskSqueezer {
@@ -62,7 +62,8 @@ class MaskSqueezer {
     return of_product.dims() == kRank && of_product.dim_size(kBatch) != 1;
   }
 
-  // TensorFlow moves a scale from an operand of a product behind it, so it may not be there yet.
+  // TensorFlow moves a scale from an operand of a product behind it, but possibly only after this
+  // pass.
   bool IsScaledProduct(int id) const {
     const std::string& op = view_.node(id).op();
     if (op == kProduct) return true;
@@ -73,7 +74,7 @@ class MaskSqueezer {
     return false;
   }
 
-  // Whether no file of the user is about the Squeeze.
+  // Whether no file of the user names the Squeeze.
   bool MaySqueeze(const OutputPort& mask) const {
     NodeDef node;
     node.set_name(FlatNodes::SqueezeName(view_, mask, {kBatch, kHeads}));

@@ -11,7 +11,7 @@ using tensorflow::NodeDef;
 
 constexpr char kValue[] = "value";
 
-// In bytes of content: what is written value by value is short.
+// In bytes of tensor_content. Values in other fields are short.
 constexpr size_t kLarge = 1024;
 
 const AttrValue* LargeValue(const NodeDef& node) {
@@ -22,7 +22,7 @@ const AttrValue* LargeValue(const NodeDef& node) {
   return is_large ? &value->second : nullptr;
 }
 
-// A message that later TensorFlows have in it.
+// Copies a message field that only later TensorFlows have.
 template <typename Message>
 void CopyField(const char* name, const Message& from, Message* to) {
   const auto* field = Message::descriptor()->FindFieldByName(name);

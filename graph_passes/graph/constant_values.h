@@ -1,5 +1,5 @@
-// The large values of constants, kept aside: passes work on a copy of the graph that lacks them,
-// and each is copied once, if the result still has it.
+// Keeps the large values of constants aside. Passes work on a copy of the graph without them; each
+// value is copied once, if the result still has the constant.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_CONSTANT_VALUES_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_CONSTANT_VALUES_H_
 
@@ -12,22 +12,22 @@
 
 namespace npu_precision {
 
-// Copies all of `from`, but no large value of a constant.
+// Copies all of `from` except a large value of a constant.
 void CopyWithoutValue(const tensorflow::NodeDef& from, tensorflow::NodeDef* to);
 void CopyAllButNodes(const tensorflow::GraphDef& from, tensorflow::GraphDef* to);
 void CopyWithoutValues(const tensorflow::GraphDef& from, tensorflow::GraphDef* to);
 
 class ConstantValues {
  public:
-  // Takes note of the large values in `graph`, which must outlive this object. Of one that passes
-  // made, they are taken rather than copied.
+  // Records the large values in `graph`, which must outlive this object. If passes made the graph,
+  // its values are moved rather than copied.
   void Add(const tensorflow::GraphDef& graph);
   void AddOwn(tensorflow::GraphDef* graph);
 
-  // The value of a Const of any of the copies; nullptr where it has none.
+  // The value of a Const in any of the copies; nullptr if it has none.
   const tensorflow::AttrValue* Find(const tensorflow::NodeDef& constant) const;
 
-  // The value is no longer needed. Releases it, if it is of a graph that passes made.
+  // Releases a value that is no longer needed, if it belongs to a graph that passes made.
   void Forget(const tensorflow::NodeDef& constant);
 
   // Puts back the values that `graph` lacks.

@@ -1,5 +1,5 @@
 // Control dependencies: a node with a control input runs after the node that the input names, and
-// reads nothing of it.
+// reads no value from it.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_CONTROL_INPUTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_CONTROL_INPUTS_H_
 

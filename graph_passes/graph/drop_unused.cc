@@ -24,7 +24,7 @@ void DropUnused(const std::set<std::string>& preserved, GraphDef* graph) {
   }
   std::unordered_set<std::string> unused;
   for (const auto& entry : droppable) {
-    // Dropping one may leave those that it reads without a consumer.
+    // If a node is dropped, its producers may have no consumer left.
     std::vector<std::string> candidates = {entry.first};
     while (!candidates.empty()) {
       const auto node = droppable.find(candidates.back());

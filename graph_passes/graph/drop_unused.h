@@ -1,4 +1,4 @@
-// Removes what an earlier run inserted and the changes of this one left without a consumer.
+// Removes nodes that an earlier run inserted and that have no consumer after this run's changes.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_DROP_UNUSED_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_DROP_UNUSED_H_
 

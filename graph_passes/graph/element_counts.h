@@ -1,4 +1,4 @@
-// How many elements tensors have, as far as the caller of the passes knows their shapes.
+// The numbers of elements of tensors, as far as the caller of the passes knows their shapes.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_ELEMENT_COUNTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_ELEMENT_COUNTS_H_
 
@@ -10,8 +10,8 @@ namespace npu_precision {
 
 constexpr int64_t kUnknownElements = -1;
 
-// Of an output of the node with that name. It may be slow when it is called first. Empty where
-// nothing is known of any shape.
+// The number of elements of an output of the node with that name. The first call may be slow. Empty
+// if no shape is known.
 using ElementCounts = std::function<int64_t(const std::string& node, int port)>;
 
 }  // namespace npu_precision

@@ -15,7 +15,7 @@ bool FloatValues::Read(const tensorflow::TensorProto& proto) {
                         TensorShape::IsValid(proto.tensor_shape()) &&
                         TensorShape(proto.tensor_shape()).num_elements() == size_;
   if (in_place) return true;
-  // What is written value by value, or not as it should be, is TensorFlow's to read.
+  // TensorFlow parses values that are not raw bytes of the right size.
   if (!copy_.FromProto(proto)) return false;
   bytes_ = copy_.tensor_data().data();
   size_ = copy_.NumElements();

@@ -1,5 +1,5 @@
-// The values of a float32 constant, read where they lie: weights are large, and a copy of them
-// costs as much as what is computed of them.
+// Reads the values of a float32 constant in place: weights are large, and copying them costs as
+// much as the computation on them.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_FLOAT_VALUES_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_FLOAT_VALUES_H_
 
@@ -13,7 +13,7 @@ namespace npu_precision {
 
 class FloatValues {
  public:
-  // False for what is not of float32, or not a tensor. `proto` must outlive this object.
+  // Returns false if the proto is not a tensor of float32. `proto` must outlive this object.
   bool Read(const tensorflow::TensorProto& proto);
 
   int64_t size() const { return size_; }
@@ -26,7 +26,7 @@ class FloatValues {
  private:
   const char* bytes_ = nullptr;
   int64_t size_ = 0;
-  tensorflow::Tensor copy_;  // of what is written value by value
+  tensorflow::Tensor copy_;  // for values that are not raw bytes
 };
 
 }  // namespace npu_precision

@@ -28,7 +28,7 @@ const char* ContractionOf(const std::string& op) {
   return nullptr;
 }
 
-// The remapper's word for a fused op -> the op type, "" for what has none.
+// The op type for the remapper's name of a fused op; "" if there is none.
 std::string OpOfFused(const std::string& fused) {
   if (fused == "FusedBatchNorm") return "FusedBatchNormV3";
   if (fused == "Add") return "AddV2";
@@ -70,7 +70,7 @@ void CopyDeclaredAttrs(const NodeDef& from, NodeDef* to) {
   }
 }
 
-// Grappler's optimizers read attributes that have defaults without asking whether they are there.
+// Grappler's optimizers read attributes with defaults without checking that they exist.
 void AddDefaultAttrs(NodeDef* node) {
   const tensorflow::OpDef* op_def = RegisteredOp(node->op());
   if (op_def == nullptr) return;
@@ -89,7 +89,7 @@ class Expander {
     }
   }
 
-  // False, and `parts` as they were, where the node cannot be written so.
+  // Returns false, and leaves `parts` unchanged, if the node cannot be written as parts.
   bool Run(std::vector<NodeDef>* parts) {
     parts_.clear();
     if (!(node_.op() == "_FusedBatchNormEx" ? BatchNorm() : Contraction())) return false;
@@ -162,7 +162,7 @@ bool IsExpandable(const std::string& op) {
   return ContractionOf(op) != nullptr || op == "_FusedBatchNormEx";
 }
 
-// Outputs 1 to 5 of a fused batch norm are its first part's.
+// Outputs 1 to 5 of a fused batch norm come from its first part.
 void RedirectOutputs(const std::unordered_map<std::string, std::string>& first_parts,
                      NodeDef* node) {
   for (int i = 0; i < node->input_size(); ++i) {
@@ -203,7 +203,7 @@ std::vector<std::string> OpsOf(const NodeDef& node) {
 }
 
 bool StandsForSeveral(const NodeDef& node) {
-  // All such op types begin so. The test is quick for the other nodes, which are most.
+  // All op types of fused nodes start with "_". The test is quick for most nodes.
   return absl::StartsWith(node.op(), "_") && OpsOf(node).size() > 1;
 }
 

@@ -1,4 +1,4 @@
-// The ops that Grappler's remapper fuses, seen as the ops they fuse.
+// Treats the ops that Grappler's remapper fuses as the ops that they consist of.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_FUSED_OPS_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_FUSED_OPS_H_
 
@@ -14,7 +14,7 @@ namespace npu_precision {
 // for any other.
 std::vector<std::string> OpsOf(const tensorflow::NodeDef& node);
 
-// Whether there are more than one of them.
+// Whether the node stands for more than one op.
 bool StandsForSeveral(const tensorflow::NodeDef& node);
 
 struct Expansion {
@@ -22,19 +22,19 @@ struct Expansion {
   std::vector<std::string> parts;  // names, in order of computation
 };
 
-// Copies `graph`, but for large values of constants, with every fused node that can be written as
-// its parts, and for which `wanted` holds, so written. Before: relu = _FusedConv2D(x, w, b). After:
+// Copies `graph`, except large values of constants. Replaces every fused node for which `wanted`
+// holds by its parts, if it can be written so. Before: relu = _FusedConv2D(x, w, b). After:
 // relu/npu_part_0 = Conv2D(x, w), relu/npu_part_1 = BiasAdd(relu/npu_part_0, b), relu =
 // Relu(relu/npu_part_1). Refused: fused ops with no op type of their own (exact Gelu), int8 forms.
 void ExpandFusedOps(const tensorflow::GraphDef& graph,
                     const std::function<bool(const tensorflow::NodeDef&)>& wanted,
                     tensorflow::GraphDef* expanded, std::vector<Expansion>* expansions);
 
-// The suffix of a node that has lost its own name to a Cast.
+// The suffix of a node whose own name was given to a Cast.
 constexpr char kRenamedSuffix[] = "/npu_changed";
 
-// The name that users know: that of the fused node for a part, and that without the suffix for a
-// node that an earlier run renamed.
+// The name that users know: the name of the fused node for a part, and the name without the suffix
+// for a node that an earlier run renamed.
 std::string NameInMixlist(const std::string& name);
 
 }  // namespace npu_precision

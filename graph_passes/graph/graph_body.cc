@@ -139,7 +139,7 @@ std::vector<NodeDef*> GraphBody::Sorted() const {
   const std::vector<NodeDef*> nodes = Nodes();
   std::unordered_map<std::string, int> index;
   for (NodeDef* node : nodes) index.emplace(node->name(), static_cast<int>(index.size()));
-  // A function's arguments are read before all nodes, and are numbered behind them here.
+  // A function's arguments come before all nodes, but have the numbers after them here.
   const int size = static_cast<int>(nodes.size());
   const int arguments = function_ == nullptr ? 0 : function_->signature().input_arg_size();
   for (int i = 0; i < arguments; ++i) {
@@ -151,7 +151,7 @@ std::vector<NodeDef*> GraphBody::Sorted() const {
     for (const std::string& input : nodes[id]->input()) {
       const size_t begin = input[0] == '^' ? 1 : 0;
       const auto producer = index.find(input.substr(begin, input.find(':') - begin));
-      // The back edge of a loop.
+      // Skip the back edge of a loop.
       if (producer == index.end() ||
           (producer->second < size && nodes[producer->second]->op() == "NextIteration")) {
         continue;

@@ -1,8 +1,8 @@
-// The nodes of a graph, or of a function in its library, with the readers of each tensor: a form
-// that can be edited, for passes over several bodies at once.
+// An editable form of the nodes of a graph, or of a function in its library, with the readers of
+// each tensor. It is for passes over several bodies at once.
 //
-// A tensor has its name in the body: "node" or "node:1" in a graph, "node:output:1" or the name of
-// an argument in a function. Edges to control inputs are not tensors.
+// A tensor has its name in the body: in a graph "node" or "node:1", in a function "node:output:1"
+// or the name of an argument. Control inputs are not tensors.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_GRAPH_BODY_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_GRAPH_BODY_H_
 
@@ -24,7 +24,7 @@ class GraphBody {
     int input;
   };
 
-  // Both must outlive this object, which alone edits them.
+  // Both must outlive this object. Nothing else may edit them.
   explicit GraphBody(tensorflow::GraphDef* graph);
   explicit GraphBody(tensorflow::FunctionDef* function);
   GraphBody(const GraphBody&) = delete;
@@ -35,13 +35,13 @@ class GraphBody {
   // The function's name, "" for the graph.
   std::string name() const { return function_ == nullptr ? "" : function_->signature().name(); }
 
-  // In their order, but for those that were dropped; added ones are last.
+  // The nodes in their order, without dropped ones; added ones are last.
   std::vector<tensorflow::NodeDef*> Nodes() const;
   // The node that yields a tensor; nullptr for an argument of the function.
   tensorflow::NodeDef* Producer(const std::string& tensor) const;
   // The name of output `port` of a node whose op has one output argument of this name.
   std::string OutputOf(const tensorflow::NodeDef& node, const char* argument, int port) const;
-  // An input of a node, in the form in which Readers() takes it.
+  // An input of a node, in the form that Readers() accepts.
   std::string Input(const tensorflow::NodeDef& node, int k) const;
 
   std::vector<Reader> Readers(const std::string& tensor) const;
@@ -51,24 +51,24 @@ class GraphBody {
     const auto found = returned_.find(tensor);
     return found != returned_.end() && found->second == 1;
   }
-  // Whether a node has a control dependency on the node, or the function returns with one.
+  // Whether a node, or the return of the function, has a control dependency on the node.
   bool IsControlProducer(const std::string& node) const { return control_.count(node) != 0; }
 
   // Appends an input to a node that Add() made.
   void AddInput(tensorflow::NodeDef* node, const std::string& tensor);
   void SetInput(tensorflow::NodeDef* node, int k, const std::string& tensor);
-  // What reads `from`, or returns it, then reads `to`.
+  // Makes the readers of `from` read `to` instead, also if the function returns it.
   void MoveReaders(const std::string& from, const std::string& to);
-  // The tensor that the function returns as this result, and another one in its place.
+  // The tensor that the function returns as this result; and a way to return another one.
   std::string Result(const std::string& result) const;
   void SetResult(const std::string& result, const std::string& tensor);
 
-  // A new node of a name that no other one has.
+  // Adds a node with a unique name.
   tensorflow::NodeDef* Add(const std::string& wanted_name);
-  // The node must have no readers left. It goes when the edits end.
+  // Drops a node, which must have no readers left. It is deleted when the edits end.
   void Drop(tensorflow::NodeDef* node);
-  // Deletes what was dropped and, if anything was edited, sorts the nodes as Grappler does, so that
-  // it keeps their order when it reads the result. No other call may follow.
+  // Deletes the dropped nodes and, if anything was edited, sorts the nodes as Grappler does, so
+  // that it keeps their order when it reads the result. No other call may follow.
   void End();
 
  private:
@@ -80,7 +80,8 @@ class GraphBody {
   tensorflow::FunctionDef* const function_;
   std::unordered_map<std::string, tensorflow::NodeDef*> by_name_;
   std::unordered_map<std::string, std::vector<Reader>> readers_;
-  std::unordered_map<std::string, int> returned_;  // by tensor, as how many results
+  // By tensor: the number of results that return it.
+  std::unordered_map<std::string, int> returned_;
   std::unordered_set<std::string> control_;
   std::unordered_set<const tensorflow::NodeDef*> dropped_;
   bool is_edited_ = false;

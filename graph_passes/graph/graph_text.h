@@ -1,4 +1,4 @@
-// A graph as text that a person can compare with another: one node a line.
+// Prints a graph as text that a person can compare with another: one line per node.
 //
 //   y = MatMul(x, w:1, ^init) T=DT_FLOAT transpose_a=false on /device:CPU:0
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_GRAPH_TEXT_H_
@@ -10,8 +10,8 @@
 
 namespace npu_precision {
 
-// The nodes in their order, attributes by name; without the library. Tensors are cut short, and a
-// value that was set aside (constant_values.h) is not there.
+// Returns the nodes in their order, with attributes sorted by name, without the library. Tensors
+// are cut short, and values that were set aside (constant_values.h) are missing.
 std::string GraphText(const tensorflow::GraphDef& graph);
 
 }  // namespace npu_precision

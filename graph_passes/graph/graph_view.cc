@@ -82,7 +82,7 @@ Status GraphView::IndexNames() {
   return Status();
 }
 
-// An op is one of TensorFlow's, else one of the graph's own functions, else opaque.
+// An op is TensorFlow's, or else a function of the graph's library, or else opaque.
 void GraphView::NumberOps() {
   std::unordered_map<std::string, const OpDef*> functions;
   for (const auto& function : graph_->library().function()) {

@@ -26,7 +26,7 @@ struct InputPort {
   int index;
 };
 
-constexpr int kNoGroup = -1;  // of a port whose dtype no attribute sets, or whose node is opaque
+constexpr int kNoGroup = -1;  // a port whose dtype no attribute sets, or whose node is opaque
 
 class GraphView {
  public:
@@ -39,19 +39,20 @@ class GraphView {
   const tensorflow::NodeDef& node(int id) const { return graph_->node(id); }
   int IndexOf(absl::string_view name) const;  // -1 when absent
 
-  // The ops that nodes have are numbered as well: see op_set.h.
+  // The ops of nodes are numbered as well: see op_set.h.
   int op(int id) const { return op_of_node_[id]; }
   int num_ops() const { return static_cast<int>(ops_.size()); }
   struct Op {
     std::string name;
     const tensorflow::OpDef* op_def;  // nullptr when opaque
-    bool is_function;                 // of the graph's library, which the node calls by its name
+    // Whether the node calls a function of the graph's library by its name.
+    bool is_function;
   };
   const Op& op_numbered(int op) const { return ops_[op]; }
   const tensorflow::OpDef* op_def(int id) const { return ops_[op_of_node_[id]].op_def; }
   bool calls_function(int id) const { return ops_[op_of_node_[id]].is_function; }
 
-  // What marks.h says of the node.
+  // The marks of the node: see marks.h.
   bool IsInserted(int id) const { return inserted_[id] != Inserted::kNo; }
   bool IsTransparent(int id) const { return inserted_[id] >= Inserted::kTransparent; }
   bool IsTransparentCast(int id) const { return inserted_[id] == Inserted::kTransparentCast; }
@@ -89,16 +90,16 @@ class GraphView {
   template <typename Visit>
   void VisitConsumers(int group, const Visit& visit) const;
 
-  // Of a port; DT_INVALID where its node is opaque.
+  // The dtype of a port; DT_INVALID if its node is opaque.
   tensorflow::DataType dtype(const OutputPort& tensor) const;
   tensorflow::DataType dtype(const InputPort& input) const;
 
-  // The tensor itself or, while `passes(id)` holds of its producer, what that reads first.
+  // The tensor itself or, while `passes(id)` holds for its producer, the producer's first input.
   template <typename Passes>
   OutputPort LookThrough(OutputPort tensor, const Passes& passes) const;
   OutputPort LookThroughInserted(OutputPort tensor) const;
-  // Calls visit(InputPort) for each of `uses` or, where its node is transparent, for each consumer
-  // of that, and so on.
+  // Calls visit(InputPort) for each of `uses`. If the node of a use is transparent, it visits the
+  // consumers of that node instead, and so on.
   template <typename Visit>
   void VisitThroughInserted(absl::Span<const InputPort> uses, const Visit& visit) const;
 
@@ -135,7 +136,8 @@ class GraphView {
   std::vector<int> fanin_begin_, fanout_begin_, groups_begin_, inputs_begin_, outputs_begin_;
 };
 
-// For what depends on the order of nodes, and must not depend on that of the GraphDef.
+// Sorts ids by name, for results that depend on the order of nodes but must not depend on the order
+// in the GraphDef.
 std::vector<int> InOrderOfNames(const GraphView& view, std::vector<int> ids);
 
 // The ports of one argument are bound to one group or, one by one, to consecutive groups. A node

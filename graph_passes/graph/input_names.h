@@ -1,4 +1,4 @@
-// What an input of a NodeDef says: "producer", "producer:1" or, of a control input, "^producer".
+// Parses an input of a NodeDef: "producer", "producer:1" or, for a control input, "^producer".
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_INPUT_NAMES_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_INPUT_NAMES_H_
 
@@ -8,7 +8,7 @@ namespace npu_precision {
 
 struct InputName {
   absl::string_view producer;
-  int port;  // 0 of a control input
+  int port;  // 0 for a control input
   bool is_control;
 };
 

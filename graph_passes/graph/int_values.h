@@ -1,4 +1,4 @@
-// The values of an integer constant.
+// Reads the values of an integer constant.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_INT_VALUES_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_INT_VALUES_H_
 
@@ -9,7 +9,7 @@
 
 namespace npu_precision {
 
-// False for what is not of int32 or int64, or not a tensor.
+// Returns false if the proto is not a tensor of int32 or int64.
 bool ReadInts(const tensorflow::TensorProto& proto, std::vector<int64_t>* values);
 
 }  // namespace npu_precision

@@ -20,7 +20,7 @@ inline float LargestOf(tensorflow::DataType low_type) {
   return low_type == tensorflow::DT_HALF ? 65504.0f : 3.38953139e38f;
 }
 
-// The smallest positive value with all its digits. Those below are subnormal.
+// The smallest positive value with full precision. Smaller values are subnormal.
 inline float SmallestNormalOf(tensorflow::DataType low_type) {
   return low_type == tensorflow::DT_HALF ? 6.103515625e-5f : std::numeric_limits<float>::min();
 }

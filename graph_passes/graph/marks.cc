@@ -11,7 +11,7 @@
 namespace npu_precision {
 namespace {
 
-// Strings, so that a look-up does not make one.
+// Strings rather than char pointers, so that a lookup does not construct one.
 const std::string& kKeepDtype = *new std::string("_keep_dtype");
 const std::string& kAutocast = *new std::string("_npu_precision_autocast");
 const std::string& kList = *new std::string("_npu_precision_list");
@@ -120,7 +120,7 @@ void ColocateWithRenamed(const std::unordered_map<std::string, std::string>& new
 }
 
 void MarkInserted(tensorflow::NodeDef* node) {
-  node->mutable_attr()->erase(kDecision);  // a copy's original may have one
+  node->mutable_attr()->erase(kDecision);  // a copied node may have one
   (*node->mutable_attr())[kInserted].set_b(true);
 }
 
@@ -129,7 +129,8 @@ bool ForgetMarks(tensorflow::NodeDef* node) {
   return node->mutable_attr()->erase(kInserted) + had_decision > 0;
 }
 
-// Passes look through an inserted node to its first input. Of other ops, no mark promises that.
+// Passes look through an inserted node to its first input. This is only correct for these ops,
+// whatever the marks say.
 bool IsOpOfInserted(const std::string& op) {
   return op == "Cast" || op == "Enter" || op == "Switch" || op == "Identity" || op == "NoOp";
 }

@@ -1,4 +1,4 @@
-// The underscore attributes that let decisions travel with the graph.
+// Marks: underscore attributes on nodes that carry decisions with the graph.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_MARKS_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_MARKS_H_
 
@@ -14,35 +14,36 @@
 
 namespace npu_precision {
 
-// The attribute of each mark, by what the mark is called in Python: see npu_precision/_marks.py.
+// The attribute of each mark, by the name of the mark in Python: see npu_precision/_marks.py.
 std::map<std::string, std::string> MarkNames();
 
 // Set by keep_dtype_scope(): the node keeps its dtype.
 bool HasKeepDtypeMark(const tensorflow::NodeDef& node);
 void MarkKeepDtype(tensorflow::NodeDef* node);
 
-// Set by autocast() while a graph is built: DT_HALF or DT_BFLOAT16 where a mixed mode of that type
-// is to decide about the node; DT_FLOAT, where autocast is switched off, so that it keeps its
-// dtype; DT_INVALID where there is no such mark.
+// Set by autocast() while a graph is built. DT_HALF or DT_BFLOAT16: a mixed mode of that type
+// decides about the node. DT_FLOAT: autocast is switched off, so the node keeps its dtype.
+// DT_INVALID: there is no such mark.
 tensorflow::DataType AutocastMark(const tensorflow::NodeDef& node);
 
-// Set by the decorators of amp on what a function computes: "white", "black" or "gray"; "" where
-// there is no such mark.
+// Set by the decorators of amp on the nodes of a function: "white", "black" or "gray"; "" if there
+// is no such mark.
 std::string ListMark(const tensorflow::NodeDef& node);
 
-// Gives a node the marks of autocast() and of lists that it has not, if `from` has them.
+// Copies the marks of autocast() and of lists from `from` to a node that lacks them.
 void InheritMarks(const tensorflow::NodeDef& from, tensorflow::NodeDef* node);
 bool HasInheritedMark(const tensorflow::NodeDef& node);
 
-// Set on an op that a pass wrote for TensorFlow to fuse it, with others, into one kernel, which
-// computes in float32 inside: its own kernel, which may be why it is black, does not run.
+// Set on an op that a pass wrote so that TensorFlow fuses it with others into one kernel. That
+// kernel computes in float32 inside. The op's own kernel, which may be why the op is black, does
+// not run.
 void MarkFused(tensorflow::NodeDef* node);
 bool HasFusedMark(const tensorflow::NodeDef& node);
 
-// Set on the product of a loss and its scale, and on what yields the scale for it alone.
+// Set on the product of a loss and its scale, and on nodes that compute the scale for it alone.
 bool HasLossScaleMark(const tensorflow::NodeDef& node);
 
-// Set by loss scaling on what yields whether all gradients are finite.
+// Set by loss scaling on the node that yields whether all gradients are finite.
 bool HasOverflowCheckMark(const tensorflow::NodeDef& node);
 void ForgetOverflowCheckMark(tensorflow::NodeDef* node);
 
@@ -52,33 +53,34 @@ bool HasPreservedMark(const tensorflow::NodeDef& node);
 // Set by the offline rewrite on nodes with state: only one graph is run, so their names may stay.
 bool HasNameMark(const tensorflow::NodeDef& node);
 
-// Set by the offline rewrite on inputs and outputs that may become of the low type.
+// Set by the offline rewrite on inputs and outputs that may get the low type.
 bool HasLowerIoMark(const tensorflow::NodeDef& node);
 
-// The nodes that `node` is colocated with: what its _class says, or the copy of _class that the
+// The nodes that `node` is colocated with: the content of _class, or of the copy of _class that the
 // offline rewrite makes, because TensorFlow erases the attribute there.
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node);
-// Writes new names, by their old ones, there.
+// Replaces names in these attributes by new ones. `new_names` maps old names.
 void ColocateWithRenamed(const std::unordered_map<std::string, std::string>& new_names,
                          tensorflow::NodeDef* node);
 
-// On Casts that this optimizer inserted, on what carries their results into a loop (Enter, Switch,
-// Identity), and on what collects control inputs for them (NoOp).
+// Set on Casts that this optimizer inserted, on nodes that carry their results into a loop (Enter,
+// Switch, Identity), and on nodes that collect control inputs for them (NoOp).
 void MarkInserted(tensorflow::NodeDef* node);
 bool IsOpOfInserted(const std::string& op);
 bool IsInserted(const tensorflow::NodeDef& node);
 bool IsInsertedCast(const tensorflow::NodeDef& node);
 
-// Whether decisions and consumers look through an inserted node to what it reads, so that a second
-// run decides what the first one did. Not through a Cast with control inputs: a consumer that reads
-// past it would lose these.
+// Whether decisions and consumers look through an inserted node to its input, so that a second run
+// decides as the first one did. They do not look through a Cast with control inputs: a consumer
+// that reads past it would lose these.
 bool IsTransparent(const tensorflow::NodeDef& node);
 
-// Takes the mark off what the caller feeds, which is not to be looked through.
+// Removes the mark from nodes that the caller feeds, so that nothing looks through them.
 void UnmarkInserted(const std::set<std::string>& fed, tensorflow::GraphDef* graph);
 
-// On nodes that it changed: "DECISION LIST REASON BEFORE CAUSE", in the ledger's words. BEFORE is
-// what the type groups were that changed: "T=float32,DstT=float32", "" when none did.
+// Set on nodes that were changed: "DECISION LIST REASON BEFORE CAUSE", in the ledger's words.
+// BEFORE has the former dtypes of the type groups that changed: "T=float32,DstT=float32", "" if
+// none did.
 struct DecisionMark {
   std::string decision;
   std::string list;
@@ -86,21 +88,21 @@ struct DecisionMark {
   std::map<std::string, std::string> before;
   std::string cause;
 };
-// On Casts that round a tensor between nodes that compute in float32 in the place of float16. They
+// Set on Casts that round a tensor between nodes that compute in float32 instead of float16. They
 // are inserted nodes as well.
 void MarkRounding(tensorflow::NodeDef* node);
 bool IsRounding(const tensorflow::NodeDef& node);
 
-// On nodes of which type groups, by their names, are float32 in the place of float16.
+// Records the type groups, by name, that are float32 instead of float16.
 void MarkInFloat32(const std::set<std::string>& groups, tensorflow::NodeDef* node);
-// Empty where there is no such mark.
+// The groups of that mark; empty if there is none.
 std::set<std::string> GroupsInFloat32(const tensorflow::NodeDef& node);
-// Takes both marks off.
+// Removes both marks.
 void ForgetRounding(tensorflow::NodeDef* node);
 
-// Takes off what says that a node was inserted or changed. False where nothing said so.
+// Removes the marks of inserted and changed nodes. Returns false if there was none.
 bool ForgetMarks(tensorflow::NodeDef* node);
-// What `before` an earlier mark has of other groups is kept.
+// Sets the mark. Entries in `before` of an earlier mark about other groups stay.
 void MarkDecision(const DecisionMark& mark, tensorflow::NodeDef* node);
 bool ReadDecisionMark(const tensorflow::NodeDef& node, DecisionMark* mark);
 

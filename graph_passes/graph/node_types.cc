@@ -17,7 +17,7 @@ using tensorflow::OpDef;
 using tensorflow::Status;
 using tensorflow::errors::FailedPrecondition;
 
-// Ports are numbered in a short; the bound also keeps a damaged count from asking for memory.
+// Ports are numbered in a short. The bound also limits memory for a damaged count.
 constexpr size_t kMaxPorts = std::numeric_limits<short>::max();
 
 int AttrIndex(const OpDef& op_def, const std::string& name) {

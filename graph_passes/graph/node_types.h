@@ -1,4 +1,4 @@
-// The dtypes of a node: its type groups and how its inputs and outputs are bound to them.
+// The dtypes of a node: its type groups, and how its inputs and outputs are bound to them.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_NODE_TYPES_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_NODE_TYPES_H_
 
@@ -37,7 +37,7 @@ struct NodeTypes {
 tensorflow::Status DescribeTypes(const tensorflow::NodeDef& node, const tensorflow::OpDef& op_def,
                                  NodeTypes* types);
 
-// Sets the attribute of `group`, one of `node`'s, to `dtype`.
+// Sets the attribute of `group`, a group of `node`, to `dtype`.
 void SetGroupDtype(const tensorflow::OpDef& op_def, const TypeGroup& group,
                    tensorflow::DataType dtype, tensorflow::NodeDef* node);
 

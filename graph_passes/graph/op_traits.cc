@@ -57,20 +57,20 @@ bool IsNeutralSource(const std::string& op) {
 }
 
 bool IsNeverChanged(const tensorflow::OpDef& op_def) {
-  static const auto* names = new Names{
-      // Identity in content, but part of the function's or the device's contract.
-      "_Retval", "_DeviceRetval", "_Send", "_Recv", "_HostSend", "_HostRecv",
-      // A random number generator without state still draws other numbers in another dtype.
-      "StatelessRandomUniform", "StatelessRandomUniformV2", "StatelessRandomNormal",
-      "StatelessRandomNormalV2", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2",
-      "StatelessRandomGammaV2", "StatelessRandomGammaV3", "StatelessRandomPoisson",
-      "StatelessRandomBinomial", "StatelessParameterizedTruncatedNormal",
-      // Python expects what it was traced with; bits mean something else in another dtype.
-      "PyFuncStateless", "Bitcast",
-      // What is written is what was computed.
-      "Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice", "ScalarSummary",
-      "HistogramSummary", "ImageSummary", "AudioSummary", "AudioSummaryV2", "TensorSummary",
-      "TensorSummaryV2", "MergeSummary"};
+  static const auto* names =
+      new Names{// They yield their input, but are part of the function's or the device's contract.
+                "_Retval", "_DeviceRetval", "_Send", "_Recv", "_HostSend", "_HostRecv",
+                // A stateless random number generator still draws other numbers in another dtype.
+                "StatelessRandomUniform", "StatelessRandomUniformV2", "StatelessRandomNormal",
+                "StatelessRandomNormalV2", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2",
+                "StatelessRandomGammaV2", "StatelessRandomGammaV3", "StatelessRandomPoisson",
+                "StatelessRandomBinomial", "StatelessParameterizedTruncatedNormal",
+                // Python expects the traced dtypes; bits have another meaning in another dtype.
+                "PyFuncStateless", "Bitcast",
+                // Files and logs get the values as they were computed.
+                "Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice",
+                "ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummary",
+                "AudioSummaryV2", "TensorSummary", "TensorSummaryV2", "MergeSummary"};
   if (op_def.is_stateful() || IsNeutralSource(op_def.name())) return true;
   if (names->count(op_def.name()) != 0) return true;
   for (const auto& attr : op_def.attr()) {

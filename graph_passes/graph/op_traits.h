@@ -9,13 +9,14 @@
 
 namespace npu_precision {
 
-// Has no precision opinion: constants, placeholders and arguments, variable reads, iterators.
+// The op has no precision opinion: constants, placeholders and arguments, variable reads,
+// iterators.
 bool IsNeutralSource(const std::string& op);
 
-// Its dtype is never changed, whatever the lists say: neutral sources; ops with state (variables
-// and what reads or writes them, random numbers, queues); ops on references, resources or
-// variants; ops that call functions, whose signatures stay; ops that read bits rather than values;
-// save, restore and summaries.
+// The dtype of the op never changes, whatever the lists say: neutral sources; ops with state
+// (variables and the ops that read or write them, random numbers, queues); ops on references,
+// resources or variants; ops that call functions, whose signatures stay; ops that read bits rather
+// than values; save, restore and summaries.
 bool IsNeverChanged(const tensorflow::OpDef& op_def);
 
 // The attribute for the dtype of the elements of an op that creates, reads or writes a TensorArray,
@@ -23,8 +24,8 @@ bool IsNeverChanged(const tensorflow::OpDef& op_def);
 const std::string* ElementDtypeAttribute(const std::string& op);
 bool HasElementDtype(const std::string& op);
 
-// Whether no list changes what an op is: as IsNeverChanged, but an op on a handle is known by the
-// dtype of the elements.
+// Whether no list changes an op: as IsNeverChanged, except that an op on a handle is judged by the
+// dtype of its elements.
 bool NeverChanges(const std::string& op, const tensorflow::OpDef* op_def);
 
 // The first: yields a variable's value unchanged. The second: changes the value of a variable or
@@ -32,45 +33,45 @@ bool NeverChanges(const std::string& op, const tensorflow::OpDef* op_def);
 bool ReadsVariable(const std::string& op);
 bool WritesVariable(const std::string& op);
 
-// Yields the memory of its first input (a Merge, of any input), and never a copy.
+// The op yields the memory of its first input (a Merge, of any input), never a copy.
 bool AliasesInput(const std::string& op);
 
 // The first: an argument of a function. The second: a result.
 bool IsArgument(const std::string& op);
 bool IsResult(const std::string& op);
 
-// An op of version 1's loops and branches, which yields what it reads.
+// An op of TensorFlow 1 loops and branches, which yields its input.
 bool IsControlFlow(const std::string& op);
 // Merge and the Enter or NextIteration that feed it are one value of one dtype.
 bool IsMerge(const std::string& op);
 bool FeedsLoopMerge(const std::string& op);
 
-// Multiplies matrices or convolves: what Ascend's cube unit computes.
+// The op multiplies matrices or convolves: it runs on Ascend's cube unit.
 bool IsMatrixOrConvolution(const std::string& op);
 
-// Adds two tensors of any shapes that broadcast.
+// The op adds two tensors with broadcasting.
 bool AddsTensors(const std::string& op);
 bool Multiplies(const std::string& op);
 bool Divides(const std::string& op);
 
-// What an Einsum computes: "Einsum" for a product of matrices, which sums over an index that two
-// operands have. "Sum" where it sums over others only ("i->"), and "Mul" where it sums over none
+// The op that an Einsum stands for. "Einsum": a product of matrices, which sums over an index that
+// two operands have. "Sum": it only sums over other indices ("i->"). "Mul": it sums over none
 // ("i,j->ij", the angles of a rotary embedding).
 std::string ComputedByEinsum(const tensorflow::NodeDef& node);
 
-// Yields every element of one tensor and, apart from these, only zeros; or yields its shape. Ops
-// that join several tensors, or pick some elements, do not count.
+// The op yields every element of one tensor and otherwise only zeros; or yields its shape. Ops that
+// join several tensors, or pick some elements, do not count.
 bool MovesValues(const std::string& op);
 
-// Its outputs depend on the shapes of its inputs alone, so no error of their values reaches them.
+// The outputs depend only on the shapes of the inputs, so no error in their values reaches them.
 bool ReadsShapesOnly(const std::string& op);
 
-// Each element of its outputs is one of an input, the negative or the magnitude of one, or a small
-// whole number. So rounded inputs give rounded outputs, in whatever dtype it computes.
+// Each element of the outputs is an element of an input, its negative or its magnitude, or a small
+// whole number. So rounded inputs give rounded outputs, in whatever dtype the op computes.
 bool SelectsValues(const std::string& op);
 
-// Computes an element of its output from one element of each operand, or yields its first input in
-// another shape: what a compiler fuses with what comes before. Comparisons do not count.
+// The op computes each output element from one element of each operand, or reshapes its first
+// input. A compiler fuses such ops with their producer. Comparisons do not count.
 bool IsElementwise(const std::string& op);
 
 }  // namespace npu_precision

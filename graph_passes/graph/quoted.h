@@ -1,4 +1,4 @@
-// Text from outside, made safe to show in a message.
+// Makes text from outside safe to show in a message.
 #ifndef NPU_PRECISION_GRAPH_PASSES_GRAPH_QUOTED_H_
 #define NPU_PRECISION_GRAPH_PASSES_GRAPH_QUOTED_H_
 
@@ -6,7 +6,7 @@
 
 namespace npu_precision {
 
-// `text` in single quotes, odd bytes escaped, long texts cut: safe to show whatever was read.
+// Returns `text` in single quotes, with unprintable bytes escaped and long texts cut.
 std::string Quoted(const std::string& text);
 
 }  // namespace npu_precision

@@ -16,7 +16,7 @@ std::vector<std::string> RegisteredOpNames() {
   tensorflow::OpRegistry::Global()->GetRegisteredOps(&ops);
   std::vector<std::string> names;
   for (const tensorflow::OpDef& op : ops) names.push_back(op.name());
-  // The registry has another order in each process.
+  // The order in the registry differs between processes.
   std::sort(names.begin(), names.end());
   return names;
 }

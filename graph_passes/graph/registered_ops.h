@@ -9,10 +9,10 @@
 
 namespace npu_precision {
 
-// nullptr where there is no such op: it is a function, or of a library that is not loaded.
+// nullptr if there is no such op: the name is a function's, or its library is not loaded.
 const tensorflow::OpDef* RegisteredOp(const std::string& name);
 
-// Sorted.
+// The names are sorted.
 std::vector<std::string> RegisteredOpNames();
 
 }  // namespace npu_precision

@@ -5,16 +5,16 @@
 #include <functional>
 #include <string>
 
-// Declared, not included: its header takes a second to compile, and few of the sixty sources that
-// read this file ask for a shape.
+// Declared, not included: the header takes a second to compile, and few of the sixty sources that
+// include this file ask for a shape.
 namespace tensorflow {
 class PartialTensorShape;
 }
 
 namespace npu_precision {
 
-// Of an output of the node with that name, as the graph was given. It may be slow when it is called
-// first. Empty where nothing is known of any shape.
+// The shape of an output of the node with that name, in the given graph. The first call may be
+// slow. Empty if no shape is known.
 using TensorShapes =
     std::function<tensorflow::PartialTensorShape(const std::string& node, int port)>;
 

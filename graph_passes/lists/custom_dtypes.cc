@@ -30,7 +30,7 @@ const std::vector<std::string>& Keys() {
   return *keys;
 }
 
-// The dtypes of Ascend's ops that TensorFlow has too, by their names in both.
+// The dtypes that both Ascend's ops and TensorFlow have, by their names in both.
 const std::vector<std::string>& DtypeNames() {
   static const auto* names = [] {
     auto* all = new std::vector<std::string>();
@@ -46,7 +46,7 @@ const std::vector<std::string>& DtypeNames() {
   return *names;
 }
 
-// The name that another spelling stands for, or "".
+// The dtype name that a misspelling stands for, or "".
 std::string DtypeMeant(const std::string& name) {
   static const auto* meant = new std::map<std::string, std::string>{
       {"fp16", "float16"},  {"half", "float16"},   {"fp32", "float32"}, {"float", "float32"},
@@ -185,7 +185,7 @@ class Reader {
     return is_right;
   }
 
-  // The list that a key begins; nullptr where a problem says why there is none.
+  // Returns the list that a key begins, or nullptr if there is none; a problem then says why.
   std::vector<DataType>* ListOf(const Span& key, CustomDtypes* line, bool* has_inputs,
                                 bool* has_outputs) {
     const std::string name = TextOf(key);
@@ -232,13 +232,13 @@ class Reader {
   std::vector<DataType> ignored_;
 };
 
-// Two lists agree where both say something.
+// Two lists agree if they have the same dtype in each place where both have one.
 bool Agree(const std::vector<DataType>& a, const std::vector<DataType>& b) {
   const size_t both = std::min(a.size(), b.size());
   return std::equal(a.begin(), a.begin() + both, b.begin());
 }
 
-// Adds what another line that agrees says beyond the first.
+// Keeps the longer lists of two lines that agree.
 void Merge(const CustomDtypes& other, CustomDtypes* line) {
   if (other.inputs.size() > line->inputs.size()) line->inputs = other.inputs;
   if (other.outputs.size() > line->outputs.size()) line->outputs = other.outputs;

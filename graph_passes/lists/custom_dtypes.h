@@ -1,4 +1,4 @@
-// The user's customize_dtypes: the dtype of each input and output of the nodes that it names.
+// The user's customize_dtypes file: dtypes for the inputs and outputs of the nodes that it names.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_CUSTOM_DTYPES_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_CUSTOM_DTYPES_H_
 
@@ -19,7 +19,7 @@ struct CustomDtypes {
   std::string subject;  // the op type or the name of a node, as written
   std::string place;    // "FILE:LINE:COLUMN"
   bool names_op = false;
-  // The op types of TensorFlow that it names, none where TensorFlow lacks Ascend's op.
+  // The op types of TensorFlow that the line names; none if TensorFlow lacks Ascend's op.
   std::vector<std::string> ops;
   std::vector<tensorflow::DataType> inputs, outputs;
   // Offsets in the file: of the line, its end of line included, and of the subject.
@@ -27,8 +27,7 @@ struct CustomDtypes {
   size_t subject_begin = 0, subject_end = 0;
 };
 
-// An error in the file. A fix, where there is one: `replacement` takes the place of the text at
-// these offsets.
+// An error in the file. If it has a fix, `replacement` replaces the text at these offsets.
 struct CustomDtypesProblem {
   std::string place;
   std::string text;
@@ -37,8 +36,8 @@ struct CustomDtypesProblem {
   size_t begin = 0, end = 0;
 };
 
-// Reads the lines of a file; empty ones say nothing. `problems` gets all errors in it. Where there
-// are none, it gets contradictions: two lines with different dtypes for one node or op type.
+// Reads the lines of a file; empty lines are ignored. `problems` gets all errors in it. If there
+// are no errors, it gets contradictions: two lines with different dtypes for one node or op type.
 void ReadCustomDtypes(const std::string& file, const std::string& text, const IrNames& ir_names,
                       std::vector<CustomDtypes>* lines, std::vector<CustomDtypesProblem>* problems);
 
@@ -46,10 +45,10 @@ void ReadCustomDtypes(const std::string& file, const std::string& text, const Ir
 tensorflow::Status ParseCustomDtypes(const std::string& file, const std::string& text,
                                      const IrNames& ir_names, std::vector<CustomDtypes>* lines);
 
-// The lines that name op types, in the form of a mixlist's entries, for what is said of both.
+// Converts the lines that name op types to mixlist entries, for the warnings that apply to both.
 std::vector<MixlistEntry> OpTypeEntries(const std::vector<CustomDtypes>& lines);
 
-// The lines of a file without problems, to be looked up.
+// A lookup table of the lines of a file without problems.
 class CustomDtypesFile {
  public:
   CustomDtypesFile() = default;
@@ -61,9 +60,9 @@ class CustomDtypesFile {
   bool empty() const { return lines_.empty(); }
   const std::vector<CustomDtypes>& lines() const { return lines_; }
 
-  // What the lines about a node say, in the place of the first, or nullptr.
+  // The merged lines about a node, at the place of the first line, or nullptr.
   const CustomDtypes* OfName(const std::string& name) const;
-  // What those about an op type say.
+  // The merged lines about an op type, or nullptr.
   const CustomDtypes* OfOp(const std::string& op) const;
 
  private:
@@ -73,7 +72,7 @@ class CustomDtypesFile {
   void Add(const std::string& key, const CustomDtypes& line, Index* index);
 
   std::vector<CustomDtypes> lines_;
-  std::vector<CustomDtypes> merged_;  // of several lines about one node or op type
+  std::vector<CustomDtypes> merged_;  // several lines about one node or op type, merged
   Index of_name_, of_op_;             // indices into merged_
 };
 

@@ -36,7 +36,7 @@ size_t EditDistance(const std::string& a, const std::string& b, size_t limit) {
   return row[b.size()];
 }
 
-// A third of the word may differ: enough for typos, too little for another word.
+// Up to a third of the word may differ: enough for typos, too little for another word.
 size_t Limit(const std::string& wanted) {
   return std::max<size_t>(1, std::min<size_t>(wanted.size() / 3, 6));
 }
@@ -59,10 +59,10 @@ KnownNames::Letters KnownNames::LettersOf(const std::string& lower) {
   return letters;
 }
 
-// The distance from name `i`, or more than `limit`.
+// The distance from name `i`, or a number above `limit`.
 size_t KnownNames::Distance(const std::string& lower, const Letters& letters, size_t i,
                             size_t limit) const {
-  // An edit adds a letter, takes one away, or does both.
+  // An edit adds a letter, removes a letter, or does both.
   size_t more = 0, fewer = 0;
   for (size_t k = 0; k < letters.size(); ++k) {
     const int difference = letters[k] - letters_[i][k];
@@ -82,7 +82,7 @@ const std::string* KnownNames::Nearest(const std::string& given) const {
     if (distance > limit) continue;
     nearest = &names_[i];
     if (distance == 0) return nearest;
-    limit = distance - 1;  // the first of those that are as near
+    limit = distance - 1;  // among equally near names, the first wins
   }
   if (nearest != nullptr || wanted.size() < 4) return nearest;
   for (size_t i = 0; i < names_.size(); ++i) {

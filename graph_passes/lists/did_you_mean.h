@@ -1,4 +1,4 @@
-// Guesses which known name a misspelt one stands for.
+// Suggests the known name that a misspelt one probably stands for.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_DID_YOU_MEAN_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_DID_YOU_MEAN_H_
 
@@ -8,19 +8,19 @@
 
 namespace npu_precision {
 
-// Names that many guesses are made from.
+// A set of names, prepared for many suggestions.
 class KnownNames {
  public:
   explicit KnownNames(std::vector<std::string> names);
 
-  // The nearest name, ignoring case; else the first that `given` abbreviates; else nullptr.
+  // The nearest name, ignoring case; else the first name that `given` abbreviates; else nullptr.
   const std::string* Nearest(const std::string& given) const;
   // The names that differ from `given` in one letter or only in case.
   std::vector<std::string> OneLetterFrom(const std::string& given) const;
   const std::vector<std::string>& names() const { return names_; }
 
  private:
-  // How often each letter is in a name, for a bound on the distance that costs little.
+  // How often each letter occurs in a name: a cheap lower bound for the distance.
   using Letters = std::array<signed char, 32>;
   static Letters LettersOf(const std::string& lower);
   size_t Distance(const std::string& lower, const Letters& letters, size_t i, size_t limit) const;
@@ -29,7 +29,7 @@ class KnownNames {
   std::vector<Letters> letters_;
 };
 
-// "; did you mean 'x'?" with the nearest name, or "" when none is near.
+// Returns "; did you mean 'x'?" with the nearest name, or "" if none is near.
 std::string DidYouMean(const std::string& given, const KnownNames& names);
 std::string DidYouMean(const std::string& given, const std::vector<std::string>& candidates);
 

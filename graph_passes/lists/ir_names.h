@@ -16,7 +16,7 @@ using IrNames = std::map<std::string, std::vector<std::string>>;
 // corresponds to the Ascend op.
 tensorflow::Status ParseIrNames(const std::string& file, const std::string& text, IrNames* names);
 
-// The TensorFlow op types of `name`: those of the map, else `name` itself.
+// The TensorFlow op types of `name`: its entry in the map, else `name` itself.
 std::vector<std::string> TensorFlowOps(const IrNames& names, const std::string& name);
 
 }  // namespace npu_precision

@@ -34,8 +34,8 @@ std::string Place(const JsonDocument& document, size_t offset) {
   return absl::StrCat(document.file, ":", after - starts.begin(), ":", offset - after[-1] + 1);
 }
 
-// The offset of the bracket that opens level kMaxJsonDepth + 1, or npos. The limit of jsoncpp would
-// not do: built without exceptions, as in TensorFlow, it aborts the process.
+// The offset of the bracket that opens level kMaxJsonDepth + 1, or npos. jsoncpp's own limit is not
+// usable: without exceptions, as in TensorFlow's build, it aborts the process.
 size_t TooDeepAt(const std::string& text) {
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {

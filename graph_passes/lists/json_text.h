@@ -1,4 +1,4 @@
-// Strict reading of the JSON files that users write. Comments are allowed, no other extension is.
+// Strictly parses the JSON files that users write. Comments are allowed; other extensions are not.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_JSON_TEXT_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_JSON_TEXT_H_
 
@@ -18,7 +18,8 @@ struct JsonDocument {
   std::string file;
   std::string text;
   std::vector<size_t> line_starts;  // offsets into text
-  size_t mark_size = 0;             // of the byte order mark at the beginning of the text, or 0
+  // The size of the byte order mark at the beginning of the text, or 0.
+  size_t mark_size = 0;
   Json::Value root;
 
   // Offsets into `text` of `value`, which must be part of `root`.

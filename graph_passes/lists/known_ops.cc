@@ -22,7 +22,7 @@ KnownNames OpNames(const IrNames& ir_names) {
   return KnownNames(std::move(names));
 }
 
-// The name in lower case, with letters for the digits that look like them.
+// The name in lower case, with digits replaced by the letters that look like them.
 std::string AsSeen(const std::string& name) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"1", "l"}, {"0", "o"}});
 }
@@ -35,7 +35,7 @@ std::string Digits(const std::string& name) {
   return digits;
 }
 
-// The only name that differs by a letter or in case, and in no number; else "".
+// The only name that differs by a letter or in case, but not in a number; else "".
 std::string Meant(const std::string& given, const KnownNames& names) {
   const std::string seen = AsSeen(given);
   for (const std::string& name : names.names()) {
@@ -75,7 +75,7 @@ std::string SeveralOps(const std::string& name) {
                       ". List these, or the scope of the layer, as \"node:<scope>/.*\"");
 }
 
-// Optimizers of one process are made per graph and have the same files, hence the memory.
+// Each graph has its own optimizer with the same files, so the guesses are cached per process.
 OpGuess GuessOp(const std::string& name, const IrNames& ir_names) {
   static std::mutex mutex;
   static auto* guesses = new std::unordered_map<std::string, OpGuess>();

@@ -62,7 +62,7 @@ void AddUnknown(const std::vector<CustomDtypes>& lines, const IrNames& ir_names,
   }
 }
 
-// The line that a later one repeats, or nullptr. A longer list says more.
+// The line that a later one repeats, or nullptr. A longer list is not a repetition.
 const CustomDtypes* Repeated(const CustomDtypes& line,
                              const std::vector<const CustomDtypes*>& firsts) {
   for (const CustomDtypes* first : firsts) {

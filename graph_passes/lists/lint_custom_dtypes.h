@@ -1,4 +1,4 @@
-// Finds everything that is wrong, suspicious or needless in a customize_dtypes file.
+// Finds wrong, suspicious or needless lines in a customize_dtypes file.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_CUSTOM_DTYPES_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_CUSTOM_DTYPES_H_
 
@@ -9,7 +9,7 @@
 
 namespace npu_precision {
 
-// A finding with a fix replaces text where `replacement` has some, else it removes a line.
+// A finding's fix replaces text if `replacement` is not empty; otherwise it removes a line.
 std::vector<LintFinding> LintCustomDtypes(const std::string& file, const std::string& text,
                                           const IrNames& ir_names);
 

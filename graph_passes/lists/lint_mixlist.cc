@@ -101,8 +101,8 @@ class Redundancy {
     }
   };
 
-  // The reason why a removal is redundant where the op is added to a list: that takes it off all
-  // others.
+  // Explains that a removal is redundant because the op is added to a list, which takes it off all
+  // others. Returns "" if it is not.
   std::string AddedElsewhere(const MixlistEntry& entry,
                              const std::vector<std::string>& subjects) const {
     const MixlistEntry* where = nullptr;
@@ -138,7 +138,8 @@ void FindUnknown(const Entries& entries, const IrNames& ir_names,
   }
 }
 
-// The rule by which an entry is needless, with a text about it. No text where it is not needless.
+// The rule by which an entry is needless, with an explanation. The text is empty if it is not
+// needless.
 std::pair<const char*, std::string> WhyNeedless(const MixlistEntry& entry,
                                                 const Redundancy& redundancy) {
   const bool changes = entry.node_pattern != nullptr ||

@@ -1,4 +1,4 @@
-// Finds what is wrong, odd or ambiguous in an ops-info file, for a person who wrote one.
+// Finds wrong, suspicious or ambiguous entries in an ops-info file, for its author.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_OPS_INFO_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_LINT_OPS_INFO_H_
 
@@ -9,10 +9,10 @@
 
 namespace npu_precision {
 
-// Whether a text is an ops-info file rather than a mixlist: some key of it is an op type.
+// Whether a text is an ops-info file rather than a mixlist: at least one of its keys is an op type.
 bool IsOpsInfo(const std::string& text, const IrNames& ir_names);
 
-// An error: the text is no JSON object.
+// Returns an error if the text is not a JSON object.
 tensorflow::Status LintOpsInfo(const std::string& file, const std::string& text,
                                const IrNames& ir_names, std::vector<LintFinding>* findings);
 

@@ -10,7 +10,7 @@ enum class ListColor : unsigned char {
   kWhite,     // may be lowered
   kBlack,     // must not be lowered
   kGray,      // follows its predecessors
-  kUnlisted,  // in no file: keeps its dtype
+  kUnlisted,  // in no file; keeps its dtype
 };
 
 constexpr ListColor kListColors[] = {ListColor::kWhite, ListColor::kBlack, ListColor::kGray,

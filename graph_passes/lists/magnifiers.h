@@ -10,7 +10,7 @@
 
 namespace npu_precision {
 
-// When the op does not magnify the error of an input.
+// The condition under which the op does not magnify the error of an input.
 enum class Unless : unsigned char {
   kNever,
   kAwayFromZero,

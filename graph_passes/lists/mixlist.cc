@@ -41,7 +41,7 @@ void CheckKeys(const JsonDocument& document, const Json::Value& object,
   }
 }
 
-// Reads one entry. False where `value` is none; then a problem says why.
+// Reads one entry. Returns false, and adds a problem, if `value` is not an entry.
 bool ReadEntry(const JsonDocument& document, const Json::Value& value, const IrNames& ir_names,
                MixlistEntry* entry, Problems* problems) {
   entry->place = document.PlaceOf(value);

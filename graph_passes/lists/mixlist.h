@@ -19,10 +19,10 @@ struct MixlistEntry {
   bool add;
   std::string text;   // as written
   std::string place;  // "FILE:LINE:COLUMN"
-  // Offsets of its string in the file, quotes included, and the end of the one before it in its
-  // list, or 0.
+  // Offsets of the entry's string in the file, quotes included, and the end of the entry before it
+  // in its list, or 0.
   size_t begin = 0, end = 0, previous_end = 0;
-  // Exactly one of the two is set: the op types it names, or the pattern of node:<RE2>.
+  // Exactly one of the two is set: the op types that the entry names, or the pattern of node:<RE2>.
   std::vector<std::string> ops;
   std::shared_ptr<const RE2> node_pattern;
   bool for_any_graph = false;  // need not match a node of this graph
@@ -39,8 +39,8 @@ std::string MixlistKey(ListColor color);
 
 // Reads {"black-list": {"to-add": [...], "to-remove": [...]}, "white-list": ..., "gray-list": ...}
 // and appends its entries to `entries`. `problems` gets all errors in it: unknown keys, wrong
-// types, bad patterns. Where there are none, it gets contradictions among the entries: an op that
-// is added to two lists, or added to and removed from one. Returns an error if the text is no JSON
+// types, bad patterns. If there are none, it gets contradictions among the entries: an op that is
+// added to two lists, or added to and removed from one. Returns an error if the text is not a JSON
 // object.
 tensorflow::Status ReadMixlist(const std::string& file, const std::string& text,
                                const IrNames& ir_names, std::vector<MixlistEntry>* entries,

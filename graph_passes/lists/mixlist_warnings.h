@@ -15,9 +15,8 @@ namespace npu_precision {
 struct EntryWarning {
   const MixlistEntry* entry;
   std::string text;
-  // For an unknown name that differs from a known one by a letter or in case: the known one. Else
-  // empty, also where the names differ in a number, which may be a version or a number of
-  // dimensions.
+  // The known name, if the unknown one differs from it by a letter or in case. Empty otherwise, and
+  // also if the names differ in a number, which may be a version or a number of dimensions.
   std::string meant;
 
   // "FILE:LINE:COLUMN: 'Relo' is ...".
@@ -25,23 +24,23 @@ struct EntryWarning {
 };
 
 // Warns about entries that name no op type of TensorFlow or Ascend, each with a did-you-mean. An op
-// type of Ascend that TensorFlow lacks is none of them: the list may be for an NPU too.
+// type of Ascend that TensorFlow lacks gets no warning: the list may be for an NPU too.
 std::vector<EntryWarning> UnknownOpWarnings(const std::vector<MixlistEntry>& entries,
                                             const IrNames& ir_names);
 
-// Whether entries should match nodes of the graph: some node was lowered, or some op multiplies
-// matrices or convolves. Nobody writes a list for an initializer or a small function without these.
+// Whether entries should match nodes of the graph: a node was lowered, or an op multiplies matrices
+// or convolves. Nobody writes a list for an initializer or a small function without these.
 bool IsWhatListsAreFor(const GraphView& view, int lowered);
 
-// Of the entries with a known op type or a pattern, the warnings about those that match no node of
-// the graph; and the lines that the warnings about the others would have, by which a program knows
-// that they matched in another of its graphs.
+// `unmatched`: the warnings about entries, with a known op type or a pattern, that match no node of
+// the graph. `matched`: the lines that the warnings about the others would have. With these, a
+// program knows that an entry matched in another of its graphs.
 struct EntryMatches {
   std::vector<EntryWarning> unmatched;
   std::vector<std::string> matched;
 };
 EntryMatches MatchEntries(const OpLists& lists, const GraphView& view);
-// The same of the lines of customize_dtypes, a line of text each.
+// The same for the lines of customize_dtypes.
 std::vector<std::string> UnmatchedLines(const CustomDtypesFile& file, const GraphView& view);
 
 }  // namespace npu_precision

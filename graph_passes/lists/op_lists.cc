@@ -141,7 +141,7 @@ Status OpLists::OfNode(const std::string& name, const std::vector<std::string>& 
     *listing = part;
     break;
   }
-  // Entries refer to the lists as they are without all_white.
+  // Entries refer to the lists without all_white.
   const ListColor by_op =
       listing->white_by_default ? OfOpInLists(ops.front(), kind).color : listing->color;
   const MixlistEntry* decided = nullptr;

@@ -1,4 +1,4 @@
-// The list of each node: the target's built-in lists, then the user's edits.
+// Finds the list of each node from the target's built-in lists and the user's edits.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_OP_LISTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_OP_LISTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace npu_precision {
 
-// The device types that have lists of their own on the host. Others use the common lists.
+// The device types with lists of their own on the host. Others use the common lists.
 enum class DeviceKind : unsigned char { kOther, kCpu, kGpu };
 
 // Whether the mixlist says which list a node is on.
@@ -25,14 +25,14 @@ struct Listing {
   // White only because all_white is set and no edit says otherwise.
   bool white_by_default = false;
   Edited edited = Edited::kNo;
-  // Of a color that an ops-info file gives, why, in the words of the file; nullptr for others.
+  // If an ops-info file gives the color: the reason, in the words of the file; otherwise nullptr.
   const std::string* why = nullptr;
 };
 
 class OpLists {
  public:
   OpLists() = default;
-  // `computes` is what the target computes in, whatever the op.
+  // `computes` are the dtypes that the target computes in, whatever the op.
   explicit OpLists(const FloatDtypes& computes) { unlisted_.otherwise = computes; }
 
   // Whether gray nodes without a vote follow their consumers, as TargetFacts says of the target.
@@ -42,7 +42,7 @@ class OpLists {
   // Later calls replace the entries of earlier ones, op by op. kOther sets the common lists.
   void AddOpsInfo(DeviceKind kind, OpsInfo ops, bool built_in);
 
-  // Applies the edits. `warnings` gets those without effect: an op removed from a list that it is
+  // Applies the edits. `warnings` gets edits without effect: an op removed from a list that it is
   // not on.
   void Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* warnings);
 
@@ -51,21 +51,22 @@ class OpLists {
   void WhitenAll() { all_white_ = true; }
   bool all_white() const { return all_white_; }
 
-  // The list by op type, and the list that it would be without WhitenAll().
+  // The list by op type, and the list without WhitenAll().
   Listing OfOp(const std::string& op, DeviceKind kind) const;
   Listing OfOpInLists(const std::string& op, DeviceKind kind) const;
 
   // The list of one node: a node:<RE2> entry beats the op type. `ops` are the op types that the
-  // node stands for, several for a fused op: black if any is black, else the list of the first one.
-  // An error where patterns contradict each other about this node.
+  // node stands for, several for a fused op. The node is black if any of them is black; otherwise
+  // it has the list of the first. Returns an error if patterns contradict each other about this
+  // node.
   tensorflow::Status OfNode(const std::string& name, const std::vector<std::string>& ops,
                             DeviceKind kind, Listing* listing) const;
 
   // Whether the list of a node may depend on its name.
   bool HasNodePatterns() const { return !node_edits_.empty(); }
 
-  // The entry of the target's ops-info. Of an op in no file, one that has only what the target
-  // computes in.
+  // The entry of the target's ops-info. For an op in no file, the entry only has the dtypes that
+  // the target computes in.
   const OpInfo& Info(const std::string& op, DeviceKind kind) const;
 
   // Whether any op may compute in `dtype`, a floating one.

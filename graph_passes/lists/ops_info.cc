@@ -33,7 +33,7 @@ const std::vector<std::string>& DtypeNames() {
   return *names;
 }
 
-// Reads one file. What is wrong goes to `problems`.
+// Reads one file. Errors go to `problems`.
 class Reader {
  public:
   Reader(const JsonDocument& document, Problems* problems)

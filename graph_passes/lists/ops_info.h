@@ -30,12 +30,12 @@ struct FloatDtypes {
   // True for every dtype that is not one of the three.
   bool Allows(tensorflow::DataType dtype) const;
 
-  // "float16,float32", as a file has it.
+  // "float16,float32", as written in a file.
   std::string Text() const;
 };
 
-// Sets `dtypes` to those of names separated by commas. False where a name is of no dtype; `error`
-// says which.
+// Parses names of dtypes separated by commas. Returns false if a name is not a dtype; `error` has
+// the name.
 bool ParseFloatDtypes(const std::string& text, FloatDtypes* dtypes, std::string* error);
 
 struct OpInfo {
@@ -43,7 +43,8 @@ struct OpInfo {
   // Restrictions, by the index of the OpDef's argument.
   std::map<int, FloatDtypes> inputs;
   std::map<int, FloatDtypes> outputs;
-  // What a type attribute may be that no restricted argument is bound to: what the target computes.
+  // The dtypes that a type attribute may have if no restricted argument is bound to it: those of
+  // the target.
   FloatDtypes otherwise = FloatDtypes::All();
   std::string place;  // "FILE:LINE:COLUMN"
   // Why the ops of its file are on their list, in words. CANN's format has no such key.
@@ -59,7 +60,7 @@ struct OpsInfoEntry {
   OpInfo info;
 };
 
-// Something wrong with a file. Only an error stops a run.
+// A problem in a file. Only an error stops a run.
 struct OpsInfoProblem {
   Severity severity;
   const char* rule;  // "unknown-key", the name by which lint calls it
@@ -69,14 +70,15 @@ struct OpsInfoProblem {
 
 // Reads the entries of a file, in the order of their names. `problems` gets what is wrong in it:
 // wrong types, unknown dtypes, keys that CANN's format does not have. Returns an error if the text
-// is no JSON object.
+// is not a JSON object.
 tensorflow::Status ReadOpsInfo(const std::string& file, const std::string& text,
                                std::vector<OpsInfoEntry>* entries,
                                std::vector<OpsInfoProblem>* problems);
 
-// Adds the entries of one file to `ops`, where each replaces an earlier one as a whole. An entry
-// with an op's own name beats those with an Ascend IR name for it. Of several of these, one that
-// keeps more in float32 wins; that one is white and another black is an error in `problems`.
+// Adds the entries of one file to `ops`. Each replaces an earlier entry as a whole. An entry with
+// an op's own name beats entries with an Ascend IR name for it. Among several of the latter, the
+// one that keeps more in float32 wins. If one is white and another black, that is an error in
+// `problems`.
 void AddEntries(const std::vector<OpsInfoEntry>& entries, const IrNames& ir_names, OpsInfo* ops,
                 std::vector<OpsInfoProblem>* problems);
 
@@ -84,8 +86,8 @@ void AddEntries(const std::vector<OpsInfoEntry>& entries, const IrNames& ir_name
 void FindUnknownOps(const std::vector<OpsInfoEntry>& entries, const IrNames& ir_names,
                     std::vector<OpsInfoProblem>* problems);
 
-// The three steps at once. Returns the first error; `warnings`, unless it is nullptr, gets the
-// warnings, and only then is it asked which ops are unknown.
+// Runs the three steps. Returns the first error. `warnings`, unless it is nullptr, gets the
+// warnings; only then are unknown ops searched.
 tensorflow::Status ParseOpsInfo(const std::string& file, const std::string& text,
                                 const IrNames& ir_names, OpsInfo* ops,
                                 std::vector<OpsInfoProblem>* warnings = nullptr);

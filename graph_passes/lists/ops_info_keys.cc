@@ -15,7 +15,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Of an entry, besides precision_reduce, inputN and outputN: https://www.hiascend.com/document/
+// Keys of an entry, besides precision_reduce, inputN and outputN:
+// https://www.hiascend.com/document/
 // detail/zh/canncommercial/latest/others/tbeaicpudevg/atlasopdev_10_0079.html
 const Names& KeysWithoutEffect() {
   static const auto* names = new Names{"aclnnSupport",
@@ -52,7 +53,7 @@ const Names& KeysWithoutEffect() {
   return *names;
 }
 
-// Of an input or output, besides dtype.
+// Keys of an input or output, besides dtype.
 const Names& ArgumentKeysWithoutEffect() {
   static const auto* names = new Names{"dtypeForBin",
                                        "format",
@@ -89,7 +90,7 @@ bool IsAmong(const std::string& name, const Names& names) {
 KeyVerdict JudgeKey(KeysOf keys, const std::string& key) {
   const bool is_entry = keys == KeysOf::kEntry;
   const Names& others = is_entry ? KeysWithoutEffect() : ArgumentKeysWithoutEffect();
-  // attr_axis and the like say what an attribute may be.
+  // Keys such as attr_axis describe an attribute's allowed values.
   if (IsAmong(key, others) || (is_entry && absl::StartsWith(key, "attr_")))
     return {true, false, ""};
   const std::string folded = Folded(key);

@@ -1,4 +1,4 @@
-// How serious a finding about a file of the user is.
+// The severity of a finding about a user's file.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_SEVERITY_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_SEVERITY_H_
 

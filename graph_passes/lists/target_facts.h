@@ -1,4 +1,4 @@
-// What is known of a target as a whole, besides its ops-info.
+// Facts about a target as a whole, besides its ops-info.
 #ifndef NPU_PRECISION_GRAPH_PASSES_LISTS_TARGET_FACTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_LISTS_TARGET_FACTS_H_
 
@@ -11,11 +11,12 @@
 namespace npu_precision {
 
 struct TargetFacts {
-  std::string lists_of;  // another target, whose lists are below its own; "" for none
-  FloatDtypes computes = FloatDtypes::All();  // in what it computes where its lists do not say
-  bool saturates = false;                     // float16 overflows to 65504, and not to infinity
-  // Modes that lower what has no float32 lower all matrix and convolution ops, also those that have
-  // it.
+  std::string lists_of;  // another target, whose lists this target extends; "" for none
+  // The dtypes that it computes in where its lists do not say.
+  FloatDtypes computes = FloatDtypes::All();
+  bool saturates = false;  // float16 overflows to 65504 instead of infinity
+  // Modes that lower nodes without float32 kernels also lower the matrix and convolution ops that
+  // have them.
   bool lowers_matrix_ops = false;
   // Gray nodes that only move values, and get no vote, follow their consumers where that saves
   // Casts. An Ascend decides without that.

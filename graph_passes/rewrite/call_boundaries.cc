@@ -33,13 +33,13 @@ const AttrValue* Find(const NodeDef& node, const char* name) {
   return found == node.attr().end() ? nullptr : &found->second;
 }
 
-// A node that calls functions: its input `first_input + i` is argument i of each, and its output j
-// result j.
+// A node that calls functions. Input `first_input + i` is argument i of each function, and output j
+// is result j.
 struct Call {
-  std::vector<const char*> functions;  // attributes that name them
+  std::vector<const char*> functions;  // the attributes with the functions' names
   int first_input;
   const char* arguments;  // the attribute with the dtypes of the arguments
-  const char* results;    // and that with those of the results
+  const char* results;    // the attribute with the dtypes of the results
   bool is_loop;           // functions are {body, cond}; arguments are also the results of the first
 };
 
@@ -58,7 +58,7 @@ const Call* CallOf(const NodeDef& node) {
   return found == calls->end() ? nullptr : &found->second;
 }
 
-// Of a message that lacks it in older TensorFlows.
+// Clears a field that older TensorFlows do not have.
 void ForgetField(const char* name, google::protobuf::Message* message) {
   const auto* field = message->GetDescriptor()->FindFieldByName(name);
   if (field != nullptr) message->GetReflection()->ClearField(message, field);
@@ -104,17 +104,17 @@ class BoundaryMover {
       }
       if (body->function() == nullptr) continue;
       for (const auto& attr : body->function()->attr()) {
-        // The backward function of a forward one, and the reverse.
+        // A forward function names its backward function, and the reverse.
         if (body_of_.count(attr.second.s()) != 0) {
           references_[attr.second.s()] = references_[body->name()] = 2;
         }
-        // TensorFlow may call another function with the same signature in its place.
+        // TensorFlow may replace the function by another with the same signature.
         if (attr.first == "api_implements") references_[body->name()] = 2;
       }
     }
   }
 
-  // Callees first: what leaves them may leave the caller as well.
+  // Callees first: a Cast that leaves them may leave the caller as well.
   void Visit(GraphBody* body) {
     if (!visited_.insert(body).second) return;
     std::vector<NodeDef*> calls;
@@ -142,7 +142,7 @@ class BoundaryMover {
         }
         if (low != kNone) crossed.push_back(absl::StrCat("variable ", i, " ", DtypeName(low)));
       }
-      // Not those that were just cast: once their Casts are folded, they are smaller constants.
+      // Skips constants that were just cast: they get smaller when their Casts are folded.
       CopyConstants(body, *node, callees[0]);
     } else {
       for (int i = 0; i < callees[0]->function()->signature().input_arg_size(); ++i) {
@@ -180,7 +180,8 @@ class BoundaryMover {
     }
   }
 
-  // The functions, if no other node calls any, and all have arguments and results of one number.
+  // Finds the functions, if no other node calls any of them, and all have equally many arguments
+  // and results.
   bool OnlyCallees(const NodeDef& node, const Call& call, std::vector<GraphBody*>* callees) const {
     for (const char* attr : call.functions) {
       const AttrValue* value = Find(node, attr);
@@ -207,7 +208,8 @@ class BoundaryMover {
     });
   }
 
-  // Loop variable i: all that reads it are Casts, and the body returns it, or a Cast to float32.
+  // Lowers loop variable i if all its readers are Casts, and the body returns the variable itself
+  // or a Cast to float32.
   DataType CarryLow(GraphBody* caller, NodeDef* node, int i,
                     const std::vector<GraphBody*>& callees) {
     GraphBody& body = *callees[0];
@@ -219,7 +221,7 @@ class BoundaryMover {
     const std::string returned = body.Result(signature.output_arg(i).name());
     NodeDef* const copy = CopyThatIsReturned(body, argument, returned);
     const bool is_invariant = copy != nullptr || returned == argument;
-    // Another variable that gets the same value may have to keep its dtype.
+    // The body may also return the value as another variable, which may have to keep its dtype.
     if (!body.IsReturnedOnce(returned)) return kNone;
     DataType low = kNone;
     if (!casts_.OnlyCasts(body, argument, &low, copy, returned == argument) ||
@@ -245,7 +247,8 @@ class BoundaryMover {
     return low;
   }
 
-  // Argument i, if all functions do no more than to cast it, or one has no need of it.
+  // Lowers argument i if all functions only cast it, or if the argument is a Cast already and some
+  // functions do not read it.
   DataType GiveLow(GraphBody* caller, NodeDef* node, int i, const Call& call,
                    const std::vector<GraphBody*>& callees) {
     DataType low = kNone;
@@ -258,7 +261,7 @@ class BoundaryMover {
     }
     if (low == kNone) return kNone;
     const int k = call.first_input + i;
-    // A Cast before a branch runs whichever is taken.
+    // A Cast before a branch runs whichever branch is taken.
     if (!all_cast && casts_.CastFrom(*caller, caller->Input(*node, k)) != low) return kNone;
     for (GraphBody* callee : callees) ReadLow(callee, i, low);
     casts_.CastInput(caller, node, k, low);
@@ -281,7 +284,7 @@ class BoundaryMover {
     return low;
   }
 
-  // An Identity that does nothing but return the argument, or nullptr.
+  // The Identity that only returns the argument, or nullptr.
   NodeDef* CopyThatIsReturned(const GraphBody& body, const std::string& argument,
                               const std::string& returned) const {
     NodeDef* copy = body.Producer(returned);
@@ -316,7 +319,7 @@ class BoundaryMover {
   const bool copies_constants_;
   std::vector<std::unique_ptr<GraphBody>> bodies_;  // of the graph, then of its functions
   std::unordered_map<std::string, GraphBody*> body_of_;
-  std::unordered_map<std::string, int> references_;  // by function; 2 and more are too many
+  std::unordered_map<std::string, int> references_;  // by function; 2 or more prevent a change
   std::unordered_set<const GraphBody*> visited_;
   std::vector<std::pair<std::string, RewriteEntry>> rewrites_;
 };

@@ -1,4 +1,4 @@
-// How a Cast is written into a graph, and how a node names a tensor that it reads.
+// Adds a Cast to a graph, and writes the name of a tensor as an input.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_CAST_NODES_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_CAST_NODES_H_
 
@@ -12,7 +12,7 @@ namespace npu_precision {
 // "name", or "name:1" for another output than the first.
 std::string InputName(const std::string& node, int port);
 
-// Adds a Cast of the tensor that an input calls `input`.
+// Adds a Cast of the tensor that is named `input` as an input.
 tensorflow::NodeDef* AddCast(const std::string& name, const std::string& input,
                              tensorflow::DataType from, tensorflow::DataType to,
                              const std::string& device, tensorflow::GraphDef* graph);

@@ -1,5 +1,5 @@
-// The graph that InsertCasts writes: the nodes of the view under the same ids, to get the dtypes
-// that were decided, and behind them the nodes that are added.
+// The graph that InsertCasts writes: the nodes of the view under the same ids, which get the
+// decided dtypes, and behind them the added nodes.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_CHANGED_GRAPH_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_CHANGED_GRAPH_H_
 
@@ -19,18 +19,18 @@ class ChangedGraph {
   // All must outlive this object. `graph` has the view's nodes.
   ChangedGraph(const GraphView& view, const Decisions& decisions, tensorflow::GraphDef* graph);
 
-  const GraphView& view() const { return view_; }  // of the graph before
+  const GraphView& view() const { return view_; }  // index of the given graph
   const tensorflow::NodeDef& node(int id) const { return graph_.node(id); }
   tensorflow::NodeDef* mutable_node(int id) { return graph_.mutable_node(id); }
 
-  // The dtypes that were decided; DT_INVALID where the node is opaque.
+  // The decided dtypes; DT_INVALID if the node is opaque.
   tensorflow::DataType NewDtype(const OutputPort& tensor) const;
   tensorflow::DataType NewDtype(const InputPort& input) const;
   bool Changes(int id) const;
 
   // The text of an input that reads the tensor.
   std::string InputName(const OutputPort& tensor) const;
-  // The new name: "x/npu_changed", or another where a node has that.
+  // Gives the node a new name: "x/npu_changed", or another if a node has that name.
   const std::string& Rename(int id);
   bool IsRenamed(int id) const { return renamed_[id]; }
 
@@ -38,7 +38,7 @@ class ChangedGraph {
   // "x/npu_cast_0_float16", for output 0 of x.
   std::string CastName(const OutputPort& from, tensorflow::DataType dtype);
 
-  // The nodes that these add carry the mark of inserted nodes.
+  // The nodes that these functions add carry the mark of inserted nodes.
   tensorflow::NodeDef* AddCast(const std::string& name, const std::string& input,
                                tensorflow::DataType from, tensorflow::DataType to,
                                const std::string& device);
@@ -53,7 +53,8 @@ class ChangedGraph {
   std::vector<bool> renamed_;  // by node id
 };
 
-// Type information of later TensorFlows that repeats the dtypes; the runtime infers it anew.
+// Removes type information of later TensorFlows that repeats the dtypes; the runtime infers it
+// anew.
 void ForgetFullType(tensorflow::NodeDef* node);
 
 }  // namespace npu_precision

@@ -1,4 +1,4 @@
-// What became of an all-reduce, as the ledger tells it.
+// The ledger entry of an all-reduce.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_COLLECTIVE_ENTRY_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_COLLECTIVE_ENTRY_H_
 
@@ -11,7 +11,7 @@ struct CollectiveEntry {
   std::string node, op;
   std::string reason;  // see CollectiveReasonName
   int tensors = 0, lowered = 0;
-  // What one worker gives to the sum; kUnknownElements (-1) where a shape is not known.
+  // The bytes that one worker adds to the sum; kUnknownElements (-1) if a shape is not known.
   int64_t bytes_before = 0, bytes_after = 0;
 };
 

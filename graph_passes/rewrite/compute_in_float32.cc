@@ -24,7 +24,7 @@ using tensorflow::TensorProto;
 
 constexpr char kSuffix[] = "npu_rounded";
 
-// True, and `to` filled, where rounding to float16 changes a value of the float32 tensor.
+// Returns true, and fills `to`, if rounding to float16 changes a value of the float32 tensor.
 bool RoundThroughFloat16(const FloatValues& from, const TensorProto& like, TensorProto* to) {
   std::string content(from.size() * sizeof(float), '\0');
   bool changes = false;
@@ -51,7 +51,7 @@ class Rewriter {
         constants_(state->context, view_, &state->values),
         dtypes_(DecideComputeDtypes(view_, state->context)) {}
 
-  // Whether anything changed.
+  // Returns whether anything changed.
   bool Run() {
     const std::vector<bool>& raised = dtypes_.in_float32;
     if (std::find(raised.begin(), raised.end(), true) == raised.end()) return false;
@@ -70,14 +70,14 @@ class Rewriter {
  private:
   bool IsInFloat32(int group) const { return group != kNoGroup && dtypes_.in_float32[group]; }
 
-  // A Cast of what is float32 now, with values of float16, has nothing left to do.
+  // A Cast of a tensor that is float32 now, with float16 values, has nothing left to do.
   void SkipCastFrom(int cast) {
     const OutputPort from = view_.fanin(cast)[0];
     if (!IsInFloat32(view_.GroupOf(from)) || !dtypes_.is_exact[from.node]) return;
     dtypes_.in_float32[view_.GroupOf(InputPort{cast, 0})] = true;
   }
 
-  // Rounds the constant, which nothing else reads, in the place of the Cast.
+  // Rounds the constant instead of its Cast, if nothing else reads the constant.
   void RoundConstantBefore(int cast) {
     if (constants_.IsFixed(cast) || view_.fanout(cast).empty()) return;
     for (const InputPort& use : view_.fanout(cast)) {

@@ -1,16 +1,16 @@
-// Computes in float32 what is of float16 on a device that only emulates float16: rounds the values
-// to it, as an accelerator does, which reads float16 and adds in float32. Which nodes those are,
-// and where they are rounded, is decided in decide/compute_dtypes.h.
+// Computes float16 nodes in float32 on a device that only emulates float16, and rounds the values
+// to float16. An accelerator does the same: it reads float16 and adds in float32.
+// decide/compute_dtypes.h decides which nodes those are, and where they are rounded.
 //
 // Before: x -> Cast -> MatMul(float16) -> BiasAdd(float16) -> Relu(float16) -> MatMul(float16).
 // After: x -> Cast -> Cast -> MatMul(float32) -> BiasAdd(float32) -> Relu(float32) -> Cast -> Cast
 // -> MatMul(float32), where each pair of Casts goes through float16 and back.
 //
-// A constant that only a Cast reads holds rounded values instead, and the Cast changes nothing any
-// more; nor does the Cast of a tensor whose values are of float16 already.
+// A constant that only a Cast reads gets rounded values instead, and the Cast then changes nothing.
+// A tensor whose values are of float16 already needs no Casts.
 //
-// The nodes keep the marks of their decisions, and get one that says which type groups are float32:
-// restore_float16 undoes it all, so that a later run decides about the graph in float16.
+// The nodes keep the marks of their decisions, and get a mark that names the float32 type groups.
+// restore_float16 undoes the changes, so that a later run decides about the graph in float16.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_COMPUTE_IN_FLOAT32_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_COMPUTE_IN_FLOAT32_H_
 

@@ -9,7 +9,7 @@
 namespace npu_precision {
 namespace {
 
-// A frozen variable is an Identity of a constant, and lowered a Cast of that.
+// A frozen variable is an Identity of a constant; lowered, it also has a Cast.
 constexpr int kMostCopies = 8;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Constants behind Identity nodes, as frozen variables are, and the removal of those that have no
-// consumer left.
+// Finds constants behind Identity nodes, as frozen variables are, and removes those without
+// consumers.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_CONSTANTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_CONSTANTS_H_
 
@@ -19,7 +19,7 @@
 namespace npu_precision {
 
 // The shape of a tensor that is a constant, or a copy or a Cast of one. nullptr for any other
-// tensor, and for one that the caller feeds.
+// tensor, and for a tensor that the caller feeds.
 const tensorflow::TensorShapeProto* ShapeOfConstant(const GraphView& view,
                                                     const ConstantValues& values,
                                                     const std::set<std::string>& fed,
@@ -35,16 +35,16 @@ class Constants {
   // Whether another node has a control dependency on it, or is colocated with it.
   bool IsPinned(int id) const { return is_control_producer_[id] || HasColocated(id); }
 
-  // The path from the producer of a tensor back to its Const, which is last. Empty where there is
-  // none, or where a node on it is fixed or has control inputs.
+  // The path from the producer of a tensor back to its Const, which is last. Empty if there is
+  // none, or if a node on the path is fixed or has control inputs.
   std::vector<int> PathBack(const OutputPort& tensor) const;
 
-  // The value of the Const at the end of a path; nullptr where it has none.
+  // The value of the Const at the end of a path; nullptr if it has none.
   const tensorflow::TensorProto* Value(const std::vector<int>& path) const;
 
-  // Takes one consumer from the first node of a path, and removes the nodes that then have none
-  // left. A node stays if another one is colocated with it. It also stays if another one has a
-  // control dependency on it, and the Const has control inputs. Other control dependencies on
+  // Removes one consumer from the first node of a path, and then the nodes that have no consumer
+  // left. A node stays if another node is colocated with it. It also stays if another node has a
+  // control dependency on it and the Const has control inputs. Other control dependencies on
   // removed nodes are removed with them.
   void Release(const std::vector<int>& path);
   // Whether any node had a control dependency on a removed one.
@@ -75,7 +75,8 @@ class Constants {
   ConstantValues* const values_;
   std::vector<int> readers_;
   const std::vector<bool> is_control_producer_;
-  std::unordered_map<int, int> colocated_;  // by node, how many others that are not removed
+  // By node: how many nodes that are not removed are colocated with it.
+  std::unordered_map<int, int> colocated_;
   std::unordered_set<int> removed_;
   std::unordered_set<std::string> removed_inputs_;  // control inputs from removed nodes
 };

@@ -33,7 +33,7 @@ bool CopyConstantIntoLoop(const NodeDef& given, const std::string& argument, con
   own->set_op("Const");
   own->set_device(given.device());
   *own->mutable_attr() = given.attr();
-  own->mutable_attr()->erase("_class");  // names nodes of the caller
+  own->mutable_attr()->erase("_class");  // it names nodes of the caller
   const std::string tensor = body->OutputOf(*own, "output", 0);
   for (const GraphBody::Reader& reader : readers) {
     body->SetInput(reader.node, reader.input, tensor);

@@ -12,7 +12,7 @@ namespace npu_precision {
 tensorflow::Status EmulateLowTypes(PassState* state, bool* changed) {
   const GraphView& view = state->view();
   tensorflow::GraphDef* graph = state->Editable();
-  // What moves values that were rounded yields such.
+  // An op that moves rounded values yields rounded values.
   const OpSet moves_values(view, MovesValues);
   *changed = GroupRaiser(view, graph, LoweredGroups(view), "npu_emulated").Run([&](int id) {
     return moves_values.Has(id);

@@ -32,7 +32,7 @@ void Round(const FloatValues& from, char* to) {
   }
 }
 
-// True and `to` filled for float32 to either low type.
+// Returns true, and fills `to`, for float32 to either low type.
 bool RoundTo(DataType low, const TensorProto& from, TensorProto* to) {
   if (!IsLowType(low)) return false;
   FloatValues values;
@@ -46,7 +46,7 @@ bool RoundTo(DataType low, const TensorProto& from, TensorProto* to) {
   } else {
     Round<tensorflow::bfloat16>(values, &(*content)[0]);
   }
-  // A value repeated a million times was perhaps written once, and must not grow.
+  // A value that is repeated a million times may be stored once, and must not grow.
   tensorflow::tensor::CompressTensorProtoInPlace(to);
   return true;
 }
@@ -57,7 +57,7 @@ bool Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph
   const std::vector<int> path = constants->PathBack(view.fanin(cast)[0]);
   const TensorProto* value = path.empty() ? nullptr : constants->Value(path);
   if (value == nullptr) return false;
-  // A line of customize_dtypes names an Identity on the way, which another run must find.
+  // A line of customize_dtypes names an Identity on the path. A later run must still find it.
   DecisionMark mark;
   for (int id : path) {
     if (!ReadDecisionMark(view.node(id), &mark)) continue;
@@ -82,7 +82,7 @@ bool Fold(const GraphView& view, int cast, Constants* constants, GraphDef* graph
 Status FoldConstants(PassState* state, bool* changed) {
   GraphDef* graph = state->Editable();
   *changed = false;
-  // A node that lost its last control dependency may be looked through in another round.
+  // After a round, more nodes may have no control dependencies and be looked through.
   GraphView next;
   for (const GraphView* view = &state->view();; view = &next) {
     Constants constants(state->context, *view, &state->values);

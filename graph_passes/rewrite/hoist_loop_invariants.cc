@@ -32,8 +32,7 @@ struct Variable {
   int loop;  // the LoopCond
 };
 
-// Ops whose output may be alive although an input is dead, or belongs to another iteration or
-// frame.
+// Ops whose output may be alive although an input is dead, or which cross iterations or frames.
 bool BoundsBody(const std::string& op) {
   static const auto* names =
       new std::unordered_set<std::string>{"Merge",    "Enter",    "Exit",    "NextIteration",
@@ -82,7 +81,7 @@ class Hoister {
 
   void FindConstants() {
     const LoopInvariants invariants(view_, context_.fed);
-    std::unordered_set<int> loops;  // whose condition depends on a variable that stays
+    std::unordered_set<int> loops;  // the loops whose condition depends on a variable that stays
     std::vector<Variable> found;
     for (int id = 0; id < view_.size(); ++id) {
       if (view_.op_def(id) == nullptr || !merges_.Has(id)) continue;
@@ -123,13 +122,13 @@ class Hoister {
     if (view_.fanout(variable->enter).size() != 1 || view_.fanout(variable->next).size() != 1) {
       return false;
     }
-    // The second output of the Merge is the index of the input that arrived.
+    // The second output of a Merge is the index of the input that arrived.
     if (view_.fanout({variable->merge, 1}).size() != 0) return false;
     return IsPassedThroughSwitch(variable);
   }
 
-  // Whether NextIteration reads the variable's own Switch, through Identity alone, and nothing on
-  // the way has a control dependency on what may have an effect.
+  // Whether NextIteration reads the variable's own Switch, through Identity nodes only, and no node
+  // on the path has a control dependency on a node that may have an effect.
   bool IsPassedThroughSwitch(Variable* variable) const {
     OutputPort from = view_.fanin(variable->next)[0];
     // The bound ends the walk on a damaged graph whose Identity nodes form a cycle.
@@ -142,7 +141,7 @@ class Hoister {
            view_.fanin(from.node)[0].node == variable->merge;
   }
 
-  // Finds the nodes that are dead when their loop is over: they read, directly or through others,
+  // Finds the nodes that do not run when their loop is over: they read, directly or through others,
   // the body's output of the Switch of a variable that stays.
   void MarkBodies() {
     body_of_.assign(view_.size(), kNone);
@@ -168,8 +167,8 @@ class Hoister {
     }
   }
 
-  // An Identity keeps its control inputs: TensorFlow fuses it with nothing, and without them it
-  // could become a pivot.
+  // An Identity keeps its control inputs: TensorFlow does not fuse it, and without them it could
+  // become a pivot.
   void FindSuperfluousInputs() {
     for (int id = 0; id < view_.size(); ++id) {
       if (body_of_[id] == kNone || identities_.Has(id) || IsFixed(id)) continue;
@@ -201,7 +200,7 @@ class Hoister {
         {kOption, enter, absl::StrCat("variable ", view_.node(constant.merge).name()), "constant"});
   }
 
-  // Lets consumers of a constant read the Enter where another input keeps them from running when
+  // Makes consumers of a constant read the Enter if another input prevents them from running when
   // the loop is over. Looks through Identity.
   void Bypass(const OutputPort& start, int loop, const std::string& enter, GraphDef* out) {
     std::vector<OutputPort> tensors = {start};
@@ -254,7 +253,8 @@ class Hoister {
   // Nodes, each with its superfluous control inputs.
   std::vector<std::pair<int, std::vector<int>>> superfluous_;
   std::unordered_set<int> removed_;
-  std::unordered_map<std::string, std::string> moved_;  // removed node to what replaces it
+  // By the name of the removed node: its replacement.
+  std::unordered_map<std::string, std::string> moved_;
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 // A node of the body must not run when the loop is over. A node that reads nothing else of the body
 // therefore still reads the Switch, whose input is then the Enter.
 //
-// Also drops control dependencies that only say that the iteration runs, where a data input of the
-// node says the same: TensorFlow fuses no node that has a control input.
+// Also drops control dependencies that only ensure that the iteration runs, if a data input of the
+// node ensures the same: TensorFlow fuses no node that has a control input.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_HOIST_LOOP_INVARIANTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_HOIST_LOOP_INVARIANTS_H_
 

@@ -23,7 +23,8 @@ using tensorflow::DataType;
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
-// What is fed, and what is to be rounded: it yields something else than it reads.
+// The nodes that yield other values than they read: fed nodes, and nodes with rounded inputs or
+// outputs.
 std::set<std::string> Varying(const GraphView& view, const Decisions& decisions,
                               const DecideContext& context) {
   std::set<std::string> names = context.fed;
@@ -81,7 +82,8 @@ class CastInserter {
     if (context_.preserved.count(node->name()) != 0) GiveNameToCast(id);
   }
 
-  // A preserved node still yields its dtype under its name. One of several outputs does not change.
+  // A preserved node still yields its dtype under its name. A node with several outputs does not
+  // change.
   // Before: end(float32). After: end/npu_changed(float16) -> Cast, which is called end.
   void GiveNameToCast(int id) {
     if (view_.num_outputs(id) != 1) return;
@@ -94,8 +96,8 @@ class CastInserter {
     casts_.Add(output, old_dtype, name);
   }
 
-  // Whoever reads the output as float32 reads it rounded. A preserved node yields that under its
-  // name. One of several outputs does not.
+  // Readers of the output as float32 read it rounded. A preserved node yields the rounded value
+  // under its name, unless it has several outputs.
   // Before: end(float32). After: end/npu_changed -> Cast(float16) -> Cast, which is called end.
   void RoundOutput(const RoundedOutput& each) {
     const int id = each.tensor.node;
@@ -134,7 +136,7 @@ class CastInserter {
 
   void ConnectInput(const InputPort& input) {
     const OutputPort from = view_.fanin(input.node)[input.index];
-    // An edge that was wrong before is TensorFlow's to report.
+    // TensorFlow reports an edge that was wrong before.
     if (view_.dtype(from) != view_.dtype(input)) return;
     if (view_.IsTransparentCast(input.node)) return ConnectEarlierCast(input.node, from);
     const DataType wanted = graph_.NewDtype(input);
@@ -144,15 +146,15 @@ class CastInserter {
     if (!stays) Connect(input, casts_.Cast(from, wanted, input.node));
   }
 
-  // A Cast of an earlier run takes what its producer yields now.
+  // A Cast of an earlier run converts from its producer's new dtype.
   void ConnectEarlierCast(int cast, const OutputPort& from) {
     (*graph_.mutable_node(cast)->mutable_attr())["SrcT"].set_type(graph_.NewDtype(from));
     Connect({cast, 0}, graph_.InputName(from));
   }
 
-  // Before: MatMul(x). After: MatMul(Cast(Cast(x))), through a low type and back. An input that is
-  // to be rounded is rounded to its own dtype, any other to that of the tensor. False where neither
-  // has one.
+  // Before: MatMul(x). After: MatMul(Cast(Cast(x))), through a low type and back. The low type is
+  // the one requested for the input, or else the one requested for the tensor. Returns false if
+  // neither has one.
   bool ConnectRounded(const InputPort& input, const OutputPort& from, DataType wanted) {
     const auto of_input = rounded_inputs_.find({input.node, input.index});
     if (of_input != rounded_inputs_.end()) {

@@ -1,4 +1,4 @@
-// Decisions -> graph. Sets the dtypes that were decided and decides nothing itself.
+// Sets the decided dtypes and inserts the Casts that they need. Decides nothing itself.
 //
 // Puts a Cast on every edge whose two ends no longer agree. The Cast is shared by all consumers.
 // Before: relu -> MatMul(float32) -> Exp.
@@ -9,10 +9,10 @@
 // The special cases have files of their own: shared_casts, loop_carriers (loops), reference_casts
 // (reference variables), rename_stateful (nodes with state), unique_names.
 //
-// Later passes change dtypes too: lower_io_types those of marked inputs, where the caller asks for
-// it, and compute_in_float32 and emulate those that were lowered here, which restore_float16 undoes
-// in a later run. No other pass changes the dtype of a node.
-// classify_nodes and plan_fused_ops try dtypes on copies, to ask whether a kernel exists.
+// Some later passes change dtypes too. lower_io_types lowers marked inputs if the caller asks for
+// it. compute_in_float32 and emulate raise nodes that were lowered here; restore_float16 undoes
+// compute_in_float32 in a later run. No other pass changes the dtype of a node. classify_nodes and
+// plan_fused_ops try dtypes on copies, to ask whether a kernel exists.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_INSERT_CASTS_H_
 

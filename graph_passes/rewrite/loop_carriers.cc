@@ -35,8 +35,8 @@ std::string LoopCarriers::Carry(const Conversion& conversion, const OutputPort& 
   return carried;
 }
 
-// A copy of an Identity or Switch has a control dependency on the original: it runs after what the
-// original runs after, and is dead where the original is.
+// A copy of an Identity or Switch has a control dependency on the original, so it runs after the
+// same nodes, and is dead if the original is.
 std::string LoopCarriers::AddCarrierOf(const OutputPort& tensor, const std::string& entered,
                                        DataType dtype) {
   const std::string& op = view_.node(tensor.node).op();

@@ -1,12 +1,13 @@
-// Tensors that are converted outside of a loop, and how they get into it.
+// Brings tensors that are converted outside of a loop into the loop.
 //
-// What is the same in every iteration is converted once, before the loop, and so on out of all
-// loops around that one. A carrier is a copy of the Enter, Switch or Identity that brings the
-// unconverted tensor to its consumer.
+// A tensor that is the same in every iteration is converted once, outside of all loops in which it
+// does not vary. A carrier is a copy of the Enter, Switch or Identity that brings the unconverted
+// tensor to its consumer.
 // Before: w -> Enter -> Switch -> MatMul.
 // After: w -> Cast -> another Enter -> another Switch -> MatMul.
 //
-// Refused: what LoopInvariants says varies, such as a variable that the loop may write.
+// Refused: tensors that vary according to LoopInvariants, such as a variable that the loop may
+// write.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_LOOP_CARRIERS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_LOOP_CARRIERS_H_
 
@@ -32,13 +33,13 @@ class LoopCarriers {
   // Both must outlive this object.
   LoopCarriers(const std::set<std::string>& fed, ChangedGraph* graph);
 
-  // The Enter whose input the tensor equals in every iteration of its loop, or -1.
+  // The Enter whose input equals the tensor in every iteration of its loop, or -1.
   int EnterOf(const OutputPort& tensor) const { return invariants_.EnterOf(tensor); }
 
   // The text of an input that reads the converted tensor from a carrier, or "" if there is none.
   std::string Find(const Conversion& conversion, const OutputPort& tensor) const;
 
-  // Brings `outside`, the converted input of the tensor's Enter, to where `tensor` is.
+  // Carries `outside`, the converted input of the tensor's Enter, into the loop of `tensor`.
   std::string Carry(const Conversion& conversion, const OutputPort& tensor,
                     const std::string& outside);
 

@@ -19,7 +19,7 @@ bool HoldsFloat32(const NodeDef& node) {
   return found != node.attr().end() && found->second.type() == tensorflow::DT_FLOAT;
 }
 
-// The ops on one list in one body, by what they do with its elements.
+// The ops on one list in one body, by their use of its elements.
 struct Uses {
   std::vector<NodeDef*> others;  // yield a new state of the list, or its length
   std::vector<NodeDef*> reads;   // TensorListGetItem, TensorListStack
@@ -30,8 +30,9 @@ std::string ElementsOf(const GraphBody& body, const NodeDef& read) {
   return body.OutputOf(read, read.op() == "TensorListStack" ? "tensor" : "item", 0);
 }
 
-// Follows the list from `tensor`, through all its states. False where something reads it that is
-// not known, or it leaves the body other than as `result`. `last` gets whether it leaves it so.
+// Follows the list from `tensor`, through all its states. Returns false if an unknown op reads it,
+// or it leaves the body other than as `result`. `is_result` gets whether it is returned as
+// `result`.
 bool Follow(const GraphBody& body, const std::string& tensor, const std::string& result, Uses* uses,
             bool* is_result) {
   std::vector<std::string> states = {tensor};

@@ -1,10 +1,9 @@
-// TensorLists that the body of a While reads its steps from, or writes its results to:
+// Lowers TensorLists that the body of a While reads its steps from, or writes its results to:
 //
-//   list = TensorListFromTensor(x)                  list = TensorListFromTensor(Cast(x))
-//   body(list): op(Cast(TensorListGetItem(list)))   becomes   body(list):
-//   op(TensorListGetItem(list))
+//   list = TensorListFromTensor(x); body(list): op(Cast(TensorListGetItem(list)))
+//   becomes  list = TensorListFromTensor(Cast(x)); body(list): op(TensorListGetItem(list))
 //
-// Refused: where anything else reads or writes the list, in the body or outside.
+// Refused: lists with any other reader or writer, in the body or outside.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_LOOP_LISTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_LOOP_LISTS_H_
 
@@ -15,8 +14,7 @@
 
 namespace npu_precision {
 
-// Makes the list that variable `i` of the loop is one of the low type, which it returns, or
-// DT_INVALID if it stays.
+// Lowers the list in variable `i` of the loop. Returns its low type, or DT_INVALID if it stays.
 tensorflow::DataType LowerListOfLoop(GraphBody* caller, const tensorflow::NodeDef& loop, int i,
                                      GraphBody* body, GraphBody* condition, MovableCasts* casts);
 

@@ -25,11 +25,11 @@ using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::TensorProto;
 
-// What is added to the instance key of a collective for the second one that comes of it.
-// TensorFlow counts keys from 100 on.
+// The instance key of the second collective is the key of the first plus this number. TensorFlow
+// counts keys from 100 on.
 constexpr int kKeyDistance = 1 << 30;
 
-// The exponent of the smallest power of two that is not less than `size`.
+// The exponent of the smallest power of two that is at least `size`.
 int ExponentOf(int64_t size) {
   int exponent = 0;
   while ((int64_t{1} << exponent) < size) ++exponent;
@@ -93,7 +93,8 @@ class Lowerer {
   void Lower(const CollectivePlan& plan) {
     if (plan.num_lowered() == 0) return;
     plan_ = &plan;
-    const std::string name = view_.node(plan.id).name();  // it may lose it
+    // A copy, because the node may lose its name.
+    const std::string name = view_.node(plan.id).name();
     if (plan.concat < 0) {
       LowerAlone();
     } else if (plan.is_lowered_whole()) {
@@ -127,7 +128,7 @@ class Lowerer {
     graph_.mutable_node(plan_->split)->set_input(0, sum);
   }
 
-  // The nodes of the pack keep the parts that are not lowered; copies of them get the others.
+  // The nodes of the pack keep the parts that stay float32; copies of them get the others.
   void DividePack() {
     NodeDef low_concat = view_.node(plan_->concat);
     NodeDef low_reduce = view_.node(plan_->id);
@@ -140,7 +141,7 @@ class Lowerer {
     KeepParts(true, packed, &low_concat, &low_split);
     SetType(&low_concat);
     GiveOwnKey(&low_reduce);
-    // All workers start the two in this order.
+    // The control input makes all workers start the two in this order.
     low_reduce.add_input(absl::StrCat("^", view_.node(plan_->id).name()));
     for (int id : dependents_[low_reduce.input(low_reduce.input_size() - 1)]) {
       graph_.mutable_node(id)->add_input(absl::StrCat("^", low_reduce.name()));
@@ -151,7 +152,8 @@ class Lowerer {
     for (NodeDef* node : {&low_concat, &low_reduce, &low_split}) graph_.add_node()->Swap(node);
   }
 
-  // Leaves the lowered parts, or the others, in the two ends of a pack. `packed` has all inputs.
+  // Leaves only the lowered parts, or only the others, in the two ends of a pack. `packed` has all
+  // inputs.
   void KeepParts(bool lowered, const NodeDef& packed, NodeDef* concat, NodeDef* split) {
     const int number = plan_->parts.size();
     std::vector<int64_t> sizes;
@@ -167,7 +169,7 @@ class Lowerer {
       concat->add_input(packed.input(k));
     }
     (*concat->mutable_attr())["N"].set_i(sizes.size());
-    if (is_one) {  // which ConcatV2 refuses
+    if (is_one) {  // ConcatV2 refuses a single input
       concat->set_op("Identity");
       concat->mutable_attr()->erase("N");
       concat->mutable_attr()->erase("Tidx");
@@ -192,11 +194,11 @@ class Lowerer {
     }
   }
 
-  // Lets `reduce` add up the low tensor; returns the sum in float32.
+  // Makes `reduce` add up the low tensor; returns the sum in float32.
   std::string Reduced(const std::string& low, NodeDef* reduce) {
     const int exponent = plan_->divides ? ExponentOf(plan_->group_size) : 0;
     const std::string& device = reduce->device();
-    // The last node has the name, and so yields float32 under it, where the name is preserved.
+    // If the name is preserved, the last node takes it, and so yields float32 under it.
     const std::string own = reduce->name();
     const bool gives_name = preserved_.count(own) != 0;
     if (gives_name) reduce->set_name(names_.Take(absl::StrCat(own, kRenamedSuffix)));
@@ -209,8 +211,8 @@ class Lowerer {
       AddProduct(name, low, by, plan_->low_type, device);
       reduce->set_input(0, name);
     }
-    // Without the mark of inserted nodes, which others look through: to a second run, too, the sum
-    // is one of float32.
+    // The Cast has no mark of inserted nodes, because passes look through nodes with that mark: for
+    // a second run, too, the sum is float32.
     const std::string sum = gives_name && exponent == 0
                                 ? own
                                 : names_.Take(absl::StrCat(reduce->name(), "/npu_cast_0_float32"));
@@ -235,7 +237,7 @@ class Lowerer {
     (*product->mutable_attr())["T"].set_type(dtype);
   }
 
-  // In the loop that the tensor `beside` is in, if there is one.
+  // The constant is in the loop of the tensor `beside`, if there is one.
   std::string AddConstant(const std::string& name, TensorProto value, const std::string& beside,
                           const std::string& device) {
     NodeDef* constant = graph_.add_node();

@@ -1,10 +1,10 @@
-// lower_collectives: gradients are added up over workers in the low type they were computed in.
+// Adds gradients up over workers in the low type that they were computed in.
 //
 // Before: g -> Cast to float32 -> CollectiveReduceV2 -> update.
 // After:  g -> CollectiveReduceV2 -> Cast to float32 -> update.
 //
-// Of a pack that has other parts too, these stay: a second collective, on its own instance key,
-// carries the lowered ones.
+// A pack may also have parts that stay float32. Then a second collective, with its own instance
+// key, carries the lowered parts.
 // Before: a (float32), Cast of b, Cast of c -> ConcatV2 -> CollectiveReduceV2 -> SplitV -> a, b, c.
 // After:  a -> ConcatV2 -> CollectiveReduceV2 -> SplitV -> a, and
 //         b, c -> ConcatV2 -> CollectiveReduceV2 -> Cast to float32 -> SplitV -> b, c.

@@ -30,8 +30,8 @@ DataType ReadAs(const GraphView& view, int id) {
   return IsLowType(read) ? read : tensorflow::DT_INVALID;
 }
 
-// The consumers of a Cast read what it reads, which is of its dtype now. Control dependencies on
-// the Cast stay.
+// The consumers of a Cast read its input instead, which has the same dtype now. Control
+// dependencies on the Cast stay.
 void ReadPast(const GraphView& view, int source, int cast, DataType low,
               tensorflow::GraphDef* graph) {
   (*graph->mutable_node(cast)->mutable_attr())["SrcT"].set_type(low);

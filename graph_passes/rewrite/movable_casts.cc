@@ -70,7 +70,7 @@ DataType MovableCasts::CastFrom(const GraphBody& body, const std::string& tensor
   return IsLowType(from) ? from : kNone;
 }
 
-// A frozen ReadVariableOp, in the body of a loop.
+// Whether the node is a frozen ReadVariableOp in the body of a loop.
 bool MovableCasts::IsCopy(const GraphBody& body, const NodeDef& node) const {
   return node.op() == "Identity" && node.input_size() == 1 && !IsKept(body, node);
 }

@@ -1,4 +1,4 @@
-// The Casts between float32 and a low type that may move from one body to another, and their edits.
+// Finds and edits the Casts between float32 and a low type that may move from one body to another.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_MOVABLE_CASTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_MOVABLE_CASTS_H_
 
@@ -22,27 +22,27 @@ class MovableCasts {
     return kept_.count({body.name(), node.name()}) != 0;
   }
 
-  // Whether Casts to one low type alone read the tensor, if anything does, and the function does
-  // not return it. An Identity counts as what reads it. `low` gets the type, or, if it has one
-  // already, must be the same. `except` is a reader that does not count.
+  // Whether the tensor has no readers but Casts to one low type, and the function does not return
+  // it. The readers of an Identity count instead of the Identity. `low` gets the type; if it
+  // already has one, the types must agree. The reader `except` does not count.
   bool OnlyCasts(const GraphBody& body, const std::string& tensor, tensorflow::DataType* low,
                  const tensorflow::NodeDef* except = nullptr, bool may_return = false) const;
   bool IsRead(const GraphBody& body, const std::string& tensor) const {
     return !body.Readers(tensor).empty();
   }
-  // The low type that a Cast makes the tensor from, or DT_INVALID.
+  // The low type that a Cast converts the tensor from, or DT_INVALID.
   tensorflow::DataType CastFrom(const GraphBody& body, const std::string& tensor) const;
 
-  // The tensor becomes of the low type: what read its Casts reads it.
+  // Gives the tensor the low type: the readers of its Casts read it directly.
   void DropReadingCasts(GraphBody* body, const std::string& tensor, tensorflow::DataType low,
                         const tensorflow::NodeDef* except = nullptr);
-  // Input k, which a Cast made of a low type, reads what that Cast read.
+  // Makes input k, which a Cast converts from a low type, read the Cast's input.
   void SkipCast(GraphBody* body, tensorflow::NodeDef* node, int k);
-  // The same for what the function returns.
+  // The same for a result of the function.
   void SkipCastOfResult(GraphBody* body, const std::string& result);
-  // Input k reads the tensor in the low type: past a Cast, or by one.
+  // Makes input k read the tensor in the low type: past a Cast, or through a new one.
   void CastInput(GraphBody* body, tensorflow::NodeDef* node, int k, tensorflow::DataType low);
-  // The tensor, which `node` yields, becomes of the low type: what read it in float32 reads a Cast.
+  // Gives the tensor, an output of `node`, the low type: its float32 readers read a Cast.
   void CastOutput(GraphBody* body, const tensorflow::NodeDef& node, const std::string& tensor,
                   tensorflow::DataType low);
 

@@ -65,9 +65,9 @@ void PassState::MoveTo(GraphDef* out) {
 }
 
 Status PassState::Own() {
-  // Where nothing was changed, the graph is the caller's again, marks of fed nodes and all.
+  // If nothing has changed, starts from the caller's graph, including the marks of fed nodes.
   const bool is_as_given = current_ == &snapshots_.front();
-  // The decisions refer to the nodes of the graph that was decided about, so it stays as it is.
+  // The decisions refer to the nodes of their graph, so that graph stays as it is.
   if (!is_as_given && current_->graph != decided.graph) return Status();
   const GraphDef& from = is_as_given ? *as_given_ : graph();
   CopyWithoutValues(from, NewGraph());

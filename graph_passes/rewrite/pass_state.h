@@ -1,5 +1,5 @@
-// The state of the pipeline, which each pass gets: the current graph, the decisions about it, and
-// the results of the pass.
+// The state of the pipeline that each pass receives: the current graph, the decisions about it, and
+// the results of the passes.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_PASS_STATE_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_PASS_STATE_H_
 
@@ -21,7 +21,7 @@ namespace npu_precision {
 
 struct Ledger;  // ledger.h, which knows all rooms
 
-// The decisions, and the graph that they are about: its fused ops may be split.
+// The decisions, and their graph, in which fused ops may be split.
 struct Decided {
   const tensorflow::GraphDef* graph = nullptr;
   const GraphView* view = nullptr;
@@ -32,12 +32,12 @@ struct Decided {
 class PassState {
  public:
   // `context` must outlive this object. `emulates`: the last pass undoes the dtypes and rounds.
-  // `saturates`: what it rounds stays finite.
+  // `saturates`: rounded values stay finite.
   PassState(const DecideContext& context, bool emulates, bool saturates)
       : context(context), emulates(emulates), saturates(saturates), preserved(context.preserved) {}
 
-  // Begins with `given`, which must outlive this object. A node that the caller feeds is no longer
-  // marked as inserted: passes look through nodes with that mark.
+  // Begins with `given`, which must outlive this object. Removes the mark of inserted nodes from
+  // nodes that the caller feeds, because passes look through nodes with that mark.
   tensorflow::Status Start(const tensorflow::GraphDef& given);
 
   // The graph as it is now, without the large values that `values` holds, and its index.
@@ -46,18 +46,19 @@ class PassState {
   // The index of the graph as it was given.
   const GraphView& given() const { return snapshots_.front().view; }
 
-  // For a pass that writes the whole graph anew: an empty one. It takes the place of graph() after
-  // the pass, if that reports a change.
+  // For a pass that writes the whole graph anew: returns an empty graph. It replaces graph() after
+  // the pass, if the pass reports a change.
   tensorflow::GraphDef* NewGraph();
-  // The same for a pass that edits nodes and finds out late that there are any: a copy of graph(),
-  // made when this is first called. Nodes of the copy have the ids of view().
+  // For a pass that edits nodes and learns late whether it edits any: a copy of graph(), made at
+  // the first call. Nodes of the copy have the ids of view().
   tensorflow::GraphDef* Copied();
   // For a pass that changes nodes in place: graph(), once Own() was called. view() sees the changed
   // nodes, but keeps the edges, names and dtypes from before the pass.
   tensorflow::GraphDef* Editable() { return &current_->own; }
 
-  // For the driver: makes graph() a copy that may be edited; makes the new graph, if there is one,
-  // the current one, or forgets it; moves the graph, with all values, into `out`.
+  // For the driver. Own() makes graph() a copy that may be edited. TakeNewGraph() makes the new
+  // graph, if there is one, the current one, or discards it. MoveTo() moves the graph, with all
+  // values, into `out`.
   tensorflow::Status Own();
   void TakeNewGraph(bool changed);
   void MoveTo(tensorflow::GraphDef* out);
@@ -71,10 +72,10 @@ class PassState {
   // For decide: the graph with fused ops split, and its index. Other passes do not see it.
   tensorflow::GraphDef planned;
   GraphView planned_view;
-  std::vector<RewriteEntry> rewrites;  // what passes changed beyond dtypes
+  std::vector<RewriteEntry> rewrites;  // changes of passes besides dtypes
   std::vector<CollectiveEntry> collectives;
   Ledger* ledger = nullptr;  // for the pass that fills it
-  bool details = false;      // whether it lists every node and Cast
+  bool details = false;      // whether the ledger lists every node and Cast
 
  private:
   struct Snapshot {

@@ -1,4 +1,4 @@
-// Makes float32 of type groups of a low type, and keeps the values as if they were of it.
+// Changes type groups from a low type to float32, and rounds the values to the low type.
 //
 // Before: MatMul(float16) -> Relu(float16) -> Cast -> Exp.
 // After: MatMul(float32) -> Cast -> Cast -> Relu(float32) -> Cast -> Cast -> Exp, where each pair
@@ -20,14 +20,14 @@ namespace npu_precision {
 
 class GroupRaiser {
  public:
-  // The first two must outlive this object; `graph` is the one that `view` was built on. `raised`:
-  // which groups, by number. `suffix` is in the names of Casts: "x/SUFFIX_0_float16".
+  // The first two must outlive this object; `view` is built on `graph`. `raised`: the groups, by
+  // number. `suffix` is in the names of Casts: "x/SUFFIX_0_float16".
   GroupRaiser(const GraphView& view, tensorflow::GraphDef* graph, std::vector<bool> raised,
               std::string suffix);
 
-  // Sets the dtypes, and connects every input. Adds Casts behind the nodes that were there, one for
-  // each tensor and dtype. `reads_unrounded(id)`: whether a raised input reads what a raised output
-  // of node `id` yields without Casts between. Returns whether anything changed.
+  // Sets the dtypes, and connects every input. Adds Casts behind the existing nodes, one for each
+  // tensor and dtype. `reads_unrounded(id)`: whether a raised input reads a raised output of node
+  // `id` without Casts between. Returns whether anything changed.
   bool Run(const std::function<bool(int id)>& reads_unrounded);
 
  private:

@@ -22,7 +22,7 @@ CastSource ReferenceCasts::SourceOf(const OutputPort& tensor, int reader) {
   return {read.tensor, std::move(read.control_inputs), is_shared};
 }
 
-// One by one, or through one node where they are many.
+// Adds the reader's inputs directly, or through one node if there are many.
 void ReferenceCasts::AddInputsOfReader(int reader, int source, ReferenceRead* read) {
   const int data_inputs = view_.num_fanin(reader);
   const int count = view_.node(reader).input_size() - (read->in_loop ? 0 : data_inputs);
@@ -33,8 +33,9 @@ void ReferenceCasts::AddInputsOfReader(int reader, int source, ReferenceRead* re
   }
 }
 
-// The reader's control inputs. In a loop that writes the variable also the producers of its data
-// inputs, but for `source`: they are why an iteration reads after the one before it has written.
+// Adds the reader's control inputs. In a loop that writes the variable, it also adds the producers
+// of the reader's data inputs, except `source`: they ensure that an iteration reads after the
+// previous one has written.
 void ReferenceCasts::AddInputsOf(int reader, bool in_loop, int source,
                                  std::set<std::string>* inputs) const {
   AddControlInputs(view_.node(reader), inputs);

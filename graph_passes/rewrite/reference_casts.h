@@ -1,4 +1,4 @@
-// What a Cast reads in the place of TensorFlow 1's reference variables, and when.
+// Determines the input and the control inputs of a Cast of TensorFlow 1's reference variables.
 //
 // A reference is read when its reader runs, and the reader may run after an assignment that it has
 // a control dependency on. So the Cast gets the reader's control inputs, and those of the nodes
@@ -7,7 +7,7 @@
 // Before: v(ref) -> Identity -> MatMul, assign -> ^MatMul.
 // After: v(ref) -> Cast -> MatMul, assign -> ^Cast, assign -> ^MatMul.
 //
-// Refused: such a Cast is not shared where its reader has control inputs of its own, or where the
+// Refused: such a Cast is not shared if its reader has control inputs of its own, or if the
 // reference is outside of the reader's loop.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_REFERENCE_CASTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_REFERENCE_CASTS_H_
@@ -25,7 +25,7 @@ namespace npu_precision {
 struct CastSource {
   OutputPort tensor;
   std::set<std::string> control_inputs;
-  bool is_shared;  // a Cast of it serves every reader
+  bool is_shared;  // one Cast of it serves all readers
 };
 
 class ReferenceCasts {
@@ -33,7 +33,7 @@ class ReferenceCasts {
   // Both must outlive this object.
   ReferenceCasts(const std::set<std::string>& fed, ChangedGraph* graph);
 
-  // What a Cast of `tensor` for `reader` reads: `tensor`, unless its memory is a reference's.
+  // The input for a Cast of `tensor` for `reader`: `tensor`, unless its memory is a reference's.
   CastSource SourceOf(const OutputPort& tensor, int reader);
 
  private:

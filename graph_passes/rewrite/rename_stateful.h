@@ -1,11 +1,11 @@
-// Other names for nodes with state whose dtype changes.
+// Renames nodes with state whose dtype changes.
 //
-// A session keeps the kernel of an op with state by the op's name. Another run of the session may
-// fetch something else, and so decide otherwise about the op's dtype.
+// A session caches the kernel of an op with state by the op's name. Another run of the session may
+// fetch other tensors, and so decide another dtype for the op.
 // Before: shuffle(float32) -> ^use. After: shuffle/npu_changed(float16) -> ^use.
 //
-// Refused: preserved nodes, since a Cast takes the name of these; nodes that carry the name mark,
-// whose one graph is all that is run.
+// Refused: preserved nodes, because a Cast takes their name; nodes with the name mark, because only
+// one graph is run.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_RENAME_STATEFUL_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_RENAME_STATEFUL_H_
 
@@ -18,12 +18,12 @@
 
 namespace npu_precision {
 
-// New names, by the old ones, which no other node takes.
+// New names by old names. No other node has the new names.
 using NewNames = std::unordered_map<std::string, std::string>;
 
 NewNames RenameStateful(const std::set<std::string>& preserved, ChangedGraph* graph);
 
-// Writes new names into control inputs and colocations, which name nodes too.
+// Updates control inputs and colocations, which also contain node names.
 void ReferToNewNames(const NewNames& new_names, tensorflow::GraphDef* graph);
 
 }  // namespace npu_precision

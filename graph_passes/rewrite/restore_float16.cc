@@ -26,7 +26,7 @@ class Restorer {
   Restorer(const GraphView& view, const DecideContext& context)
       : view_(view), context_(context), is_rounding_(view.size(), false) {}
 
-  // Whether there is anything to undo.
+  // Whether there is any change to undo.
   bool Finds() {
     bool found = false;
     for (int id = 0; id < view_.size(); ++id) {

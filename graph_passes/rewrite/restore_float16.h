@@ -1,11 +1,11 @@
-// Undoes what an earlier run's compute_in_float32 did: the graph is of float16 again, as the passes
-// before that left it, so that this run decides about what the earlier one decided about.
+// Undoes compute_in_float32 of an earlier run: the nodes are float16 again, so that this run
+// decides about the same graph as the earlier one.
 //
 // Before: MatMul(float32) -> Cast -> Cast -> Softmax(float32), marked. After: MatMul(float16) ->
 // Softmax(float16).
 //
-// Where another optimizer changed the graph in between, edges may no longer agree. Casts connect
-// them. A Cast that rounds stays where the caller fetches or feeds it.
+// If another optimizer changed the graph in between, dtypes at edges may no longer agree. Casts
+// then connect them. A Cast that rounds stays if the caller fetches or feeds it.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_RESTORE_FLOAT16_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_RESTORE_FLOAT16_H_
 

@@ -1,4 +1,4 @@
-// What a pass changed of a node beyond its dtype, as the ledger tells it.
+// The ledger entry of a change to a node beyond its dtype.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_REWRITE_ENTRY_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_REWRITE_ENTRY_H_
 

@@ -32,7 +32,7 @@ void AskForOverflow(const GraphView& view, int id, GraphDef* graph) {
   std::string no_overflow = absl::StrCat(name, "/npu_no_overflow");
   while (view.IndexOf(gradients) >= 0) gradients += "_";
   while (view.IndexOf(no_overflow) >= 0) no_overflow += "_";
-  // After the gradients, all of which the check reads.
+  // The control dependency makes it run after all gradients, because the check reads all of them.
   NodeDef* asks = graph->add_node();
   asks->set_name(no_overflow);
   asks->set_op(kNoOverflowOp);

@@ -1,5 +1,5 @@
-// Makes an emulated graph overflow as an Ascend 910 does: where a value is rounded to float16 and
-// does not fit, it becomes 65504, and a flag goes up that loss scaling reads.
+// Makes an emulated graph overflow as an Ascend 910 does: a value that exceeds float16 when it is
+// rounded becomes 65504, and sets a flag that loss scaling reads.
 //
 // Before: product -> Cast(float16) -> ..., and the check finite = All(...).
 // After: product -> NpuPrecisionSaturate -> ..., and
@@ -8,7 +8,8 @@
 // finite = LogicalAnd(finite/npu_gradients, finite/npu_no_overflow).
 //
 // Refused: Casts that the user wrote, and a check that the caller feeds. A constant that does not
-// fit becomes 65504 too, without the flag: it is the same in every step, and no scale changes it.
+// fit becomes 65504 too, but does not set the flag: it is the same in every step, and no scale
+// changes it.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_SATURATE_OVERFLOWS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_SATURATE_OVERFLOWS_H_
 
@@ -20,8 +21,8 @@
 
 namespace npu_precision {
 
-// `view` is of the graph before it was emulated; `graph` has more nodes, behind those. Returns
-// whether anything changed.
+// `view` is of the graph before it was emulated. `graph` has the same nodes, and new ones behind
+// them. Returns whether anything changed.
 bool SaturateOverflows(const GraphView& view, const std::set<std::string>& fed,
                        tensorflow::GraphDef* graph);
 

@@ -43,8 +43,8 @@ std::string SharedCasts::Rounded(const OutputPort& tensor, DataType low_type, in
   return Converted({low_type, true}, tensor, consumer);
 }
 
-// Goes out of loops as far as the tensor stays the same, converts it there, and carries the result
-// back into each loop.
+// Follows the tensor out of loops as long as it stays the same, converts it there, and carries the
+// result back into each loop.
 std::string SharedCasts::Converted(const Conversion& conversion, OutputPort tensor, int consumer) {
   std::vector<OutputPort> inside;  // from the innermost loop outwards
   std::string name;
@@ -78,7 +78,7 @@ std::string SharedCasts::Converted(const Conversion& conversion, OutputPort tens
   return name;
 }
 
-// "" where it takes a new node. May find that it is another tensor to convert.
+// Returns "" if a new node is needed. May replace `tensor` by another tensor to convert.
 std::string SharedCasts::WithoutNewNode(DataType wanted, OutputPort* tensor) const {
   if (view_.IsTransparentCast(tensor->node)) {
     const OutputPort source = view_.fanin(tensor->node)[0];
@@ -89,7 +89,7 @@ std::string SharedCasts::WithoutNewNode(DataType wanted, OutputPort* tensor) con
   const NodeDef& producer = view_.node(tensor->node);
   if (producer.op() == "Cast" && context_.fed.count(producer.name()) == 0 &&
       !HasControlInputs(view_, tensor->node)) {
-    // Undoing a widening is exact: read what was widened.
+    // Undoing a widening is exact: read the tensor before it.
     const OutputPort source = view_.fanin(tensor->node)[0];
     if (graph_.NewDtype(source) == wanted && IsLowType(wanted)) return graph_.InputName(source);
   }

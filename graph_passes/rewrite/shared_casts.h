@@ -1,10 +1,11 @@
-// The tensors that consumers read in place of those of another dtype.
+// Converts tensors to other dtypes for their consumers.
 //
 // There is one Cast per (tensor, dtype), which all consumers share, on the producer's device.
 // Before: x -> MatMul, x -> Conv2D. After: x -> Cast -> MatMul, x -> the same Cast -> Conv2D.
-// A tensor of the wanted dtype is read as it is: behind a Cast of ours, or before a Cast that
-// widened it. Outside of loops what is the same in every iteration: see loop_carriers.h. Reads of
-// reference variables have Casts of their own: see reference_casts.h.
+// A tensor of the wanted dtype is reused if there is one: behind a Cast of this optimizer, or
+// before a Cast that widened it. Tensors that are the same in every iteration are converted outside
+// of loops: see loop_carriers.h. Reads of reference variables have Casts of their own: see
+// reference_casts.h.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_SHARED_CASTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_SHARED_CASTS_H_
 
@@ -23,27 +24,27 @@ namespace npu_precision {
 
 class SharedCasts {
  public:
-  // All must outlive this object. `varying` has the names of nodes that yield something else than
+  // All must outlive this object. `varying` has the names of nodes that yield other values than
   // they read. Casts of an earlier run are shared too.
   SharedCasts(const DecideContext& context, const std::set<std::string>& varying,
               ChangedGraph* graph);
 
-  // A node `name` that yields the tensor in `dtype`.
+  // Adds a node `name` that yields the tensor in `dtype`.
   void Add(const OutputPort& tensor, tensorflow::DataType dtype, const std::string& name);
 
-  // From now on, whoever reads the tensor as float32 outside of a loop reads it rounded.
+  // From now on, readers of the tensor as float32 outside of a loop read it rounded.
   void RoundOutput(const OutputPort& tensor, tensorflow::DataType low_type) {
     rounded_outputs_[{tensor.node, tensor.port}] = low_type;
   }
 
   // The text of an input of `consumer` that reads the tensor in `dtype`.
   std::string Cast(const OutputPort& tensor, tensorflow::DataType dtype, int consumer);
-  // The same of a float32 tensor rounded to a low type and back.
+  // The same for a float32 tensor rounded to a low type and back.
   std::string Rounded(const OutputPort& tensor, tensorflow::DataType low_type, int consumer);
-  // What Rounded() returned, in another low type.
+  // The result of Rounded() in another low type.
   std::string LowOf(const std::string& rounded, tensorflow::DataType low_type,
                     const std::string& device);
-  // A node `name` that yields the tensor rounded, where `low` is the name of what it reads.
+  // Adds a node `name` that yields the tensor rounded; `low` is the name of its input.
   void AddRounded(const std::string& low, const std::string& name) { rounded_[low] = name; }
 
  private:
@@ -63,7 +64,7 @@ class SharedCasts {
   LoopCarriers carriers_;
   ReferenceCasts references_;
   std::map<Key, std::string> casts_;
-  std::map<std::string, std::string> rounded_;  // by what an input calls the low tensor
+  std::map<std::string, std::string> rounded_;  // by the input name of the low tensor
   std::map<std::pair<std::string, tensorflow::DataType>, std::string> low_of_rounded_;
   std::map<std::pair<int, int>, tensorflow::DataType> rounded_outputs_;  // by node and port
 };

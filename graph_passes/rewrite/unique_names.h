@@ -1,7 +1,7 @@
-// Names for new nodes that no other node has.
+// Makes names for new nodes that no other node has.
 //
-// Before: a graph with a node x/npu_cast_0_float16 that is another's, and a new node to be called
-// so. After: the new node is x/npu_cast_0_float16_1.
+// Before: the graph has a node x/npu_cast_0_float16, and a new node wants the same name.
+// After: the new node is x/npu_cast_0_float16_1.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_UNIQUE_NAMES_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_UNIQUE_NAMES_H_
 
@@ -17,7 +17,8 @@ class UniqueNames {
  public:
   explicit UniqueNames(const GraphView& view) : view_(view) {}  // must outlive this object
 
-  // `wanted`, with a number behind it where a node of the view or a former call has that name.
+  // Returns `wanted`, with a number appended if a node of the view or an earlier call has that
+  // name.
   std::string Take(const std::string& wanted);
 
  private:

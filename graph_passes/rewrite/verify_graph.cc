@@ -26,7 +26,7 @@ const std::string& NodeOf(const GraphView& view, int group) {
   return view.node(view.node_of_group(group)).name();
 }
 
-// TensorFlow's own optimizers leave such a graph of a loop that never runs.
+// TensorFlow's own optimizers leave such an edge in the graph of a loop that never runs.
 bool StoodBetween(const GraphView& before, const std::string& name, int input) {
   const int id = before.IndexOf(name);
   return id >= 0 && input < before.num_fanin(id) &&
@@ -68,8 +68,8 @@ std::vector<Handle> DisagreeingHandles(const GraphView& view) {
   return disagreeing;
 }
 
-// No edge shows it: a handle whose ops disagree about its elements fails when the graph runs. Where
-// they did before, that is TensorFlow's to report.
+// No edge shows it: a handle whose ops disagree about its elements fails when the graph runs. If
+// they disagreed before, TensorFlow reports it.
 Status VerifyHandles(const GraphView& before, const GraphView& view) {
   const std::vector<Handle> disagreeing = DisagreeingHandles(view);
   if (disagreeing.empty()) return Status();

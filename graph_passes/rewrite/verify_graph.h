@@ -1,4 +1,4 @@
-// The check that runs after each changing pass: a graph that fails it is never returned.
+// Checks the graph after each pass that changed it. A graph that fails the check is never returned.
 #ifndef NPU_PRECISION_GRAPH_PASSES_REWRITE_VERIFY_GRAPH_H_
 #define NPU_PRECISION_GRAPH_PASSES_REWRITE_VERIFY_GRAPH_H_
 
@@ -9,10 +9,10 @@
 
 namespace npu_precision {
 
-// Every edge's two dtypes agree; so do the ops on one handle about its elements, where they did in
-// `before`; and every node of `preserved` that `before` has still exists and yields the same
-// dtypes. An Internal error names the first edge, handle or node that is wrong. `view` becomes one
-// of `after`.
+// Checks that the two dtypes of every edge agree; that the ops on one handle agree about its
+// elements, if they did in `before`; and that every node of `preserved` in `before` still exists
+// and yields the same dtypes. An Internal error names the first wrong edge, handle or node. `view`
+// becomes the index of `after`.
 tensorflow::Status VerifyGraph(const GraphView& before, const std::set<std::string>& preserved,
                                const tensorflow::GraphDef& after, GraphView* view);
 
