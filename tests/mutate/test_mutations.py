@@ -1,4 +1,4 @@
-"""The list of mutations does not rot: each applies to the files as they are, and names tests."""
+"""Each mutation in the list still applies to the files as they are, and names existing tests."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_a_mutation_applies(mutation):
 
 
 def assert_exists(test):
-    """Fails unless the file has the test, and, of a test with parameters, the id."""
+    """Fails unless the file has the test and, for a test with parameters, the id."""
     file, _, name = test.partition("::")
     name, bracket, parameter = name.partition("[")
     text, tests = names_of_tests(file)
     assert not name or name in tests, test
-    # An id of strings, which is what mutations name, is there as a text.
+    # Mutations only name ids of strings, which occur in the file as text.
     if bracket:
         assert parameter[-1] == "]", test
         assert f'"{parameter[:-1]}"' in text, test
@@ -50,7 +50,7 @@ def names_of_tests(file):
 
 @pytest.fixture
 def outcome(tmp_path, monkeypatch):
-    """outcome(mutation, status of pytest) -> what comes of it in a project of one file."""
+    """outcome(mutation, status of pytest) -> the outcome in a project of one file."""
     original = tmp_path / "original"
     original.mkdir()
     (original / "file.py").write_text("a = 1\nb = 2\nb = 2\n")

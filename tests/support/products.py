@@ -1,4 +1,4 @@
-"""What the fixtures `product` and `low_type` of tests/sessions multiply."""
+"""The matrices that the fixtures `product` and `low_type` of tests/sessions multiply."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The three tiers of tests, as a plugin of pytest: --tier=fast, test (the default) or full.
+"""The three tiers of tests, as a pytest plugin: --tier=fast, test (the default) or full.
 
-    fast   the loop of every change: no other process, no browser, no training, tiny corpora
-    test   what every change must pass: every file of tests takes part
-    full   everything, with large random corpora; from new seeds where --hypothesis-seed names one
+    fast   for use while editing: no other process, no browser, no training, tiny corpora
+    test   every change must pass it: every file of tests takes part
+    full   everything, with large random corpora; from new seeds if --hypothesis-seed names one
 
-Two marks say what the smaller tiers leave out. A test is `slow` if fast leaves it out. It is `full`
-if only the full tier runs it; its file has a short case of the same kind without the mark.
+Two marks say which tests the smaller tiers leave out. A test is `slow` if fast leaves it out. It is
+`full` if only the full tier runs it; its file has a short case of the same kind without the mark.
 
-A random corpus asks here for its size. At the end of a run stand the seconds of each room, next to
-the limit of the tier.
+Random corpora get their size here. A run ends with a table of the seconds of each room, next to the
+limit of the tier.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from hypothesis import HealthCheck, settings
 from support.tf_versions import LARGEST_SHARE
 
 # By tier: the marks that it leaves out, the share of a random corpus, and the minutes that a run
-# may take on two quiet cores. Nothing fails by the clock: the minutes are there to be looked at.
+# may take on two quiet cores. The minutes are only shown: no run fails because it takes longer.
 TIERS = {
     "fast": (("slow", "full"), 0.02, 2),
     "test": (("full",), 0.1, 22),
     "full": ((), 1.0, 60),
 }
 
-# The rooms of which every test is slow, and why. The fast tier does not even import them.
+# The rooms where every test is slow, and why. The fast tier does not even import them.
 SLOW_ROOMS = {
     "ascend_scripts": "runs whole scripts, several times",
     "cli": "reads, freezes and runs whole models",
@@ -43,28 +43,29 @@ SLOW_ROOMS = {
     "project": "starts compilers and scripts",
     "training": "trains",
 }
-# A test that asks for one of these starts a process.
+# A test that uses one of these fixtures starts a process.
 SLOW_FIXTURES = {"chromium", "pipeline_driver", "run_python", "run_workers"}
 
 _chosen = {"tier": "test", "seed": None}
 
 
 def corpus_size(count: int) -> int:
-    """How many of the `count` examples of a corpus the tier takes: at least one."""
+    """How many of the `count` examples of a corpus run in the tier: at least one."""
     return max(1, round(count * min(TIERS[_chosen["tier"]][1], LARGEST_SHARE)))
 
 
 def corpus_seeds(count: int) -> range:
-    """The seeds of a corpus of `count` examples: from 0, or from where --hypothesis-seed says."""
+    """The seeds of a corpus of `count` examples: from 0, or from a number by --hypothesis-seed."""
     seed = _chosen["seed"]
     first = 0 if seed is None else zlib.crc32(str(seed).encode()) % 2**31
     return range(first, first + corpus_size(count))
 
 
 def corpus_settings(count: int) -> settings:
-    """What hypothesis is to do for a corpus of `count` examples.
+    """The settings of hypothesis for a corpus of `count` examples.
 
-    The same ones in each run, but for a run with --hypothesis-seed, which derandomize would ignore.
+    The examples are the same in each run. Only with --hypothesis-seed, which derandomize would
+    ignore, they follow from that seed.
     """
     return settings(
         max_examples=corpus_size(count),
@@ -78,7 +79,7 @@ def corpus_settings(count: int) -> settings:
 def mostly_full(values, short):
     """The values for parametrize: those in `short` are in `make test`, the others are full.
 
-    A pytest.param goes by its id.
+    `short` names a pytest.param by its id.
     """
     params = {}
     for value in values:
@@ -108,7 +109,7 @@ _BEGIN = pytest.StashKey()
 
 
 def pytest_report_header(config):
-    """What would repeat a run of the full tier."""
+    """The tier and the flag that repeats the run."""
     seed = _chosen["seed"]
     return f"tier: {_chosen['tier']}" + (f", --hypothesis-seed={seed}" if seed is not None else "")
 
@@ -119,7 +120,7 @@ def _room(nodeid):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """The fast tier does not import what it would leave out."""
+    """Keeps the fast tier from importing rooms that it leaves out."""
     if config.getoption("tier") != "fast" or config.rootpath not in collection_path.parents:
         return None
     relative = collection_path.relative_to(config.rootpath).as_posix()
@@ -127,14 +128,14 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_itemcollected(item):
-    """Marks as slow what is, by its room or by what it asks for."""
+    """Marks a test as slow by its room or its fixtures."""
     if _room(item.nodeid) in SLOW_ROOMS or SLOW_FIXTURES & set(item.fixturenames):
         item.add_marker("slow")
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report(collector):
-    """Every file takes part in `make test`: one whose tests are all `full` does not collect."""
+    """Fails a file whose tests are all `full`: every file takes part in `make test`."""
     outcome = yield
     report = outcome.get_result()
     tests = report.result if isinstance(collector, pytest.Module) and report.passed else []
@@ -145,7 +146,7 @@ def pytest_make_collect_report(collector):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Leaves out what the tier leaves out."""
+    """Deselects the tests that the tier leaves out."""
     marks = TIERS[config.getoption("tier")][0]
     kept, left_out = [], []
     for item in items:
@@ -166,7 +167,7 @@ def _no_process_in_the_fast_tier(request, monkeypatch):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """The seconds of each room, where there are several."""
+    """Prints the seconds of each room, if there are several."""
     seconds, tests = collections.Counter(), collections.Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:
