@@ -15,9 +15,9 @@ from npu_precision.cli import main as cli
 
 @pytest.fixture
 def command(capsys):
-    """Runs npu-precision in this process: command("explain", ...) -> what it prints.
+    """Runs npu-precision in this process: command("explain", ...) -> its output.
 
-    command(..., status=2) returns the error that it ends with instead.
+    command(..., status=2) returns the error message instead.
     """
 
     def run(*arguments, status=0):
