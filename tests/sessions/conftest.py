@@ -1,4 +1,4 @@
-"""Programs for what brings the optimizer to them: a graph, and a product in a tf.function."""
+"""Fixtures of small programs: a graph, and a product in a tf.function."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def product(weights):
 
 @pytest.fixture
 def low_type(weights):
-    """Of the product of X and the weights: the dtype that it was computed in, by its error."""
+    """The dtype in which the product of X and the weights was computed, found by its error."""
     exact = tf.matmul(X, weights)
 
     def find(result):
