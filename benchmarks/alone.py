@@ -17,12 +17,12 @@ _STEPS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Alone:
-    """The cost of a process that ran three steps.
+    """The cost of a contender: of a process that ran three steps.
 
     Attributes:
         peak_bytes: the peak of resident memory.
-        rewrite_seconds: of the contender's Grappler pass, over all graphs and iterations; None for
-            one without a pass.
+        rewrite_seconds: the time of the contender's Grappler pass, over all graphs and iterations;
+            None for a contender without a pass.
     """
 
     peak_bytes: int
@@ -30,7 +30,7 @@ class Alone:
 
 
 def measured(name: str, graphs_folder: pathlib.Path, names: Sequence[str]) -> dict[str, Alone]:
-    """The measurements by contender of the row of this name, which is none of Keras' fit."""
+    """The measurements of the row of this name, by contender. Not for rows of Keras' fit."""
     found = {}
     for contender in names:
         command = [sys.executable, __file__, name, str(graphs_folder), contender]
@@ -50,7 +50,7 @@ def logging_passes() -> dict[str, str]:
 
 
 def pass_seconds(log: str, grappler_name: str | None) -> list[float]:
-    """Seconds of each run of a pass in such a log, without the summary that repeats them."""
+    """Seconds of each run of a pass in TensorFlow's log, without the summary that repeats them."""
     # A pass that did nothing is only in the summary, which sessions do not write.
     pattern = rf"(?:\] |^  ){grappler_name}: .*time = ([0-9.]+)ms"
     return [float(found) / 1e3 for found in re.findall(pattern, log, re.MULTILINE)]
@@ -58,7 +58,7 @@ def pass_seconds(log: str, grappler_name: str | None) -> list[float]:
 
 def peak() -> int:
     """The peak of this process's resident memory, in bytes."""
-    # Not ru_maxrss: in a child it starts at the parent's value.
+    # Not ru_maxrss, which starts at the parent's value in a child process.
     status = pathlib.Path("/proc/self/status").read_text()
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024

@@ -1,6 +1,6 @@
-"""The processes of a cluster on this machine, which take a step together whenever they are asked.
+"""Runs the workers of a cluster as processes on this machine, which take a step on request.
 
-Several clusters can so take turns, each of them with settings of its own.
+So several clusters can take turns, each with settings of its own.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class PortTaken(RuntimeError):
 
 
 class Cluster:
-    """Workers that wait for a line, take a step or a training, and answer with the loss."""
+    """Workers that each read a line, take a step or run a training, and answer with the loss."""
 
     def __init__(self, processes: Sequence[subprocess.Popen[str]], folder: pathlib.Path):
         self._processes = processes
         self._folder = folder
-        # Of each line its worker, and an empty one where the worker ended.
+        # Each line with the number of its worker. An empty line means that the worker ended.
         self._lines: queue.Queue[tuple[int, str]] = queue.Queue()
         for index, process in enumerate(processes):
             threading.Thread(target=self._read, args=(index, process), daemon=True).start()
@@ -42,19 +42,19 @@ class Cluster:
         """Has each worker take a step; returns their answers after the last one.
 
         Raises:
-            RuntimeError: a worker ended, or they took longer than this many seconds. It shows the
-                end of what each wrote to stderr.
+            RuntimeError: a worker ended, or the workers took longer than `seconds`. The message
+                shows the end of each worker's stderr.
         """
         for process in self._processes:
             assert process.stdin is not None
-            # Of one that has ended, the reader says so.
+            # If a worker has ended, the thread that reads its output reports it.
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write("\n")
                 process.stdin.flush()
         return self.answers(seconds)
 
     def answers(self, seconds: float) -> list[float]:
-        """What each worker answers next; raises what step() raises."""
+        """The next answer of each worker; raises the same errors as step()."""
         found: dict[int, float] = {}
         deadline = time.monotonic() + seconds
         while len(found) < len(self._processes):
@@ -84,9 +84,10 @@ class Cluster:
 
 
 def same(name: str, losses: Sequence[float]) -> float:
-    """The loss that all workers answered; RuntimeError, with the contender's name, if they differ.
+    """The loss that all workers answered, which may be infinity or NaN.
 
-    Infinity and NaN are losses, too.
+    Raises:
+        RuntimeError: the losses differ; the message has the contender's name.
     """
     if len({repr(loss) for loss in losses}) > 1:
         raise RuntimeError(f"{name}: the workers differ in the loss: {[*losses]}")
@@ -112,17 +113,17 @@ def bytes_to_reduce(ledgers: pathlib.Path) -> tuple[int, int]:
 def started(
     script: str, folder: pathlib.Path, count: int, arguments: Sequence[str], seconds: float
 ) -> Iterator[Cluster]:
-    """A cluster that is ready for its first step. Its processes end with the `with` block.
+    """Context of a cluster that is ready for its first step; its processes end with the context.
 
     Args:
-        script: what a worker runs, a file beside this one.
-        folder: an empty folder, for what the workers write to stderr, and their temporary files.
+        script: the script of the workers, a file beside this one.
+        folder: an empty folder, for the workers' stderr and temporary files.
         count: the number of workers.
-        arguments: those of the script.
+        arguments: the arguments of the script.
         seconds: how long the workers may take to be ready.
 
     Raises:
-        RuntimeError: as Cluster.step.
+        RuntimeError: as in Cluster.step.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         with contextlib.ExitStack() as stack:

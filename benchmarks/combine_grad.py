@@ -1,4 +1,4 @@
-"""Compares unscaling and checking gradients in one flat buffer per dtype with tensor by tensor.
+"""Compares two ways to unscale and check gradients: one flat buffer per dtype, tensor by tensor.
 
     python benchmarks/combine_grad.py
 

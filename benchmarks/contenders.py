@@ -9,18 +9,19 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 tf1 = tf.compat.v1
 BASELINE = "float32"
-# Not a contender: errors are those against its results. TensorFlow's remapper gives a layer norm
-# written with tf.nn.moments an epsilon of 0.001, whatever the graph says, in float32, too.
+# Not a contender: errors are measured against its results, because TensorFlow's remapper changes
+# float32's: it gives a layer norm written with tf.nn.moments an epsilon of 0.001, whatever the
+# graph says.
 REFERENCE = "float32 without fusions"
 TENSORFLOW = "tf amp"
 OURS = "npu"
 DTYPES = "npu, dtypes"
-# Of a SavedModel's row: the frozen graph of the same model, in a session of ours.
+# In the row of a SavedModel: the frozen graph of the same model, in a session with our optimizer.
 FROZEN = "npu, frozen"
 # Of a SavedModel's row: converted for CPUs with oneDNN, which a conversion does not rely on.
 FOR_ONEDNN = "npu, for oneDNN"
 OPENVINO = "openvino"
-# Of Keras' fit: the global policy mixed_bfloat16.
+# In the row of Keras' fit: the global policy mixed_bfloat16.
 POLICY = "keras policy"
 
 
@@ -37,7 +38,7 @@ _TOGGLES = {
 NAMES = (BASELINE, TENSORFLOW, OURS, DTYPES)
 ITEX = "itex amp"
 ZENTF = "zentf"
-# Ours should be as fast as each of these.
+# Our modes should be as fast as each of these.
 PEERS = (TENSORFLOW, POLICY, ITEX, ZENTF, FROZEN)
 _MODE = "npu, "
 
@@ -46,7 +47,7 @@ def of_mode(name: str) -> str:
     """The contender that runs one of our modes: "MODE", or "MODE/native" for a float16_compute.
 
     Raises:
-        ValueError: there is no such mode, or nothing like that to compute in.
+        ValueError: there is no such mode or no such float16_compute.
     """
     import npu_precision
 
@@ -91,7 +92,7 @@ def config(contender: str) -> tf1.ConfigProto:
 
 
 def toggles(contender: str) -> dict[str, bool]:
-    """The options of TensorFlow's own passes of a contender that is not ours, by name."""
+    """The options of TensorFlow's own passes, by name, for a contender that is not ours."""
     return _TOGGLES[contender]
 
 

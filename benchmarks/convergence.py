@@ -2,13 +2,13 @@
 
     python benchmarks/convergence.py --workers 2
 
-A small network of convolutions learns scikit-learn's digits, from several seeds. In a row are the
-median over the seeds, and the least and the greatest of them; loss and accuracy are computed in
-float32, from the weights at the end. `distance` is how far these are from those of float32 from the
-same seed, as a fraction of how far training moved those.
+A small network of convolutions learns scikit-learn's digits, from several seeds. A row shows the
+median, the minimum and the maximum over the seeds. Loss and accuracy are computed in float32, from
+the weights at the end. `distance` is how far these weights are from float32's with the same seed,
+as a fraction of how far training moved float32's weights.
 
-What float32 does with the same batches, of which each worker gets other examples, and with other
-batches, is there to compare with. The workers are processes on this machine.
+For comparison, float32 also trains with the same batches dealt to the workers in another way, and
+with other batches. The workers are processes on this machine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def measured(
 ) -> dict[str, Figures]:
     """Trains every contender; returns its figures, a value per seed.
 
-    Those that lower collectives also have "bytes", the share of float32's that they reduce.
+    Contenders that lower collectives also have "bytes": the bytes that they reduce, as a share of
+    float32's.
     """
     found: dict[str, Figures] = {}
     with tempfile.TemporaryDirectory() as temporary:
@@ -134,7 +135,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Prints a table, and writes the figures."""
     options = arguments()
-    # So that blocks are left, and the workers end, also where this process is terminated.
+    # So that contexts are left, and the workers end, even if this process is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with rich.progress.Progress(transient=True) as progress:
         found = {workers: measured(workers, options, progress) for workers in options.workers}

@@ -3,7 +3,7 @@
     python benchmarks/convergence_worker.py OUT STEPS SEEDS
 
 It answers with the loss of the last batch, and once before the first line, when it is ready. Its
-place in the cluster is that of TF_CONFIG. The first worker writes what came of each contender to
+place in the cluster is that of TF_CONFIG. The first worker writes the figures of each contender to
 OUT/NAME.json, and its ledgers to OUT/NAME.
 """
 
@@ -25,7 +25,7 @@ FLOAT32 = "float32"
 _DEALT_OTHERWISE = f"{FLOAT32}, dealt otherwise"
 _OTHER_BATCHES = f"{FLOAT32}, other batches"
 _BF16, _FP16 = ({"precision_mode": f"allow_mix_precision_{name}"} for name in ("bf16", "fp16"))
-# By name, the options, if it is not float32; in the order in which they train.
+# The contenders in the order in which they train: name, and options (none for float32).
 CONTENDERS: dict[str, dict[str, Any]] = {
     FLOAT32: {},
     _DEALT_OTHERWISE: {},
@@ -38,7 +38,7 @@ CONTENDERS: dict[str, dict[str, Any]] = {
 
 BATCH, _HELD_OUT = 128, 450
 _RATE, _MOMENTUM = 0.05, 0.9
-# Kernels of two convolutions and two dense layers; each has a bias. Those of more than 1024
+# Kernels of two convolutions and two dense layers; each has a bias. Gradients of more than 1024
 # elements are lowered.
 _KERNELS = [3, 3, 1, 16], [3, 3, 16, 32], [128, 128], [128, 10]
 
@@ -56,7 +56,7 @@ def _start(seed: int) -> list[np.ndarray]:
 
 
 def _losses(weights: Arrays, images: Any, labels: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Of each example, the loss and the digit that is found."""
+    """The loss and the predicted digit of each example."""
     x = tf.reshape(images, [-1, 8, 8, 1])
     for kernel, bias in zip(weights[0:4:2], weights[1:4:2]):
         x = tf.nn.relu(tf.nn.bias_add(tf.nn.convolution(x, kernel, 1, "SAME"), bias))
@@ -85,8 +85,8 @@ class Digits:
         epochs = -(-steps * BATCH // size)
         order = np.concatenate([random.permutation(size) for _ in range(epochs)])
         batches = order[: steps * BATCH].reshape([steps, BATCH])
-        # The same batches, of which each worker gets other examples: the sums are added up in
-        # another order, and float32 rounds them in another way.
+        # The same batches, but each worker gets other examples: sums are added up in another order,
+        # and float32 rounds them differently.
         return random.permuted(batches, axis=1) if contender == _DEALT_OTHERWISE else batches
 
 
@@ -96,8 +96,8 @@ def train(
     """Trains a network per seed, all of them in one step, so that its cost is shared.
 
     Args:
-        strategy: that of the workers.
-        batches: of each seed, the examples of each step, [steps, batch].
+        strategy: the strategy of the workers.
+        batches: the examples of each step, [steps, batch], for each seed.
         digits: the data.
 
     Returns:
@@ -139,9 +139,9 @@ def _distance(one: Arrays, other: Arrays) -> float:
 def figures(
     ends: Sequence[Arrays], in_float32: Sequence[Arrays], digits: Digits
 ) -> dict[str, list[float]]:
-    """Of each seed: loss and accuracy, both computed in float32, and the distance from float32's.
+    """For each seed: loss and accuracy, both computed in float32, and the distance from float32.
 
-    The distance is that of all weights, as a fraction of how far float32 came from the start.
+    The distance is that of all weights, as a fraction of how far float32 moved from the start.
     """
     found: dict[str, list[float]] = {"loss": [], "accuracy": [], "distance": []}
     for seed, (weights, same_seed) in enumerate(zip(ends, in_float32)):

@@ -1,7 +1,7 @@
 """ConvNeXt with a DepthwiseConv2D in each block.
 
-Keras' own application has a Conv2D of as many groups as channels, which Keras has XLA compile into
-a loop on a CPU: a step takes half a minute, and XLA's functions are closed to every rewrite.
+Keras' own application has a Conv2D with as many groups as channels. On a CPU, Keras has XLA compile
+it into a loop: a step takes half a minute, and no rewrite can change XLA's functions.
 """
 
 from __future__ import annotations

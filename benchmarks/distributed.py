@@ -6,11 +6,11 @@ The workers are processes on this machine, connected by the loopback address. Ea
 workers of its own. They take turns: in a round each contender takes one step. A speed-up is the
 median over rounds of the ratio within a round, with the quartiles behind it.
 
-What a worker sends in a step is counted twice. "graph": the bytes of its all-reduces, as the ledger
-of lower_collectives has them, times 2(N-1)/N, which is what N workers in a ring each send of them.
-"sockets": what the loopback interface transmitted during the step, over N; the median over steps.
-The interface counts gathered slices, headers and control messages too, and the traffic of other
-programs, of which there should be none. Linux only.
+The bytes that a worker sends in a step are counted in two ways. "graph": the bytes of its
+all-reduces, as the ledger of lower_collectives has them, times 2(N-1)/N, the share that each of N
+workers in a ring sends. "sockets": the bytes that the loopback interface transmitted during the
+step, over N; the median over steps. The interface also counts gathered slices, headers, control
+messages and the traffic of other programs, so no other program should use it. Linux only.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Measured:
         milliseconds: the median step time.
         faster: float32's step time over this one's: the quartiles over rounds, with the median
             between them.
-        faster_than_tensorflow: the same, of the step time of TensorFlow's own pass.
-        graph_bytes: what a worker sends in a step for the all-reduces of the graph.
-        socket_bytes: what a worker sends in each step, as the interface counts it.
-        losses: that of each step.
+        faster_than_tensorflow: the same for the step time of TensorFlow's own pass.
+        graph_bytes: the bytes that a worker sends in a step for the all-reduces of the graph.
+        socket_bytes: the bytes that a worker sends in each step, as the interface counts them.
+        losses: the loss of each step.
     """
 
     milliseconds: float
@@ -121,7 +121,7 @@ def measured(
             milliseconds=1e3 * statistics.median(steps.seconds),
             faster=quartiles(found[contenders.BASELINE].seconds, steps.seconds),
             faster_than_tensorflow=quartiles(found[contenders.TENSORFLOW].seconds, steps.seconds),
-            # No other contender changes an all-reduce: the sockets tell if one did.
+            # No other contender changes an all-reduce; if one did, "sockets" would show it.
             graph_bytes=_in_ring(lowered if compared[name].lowers else in_float32, workers),
             socket_bytes=[sent / workers for sent in steps.sent],
             losses=steps.losses,
@@ -131,19 +131,19 @@ def measured(
 
 
 def _in_ring(size: int, workers: int) -> float:
-    """What each of so many workers sends of a tensor of this size."""
+    """The bytes that each worker sends to all-reduce a tensor of this size in a ring."""
     return size * 2 * (workers - 1) / workers
 
 
 def quartiles(baseline: Sequence[float], contender: Sequence[float]) -> tuple[float, float, float]:
-    """Of the ratios within a round."""
+    """The quartiles of the ratios within a round."""
     ratios = [b / c for b, c in zip(baseline, contender)]
     low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
     return low, middle, high
 
 
 def rows(found: Mapping[str, Mapping[int, Mapping[str, Measured]]]) -> list[list[str]]:
-    """One row per model, number of workers and contender; megabytes are those a worker sends."""
+    """One row per model, number of workers and contender; shows the megabytes a worker sends."""
     result = []
     for model, by_workers in found.items():
         for workers, by_contender in by_workers.items():
@@ -226,7 +226,7 @@ def main() -> None:
     options = arguments()
     size = "quick" if options.quick else "full"
     comparison = "packing" if options.packing else "modes"
-    # So that blocks are left, and the workers end, also where this process is terminated.
+    # So that contexts are left, and the workers end, even if this process is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     found: dict[str, dict[int, dict[str, Measured]]] = {}
     with rich.progress.Progress(transient=True) as progress:

@@ -35,8 +35,8 @@ class Size:
     """How large the models are.
 
     Attributes:
-        units: of a dense layer.
-        filters: of the first convolutions; the last ones have four times as many.
+        units: units of a dense layer.
+        filters: filters of the first convolutions; the last ones have four times as many.
         words: rows of the embedding table.
         batch: examples of each worker.
     """
@@ -71,7 +71,7 @@ def _mlp(size: Size) -> tf.keras.Model:
 
 
 def _embedding(size: Size) -> tf.keras.Model:
-    """Categories of many fields, looked up in one table, and an MLP on what is found."""
+    """Looks up the categories of many fields in one table, followed by an MLP."""
     return tf.keras.Sequential(
         [
             layers.Embedding(size.words, _EMBEDDED),
@@ -96,7 +96,7 @@ def _categories(random: np.random.Generator, size: Size) -> np.ndarray:
     return random.integers(0, size.words, (size.batch, _FIELDS)).astype(np.int32)
 
 
-# By name: the layers, and a batch of one worker.
+# By name of the model: its layers, and a batch of one worker.
 MODELS: dict[
     str,
     tuple[
@@ -111,10 +111,10 @@ class Contender:
     """How a model is trained.
 
     Attributes:
-        enable: is called with the folder for ledgers, before the model is built.
+        enable: a function that is called with the folder for ledgers before the model is built.
         lowers: whether all-reduces are lowered.
-        bytes_per_pack: of tf.distribute, which puts all gradients into one pack if it is 0.
-        scaler: makes the GradScaler, with a scale of one: only its exchanges count here.
+        bytes_per_pack: the option of tf.distribute; 0 puts all gradients into one pack.
+        scaler: makes the GradScaler. Its scale is one: only its communication counts here.
     """
 
     enable: Callable[[str], None]
@@ -187,14 +187,14 @@ _BASELINES = {
         )
     ),
 }
-# By the name of the comparison, and of the contender.
+# The contenders, by the name of the comparison and by their own.
 COMPARISONS: dict[str, dict[str, Contender]] = {
     "modes": {
         **_BASELINES,
         contenders.OURS: Contender(_ours),
         f"{contenders.OURS}, lowered": Contender(_ours_lowered, lowers=True),
     },
-    # With a GradScaler: who adds up gradients, when, and in how many pieces.
+    # With a GradScaler: which component adds up gradients, when, and in how many packs.
     "packing": {
         **_BASELINES,
         "one pack": Contender(_ours, scaler=_scaler()),

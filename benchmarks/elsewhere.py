@@ -25,9 +25,9 @@ class Peer:
     """Another plug-in of TensorFlow.
 
     Attributes:
-        name: as a contender.
-        session: of nox, which makes its environment.
-        version: of the one TensorFlow that it is for, "MAJOR.MINOR".
+        name: its name as a contender.
+        session: the nox session that makes its environment.
+        version: the one TensorFlow version that it supports, "MAJOR.MINOR".
         environment: the variables that turn on its mixed precision.
     """
 
@@ -67,7 +67,7 @@ ZENTF = Peer(
         "TF_ENABLE_ZENDNN_OPTS": "1",
         "TF_ENABLE_ONEDNN_OPTS": "0",
         "TF_ZENDNN_PLUGIN_BF16": "1",
-        # Of Keras 3, TF1's layers cannot be had.
+        # Keras 3 does not have TF1's layers.
         "TF_USE_LEGACY_KERAS": "1",
     },
 )
@@ -76,8 +76,8 @@ PEERS = (ITEX, ZENTF)
 
 @contextlib.contextmanager
 def runner(peer: Peer, row: str, graphs_folder: pathlib.Path) -> Iterator[worker.Worker]:
-    """The peer's worker on a row, which ends with the `with` block."""
-    # Our package is not installed there, and must not be found.
+    """Context of the peer's worker on a row, which ends with the context."""
+    # Our package is not installed in that environment, and must not be found.
     path = {"PYTHONPATH": str(_ROOT / "tests")}
     environment = {**os.environ, **path, **_PASSIVE, **peer.environment}
     arguments = [row, str(graphs_folder)]

@@ -1,4 +1,4 @@
-"""Transformers: an encoder of sequences and ViT, of Keras' own layers, and a decoder by hand."""
+"""Transformers: an encoder of sequences and ViT of Keras' layers, and a hand-written decoder."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def encoder(keras: Any, length: int, width: int, blocks: int, heads: int = 12) -
 
     Args:
         keras: the module whose layers are used: tf.keras, or Keras 3 itself.
-        length: of a sequence.
-        width: of a vector.
-        blocks: how many blocks of attention and two dense layers there are.
-        heads: of each attention.
+        length: the length of a sequence.
+        width: the size of a vector.
+        blocks: the number of blocks, each with attention and two dense layers.
+        heads: the heads of each attention.
     """
     inputs = x = keras.Input([length, width])
     for _ in range(blocks):
         x = _block(keras.layers, x, heads)
     x = keras.layers.LayerNormalization(epsilon=1e-6)(x)
     x = keras.layers.GlobalAveragePooling1D()(x)
-    # Of any policy, logits are in float32, as Keras' guide to mixed precision has them.
+    # With any policy, logits are float32, as Keras' guide to mixed precision recommends.
     logits = keras.layers.Dense(keras_models.CLASSES, dtype="float32")
     return keras.Model(inputs, logits(x))
 
@@ -44,7 +44,7 @@ def vit(size: int, width: int, blocks: int, heads: int) -> tf.keras.Model:
 
 
 def decoder(length: int, width: int, blocks: int, heads: int = 12) -> tf.keras.Model:
-    """Classifies what comes next in sequences [length, width]; its attention is written by hand."""
+    """Classifies the next element of sequences [length, width]; attention is written by hand."""
     layers = tf.keras.layers
     inputs = x = tf.keras.Input([length, width])
     for _ in range(blocks):

@@ -31,7 +31,7 @@ def _efficientnet_b0() -> tf.keras.Model:
 
 
 def _classifier(inputs, features) -> tf.keras.Model:
-    # Logits in float32, as Keras' guide to mixed precision has them.
+    # Logits are float32, as Keras' guide to mixed precision recommends.
     dense = tf.keras.layers.Dense(keras_models.CLASSES, dtype="float32")
     return tf.keras.Model(inputs, dense(features))
 
@@ -46,7 +46,7 @@ NAMES = tuple(_BUILDERS)
 
 
 def compiled(name: str) -> tuple[tf.keras.Model, tf.data.Dataset]:
-    """A model of fresh weights under the global policy, and a batch of data without end."""
+    """A model with new weights under the global policy, and a batch that repeats endlessly."""
     builder, batch = _BUILDERS[name]
     keras_models.set_seed()
     model = builder()

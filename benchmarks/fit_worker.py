@@ -1,4 +1,4 @@
-"""The process of a contender in a row of Keras' fit: takes the steps that fit takes."""
+"""The process of a contender in a row of Keras' fit: takes the same steps as fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 @contextlib.contextmanager
 def runner(model: str, contender: str) -> Iterator[worker.Worker]:
-    """A worker on one of fit_models' models, which ends with the `with` block."""
+    """Context of a worker on one of fit_models' models, which ends with the context."""
     path = os.pathsep.join([str(_ROOT), str(_ROOT / "tests")])
     environment = {**os.environ, "PYTHONPATH": path}
     arguments = [model, contender]
@@ -30,7 +30,7 @@ def runner(model: str, contender: str) -> Iterator[worker.Worker]:
 
 
 class _InFit:
-    """The Runner of a step of fit; its result is the loss."""
+    """A Runner whose step is a step of fit; its result is the loss."""
 
     def __init__(self, model: tf.keras.Model, data: tf.data.Dataset):
         model.make_train_function()
@@ -53,7 +53,7 @@ class _InFit:
 
 
 def _turn_on(contender: str) -> None:
-    """Sets what the contender is about, for the whole process."""
+    """Turns on the contender's precision for the whole process."""
     if contenders.is_ours(contender):
         import npu_precision
 

@@ -2,10 +2,10 @@
 
     python benchmarks/flight.py
 
-Two sessions take the same steps in turn: one is watched by a recorder that records every second
-step, one is not. The figures are medians over rounds of the ratio of adjacent measurements: of a
-step that is watched and not recorded, and of one that is recorded. From both comes the cost at the
-default, where one step in a hundred is recorded.
+Two sessions take the same steps in turn. One is watched by a recorder that records every second
+step; the other is not watched. The figures are medians over rounds of the ratio of adjacent
+measurements, for steps that are watched but not recorded, and for steps that are recorded. The cost
+at the default, where one step in a hundred is recorded, follows from both.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ class FrozenGraph:
 
     Attributes:
         name: one of NAMES.
-        path: of the binary GraphDef.
-        x: what to feed, [batch, ...].
+        path: the path of the binary GraphDef.
+        x: the value to feed, [batch, ...].
     """
 
     name: str
@@ -41,7 +41,7 @@ def frozen_graph(name: str, folder: pathlib.Path) -> FrozenGraph:
     """The graph of this name, built into the folder unless it is there.
 
     Raises:
-        RuntimeError: it is not there, and cannot be built here.
+        RuntimeError: the graph is not in the folder and cannot be built in this environment.
     """
     path, x_path = _paths(name, folder)
     if not _is_there(name, folder):
@@ -50,7 +50,7 @@ def frozen_graph(name: str, folder: pathlib.Path) -> FrozenGraph:
 
 
 def obstacle(name: str, folder: pathlib.Path) -> str | None:
-    """Why the graph is neither in the folder nor can be built into it, or None."""
+    """Why the graph is not in the folder and cannot be built, or None."""
     return None if _is_there(name, folder) else inference_models.obstacle(name)
 
 
@@ -79,6 +79,6 @@ def _build(name: str, path: pathlib.Path, x_path: pathlib.Path) -> None:
 
 
 def _for_any_version(graph: tf.Graph) -> tf1.GraphDef:
-    """Without attributes that have their default: older TensorFlows do not know some of them."""
+    """The GraphDef without attributes at their default: older TensorFlows do not know some."""
     with graph.as_default():  # without it, there is none to export in eager execution
         return tf1.train.export_meta_graph(strip_default_attrs=True).graph_def

@@ -1,4 +1,4 @@
-"""The models of the inference rows: real architectures at full size, with weights as if trained."""
+"""The models of the inference rows: real architectures at full size; weights look trained."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def model(name: str) -> tuple[Any, np.ndarray]:
     """The model of this name, and a batch of inputs.
 
     Raises:
-        RuntimeError: it cannot be built here; the message says why.
+        RuntimeError: the model cannot be built in this environment; the message says why.
     """
     reason = obstacle(name)
     if reason is not None:

@@ -1,4 +1,4 @@
-"""The limit of any rewrite: only the convolutions and matrix products, at the peak."""
+"""The limit of any rewrite: the time of the convolutions and matrix products alone, at the peak."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def peak(dtype: tf.DType) -> float:
 def speed_up(
     graph: inference_graphs.FrozenGraph, seconds: float, operations_per_second: float
 ) -> float | None:
-    """`seconds` over the time of the products alone; None if some cannot be counted."""
+    """The ratio of `seconds` to the time of the products alone; None if some cannot be counted."""
     operations = products(graph)
     return seconds * operations_per_second / operations if operations else None
 
@@ -43,7 +43,7 @@ def speed_up(
 def products(graph: inference_graphs.FrozenGraph) -> int:
     """Operations of the convolutions and matrix products; 0 if some cannot be counted."""
     graph_def = graph.graph_def()
-    # TensorFlow does not count an Einsum's.
+    # TensorFlow does not count the operations of an Einsum.
     if graph_def.library.function or any(node.op in _UNCOUNTED for node in graph_def.node):
         return 0
     with tf.Graph().as_default() as fixed:

@@ -15,7 +15,7 @@ from runner import Ran
 
 tf1 = tf.compat.v1
 _CASTS = ("Cast", "_MklCast")
-# What takes as long as the nodes that it calls, which are traced, too.
+# Ops whose time includes that of the nodes that they call, which are traced too.
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile")
 LOW = (tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum)
 
@@ -30,7 +30,7 @@ class Measured:
         casts: the number of Casts that ran in a step, or None if unknown.
         low_share: the share of the step's kernel time that was in a low type, or None.
         shares: by kernel, its share of the step's kernel time, or None.
-        error: the largest difference from the right result, in standard deviations of that.
+        error: the largest difference from the right result, in standard deviations of that result.
     """
 
     ratio: float
@@ -62,7 +62,7 @@ def paired_ratio(baseline: list[float], contender: list[float]) -> float:
 
 
 def what_ran(session: tf1.Session, fetches: list[str], feeds: Mapping[str, np.ndarray]) -> Ran:
-    """What one traced step of a session ran."""
+    """Traces one step of a session; returns the kernels that ran."""
     options = tf1.RunOptions(
         trace_level=tf1.RunOptions.SOFTWARE_TRACE, output_partition_graphs=True
     )
@@ -88,7 +88,7 @@ def _ran(metadata: tf1.RunMetadata) -> Ran:
 
 
 def _op(stats) -> str | None:
-    """The op of a node that ran, of functions, too, whose nodes are in no partition graph."""
+    """The op of a node that ran; also for nodes of functions, which are in no partition graph."""
     found = re.search(r" = (\w+)\(", stats.timeline_label)
     return found and found.group(1)
 

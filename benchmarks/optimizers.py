@@ -1,9 +1,9 @@
-"""Compares the step of a fused optimizer with that of Keras' own: the update alone.
+"""Compares the update step of a fused optimizer with that of Keras' own optimizer.
 
     python benchmarks/optimizers.py
 
-A step applies gradients that do not change to the weights of a model. The figure is the median over
-rounds of the ratio of two adjacent measurements; it is above 1 if the fused optimizer is faster.
+A step applies constant gradients to the weights of a model. The figure is the median over rounds of
+the ratio of two adjacent measurements; it is above 1 if the fused optimizer is faster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import tensorflow as tf
 import npu_precision
 from npu_precision.amp import optimizers
 
-# By name, Keras' own optimizer and the fused one.
+# By name: Keras' own optimizer and the fused one.
 PAIRS: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
     "SGD": (
         lambda: tf.keras.optimizers.SGD(1e-3, momentum=0.9),

@@ -1,4 +1,4 @@
-"""Shows the figures as a table in the terminal and as a picture."""
+"""Shows the figures of a benchmark as a table in the terminal and as a picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import rich.console
 import rich.table
 
 _WIDTH_OF_FILE = 120
-# Of a table, the headings.
+# The headings of a table, each with the alignment of its column.
 Columns = Mapping[str, Literal["left", "right"]]
 _FIGURES = ("speed-up", "limit", "ms", "casts", "low", "error", "rewrite", "memory", "size")
 
@@ -67,7 +67,7 @@ def left_out(found: dict) -> list[str]:
 def slower_than_peers(graphs: Mapping[str, dict]) -> list[str]:
     """A line for each peer: the rows in which our mode is slower, and by how much.
 
-    A SavedModel's frozen graph is a peer, too. Noise is in it: less than 5 % is nothing to go by.
+    The frozen graph of a SavedModel is a peer, too. Differences of less than 5 % may be noise.
     """
     rows_of: dict[str, list[str]] = {peer: [] for peer in contenders.PEERS}
     for row, entry in graphs.items():

@@ -2,7 +2,7 @@
 
 Each pass runs alone in Grappler on the frozen graphs and on synthetic ones of a thousand to a
 million nodes, in a process of its own. Its time comes from TensorFlow's log. Its memory is the peak
-of the process minus that of one in which Grappler runs neither.
+of the process minus that of a process in which Grappler runs neither pass.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def made_up(nodes: int):
 
 
 def run_pass(graph: str, pass_name: str, graphs_folder: str) -> None:
-    """Runs one pass, and prints bytes: of memory added at the peak, and of the graph."""
+    """Runs one pass; prints the bytes of memory added at the peak, and the bytes of the graph."""
     import inference_graphs
     import tensorflow as tf
     from tensorflow.python.grappler import tf_optimizer
@@ -76,7 +76,7 @@ def run_pass(graph: str, pass_name: str, graphs_folder: str) -> None:
     else:
         frozen = inference_graphs.frozen_graph(graph, pathlib.Path(graphs_folder))
         fetch = frozen.fetch.partition(":")[0]
-        # As a session does, which leaves out the placeholders of functions that were inlined.
+        # As in a session, which leaves out the placeholders of inlined functions.
         graph_def = tf.compat.v1.graph_util.extract_sub_graph(frozen.graph_def(), [fetch])
     for node in graph_def.node:
         node.device = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -113,7 +113,7 @@ def measured(graph: str, pass_name: str, graphs_folder: pathlib.Path) -> tuple[f
 
 
 def _passes(graph: str, graphs_folder: pathlib.Path, repeat: int) -> dict[str, dict[str, float]]:
-    """The figures of each pass on a graph: the least of its runs."""
+    """The figures of each pass on a graph: the minimum over its runs."""
     import inference_graphs
 
     if graph in inference_graphs.NAMES:

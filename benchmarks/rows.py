@@ -1,4 +1,4 @@
-"""The rows of the table: what is run in each of them, and by whom."""
+"""The rows of the benchmark's table: the model that runs in each, and the contenders."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CONTENDERS = {
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One row.
+    """One row of the table.
 
     Attributes:
         kind: a frozen graph, a training step of TF1, a SavedModel, or a step of Keras' fit.
@@ -47,19 +47,19 @@ class Row:
 
     @property
     def name(self) -> str:
-        """How the table and --only name the row."""
+        """The row's name in the table and for --only."""
         kind = "" if self.kind == "frozen" else f"{self.kind} "
         return f"{_FLOAT16 if self.is_float16 else ''}{kind}{self.model}"
 
     def contenders(self, modes: Sequence[str] = ()) -> list[str]:
-        """Who takes part in this process, float32 first: with more of our modes."""
+        """The contenders in this process, float32 first; `modes` adds more of our modes."""
         if self.is_float16:
             return [contenders.BASELINE, contenders.of_mode(_FLOAT16_MODE)]
         return [*_CONTENDERS[self.kind], *map(contenders.of_mode, modes)]
 
     @property
     def has_peers(self) -> bool:
-        """Whether peers in environments of their own take part: they know bfloat16 alone."""
+        """Whether peers in environments of their own take part; they support bfloat16 only."""
         return self.kind in ("frozen", "train") and not self.is_float16
 
     def obstacle(self, graphs: pathlib.Path) -> str | None:

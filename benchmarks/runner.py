@@ -1,4 +1,4 @@
-"""What takes turns in a row: a step of a contender, in whatever process."""
+"""Runner: the steps of one contender, in this process or another."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Optional, Protocol
 
 import numpy as np
 
-# Casts that ran, the share of the kernels' time in a low type, and that of each op: None where that
-# cannot be known.
+# The number of Casts that ran, the share of the kernels' time in a low type, and the share of each
+# op; None for a figure that cannot be known.
 Ran = tuple[Optional[int], Optional[float], Optional[dict[str, float]]]
 
 
@@ -21,4 +21,4 @@ class Runner(Protocol):
         """Runs a step."""
 
     def what_ran(self) -> Ran:
-        """What one more step ran, or the first one."""
+        """The figures of the kernels that ran in one more step, or in the first one."""

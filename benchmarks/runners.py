@@ -53,7 +53,7 @@ class Runners:
 
     @contextlib.contextmanager
     def opened(self, contender: str) -> Iterator[Runner]:
-        """The runner of a contender, which ends with the `with` block."""
+        """Context of a contender's runner, which ends with the context."""
         peers = {peer.name: peer for peer in elsewhere.PEERS}
         if contender in peers:
             with elsewhere.runner(peers[contender], self._row.name, self._graphs) as runner:
@@ -71,10 +71,10 @@ class Runners:
 def measured(
     row: Row, graphs: pathlib.Path, seconds: float, names: Sequence[str]
 ) -> tuple[dict[str, measure.Measured], dict[str, str]]:
-    """Measures these contenders; of peers that fail, returns the reason by name.
+    """Measures these contenders; also returns the reasons of the peers that fail, by name.
 
     Raises:
-        WorkerFailed: a contender failed that is no peer.
+        WorkerFailed: a contender that is no peer failed.
     """
     peers = {peer.name for peer in elsewhere.PEERS}
     failed: dict[str, str] = {}

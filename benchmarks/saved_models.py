@@ -21,8 +21,8 @@ class SavedModel:
     """A SavedModel with one signature, of one input and one output.
 
     Attributes:
-        folder: that of the model.
-        x: what to feed, [batch, ...].
+        folder: the folder of the model.
+        x: the value to feed, [batch, ...].
     """
 
     folder: pathlib.Path
@@ -44,7 +44,7 @@ def saved_model(name: str, folder: pathlib.Path) -> SavedModel:
 def _build(name: str, path: pathlib.Path, x_path: pathlib.Path) -> None:
     model, x = inference_models.model(name)
     module = tf.Module()
-    # Not the model itself: with it are saved the functions of each of its layers.
+    # Not the model itself: that would also save the functions of each of its layers.
     module.weights = model.variables
     spec = tf.TensorSpec([None, *x.shape[1:]], x.dtype, name=_ARGUMENT)
     module.serve = tf.function(lambda x: model(x, training=False), input_signature=[spec])

@@ -1,4 +1,4 @@
-"""Compares the speed with float32 and TensorFlow's own mixed precision: `make bench`.
+"""Compares the speed of our modes with float32 and TensorFlow's mixed precision: `make bench`.
 
     python benchmarks/steps.py --only mobilenet_v2,mlp --seconds 10
 
@@ -38,7 +38,7 @@ import npu_precision  # noqa: E402
 
 
 def entry(row: rows.Row, options: argparse.Namespace, peak: float) -> dict[str, object]:
-    """The figures of a row; `peak` as limit.peak."""
+    """The figures of a row; `peak` is the result of limit.peak."""
     here = row.contenders(options.modes)
     names = [*here]
     if row.kind == "frozen" and not row.is_float16 and contenders.has_openvino():

@@ -1,4 +1,4 @@
-"""What a row runs in a session: a frozen graph, a training step, or a SavedModel's signature."""
+"""Task: what a row runs in a session: a frozen graph, a training step, or a SavedModel."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ tf1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class InSession:
-    """The Runner of a session.
+    """A Runner whose steps are runs of a session.
 
     Attributes:
-        session: with initialized variables.
+        session: the session, with initialized variables.
         fetches: the fetches of a step; the first one is the result.
         feeds: the values to feed, by tensor name.
     """
@@ -47,10 +47,10 @@ class InSession:
 
 
 class Task(Protocol):
-    """What every contender of a row runs."""
+    """The work of a row, which every contender does in a session of its own."""
 
     def runner(self, contender: str) -> contextlib.AbstractContextManager[Runner]:
-        """A session of this contender."""
+        """Context of a Runner with a session of this contender."""
 
 
 class GraphTask:
@@ -88,14 +88,14 @@ class GraphTask:
 
 
 class SavedModelTask:
-    """The signature of a SavedModel, in a session as servers have; ours is converted before."""
+    """The signature of a SavedModel, in a session as in a server; converted for our modes."""
 
     def __init__(self, folder: pathlib.Path, x: np.ndarray, frozen: Task):
         self._folder, self._x, self._frozen = folder, x, frozen
 
     @contextlib.contextmanager
     def runner(self, contender: str) -> Iterator[Runner]:
-        """As Task; for contenders.FROZEN, that of the frozen graph."""
+        """As Task; contenders.FROZEN runs the frozen graph."""
         if contender == contenders.FROZEN:
             with self._frozen.runner(contender) as runner:
                 yield runner

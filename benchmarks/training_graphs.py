@@ -63,7 +63,7 @@ def _resnet50(x):
     return model(x, training=True)
 
 
-# By name: the layers, the shape of a batch.
+# By name: the layers and the shape of a batch.
 _BUILDERS = {
     "vgg_like": (_vgg_like, [32, 64, 64, 3]),
     "mlp": (_mlp, [256, 1024]),

@@ -1,6 +1,6 @@
-"""A Runner in a process of its own, which answers questions, a line each.
+"""Worker: a Runner in a process of its own, which answers questions of one line each.
 
-So contenders whose settings hold for a whole process can take turns with the others.
+It lets contenders whose settings hold for a whole process take turns with the others.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _TAIL = 2000
 
 
 class WorkerFailed(RuntimeError):
-    """The process ended; the message holds the end of what it wrote to stderr.
+    """The process ended; the message has the end of its stderr.
 
     Attributes:
-        contender: whose process it was.
+        contender: the contender of the process.
     """
 
     def __init__(self, contender: str, errors: str):
@@ -49,7 +49,7 @@ class Worker:
         self._result = result
 
     def first(self) -> np.ndarray:
-        """As Runner; raises WorkerFailed, as the other methods."""
+        """As Runner; like the other methods, raises WorkerFailed."""
         self._ask("first")
         return np.load(self._result)
 
@@ -84,13 +84,13 @@ def started(
     arguments: Sequence[str],
     environment: Mapping[str, str],
 ) -> Iterator[Worker]:
-    """A worker, which ends with the `with` block.
+    """Context of a worker, which ends with the context.
 
     Args:
-        contender: whose it is.
-        python: that runs the script.
-        script: a file that calls answer() with the last argument.
-        arguments: those of the script; the last one, the path of results, is added.
+        contender: the worker's contender.
+        python: the interpreter that runs the script.
+        script: a file that calls answer() with its last argument.
+        arguments: the script's arguments; the path of results is added as the last one.
         environment: all variables of the process.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -113,7 +113,7 @@ def started(
 
 def answer(runner: Runner, result: str) -> None:
     """The worker's side: answers the questions on stdin, and saves the first step's result."""
-    # Whatever else is printed must not look like an answer.
+    # Other output must not look like an answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:

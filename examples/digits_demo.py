@@ -17,8 +17,8 @@ import tempfile
 import time
 import warnings
 
-# Before TensorFlow is imported, which reads it then. The optimizer's warnings are in the ledgers
-# too, from where they are shown.
+# Set before TensorFlow is imported, which reads it then. The optimizer's warnings are also in the
+# ledgers; the demo shows them from there.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
@@ -79,13 +79,13 @@ RUNS = (FLOAT32, TENSORFLOWS, BFLOAT16, MIXLIST_RUN, FLOAT16)
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
-        accuracy: on the digits held out; None if the training failed.
-        losses: of each step.
+        accuracy: the accuracy on the held-out digits; None if the training failed.
+        losses: the loss of each step.
         step_ms: the time of a training step in milliseconds.
-        ledger_file: of the training step's graph; None for TensorFlow's own pass.
+        ledger_file: the ledger of the training step's graph; None for TensorFlow's own pass.
         ledger: its content.
     """
 
@@ -109,7 +109,7 @@ class StepRecorder(tf.train.SessionRunHook):
         self.seconds = []
 
     def begin(self):
-        # The model has one; the Estimator adds it to the collection once more.
+        # The model has one loss; the Estimator adds it to the collection a second time.
         self._loss = tf.losses.get_losses()[0]
 
     def before_run(self, run_context):
@@ -153,9 +153,9 @@ def train_and_evaluate(run, out, steps, advance):
     try:
         estimator.train(train_input, steps=steps, hooks=[recorder])
         accuracy = float(estimator.evaluate(held_out_input)["accuracy"])
-    except tf.train.NanLossDuringTrainingError:  # Which TensorFlow raises after the step.
+    except tf.train.NanLossDuringTrainingError:  # TensorFlow raises it after the step.
         pass
-    # What a tenth of the steps stay under: other work on the machine slows the rest.
+    # The time that a tenth of the steps stay under: other work on the machine slows the rest.
     result = Result(accuracy, recorder.losses, 1000 * np.quantile(recorder.seconds, 0.1))
     if run.precision_mode is None:
         return result
@@ -189,7 +189,7 @@ def result_table(results):
 def explanations(ledger, mixlist):
     """The counts of the training step, then lines about a few nodes.
 
-    They are lowered nodes, nodes of the loss, one that the mixlist moved, and its follower.
+    These are lowered nodes, nodes of the loss, a node that the mixlist moved, and its follower.
     """
     yield f"the training step: {ledger.counts.sentence}"
     nodes = {node.name: node for node in ledger.nodes}
@@ -206,7 +206,7 @@ def explanations(ledger, mixlist):
 
 
 def remarks(results, steps):
-    """What the numbers say, in a sentence or two per run."""
+    """One or two sentences per run that explain its numbers."""
     losses = results[TENSORFLOWS].losses
     if not math.isfinite(losses[-1]):
         yield (

@@ -1,4 +1,4 @@
-"""What is lowered around batch norms: ordinary ones, and those over all replicas."""
+"""Counts the nodes that are lowered around batch norms: ordinary ones, and those over replicas."""
 
 import pathlib
 

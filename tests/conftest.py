@@ -1,4 +1,4 @@
-"""What tests of several rooms use; what one room uses is in its own conftest.py."""
+"""Fixtures for tests in several rooms; a fixture of one room is in that room's conftest.py."""
 
 import functools
 import json
@@ -11,10 +11,10 @@ import pytest
 from support import ROOT, warm_python, workers
 from support.compiled import compile_program
 
-# TensorFlow's start-up chatter would bury what a failing test prints.
+# TensorFlow's start-up messages would bury the output of a failing test.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# Each session gets the threads that it asks for. Else kernels run, in all sessions of the process,
-# on as many as its first session had.
+# Each session gets the threads that it asks for. Otherwise, all sessions of the process run their
+# kernels on as many threads as the first session had.
 os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
 
 import tensorflow as tf
@@ -32,8 +32,8 @@ pytest_plugins = [
 ]
 tf1 = tf.compat.v1
 
-# TensorFlow 1.15 has eager execution, and control flow by functions, where it is asked for. The
-# tests are of what there is; the scripts, which run in a Python of their own, are not touched.
+# TensorFlow 1.15 has eager execution and functional control flow only if they are enabled. Tests
+# run with both. Scripts run in a Python process of their own, which this does not change.
 if not tf.executing_eagerly():
     tf1.enable_v2_behavior()
 

@@ -1,4 +1,4 @@
-"""`make test-full`: what takes too long for every change, in parts of under an hour each.
+"""`make test-full`: the checks that take too long for every change, in parts of under an hour.
 
     make test-full                          the parts that have not passed yet for this commit
     make test-full PARTS=sanitize,tf115     these, whether they have passed or not
@@ -52,7 +52,7 @@ PARTS = {
 
 
 def git(*arguments: str) -> str:
-    """What git prints."""
+    """Runs git and returns its output."""
     return subprocess.check_output(["git", *arguments], cwd=str(ROOT), universal_newlines=True)
 
 
@@ -62,7 +62,7 @@ def state() -> tuple[str, bool]:
 
 
 def passed(commit: str) -> dict[str, dict[str, float]]:
-    """By part that has passed for the commit: seconds and seed."""
+    """The seconds and the seed of each part that has passed for the commit, by its name."""
     file = MEMORY / f"{commit}.json"
     return json.loads(file.read_text()) if file.exists() else {}
 
@@ -71,14 +71,14 @@ def remember(commit: str, part: str, seconds: float, seed: int) -> None:
     """Adds a part to those that have passed."""
     MEMORY.mkdir(parents=True, exist_ok=True)
     known = {**passed(commit), part: {"seconds": round(seconds), "seed": seed}}
-    # Complete or not at all, whatever interrupts.
+    # The file is complete or absent, even if this process is interrupted.
     written = MEMORY / f"{commit}.json.part"
     written.write_text(json.dumps(known, indent=1) + "\n")
     os.replace(str(written), str(MEMORY / f"{commit}.json"))
 
 
 def run(part: str, seed: int) -> tuple[bool, float]:
-    """Whether a part passes, and its seconds."""
+    """Runs a part; returns whether it passed, and its seconds."""
     flags = ["--tier=full", f"--hypothesis-seed={seed}", *WORKERS]
     command = []
     for word in PARTS[part][1]:
@@ -90,7 +90,7 @@ def run(part: str, seed: int) -> tuple[bool, float]:
 
 
 def table(commit: str, clean: bool, ran: dict[str, tuple[bool, float]]) -> str:
-    """Each part: passed, failed or not run."""
+    """A table of the parts: passed, failed or not run."""
     known = passed(commit)
     lines = [f"make test-full for {commit[:12]}" + ("" if clean else ", with changes")]
     for part, (what, _) in PARTS.items():
@@ -128,7 +128,7 @@ def main() -> int:
     for part in named or [part for part in PARTS if part not in known]:
         seed = secrets.randbelow(2**32) if arguments.seed is None else arguments.seed
         ran[part] = run(part, seed)
-        # What was edited or committed meanwhile may not be what was tested.
+        # Edits or commits made meanwhile may not have been tested.
         if ran[part][0] and clean and state() == (commit, True):
             remember(commit, part, ran[part][1], seed)
     print(table(commit, clean, ran))

@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _take(page: Any, name: str) -> None:
-    page.wait_for_timeout(500)  # What was opened is drawn in the next frame.
+    page.wait_for_timeout(500)  # Opened scopes are drawn in the next frame.
     page.screenshot(path=str(FOLDER / f"{name}.png"))
 
 

@@ -1,9 +1,9 @@
 """Builds library and test programs with sanitizers, apart from the others, and runs tests on them.
 
 `make sanitize` runs this. Arguments go to pytest. The library of `make build` stays as it is:
-everything is in build/sanitize, and NPU_PRECISION_LIBRARY names it. The status is not 0 if a test
-fails or AddressSanitizer has anything to report, in pytest or a process that a test started; what
-UndefinedBehaviorSanitizer finds ends the process, and so fails the test.
+all outputs are in build/sanitize, and NPU_PRECISION_LIBRARY names the library there. The status is
+not 0 if a test fails, or if AddressSanitizer reports anything, in pytest or in a process that a
+test started. An error that UndefinedBehaviorSanitizer finds ends the process and fails the test.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REPORTS = BUILD / "reports"
 
 FLAGS = [
     "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",  # Undefined behaviour ends the process: no test passes it.
+    "-fno-sanitize-recover=all",  # Undefined behaviour ends the process, so the test fails.
     # TensorFlow's headers (absl) lay out hash tables in another way if they see this macro, and its
     # library, compiled without, would read ours wrongly. The code is instrumented all the same.
     "-U__SANITIZE_ADDRESS__",
@@ -28,15 +28,15 @@ FLAGS = [
     "-g1",  # Line numbers in reports.
     "-fno-omit-frame-pointer",
 ]
-# Nothing of ours is left out of the reports; what these switch off is about other libraries.
+# These options only switch off reports about other libraries, none about ours.
 OPTIONS = {
-    # Python and TensorFlow keep until the end what they never free. A program of the tests that
-    # ended with status 1, as by default, would look like one that refuses a graph.
+    # No leak reports: Python and TensorFlow never free some memory. Abort on an error: the default
+    # status is 1, with which a test program reports that it refuses a graph.
     "ASAN_OPTIONS": f"detect_leaks=0:abort_on_error=1:log_path={REPORTS / 'report'}",
     "UBSAN_OPTIONS": "print_stacktrace=1:abort_on_error=1",  # Next to ASan it has no log_path.
 }
-# Rooms and files: neither is C++ what they are about, nor is there any that other tests would not
-# run. A browser does not start where AddressSanitizer is loaded before it.
+# Rooms and files that do not test C++, or run only C++ that other tests run too. A browser does not
+# start if AddressSanitizer is loaded before it.
 LEFT_OUT = [
     "models",
     "page",
@@ -69,13 +69,14 @@ def main(arguments):
 
     (library,) = (BUILD / "npu_precision" / "_lib").glob("npu_optimizer.tf-*.so")
     environment["NPU_PRECISION_LIBRARY"] = str(library)
-    # Python itself is not linked with the sanitizer. It has to come first; without libstdc++ next
-    # to it, it would not find what it wraps of that library, and end at the first exception.
+    # Python itself is not linked with the sanitizer, so the sanitizer is preloaded, as the first
+    # library. It wraps functions of libstdc++. Without libstdc++ loaded next to it, it would not
+    # find them, and end the process at the first exception.
     libraries = [compiler_file("libasan.so"), compiler_file("libstdc++.so")]
     environment["LD_PRELOAD"] = " ".join(libraries)
     environment.update(OPTIONS)
-    # Without the plug-in whose handler would come before the sanitizer's. Nor may pytest keep, when
-    # it dies, what UBSan says on stderr.
+    # Without pytest's faulthandler, whose signal handler would come before the sanitizer's. With
+    # --capture=sys, UBSan's report on stderr is not lost if pytest dies.
     pytest = [sys.executable, "-m", "pytest", "-p", "no:faulthandler", "--capture=sys"]
     pytest += [f"--ignore=tests/{name}" for name in LEFT_OUT]
     status = subprocess.run([*pytest, *arguments], cwd=str(ROOT), env=environment).returncode

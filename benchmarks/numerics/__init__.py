@@ -1,1 +1,1 @@
-"""What the modes do to the numbers of small programs: `make numerics`."""
+"""Compares the results of small programs in each mode with float32's: `make numerics`."""

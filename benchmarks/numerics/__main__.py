@@ -3,9 +3,9 @@
     make numerics NUMERICS_FLAGS="--only attention --modes bf16,fp16"
     make numerics NUMERICS_FLAGS=--write
 
-Every program runs in float32 and under each mode, from the same values. One that a mode breaks
-stays in the table, with what is wrong in bold. The status is 1 if there is one that is not in
-known.py.
+Every program runs in float32 and in each mode, from the same values. A program that a mode breaks
+stays in the table, with the fault in bold. The status is 1 if a mode breaks a program and known.py
+does not list it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from numerics import blame, contender, known, measure, program, table  # noqa: E
 
 
 def flags() -> argparse.Namespace:
-    """What the command line says."""
+    """The flags of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", action="append", help="part of the names of programs; again, too")
     parser.add_argument("--rooms", default="", help="files of programs, as losses,loops")
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def conclusion(found: dict, modes: list[str]) -> int:
-    """Says which programs our modes break, and returns 1 if one of them is not known to."""
+    """Prints the programs that our modes break; returns 1 if one is not in known.py."""
     broken = {
         name: ",".join(mode for mode in modes if entry[mode]["status"] not in measure.GOOD)
         for name, entry in found.items()
@@ -94,7 +94,7 @@ OURS = tuple(contender.MODES)
 
 
 def measured(programs: list[program.Program], names: list[str], blames: bool) -> dict:
-    """By program, the verdict of each contender."""
+    """The verdict of each contender, by program."""
     workers = measure.Workers()
     found = {}
     try:
@@ -109,7 +109,7 @@ def measured(programs: list[program.Program], names: list[str], blames: bool) ->
 def verdicts(
     workers: measure.Workers, one: program.Program, names: list[str], blames: bool
 ) -> dict:
-    """By contender, what became of a program."""
+    """The verdicts on a program, by contender."""
     reference = workers.run(contender.FLOAT32, one.name, one.seconds)
     entry: dict = {"room": one.room, "kind": one.kind}
     entry[contender.FLOAT32] = dataclasses.asdict(measure.judge(reference, reference, 0.0))
@@ -125,7 +125,7 @@ def verdicts(
 
 
 def print_line(name: str, entry: dict) -> None:
-    """One line per program, as soon as it is measured."""
+    """Prints the line of a program as soon as it is measured."""
     cells = [f"{key} {table.cell(v)}" for key, v in entry.items() if isinstance(v, dict)]
     causes = [f"{k}: {v['blame']}" for k, v in entry.items() if "blame" in v]
     print(f"{name}: {'; '.join(cells)} {' '.join(causes)}", flush=True)

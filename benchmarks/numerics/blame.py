@@ -1,6 +1,6 @@
-"""Which lowered ops are to blame for a program that went wrong.
+"""Finds the lowered ops that make a program go wrong.
 
-What was lowered is put on the black list, an op type or node at a time, and the program runs again.
+Each lowered op type or node in turn is put on the black list, and the program runs again.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from numerics import measure
 
-# Of what did not end there is no ledger, so these are tried.
+# A program that did not end has no ledger, so these op types are tried.
 _USUAL = "MatMul BatchMatMulV2 Conv2D AddV2 Add Sub Mul RealDiv Maximum Minimum SelectV2".split()
-# Runs again, at most, to look for single nodes.
+# The maximum number of runs that look for single nodes.
 _NODES = 24
 
 
@@ -24,10 +24,10 @@ def to_blame(
     reference: dict,
     low: str,
 ) -> list[str]:
-    """What cures the program by itself, op types first, then nodes; else a set that does together.
+    """The op types that each cure the program, then the nodes; otherwise a set that cures it.
 
-    A matrix product nearly always does, as without it nothing is lowered after it. So the others
-    say more, and single nodes where there are several products.
+    Keeping a matrix product in float32 nearly always cures the program, because then nothing after
+    it is lowered. So the other ops are better hints, and so are single nodes of several products.
     """
 
     def cured(entries: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What runs a program: float32, our two modes, and what TensorFlow and Keras have of their own."""
+"""The contenders of `make numerics`: float32, our two modes, and TensorFlow's and Keras' own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ tf1 = tf.compat.v1
 
 FLOAT32 = "float32"
 MODES = {"bf16": "allow_mix_precision_bf16", "fp16": "allow_mix_precision_fp16"}
-# Rounds what matrix products read, and nothing else: how much of a distance that explains.
+# Only rounds the inputs of matrix products, to see how much of a distance this explains.
 ROUNDED = "rounded"
 _PRECISION_MODES = {**MODES, ROUNDED: "cube_fp16in_fp32out"}
 TENSORFLOW = "tf amp"
 KERAS = "keras"
 NAMES = (FLOAT32, *MODES, TENSORFLOW, KERAS)
 ALL = (*NAMES, ROUNDED)
-# The low dtype of each, which says how far from float32 it may be.
+# The low dtype of each contender, which determines how far from float32 it may be.
 LOW = {
     "bf16": "bfloat16",
     "fp16": "float16",
@@ -37,8 +37,8 @@ def scales_losses(contender: str) -> bool:
 
 
 def _options(contender: str, **options: object) -> npu_precision.PrecisionOptions:
-    # Kernels of float16 round after each op, as those of a device do; computing in float32 hides
-    # what a rule misses.
+    # float16 kernels round after each op, as on a device. Computing in float32 would hide errors
+    # that a rule misses.
     return npu_precision.PrecisionOptions(
         _PRECISION_MODES[contender], float16_compute="native", **options
     )
@@ -46,7 +46,7 @@ def _options(contender: str, **options: object) -> npu_precision.PrecisionOption
 
 @contextlib.contextmanager
 def functions(contender: str, **options: object) -> Iterator[None]:
-    """Within it, tf.functions are traced and run as the contender does."""
+    """Context in which tf.functions are traced and run in the contender's precision."""
     if contender in _PRECISION_MODES:
         with npu_precision.autocast(_options(contender, **options)):
             yield

@@ -1,6 +1,6 @@
-"""The programs that our modes are known to break, which modes do, and by what.
+"""The programs that our modes are known to break, with the modes and the cause.
 
-A test fails on any other. Take out of the list what a change has fixed.
+A test fails if a mode breaks any other program. Remove a program from the list when it is fixed.
 """
 
 BROKEN: dict[str, tuple[str, ...]] = {
@@ -13,14 +13,14 @@ BROKEN: dict[str, tuple[str, ...]] = {
     "expm of a product": ("fp16",),
     # The sum 1 + z/2 is lowered, and then raised to the sixth power as terms that cancel.
     "polynomial of 6th degree of a product": ("bf16", "fp16"),
-    # The difference is below the digits of the products' inputs: no list can help but for them.
+    # The difference is below the precision of the products' inputs: only keeping them helps.
     "finite difference of a product": ("bf16", "fp16"),
     # y * x is lowered, and larger than 65504.
     "Poisson log-likelihood of large counts": ("fp16",),
     # Chaotic: the loss collapses to its margin, and keeping any one product, be it a gradient's,
     # prevents it.
     "triplet loss, hardest by + 1e6": ("bf16",),
-    # Squared distances as squares minus a product: what is near comes out as zero, or far.
+    # Squared distances as squares minus a product: near points come out at distance zero, or far.
     "squared distances as x²+y²-2xy, square root with 1e-12": ("fp16",),
     # Only keeping the products cures it; likely 1 / (product of exp(-cost) + 1e-9) overflows.
     "Sinkhorn distance": ("fp16",),

@@ -13,13 +13,13 @@ import sys
 import numpy as np
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-# For a worker to import TensorFlow, on a machine that has other things to do.
+# The time for a worker to import TensorFlow on a busy machine.
 _START_SECONDS = 120
 GOOD = ("ok", "does not apply")
 
 
 class Workers:
-    """A worker per contender, started when first asked, and anew after one died or did not end."""
+    """A worker per contender, started at its first use, and again after it died or did not end."""
 
     def __init__(self) -> None:
         self._running: dict[str, subprocess.Popen] = {}
@@ -75,13 +75,14 @@ def _reply(worker: subprocess.Popen, seconds: float) -> dict | None:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What became of a program under a contender.
+    """The verdict on a program under a contender.
 
     Attributes:
         status: "ok", "far", "not finite", "does not end", "crashes", "error" or "does not apply".
         value: the last loss, or the mean size of the result; None if there is none.
-        distance: from float32, as a share of the size of its values; None if there is none.
-        lowered: by op type, the names of the nodes that were lowered.
+        distance: the distance from float32, as a share of the size of float32's values; None if
+            there is none.
+        lowered: the names of the lowered nodes, by op type.
         error: the text of an error.
     """
 
@@ -98,7 +99,7 @@ class Verdict:
 
 
 def judge(reply: dict, reference: dict, tolerance: float) -> Verdict:
-    """Compares a reply with that of float32."""
+    """Compares a reply with float32's reply."""
     if "endless" in reply:
         return Verdict("does not end")
     if "died" in reply:
@@ -112,7 +113,7 @@ def judge(reply: dict, reference: dict, tolerance: float) -> Verdict:
     value = _size(found)
     if found.shape != expected.shape:
         return Verdict("far", value, None, reply["lowered"])
-    # Where float32 has an infinity or NaN, anything goes.
+    # Any value is right where float32 has an infinity or NaN.
     known = np.isfinite(expected)
     if not np.isfinite(found[known]).all():
         return Verdict("not finite", value, None, reply["lowered"])
@@ -123,5 +124,5 @@ def judge(reply: dict, reference: dict, tolerance: float) -> Verdict:
 
 
 def _size(values: np.ndarray) -> float:
-    """A loss itself; of several values, the mean of their sizes."""
+    """The value of a loss; for several values, the mean of their magnitudes."""
     return float(values[0]) if values.size == 1 else float(np.abs(values).mean())

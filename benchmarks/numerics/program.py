@@ -1,4 +1,4 @@
-"""A program of the corpus, its four forms, and the list of all."""
+"""Program: one program of the corpus of `make numerics`, its four forms, and the list of all."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-# How far from float32 the end of a program may be, as a share of the size of its values. A bfloat16
+# How far a program's result may be from float32's, as a share of the size of its values. A bfloat16
 # has 8 bits, a float16 11, and each program has a matrix product or convolution of about 16 terms.
 RESULT = {"bfloat16": 0.03, "float16": 0.005}
-# Two trainings part by more than the error of one step: every step starts from other weights.
+# Two trainings differ by more than the error of one step: every step starts from other weights.
 TRAINING = {"bfloat16": 0.05, "float16": 0.05}
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """A tf.function and its arguments, which are no constants: TensorFlow would fold them away."""
+    """A tf.function and its arguments, not constants because TensorFlow would fold them away."""
 
     function: Callable[..., tf.Tensor]
     inputs: Sequence[np.ndarray]
@@ -63,12 +63,12 @@ class Program:
     """A program of the corpus.
 
     Attributes:
-        name: what the table calls it.
-        build: makes it anew, with the same values each time.
+        name: its name in the table.
+        build: builds it, with the same values each time.
         kind: "result" or "training".
-        room: the file it is from, as "losses".
-        tolerance: by low dtype, how far from float32 its end may be.
-        seconds: after which it counts as endless.
+        room: the file it is from, such as "losses".
+        tolerance: how far its result may be from float32's, by low dtype.
+        seconds: a program that runs longer counts as endless.
     """
 
     name: str
@@ -83,7 +83,7 @@ _PROGRAMS: dict[str, Program] = {}
 
 
 def program(name: str, kind: str = "result", tolerance: dict | None = None, seconds: float = 60):
-    """Adds what the decorated function builds to the corpus."""
+    """Decorator that adds the program that a function builds to the corpus."""
 
     def add(build):
         room = build.__module__.partition("programs_")[2]
@@ -115,5 +115,5 @@ def uniform(seed: int, *shape: int, low: float = 0.0, high: float = 1.0) -> np.n
 
 
 def classes(seed: int, count: int, of: int) -> np.ndarray:
-    """Ids of classes."""
+    """Random ids of classes, the same for the same seed."""
     return np.random.default_rng(seed).integers(0, of, count).astype(np.int32)

@@ -15,7 +15,7 @@ def _inputs():
 
 
 def _mask(padded_row: bool = False) -> np.ndarray:
-    """What may be seen: the past, or of a row nothing."""
+    """A mask of the visible positions: the past; with `padded_row`, one row sees nothing."""
     mask = np.tril(np.ones([_BATCH, _LENGTH, _LENGTH], np.float32))
     if padded_row:
         mask[0, 3] = 0

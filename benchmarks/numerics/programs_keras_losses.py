@@ -117,7 +117,7 @@ def sigmoid_and_reshape():
 
 @program("keras binary crossentropy of a sure model, after a Reshape", kind="training")
 def sure_model():
-    """It learns by heart, so that probabilities come near 1, where low dtypes have no steps."""
+    """A model that overfits: its probabilities come near 1, where low dtypes have no steps."""
     layers = [keras.layers.Dense(64, "relu"), keras.layers.Dense(1, "sigmoid")]
     model = keras.Sequential([*layers, keras.layers.Reshape([])])
     targets = classes(2, _COUNT, 2).astype(np.float32)

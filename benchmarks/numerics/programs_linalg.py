@@ -47,7 +47,7 @@ _of_gram("solve by an inverse times a product", lambda a, b: tf.matmul(linalg.in
 
 @program("the residual of a solution, a x - b")
 def residual():
-    """What is left is rounding alone; it is compared with the size of b."""
+    """The residual is only rounding error; it is compared with the size of b."""
 
     def function(w, b):
         a = tf.matmul(w, w, transpose_b=True) + tf.eye(_SIZE)
@@ -75,7 +75,7 @@ def gaussian_process():
 
 @program("cholesky of a covariance with 1e-3 jitter", tolerance=_SOLVED)
 def covariance():
-    """Of fewer rows than columns, so that only the jitter makes it positive."""
+    """A covariance of fewer rows than columns: only the jitter makes it positive definite."""
 
     def function(x, w):
         z = tf.matmul(x, w)
@@ -145,7 +145,7 @@ def softplus():
 
 @program("finite difference of a product")
 def finite_difference():
-    """A step of 1e-3: what changes is below the digits of a low dtype."""
+    """With a step of 1e-3, the change is below the precision of a low dtype."""
 
     def function(x, w):
         def f(y):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from numerics.program import Result, normal, program, uniform
 
-# Most take milliseconds. One that is still busy then will never end.
+# Seconds. Most loops take milliseconds; one that runs longer than this will never end.
 _END = 25
 
 

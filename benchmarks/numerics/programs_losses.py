@@ -8,12 +8,12 @@ import tensorflow as tf
 from numerics.program import Training, classes, normal, program, uniform
 
 _COUNT, _WIDTH = 32, 12
-# Of a density without a bound: enough that two layers do not learn it by heart, which is chaotic.
+# Examples for a density without a bound: enough that two layers do not overfit, which is chaotic.
 _MANY = 256
 
 
 def _mlp(variables, x):
-    """Two layers of the first four variables."""
+    """Two layers with the first four variables as weights and biases."""
     w1, b1, w2, b2 = variables[:4]
     return tf.matmul(tf.nn.relu(tf.matmul(x, w1) + b1), w2) + b2
 
@@ -25,7 +25,7 @@ def _weights(outputs, hidden=16, width=_WIDTH):
 
 
 def _add(name, outputs, loss, targets, count=_COUNT, **options):
-    """`loss(outputs of two layers, targets)`."""
+    """Adds a program that minimizes `loss(outputs of two layers, targets)`."""
 
     @program(name, kind="training")
     def build():
@@ -37,7 +37,7 @@ def _add(name, outputs, loss, targets, count=_COUNT, **options):
 
 
 def _add_density(name, outputs, loss, targets=None):
-    """A likelihood of numbers that are half linear in the inputs, and half noise."""
+    """Adds a likelihood of numbers that are half linear in the inputs and half noise."""
 
     def linear():
         return [normal(0, _MANY, _WIDTH) @ normal(9, _WIDTH, 1, scale=0.2) + normal(3, _MANY, 1)]
@@ -155,7 +155,7 @@ _add("quantile loss", 3, _quantiles, _numbers())
 
 
 def _cox(x, times, seen):
-    """Partial likelihood of survival: the risk of all that live at least as long."""
+    """The partial likelihood of survival; the risk set is all who live at least as long."""
     order = tf.argsort(tf.squeeze(times, 1), direction="DESCENDING")
     risk = tf.gather(tf.squeeze(x, 1), order)
     log_risks = tf.math.log(tf.cumsum(tf.exp(risk)))

@@ -11,12 +11,12 @@ _END = 25
 
 
 def _mask() -> np.ndarray:
-    """Of 8 rows with 6 places each, what is there: of row 0 nothing."""
+    """A mask for 8 rows of 6 places: row n has n places, so row 0 has none."""
     return (np.arange(6)[None] < np.arange(8)[:, None]).astype(np.float32)
 
 
 def _add(name, function, *more, **options):
-    """`function(scores of 8 rows and 6 places, mask)`."""
+    """Adds a program that computes `function(scores of 8 rows and 6 places, mask)`."""
 
     @program(name, **options)
     def build():

@@ -124,7 +124,7 @@ def variance():
 
 @program("variance as E[x²]-E[x]² of a shifted input")
 def variance_shifted():
-    """Float32 loses digits here, and a low dtype all: the variance is 1 and the mean 16."""
+    """float32 loses digits here, and a low dtype loses all: the variance is 1 and the mean 16."""
     return _of_product(lambda x: _of_squares(x + 16.0, [-1], 1e-5))
 
 

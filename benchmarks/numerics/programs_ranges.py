@@ -31,7 +31,7 @@ def float_index():
 
 @program("whole numbers from a floor of a product")
 def floors():
-    """A step of a floor is not continuous: the sizes are compared, and the sums."""
+    """A floor is not continuous, so the sums of its values are compared."""
 
     def function(z):
         steps = tf.floor(tf.sigmoid(z) * 1000.0)
@@ -193,7 +193,7 @@ def poincare():
 
 @program("quantization aware: fake quantization with 8 bits", tolerance={"float16": 0.012})
 def fake_quantization():
-    """What is rounded to the next step is one step away: 8/255 of at most 3."""
+    """A value may be rounded to the next step, which is 8/255 away; values are at most 3."""
     return _product(lambda z: tf.quantization.fake_quant_with_min_max_args(z, -4.0, 4.0))
 
 
@@ -270,13 +270,13 @@ _trained(
 
 
 def _sure(function):
-    """Of probabilities close to 1."""
+    """A function of probabilities close to 1."""
     return _product(lambda z: function(tf.sigmoid(3.0 * z + 6.0)))
 
 
 @program("-log(1 - p) of a sure model, as it is")
 def minus_log():
-    """TensorFlow makes one op of Log and Neg."""
+    """TensorFlow fuses Log and Neg into one op."""
     return _sure(lambda p: -tf.math.log(1.0 - p))
 
 
@@ -287,13 +287,13 @@ def log_of_square():
 
 @program("log of a sum of 1 - p")
 def log_of_sum():
-    """The sums are summed in float32, but each of their terms is rounded before."""
+    """The sum is computed in float32, but each of its terms is rounded before."""
     return _sure(lambda p: tf.math.log(tf.reduce_sum(1.0 - p, 1)))
 
 
 @program("log of a product of 1 - p")
 def log_of_survival():
-    """None of several sure events happens."""
+    """The logarithm of the probability that none of several sure events happens."""
     return _sure(lambda p: tf.math.log(tf.reduce_prod(1.0 - p[:, :4], 1)))
 
 

@@ -23,7 +23,7 @@ def stft():
 
 @program("log-mel spectrogram with 1e-6", tolerance={"float16": 0.01})
 def log_mel():
-    """A logarithm of nearly nothing magnifies the rounding of the product, in every precision."""
+    """A logarithm of tiny values magnifies the rounding of the product, in every precision."""
 
     def function(x, w):
         power = tf.square(tf.abs(tf.signal.stft(tf.matmul(x, w), 64, 32)))

@@ -13,7 +13,7 @@ def _inputs():
 
 
 def _stepped(step, steps, state):
-    """Calls a tf.function on its own results, eagerly: Result's function holds the last."""
+    """Calls a tf.function on its own results, eagerly; the Result is the last of them."""
     x, w = map(tf.constant, _inputs())
     state = tuple(map(tf.constant, state))
     function = tf.function(step)
@@ -163,7 +163,7 @@ def rotary():
 
 @program("coordinates: a grid plus an offset of a convolution")
 def coordinates():
-    """What a detector or an optical flow adds to the number of a pixel."""
+    """A pixel's index plus an offset, as in a detector or an optical flow."""
 
     def function(images, w):
         offsets = tf.nn.conv2d(images, w, 1, "SAME")

@@ -1,4 +1,4 @@
-"""Runs a program under a contender, and says where it ended."""
+"""Runs a program under a contender; the result is an Outcome."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ tf1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """Where a program ended.
+    """The result of a program.
 
     Attributes:
         values: the result, flat, or the last loss.
-        start: the size of the first loss; of a result zero.
+        start: the size of the first loss; zero for a result.
     """
 
     values: list[float]
@@ -36,7 +36,7 @@ def run(program: Program, contender: str, **options: object) -> Outcome:
     """Builds a program anew and runs it.
 
     Raises:
-        DoesNotApply: Keras' policy changes Keras' models alone.
+        DoesNotApply: the contender is Keras' policy, and the program is no Keras model.
     """
     tf.keras.utils.set_random_seed(1)
     with contenders.functions(contender, **options):
@@ -52,7 +52,7 @@ def run(program: Program, contender: str, **options: object) -> Outcome:
 
 
 def _built(program: Program):
-    """A graph is built in a graph of its own, which its fetch keeps."""
+    """Builds the program; a Graph is built in a tf.Graph of its own, which its fetch keeps."""
     if program.room.startswith("v1"):
         with tf.Graph().as_default():
             return program.build()
@@ -93,19 +93,19 @@ def _trained(form: Training | KerasTraining, contender: str) -> Outcome:
 
 
 def _steps(step, count: int) -> Outcome:
-    """Makes so many steps, those that loss scaling skips not counted: float32 makes as many."""
+    """Makes `count` steps. Steps that loss scaling skips do not count, as float32 skips none."""
     losses, made = [], 0
     while made < count and len(losses) < 2 * count:
         value, was_made = step()
         losses.append(float(value))
         made += bool(was_made)
-    # A loss that was once NaN is reported, whatever came after it.
+    # A loss that was NaN once is reported, whatever the later losses are.
     broken = [value for value in losses if not np.isfinite(value)]
     return Outcome([broken[0] if broken else losses[-1]], abs(losses[0]))
 
 
 def _set_weights(model: tf.keras.Model) -> None:
-    """The same weights under every policy, and none zero, so that biases matter."""
+    """Sets the same weights under every policy, none of them zero, so that biases matter."""
     random = np.random.default_rng(7)
     for variable in model.trainable_variables:
         shape = variable.shape.as_list()

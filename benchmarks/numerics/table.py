@@ -16,7 +16,7 @@ HEADINGS = {
 
 
 def cell(verdict: dict) -> str:
-    """What became of a program: its end and its distance; what is wrong, in bold."""
+    """The cell of a program: its result and its distance; a fault is in bold."""
     status = verdict["status"]
     if status == "does not apply":
         return ""
@@ -32,7 +32,7 @@ def cell(verdict: dict) -> str:
 
 
 def value(number: float | None) -> str:
-    """Four digits, or what is not a number."""
+    """A number with four digits, or the name of infinity or NaN."""
     if number is None:
         return ""
     return f"{number:.4g}" if math.isfinite(number) else str(number)

@@ -15,7 +15,7 @@ import time
 
 
 def lowered(folder: str) -> dict[str, list[str]]:
-    """By op type, the names of the nodes that were lowered, from the ledgers of a program."""
+    """The names of the lowered nodes, by op type, from the ledgers of a program."""
     import npu_precision
 
     found = collections.defaultdict(list)
@@ -28,7 +28,7 @@ def lowered(folder: str) -> dict[str, list[str]]:
 
 
 def answer(programs: dict, contender: str, request: dict) -> dict:
-    """Runs what is asked for."""
+    """Runs the requested program; returns the reply."""
     from numerics import contender as contenders
     from numerics import runs
 
@@ -54,7 +54,7 @@ def answer(programs: dict, contender: str, request: dict) -> dict:
 
 
 def main(contender: str) -> None:
-    """Serves until standard input ends. What TensorFlow prints goes to standard error."""
+    """Answers requests until standard input ends. TensorFlow's output goes to standard error."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     import tensorflow as tf

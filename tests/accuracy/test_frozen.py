@@ -1,4 +1,4 @@
-"""What is run by compare and tune: a model as one graph of constants, which yields the same."""
+"""The frozen model that compare and tune run: one graph of constants with the same outputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def saved(tmp_path):
 
 
 def run_frozen(path, **inputs):
-    """The outputs by name, with no optimizer but ours having seen the graph."""
+    """The outputs by name; no optimizer but ours changes the graph."""
     model = frozen.freeze(model_file.load_model(path))
     config = tf1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True

@@ -1,4 +1,4 @@
-"""What a model is run with by the command: arrays from a file, or from a function of the user's."""
+"""The inputs that the command feeds to a model: arrays from a file, or from a user's function."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ NEW_NAN = "has a NaN or an infinity that it has not in float32"
 
 @pytest.fixture
 def fault(graph_file):
-    """fault(text, x=..., ...) -> what a trial finds; white=[...] lowers these nodes, too."""
+    """fault(text, x=..., ...) -> the fault in a trial; white=[...] also lowers these nodes."""
 
     def find(text, white=(), mode="allow_mix_precision", emulate=True, **inputs):
         model = frozen.freeze(model_file.load_model(graph_file(text)))
@@ -50,7 +50,7 @@ HIDDEN = """
 
 @pytest.mark.parametrize("options", [EMULATED, EMULATED[:-1]], ids=["emulated", "kernels"])
 def test_an_infinity_that_the_output_does_not_show_is_refused(options, graph_file, arrays, tune):
-    # Tanh makes 1 of infinity, and of 160000.
+    # Tanh is 1 for infinity, and for 160000.
     inputs = ("--inputs", arrays(x=np.full([4, 4], 200.0, np.float32)))
     printed, mixlist = tune(graph_file(HIDDEN), *inputs, "--max-error", "0.5", options=options)
     assert printed["start"]["error"] == 0

@@ -1,4 +1,4 @@
-"""amp.initialize() with models, as Apex documents it, and what goes on until enabled=False."""
+"""amp.initialize() with models, as Apex documents it, and its effect until enabled=False."""
 
 from __future__ import annotations
 
@@ -324,7 +324,7 @@ class TwoOptimizers:
         self._step = place(step)
 
     def moved(self, *factors):
-        """Which weights a step moves, and the state of the scale after it."""
+        """The weights that a step moves, and the state of the scale after it."""
         before = [weight.numpy() for weight in self.weights]
         self._step([tf.constant(factor) for factor in factors])
         now = [weight.numpy() for weight in self.weights]
@@ -354,7 +354,7 @@ def test_they_skip_together_where_all_are_unscaled_first(factors):
 
 @pytest.mark.parametrize("place", [tf.function, lambda function: function], ids=["graph", "eager"])
 def test_a_loss_has_one_scale_where_one_of_them_has_not_stepped(place):
-    """The loss that comes next is scaled for all by what the others have adjusted."""
+    """The next loss is scaled by the scale that the other optimizers have adjusted."""
     _, optimizers = initialize(model(), [sgd(), sgd()])
     weights = [tf.Variable([1.0]), tf.Variable([1.0])]
 
@@ -393,5 +393,5 @@ def test_where_one_of_them_never_steps_the_others_adjust_the_scale():
     for _ in range(3):
         gradient = gradient_of(lambda w: tf.reduce_sum(w * np.inf), weight, optimizers)
         optimizers[0].apply_gradients([(gradient, weight)])
-    # The last step waits for the other optimizer.
+    # The last step does not count until the other optimizer has made its own.
     assert amp.state_dict()["loss_scaler0"]["loss_scale"] == 2.0**14

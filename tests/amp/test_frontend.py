@@ -1,4 +1,4 @@
-"""npu_precision.amp: what it refuses, whichever the optimizer, and what it does not touch."""
+"""npu_precision.amp: arguments that it refuses for any optimizer, and code it does not change."""
 
 from __future__ import annotations
 

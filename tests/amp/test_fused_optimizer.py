@@ -1,4 +1,4 @@
-"""npu_precision.amp.optimizers: what a step does, in eager code, tf.functions and fit()."""
+"""npu_precision.amp.optimizers: their steps in eager code, tf.functions and fit()."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ RULES = {
         {"lr": 0.01, "warmup": 0.5, "t_total": 4, "weight_decay": 0.1},
     ),
     "adamp": ("NpuFusedAdamP", optimizer_formulas.adam_p, {"lr": 0.01, "weight_decay": 0.1}),
-    # Every step is projected: by unit where delta is large, and else as a whole.
+    # Every step is projected: by unit if delta is large, otherwise as a whole.
     "adamp all": (
         "NpuFusedAdamP",
         optimizer_formulas.adam_p,
@@ -84,7 +84,7 @@ def make(rule, **others):
 
 
 def some(count, seed=0, shapes=SHAPES):
-    """Arrays from 1 to 2, where float32's digits are alike, of each shape; `count` of those."""
+    """`count` lists of arrays of the shapes, from 1 to 2, where float32 has one spacing."""
     random = np.random.RandomState(seed)
     return [[np.float32(random.uniform(1, 2, shape)) for shape in shapes] for _ in range(count)]
 
@@ -102,7 +102,7 @@ def variables_of(values, dtype=tf.float32):
 
 
 def ulps(got, expected):
-    """The largest distance in units of the last place of float32, of the largest element."""
+    """The largest distance, in units in the last place of the largest element in float32."""
     expected = np.asarray(expected, np.float64)
     unit = np.spacing(np.float32(np.abs(expected).max()))
     return float(np.max(np.abs(np.asarray(got, np.float64) - expected)) / unit)
@@ -118,7 +118,7 @@ def slots_of(optimizer, variables):
 
 
 def updates(optimizer, variables, grads):
-    """How many ops that apply a gradient are in the graph of a step."""
+    """The number of ops that apply a gradient in the graph of a step."""
     step = tf.function(lambda *each: optimizer.apply_gradients(zip(each, variables)))
     graph = step.get_concrete_function(*map(tf.convert_to_tensor, grads)).graph
     return sum(op.type.startswith("ResourceApply") for op in graph.get_operations())
@@ -143,7 +143,7 @@ def test_five_steps_are_those_of_the_formula(rule, place):
 
 
 def orthogonal(shape, seed):
-    """Values, and gradients that are orthogonal to all of them but to no unit."""
+    """Values, and gradients that are orthogonal to the whole but not to any unit."""
     random = np.random.RandomState(seed)
     values, grad = random.uniform(1, 2, shape), random.uniform(1, 2, shape)
     return values, grad - values * np.sum(values * grad) / np.sum(values * values)
@@ -263,8 +263,8 @@ def test_what_has_no_gradient_stays_as_it_is(rule):
 
 
 def test_keras_warns_of_what_has_no_gradient(recwarn, caplog, monkeypatch):
-    # Keras 2 logs it to TensorFlow's logger, whose level, and whether it tells its parents, depend
-    # on what ran before in this process.
+    # Keras 2 logs the warning to TensorFlow's logger. The logger's level and propagation depend on
+    # earlier tests in this process.
     logger = logging.getLogger("tensorflow")
     monkeypatch.setattr(logger, "propagate", True)
     monkeypatch.setattr(logger, "disabled", False)
@@ -319,7 +319,7 @@ def test_low_variables_have_slots_in_float32(rule, dtype):
 
 @pytest.mark.parametrize("level", ["O1", "O2", "O3"])
 def test_at_each_level_the_update_is_that_of_float32(level):
-    """Gradients of 1e-4 have squares of 1e-8, times 0.001: nothing in float16."""
+    """Gradients of 1e-4 have squares of 1e-8; times 0.001, these are zero in float16."""
     (values,), grads = (
         some(1),
         [[np.float32(1e-4) * each for each in all_] for all_ in some(3, seed=1)],

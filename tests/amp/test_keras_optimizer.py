@@ -18,7 +18,7 @@ each_keras = pytest.mark.parametrize("make", KERAS.values(), ids=KERAS)
 
 
 def finite_after(unscale):
-    """Unscales, and makes finite what is not."""
+    """Unscales, and replaces infinities and NaNs by finite values."""
 
     def unscale_and_clean(grads, *which):
         grads = unscale(grads, *which)
@@ -228,7 +228,7 @@ def test_an_overflow_after_unscaling_lowers_the_scale_of_the_only_loss():
 
 
 def test_batches_may_be_unscaled_one_by_one():
-    """And one that overflows spoils the step, though the last does not."""
+    """A batch that overflows skips the step, even if the last batch does not."""
     optimizer, _ = amp.initialize(KERAS["sgd"](), "O1", verbosity=0)
     weight = tf.Variable(1.0)
     for factors, expected in ((INF, 1.0), 1.0), ((1.0, 1.0), 0.0):
@@ -285,7 +285,7 @@ def test_at_o2_the_scale_may_be_larger_than_float16(scale):
 def test_fit_scales_skips_and_learns(level, tmp_path):
     optimizer, _ = amp.initialize(tf.keras.optimizers.SGD(0.1), level, verbosity=0)
     model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False)])
-    # XLA would leave nothing to look at.
+    # XLA would compile the nodes that the test looks at.
     no_xla = {"jit_compile": False} if hasattr(optimizer, "apply") else {}
     model.compile(optimizer, "mse", **no_xla)
     x = np.ones([8, 2], np.float32)

@@ -18,7 +18,7 @@ def ones(*shape):
 VECTOR, MATRIX, CUBE = ones(4), ones(4, 4), ones(2, 4, 4)
 IMAGE, FILTERS = ones(2, 8, 8, 4), ones(1, 1, 4, 4)
 VOLUME, SERIES = ones(2, 4, 4, 4, 3), ones(2, 8, 4)
-# Of each name that is not an op type's, a call.
+# A call for each name that is no op type.
 CALLS = {
     "add": lambda f: f(MATRIX, MATRIX),
     "avg_pool1d": lambda f: f(SERIES, 2, 2, "SAME"),
@@ -71,7 +71,7 @@ ONE_MATRIX = sorted(set(op_types._IRREGULAR) - set(CALLS))
 
 
 def found(name):
-    """The function of this name, wherever the API has it."""
+    """The function of this name, found anywhere in the API."""
     for module in (tf.linalg, tf.nn, tf, tf.math):
         if hasattr(module, name):
             return getattr(module, name)

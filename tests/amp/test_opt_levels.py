@@ -1,4 +1,4 @@
-"""The levels of npu_precision.amp: what each lowers, and which overrides it takes."""
+"""The levels of npu_precision.amp: the ops that each lowers, and the overrides that it accepts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def options_of(config):
 
 
 def lowered(level, **overrides):
-    """What a level lowers of a step that has a convolution, batch norms, a softmax and Adam."""
+    """The lowered nodes of a step with a convolution, batch norms, a softmax and Adam, by level."""
     with tf.Graph().as_default() as graph:
         image = tf1.placeholder(tf.float32, [2, 4, 4, 3], name="image")
         filters = tf1.get_variable("filters", [1, 1, 3, 3], use_resource=True)
@@ -70,7 +70,7 @@ BUT_BATCH_NORMS = ["conv", "relu", "softmax"]
     ("level", "overrides", "expected"),
     [
         ("O0", {}, []),
-        # What comes after a mean follows it, batch norms of several ops too.
+        # The nodes after a mean follow it, also in batch norms of several ops.
         ("O1", {}, ["conv", "fused"]),
         ("O1", {"keep_batchnorm_fp32": True}, ["conv"]),
         ("O2", {}, BUT_BATCH_NORMS),

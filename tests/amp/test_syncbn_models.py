@@ -1,4 +1,4 @@
-"""convert_syncbn_model: which layers it changes, what stays as it is, and what it refuses."""
+"""convert_syncbn_model: the layers that it changes, leaves unchanged, or refuses."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ MASK = VOCABULARY - 1
 
 
 class LAMBOptimizer(tf.train.Optimizer):
-    """Adam, each step of which is as long as its weight."""
+    """LAMB: Adam with steps scaled to the norm of the weight."""
 
     def __init__(self, learning_rate, weight_decay_rate=0.01, exclude=("norm", "bias")):
         super().__init__(False, "LAMBOptimizer")
@@ -106,7 +106,7 @@ def bert(ids, mask):
     positions = tf.get_variable(
         "positions", [LENGTH, WIDTH], initializer=tf.truncated_normal_initializer(0, 0.1, 2)
     )
-    # With a product, as those who train on an NPU do.
+    # The embedding is a matrix product, as in training scripts for an NPU.
     hidden = tf.matmul(tf.one_hot(tf.reshape(ids, [-1]), VOCABULARY), table)
     hidden = tf.reshape(tf.reshape(hidden, [BATCH, LENGTH, WIDTH]) + positions, [-1, WIDTH])
     hidden = layer_norm(hidden, "embeddings")

@@ -1,7 +1,7 @@
-"""A transformer that reads digits row by row, in a training loop of its own.
+"""A transformer that reads digits row by row, in a custom training loop with npu_device.
 
-With npu_device: the loop is in a tf.function, the gradients are clipped between unscaling and the
-step, and the attention's softmax keeps its dtype.
+The loop is in a tf.function, the gradients are clipped between unscaling and the step, and the
+attention's softmax keeps its dtype.
 """
 
 import argparse

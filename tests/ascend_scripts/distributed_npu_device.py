@@ -1,6 +1,6 @@
 """Matrix factorization of ratings on as many NPUs as RANK_SIZE says, with npu_device.distribute.
 
-Each rank takes its part of the data, and gradients are averaged. The embeddings' are sparse.
+Each rank takes its part of the data. Gradients are averaged; those of the embeddings are sparse.
 """
 
 import argparse

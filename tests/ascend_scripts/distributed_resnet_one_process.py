@@ -1,6 +1,6 @@
-"""A residual network over the ranks of HCCL: each takes its part of the data.
+"""A residual network over the ranks of HCCL: each rank takes its part of the data.
 
-Without RANK_ID and RANK_SIZE there is one rank, which has all of it.
+Without RANK_ID and RANK_SIZE there is one rank, which takes all the data.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A classifier of digits that writes the tensors of two steps, as one does to compare operators."""
+"""A classifier of digits that dumps the tensors of two steps, as users do to compare operators."""
 
 import argparse
 import os

@@ -1,8 +1,8 @@
-"""The scripts beside this file run as they are, and learn the same in each mode.
+"""The scripts beside this file run unchanged, and reach the same loss in each mode.
 
-They are written as public scripts for Ascend are: a script imports npu_bridge, hccl or npu_device,
+They are written like public scripts for Ascend: a script imports npu_bridge, hccl or npu_device,
 takes --precision_mode, trains a small model, and prints "loss NUMBER" last. A new script needs an
-entry here only where it differs from the defaults.
+entry here only if it differs from the defaults.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ SCRIPTS = {
 FLOAT32 = "force_fp32"
 MIXED = ("allow_mix_precision", "allow_mix_precision_bf16")
 
-# How far from float32's the last loss may be: a share of it, and what small losses differ by. A run
-# is deterministic but for the order of sums. Most come out within 0.03.
+# How far the last loss may be from float32's: a share of it, and an absolute distance for small
+# losses. A run is deterministic except for the order of sums. Most runs are within 0.03.
 DISTANCE, OF_SMALL_LOSSES = 0.1, 0.02
-# The shares of scripts that come out further away, by mode, and why.
+# Larger shares for some scripts in some modes, and the reason.
 DISTANCES = {
-    # A loss of 0.15 on 360 digits: two of them more or less.
+    # The loss is 0.15 on 360 digits: two digits make this difference.
     ("resnet_estimator", "allow_mix_precision"): 0.2,
     ("resnet_estimator", "allow_mix_precision_bf16"): 0.2,
 }
-# The keys of a parameter_map that a script sets though npu_bridge ignores them, too.
+# Keys of a parameter_map that a script sets although npu_bridge ignores them, too.
 IGNORED = {"unet_session": {"autotune_tune_mode"}}
-# What a script needs in a mode, so that there is something to lower: these have convolutions only.
+# Marks that a script needs in a mode for anything to be lowered: these have convolutions only.
 NEEDS = {
     (name, "allow_mix_precision_bf16"): [needs_kernels("bfloat16", "Conv2D")]
     for name in ("detector_nms_dropout", "unet_session")
 }
 
-# What would tell a script that it is one of several.
+# Environment variables that would make a script one of several ranks.
 OF_CLUSTERS = ("RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE", "DEVICE_ID", "TF_CONFIG")
 _LOWERED = re.compile(r"npu_precision: .*: lowered (\d+) of \d+ float nodes")
 _UNKNOWN = re.compile(r"unknown parameter '([^']*)'")
@@ -71,12 +71,12 @@ def run(tmp_path_factory):
     return start
 
 
-# One of each way to start: a session, Keras and an estimator.
+# One script for each way to start: a session, Keras and an estimator.
 SCRIPTS_OF_TEST = ["dump_config_session", "keras_fit_npu_device", "resnet_estimator"]
 
 
 def cases():
-    """Every script in every mixed mode, with what it needs."""
+    """Every script in every mixed mode, with the marks that it needs."""
     return [
         pytest.param(
             name,
@@ -102,7 +102,7 @@ def test_a_script_trains_in_a_mixed_mode_as_in_float32(run, name, mode):
     assert lowered == 0
     loss, lowered = run(name, mode)
     assert lowered > 0
-    # Not the very number, or else the mode had no effect.
+    # The loss must not be equal to float32's: then the mode had no effect.
     distance = DISTANCES.get((name, mode), DISTANCE)
     assert 0 < abs(loss - expected) <= distance * abs(expected) + OF_SMALL_LOSSES
 

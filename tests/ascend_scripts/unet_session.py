@@ -85,7 +85,7 @@ custom_op.parameter_map["profiling_mode"].b = False
 custom_op.parameter_map["graph_run_mode"].i = 1
 custom_op.parameter_map["mix_compile_mode"].b = False
 custom_op.parameter_map["hcom_parallel"].b = True
-# Meant for auto_tune_mode. npu_bridge ignores keys that it does not know.
+# A typo of auto_tune_mode: npu_bridge ignores keys that it does not know.
 custom_op.parameter_map["autotune_tune_mode"].s = tf.compat.as_bytes("RL,GA")
 config_proto.graph_options.rewrite_options.remapping = RewriterConfig.OFF
 config_proto.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF

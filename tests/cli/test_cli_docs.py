@@ -1,4 +1,4 @@
-"""docs/cli.md and the tutorials are true: their commands, in order, print what the page says."""
+"""docs/cli.md and the tutorials: their commands, in order, print the output that the page shows."""
 
 from __future__ import annotations
 

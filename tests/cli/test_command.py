@@ -230,7 +230,7 @@ def test_a_closed_stdout_is_no_error(run, model_files):
     assert (process.returncode, process.stderr) == (0, "")
 
 
-# TensorFlow makes an UnknownError of an exception in a function that it calls.
+# TensorFlow turns an exception in a function that it calls into an UnknownError.
 @pytest.mark.parametrize("calls", ["terminate()", "tf.numpy_function(terminate, [], [])"])
 def test_a_command_that_is_ended_leaves_nothing_behind(calls, model_files, tmp_path):
     (tmp_path / "slow.py").write_text(
@@ -257,7 +257,7 @@ def test_a_command_that_is_ended_leaves_nothing_behind(calls, model_files, tmp_p
 
 
 def test_every_command_counts_the_same_float_nodes(command, model_files, arrays, tmp_path):
-    """Those that compute: not the placeholder and the constant."""
+    """Only nodes that compute are counted: not the placeholder and the constant."""
     counted = "lowered 3 of 6 float nodes"
     asked = (model_files.frozen, "--mode", "allow_mix_precision_bf16")
     inputs = ("--inputs", arrays(x=np.ones([4, 8], np.float32)))

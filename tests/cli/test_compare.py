@@ -85,7 +85,7 @@ def test_error_is_ranked_by_where_it_enters_and_not_by_where_it_is_largest(
         product = Mul(x, y)
         out = Sub(product, x)
         """
-    # The product is rounded; to subtract from it what is near to it is exact.
+    # The product is rounded; subtracting a nearby value from it is exact.
     white = '{"white-list": {"to-add": ["Mul", "Sub"]}}'
     x = np.full(64, 1.0, np.float32)
     y = (1 + np.linspace(0.001, 0.01, 64)).astype(np.float32)

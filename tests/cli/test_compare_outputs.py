@@ -112,7 +112,7 @@ def test_two_outputs_have_two_names(command, model_files, arrays, tmp_path):
 def test_an_entry_that_is_followed_here_and_not_in_the_model_is_a_warning(
     command, model_files, arrays, tmp_path
 ):
-    """Here functions are inlined, so that their nodes have longer names."""
+    """`compare` inlines functions, so their nodes have longer names than in the model."""
     given = arrays(**{input_name(model_files.lstm): normal(6, 5, 4)})
     arguments = ("compare", model_files.lstm, *MIXED, "--inputs", given)
     nodes = {

@@ -1,4 +1,4 @@
-"""npu-precision compat: what scripts for Ascend find here."""
+"""npu-precision compat: which names of a script for Ascend are supported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ tf1 = tf.compat.v1
 
 @pytest.fixture
 def found():
-    """found(script) -> {name: (status, note)} of what a script uses."""
+    """found(script) -> {name: (status, note)} of the names that a script uses."""
 
     def scan(text):
         return {
@@ -46,7 +46,7 @@ def test_the_table_is_that_of_the_modules_and_parameters(run_cold_python):
         "sys.stdout.write(collect.as_text(collect.collect()))\n"
     ).stdout
     shipped, collected = json.loads(table.FILE.read_text()), json.loads(printed)
-    # Newer versions have more of them, and the newest have no tf.estimator.
+    # Newer versions have more arguments, and the newest have no tf.estimator.
     arguments = collected.pop("run_config") if HAS_ESTIMATOR else []
     assert set(arguments) <= set(shipped.pop("run_config"))
     collected.pop("run_config", None)
@@ -102,7 +102,7 @@ UNKNOWN_KEYS = (
 
 
 def one_letter_less():
-    """Every known parameter without a letter of its middle."""
+    """Every known parameter with one letter of its middle removed."""
     known = [*_library.describe()["parameters"], *_library.describe()["inert_parameters"]]
     return [name[: len(name) // 2] + name[len(name) // 2 + 1 :] for name in known]
 
@@ -138,7 +138,7 @@ def test_parameters_are_judged_as_the_optimizer_judges_them(tmp_path):
 
 
 def warnings_of_the_optimizer(keys, folder):
-    """By key that the optimizer warns of, its hint."""
+    """The optimizer's hints, by the key that it warns about."""
     config = npu_precision.npu_config_proto(precision_mode="force_fp16", report_dir=folder)
     for key in keys:
         entry = config.graph_options.rewrite_options.custom_optimizers[0]

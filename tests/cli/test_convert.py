@@ -20,13 +20,13 @@ from npu_precision import outputs
 
 tf1 = tf.compat.v1
 MIXED = ("--mode", "allow_mix_precision")
-# Of values around one, after a handful of float16 ops in a row, some of which sum in float16.
+# The error of values around one after a handful of float16 ops, some of which sum in float16.
 ROUNDED = 16 * 2**-11
 
 
 @pytest.fixture
 def convert(command, tmp_path):
-    """convert(model, ..., to=name) -> (the path of the result, what was printed)."""
+    """convert(model, ..., to=name) -> (the path of the result, the output)."""
 
     def run(model, *arguments, to="converted"):
         output = tmp_path / to

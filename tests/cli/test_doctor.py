@@ -1,4 +1,4 @@
-"""npu-precision doctor: what it says of installations that work, and of those that do not."""
+"""npu-precision doctor: its findings for installations that work and that do not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cost(mode, network, ratio, lowered=4):
     }
 
 
-# An installation of which nothing is wrong.
+# The facts of an installation without faults.
 HEALTHY = {
     "npu_precision": {"version": "0.1.0", "folder": "/npu_precision"},
     "python": {"version": "3.11.7", "executable": "/bin/python", "platform": "Linux"},
@@ -81,7 +81,7 @@ def with_changes(**changes):
 
 
 def failed(step, error, missing=None):
-    """Facts where a step failed, and those after it were not taken."""
+    """The facts if a step failed and the later steps did not run."""
     later = {"tensorflow": None, "library": None, "onednn": None, "gpus": None}
     if step not in ("packages", "tensorflow"):
         later = {} if step == "costs" else {"library": None}
@@ -91,7 +91,7 @@ def failed(step, error, missing=None):
 
 @pytest.fixture
 def doctor(command, monkeypatch):
-    """doctor(facts, ...) -> what it prints where that is known."""
+    """doctor(facts, ...) -> its output for these facts."""
 
     def run(known, *arguments, status=0):
         monkeypatch.setattr(facts, "collect", lambda measure, debug: known)

@@ -1,4 +1,4 @@
-"""npu-precision explain: what becomes of a model, and why, from the command line."""
+"""npu-precision explain: the decisions about a model and their reasons, on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""npu-precision flight: what it says of a recorder's log, and what it refuses."""
+"""npu-precision flight: its output for a recorder's log, and the input that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""npu-precision lint: what is wrong, odd or needless in a mixlist, and its fixes."""
+"""npu-precision lint: errors, suspicious and needless entries in a mixlist, and their fixes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_mixlist_with_nothing_wrong_has_nothing_said_of_it(lint):
     assert lint(text) == ["m.json: nothing to be said"]
 
 
-# What is in the mixlist, and what is said of it.
+# The content of the mixlist, and the message about it.
 ERRORS = {
     "[]": ["m.json:1:1: error: got a list, expected an object [structure]"],
     '{"black-list": {"to-add": ["Relu",]}}': [

@@ -1,10 +1,10 @@
-"""npu-precision lint of a customize_dtypes file, which it knows by its content."""
+"""npu-precision lint of a customize_dtypes file, which is detected by its content."""
 
 from __future__ import annotations
 
 import pytest
 
-# What is in the file, and what is said of it.
+# The content of the file, and the message about it.
 FOUND = {
     "scope/conv1::InputDtype:float16,OutputDtype:float32": ["m.json: nothing to be said"],
     "OpType::MatMulV2:InputDtype:float16,float16,OutputDtype:float16": [

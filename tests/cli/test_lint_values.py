@@ -6,7 +6,7 @@ import json
 
 import tensorflow as tf
 
-# What float16 makes of a guard, of a mask, and of what is masked.
+# Values that float16 loses: a guard, a mask, and a masked value.
 LOSES = """
     x = Placeholder(shape=4x4)
     product = MatMul(x, x)

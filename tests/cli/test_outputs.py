@@ -1,4 +1,4 @@
-"""Outputs of the command: complete or not at all, whatever interrupts, and apart from inputs."""
+"""Outputs of the command: complete or absent, even if interrupted, and never over an input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""npu-precision report: what is in the page and in TensorBoard's file, without a browser."""
+"""npu-precision report: the content of the page and of TensorBoard's file, without a browser."""
 
 from __future__ import annotations
 

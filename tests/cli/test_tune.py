@@ -136,7 +136,7 @@ def test_what_a_function_does_is_one_node_wherever_it_is_called(tune, command, a
         tmp_path / "twice", "--inputs", arrays(x=x), "--max-error", "0.01", options=options
     )
     assert mixlist == {"black-list": {"to-add": ["node:(.*/)?large"]}}
-    # And so for the model itself, of which no call is inlined, and whose names are shorter.
+    # The same for the model itself: its calls are not inlined, so its names are shorter.
     more = ("--mixlist", tmp_path / "mixlist.json", "-o", tmp_path / "lowered")
     command("convert", tmp_path / "twice", *options, *more)
     lowered = tf.compat.v2.saved_model.load(str(tmp_path / "lowered"))

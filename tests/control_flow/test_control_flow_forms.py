@@ -1,8 +1,8 @@
 """tf.while_loop and tf.cond in both of their forms, in sessions: what runs, and how often.
 
 TensorFlow 1's form is Switch and Merge from the start. TensorFlow 2's is While and If with function
-bodies, which a session turns into Switch and Merge before the optimizer sees them. Either way the
-products run in the low type, and what is the same in all iterations is cast once.
+bodies, which a session turns into Switch and Merge before the optimizer sees them. In both forms,
+the products run in the low type, and loop invariants are cast once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def run(graph, mode, x=X):
 
 
 def run_both(graph):
-    """What ran in mixed precision, after its values were compared with those in float32."""
+    """Runs a graph in float32 and mixed precision, compares the values, returns the latter run."""
     want, got = run(graph, "must_keep_origin_dtype"), run(graph, "allow_mix_precision")
     assert got.values.dtype == np.float32
     error = np.abs(got.values - want.values).max()
@@ -48,8 +48,8 @@ def run_both(graph):
     return got
 
 
-# How often a product runs, and how often Casts, by the op whose result they cast. An argument is
-# what was fed: x and w are cast once, however often a loop reads them or slices of them.
+# How often a product runs, and how often Casts run, by the op whose result they cast. A fed value
+# counts as an argument: x and w are cast once, however often a loop reads them or their slices.
 FORWARD = {
     "loop": (5, {"_Arg": 2, "Exit": 1}),
     "cond": (1, {"Switch": 2, "Tanh": 1}),
@@ -62,7 +62,7 @@ FORWARD = {
     "read_back": (4, {"_Arg": 2, "read": 1}),
     "lstm": (4, {"_Arg": 2, "Squeeze": 1}),
 }
-# What reading from a TensorArray is in each form.
+# The op that reads from a TensorArray in each form.
 OPS = {
     "v1": {"read": "TensorArrayReadV3", "stack": "TensorArrayGatherV3"},
     "v2": {"read": "TensorListGetItem", "stack": "TensorListStack"},
@@ -98,7 +98,7 @@ def test_nothing_of_a_branch_that_is_not_taken_runs(form, program):
 @each_program
 @pytest.mark.parametrize("gradients", [False, True])
 def test_graphs_of_either_form_are_rewritten_offline(form, program, gradients):
-    """Functions in the library as well; that both graphs run alike is part of the check."""
+    """Functions in the library are rewritten too; the check compares the values of both graphs."""
     transform = with_gradients if gradients else lambda program: program
     result = check_rewrite(graph_of(transform(program)).as_graph_def(), None)
     products = [

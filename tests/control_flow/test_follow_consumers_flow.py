@@ -1,4 +1,4 @@
-"""Gray that follows what reads it, in loops and conditionals, and behind the handles of lists.
+"""Gray nodes that follow their consumers, in loops, conditionals, and behind handles of lists.
 
 The rule itself is tested in passes/test_follow_consumers.py.
 """
@@ -56,7 +56,9 @@ def test_a_variable_that_a_loop_passes_on_is_lowered_as_a_whole():
 
 
 def test_a_variable_that_an_iteration_makes_anew_is_cast_where_it_is_read():
-    """Lowered as a whole, it would be cast in each iteration, but is read behind the loop only."""
+    """If it were lowered as a whole, each iteration would cast it, but it is only read behind the
+    loop.
+    """
     result = check_rewrite(
         f"""
         x = Placeholder(shape=4x4)
@@ -99,7 +101,7 @@ def test_what_one_branch_of_a_cond_reads_is_cast_in_that_branch():
 
 
 def test_what_only_one_branch_reads_is_not_cast_for_both():
-    """The other branch reads something else: there, the Cast would be made in vain."""
+    """The other branch reads something else, where the Cast would be useless."""
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)

@@ -1,9 +1,9 @@
-"""Functions that nodes call: what happens in a body, at its boundary, and in its caller.
+"""Functions that nodes call: rewrites in a body, at its boundary, and in its caller.
 
-Each body is decided about by itself: arguments are neutral sources, results keep their dtype, and
-so signatures and callers stay as they were. Of the cases that TensorFlow's tests cover: a Defun
-that is not inlined. Wanted besides: PartitionedCall and StatefulPartitionedCall; While, If and Case
-are in test_functional_control_flow.py.
+The optimizer decides about each body alone: arguments are neutral sources and results keep their
+dtype, so signatures and callers do not change. One case is also in TensorFlow's tests: a Defun that
+is not inlined. PartitionedCall and StatefulPartitionedCall are added. While, If and Case are in
+test_functional_control_flow.py.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ IN_A_SESSION = """
 
 
 def test_functions_that_a_session_does_not_inline_are_lowered(run_graph, ledgers, tmp_path):
-    """Its optimizers see each body as a graph of its own."""
+    """The session's optimizers get each body as a graph of its own."""
     graph = read_graph_with_functions(IN_A_SESSION)
     feeds = {"x:0": random_values("x", [4, 4])}
     config = npu_precision.npu_config_proto(

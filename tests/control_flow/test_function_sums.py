@@ -1,4 +1,4 @@
-"""What accumulates in the body of a While, or from call to call of a function, keeps float32."""
+"""Values that accumulate in the body of a While, or over calls of a function, keep float32."""
 
 import pytest
 import tensorflow as tf
@@ -9,7 +9,7 @@ tf1 = tf.compat.v1
 
 
 def decisions(graph_def, fetches, **options):
-    """By op type of the functions' nodes, the set of (decision, reason)."""
+    """The set of (decision, reason) of the functions' nodes, by op type."""
     mode = {"precision_mode": "allow_mix_precision", **options}
     _, ledger = npu_precision.rewrite_graph_def(graph_def, fetches, **mode)
     found = {}
@@ -50,7 +50,7 @@ def test_a_recurrent_cell_is_lowered():
 
 @pytest.mark.parametrize("mode", ["allow_mix_precision_bf16", "allow_mix_precision_fp16"])
 def test_a_state_that_goes_out_of_a_function_and_in_again_is_added_up_exactly(mode):
-    """In bfloat16 it would stand still at 256, in float16 at 2048."""
+    """In bfloat16 the state would stop growing at 256, in float16 at 2048."""
 
     @tf.function
     def step(total, x):

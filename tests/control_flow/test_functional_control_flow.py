@@ -1,7 +1,7 @@
-"""While, If and Case, which call functions: what happens in their bodies and at the boundary.
+"""While, If and Case, which call functions: rewrites in their bodies and at the boundary.
 
-Wanted besides the cases that TensorFlow's tests cover: While, StatelessWhile, If, StatelessIf, Case
-and StatelessCase, within one another too. Other calls are in test_function_bodies.py.
+TensorFlow's tests do not cover these: While, StatelessWhile, If, StatelessIf, Case and
+StatelessCase, also nested. Other calls are in test_function_bodies.py.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_a_loop_body_is_lowered_inside_and_casts_what_it_takes_and_yields(op, mo
 
 
 def test_the_condition_of_a_loop_is_decided_about_as_well():
-    """It goes on until the product is small."""
+    """The loop continues until the product is small."""
     check_rewrite(
         """
         x = Const(shape=2x2)

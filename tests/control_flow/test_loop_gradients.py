@@ -1,7 +1,7 @@
 """A loop of TensorFlow 1 and its gradient: stacks between two loops.
 
-Of the cases that TensorFlow's tests cover: the simple loop and its gradient. What stacks are by
-themselves is in test_stacks.py; gradients of other programs, in both forms of control flow, are in
+One case is also in TensorFlow's tests: the simple loop and its gradient. Stacks by themselves are
+in test_stacks.py; gradients of other programs, in both forms of control flow, are in
 test_control_flow_forms.py.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from support.check_rewrite import check_rewrite
 from support.loop_text import counter, loop
 
-# Forward, three times y = tanh(y @ w); back, the gradient of y and the sum of those of w.
+# Forward: three times y = tanh(y @ w). Back: the gradient of y, and the sum of the gradients of w.
 FORWARD = loop(
     """start = Identity(x)
     w = Placeholder(shape=4x4)

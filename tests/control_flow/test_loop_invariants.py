@@ -1,6 +1,7 @@
-"""What is the same in every iteration of a loop is cast once, outside of it.
+"""A loop invariant is cast once, outside of the loop.
 
-Here something reads it in float32, too: where nothing does, see test_follow_consumers.py.
+In these tests, another node reads the invariant in float32. Invariants without such a reader are in
+test_follow_consumers.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import npu_precision
 
 
 def loop(body):
-    """A loop whose variable is x, with w from outside, and turn its next value."""
+    """A loop with the variable x, w from outside, and `turn`, the variable's next value."""
     return f"""
         x = Placeholder(shape=4x4)
         w = Placeholder(shape=4x4)
@@ -124,7 +125,7 @@ def test_a_variable_that_the_body_passes_on_is_cast_outside():
 
 
 def test_without_identity_a_switch_tells_when_the_loop_is_over():
-    """turn depends on invariants alone: never dead, it would start iterations for ever."""
+    """`turn` depends on invariants alone: if it were never dead, iterations would never end."""
     check_rewrite(
         loop(
             """
@@ -294,7 +295,7 @@ def test_a_lowered_invariant_is_cast_back_outside():
 
 
 def test_a_reference_read_in_one_branch_of_a_cond_runs():
-    """No Cast for it depends on the other branch, which is dead: the Cast is behind the Merge."""
+    """Its Cast is behind the Merge: no Cast depends on the other branch, which is dead."""
     graph = read_graph(
         loop(
             """

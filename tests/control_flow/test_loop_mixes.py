@@ -1,6 +1,6 @@
 """Loops around every mix of white, gray and black ops, entered by each colour.
 
-Of the cases that TensorFlow's tests cover: the eight loops that differ in the mix of their body.
+TensorFlow's tests have the same eight loops, which differ in the mix of their body.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OPS = {
     "neither": "Identity({0})",
 }
 
-# By the colours of the body, in order, what the lines between Switch and NextIteration become, and
+# By the colours of the body, in order: the rewritten lines between Switch and NextIteration, and
 # whether the loop variable is lowered.
 BODIES = {
     "neither": (False, "turn = Identity[float32](switch:1)"),
@@ -89,7 +89,7 @@ def test_a_loop_is_lowered_where_what_it_hands_back_is(colors):
     )
 
 
-# Which body makes the loop float16, by the colour of what enters it.
+# The bodies that make the loop float16, by the colour of the value that enters it.
 LOWERED = {
     "neither": ["white", "white gray", "gray white", "black white", "black white gray"],
     "white": [

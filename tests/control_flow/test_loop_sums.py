@@ -1,4 +1,4 @@
-"""What accumulates over the iterations of a loop, or from call to call, keeps float32."""
+"""Values that accumulate over the iterations of a loop, or from call to call, keep float32."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from support.loop_text import sum_loop
 
 
 def decisions(body, **options):
-    """What became of the nodes that decide about the variable, by name."""
+    """The decisions about the nodes that determine the variable, by name."""
     result = check_rewrite(sum_loop(body), None, **options)
     return {name: result.reasons[name] for name in ("merge", "turn", "exit")}
 
 
 def test_a_sum_over_the_iterations_keeps_float32():
-    """It is how the gradient of a weight that a loop uses is computed."""
+    """The gradient of a weight that a loop uses is such a sum."""
     result = check_rewrite(
         sum_loop("turn = AddV2(switch:1, term)"),
         """
@@ -43,12 +43,12 @@ def test_a_sum_over_the_iterations_keeps_float32():
         # A residual stream, or a step of an integrator.
         "more = MatMul(switch:1, term) \n turn = AddV2(switch:1, more)",
         "double = AddV2(switch:1, switch:1) \n turn = AddV2(double, term)",
-        # The best way so far, and the next step on it.
+        # The best path so far, and the next step on it.
         "other = AddV2(switch:1, term) \n turn = Maximum(other, term)",
-        # The sum is left as it is where a condition says so.
+        # The sum does not change where a condition is false.
         "sum = AddV2(switch:1, term) \n is_good = Greater(term, switch:1) \n"
         "turn = SelectV2(is_good, sum, switch:1)",
-        # A moving average with a long memory, or with one that nobody knows.
+        # A moving average with a long memory, or an unknown one.
         "decay = Const(^switch, value=0.999) \n old = Mul(switch:1, decay) \n"
         "turn = AddV2(old, term)",
         "most = Const(^switch, value=0.999) \n decay = Minimum(x_enter, most) \n"
@@ -90,7 +90,7 @@ def test_what_forgets_follows_its_predecessors(body):
 
 
 def test_the_factor_of_what_is_multiplied_again_and_again_is_computed_in_float32():
-    """Its rounding error enters the product as often as the loop runs."""
+    """The factor's rounding error enters the product in each iteration."""
     body = """
         y = Sigmoid(term)
         hundredth = Const(^switch, value=0.01)

@@ -111,7 +111,7 @@ def test_a_condition_in_a_loop():
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_loop_in_a_branch_of_a_condition(taken):
-    """What enters the loop may be dead: then no iteration runs, and no Cast of its."""
+    """The value that enters the loop may be dead: then no iteration runs, and no Cast for it."""
     check_rewrite(
         f"""
         x = Placeholder(shape=4x4)

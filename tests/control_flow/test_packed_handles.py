@@ -1,6 +1,6 @@
 """Several TensorLists in one tensor: the ops on any of them change together, or not at all.
 
-Of the cases that TensorFlow's tests cover: push-back-batch with concat, and joined lists.
+TensorFlow's tests have the same cases: push-back-batch with concat, and joined lists.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_the_lists_of_a_batch_are_lowered():
     )
 
 
-# How the packed handles get from the batch to what pushes on it.
+# Ops that move the packed handles from the batch to the op that pushes.
 MOVES = {
     "BroadcastTo": "c = Pack(a)\nbatch = BroadcastTo(c, two)",
     "Fill": "batch = Fill(two, a)",
@@ -129,7 +129,7 @@ def test_lists_that_are_joined_pairwise_agree():
 
 
 def test_one_list_that_keeps_float32_keeps_all_of_them():
-    """Each read of the tensor may be one of either."""
+    """Each read of the tensor may read either list."""
     result = check_rewrite(
         f"""
         {LISTS}
@@ -168,7 +168,7 @@ def test_a_batch_that_goes_into_a_function_keeps_float32():
 
 @pytest.mark.parametrize("mode", ["allow_mix_precision", "force_fp16"])
 def test_a_list_of_integers_beside_stays_one(mode):
-    """An op says by its dtype which of them it reads."""
+    """The dtype of an op determines which list it reads."""
     result = check_rewrite(
         f"""
         {LISTS}

@@ -1,7 +1,7 @@
 """A recurrent LSTM whose inputs come from a TensorArray and whose states go into another.
 
-Of the cases that TensorFlow's tests cover: the recurrent LSTM with TensorArray. What of it runs how
-often in a session, with gradients too, is in test_control_flow_forms.py.
+TensorFlow's tests have the same LSTM. How often its nodes run in a session, also with gradients, is
+in test_control_flow_forms.py.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ LSTM = f"""
     ("mode", "low"), [("allow_mix_precision", "float16"), ("allow_mix_precision_bf16", "bfloat16")]
 )
 def test_an_lstm_runs_in_the_low_type_from_the_rows_it_reads_to_the_states_it_writes(mode, low):
-    """Nothing is cast in an iteration: rows, kernel and bias are before, the states afterwards."""
+    """No Cast runs in an iteration: rows, kernel and bias are cast before, states afterwards."""
     need_kernels(low, "Sigmoid", "Tanh")
     check_rewrite(
         LSTM,

@@ -122,7 +122,7 @@ def two_loops(turn, back_turn):
 
 
 def test_a_loop_pushes_and_another_one_pops_in_the_low_type():
-    """The second loop is kept by what enters it, the stack follows the first one."""
+    """The value that enters the second loop keeps it; the stack follows the first loop."""
     check_rewrite(
         two_loops("MatMul(push, push)", "MatMul(pop, back_switch:1)"),
         """

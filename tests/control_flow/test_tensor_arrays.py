@@ -1,7 +1,7 @@
-"""TensorArrays: what is written, read, stacked and split through one handle has one dtype.
+"""TensorArrays: tensors written, read, stacked and split through one handle have one dtype.
 
-The flow that orders these ops is a float32 by name only: no kernel reads it, and it never changes.
-Of the cases that TensorFlow's tests cover, the recurrent LSTM with a TensorArray is in
+The flow that orders these ops is a float32 in name only: no kernel reads it, and it never changes.
+The recurrent LSTM with a TensorArray, which TensorFlow's tests have too, is in
 test_recurrent_loops.py.
 """
 
@@ -166,7 +166,7 @@ def test_two_arrays_decide_apart():
 
 
 def test_the_array_of_gradients_has_the_dtype_of_the_array():
-    """It takes its dtype from the array when it runs, so both are one class."""
+    """The array of gradients takes its dtype from the array when it runs, so both are one class."""
     check_rewrite(
         """
         x = Placeholder(shape=4x4)

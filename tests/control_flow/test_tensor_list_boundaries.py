@@ -1,7 +1,7 @@
-"""TensorLists that leave the graph keep float32: not all ops on their handle are in sight.
+"""TensorLists that leave the graph keep float32, because other graphs have ops on their handle.
 
-Of the cases that TensorFlow's tests cover: a list through a function. Wanted besides: lists across
-the boundaries of While, If and calls.
+One case is also in TensorFlow's tests: a list through a function. Lists across the boundaries of
+While, If and calls are added.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from support.check_rewrite import check_rewrite
 
-# What takes the list out of sight, and where it comes out again.
+# The op that takes the list out of the graph, and the tensor where it returns.
 BOUNDARIES = {
     "PartitionedCall": (
         "away = PartitionedCall(list, f=append)",
@@ -49,7 +49,7 @@ BOUNDARIES = {
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_a_list_that_leaves_the_graph_keeps_float32(boundary):
-    """Its other ops are in another graph, which is decided about by itself."""
+    """The list's other ops are in another graph, which is decided about alone."""
     lines, functions = BOUNDARIES[boundary]
     result = check_rewrite(
         f"""
@@ -76,7 +76,7 @@ def test_a_list_that_leaves_the_graph_keeps_float32(boundary):
 
 
 def test_a_list_that_comes_in_as_an_argument_keeps_float32():
-    """In the function, its ops are all in sight and yet not the whole class."""
+    """The function has all ops of the list that the optimizer can see, but not the whole class."""
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)

@@ -1,8 +1,7 @@
 """TensorLists: all ops on one handle have one element dtype, and change together or not at all.
 
-Of the cases that TensorFlow's tests cover: set and get, push and pop, from a tensor. Wanted
-besides: lists in loops and branches. Lists that leave the graph are in
-test_tensor_list_boundaries.py.
+Some cases are also in TensorFlow's tests: set and get, push and pop, from a tensor. Lists in loops
+and branches are added. Lists that leave the graph are in test_tensor_list_boundaries.py.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def test_a_list_whose_items_are_lowered_is_lowered(mode, low):
 
 
 def test_a_list_that_one_black_op_writes_to_keeps_float32():
-    """The white item is cast on its way in, and who reads it out hears "kept"."""
+    """The white item is cast before it is written, and its reader gets the vote "kept"."""
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)
@@ -203,7 +202,7 @@ def test_two_lists_joined_into_one_agree():
 
 
 def test_lists_added_up_and_zeros_like_a_list_agree():
-    """As gradients of lists are."""
+    """Gradients of lists are added up like this."""
     check_rewrite(
         """
         x = Placeholder(shape=4x4)

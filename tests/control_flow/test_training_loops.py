@@ -1,6 +1,6 @@
 """Training steps inside a loop of the graph: variables that change while the loop runs.
 
-Of the cases that TensorFlow's tests cover: the training loop in the graph with ref variables, an
+TensorFlow's tests have the same case: the training loop in the graph with ref variables, an
 iterator and Adam inside a while.
 """
 
@@ -61,7 +61,7 @@ def train(graph, mode):
 @pytest.mark.parametrize("use_resource", [False, True], ids=["ref", "resource"])
 @pytest.mark.usefixtures("control_flow_v1")
 def test_variables_change_in_every_iteration(use_resource):
-    """A Cast of a variable's value taken once, before the loop, would stop the learning."""
+    """If a Cast took a variable's value once, before the loop, the loop would stop learning."""
     graph = training_loop(use_resource)
     exact, exact_variables = train(graph, "must_keep_origin_dtype")
     lowered, lowered_variables = train(graph, "allow_mix_precision")
@@ -123,6 +123,6 @@ def test_the_value_of_a_ref_variable_that_a_loop_updates_is_cast_in_every_iterat
         "the rewritten graph",
     )
     (want,) = run(graph, ["end"], ["assign"])
-    for _ in range(5):  # A Cast without the control input is too early only now and then.
+    for _ in range(5):  # A Cast without the control input is only sometimes too early.
         (got,) = run(rewritten, ["end"], ["assign"])
         np.testing.assert_allclose(got, want, rtol=TOLERANCE["float16"])

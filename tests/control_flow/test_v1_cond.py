@@ -1,4 +1,4 @@
-"""Conditions of TensorFlow 1: Switch, two branches of which one is dead, and Merge."""
+"""Conditions of TensorFlow 1: Switch, two branches, one of them dead, and Merge."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_switch_behind_a_white_op_is_lowered_and_each_branch_goes_its_way(take
 
 @each_way
 def test_a_branch_that_hands_a_constant_on_has_no_vote(taken):
-    """As the zeros of a gradient whose branch was not taken."""
+    """The zeros of a gradient are such a constant if the branch was not taken."""
     check_rewrite(
         f"""
         x = Placeholder(shape=4x4)

@@ -1,8 +1,8 @@
 """Loops of TensorFlow 1: Enter, Merge, Switch, NextIteration and Exit around a body.
 
-Of the cases that TensorFlow's tests cover: the simple loop, the loop whose variables are
-intertwined, and two Merges on one NextIteration whose colours differ. The mixes of a body are in
-test_loop_mixes.py, loops within loops in test_nested_control_flow.py, what enters as a constant in
+Some cases are also in TensorFlow's tests: the simple loop, the loop with intertwined variables, and
+two Merges of different colours on one NextIteration. The mixes of a body are in test_loop_mixes.py,
+nested loops in test_nested_control_flow.py, values that enter as a constant in
 test_loop_invariants.py, gradients in test_loop_gradients.py.
 """
 
@@ -16,7 +16,7 @@ from support.loop_text import counter, loop
 
 
 def test_a_loop_around_a_white_op_is_lowered_as_one():
-    """The way back says "lowered" before it is known to: the fixpoint is optimistic."""
+    """The back edge votes "lowered" before this is known: the fixpoint is optimistic."""
     result = check_rewrite(
         loop("start = Identity(x)", "turn = MatMul(switch:1, switch:1)"),
         """
@@ -118,7 +118,7 @@ def test_white_and_black_members_of_a_loop_keep_float32(mixlist):
 
 
 def test_a_white_member_of_a_loop_next_to_one_that_cannot_change_votes_kept(tmp_path):
-    """As a white op without a kernel does, and also where no other node votes on the loop."""
+    """A white op without a kernel votes so, also if no other node votes on the loop."""
     white, black = ({"precision_reduce": {"flag": flag}} for flag in ("true", "false"))
     only_float32 = {"input0": {"dtype": "float32"}}
     lists = {"MatMul": white, "Merge": white, "Softmax": black, "Enter": only_float32}
@@ -218,7 +218,7 @@ def test_two_merges_on_one_next_iteration_share_a_dtype():
 
 
 def intertwined(turn_a, turn_b):
-    """Two variables that each read what the other one was."""
+    """Two variables that each read the other one's last value."""
     return f"""
         x = Placeholder(shape=4x4)
         y = Placeholder(shape=4x4)
@@ -263,7 +263,7 @@ def test_intertwined_variables_are_lowered_where_one_is():
 
 
 def test_intertwined_variables_keep_float32_where_a_black_op_is_between():
-    """Softmax keeps a in float32; b, which reads both, is what its product is."""
+    """Softmax keeps a in float32; b, which reads both, has the dtype of its product."""
     check_rewrite(
         intertwined("Softmax", "MatMul(a_switch:1, b_switch:1)"),
         """
@@ -286,7 +286,7 @@ def test_intertwined_variables_keep_float32_where_a_black_op_is_between():
 
 
 def test_swapped_variables_share_the_fate_of_the_one_that_a_black_op_enters():
-    """Each is the other an iteration later, so what keeps one keeps both."""
+    """Each variable is the other one an iteration later, so a rule that keeps one keeps both."""
     check_rewrite(
         f"""
         x = Placeholder(shape=4x4)

@@ -1,8 +1,7 @@
 """tf.while_loop and tf.cond in a tf.function, with and without gradients.
 
-Wanted besides the cases that TensorFlow's tests cover: tf.function through eager, While and If
-bodies, lists across boundaries. Bodies as graphs are in test_function_bodies.py, sessions in
-test_control_flow_forms.py.
+TensorFlow's tests do not cover these: tf.function called eagerly, While and If bodies, lists across
+boundaries. Bodies as graphs are in test_function_bodies.py, sessions in test_control_flow_forms.py.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def run_lowered(ledgers, tmp_path):
 
 
 def matrices():
-    """Positive, so that the branches with the products are taken."""
+    """Positive matrices, so that the branches with the products are taken."""
     return tf.constant(np.abs(random_values("x", [4, 4]))), tf.constant(random_values("w", [4, 4]))
 
 

@@ -1,4 +1,4 @@
-"""The workers agree on lower_collectives, or each of them is told why they do not."""
+"""The workers agree on lower_collectives, or each reports why they do not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support.tf_versions import needs_cluster_store
 
 pytestmark = [needs_cluster_store, pytest.mark.slow]
 
-# Each worker's own options are in OPTIONS; what its step raises is shown.
+# Each worker's own options are in OPTIONS; it shows the error that its step raises.
 STEP = """
 from npu_precision.distribute import agreement
 
@@ -117,7 +117,7 @@ def mixlist(name, op):
 
 @pytest.mark.full
 def test_other_ops_info_is_told(run_workers):
-    """The same files, but for the kind of device that one is for."""
+    """The files are the same except for the kind of device of one of them."""
     write = """
 import os
 def ops_info(folder, device):

@@ -1,4 +1,4 @@
-"""combine_ddp: a step adds up the gradients of all replicas once, and ends as it would without."""
+"""combine_ddp: a step adds up all replicas' gradients once, with the same result as without it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from npu_precision import amp
 
 pytestmark = [needs_logical_devices, pytest.mark.slow]
 
-# Trains with and without: a hidden layer large enough to be lowered, a bias, and rows of a table,
-# whose gradients are IndexedSlices. One step overflows in the last replica alone.
+# Trains with and without combine_ddp: a hidden layer large enough to be lowered, a bias, and rows
+# of a table, whose gradients are IndexedSlices. One step overflows in the last replica alone.
 TRAIN = """
 STYLE, MODE, CLIPS = sys.argv[-3], sys.argv[-2], sys.argv[-1] == "clips"
 LOW = tf.bfloat16 if MODE.endswith("bf16") else tf.float16
@@ -86,8 +86,8 @@ def train(combine_ddp, report_dir, eager=False):
 ON_REPLICAS = f"{MIRRORED}WORKERS = 1\n{TRAIN}"
 ON_WORKERS = f"{MULTI_WORKER}WORKERS = COUNT\n{TRAIN}"
 
-# What a weight may be off: of float32, what another order of additions makes of it; of lowered
-# gradients, what six sums of two rounded ones do.
+# The largest error of a weight: in float32, from another order of additions; with lowered
+# gradients, from six sums of two rounded gradients.
 DISTANCE = {"float32": 1e-6, "allow_mix_precision": 2e-3, "allow_mix_precision_bf16": 5e-3}
 
 

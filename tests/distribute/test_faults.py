@@ -25,7 +25,7 @@ def lowered(folder):
     return sum(collective["lowered"] for collective in collectives)
 
 
-# A fit of which the worker argv[2] kills itself, if there is one, after the forward pass of a step.
+# A fit in which the worker argv[2], if there is one, kills itself after the forward pass of a step.
 FIT = f"""{MULTI_WORKER}
 import signal
 
@@ -98,7 +98,7 @@ def test_workers_that_are_all_started_anew_end_where_they_would_have_ended(tmp_p
         assert same == weights
 
 
-# A worker that dies writes when; the others show how many seconds later they got which error.
+# A worker that dies writes the time; the others show their error, and how many seconds later.
 DEATH = f"""{MULTI_WORKER}
 import signal
 import time
@@ -170,7 +170,7 @@ def test_the_others_get_an_error_when_a_worker_dies(run_workers, tmp_path, count
             assert message.startswith(f"/job:worker/task:{victim} is gone: ")
 
 
-# Values that float16 does not hold come in one worker; argv[1] is "scaler" or "amp".
+# One worker has values that do not fit into a float16; argv[1] is "scaler" or "amp".
 OVERFLOW = f"""{MULTI_WORKER}
 HUGE = 1e5  # More than float16's 65504: its cast is infinite.
 
@@ -218,7 +218,7 @@ def test_an_overflow_in_one_worker_skips_the_step_of_all(run_workers, by, count)
     one, *others = (shown(printed) for printed in run_workers(script, by, count=count))
     for other in others:
         assert other == one
-    # A gradient is 1 / 64, of which the optimizer takes a sixteenth off.
+    # A gradient is 1 / 64; the optimizer subtracts a sixteenth of it.
     made = 1 / 64 / 16
     expected = [[1 - made, 1], [1 - made, 1], [1 - made, 1], [1 - 2 * made, 2]]
     assert one == expected * 2
@@ -286,10 +286,10 @@ checkpoint.write(f"{{after}}/{{WORKER}}/state")
 show(state(), losses)
 """
 
-# What the weights may be off, as a fraction of how far training moved them: workers round each
-# gradient once more, to 8 bits, and Adam's first steps go by little more than its sign.
+# The largest error of the weights, as a fraction of how far training moved them: workers round each
+# gradient once more, to 8 bits, and Adam's first steps depend on little more than its sign.
 DISTANCE = 0.1
-# Of the kernel and bias of two layers.
+# The kernels and biases of two layers.
 WEIGHTS = 4
 
 
@@ -298,7 +298,7 @@ WEIGHTS = 4
 @pytest.mark.parametrize("counts", [(1, 2), (2, 4, 1, 2)], ids=str)
 def test_a_checkpoint_moves_between_numbers_of_workers(tmp_path, counts):
     def train(name, count, before="", legs=1):
-        """What it shows: the state before, the state after and the losses; and a checkpoint."""
+        """Runs CHECKPOINT; returns the state before and after, the losses, and a checkpoint."""
         folder = tmp_path / name
         folder.mkdir()
         arguments = before, folder / "saved", legs

@@ -1,4 +1,4 @@
-"""Training with lower_collectives ends where training without it ends, within what it rounds."""
+"""Training with lower_collectives has the same result as without it, except for rounding."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def show(*values):
 train(tf.distribute.get_strategy(), sys.argv[1])
 """
 
-# What a weight may be off, as a fraction of how far training moved the weights. Both types round
-# each gradient once more; the rest is what other orders of additions make of it.
+# The largest error of a weight, as a fraction of how far training moved the weights. Both types
+# round each gradient once more; the rest comes from other orders of additions.
 DISTANCE = {"allow_mix_precision_bf16": 0.04, "allow_mix_precision": 0.03}
 
 
@@ -85,7 +85,7 @@ def start():
 
 
 def distance(one, other):
-    """Of two results, next to how far the first one came from its start."""
+    """The distance of two results, as a fraction of how far the first one moved from its start."""
     pairs = list(zip(map(np.array, one), map(np.array, other), start()))
     off = sum(np.sum((a - b) ** 2) for a, b, _ in pairs)
     return np.sqrt(off / sum(np.sum((a - begin) ** 2) for a, _, begin in pairs))
@@ -109,7 +109,7 @@ def test_two_workers_with_half_batches_are_one_with_the_whole(
         for report in tmp_path.glob("workers*/reports/*.json")
         for collective in json.loads(report.read_text())["collectives"]
     ]
-    # One of each worker: the weights of the first layer. The second's are few, like the bias.
+    # One per worker: the weights of the first layer. Those of the second are few, like the biases.
     lowered = [each for each in collectives if each["lowered"]]
     assert [each["lowered"] for each in lowered] == [1, 1]
     size = 4 * 32 * 64

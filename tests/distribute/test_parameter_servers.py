@@ -1,4 +1,4 @@
-"""Under a ParameterServerStrategy, the workers lower what the coordinator sends, or it is told."""
+"""ParameterServerStrategy: workers lower the coordinator's functions, or the coordinator warns."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_workers_lower_what_the_coordinator_sends(run_workers, tmp_path, ledgers
     chief, *_ = run_workers(STEPS, jobs=JOBS)
     before, (results,), after = shown(chief)
     assert before == ["float32", "/job:ps/replica:0/task:0/device:CPU:0", 1 + 2.0**-12]
-    # Each step takes 8 / 4096 off each weight, to the bit: the variable stays float32.
+    # Each step subtracts exactly 8 / 4096 from each weight: the variable stays float32.
     assert after == [*before[:2], 1 + 2.0**-12 - 40 * 8 * 2.0**-12]
     assert IN_BFLOAT16 in results
     # All weights are alike. The products are 64 times a weight rounded to bfloat16.
@@ -160,7 +160,7 @@ def test_functions_run_with_the_options_of_where_they_are_scheduled(run_workers,
     (without,), (in_scope,), (lowers_collectives,), (cluster,) = shown(chief)
     assert without == IN_FLOAT32
     assert in_scope == lowers_collectives == IN_BFLOAT16
-    # The coordinator is no worker: it waits for none to agree with.
+    # The coordinator is no worker, so it agrees with none.
     assert cluster is None
     printed = (tmp_path / "workers0" / "stderr0").read_text()
     assert printed.count("lower_collectives has no effect on functions that a coordinator") == 1

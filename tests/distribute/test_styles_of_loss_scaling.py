@@ -1,7 +1,7 @@
-"""Each style of loss scaling, with halves of a batch: trained as with the whole, one step skipped.
+"""Each style of loss scaling on two halves of a batch trains as on the whole; one step is skipped.
 
-The gradients of one example are more than float16 holds. All replicas skip its step, although only
-one of them has it.
+The gradients of one example overflow in float16. All replicas skip its step, although only one of
+them has the example.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 
 STEPS, SCALE = 12, 2.0**16
 
-# As a fraction of how far training moves the weights. Float16 rounds sums of half a batch in
-# another way; 0.001 was measured.
+# As a fraction of how far training moves the weights. float16 rounds sums of half a batch
+# differently; 0.001 was measured.
 TOLERANCE = 0.005
 WHERE = [
     pytest.param("mirrored", marks=[needs_functions_by_default, needs_logical_devices]),
@@ -46,12 +46,12 @@ def loss_of(weights, x, y):
 
 
 def check(halves, whole):
-    """Compares what two trainings show: the start, the end, the scale, the number of steps made."""
+    """Compares two trainings: the start, the end, the scale and the number of steps made."""
     assert halves[2:] == whole[2:] == [SCALE / 2, STEPS - 1]
     start, end = map(flat, whole[:2])
     way = np.linalg.norm(end - start)
     assert way > 1
-    # Float32 alone would be a hundred times closer.
+    # float32 alone would be a hundred times closer.
     assert 1e-5 * way < np.linalg.norm(flat(halves[1]) - end) < TOLERANCE * way
 
 
@@ -127,7 +127,7 @@ train(tf.distribute.get_strategy(), tf.constant)
 """
 
 
-# GradScaler and amp have tests of replicas of their own.
+# GradScaler and amp have their own tests of replicas.
 @pytest.mark.parametrize(
     "style",
     ["npu_bridge", *(pytest.param(each, marks=pytest.mark.full) for each in ("scaler", "apex"))],
@@ -192,7 +192,7 @@ def test_npu_bridges_in_sessions(where, run_python, run_workers):
     assert len(set(printed)) == 1, "the ranks differ"
 
 
-# A session under MultiWorkerMirroredStrategy is that of an Estimator, which starts the servers.
+# A session under MultiWorkerMirroredStrategy needs an Estimator, which starts the servers.
 ESTIMATOR = f"""{HCCL}
 {DATA}
 strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy()

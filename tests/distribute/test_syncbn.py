@@ -1,4 +1,4 @@
-"""Replicas with a part of the batch, and synchronized batch norms, are one with the whole batch."""
+"""Replicas with parts of a batch and synchronized batch norms compute as one with the whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.tf_versions import (
 pytestmark = [needs_synchronized_batch_norm, needs_logical_devices, pytest.mark.slow]
 
 BATCH = 12
-# By kind, a model with ordinary batch norms; a step shows all that a batch norm changes.
+# By kind: a model with ordinary batch norms. A step shows all values that a batch norm changes.
 NETS = f"""
 from npu_precision.amp.parallel import convert_syncbn_model
 
@@ -96,7 +96,7 @@ for kind, all_sizes in json.loads(sys.argv[2]).items():
 
 
 def joined(result):
-    """(name, value) of all that a step showed; replicas agree on what they share."""
+    """(name, value) of all that a step showed; checks that replicas agree on shared values."""
     outputs, dx, gradients, moving = result
     for values in (*gradients, *moving):
         for value in values[1:]:
@@ -109,7 +109,7 @@ def joined(result):
 
 
 def errors(one, other):
-    """By name, the largest difference next to the largest value."""
+    """The largest difference relative to the largest value, by name."""
     return {
         name: np.max(np.abs(a - b)) / np.max(np.abs(a))
         for (name, a), (_, b) in zip(joined(one), joined(other))
@@ -184,8 +184,8 @@ def test_what_is_around_is_lowered_as_around_ordinary_batch_norms(
     mode, run_python, tmp_path, ledgers
 ):
     float32, alone, _, _, together = shown(run_python(LOWERED, 2, mode).stdout)
-    # As far from float32 as ordinary batch norms are. Each value alone may be off by a ReLU that is
-    # on one side of zero here, and on the other there.
+    # As far from float32 as ordinary batch norms are. A single value may be off by more if the
+    # input of a ReLU is on different sides of zero.
     worst = max(errors(float32, alone).values())
     assert 0 < max(errors(float32, together).values()) < 1.5 * worst
     plain, keras, amp = (
@@ -197,7 +197,7 @@ def test_what_is_around_is_lowered_as_around_ordinary_batch_norms(
     assert sum(keras.values()) < sum(amp.values())
 
 
-# What is not of the batch norms themselves.
+# The ops around the batch norms.
 AROUND = ["Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Relu", "ReluGrad", "MatMul"]
 
 
@@ -208,7 +208,7 @@ def lowered_around(ledgers):
 
 
 def largest(ledgers):
-    """That of the step."""
+    """The largest ledger, which is that of the step."""
     return max(ledgers, key=lambda ledger: len(ledger.nodes))
 
 

@@ -1,4 +1,4 @@
-"""explain and report read what a run has written into its report_dir."""
+"""explain and report read the ledgers that a run has written into its report_dir."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(tmp_path):
 
 
 def dense(x):
-    # Drawn, and so no constant that TensorFlow folds.
+    # Random values, because TensorFlow would fold a constant.
     weights = tf.random.uniform([8, 8], seed=1, name="weights")
     return tf.exp(tf.nn.relu(tf.matmul(x, weights, name="product"), name="relu"), name="end")
 

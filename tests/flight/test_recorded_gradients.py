@@ -36,7 +36,7 @@ def scalars(folder):
 
 
 def session_steps(optimizer, *factors):
-    """Steps with two weights, one behind the other; each of the factors is of one of them."""
+    """Makes steps with two weights, one behind the other; each factor belongs to one of them."""
     with tf.Graph().as_default() as graph:
         first = tf1.get_variable("first", initializer=[[1.0, 2.0]], use_resource=True)
         second = tf1.get_variable("second", initializer=[[1.0], [0.0]], use_resource=True)
@@ -148,7 +148,7 @@ def test_a_grad_scaler_is_recorded_once_per_step(place, unscale, tmp_path):
     assert first["value"] == "infinity"
     if place is tf.function:
         assert first["forward_op"] == "MatMul"
-    if not unscale:  # which is not told the variables
+    if not unscale:  # unscale_ gets the variables
         assert first["gradient"] == "weight:0" or first["gradient"] == "weight"
 
 
@@ -246,7 +246,7 @@ def test_a_gradient_without_elements_is_not_zero(tmp_path):
 @needs_functions_by_default
 @pytest.mark.parametrize("fields", [{"precision_mode": "force_fp16"}, {"all_white": True}])
 def test_recording_changes_no_step_where_everything_is_lowered(fields, tmp_path):
-    """Gradients and a scale that float16 does not hold are seen as they are."""
+    """The recorder sees the exact values of gradients and of a scale that overflow in float16."""
 
     def train():
         weight = tf.Variable([1.0] * 4)
@@ -364,7 +364,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(tmp_path, monkeypatch, c
     ("build", "expected"),
     [
         (lambda w: tf.matmul(w, w, name="layer/MatMul"), "layer/MatMul"),
-        # A sum of two, one of which is named.
+        # A sum of two ops, one of them named.
         (lambda w: tf.exp(w, name="a/b/exp") + tf.exp(w, name="a/c/exp"), "/exp"),
         (lambda w: tf.cast(tf.exp(tf.cast(w, tf.float16), name="low"), tf.float32), "Cast"),
     ],
@@ -379,7 +379,7 @@ def test_the_op_that_a_gradient_belongs_to_is_in_its_name(build, expected):
 
 
 def test_the_order_of_the_backward_pass_is_not_that_of_the_variables():
-    """Here the variable that is used last comes first."""
+    """In this model, the variable that is used last comes first."""
     with tf.Graph().as_default():
         last = tf1.get_variable("last", [2, 2], use_resource=True)
         first = tf1.get_variable("first", [2, 2], use_resource=True)

@@ -1,4 +1,4 @@
-"""FlightRecorder: what it writes of the tensors of graphs that run."""
+"""FlightRecorder: the events that it writes about the tensors of graphs that run."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_function_that_ran_before_is_watched_and_afterwards_no_more(tmp_path):
 
 
 def random_floats(dtype, count=50_001):
-    """Any bits, and many that are near the ends of the range."""
+    """Floats of any bits, many of them near the ends of the range."""
     generator = np.random.default_rng(7)
     bits = generator.integers(0, 2**32, count, dtype=np.uint32)
     values = bits.view(np.float32).copy()
@@ -125,7 +125,7 @@ def test_what_is_rounded_is_counted_as_numpy_counts_it(dtype):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_what_is_computed_in_a_low_type_is_counted_as_numpy_counts_it(dtype):
     values = random_floats(dtype)
-    if dtype == "bfloat16":  # TensorFlow's kernels take these, which are float32's too, as zeros.
+    if dtype == "bfloat16":  # To TensorFlow's kernels, subnormals of float32 are zeros.
         values[np.abs(values) < 2 * NORMAL[dtype]] = 0
     low = to_low(values, dtype)
     (step,) = watched_steps(lambda x: tf.cast(tf.bitcast(x, dtype) * 1, tf.float32), low.view("u2"))
@@ -153,7 +153,7 @@ def test_large_tensors_are_counted_to_the_last_element():
 
 
 def watched_steps(build, *values, watch="lowered", every_n_steps=1):
-    """What a watch sees of one run of a graph in a session."""
+    """The steps that a watch sees of a graph in a session, one run for each value."""
     steps = []
     with tf.Graph().as_default() as graph, tensor_watch.TensorWatch(
         watch, every_n_steps, steps.append
@@ -229,7 +229,7 @@ def test_the_first_that_is_not_finite_comes_before_those_that_read_it():
 
 
 def test_a_node_whose_name_a_cast_took_over_has_its_own(tmp_path):
-    """It is fetched in float32."""
+    """The node is fetched in float32, from a Cast."""
     config = npu_precision.npu_config_proto(precision_mode="allow_mix_precision")
     with tf.Graph().as_default(), npu_precision.FlightRecorder(tmp_path):
         x = tf1.placeholder(tf.float32, [4, 4], name="x")
@@ -262,13 +262,13 @@ def test_all_also_watches_what_keeps_float32():
     values = np.ones([3], np.float32)
     assert watched_steps(build, values) == []
     (step,) = watched_steps(build, values, watch="all")
-    # Of a Relu all is known from what it reads.
+    # A Relu is not watched: its values follow from its input.
     assert [tensor.op for tensor in step.graph.tensors][-1] == "Exp"
     assert "Relu" not in [tensor.op for tensor in step.graph.tensors]
 
 
 def test_what_the_graph_reads_in_a_low_type_is_watched_by_all_only():
-    """Nothing has been computed there yet."""
+    """Inputs have not been computed in the low type."""
     values = np.ones([3], np.float16)
     for watch, watched in (("lowered", ["Exp"]), ("all", ["_Arg", "Exp"])):
         (step,) = watched_steps(lambda x: tf.cast(tf.exp(x), tf.float32), values, watch=watch)
@@ -375,7 +375,7 @@ def test_points_for_tensorboard_have_ranges_by_scope(tmp_path):
 
 
 def test_steps_that_find_no_memory_are_counted():
-    """A reader that never comes back; the watch's own takes them each second."""
+    """The reader of this test never reads; a watch's own reader takes the steps each second."""
 
     def build(x):
         y = tf.cast(x, tf.float16)
@@ -394,7 +394,7 @@ def test_steps_that_find_no_memory_are_counted():
                 for _ in range(500):
                     session.run(result, {x: 1.0})
                 _library.close_flight()
-                session.run(result, {x: 1.0})  # Nobody asks for this one any more.
+                session.run(result, {x: 1.0})  # This step has no reader any more.
         finally:
             _library.close_flight()
         (drained,) = _library.drain_flight(True)

@@ -1,4 +1,4 @@
-"""Which op a guard blames, of what a watch saw."""
+"""The op that a guard blames, given the tensors that a watch recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAULTS = {"": 0, "overflow": 1, "infinity": 2, "nan": 3}
 
 
 def step_of(*rows, **columns):
-    """A step with a tensor per row: its node, its op, and what is wrong with it, or ""."""
+    """A step with a tensor per row: its node, its op, and its fault, or ""."""
     tensors = [
         WatchedTensor(node, op, 0, "", "float32", "float16", place, -1, [f"reads_{node}"])
         for place, (node, op, _) in enumerate(rows)
@@ -42,7 +42,9 @@ def test_what_came_from_others_is_theirs():
 
 
 def test_of_what_is_read_the_readers_are_kept():
-    """No list changes what the graph reads. Of others the readers come next."""
+    """No list changes the graph's inputs, so their readers are kept, and the readers come next for
+    other tensors.
+    """
     read = blame.not_finite([step_of(("x", "ReadVariableOp", "overflow"))])
     assert read.nodes == [["reads_x"]]
     computed = blame.not_finite([step_of(("x", "MatMul", "overflow"))])

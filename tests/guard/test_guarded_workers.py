@@ -1,4 +1,4 @@
-"""PrecisionGuard under several workers: all heal alike, where one of them overflows."""
+"""PrecisionGuard with several workers: if one overflows, all heal in the same way."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ show(messages, failure, model.get_weights(), open("healed.json").read())
 
 
 def test_all_workers_heal_where_one_overflows(tmp_path):
-    """The other one sees a NaN in what is added up over both, and keeps the same op."""
+    """The other worker gets a NaN in the sum over both, and keeps the same op."""
     results = [
         result for worker in run_workers(tmp_path, SCRIPT, "1e7") for result in shown(worker)
     ]

@@ -1,4 +1,4 @@
-"""PrecisionGuard in Model.fit: what it heals, what it does not, and what it says."""
+"""PrecisionGuard in Model.fit: the faults that it heals, those it does not, and its messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DIGITS = np.argmax(IMAGES[:, :4], 1)
 
 
 class Large(layers.Layer):
-    """The identity, by way of values that float16 does not have."""
+    """The identity, computed through values that overflow in float16."""
 
     def __init__(self, size, **arguments):
         super().__init__(**arguments)
@@ -61,7 +61,7 @@ def model_of(size=1.0, optimizer=None, **compiled):
 
 
 def fit(model, guard, images=IMAGES, epochs=2, dtype="float16", **arguments):
-    """The loss of each epoch."""
+    """Fits the model; returns the loss of each epoch."""
     mode = npu_precision.autocast(dtype=dtype) if dtype else npu_precision.autocast(enabled=False)
     callbacks = [] if guard is None else [guard]
     with mode:
@@ -78,7 +78,7 @@ def entries(path):
 
 
 def in_layer(name):
-    """What is said of an overflow in a layer; Keras 3 builds it once before."""
+    """The message about an overflow in a layer. Keras 3 builds the layer once before."""
     return re.compile(rf"it begins as overflow of float16 in model(_1)?/{name}(_1)?/")
 
 
@@ -133,7 +133,7 @@ def test_the_entries_of_the_users_mixlist_stay(tmp_path, mixlist):
 
 
 def test_what_is_kept_already_is_not_kept_again(tmp_path):
-    """It is in float32, and overflows where the next op rounds it."""
+    """Its value is in float32, and overflows when the next op rounds it."""
     (tmp_path / "own.json").write_text('{"black-list": {"to-add": ["node:.*large.*/mul"]}}')
     guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
     options = {"precision_mode": "allow_mix_precision", "modify_mixlist": tmp_path / "own.json"}
@@ -153,7 +153,7 @@ def test_validation_is_healed_too(tmp_path):
             IMAGES, DIGITS, epochs=2, verbose=0, validation_data=data, callbacks=[guard]
         ).history
         assert np.isfinite(history["val_loss"]).all()
-        # From then on the file is the user's to name.
+        # From then on, the user has to name the file.
         assert not np.isfinite(model.evaluate(*data, verbose=0))
     with npu_precision.autocast(
         precision_mode="allow_mix_precision", modify_mixlist=tmp_path / "healed.json"
@@ -205,7 +205,7 @@ def test_a_learning_rate_that_diverges_in_float32_is_not_healed(tmp_path, caplog
     assert "so the model or its data is at fault, not the precision" in str(raised.value)
     assert guard.heals == 0
     assert entries(tmp_path / "healed.json") == []
-    # The state is that of the last good step.
+    # The model's state is that of the last good step.
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
@@ -286,7 +286,7 @@ class Grows(tf.keras.callbacks.Callback):
 
 
 def test_what_other_callbacks_change_stays_changed(tmp_path, caplog):
-    """The state that is brought back is older than the change."""
+    """The restored state is older than the change."""
     guard = npu_precision.PrecisionGuard(tmp_path / "healed.json", snapshot_every=8)
     model = model_of(1.0)
     with caplog.at_level(logging.WARNING), npu_precision.autocast(dtype="float16"):
@@ -317,7 +317,7 @@ def test_a_mixlist_that_cannot_be_written_is_in_force_all_the_same(tmp_path, mon
 
 
 def test_it_heals_as_often_as_it_may(tmp_path):
-    """One layer overflows, and after it another one."""
+    """One layer overflows, and then another one."""
     guard = npu_precision.PrecisionGuard(tmp_path / "healed.json", max_heals=1)
     callbacks = [guard, Grows({0: 1e6}), Grows({2: 1e6}, "second")]
     with npu_precision.autocast(dtype="float16"), pytest.raises(TrainingFailed) as raised:
@@ -383,7 +383,7 @@ def test_a_loss_is_for_sessions(tmp_path):
 
 @needs_keras_2
 def test_keras_own_mixed_precision_is_refused(tmp_path):
-    """Nothing would run in float32 to compare with."""
+    """With Keras' policy, no float32 run could be compared."""
     model = tf.keras.Sequential([layers.Dense(4, dtype="mixed_float16")])
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match="mixed_float16, Keras' own mixed precision, is in the"):

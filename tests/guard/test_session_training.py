@@ -20,7 +20,7 @@ DIGITS = np.argmax(IMAGES[..., :4], -1).astype(np.int32)
 
 
 def losses_of(images, labels, size):
-    """The loss of a classifier; one layer is the identity, by way of large values."""
+    """The loss of a classifier; one layer is the identity, computed through large values."""
     init = tf1.random_normal_initializer(stddev=0.3, seed=1)
     hidden_kernel = tf1.get_variable("hidden", [8, 16], initializer=init, use_resource=True)
     digits_kernel = tf1.get_variable("digits", [16, 4], initializer=init, use_resource=True)
@@ -51,7 +51,7 @@ def config_of(tmp_path, **fields):
 
 
 def train(guard, config, feeds=False, **data):
-    """The loss of each step of a MonitoredSession; by an iterator, or with feeds."""
+    """The loss of each step of a MonitoredSession, with an iterator or with feeds."""
     losses = []
     with tf.Graph().as_default():
         if feeds:
@@ -107,7 +107,7 @@ def minimized(loss):
 
 
 def in_a_branch(loss):
-    """As loss scaling makes a step only where the gradients are finite."""
+    """The step in a branch, as in loss scaling: only made if the gradients are finite."""
     return tf1.cond(tf.math.is_finite(loss), lambda: minimized(loss), tf.no_op)
 
 
@@ -179,7 +179,7 @@ def test_the_checkpoint_never_has_a_bad_state(tmp_path):
 
 
 def test_a_mixlist_that_cannot_be_written_stops_a_session(tmp_path, monkeypatch):
-    """Its config names the file, and nothing else."""
+    """The session's config has the name of the file, and nothing else can pass the mixlist on."""
     guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
 
     def write(*_):

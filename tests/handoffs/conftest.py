@@ -1,4 +1,4 @@
-"""A recipe needs packages that only the environment of `nox -s handoffs` has."""
+"""The fixture that skips recipes unless the packages of `nox -s handoffs` are installed."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from support.packages import skip_without
 
 @pytest.fixture(scope="session")
 def handoffs():
-    """Skips a test where the other runtimes are missing."""
+    """Skips a test if the other runtimes are missing."""
     skip_without(("tf2onnx", "onnxruntime", "openvino"), "handoffs")

@@ -1,4 +1,4 @@
-"""docs/hand-offs.md is true: its blocks, run in the order of the page, print what it says."""
+"""docs/hand-offs.md: its blocks, run in the order of the page, print the output that it shows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from support.strict_zip import strict_zip
 from support.tf_versions import needs_outputs_of_the_docs
 
 pytestmark = needs_outputs_of_the_docs
-# Its section, the file that stands over a block, its language, its text, and what it prints.
+# A block: its section, the file name above it, its language, its text, and its output.
 BLOCK = re.compile(
     r"^## ([^\n]*)$|(?:^`([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?",
     re.M | re.S,
 )
-# An error, of which only the order of magnitude is the same on another processor.
+# An error; on another processor, only its order of magnitude is the same.
 ERROR = re.compile(r"\d\.\de[+-]\d\d")
 
 
 def blocks(sections):
-    """The blocks above all sections, and those of some."""
+    """The blocks above all sections, and the blocks of the given sections."""
     found, section = [], ""
     for heading, file, kind, text, printed in BLOCK.findall(
         (ROOT / "docs" / "hand-offs.md").read_text()
@@ -36,7 +36,7 @@ def blocks(sections):
 
 
 def python(folder, *arguments):
-    """What Python prints, run in a folder."""
+    """Runs Python in a folder; returns its output."""
     process = subprocess.run(
         [sys.executable, "-B", *arguments],
         cwd=folder,
@@ -56,7 +56,7 @@ def assert_same_but_errors(printed, said):
 
 
 def run(sections, folder):
-    """Runs the blocks of some sections, and compares what they print; returns how many it ran."""
+    """Runs the blocks of some sections and compares their output; returns how many it ran."""
     ran = 0
     for file, kind, text, said in blocks(sections):
         if file:

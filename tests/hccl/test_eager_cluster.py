@@ -1,4 +1,4 @@
-"""hccl's collectives where TensorFlow executes eagerly: in eager code, and in tf.functions."""
+"""hccl's collectives with eager execution: in eager code and in tf.functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from support.replicas import NPU_DEVICE, shown
 from support.tf_versions import needs_cluster_store, needs_workers
 
-# TensorFlow 1.15 has collectives of several processes in sessions alone.
+# TensorFlow 1.15 supports collectives between processes only in sessions.
 pytestmark = [needs_workers, pytest.mark.slow]
 
 OPS = f"""{NPU_DEVICE}

@@ -1,4 +1,4 @@
-"""Which rank this is of how many: TF_CONFIG, RANK_ID and RANK_SIZE, and Ascend's rank table."""
+"""The rank and the number of ranks: TF_CONFIG, RANK_ID and RANK_SIZE, and Ascend's rank table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def environment(monkeypatch):
 
 
 def rank_table(tmp_path, *servers):
-    """A table of servers, each the ranks on it."""
+    """Writes a rank table; each server is a list of the ranks on it."""
     table = {
         "server_list": [
             {

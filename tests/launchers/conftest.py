@@ -1,4 +1,4 @@
-"""What a launcher needs that is not in the environment of the other tests."""
+"""The fixture that skips the tests of launchers if their packages are not installed."""
 
 from __future__ import annotations
 

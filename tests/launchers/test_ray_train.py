@@ -1,4 +1,4 @@
-"""The example for Ray Train: what its two workers print and lower, and that they end."""
+"""The example for Ray Train: its two workers print and lower the right values, and end."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ TIMEOUT = 600
 
 @pytest.fixture
 def run_ray(tmp_path):
-    """Runs a launcher, and looks that nothing of it runs on: -> (status, stdout, stderr)."""
+    """Runs a launcher, and checks that all its processes end: -> (status, stdout, stderr)."""
     # Not in tmp_path: the paths of Ray's sockets may have 107 characters.
     with tempfile.TemporaryDirectory(prefix="ray") as folder:
         environment = {
             "HOME": str(tmp_path),
-            # There, npu_precision has noted that its library fits.
+            # npu_precision has noted in this cache that its library fits.
             "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")),
             "PYTHONPATH": str(ROOT),
             "RAY_TMPDIR": folder,
@@ -51,7 +51,7 @@ def run_ray(tmp_path):
                     status = process.wait(TIMEOUT)
                 except subprocess.TimeoutExpired:
                     pytest.fail(f"it took {TIMEOUT} s:\n{files[1].read_text()[-4000:]}")
-                # Ray's own processes end after it, by themselves.
+                # Ray's own processes end by themselves after the launcher.
                 deadline = time.monotonic() + 60
                 while living(process.pid) and time.monotonic() < deadline:
                     time.sleep(0.1)
@@ -62,7 +62,7 @@ def run_ray(tmp_path):
 
 
 def by_worker(text, pattern):
-    """The matches in what Ray's workers have written, by their process."""
+    """The matches in the output of Ray's workers, by process."""
     found = collections.defaultdict(list)
     for worker, line in re.findall(r"\(RayTrainWorker pid=(\d+)\)\S* (.*)", text):
         found[worker] += re.findall(pattern, line)
@@ -74,7 +74,7 @@ def test_both_workers_train_as_the_script_does_alone(run_ray):
     assert status == 0, errors[-4000:]
     losses = by_worker(printed, r"step .*")
     assert list(losses.values()) == [documented().splitlines()] * 2
-    # As the page has it.
+    # The page shows the same.
     page = (ROOT / "docs" / "distributed.md").read_text()
     (line,) = re.findall(r"^lowered .*, all-reduces of .*$", page, re.M)
     lowered = by_worker(errors, r"lowered .*, all-reduces of .*")

@@ -1,4 +1,4 @@
-"""The manifest for Kubeflow: its fields are those of a TFJob, and what it runs is an example."""
+"""The manifest for Kubeflow: its fields are those of a TFJob, and it runs one of the examples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def manifest():
 
 
 def as_kubeflow_reads_it(manifest):
-    """What kubeflow-training's models make of it: they leave out fields that they do not know."""
+    """The manifest as kubeflow-training's models read it, without fields that they do not know."""
     from kubeflow.training import ApiClient
 
     client = ApiClient()
@@ -31,7 +31,7 @@ def as_kubeflow_reads_it(manifest):
 
 
 def worker(manifest):
-    """The specification of its workers."""
+    """The specification of the manifest's workers."""
     return manifest["spec"]["tfReplicaSpecs"]["Worker"]
 
 

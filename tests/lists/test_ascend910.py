@@ -1,4 +1,4 @@
-"""target="ascend910": what an Ascend 910 would do, computed with TensorFlow's own kernels."""
+"""target="ascend910": the decisions for an Ascend 910, computed with TensorFlow's own kernels."""
 
 import pytest
 from support.check_rewrite import UNCHANGED, check_rewrite
@@ -21,7 +21,7 @@ GRAPH = """
 
 
 def test_the_default_lowers_what_has_no_float32_kernel_there():
-    """Convolutions, products and pools; all else keeps float32, so each stands between Casts."""
+    """Convolutions, products and pools are lowered, each between Casts; all else keeps float32."""
     result = check_rewrite(
         GRAPH,
         """
@@ -42,7 +42,7 @@ def test_the_default_lowers_what_has_no_float32_kernel_there():
 
 
 def test_the_lists_are_those_of_the_target():
-    """Exp and Softmax are gray there; on the host they are black. What feeds Log1p is kept."""
+    """Exp and Softmax are gray on it and black on the host. The producer of Log1p is kept."""
     result = check_rewrite(
         GRAPH,
         """

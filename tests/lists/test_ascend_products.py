@@ -1,4 +1,4 @@
-"""target="ascend910b" and "ascend310p": the 910's lists, with what is public of their dtypes."""
+"""target="ascend910b" and "ascend310p": the 910's lists, with the dtypes that documents state."""
 
 import re
 

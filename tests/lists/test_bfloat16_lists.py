@@ -1,4 +1,4 @@
-"""An op may be on another list in bfloat16 where its kernel there adds in float32."""
+"""An op may be on another list in bfloat16 if its bfloat16 kernel adds in float32."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BLACK, GRAY = "black kept built-in", "gray lowered built-in"
 
 
 def softmax(run_python, mode, **environment):
-    """Where softmax between two products is listed; checks the values, too."""
+    """The list of a softmax between two products; also checks the values."""
     listing, error = run_python(SCRIPT, mode, **environment).stdout.splitlines()
     assert float(error) <= {"allow_mix_precision": 1e-2, "allow_mix_precision_bf16": 5e-2}[mode]
     return listing

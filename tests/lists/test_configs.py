@@ -63,7 +63,7 @@ def restrictions(entry):
 
 
 def tensorflow_ops(name):
-    """The TensorFlow op types that an entry named `name` speaks of."""
+    """The TensorFlow op types that an entry named `name` applies to."""
     return {op for op in [name, *IR_NAMES.get(name, [])] if op_definition(op)}
 
 
@@ -94,7 +94,7 @@ def test_file_opens_with_the_reason_for_its_list(file):
 
 @each_file
 def test_a_black_list_says_why_in_words_for_the_story_of_a_node(file):
-    """They follow "on the black list (built-in): "."""
+    """The words follow "on the black list (built-in): "."""
     is_black = {list_of(entry) for entry in load_ops(CONFIGS / file).values()} == {"black"}
     why = load(CONFIGS / file).get("why")
     assert (why is not None) == is_black
@@ -154,7 +154,7 @@ def type_attributes(op_def, side, index):
 def test_restrictions_name_arguments_that_can_have_the_dtype(op, entry):
     for tf_op in tensorflow_ops(op):
         if tf_op != op and any(tf_op == name for _, name, _ in ENTRIES):
-            continue  # That op has an entry of its own, which wins.
+            continue  # The op has its own entry, which wins.
         op_def = op_definition(tf_op)
         for side, index, dtypes in restrictions(entry):
             arity = len(op_def.input_arg if side == "input" else op_def.output_arg)
@@ -304,7 +304,7 @@ def test_ascend910_lists_as_published(op, expected):
 
 
 def supported(op):
-    """Type attribute -> dtype names that ascend910 has kernels for, where it says so."""
+    """Type attribute -> dtype names that ascend910 has kernels for, if its files say so."""
     op_def = op_definition(op)
     found = {}
     for side, index, dtypes in restrictions(resolved_entry("ascend910", op)):

@@ -1,4 +1,4 @@
-"""The file customize_dtypes: what is read, and what is an error, with its line and column."""
+"""The file customize_dtypes: its valid lines, and its errors with line and column."""
 
 import pytest
 
@@ -31,7 +31,7 @@ RIGHT = [
     "OpType::BatchMatMulV2:InputDtype:float16,float16,OutputDtype:float32\n",
     "a::OutputDtype:bfloat16\n",
     "a::InputDtype:float16\na::InputDtype:float16,float16\n",
-    # Yolo is an op of Ascend that TensorFlow has not.
+    # Yolo is an op of Ascend that TensorFlow does not have.
     "OpType::Yolo:InputDtype:float16,OutputDtype:float16\n",
 ]
 

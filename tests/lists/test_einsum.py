@@ -1,4 +1,4 @@
-"""An Einsum is a product of matrices, or a reduction: its equation says which."""
+"""An Einsum is a matrix product or a reduction, depending on its equation."""
 
 import pytest
 import tensorflow as tf

@@ -1,7 +1,7 @@
 """Nodes placed on a GPU are decided by the GPU's lists and its kernels.
 
-The tensorflow wheel registers its GPU kernels also where there is no GPU, so such a rewrite can be
-looked at anywhere. These tests check its structure only: nothing here is run.
+The tensorflow wheel registers its GPU kernels even without a GPU, so these rewrites can be tested
+on any machine. The tests check only the structure of a graph and do not run it.
 """
 
 import pytest
@@ -143,7 +143,7 @@ def test_a_mixlist_is_about_all_devices(mixlist):
     ("color", "on_cpu"), [("black", "gray_follows_lowered"), ("gray", "black_list")]
 )
 def test_removing_from_a_list_is_about_the_devices_whose_list_it_is(mixlist, color, on_cpu):
-    """Softmax is gray on the GPU in any case; on the CPU only if it is taken off the black list."""
+    """Softmax is always gray on the GPU; on the CPU only if it is taken off the black list."""
     path = mixlist(f'{{"{color}-list": {{"to-remove": ["Softmax"]}}}}')
     result = check_rewrite(
         f"""

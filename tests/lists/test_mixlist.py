@@ -1,4 +1,4 @@
-"""modify_mixlist files as people write them: comments, Ascend's names, typos, and what is told."""
+"""modify_mixlist files as users write them: comments, Ascend's names, typos, and the messages."""
 
 import dataclasses
 import os
@@ -9,7 +9,7 @@ from support.tf_versions import needs_ops
 
 import npu_precision
 
-# One node of each op that the mixlists below speak of.
+# One node of each op in the mixlists below.
 GRAPH = """
     x = Placeholder(shape=4x4)
     two = Const(value=2.0)
@@ -44,7 +44,7 @@ def rewrite(path):
     return check_rewrite(GRAPH, None, ["mean", "sum", "end"], modify_mixlist=path)
 
 
-# Shapes of mixlists found in published scripts: what they say, and what it changes.
+# Mixlists like those in published scripts: their text, and the changed decisions.
 PUBLISHED = {
     "sums and powers kept": (
         {"black": ["ReduceSumD", "Pow"]},
@@ -195,7 +195,7 @@ def test_an_empty_mixlist_changes_nothing(mixlist):
 
 
 def test_a_mixlist_for_another_graph_is_not_blamed_on_a_graph_nothing_is_lowered_in(mixlist):
-    """An initializer is optimized as well; it need not have what the user's model has."""
+    """An initializer is optimized too; it need not have the nodes of the user's model."""
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)

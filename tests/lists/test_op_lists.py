@@ -8,7 +8,7 @@ from support.check_rewrite import UNCHANGED, check_rewrite
 from support.strict_zip import strict_zip
 from support.tf_versions import need_kernels
 
-# "white" is a white op and so on; the last one keeps float32 in every case.
+# "white" is a white op and so on; the last op always keeps float32.
 GRAPH = """
     x = Placeholder(shape=4x3)
     w = Const(shape=3x3)
@@ -19,7 +19,7 @@ GRAPH = """
     end = NextAfter(black, unlisted)
     """
 
-# What a mixlist adds (+) or removes (-), and which of the four are lowered (L) or keep float32 (-).
+# A mixlist's additions (+) and removals (-); and which of the four ops are lowered (L) or kept (-).
 TABLE = """
     edits                               white  gray  black  unlisted
 
@@ -63,7 +63,7 @@ COLUMNS, *ROWS = (line.rsplit(maxsplit=4) for line in TABLE.splitlines() if line
 
 
 def mixlist_of(edits):
-    """The mixlist "white+Softmax black-Exp" stands for."""
+    """The mixlist that a text such as "white+Softmax black-Exp" stands for."""
     lists = {}
     for edit in edits.split():
         sign = "+" if "+" in edit.partition(":")[0] else "-"
@@ -148,7 +148,7 @@ def test_one_layer_is_kept_out_by_its_scope_and_its_neighbours_pay_with_casts(mi
 
 
 def test_sources_and_random_ops_stay_what_they_are_on_any_list(mixlist):
-    """No list can lower what is fed, stored or drawn."""
+    """No list can lower fed, stored or random values."""
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)
@@ -209,7 +209,7 @@ def model_with_functions():
 
 @pytest.mark.parametrize("entry", ["node:.*", "PartitionedCall", "StatelessIf", "StatelessWhile"])
 def test_the_signatures_of_functions_are_never_changed(mixlist, entry):
-    """A pattern for a whole scope also matches what calls functions, whose bodies stay float32."""
+    """A pattern for a scope also matches nodes that call functions, whose bodies stay float32."""
     model = model_with_functions()  # The function of tf.py_function lives as long.
     graph = model.graph.as_graph_def()
     result = check_rewrite(graph, None, ["end"], modify_mixlist=mixlist(white=[entry]))

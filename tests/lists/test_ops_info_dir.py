@@ -36,7 +36,7 @@ def decisions(result):
 
 
 def test_the_folder_replaces_the_lists_of_the_target(ops_info):
-    """What it does not name is on no list: exp, black otherwise, and white by nobody's word."""
+    """Ops that the folder does not name are on no list: exp, otherwise black, and white."""
     folder = ops_info({"mine.json": {"Exp": WHITE, "Relu": {}}})
     result = check_rewrite(
         GRAPH,
@@ -201,7 +201,7 @@ def test_a_mixlist_edits_the_folders_lists(ops_info, mixlist):
 
 
 def test_a_mode_without_lists_takes_the_folder_as_its_library(ops_info):
-    """force_fp16 lowers what the library has, whatever the list; the rest is not supported."""
+    """force_fp16 lowers all ops of the library, whatever their list; others are not supported."""
     folder = ops_info({"ops.json": {"MatMul": BLACK, "Exp": {}}})
     result = check_rewrite(GRAPH, None, mode="force_fp16", ops_info_dir=folder)
     assert decisions(result) == {"product": "forced", "relu": "unlisted", "exp": "forced"}

@@ -1,4 +1,4 @@
-"""What an ops-info file may hold, in CANN's format, and what is told of one that it may not."""
+"""The content of ops-info files in CANN's format, and the findings about invalid content."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_the_keys_of_canns_format_that_mean_nothing_here_are_accepted_in_silence
     assert told({"MatMulV2": entry, "Yolo": {}}) == []
 
 
-# What is in the file, and what is told of it.
+# The content of the file, and the findings about it.
 FILES = {
     "": ["f.json: error: the file is empty, expected a JSON object [structure]"],
     '{"Relu": {}': [

@@ -50,7 +50,7 @@ def test_what_it_does_not_name_stays_as_the_target_has_it(folder):
 
 
 def test_it_replaces_an_entry_whole_and_a_later_file_one_of_an_earlier(folder):
-    """The ascend910 has MatMul in float16 alone; the entry on top of it says nothing of dtypes."""
+    """The ascend910 has MatMul only in float16; the overlay's entry has no dtypes."""
     files = {"a.json": {"MatMul": BLACK, "Relu": BLACK}, "b.json": {"MatMul": {}}}
     result = check_rewrite(
         GRAPH,
@@ -111,7 +111,7 @@ def test_a_file_is_for_all_devices_or_in_the_folder_of_one(folder, files, reason
 
 
 def test_unknown_names_are_told_with_a_guess_three_at_most_and_are_no_error(folder):
-    """A file of CANN's names hundreds of ops; those of Ascend alone are known."""
+    """A file of CANN has hundreds of ops; those that only Ascend has are known."""
     entries = {"Reluu": {}, "DynamicRNN": WHITE, "Yolo": {}, **{f"Own{i}": {} for i in range(4)}}
     overlay = folder("mine", {"mine.json": entries})
     warnings = check_rewrite(GRAPH, None, ops_info_overlay=overlay).ledger.warnings

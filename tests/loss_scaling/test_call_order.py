@@ -1,4 +1,4 @@
-"""The order of calls in all three styles: every sequence of three calls next to a reference."""
+"""The order of calls in all three styles: compares every sequence of three calls to a reference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def first_refused(calls, make):
 
 
 def first_out_of_order(calls, is_refused):
-    """The same by a rule: is_refused(name, which, state) changes the state, a dict of sets."""
+    """The same index by a rule: is_refused(name, which, state), which changes the dict of sets."""
     state = {"scaled": set(), "unscaled": set(), "stepped": set()}
     for index, (name, which) in enumerate(calls):
         if is_refused(name, which, state):
@@ -75,7 +75,7 @@ def of_session(name, which, state):
 
 
 def sequences(names, all_of_them):
-    """Of calls: those of names are of one of two, the others of all."""
+    """Sequences of calls: a call in `names` is for one of two objects, other calls are for all."""
     calls = [*itertools.product(names, range(2)), *((name, None) for name in all_of_them)]
     return itertools.product(calls, repeat=LENGTH)
 

@@ -82,7 +82,7 @@ def test_not_enabled_it_passes_everything_on():
 
 @each_place
 def test_gradients_add_up_over_batches(place):
-    """Each third batch makes a step of the sum; an overflow in any of the three skips it."""
+    """Each third batch makes a step with the sum; an overflow in any of the three skips it."""
     scaler, optimizer, model = npu_precision.GradScaler(8.0), tf.keras.optimizers.SGD(0.1), Model()
     read = model.variables[:2]
 

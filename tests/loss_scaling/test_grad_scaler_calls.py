@@ -1,4 +1,4 @@
-"""GradScaler: the order of its calls, wherever they are."""
+"""GradScaler: the order of its calls, in eager code, functions and branches."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_calls_in_a_wrong_order_are_refused(calls, message, place):
 
 
 def test_compiled_by_xla_nothing_is_divided_or_adjusted_twice():
-    """It drops the assertions that refuse calls out of order."""
+    """XLA drops the assertions that refuse calls out of order."""
     scaler, optimizer, variable = new_scaler_optimizer_and_variable(growth_interval=1)
 
     @tf.function(jit_compile=True)
@@ -185,7 +185,7 @@ def test_who_forgets_what_unscale_returns_is_told(place, in_branch):
 @pytest.mark.parametrize("call", ["unscale", "step"])
 @pytest.mark.parametrize("scale_first", [False, True])
 def test_gradients_of_the_loss_that_scale_was_given_are_refused(place, call, scale_first):
-    """scale() outside of the tape's scope, or inside and what it returned forgotten."""
+    """scale() is called outside of the tape's scope, or inside but its result is not used."""
     scaler, optimizer, variable = new_scaler_optimizer_and_variable()
 
     @place
@@ -306,7 +306,7 @@ def test_a_function_that_fails_when_traced_leaves_nothing_behind():
 
 
 def test_graphs_are_not_kept():
-    """Keras keeps those that step() is in, as any where its optimizers are in a branch."""
+    """Keras keeps the graphs that contain step(), as all graphs with its optimizers in a branch."""
     scaler, optimizer, variable = new_scaler_optimizer_and_variable()
 
     def traced():

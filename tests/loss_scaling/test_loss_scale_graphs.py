@@ -58,7 +58,7 @@ def test_two_that_share_a_manager_may_make_their_steps_in_one_run(overflowing):
 @pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("construct", ["cond", "while_loop"])
 def test_gradients_may_be_applied_in_a_branch_or_a_loop(construct):
-    """As where gradients add up over batches, or one run makes several steps."""
+    """As when gradients add up over batches, or one run makes several steps."""
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = tf1.get_variable("v", [], initializer=tf1.ones_initializer(), use_resource=True)
         manager = exponential(16.0, incr_every_n_steps=2)()
@@ -168,7 +168,7 @@ with tf.Graph().as_default(), strategy.scope():
 
 
 def test_under_a_strategy_steps_of_one_run_lose_no_adjustment(run_python):
-    """Only this finds optimizers that adjust a manager's scale at the same time."""
+    """Only this test finds optimizers that adjust a manager's scale at the same time."""
     assert run_python(SHARED).stdout.splitlines()[-1] in ("(300, 300)", "[300, 300]")
 
 

@@ -26,7 +26,7 @@ from npu_precision import ExponentialUpdateLossScaleManager as Exponential
 from npu_precision import FixedLossScale, NoLossScale
 from npu_precision import FixedLossScaleManager as Fixed
 
-# Below it, a gradient that is float32's times this is zero in float16.
+# Gradients times this factor are zero in float16 without loss scaling.
 TINY = 2.0**-20
 POINT = 0.01
 

@@ -1,4 +1,4 @@
-"""Loss scaling as scripts write it: a lowered gradient's overflow is seen, and the step skipped."""
+"""Loss scaling written by hand: a lowered gradient's overflow is detected, and the step skipped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def all_finite(gradients):
 
 
 def scaled_training(start, use_resource):
-    """The scale, a variable, halves where a gradient overflowed, and a branch makes no step."""
+    """A training whose scale, a variable, halves on an overflow; a branch skips the step."""
 
     def build():
         loss, feeds = dense_loss(use_resource)
@@ -64,7 +64,7 @@ def test_steps_that_overflow_float16_are_skipped_until_the_scale_fits(use_resour
     assert not made[0]
     assert made.sum() >= 3
     assert run.variables["scale"] == 2.0 ** (22 - (~made).sum())
-    # float32 makes the same steps, if it is given those batches.
+    # float32 makes the same steps with the same batches.
     np.testing.assert_allclose(
         run.losses[made], float32_losses(use_resource, made), rtol=0, atol=TOLERANCE[MODES[0]]
     )

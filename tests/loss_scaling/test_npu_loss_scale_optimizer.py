@@ -1,4 +1,4 @@
-"""npu_bridge's loss scaling: NPULossScaleOptimizer, its managers, and what stands around it."""
+"""npu_bridge's loss scaling: NPULossScaleOptimizer, its managers, and the code around them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ WATCHED = {"scale": "loss_scale:0", "made": "overflow_status_reduce_all:0"}
 
 
 def training(make_manager, wrap=NPULossScaleOptimizer, use_resource=True):
-    """A training of dense layers; what scripts fetch is watched."""
+    """A training of dense layers; the tensors that scripts fetch are watched."""
 
     def build():
         loss, feeds = dense_loss(use_resource)
         optimizer = tf1.train.MomentumOptimizer(0.1, 0.9)
         if make_manager is not None:
             optimizer = wrap(optimizer, make_manager())
-        # As in a script that has its training in a scope.
+        # Scripts may have their training in a scope.
         with tf1.name_scope("training"):
             step = optimizer.minimize(loss, tf1.train.get_or_create_global_step())
         watched = {} if make_manager is None else WATCHED
@@ -165,7 +165,7 @@ def test_the_scale_stays_at_least_one():
 
 
 def test_the_largest_scale_loses_no_gradient():
-    """One over it is too small for float32."""
+    """The scale's reciprocal is too small for float32."""
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = tf1.get_variable("v", [4], initializer=tf1.ones_initializer())
         optimizer = tf1.train.GradientDescentOptimizer(2.0**99)
@@ -184,7 +184,7 @@ def test_what_is_fetched_with_a_step_is_its_scale():
 
 @pytest.mark.parametrize("start", [2.0**16, 2.0**32])
 def test_force_fp16_lowers_no_scale(start, use_resource):
-    """float16 holds none above 65504; the gradient of the product is lowered, and overflows."""
+    """No scale above 65504 fits float16; the gradient of the product is lowered, and overflows."""
     manager = exponential(start, decr_ratio=2.0**-4)
     run = train(training(manager, use_resource=use_resource), "force_fp16")
     made = run.watched["made"]
@@ -212,7 +212,7 @@ def test_without_a_session_it_skips_and_adjusts_as_well(place):
 
 
 class OfTheScript:
-    """A manager as tf.contrib.mixed_precision has them."""
+    """A manager like those of tf.contrib.mixed_precision."""
 
     def get_loss_scale(self):
         return tf.constant(4.0)

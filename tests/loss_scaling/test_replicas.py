@@ -1,6 +1,6 @@
-"""GradScaler under mirrored strategies: all replicas make a step, or none, and it counts once.
+"""GradScaler under mirrored strategies: all replicas make a step or none, and it counts once.
 
-Replicas are logical CPUs, which only a process of its own can have, or processes.
+Replicas are processes, or logical CPUs, which need a process of their own.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ for place, optimizer, *flags in ways:
 
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_an_overflow_in_one_replica_skips_the_step_of_all_and_counts_once(run_python, count):
-    """Only this finds an optimizer whose exchange of gradients does not go into a branch."""
+    """Only this test finds optimizers whose all-reduce cannot be in a branch."""
     ways = shown(run_python(OVERFLOWS, count).stdout)
     assert len(ways) >= {2: 6, 4: 1}[count]
     for *_, got, without in ways:

@@ -1,4 +1,4 @@
-"""An emulated 910 yields finite gradients where it overflows; loss scaling skips such steps too."""
+"""An emulated 910 saturates overflowing gradients; loss scaling skips these steps too."""
 
 from __future__ import annotations
 

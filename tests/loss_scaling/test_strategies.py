@@ -1,4 +1,4 @@
-"""The strategies next to a reference in ten lines, for all arguments and sequences of overflows."""
+"""Compares the strategies to a reference of ten lines, for all arguments and overflow sequences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def reference(strategy, state, finite):
-    """The same in Python's words; products are those of float32."""
+    """The strategy in plain Python, with products in float32."""
     scale, good, bad = state
     good, bad = (good + 1, bad) if finite else (0, bad + 1)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""model.fit in every mode: losses and updates of the weights are float32's, rounded or not."""
+"""model.fit in every mode: losses and weight updates are close to float32's, or equal to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import npu_precision
 
 pytestmark = [needs_functions_by_default, needs_keras_2]
 
-# Small: a step should not leave the region where its gradient holds.
+# The rates are small: a step should not leave the region where its gradient is valid.
 LEARNING_RATE = {"lstm_gru": 0.01, "bert_small": 0.001, "bert_base": 0.0001}
 LEARNING_RATE_OF_CONVOLUTIONAL_NETS = 3e-5
 RECURRENT_OR_ATTENTION = list(LEARNING_RATE)
@@ -28,17 +28,18 @@ BATCH, STEPS = 16, 3
 # TensorFlow's float16 gradients of convolutions take seconds per image on a CPU.
 FEW, ONE = 4, 1
 IN_FLOAT16 = ["allow_mix_precision", "allow_mix_precision_fp16", "force_fp16"]
-# How far the loss of a step may be, in units, by the unit: it is a mean over examples whose losses
-# are off by as much as a logit may be, with either sign. Float16's are also sums in float16.
+# How far the loss of a step may be off, in units, by the unit. The loss is a mean over examples;
+# each example's loss is off by as much as a logit may be, with either sign. The float16 kernels
+# also sum in float16.
 FLOAT16, BFLOAT16 = 2.0**-11, 2.0**-8
 UNITS_OF_LOSS = {FLOAT16: 256, BFLOAT16: 64}
-# How far the sum of all updates may be, as a fraction of its length. That of a convolutional net
-# is made of gradients through a hundred layers of batch norms, each over a few numbers; those of
-# float16 are also too small for it in part, without loss scaling. An update in a random direction
-# would be at 1.4, none at all at 1. Seen: half of each.
+# How far the sum of all updates may be off, as a fraction of its length. In a convolutional net,
+# the sum consists of gradients through a hundred layers of batch norms, each over a few numbers.
+# Some gradients are also too small for float16 without loss scaling. An update in a random
+# direction would be at 1.4, no update at 1. Measured errors are half of each limit.
 UPDATE = {FLOAT16: 0.5, BFLOAT16: 0.5}
 UPDATE_WITHOUT_CONVOLUTIONS = {FLOAT16: 0.02, BFLOAT16: 0.1}
-# Where nothing is rounded: for sums in another order.
+# The limit if nothing is rounded, for sums in another order.
 SAME = 1e-4
 
 
@@ -55,18 +56,18 @@ class Training:
         self._float32 = {}
 
     def size(self, mode):
-        """Of a batch, and how many steps."""
+        """The size of a batch, and the number of steps."""
         few = mode in IN_FLOAT16 and self.name not in RECURRENT_OR_ATTENTION
         return (FEW, ONE) if few else (BATCH, STEPS)
 
     def fit(self, batch, steps, scope=None):
-        """The losses of the steps, and by how much they changed the weights in all."""
+        """The losses of the steps, and the sum of their changes of the weights."""
         self._model.set_weights(self._initial)
         if self.name == "lstm_gru":
-            # Its layers are functions that TensorFlow does not inline: they keep what was in force
-            # when the step was traced.
+            # The layers are functions that TensorFlow does not inline: they keep the options that
+            # were in force when the step was traced.
             self._compile()
-        # For the dropout.
+        # Dropout needs the same seed.
         keras_models.set_seed()
         before = self._trainable()
         with scope or contextlib.nullcontext():

@@ -32,7 +32,7 @@ pytestmark = [needs_functions_by_default, needs_keras_2]
 
 @dataclasses.dataclass(frozen=True)
 class Frozen:
-    """A model as one graph, an example of its inputs, and what float32 makes of it."""
+    """A model as one graph, an example of its inputs, and float32's outputs for it."""
 
     name: str
     graph_def: graph_pb2.GraphDef
@@ -75,13 +75,13 @@ small_models = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def recurrent():
-    """Its loops are functions, where the others' are v1 loops or none."""
+    """A recurrent model whose loops are functions; other models have v1 loops or none."""
     return freeze("lstm_gru", keras_models.build("lstm_gru"), lower_control_flow=False)
 
 
 @every_model
 def test_the_model_tells_inputs_apart(frozen):
-    """Or comparing its outputs would prove nothing."""
+    """Otherwise a comparison of its outputs would prove nothing."""
     assert np.isfinite(frozen.logits).all()
     assert (frozen.logits.std(axis=0) > 0.2).all()
     assert np.abs(frozen.logits).max() < 30
@@ -126,7 +126,7 @@ def test_what_an_ascend910_must_lower_runs_low_and_agrees(frozen):
 
 @pytest.fixture
 def set_policy():
-    """Keras' own mixed precision, for the layers made after."""
+    """Sets Keras' own mixed precision, for layers made later."""
     yield tf.keras.mixed_precision.set_global_policy
     tf.keras.mixed_precision.set_global_policy("float32")
 
@@ -163,7 +163,7 @@ def test_loops_that_stay_functions_run_low_and_agree(recurrent, mode):
 
 @needs_onednn
 def test_tensorflows_own_pass_breaks_a_frozen_recurrent_net(recurrent):
-    """What the tests above do not fall into: a list made for one dtype is given another."""
+    """A list made for one dtype gets another one, which our rewrites above avoid."""
     config = tf1.ConfigProto()
     rewrite_options = config.graph_options.rewrite_options
     rewrite_options.auto_mixed_precision_onednn_bfloat16 = rewrite_options.ON

@@ -1,4 +1,4 @@
-"""Exported Keras models, converted, loaded by TensorFlow as it is, and run."""
+"""Exported Keras models that are converted, loaded by TensorFlow without this package, and run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [needs_functions_by_default, needs_keras_2]
 
 
 class Exported:
-    """A model in a folder, an example of its inputs, and what float32 makes of it."""
+    """A model in a folder, an example of its inputs, and float32's outputs for it."""
 
     def __init__(self, name, folder):
         model = keras_models.build(name)

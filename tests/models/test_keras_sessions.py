@@ -22,14 +22,14 @@ pytestmark = [needs_functions_by_default, needs_keras_2]
 
 
 class GraphModel:
-    """A model that is built in a graph of its own, for session after session."""
+    """A model in a graph of its own, which several sessions run."""
 
     def __init__(self, name):
         model = keras_models.build(name)
         self.name = name
         self._x = keras_models.examples(model)
         self.logits = model(self._x, training=False).numpy()
-        # The variables of the model above are not a graph's.
+        # The variables of this first model do not belong to a graph.
         self._weights = model.get_weights()
         with tf.Graph().as_default() as self._graph:
             self._model = keras_models.MODELS[name]()
@@ -71,7 +71,7 @@ def test_a_session_of_a_large_model_runs_low(assert_session_follows):
     assert_session_follows("allow_mix_precision_bf16")
 
 
-# Keras makes v1 loops, with Enter, Exit and a TensorArray, where all of TF2's behavior is off.
+# Keras makes v1 loops, with Enter, Exit and a TensorArray, if all of TF2's behavior is off.
 TF1_SCRIPT = """\
 import sys
 

@@ -1,4 +1,4 @@
-"""make numerics: small programs end in the mixed modes where they end in float32."""
+"""make numerics: small programs have the same results in the mixed modes as in float32."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from support.tiers import mostly_full
 
 pytest.importorskip("matplotlib", reason="the benchmarks are for the default environment")
 
-# Of each kind one that takes no time: a result, a training, and a loop in a session.
-# Without the rules, one is NaN in bfloat16, one is NaN in both low types, and one does not end.
+# A fast program of each kind: a result, a training, and a loop in a session. Without the rules, the
+# first is NaN in bfloat16, another is NaN in both low types, and another does not end.
 CHEAP = [
     "attention, tf.where with float32's min",
     "keras BinaryCrossentropy of a Sigmoid and a Reshape",

@@ -1,4 +1,4 @@
-"""Inference in sessions: as close to float32 as the low type allows, and really lowered."""
+"""Inference in sessions: as close to float32 as the low type allows, and actually lowered."""
 
 import contextlib
 import functools
@@ -52,7 +52,7 @@ def running(name, config):
 
 
 def is_matrix_op(op):
-    """Under any name: oneDNN's and the fused ones are _MklFusedMatMul, _FusedConv2D and so on."""
+    """Whether an op is a matrix op, also under oneDNN's and fused names like _MklFusedMatMul."""
     return "MatMul" in op or "Conv2" in op
 
 
@@ -89,5 +89,5 @@ def test_logits_agree_and_matrix_ops_ran_in_the_dtype_that_the_ledger_has(
     computes_in = {node.computes_in for node in lowered.values() if is_matrix_op(node.op)}
     assert {dtype.name for dtype in dtypes} == computes_in
     assert computes_in <= ({low.name, "float32"} if low == tf.float16 else {low.name})
-    # A fused op goes by the name of the last op in it.
+    # A fused op has the name of its last part.
     assert sum(is_matrix_op(node.op) for node in lowered.values()) == len(dtypes)

@@ -24,8 +24,8 @@ OPTIMIZERS = {
 # Half the distance of neighbouring numbers around one.
 UNITS = {"allow_mix_precision": 2.0**-11, "allow_mix_precision_bf16": 2.0**-8}
 # How far the loss of any step may be from float32's, while it falls from about 1.5 to less than
-# half. Every step moves the weights by other errors and a ReLU may switch, so that the curves part
-# by more than the error of one step, and not in proportion to the unit. Seen: up to 0.015.
+# half. Every step adds other errors to the weights and a ReLU may switch, so the curves differ by
+# more than the error of one step, and not in proportion to the unit. Measured: up to 0.015.
 DISTANCE = 0.04
 
 
@@ -115,7 +115,7 @@ def test_loss_follows_float32(
 )
 @pytest.mark.parametrize("name", mostly_full(["mlp", "cnn"], ["cnn"]))
 def test_checkpoints_are_interchangeable(name, first, second, tmp_path):
-    """One written in a mode goes on in another, from the same values, as it would have itself."""
+    """A training continues from another mode's checkpoint as from its own, with the same values."""
     checkpoint = str(tmp_path / "model")
     saved = train(name, "adam", first, steps=10, save=checkpoint)
     reader = tf.train.load_checkpoint(checkpoint)

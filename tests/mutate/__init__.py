@@ -2,5 +2,5 @@
 
 import os
 
-# Before any module imports TensorFlow, whose start-up chatter would bury the table.
+# Set before any module imports TensorFlow: its start-up messages would bury the table.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

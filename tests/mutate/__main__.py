@@ -2,10 +2,11 @@
 
     make mutate [MUTATE_FLAGS="--only fold_batch_norms"]
 
-takes a list of mutations, each a line made wrong with the tests that must notice it. First it runs
-all these tests on a copy of the working tree, where they must pass. Then, for one mutation after
-the other, it changes the line in another copy, builds it if it is C++, and runs the mutation's
-tests, of which one must fail. The status is 0 if all are noticed. Nothing is kept.
+goes through a list of mutations. A mutation is one line made wrong, with the tests that must
+notice. First, all these tests run on a copy of the working tree, where they must pass. Then each
+mutation in turn is made in another copy, which is built again if the line is C++. At least one of
+the mutation's tests must fail there. The status is 0 if all mutations are noticed. The copies are
+deleted.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ NOTICED, NOT_NOTICED, STALE, NO_ANSWER = (
     "NO LONGER APPLIES",
     "NO ANSWER",
 )
-# pytest's status where tests failed. Others say that it could not run them.
+# pytest's status if tests failed. Other statuses mean that pytest could not run them.
 FAILED = 1
-# What a mutation leaves unused is no error. A flag would change all commands, and setup.py would
-# make all objects anew.
+# A mutation may leave a name unused: that is no error. A compiler flag in place of this line would
+# change all commands, and setup.py would compile everything again.
 ALLOW_UNUSED = '#pragma GCC diagnostic warning "-Wunused"\n'
 
 
@@ -61,7 +62,7 @@ def main() -> int:
 
 
 def mutate(chosen: list[Mutation], folder: pathlib.Path, jobs: int, verbose: bool) -> int:
-    """Does it all in a folder; returns the status.
+    """Runs all steps in a folder; returns the status.
 
     Raises:
         MutateError: the working tree does not build, or its tests fail as it is.
@@ -102,7 +103,7 @@ def mutate(chosen: list[Mutation], folder: pathlib.Path, jobs: int, verbose: boo
 
 
 def outcome_of(mutation: Mutation, original: pathlib.Path, place: pathlib.Path) -> tuple[str, str]:
-    """What comes of a mutation in a copy of its own, and what explains it."""
+    """Tests a mutation in a copy of its own; returns the outcome and the output behind it."""
     problem = mutation.problem(original)
     if problem is not None:
         return STALE, problem
@@ -118,7 +119,7 @@ def outcome_of(mutation: Mutation, original: pathlib.Path, place: pathlib.Path) 
     status, printed = run_tests(place, list(mutation.tests), "-x")
     if status == 0:
         return NOT_NOTICED, "all of these pass: " + ", ".join(mutation.tests)
-    # A signal ended it: the process crashed.
+    # A negative status means that a signal ended the process: it crashed.
     return (NOTICED if status == FAILED or status < 0 else NO_ANSWER), printed[-6000:]
 
 

@@ -15,7 +15,7 @@ LIBRARY = f"{BUILD}/npu_optimizer.tf-{'.'.join(tf.__version__.split('.')[:2])}.s
 
 
 class MutateError(Exception):
-    """Why there is no answer."""
+    """The mutations cannot be tested, for the reason in the message."""
 
 
 def copy_project(root: pathlib.Path, copy: pathlib.Path) -> None:
@@ -24,7 +24,7 @@ def copy_project(root: pathlib.Path, copy: pathlib.Path) -> None:
         ["git", "-C", str(root), "ls-files", "-z", "-co", "--exclude-standard"]
     )
     for name in filter(None, names.decode().split("\0")):
-        if (root / name).is_file():  # Not what is deleted and not committed.
+        if (root / name).is_file():  # A file may be deleted and the deletion not yet committed.
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(str(root / name), str(copy / name))
     if (root / BUILD).exists():
@@ -33,13 +33,16 @@ def copy_project(root: pathlib.Path, copy: pathlib.Path) -> None:
 
 
 def link_project(original: pathlib.Path, copy: pathlib.Path) -> None:
-    """Copies by hard links. A file of the copy must not be written in place, but replaced."""
+    """Copies by hard links. Replace a file of the copy; do not write to it in place."""
     shutil.copytree(str(original), str(copy), copy_function=os.link)
     _move_commands(original, copy)
 
 
 def _move_commands(original: pathlib.Path, copy: pathlib.Path) -> None:
-    """Has setup.py take the objects for current: it compares the commands, which name folders."""
+    """Puts the copy's folder into the recorded compile commands.
+
+    setup.py takes objects for current only if their commands, which name folders, are the same.
+    """
     for path in (copy / BUILD).rglob("*.command"):
         text = path.read_text().replace(f" {original}/", f" {copy}/")
         path.unlink()
@@ -47,13 +50,13 @@ def _move_commands(original: pathlib.Path, copy: pathlib.Path) -> None:
 
 
 def replace(path: pathlib.Path, text: str) -> None:
-    """Writes a file anew, not into what may be linked to another."""
+    """Replaces a file, because writing in place would change the files that are linked to it."""
     path.unlink()
     path.write_text(text, encoding="utf-8")
 
 
 def build(copy: pathlib.Path) -> None:
-    """Builds the library: what changed since the objects were made.
+    """Builds the library; compiles only the sources that changed since the objects were made.
 
     Raises:
         MutateError: it does not build.
@@ -62,7 +65,7 @@ def build(copy: pathlib.Path) -> None:
     environment = {
         **os.environ,
         "NPU_PRECISION_BUILD": "build",
-        "NPU_PRECISION_NODE": str(copy / "no_node"),  # No page of reports.
+        "NPU_PRECISION_NODE": str(copy / "no_node"),  # Without the reports' page.
     }
     process = _run(command, copy, environment)
     if process.returncode != 0:
@@ -77,7 +80,7 @@ def run_tests(copy: pathlib.Path, tests: list[str], *flags: str) -> tuple[int, s
         **os.environ,
         "NPU_PRECISION_LIBRARY": str(copy / LIBRARY),
         "PYTHONPATH": str(copy),
-        # A file of the same second and size as its compiled form would not be read again.
+        # Python does not read a source again if its second and size are those in the .pyc file.
         "PYTHONDONTWRITEBYTECODE": "1",
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }

@@ -1,4 +1,4 @@
-"""All mutations."""
+"""The list of all mutations, from the files of_*.py."""
 
 from __future__ import annotations
 

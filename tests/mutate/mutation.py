@@ -1,4 +1,4 @@
-"""What a mutation is: one line of the project, made wrong, and the tests that must notice."""
+"""Mutation: one line of the project, made wrong, and the tests that must notice."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Mutation:
 
     Attributes:
         name: the file's name without its suffix, and a word: "resolve_gray/votes".
-        file: what is changed, from the root of the project.
-        old: a part of its text, which is there exactly once.
-        new: what replaces it.
-        breaks: one sentence: what is wrong then.
-        tests: the tests, or whole files, of which at least one must fail, as pytest names them.
+        file: the path of the changed file, from the root of the project.
+        old: a part of its text that occurs exactly once.
+        new: the text that replaces it.
+        breaks: one sentence on what is then wrong.
+        tests: tests or whole files, as pytest names them; at least one test must fail.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Mutation:
         return self.file.endswith((".cc", ".h"))
 
     def problem(self, root: pathlib.Path = ROOT) -> str | None:
-        """Why it no longer applies, or None."""
+        """Why the mutation no longer applies, or None."""
         path = root / self.file
         if not path.exists():
             return f"there is no file {self.file}"
@@ -44,7 +44,7 @@ class Mutation:
 
 
 def mutations_of(file: str) -> Callable[..., Mutation]:
-    """What makes the mutations of a file: make(word, old, new, breaks, *tests)."""
+    """A function that makes the mutations of a file: make(word, old, new, breaks, *tests)."""
 
     def make(word: str, old: str, new: str, breaks: str, *tests: str) -> Mutation:
         return Mutation(f"{pathlib.Path(file).stem}/{word}", file, old, new, breaks, tests)

@@ -1,4 +1,4 @@
-"""Mutations of what graph_passes/rewrite does to batch norms."""
+"""Mutations of the passes that change batch norms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutations of how decisions are carried out: insert_casts, its parts, and hoisting from loops."""
+"""Mutations of the code that carries out decisions: insert_casts, its parts, and hoisting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutations of what writes products of many dimensions, and what they are added to, anew."""
+"""Mutations of the passes that flatten products of many dimensions, and the ops after them."""
 
 from __future__ import annotations
 

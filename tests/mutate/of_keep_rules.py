@@ -1,4 +1,4 @@
-"""Mutations of the rules that keep float32, and of the analyses that they ask."""
+"""Mutations of the rules that keep float32, and of the analyses that they use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutations of cc and of the options."""
+"""Mutations of cc/ and of the options."""
 
 from __future__ import annotations
 

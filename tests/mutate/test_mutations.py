@@ -1,4 +1,4 @@
-"""The list of mutations does not rot: each applies to the files as they are, and names tests."""
+"""Each mutation in the list still applies to the files as they are, and names existing tests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def names_of_tests(file):
 
 @pytest.fixture
 def outcome(tmp_path, monkeypatch):
-    """outcome(mutation, status of pytest) -> what comes of it in a project of one file."""
+    """outcome(mutation, status of pytest) -> the outcome in a project of one file."""
     original = tmp_path / "original"
     original.mkdir()
     (original / "file.py").write_text("a = 1\nb = 2\nb = 2\n")

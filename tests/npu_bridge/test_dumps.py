@@ -1,4 +1,4 @@
-"""DumpConfig and enable_dump: sessions write the tensors of some steps, as an NPU names them."""
+"""DumpConfig and enable_dump: sessions write the tensors of some steps, named as on an NPU."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def config(**parameters):
 
 
 def steps(folder, model):
-    """By step, the folder of a model: {0: Path, ...}."""
+    """The folders of a model, by step: {0: Path, ...}."""
     found = folder.glob(f"*/0/{model}/*/*")
     return {int(path.name): path for path in found}
 
 
 def tensors(folder):
-    """What the files of a step hold, by (name, way, index)."""
+    """The content of the files of a step, by (name, "input" or "output", index)."""
     found = {}
     for path in folder.glob("*.npy"):
         parts = FILE.fullmatch(path.name)
@@ -126,7 +126,7 @@ def test_inputs_are_those_that_an_op_was_given(model, tmp_path, mode, ways):
     assert {way for _, way, _ in found} == ways
     np.testing.assert_array_equal(found["scope_logits", "input", 0], X)
     np.testing.assert_array_equal(found["scope_logits", "input", 1], weights[1])
-    # Of an op without an output too: the gradient that updates the variable.
+    # An op without an output is dumped, too: the gradient that updates the variable.
     update = "train_update_w_ResourceApplyGradientDescent"
     gradient = 2 * X.T @ (X @ weights[1])
     np.testing.assert_allclose(found[update, "input", 2], gradient, rtol=1e-4)

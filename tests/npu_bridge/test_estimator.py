@@ -1,7 +1,6 @@
 """Estimator scripts: npu_bridge's documented one as it is, NPURunConfig and NPUEstimator.
 
-Wanted besides the cases that TensorFlow's tests cover: an Estimator's train, evaluate, predict and
-export.
+TensorFlow's tests do not cover an Estimator's train, evaluate, predict and export.
 """
 
 import copy
@@ -112,7 +111,7 @@ def test_the_documented_estimator_script_runs_in_mixed_precision(
     assert ("lowered", "white") in decisions["MatMul"]
     assert decisions["Relu"] == {("kept", "black")}
 
-    # What is exported is the model, not what the optimizer made of it: plain float32.
+    # The exported model is the original in float32, not the optimizer's result.
     exported = tf.compat.v2.saved_model.load(printed["export"])
     serve = exported.signatures["serving_default"]
     assert serve(tf.zeros([1, 4]))["probabilities"].dtype == tf.float32

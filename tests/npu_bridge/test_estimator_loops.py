@@ -19,7 +19,7 @@ pytestmark = [needs_estimator, pytest.mark.slow]  # They train.
 
 
 class Steps(tf1.train.SessionRunHook):
-    """The global step after each run."""
+    """Remembers the global step after each run."""
 
     def __init__(self):
         self.seen = []
@@ -95,7 +95,7 @@ def test_evaluation_makes_one_step_a_run(tmp_path):
 
 
 def test_skipped_steps_are_made_up_for(tmp_path):
-    """Loss scaling skips the first step: what it scales does not fit into float32."""
+    """Loss scaling skips the first step: the scaled loss does not fit into float32."""
 
     def model_fn(features, labels, mode):
         w = tf1.get_variable("w", initializer=1.0)
@@ -144,7 +144,7 @@ def test_tensors_are_given_to_a_function_every_so_many_runs():
     with tf.Graph().as_default():
         step = tf1.train.get_or_create_global_step()
         train_op = tf1.assign_add(step, 1).op
-        with tf.control_dependencies([train_op]):  # Else it may be read before the run counts.
+        with tf.control_dependencies([train_op]):  # Without it, the read may come first.
             count = tf.identity(step)
         hook = NPUOutputTensorHook(
             {"step": count, "twice": 2 * count}, [train_op], given.append, output_every_n_steps=2

@@ -16,7 +16,7 @@ estimator = getattr(tf1, "estimator", None)
 
 
 class Remembered(tf1.train.SessionRunHook):
-    """What a tensor is in each step."""
+    """Remembers the value of a tensor in each step."""
 
     def __init__(self, tensor):
         self.values = []
@@ -45,7 +45,8 @@ def model_fn(features, labels, mode, config):
     with tf.control_dependencies([minimize]):
         train_op = averages.apply(tf1.trainable_variables())
     saver = tf1.train.SummarySaverHook(
-        # With more it is chance at which: the hook reads the step while it is counted up.
+        # With more steps, the saved step would depend on chance: the hook reads the global step
+        # while it is incremented.
         save_steps=1,
         output_dir=config.model_dir,
         summary_op=tf1.summary.tensor_summary("logits", logits, collections=[]),
@@ -100,7 +101,7 @@ def test_hooks_see_float32_and_the_losses_of_float32(mode, tmp_path):
     assert {value.dtype.name for value in logits.values()} == {"float32"}
     assert sorted(logits) == sorted(wanted) == list(range(1, STEPS + 1))
     for step in wanted:
-        # The loss is a mean over them.
+        # The loss is a mean over the logits.
         atol = 4 * TOLERANCE[mode]
         np.testing.assert_allclose(logits[step], wanted[step], rtol=0, atol=atol)
     result, expected = (

@@ -1,4 +1,4 @@
-"""util.set_iteration_per_loop: one session.run makes several training steps, on a batch each."""
+"""util.set_iteration_per_loop: one session.run makes several training steps, each on a batch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_run_makes_several_steps_on_a_batch_each(model):
         session.run(model["train_op"])
         assert session.run(model["step"]) == 7
         session.run([train_op])
-        # All ten batches are taken.
+        # All ten batches are used up.
         with pytest.raises(tf.errors.OutOfRangeError):
             session.run([train_op])
         assert session.run(model["step"]) == 10

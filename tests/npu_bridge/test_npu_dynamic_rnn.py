@@ -1,4 +1,4 @@
-"""npu_dynamic_rnn: the LSTM and the GRU of an NPU, against NumPy, and in a mode that lowers."""
+"""npu_dynamic_rnn: compares the LSTM and GRU of an NPU with NumPy, also in a mode that lowers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_lstm_computes_that_of_an_npu(run, forget_bias):
 
 def test_the_lstm_begins_with_given_states(run):
     layer = DynamicRNN(HIDDEN, tf.float32)
-    # As an NPU has it, [1, batch, hidden], and without the 1.
+    # With the shape of an NPU, [1, batch, hidden], and without the 1.
     run(layer, lstm, {"init_h": H[None], "init_c": 2 * H}, [H, 2 * H])
 
 

@@ -1,4 +1,4 @@
-"""npu_bridge's names: by star, and by its own import lines."""
+"""npu_bridge's names, imported by star and by npu_bridge's own import lines."""
 
 import pytest
 from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2

@@ -1,4 +1,4 @@
-"""The ops and scopes of npu_bridge that compute here what they compute on an NPU."""
+"""The ops and scopes of npu_bridge that compute the same here as on an NPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ tf1 = tf.compat.v1
 
 
 def computed(make, **feeds):
-    """The value of what make(placeholders) returns, in a session."""
+    """The value of the tensor that make(placeholders) returns, in a session."""
     with tf.Graph().as_default(), tf1.Session() as session:
         given = {name: tf1.placeholder(tf.float32, np.shape(v)) for name, v in feeds.items()}
         return session.run(make(**given), {given[name]: value for name, value in feeds.items()})
@@ -33,7 +33,7 @@ def computed(make, **feeds):
 def test_gelu_is_that_of_the_normal_distribution():
     x = np.linspace(-5, 5, 101).astype(np.float32)
     exact = [each * 0.5 * (1 + math.erf(each / math.sqrt(2))) for each in x.tolist()]
-    # What the approximation by tanh is off, at most.
+    # The largest error of the approximation by tanh.
     np.testing.assert_allclose(computed(npu_unary_ops.gelu, x=x), exact, rtol=0, atol=5e-4)
 
 
@@ -111,7 +111,7 @@ def test_lars_of_lists_scales_each_for_itself(weight_and_gradient):
 
 
 def test_lars_keeps_float32_in_a_mode_that_lowers():
-    """The squares of such a gradient do not fit into float16."""
+    """The squares of a large gradient do not fit into float16."""
     g = np.full([64, 64], 300.0, np.float32)
     config = npu_precision.npu_config_proto(precision_mode="force_fp16")
     with tf.Graph().as_default(), tf1.Session(config=config) as session:

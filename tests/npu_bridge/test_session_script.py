@@ -52,7 +52,7 @@ def test_the_documented_session_script_runs_in_mixed_precision(
     nodes = {node.name: node for ledger in ledgers(tmp_path / "reports") for node in ledger.nodes}
     assert nodes["hidden"].decision == "lowered"
     assert nodes["hidden"].dtypes["T"] == ["float32", "float16"]
-    # Gray by itself, so after a lowered op it would be lowered too.
+    # Relu is gray, so it would be lowered too after a lowered op.
     assert nodes["relu"].decision == "kept"
     assert nodes["relu"].list == "black"
 

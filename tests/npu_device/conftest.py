@@ -1,4 +1,4 @@
-"""npu_device as a script finds it: with options as they are at first, and nothing named yet."""
+"""Fixtures for npu_device as a script finds it: with default options and no names installed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def npu(monkeypatch):
 
 @pytest.fixture
 def dtype_of_product():
-    """A function that says in which dtype a matrix product of a tf.function is rounded now."""
+    """A function that returns the dtype to which a matrix product of a tf.function is rounded."""
     random = np.random.default_rng(0)
     x = random.normal(size=[4, 32]).astype(np.float32)
     weights = tf.Variable(random.normal(size=[32, 32]).astype(np.float32))
@@ -34,8 +34,8 @@ def dtype_of_product():
     def ask():
         product = tf.function(lambda x: tf.matmul(x, weights))(tf.constant(x))
         error = np.abs(product.numpy() - exact).max()
-        # What the largest of 128 sums of 32 products may be off: their error is about 30 times that
-        # of one rounding, which is 2**-24, 2**-11 or 2**-8.
+        # The limit for the error of the largest of 128 sums of 32 products: about 30 times the
+        # error of one rounding, which is 2**-24, 2**-11 or 2**-8.
         return next(
             name
             for name, bound in (("float32", 1e-5), ("float16", 0.01), ("bfloat16", 0.1))

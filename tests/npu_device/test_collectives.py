@@ -143,7 +143,7 @@ for _ in range(2):
 )
 def test_two_ranks_with_half_batches_are_one_with_the_whole(style, run_workers, run_python):
     script = TRAIN.replace("STYLE", STYLES[style])
-    # The whole of a batch, in the order that no rank has it in: the mean of it is the same.
+    # The whole batch, in an order that no rank has; its mean is the same.
     ((expected,),) = shown(run_python(script).stdout)
     for printed in run_workers(script):
         ((weights,),) = shown(printed)

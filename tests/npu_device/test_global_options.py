@@ -1,4 +1,4 @@
-"""npu_device.global_options(), which open() reads and as_default() puts in force."""
+"""npu_device.global_options(), which open() reads and as_default() applies."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_every_precision_option_is_there_and_unset(npu, name):
 
 
 def names_of(options):
-    """The options that a group has, those in groups as "group.option"."""
+    """The names of the options in a group; options in subgroups are "group.option"."""
     for name in options._defaults:
         value = getattr(options, name)
         if hasattr(value, "_defaults"):

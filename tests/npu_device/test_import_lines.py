@@ -1,4 +1,4 @@
-"""npu_device under its own name: after install_as_npu_bridge(), by its import lines."""
+"""npu_device by its original import lines, after install_as_npu_bridge()."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""npu_device's NpuLossScaleOptimizer: Keras' own, and what an emulated 910 saturates."""
+"""npu_device's NpuLossScaleOptimizer: Keras' own, and overflows that an emulated 910 saturates."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def losses_of_fit(optimizer, **options):
 
 
 def weight_and_step(optimizer, place=tf.function):
-    """A weight that is 1, and a step of a loop of one's own, with weight * factor as its loss."""
+    """A weight of 1, and a step of a custom training loop with the loss weight * factor."""
     weight = tf.Variable(1.0)
 
     @place

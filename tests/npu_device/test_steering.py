@@ -1,4 +1,4 @@
-"""npu_device beside its options: overflow, scopes, loops and gelu."""
+"""The rest of npu_device besides options: overflow, scopes, loops and gelu."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _nothing_seen_before():
 
 
 def product_of_300():
-    """300 times 300, which float16 does not hold, in a tf.function."""
+    """300 times 300 in a tf.function, which overflows in float16."""
     square = tf.function(lambda x: tf.matmul(x, x))
     return square(tf.constant([[300.0]])).numpy().item()
 
@@ -94,7 +94,7 @@ def test_ops_of_keep_dtype_scope_keep_float32(npu):
 def test_gelu_is_that_of_the_normal_distribution(npu):
     x = np.linspace(-5, 5, 101).astype(np.float32)
     exact = [each * 0.5 * (1 + math.erf(each / math.sqrt(2))) for each in x.tolist()]
-    # What the approximation by tanh is off, at most.
+    # The largest error of the approximation by tanh.
     np.testing.assert_allclose(npu.ops.gelu(x), exact, rtol=0, atol=5e-4)
 
 

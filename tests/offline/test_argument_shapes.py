@@ -1,4 +1,4 @@
-"""What calls tell of the arguments of functions: shapes for the sizes of Casts."""
+"""The shapes of function arguments, which follow from calls, determine the sizes of Casts."""
 
 from __future__ import annotations
 

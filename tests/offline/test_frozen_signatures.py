@@ -1,4 +1,4 @@
-"""convert_saved_model: signatures hold the values of variables as constants, where they can."""
+"""convert_saved_model: signatures hold the values of variables as constants, if possible."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class Swish(tf.Module):
 
 @needs_onednn_in_bfloat16
 def test_a_session_fuses_a_swish_behind_a_bias(tmp_path):
-    """It does so only where constants have no control inputs, as in calls without effects."""
+    """A session fuses only if constants have no control inputs, as in calls without effects."""
     model = Swish()
     tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
     convert_saved_model(tmp_path / "model", tmp_path / "out", precision_mode=BF16)
@@ -336,7 +336,7 @@ def test_two_signatures_are_frozen_side_by_side(tmp_path):
 
 
 def test_a_batch_norm_whose_output_a_custom_gradient_captured_is_lowered(before, saved, tmp_path):
-    """Without freeze. The gradient captures a float32 copy, and no longer fits its ops: loudly."""
+    """Without freeze, the gradient captures a float32 copy, and its ops fail with an error."""
     convert_saved_model(saved, tmp_path / "out", precision_mode=BF16, freeze=False)
     norms = [node for node in ops_of_signature(tmp_path / "out") if "FusedBatchNorm" in node.op]
     assert [tf.as_dtype(node.attr["T"].type) for node in norms] == [tf.bfloat16]
@@ -445,7 +445,7 @@ def test_large_variables_are_frozen_when_that_is_asked_for(freeze, saved, tmp_pa
 
 
 def test_a_mixlist_that_names_nodes_is_about_the_nodes_of_the_functions(saved, tmp_path):
-    """Inlined, as freezing needs it, they have longer names."""
+    """Freezing inlines the functions, so their nodes get longer names."""
     edits = '{"black-list": {"to-add": ["node:(.+/)?Conv2D"]}}'
     (ledger,) = convert_saved_model(
         saved, tmp_path / "out", precision_mode=BF16, mixlist_edits=edits

@@ -1,4 +1,4 @@
-"""rewrite_graph_def: a graph in another precision, for TensorFlow as it is."""
+"""rewrite_graph_def: a graph in another precision, for TensorFlow without this package."""
 
 import errno
 import json
@@ -78,7 +78,7 @@ def test_a_second_application_changes_nothing(dense_graph):
 
 @pytest.mark.parametrize("mode", ["must_keep_origin_dtype", "allow_fp32_to_fp16", "force_fp32"])
 def test_a_mode_with_nothing_to_do_returns_an_equal_graph(dense_graph, mode):
-    # As a graph may come: without attributes that have their default value.
+    # A graph may lack attributes that have their default value.
     del dense_graph.node[0].attr["shape"]
     result, ledger = rewrite_graph_def(dense_graph, ["logits"], precision_mode=mode)
     assert result == dense_graph
@@ -309,7 +309,7 @@ def test_a_full_disk_leaves_no_partial_ledger_and_is_told(dense_graph, tmp_path,
 
 
 def test_in_a_session_a_full_disk_leaves_no_partial_ledger_and_is_told(run_python, tmp_path):
-    """A limit on the size of files stands for the disk."""
+    """A limit on the size of files simulates the full disk."""
     told = run_python(
         """
 import resource, sys

@@ -1,4 +1,4 @@
-"""Models as the command reads them: all that TensorFlow writes, and what is no model."""
+"""Models that the command reads: all formats of TensorFlow, and errors for other files."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ BINARY = GRAPH.SerializeToString()
 DANGLING = read_graph("x = Placeholder(shape=4)\ny = Exp(x)")
 del DANGLING.node[0]
 
-# What is in the file, and what the error says.
+# The content of the file, and the error message.
 NO_MODELS = {
     "empty": (b"", "is empty; expected a GraphDef"),
     "cut off": (BINARY[: len(BINARY) * 3 // 4 + 3], "is damaged, cut off, or no model"),

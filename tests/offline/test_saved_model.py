@@ -1,4 +1,4 @@
-"""convert_saved_model: a SavedModel in another precision that needs nothing of ours to run."""
+"""convert_saved_model: a SavedModel in another precision that runs without this package."""
 
 import filecmp
 import pathlib
@@ -61,7 +61,7 @@ def saved(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def converted(saved, tmp_path_factory):
-    """The same, converted, with its ledgers."""
+    """The converted SavedModel, with its ledgers."""
     folder = tmp_path_factory.mktemp("converted") / "new" / "model"
     return folder, convert_saved_model(saved, folder, MIXED)
 
@@ -151,7 +151,7 @@ def test_signatures_functions_and_object_graph_keep_their_names_and_types(saved,
         for library in (before.graph_def.library, after.graph_def.library)
     ]
     assert functions[0] == functions[1]
-    # Loops and their like carry the low type. A loader knows the others by their signatures.
+    # Loops and branches carry the low type. A loader finds other functions by their signatures.
     known = set(before.object_graph_def.concrete_functions)
     assert len(known) > 1
     signatures = [
@@ -313,7 +313,7 @@ def test_what_a_custom_gradient_has_captured_keeps_name_and_dtype(mode, tmp_path
     (ledger,) = convert_saved_model(tmp_path / "model", tmp_path / "converted", precision_mode=mode)
     assert ledger.total("lowered")
     x = tf.constant(np.random.default_rng(0).normal(size=[4, 4]).astype("f"))
-    # The loader asks for what was captured by name.
+    # The loader finds captured tensors by name.
     found, expected = (
         tf.saved_model.load(str(tmp_path / folder)).serve(x) for folder in ("converted", "model")
     )

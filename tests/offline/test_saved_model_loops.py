@@ -1,4 +1,4 @@
-"""Converted SavedModels of TF1 code: loops and branches that collections tell of by name."""
+"""Converted SavedModels of TF1 code: loops and branches that collections refer to by name."""
 
 from __future__ import annotations
 

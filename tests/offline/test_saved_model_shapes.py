@@ -1,4 +1,4 @@
-"""A function that a SavedModel exports may be called with other shapes than its signature gives."""
+"""A SavedModel's exported function may be called with shapes other than its signature's."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import npu_precision
 
 pytestmark = needs_functions_by_default
 
-# Of the largest value. A bfloat16 convolution of 27 products rounds by less.
+# As a share of the largest value. A bfloat16 convolution of 27 products rounds by less.
 TOLERANCE = 3e-2
 
 
 class Shrinks(tf.Module):
-    """Any image; the signature is for one size, for which these zeros are those of SAME."""
+    """A model for any image; for the signature's size, its zeros are the padding of SAME."""
 
     def __init__(self):
         values = np.random.RandomState(0).randn(3, 3, 3, 8)

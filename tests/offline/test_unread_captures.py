@@ -35,7 +35,7 @@ def parts(tmp_path):
     library = meta_graph.graph_def.library.function
     (function,) = (each for each in library if each.signature.name == call.attr["f"].func.name)
     (inner,) = (node for node in function.node_def if node.op in CALLS)
-    # As if the body was written anew and does not read the second of three variables.
+    # As if the rewritten body did not read the second of three variables.
     del inner.input[3]
     return meta_graph, function, call
 

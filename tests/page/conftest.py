@@ -1,4 +1,4 @@
-"""The page of a report, open in a browser."""
+"""Fixtures that open the page of a report in a browser."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from npu_precision.explain import report
     ],
 )
 def any_browser(request):
-    """A browser; not for longer, because its driver keeps an event loop running in this thread."""
+    """A browser, closed early: its driver keeps an event loop running in this thread."""
     with browser(request.param) as started:
         yield started
 
 
 def complaint_in(message):
-    """What a message of the console complains of; Chromium's notes of level info are none."""
+    """The complaint in a message of the console; messages of level info have none."""
     return [] if message.type == "info" else [message.text]
 
 
 @pytest.fixture
 def show(any_browser, tmp_path):
-    """show(path of a model) -> its report in a page; at the end, nothing may have gone wrong."""
+    """show(path of a model) -> its report in a page; fails at the end if the page had an error."""
     pages, complaints = [], []
 
     def start(model, curve=(), times=None, entered=None, **context):
@@ -56,7 +56,7 @@ def show(any_browser, tmp_path):
 
 @pytest.fixture(scope="module")
 def layered(tmp_path_factory):
-    """Two layers with their constants, and what has nothing to decide, in one scope."""
+    """Two layers with their constants, and nodes without a decision, in one scope."""
     nodes = [("x", "Placeholder", [])]
     for layer in ("first", "second"):
         for number in range(5):

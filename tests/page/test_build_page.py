@@ -1,4 +1,4 @@
-"""How report_page/build_page.py builds the page, with a Node.js that is a script."""
+"""report_page/build_page.py builds the page; a script stands in for Node.js."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def project(tmp_path, monkeypatch):
 
 @pytest.fixture
 def builder(project):
-    """The module, as it is in the project."""
+    """The module build_page, as it is in the project."""
     path = project.folder / "build_page.py"
     spec = importlib.util.spec_from_file_location("page_builder", str(path))
     module = importlib.util.module_from_spec(spec)
@@ -34,7 +34,7 @@ def builder(project):
 
 @pytest.fixture
 def build(builder, tmp_path, capsys):
-    """Builds; returns the page's text, and what was done."""
+    """Builds the page; returns its text, and the steps that were run."""
 
     def run():
         page = builder.build_page(tmp_path / "build").read_text()

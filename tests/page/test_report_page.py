@@ -163,7 +163,7 @@ def test_lines_go_round_boxes_whatever_is_open(show, model_files, model):
 
 def test_a_line_enters_an_open_scope_beside_the_rows_above_its_end(show, tmp_path):
     nodes = [("x", "Placeholder", []), ("a/first", "Relu", ["x"]), ("a/wide", "Exp", ["x"])]
-    # What reads x too is three rows further down.
+    # Another consumer of x is three rows further down.
     nodes += [("a/second", "Relu", ["a/first"]), ("a/third", "Relu", ["a/second"])]
     nodes += [("a/last", "AddV2", ["a/third", "x"]), ("b/y", "AddV2", ["a/first", "a/last"])]
     page = show(write_graph(tmp_path, nodes))
@@ -281,7 +281,7 @@ def test_graphs_that_only_call_others_are_folded_below_the_one_that_computes(sho
 
 
 def test_a_training_opens_with_the_model_whose_layers_are_in_its_order(show, tmp_path):
-    """However much the gradients and the updates compute, and wherever they are in the graph."""
+    """The order does not depend on the size or the place of the gradients and updates."""
     nodes = [(f"update/exp_{step}", "Exp", ["x"]) for step in range(20)]
     for layer in ("last", "middle"):
         read = {"last": "net/middle/relu", "middle": "net/first/relu"}[layer]

@@ -1,4 +1,4 @@
-"""A page of sections: what is drawn of charts, heat maps and tables."""
+"""A page of sections: its charts, heat maps and tables as they are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the benchmark: who takes part in them, and what is said of those that do not."""
+"""The rows of the benchmark: their contenders, and the messages about absent ones."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_what_a_worker_prints_besides_is_no_answer(tmp_path):
 
 
 def test_errors_are_against_a_layer_norm_with_its_own_epsilon():
-    """TensorFlow's remapper gives it an epsilon of 0.001."""
+    """TensorFlow's remapper would give the layer norm an epsilon of 0.001."""
     import contenders
     import task
 
@@ -196,7 +196,7 @@ def test_a_saved_model_runs_next_to_its_frozen_graph(tmp_path):
 
 
 def test_a_graph_holds_no_attribute_that_an_older_tensorflow_may_not_know(tmp_path):
-    """Newer ones give a MatMul an attribute that says whose gradient it is: false by default."""
+    """Newer versions give MatMul an attribute about gradients, which is false by default."""
     import inference_graphs
 
     graph_def = inference_graphs.frozen_graph("lstm_gru", tmp_path).graph_def()

@@ -1,4 +1,4 @@
-"""The benchmarks: short runs of the smallest cases; what they find is of no interest here."""
+"""The benchmarks run: short runs of the smallest cases. Their figures do not matter here."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def test_fused_optimizers_are_timed_next_to_those_of_keras():
     assert re.search(r"small +│ Adam +│ 4 +│ \d+\.\d+ +│ \d+\.\d+", done.stdout)
 
 
-# What a worker sends in a step besides the all-reduces, over those: headers, control messages.
+# The bytes that a worker sends besides the all-reduces, as a share of them: headers and control
+# messages.
 OVERHEAD = 0.1
 
 
@@ -97,7 +98,7 @@ def test_workers_are_timed_and_what_they_send_is_counted_twice(tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "distributed.json").read_text())["mlp"]["2"]
 
-    # Each of two workers sends what there is to reduce once. Biases and the loss keep float32.
+    # Each of two workers sends the reduced tensors once. Biases and the loss keep float32.
     kernels, others = 1024 * 128 + 128 * 128 + 128 * 10, 128 + 128 + 10 + 1
     size, lowered = 4 * (kernels + others), 2 * kernels + 4 * others
     sizes = {"float32": size, "tf amp": size, "npu": size, "npu, lowered": lowered}
@@ -127,7 +128,7 @@ def test_every_contender_trains_to_the_end_next_to_float32(tmp_path):
     }
     distances = {name: figures["distance"][0] for name, figures in found.items()}
     assert distances.pop("float32") == 0
-    # Least is what rounds least, and most what trains on something else.
+    # The contender that rounds least has the least distance; other batches have the largest.
     assert 0 < distances.pop("float32, dealt otherwise") < 1e-5
     assert max(distances, key=distances.get) == "float32, other batches"
     assert min(distances.values()) > 1e-4
@@ -142,12 +143,12 @@ def test_no_worker_runs_on_after_the_time_is_over(tmp_path):
     done = run("distributed.py", f"--out={tmp_path}", *what, TMPDIR=str(tmp_path))
     assert done.returncode == 1
     assert "workers [0, 1] took more than 0.5 s" in done.stderr
-    # The folder of its ledgers is among the arguments of a worker.
+    # A worker has the folder of its ledgers among its arguments.
     assert not [line for line in command_lines() if str(tmp_path) in line]
 
 
 def command_lines():
-    """Of every process."""
+    """The command line of every process."""
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it has ended
             yield path.read_text(errors="replace")

@@ -215,7 +215,7 @@ def test_setup_without_node_warns_and_builds_the_library(project):
     assert not project.library.with_name("report_page.html").exists()
 
 
-# What cc/precompiled.h gives to each source by setup.py, and to none by Bazel.
+# Names that cc/precompiled.h gives to each source in a build by setup.py, but not by Bazel.
 GIVEN = {
     r"\bTF_RETURN_IF_ERROR\(|\berrors::": "tensorflow/core/lib/core/errors.h",
     r"\bStr(Cat|Append)\(": "absl/strings/str_cat.h",
@@ -262,7 +262,7 @@ def test_only_the_compat_files_ask_for_the_version_of_tensorflow(folder):
     assert asking == allowed.get(folder, set())
 
 
-# What tells optimizers of Keras 2 and 3 apart, and what changes the class of one.
+# Code that distinguishes optimizers of Keras 2 and 3, and code that changes an object's class.
 KERAS_QUESTIONS = (
     r'hasattr\(\w+, "(apply|get_scaled_loss|_backend_update_step)"\)|"__class__"|__class__ = '
 )

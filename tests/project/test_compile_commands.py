@@ -1,4 +1,4 @@
-"""compile_commands.json, which clangd and clang-tidy read, says how the build compiles."""
+"""compile_commands.json, which clangd and clang-tidy read, has the commands of the build."""
 
 import json
 import pathlib
@@ -10,7 +10,7 @@ from support import ROOT
 from support.build_project import BuildProject, write
 
 NAME = "compile_commands.json"
-# Writes down what it is called with, and compiles.
+# A compiler that logs its command, and compiles.
 COMPILER = """\
 #!/bin/sh
 echo "$0 $*" >> {log}

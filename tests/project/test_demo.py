@@ -1,4 +1,4 @@
-"""`make demo` in its quick form: trains in five runs, and prints what it measured."""
+"""`make demo` in its quick form: trains in five runs, and prints its measurements."""
 
 import importlib
 import os
@@ -17,7 +17,7 @@ from npu_precision import Ledger
 
 pytestmark = needs_outputs_of_the_docs
 
-# By title in the table, the folder of a run that has a ledger.
+# The folders of the runs that have a ledger, by their title in the table.
 RUNS = {
     "float32": "float32",
     "bfloat16": "bfloat16",
@@ -55,7 +55,7 @@ def printed(out):
 
 @pytest.fixture(scope="module")
 def table(printed):
-    """By run: accuracy, loss, lowered, float nodes, casts; of timed ones, time and speed too."""
+    """By run: accuracy, loss, lowered, float nodes, casts; for timed runs, also time and speed."""
     counts = r"([\d.]+)% +([\d.]+) +(\d+) of (\d+) +(\d+)"
     row = re.compile(rf"^ *(\S.*?) +{counts}(?: +([\d.]+) ms +([\d.]+))? *$", re.M)
     rows = (match.groups() for match in row.finditer(printed))
@@ -64,7 +64,7 @@ def table(printed):
 
 @pytest.fixture(scope="module")
 def training_ledgers(out, printed):
-    """By run, the ledger that the demo names as that of the training step."""
+    """The ledger that the demo names for the training step, by run."""
     files = re.findall(r"^(/.+\.json)$", printed, re.M)
     assert [pathlib.Path(file).relative_to(out).parts[0] for file in files] == [*RUNS.values()]
     return {

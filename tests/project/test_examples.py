@@ -1,4 +1,4 @@
-"""The documentation is true: its code runs, prints what it says, and lists what there is."""
+"""The documentation: its code runs and prints the shown output, and its lists are complete."""
 
 import os
 import pathlib
@@ -25,7 +25,7 @@ from support.tf_versions import (
 
 from npu_precision import PrecisionOptions, _library
 
-# By page, the examples that it shows.
+# The examples that each page shows.
 EXAMPLES = {
     "README.md": ["keras_fit.py", "sess_run_script.py"],
     "docs/training.md": ["watched_training.py", "compared_training.py"],
@@ -33,8 +33,7 @@ EXAMPLES = {
 }
 # Pages that show an example among other code.
 ALSO_SHOWN = {"docs/options.md": "modern.py"}
-# The tests of these pages know what their blocks are: test_cli_docs.py, test_recipes.py and
-# test_write_a_pass.py.
+# These pages have their own tests: test_cli_docs.py, test_recipes.py and test_write_a_pass.py.
 PAGES_WITH_TESTS = (
     "docs/cli.md",
     "docs/hand-offs.md",
@@ -57,21 +56,21 @@ def blocks(page, language):
 
 
 def text_block(page, start):
-    """The one ```text block of a page that begins like this: what an example prints."""
+    """The only ```text block of a page with this start: the output of an example."""
     found = [block for kind, block in BLOCK.findall((ROOT / page).read_text()) if kind == "text"]
     (block,) = [block for block in found if block.startswith(start)]
     return block
 
 
 def example(name):
-    """An example as a reader would paste it: without what it says to the linter."""
+    """An example as a reader would paste it: without its comments for the linter."""
     lines = (ROOT / "examples" / name).read_text().splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("# ruff:"))
 
 
 @pytest.fixture
 def run_code(tmp_path):
-    """Runs code in an empty folder, but for the examples' mixlist; returns what it prints."""
+    """Runs code in a folder with only the examples' mixlist; returns its output."""
 
     def run(code):
         shutil.copy(ROOT / "examples" / "mixlist.json", tmp_path)
@@ -179,7 +178,7 @@ def test_the_script_with_a_flight_recorder_prints_what_the_page_says(run_code):
 def test_the_scripts_of_a_training_print_what_the_page_says(run_code):
     for name, start in (("watched_training.py", "graph 0 "), ("guarded_training.py", "loss nan")):
         said, printed = text_block("docs/training.md", start), run_code(example(name))
-        # What a training comes to depends on the processor.
+        # The numbers of a training depend on the processor.
         assert NUMBER.sub("#", printed) == NUMBER.sub("#", said)
 
 
@@ -216,7 +215,7 @@ def test_the_readme_shows_the_mixlist_as_it_is():
     assert mixlists == [(ROOT / "examples" / "mixlist.json").read_text()]
 
 
-# What a page's code needs beyond what every TensorFlow has.
+# Marks for pages whose code needs more than every TensorFlow has.
 PAGE_NEEDS = {
     "docs/modes.md": [needs_kernels("bfloat16", "Conv2D")],
     "docs/from-torch-amp.md": [needs_functions_by_default],
@@ -274,7 +273,7 @@ def table_columns(page, heading):
 
 
 def names(cells):
-    """What is between backquotes at the start of each cell, cells without left out."""
+    """The text in backquotes at the start of each cell; other cells are left out."""
     matches = (re.match(r"`([\w\[\].]+)`", cell) for cell in cells)
     return [match[1] for match in matches if match]
 
@@ -351,7 +350,7 @@ def test_the_readme_has_the_two_commands_before_all_others_and_is_short():
 
 
 def test_the_documents_are_short():
-    """Beside tables: a reader looks into a table, and reads the rest."""
+    """Tables do not count: readers look something up in a table, but read the rest."""
     lines = [line for page in PAGES for line in (ROOT / page).read_text().splitlines()]
     words = sum(len(line.split()) for line in lines if not line.startswith("|"))
     assert words <= 20_000

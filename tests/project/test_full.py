@@ -15,7 +15,7 @@ FAILS = ("always fails", [sys.executable, "-c", "raise SystemExit(1)"])
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """An empty commit in a folder of its own, which is what make test-full is about."""
+    """An empty commit in a folder of its own, on which make test-full runs."""
     monkeypatch.setattr(full, "ROOT", tmp_path)
     monkeypatch.setattr(full, "MEMORY", tmp_path / "build" / "test-full")
     (tmp_path / ".gitignore").write_text("build/\n")

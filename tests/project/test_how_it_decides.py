@@ -1,6 +1,6 @@
-"""The pictures of docs/how-it-decides.md are what the optimizer does.
+"""The pictures of docs/how-it-decides.md show the decisions of the optimizer.
 
-A failure prints the picture as it should be: paste it over the one in the page.
+A failure prints the right picture: paste it over the one in the page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import npu_precision
 
 PAGE = ROOT / "docs" / "how-it-decides.md"
 
-# By the name that stands in a comment before the picture: the graph, and what is fetched.
+# The graph and the fetched nodes, by the name in the comment before the picture.
 PICTURES = {
     "lists": (
         """

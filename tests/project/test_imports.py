@@ -15,7 +15,7 @@ MODULES = sorted(
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_can_be_imported(module):
-    """Also if only one of the commands needs it, which imports it when it is asked for."""
+    """This includes modules that only one command needs and imports at its first use."""
     try:
         importlib.import_module(module)
     except (ImportError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""The shared library: loaded by any import of the package, and clear about why it is not."""
+"""The shared library: any import of the package loads it, or the error says why it did not."""
 
 import ctypes
 import dataclasses

@@ -1,4 +1,4 @@
-"""Which library is loaded for a TensorFlow, and the small graph that proves that it works."""
+"""The choice of the library for a TensorFlow version, and the small graph that tests it."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from npu_precision import _library_file
 
 @pytest.fixture
 def libraries(tmp_path):
-    """libraries("2.15", "2.21") -> a folder with libraries for these, of no use."""
+    """libraries("2.15", "2.21") -> a folder with empty libraries for these versions."""
 
     def make(*minors):
         for minor in minors:
@@ -61,7 +61,7 @@ def test_what_is_no_version_is_refused(libraries):
 
 @pytest.fixture
 def python(tmp_path, monkeypatch):
-    """python("exit 1") -> stands for the Python that rewrites the graph; returns its calls."""
+    """python("exit 1") -> the calls of a script in place of the Python that rewrites the graph."""
     calls = tmp_path / "calls"
 
     def write(script):
@@ -77,7 +77,7 @@ def python(tmp_path, monkeypatch):
 
 @pytest.fixture
 def prove(tmp_path, monkeypatch):
-    """prove("2.15.1"); nothing is noted outside of this test's folder."""
+    """prove("2.15.1") runs the proof; notes are written only in this test's folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     folder = tmp_path / "lib"

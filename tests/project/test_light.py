@@ -1,4 +1,4 @@
-"""Importing the package adds little to importing TensorFlow: what is rarely needed comes later."""
+"""Importing the package adds little to importing TensorFlow: rarely used modules come later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import npu_precision
 
-# Prints what `import npu_precision` imports that `import tensorflow` has not.
+# Prints the modules that `import npu_precision` imports in addition to TensorFlow's.
 ADDED = """\
 import json, sys
 import tensorflow
@@ -18,7 +18,7 @@ import npu_precision
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
 NOT_ALWAYS = {"click", "keras", "npu_precision_command", "rich", "tensorflow_estimator"}
-# By module, how to ask for it.
+# Code that imports each module.
 LATER = {
     "npu_precision.amp": "npu_precision.amp.initialize",
     "npu_precision.estimator": "npu_precision.NPUEstimator",

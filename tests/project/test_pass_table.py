@@ -1,4 +1,4 @@
-"""The table of passes is the one declaration of them: everything that repeats it is held to it.
+"""The table of passes is their only declaration: all code that repeats it agrees with it.
 
 graph_passes/pass_table.cc declares each pass and the option that switches it.
 """
@@ -19,7 +19,7 @@ PASSES = _library.describe()["passes"]
 REWRITES = [row["name"] for row in PASSES if row["purpose"] in ("speed", "size")]
 OPTIONS = [row["name"] for row in PASSES if row["purpose"] in ("network", "emulation")]
 OLD_KEYS = _library.describe()["old_rewrite_keys"]
-# Switches that are about the whole run, not about a pass.
+# Switches that apply to the whole run, not to a pass.
 OF_THE_RUN = {
     "all_white",
     "autocast_only",
@@ -88,7 +88,7 @@ def test_each_pass_has_its_files_and_a_test(name):
 
 
 def test_rewrites_of_ledgers_are_named_for_options():
-    """What docs/ledger.md says about rewrites[].by is about the options of passes."""
+    """docs/ledger.md describes rewrites[].by with the options of passes."""
     (line,) = re.findall(r"^\| `rewrites\[\]\.by` \|.*$", read("docs/ledger.md"), re.M)
     assert set(re.findall(r"`(\w+)`", line)) - {"keep_io_types"} <= {*OPTIONS, *REWRITES, *OLD_KEYS}
 

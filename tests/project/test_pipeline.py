@@ -1,4 +1,4 @@
-"""The driver of the passes: it dumps what they make, and notices one that misreports a change."""
+"""The driver of the passes: it dumps their graphs, and reports a pass that misreports a change."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The documents are in plain English: none has a turn of phrase that its readers stumble over.
+"""The documents are in plain English: they have none of the phrases that readers stumble over.
 
-A list of phrases cannot find every hard sentence. It keeps those away that were found before.
+A list of phrases cannot find every hard sentence. It keeps out the phrases that were found before.
 """
 
 from __future__ import annotations

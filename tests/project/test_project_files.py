@@ -73,7 +73,7 @@ def hooks():
 
 
 def linter(command):
-    """What a command of `make lint` or a hook runs: a tool, and what selects one of its checks."""
+    """The check that a command of `make lint` or a hook runs: its tool and selecting flags."""
     found = re.findall(
         r"bin/(ruff (?:check|format)|mypy|clang-format|tsc|prettier)\b"
         r"|bin/(check-jsonschema) .*?(--builtin-schema \S+)",
@@ -115,7 +115,7 @@ def test_pre_commit_accepts_the_hooks():
 
 
 def editor_settings():
-    """By pattern, the settings of .editorconfig."""
+    """The settings of .editorconfig, by pattern."""
     sections = re.split(r"^\[(.*)\]$", (ROOT / ".editorconfig").read_text(), flags=re.MULTILINE)
     return {
         pattern: dict(re.findall(r"^(\w+) = (\S+)$", text, flags=re.MULTILINE))

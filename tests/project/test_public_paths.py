@@ -18,7 +18,7 @@ import npu_precision
 
 ROOT = next(path for path in pathlib.Path(__file__).parents if (path / "setup.py").exists())
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-# By public path, where the code is.
+# The module with the code, by public path.
 PATHS = {
     "estimator": "npu_bridge.estimator",
     "explanation": "explain.explanation",
@@ -32,7 +32,7 @@ PATHS = {
     "tensorboard": "explain.tensorboard",
     "util": "npu_bridge.util",
 }
-# What importing a module needs beyond what every TensorFlow has.
+# Marks for modules whose import needs more than every TensorFlow has.
 MODULE_NEEDS = {
     "amp.optimizers": needs_fused_optimizers,
     "amp.parallel": needs_synchronized_batch_norm,
@@ -40,7 +40,7 @@ MODULE_NEEDS = {
 
 
 def documented_names():
-    """What documents call npu_precision.x.y, but for names of schemas and of files."""
+    """The names npu_precision.x.y in documents, except names of schemas and files."""
     dotted = re.compile(r"\bnpu_precision((?:\.[A-Za-z_]\w*)+)(?![\w/])")
     names = set()
     for document in DOCUMENTS:

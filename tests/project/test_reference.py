@@ -1,4 +1,4 @@
-"""The generated tables of the documents are what the library and the command say now."""
+"""The generated tables of the documents are up to date with the library and the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make replay` tells apart what is rewritten differently, and shows where."""
+"""`make replay` finds the cases that are rewritten differently, and shows the differences."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def side(corpus, tmp_path, monkeypatch):
 
 
 def cases(corpus, *given):
-    """A case for each options."""
+    """A case for each of the options."""
     return [Case(f"case {i}", corpus.graph, "graph", options) for i, options in enumerate(given)]
 
 

@@ -13,11 +13,11 @@ import textwrap
 import pytest
 
 THIS_FILE = pathlib.Path(__file__).name
-# Wherever this file is: below tests/, or deeper.
+# The root is found from this file, at any depth below it.
 ROOT = next(path for path in pathlib.Path(__file__).parents if (path / "setup.py").exists())
 
-# By room of npu_precision/, the rooms that it may import from. All rooms may import from the core,
-# which is the files beside them that are not in PUBLIC_PATHS.
+# The rooms that each room of npu_precision/ may import from. All rooms may import from the core:
+# the files beside them that are not in PUBLIC_PATHS.
 PYTHON_ROOMS: dict[str, set[str]] = {
     "core": set(),
     "distribute": set(),
@@ -64,7 +64,7 @@ PUBLIC_PATHS = {
     "util",
 }
 
-# By room of graph_passes/, the rooms that it may include. The files beside the rooms, such as the
+# The rooms that each room of graph_passes/ may include. The files beside the rooms, such as the
 # pipeline, may include all of them, and no room may include those files.
 CXX_ROOMS: dict[str, set[str]] = {
     "graph": set(),
@@ -74,7 +74,7 @@ CXX_ROOMS: dict[str, set[str]] = {
     "rewrite": {"decide", "analysis", "lists", "graph"},
     "fuse": {"rewrite", "decide", "analysis", "lists", "graph"},
 }
-# What no file of graph_passes/ may contain, and why.
+# Text that no file of graph_passes/ may contain, and the reason.
 NOT_IN_PASSES = {
     r'#include\s*[<"]cc/': "passes do not know the shell that calls them",
     r'#include\s*[<"]tensorflow/core/grappler': "passes do not know Grappler",
@@ -85,7 +85,7 @@ NOT_IN_PASSES = {
 
 
 def python_violations(root: pathlib.Path) -> list[str]:
-    """What imports the wrong way in root/npu_precision, a sentence each."""
+    """The imports in the wrong direction in root/npu_precision, one sentence each."""
     not_for_us = outsiders(root)
     found = []
     for path in sorted((root / "npu_precision").rglob("*.py")):
@@ -102,9 +102,9 @@ def python_violations(root: pathlib.Path) -> list[str]:
 
 
 def imports(path: pathlib.Path) -> list[tuple[int, str]]:
-    """(line, dotted name) of all that a file imports, inside of functions too.
+    """(line, dotted name) of all imports of a file, also inside functions.
 
-    What `from a import b` gives is a.b, whether b is a module or not.
+    For `from a import b`, the name is a.b, whether b is a module or not.
     """
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -138,7 +138,7 @@ def _python_violations(root: pathlib.Path, path: pathlib.Path, line: int, target
 
 
 def _room_of(root: pathlib.Path, name: str) -> str:
-    """The room, or the public path, that npu_precision.name is or is in."""
+    """The room or public path that contains npu_precision.name."""
     folder = root / "npu_precision"
     if name in CORE_FOLDERS:
         return "core"
@@ -155,7 +155,7 @@ def outsiders(root: pathlib.Path) -> set[str]:
 
 
 def cxx_violations(root: pathlib.Path) -> list[str]:
-    """What is included the wrong way in root/graph_passes, a sentence each."""
+    """The includes in the wrong direction in root/graph_passes, one sentence each."""
     found = []
     for path in sorted((root / "graph_passes").rglob("*")):
         if path.suffix not in {".h", ".cc"}:

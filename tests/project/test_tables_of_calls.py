@@ -25,7 +25,7 @@ def rows(page):
 
 
 def runnable(code):
-    """A scope or a decorator, with something to be about."""
+    """The code of a row; a scope or a decorator gets a body."""
     last = code.splitlines()[-1]
     if last.endswith(":"):
         return f"{code}\n    ran = True"
@@ -39,13 +39,13 @@ def net():
 
 
 def new_models():
-    """What initialize() takes; each optimizer only once."""
+    """Models and optimizers for initialize(), which takes each optimizer only once."""
     optimizers = {name: tf.keras.optimizers.SGD(0.1) for name in ("optimizer", "opt_d", "opt_g")}
     return {"model": net(), "net_d": net(), "net_g": net(), **optimizers}
 
 
 def names():
-    """What the rows are about."""
+    """The objects that the rows use, by name."""
     weight = tf.Variable([1.0, 2.0])
     return {
         "tf": tf,

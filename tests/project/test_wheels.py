@@ -1,4 +1,4 @@
-"""What setup.py does for the wheel of all TensorFlows, which `make test-wheel` tries."""
+"""setup.py builds the wheel for all TensorFlow versions, which `make test-wheel` tries."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ from support.build_project import BuildProject, write
 sys.path.append(str(ROOT))
 from wheels.minors import MINORS
 
-# It calls what has got a newer version in glibc or libstdc++ since manylinux_2_28.
+# A source that calls functions with a newer version in glibc or libstdc++ since manylinux_2_28.
 NEWER = """\
 #include <sys/stat.h>
 #include <cmath>

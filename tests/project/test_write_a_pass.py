@@ -1,4 +1,4 @@
-"""docs/write-a-pass.md is true: what it names exists, and its pass builds and passes its tests."""
+"""docs/write-a-pass.md: the names in it exist, and its pass builds and passes its tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support import ROOT
 from support.compiled import compile_copy
 
 PAGE = (ROOT / "docs/write-a-pass.md").read_text(encoding="utf-8")
-# `FILE`: or `FILE`, above `TEXT`: and a block. More than one backquote is for a text with some.
+# `FILE`: or `FILE`, above `TEXT`: and a block. A text with backquotes is in several backquotes.
 EDIT = re.compile(
     r"^`([\w/.-]+)`(?:, above (?P<ticks>`+) ?(.+?) ?(?P=ticks))?:\n\n```\w+\n(.*?)^```$",
     re.MULTILINE | re.DOTALL,
@@ -28,7 +28,7 @@ def read(name):
 
 
 def add_the_pass(folder):
-    """Does what the page says to a copy of the project."""
+    """Makes the changes of the page in a copy of the project."""
     for name, above, text in EDITS:
         path = folder / name
         if not above:
@@ -68,7 +68,7 @@ def test_code_is_formatted_and_free_of_complaints(changed_files):
     python = sorted({name for name, _, _ in EDITS if name.endswith(".py")})
     cxx = sorted({name for name, _, _ in EDITS if name.endswith((".h", ".cc"))})
     for command in (
-        # About the order of imports it would have to see the whole package.
+        # To check the order of imports, ruff would need the whole package.
         ["ruff", "check", "--no-cache", "--ignore=I001", *python],
         ["ruff", "format", "--no-cache", "--check", *python],
         ["clang-format", "--dry-run", "-Werror", *cxx],

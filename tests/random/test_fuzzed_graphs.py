@@ -1,7 +1,7 @@
-"""Graphs that hypothesis damages at random, and the passes alone: an answer, never a crash.
+"""Runs the passes on graphs that hypothesis damages at random: they answer and never crash.
 
-A graph that was not changed comes back to the byte; one that was changed is checked here, by rules
-that do not come from the optimizer: every input exists, and no edge has two dtypes.
+An unchanged graph is returned to the byte. A changed graph is checked here, by rules that do not
+come from the optimizer: every input exists, and no edge has two dtypes.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ HALF = """
 
 
 class Passes:
-    """The driver as a process that lives on: one graph after the other."""
+    """The driver as a process that rewrites one graph after the other."""
 
     def __init__(self, driver, folder, mode):
         self.graph, self.out = folder / "graph.pb", folder / "out.pb"
@@ -103,7 +103,7 @@ class Passes:
         )
 
     def rewrite(self, data):
-        """The driver's line about these bytes, and the graph if it made one."""
+        """The driver's line about these bytes, and the graph if it returned one."""
         self.graph.write_bytes(data)
         self.process.stdin.write(f"{self.graph} {self.out}\n")
         self.process.stdin.flush()
@@ -118,7 +118,7 @@ class Passes:
         return line, graph_pb2.GraphDef.FromString(self.out.read_bytes())
 
     def close(self):
-        """Ends the process, which must have nothing to complain about in the end."""
+        """Ends the process, which must end without errors."""
         _, complaints = self.process.communicate()
         assert self.process.returncode == 0, complaints[-2000:]
 
@@ -131,7 +131,7 @@ def base_graphs(mode):
 
 
 def broken_edges(graph):
-    """What is wrong with the edges of a graph, as far as the ops are known."""
+    """The errors of a graph's edges, as far as the ops are known."""
     nodes = {node.name: node for node in graph.node}
     for node in graph.node:
         for number, tensor in enumerate(data_inputs(node)):
@@ -155,7 +155,7 @@ def known(node):
 
 
 def agree(produced, consumed):
-    """Whether they are one dtype; a reference's number is its value's and 100, and 0 is unknown."""
+    """Whether two dtypes agree; a reference's number is its value's plus 100, and 0 is unknown."""
     return produced == 0 or produced % 100 == consumed % 100
 
 

@@ -1,4 +1,4 @@
-"""Random graphs with control flow are what they promise, and their checks notice what is wrong."""
+"""Tests of the random graphs with control flow: they run; their checks find wrong rewrites."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_graphs_have_loops_handles_and_functions_and_lowering_reaches_them():
 
 @pytest.mark.slow
 def test_the_unrolled_graph_computes_the_same():
-    """What the bounds rely on. Kernels round by one bit otherwise at other addresses."""
+    """The error bounds rely on this. Kernels may differ by one bit at other addresses."""
     for seed, graph in enumerate(graphs(60)):
         values, unrolled = graph.run(), graph.run_unrolled()
         for tensor in graph.tensors:

@@ -1,4 +1,4 @@
-"""The random graphs are what they promise, and their checks notice what is wrong."""
+"""Tests of the random graphs: they run as promised, and their checks find wrong rewrites."""
 
 import random
 
@@ -16,7 +16,7 @@ import npu_precision
 
 @pytest.mark.slow
 def test_graphs_are_of_many_ops_and_stay_within_their_intervals():
-    """What the bounds and the makers rely on; and that lowering reaches most of the ops."""
+    """The bounds and the makers rely on this. Lowering reaches most of the ops."""
     ops, lowered = set(), set()
     for seed in range(100):
         graph = random_graph(seed, 5 + seed * 37 % 190)
@@ -26,7 +26,7 @@ def test_graphs_are_of_many_ops_and_stay_within_their_intervals():
         for tensor in graph.tensors:
             value = np.asarray(values[tensor.name], np.float64)
             assert value.shape == tensor.shape
-            # Intervals leave out the rounding to half types that graphs have of their own.
+            # Intervals ignore the rounding by a graph's own half types.
             assert (value >= tensor.low - 0.05).all()
             assert (value <= tensor.high + 0.05).all()
         _, ledger = graph.rewrite(npu_precision.PrecisionOptions("force_fp16"))
@@ -61,19 +61,19 @@ def test_bounds_are_tight_for_most_tensors_that_rounding_reaches(mode, least):
     assert np.mean(tight) >= least
 
 
-# Ops of whose inputs no two may change places, and ops that change nothing.
+# Ops whose inputs may not be swapped, and ops that change nothing.
 ORDERED = "Sub RealDiv DivNoNan SelectV2 Select ConcatV2 Pack Less Greater MatMul".split()
 NEUTRAL = "Identity Snapshot StopGradient PreventGradient CheckNumerics IdentityN".split()
 
 
 def wrong_rewrites(graph, result):
-    """Pairs of what is wrong and a GraphDef that runs but is no rewrite of the graph."""
+    """Pairs of an error and a GraphDef with it: it runs, but is no rewrite of the graph."""
     imported = tf.Graph()
     with imported.as_default():
         tf.import_graph_def(result, name="")
     nodes = {node.name: node for node in result.node}
-    # What could take a tensor's place, by its dtype and shape: earlier ones, so that no cycle ends
-    # the run.
+    # Tensors that could replace another, by dtype and shape: earlier ones only, so that there is no
+    # cycle.
     earlier = {}
     kinds = {}
     for tensor in graph.tensors:
@@ -110,7 +110,7 @@ def wrong_rewrites(graph, result):
 
 
 def largest_move(values, others, bounds):
-    """The largest difference between two runs, where the bounds claim anything."""
+    """The largest difference between two runs, among tensors with a finite bound."""
     return max(
         np.abs(np.subtract(others[name], value, dtype=np.float64)).max(initial=0)
         for name, value in values.items()
@@ -120,7 +120,7 @@ def largest_move(values, others, bounds):
 
 @pytest.mark.slow
 def test_wrong_rewrites_are_noticed():
-    """All by their structure, and by their values all that move one by more than 0.1."""
+    """All are noticed by structure; those that move a value by more than 0.1 also by values."""
     chooser = random.Random(0)
     options = npu_precision.PrecisionOptions("allow_mix_precision", fold_constants=False)
     noticed = {"inputs swapped": [], "input node dropped": [], "reads another tensor": []}

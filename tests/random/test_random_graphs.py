@@ -1,7 +1,7 @@
-"""Random graphs under every mode: the result runs, keeps its contract and agrees with float32.
+"""Random graphs in every mode: the result runs, keeps its contract and agrees with float32.
 
-How closely it has to agree is worked out for each tensor by error_bounds.py; that the checks would
-notice a wrong rewrite is shown by wrong rewrites.
+error_bounds.py computes for each tensor how closely it must agree. test_random_graph_checks.py
+shows that the checks notice wrong rewrites.
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ SHARE_OF_CONTROL_FLOW = 0.15
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Options, how many graphs to try under them, and what each graph gets.
+    """Options, the number of graphs to try with them, and additions to each graph.
 
-    That is a mixlist, marks, or the dtypes of some nodes.
+    The additions are a mixlist, marks, or the dtypes of some nodes.
     """
 
     graphs: int
@@ -95,7 +95,7 @@ ASCEND_NAMES = {"MatMul": "MatMulV2", "Softmax": "SoftmaxV2", "Sum": "ReduceSumD
 
 def random_mixlist(graph, chooser):
     """A mixlist without contradictions, of op types and node names of the graph and beyond."""
-    # As names of Ascend, Add and Select mean AddV2 and SelectV2 too.
+    # Add and Select are also names of Ascend, which include AddV2 and SelectV2.
     ops = sorted({node.op for node in graph.graph_def.node} - {"Add", "Select"})
     ops += ["NoSuchOp"] * (chooser.random() < 0.1)
     chooser.shuffle(ops)
@@ -144,11 +144,11 @@ def mark_at_random(graph, chooser):
 
 
 def check_contract(graph, result, ledger, rounds_for, white=(), several_types=False):
-    """Structure, Casts and marks, and what the ledger says of them; returns the RewrittenGraph.
+    """Checks structure, Casts and marks, and the ledger on them; returns the RewrittenGraph.
 
-    The names in `white` count for more than the mark that keeps dtypes. With several low types,
-    what a loop keeps unchanged may be cast to the second from where it enters the loop, past a node
-    that has it in the first.
+    The names in `white` override the mark that keeps dtypes. With several low types, a loop
+    invariant may be cast to the second type where it enters the loop, past a node that has it in
+    the first.
     """
     rewritten = RewrittenGraph(graph.graph_def, result)
     if not several_types:
@@ -178,7 +178,7 @@ def test_rewritten_graphs_keep_their_contract(case, tmp_path):
     @corpus_settings(case.graphs)
     @given(seed=st.integers(0, 2**31), size=st.integers(*SIZES))
     def check(seed, size):
-        # Else every case would get the same graphs.
+        # Otherwise, every case would get the same graphs.
         seed ^= zlib.crc32(str(case).encode())
         chooser = random.Random(seed)
         has_loops = chooser.random() < SHARE_OF_CONTROL_FLOW

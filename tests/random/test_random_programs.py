@@ -1,8 +1,8 @@
-"""Random losses and loops end in the mixed modes where they end in float32.
+"""Random losses and loops have the same results in the mixed modes as in float32.
 
-A program counts only if it is conditioned: float32 with inputs and weights that are off by a unit
-of the low type, which no mode can avoid, must end near float32 with exact ones. A mode may be off
-by some units of the low type, and by some times as much as rounded inputs are.
+A program counts only if it is well conditioned: in float32, inputs and weights that are off by a
+unit of the low type, which no mode can avoid, must give nearly the same result as exact ones. A
+mode may be off by some units of the low type, and by a multiple of the error from rounded inputs.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ import npu_precision
 tf1 = tf.compat.v1
 
 UNIT = {"allow_mix_precision_bf16": 2.0**-8, "allow_mix_precision": 2.0**-11}
-# A mode may be off by so many units of the low type, and so many times what rounded inputs are off.
+# A mode may be off by this number of units of the low type, and this multiple of the error from
+# rounded inputs.
 UNITS, TIMES = 25, 8
-# A program is conditioned if rounded inputs move it by no more than this share, in so many draws.
+# A program is well conditioned if rounded inputs move its result by at most this share, in this
+# number of draws.
 MOST_MOVED, DRAWS = 0.05, 2
-# Larger values are a matter of range and not of digits; and a loss scaler would not let gradients
-# become larger. Of values that are smaller, an error is told as a share of this.
+# Larger values are a question of range, not of precision; and a loss scaler would keep gradients
+# below this limit. The error of values below SMALLEST is a share of SMALLEST.
 LARGEST, LARGEST_GRADIENT, SMALLEST = 1e3, 1e4, 1e-3
 
 
@@ -49,7 +51,7 @@ def session(built, mode=None):
 
 
 def run(built, program, running, feeds, fetches):
-    """The values of some fetches after each step, and at the end the weights, by name."""
+    """The values of some fetches after each step, and the weights at the end, by name."""
     yielded = collections.defaultdict(list)
     running.run(built.start, feeds)
     for number in range(program.steps + 1):
@@ -64,23 +66,24 @@ def run(built, program, running, feeds, fetches):
 
 
 def distance(found, expected):
-    """By name, the largest difference as a share of the largest value; infinite if not finite."""
+    """The largest difference as a share of the largest value, by name; infinite if not finite."""
     far = {}
     for name, value in found.items():
         difference = np.abs(value - expected[name]).max()
         size = max(np.abs(expected[name]).max(), SMALLEST)
-        if name == "loss":  # Where terms cancel, an error is a share of them.
+        if name == "loss":  # If terms cancel, the error is a share of the terms.
             size = max(size, expected["terms"].max())
-        if name == "count":  # One more or less is no error.
+        if name == "count":  # A difference of one iteration is no error.
             difference = max(difference - 1, 0)
         far[name] = difference / size if np.isfinite(value).all() else np.inf
     return far
 
 
 def conditioned(program, built):
-    """What float32 yields, and by mode and name how far rounded inputs move it.
+    """float32's results, and how far rounded inputs move them, by mode and name.
 
-    Only the modes that can be told are in it: none, if float32 itself says little.
+    Only modes in which the program is well conditioned are included: none, if float32's values are
+    too large or its loop does not end.
     """
     fetches = {
         **built.results,
@@ -105,7 +108,7 @@ def conditioned(program, built):
 
 
 def failure(program, modes=tuple(UNIT), told=None):
-    """What is wrong with a program in a mode, or None; counts the modes that are told."""
+    """The error of a program in a mode, or None; counts the modes that can be judged."""
     built = BuiltProgram(program)
     expected, moved = conditioned(program, built)
     is_known = any(is_of_kind(program) for is_of_kind, _ in KNOWN.values())
@@ -130,8 +133,8 @@ def _ratio_of_the_output_to_itself(program):
     )
 
 
-# What the modes are known to break, by kind: whether a program is of the kind, and an example. Of
-# these only NaNs and infinities count. Take out of the list what a change has fixed.
+# The programs that modes are known to break, by kind: whether a program is of the kind, and an
+# example. In these, only NaNs and infinities count. Remove a kind from the list when it is fixed.
 KNOWN = {
     # The gradient of p / max(p, 0.001) is 1 / p - p / p**2: two rounded terms, which cancel.
     "the gradient of a ratio of what the model yields to itself": (
@@ -154,7 +157,8 @@ KNOWN = {
     ),
 }
 
-# By case: whether there are loops, whether there is training, and the programs of the full tier.
+# By case: whether there are loops, whether there is training, and the number of programs in the
+# full tier.
 CASES = {
     "losses": (False, False, 100),
     "loops": (True, False, 60),
@@ -177,7 +181,7 @@ def test_random_programs_end_where_float32_ends(case):
         assert found is None, found
 
     check()
-    # Most programs can be told, in both modes.
+    # Most programs can be judged, in both modes.
     assert min(told[mode] for mode in UNIT) >= corpus_size(count) / 2
 
 

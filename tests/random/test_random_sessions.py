@@ -1,7 +1,7 @@
-"""Random graphs in real sessions, next to all that TensorFlow does to a graph.
+"""Random graphs in real sessions, together with all of TensorFlow's own optimizers.
 
-Offline, the optimizer sees the graph that was built; here it sees what pruning, folding, fusing and
-rewriting of arithmetic leave, wherever it is placed among them.
+Offline, the optimizer gets the graph that was built. Here it gets the graph after pruning, folding,
+fusing and rewriting of arithmetic, at each of its possible places among them.
 """
 
 import re
@@ -25,7 +25,7 @@ MODES = ["allow_mix_precision", "allow_mix_precision_bf16", "force_fp16"]
 
 
 def last(options):
-    """As the documented script without its two switches: after everything, on fused ops."""
+    """The documented script without its two switches: the optimizer is last, and gets fused ops."""
     config = tf1.ConfigProto()
     rewrite = config.graph_options.rewrite_options
     rewrite.custom_optimizers.append(options.custom_optimizer())
@@ -34,7 +34,7 @@ def last(options):
 
 
 def documented(options):
-    """As in the scripts written for Ascend."""
+    """The config of scripts written for Ascend."""
     config = last(options)
     config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
     config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF
@@ -42,7 +42,7 @@ def documented(options):
 
 
 def by_name(options):
-    """Placed by name: between optimizers that fuse, and before one that picks layouts."""
+    """The optimizer placed by name: between optimizers that fuse, and before one for layouts."""
     config = last(options)
     names = ["function", "constfold", "arithmetic", "remap", "NpuOptimizer", "layout"]
     config.graph_options.rewrite_options.optimizers.extend(names)
@@ -50,12 +50,12 @@ def by_name(options):
 
 
 def helper(options):
-    """Where this package puts it."""
+    """The optimizer at the place that this package gives it."""
     return npu_precision.npu_config_proto(options=options)
 
 
 def with_all_ends_fetched(graph):
-    """Nothing of the graph is pruned then."""
+    """The graph with all its ends fetched, so that nothing is pruned."""
     read = {canonical(tensor) for node in graph.graph_def.node for tensor in node.input}
     ends = [tensor.name for tensor in graph.tensors if tensor.name not in read]
     graph.fetches[:] = sorted({*graph.fetches, *ends})
@@ -63,7 +63,7 @@ def with_all_ends_fetched(graph):
 
 
 def with_fitting_feeds(graph):
-    """Without the feeds inside the graph, where those would keep the optimizer from running."""
+    """The graph without feeds of inner tensors if these keep the optimizer from running."""
     if not OPTIMIZES_WHATEVER_IS_FED:
         for tensor in graph.fed_inside:
             del graph.feeds[tensor]
@@ -72,7 +72,7 @@ def with_fitting_feeds(graph):
 
 
 def run_session(graph, config):
-    """Values of the fetches, and the nodes that ran in the end."""
+    """The values of the fetches, and the nodes that ran."""
     config.intra_op_parallelism_threads = 1  # see RandomGraph._run
     options, metadata = tf1.RunOptions(output_partition_graphs=True), tf1.RunMetadata()
     imported = tf.Graph()
@@ -84,7 +84,7 @@ def run_session(graph, config):
 
 
 def dtypes_in(node):
-    """Of any node: oneDNN's are of op types that Python does not know."""
+    """The dtypes of any node; oneDNN's nodes have op types that Python does not know."""
     return {value.type for value in node.attr.values()} | {
         dtype for value in node.attr.values() for dtype in value.list.type
     }
@@ -94,7 +94,7 @@ def dtypes_in(node):
 @pytest.mark.parametrize("way", [documented, last, by_name, helper])
 @pytest.mark.parametrize("mode", mostly_full(MODES, MODES[:2]))
 def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers, tmp_path):
-    """Silence is no proof: TensorFlow runs the graph as it was if it dislikes an optimized one."""
+    """No error is no proof: TensorFlow runs the original graph if the optimized one is invalid."""
     low = LOW[mode.endswith("bf16")]
     lowered_in_all = 0
     seeds = corpus_seeds(40)
@@ -112,7 +112,7 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
         decided = [node for ledger in ledgers(folder) for node in ledger.nodes]
         lowered = {node.name for node in decided if node.decision == "lowered"}
         lowered_in_all += len(lowered)
-        # What was folded is a Const, and a preserved node's name is that of a Cast.
+        # A folded node is a Const, and a preserved node's name is that of a Cast.
         ran = {
             re.sub("/npu_changed$", "", node.name): node
             for node in nodes
@@ -129,7 +129,7 @@ def test_sessions_run_what_was_decided_and_agree_with_float32(mode, way, ledgers
             assert np.asarray(value).dtype == expected.dtype, (seed, fetch)
             if bounds[fetch] < INF:
                 error = np.abs(np.subtract(value, expected, dtype=np.float64)).max(initial=0)
-                # TensorFlow takes batch norms and the like apart, and each part rounds.
+                # TensorFlow splits batch norms and similar ops, and each part rounds.
                 apart = 16 * UNIT[low] if lowered else 64 * UNIT[tf.float32]
                 largest = max(1.0, np.abs(expected.astype(np.float64)).max(initial=0))
                 assert error <= bounds[fetch] + apart * largest, (seed, fetch)

@@ -4,7 +4,7 @@
 
 builds the optimizer of the commit and that of the working tree, makes a corpus with the working
 tree's code, has each library rewrite it in processes of its own, and compares GraphDefs and
-ledgers. The status is 0 if all are the same, 1 if any differ, 2 if there is no answer.
+ledgers. The status is 0 if all are the same, 1 if any differ, 2 if they cannot be compared.
 Only the working tree's own objects and the frozen graphs of the benchmarks are kept, both under
 build/. --keep also keeps the commit's library, the corpus, and the results of that library. Later
 runs with the same commit then only do the working tree's part, on the same graphs.
@@ -57,7 +57,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         commit = commit_of(arguments.reference)
-        # Imports TensorFlow, which takes a while: a mistake in REF is told before.
+        # This imports TensorFlow, which takes a while; a mistake in REF is reported before.
         from replay.steps import replay
 
         with tempfile.TemporaryDirectory(prefix="npu_precision_replay_") as folder:

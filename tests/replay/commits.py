@@ -1,4 +1,4 @@
-"""Git, as `make replay` asks it."""
+"""The git commands that `make replay` runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def commit_of(reference: str) -> str:
     """
     process = _finished("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
     if process.returncode != 0:
-        # Empty if nothing but the name is wrong.
+        # The output is empty if only the name is wrong.
         why = process.stderr.strip()
         raise ReplayError(
             f"REF: {reference!r} is no commit of this repository; give a branch, a tag or a hash, "

@@ -121,7 +121,7 @@ def _graph_diff(reference: str | None, tree: str | None) -> list[str]:
 
 
 def _graph_lines(data: str | None) -> Iterator[str]:
-    """A line per node: of which function, name, op, inputs, device, attributes."""
+    """A line per node: its function, name, op, inputs, device and attributes."""
     if data is None:
         yield "(no graph)"
         return

@@ -1,6 +1,6 @@
 """A corpus: graphs, the options to rewrite each with, and the files that the options name.
 
-A folder with
+It is a folder with
 
     graphs/DIGEST.pb   a MetaGraphDef as OptimizeGraph takes it
     files/DIGEST/NAME  a mixlist, or a folder with ops-info files
@@ -31,7 +31,7 @@ class Case:
     Attributes:
         name: its name in the report of differences.
         graph: the digest of its MetaGraphDef.
-        graph_id: what the ledger calls the graph.
+        graph_id: the graph's name in the ledger.
         options: the optimizer's parameters, except report_dir.
         devices: the devices of Grappler's cluster.
     """
@@ -50,7 +50,7 @@ class Case:
 
 
 class Corpus:
-    """Writes and reads the folder. Duplicates are kept once."""
+    """Writes and reads the folder of a corpus. Duplicates are kept once."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder

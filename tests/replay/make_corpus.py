@@ -53,7 +53,7 @@ def add_recorded(corpus: Corpus, folders: Iterable[pathlib.Path]) -> None:
         recorded = Corpus(folder)
         corpus.add_files(recorded)
         found += [(case, recorded) for case in recorded.cases()]
-    # Independent of which process ran a test: the same tests make the same corpus.
+    # Sorted, so that the same tests make the same corpus, whichever process ran each.
     found.sort(key=lambda each: json.dumps(dataclasses.asdict(each[0]), sort_keys=True))
     names: dict[str, str] = {}
     for case, recorded in found:

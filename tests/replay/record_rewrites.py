@@ -21,8 +21,8 @@ from replay.corpus import Case, Corpus
 
 OPTIMIZER = "NpuOptimizer"
 FOLDER_VARIABLE = "NPU_PRECISION_REPLAY_RECORD"
-# Only tests of text graphs are recorded. Tests with these fixtures compile, or start a Python, and
-# rewrite nothing in this process.
+# Only tests of text graphs are recorded. Tests with these fixtures compile, or start another Python
+# process, and rewrite nothing in this one.
 _ELSEWHERE = {"pipeline_driver", "run_python", "chromium"}
 
 optimize_graph = tf_optimizer.OptimizeGraph
@@ -33,7 +33,7 @@ class _RecordedError(Exception):
 
 
 def rewriting_input(rewrite: Callable[[], Any]) -> bytes:
-    """The MetaGraphDef that a function passes to OptimizeGraph, which does not run."""
+    """The MetaGraphDef that a function passes to OptimizeGraph; nothing is optimized."""
     found: list[bytes] = []
 
     def keep(config: Any, meta_graph: Any, *_: Any, **__: Any) -> None:

@@ -81,7 +81,7 @@ def _attr_value(value: Any) -> attr_value_pb2.AttrValue:
 
 
 def cluster_of(devices: tuple[str, ...]) -> cluster.Cluster:
-    """A cluster that need not exist."""
+    """A virtual cluster with these devices, which need not exist."""
     return cluster.Cluster(
         devices=[
             device_properties_pb2.NamedDevice(

@@ -85,7 +85,7 @@ class _Share:
         command = [sys.executable, "-m", "replay.rewrite_corpus", str(self._side.library)]
         command += [str(self._corpus_folder), str(results), *map(str, numbers)]
         command.append(json.dumps(self._side.options))
-        # Hides the machine's own GPU: the case lists the devices.
+        # Hides the machine's own GPU, because the case lists the devices.
         environment = {"PYTHONPATH": str(TESTS), "CUDA_VISIBLE_DEVICES": "-1"}
         self._process = self._stack.enter_context(
             started(command, self._log, self._side.folder, environment)

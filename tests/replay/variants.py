@@ -37,6 +37,6 @@ def variants_of_turn(turn: int) -> list[Variant]:
     """Every mode once; targets and options take turns."""
     groups: dict[object, list[Variant]] = {}
     for variant in variants():
-        if "precision_mode" in variant[0]:  # The others are other names of the same modes.
+        if "precision_mode" in variant[0]:  # The other variants use other names of the same modes.
             groups.setdefault(variant[0]["precision_mode"], []).append(variant)
     return [group[(turn + number) % len(group)] for number, group in enumerate(groups.values())]

@@ -52,7 +52,7 @@ def test_scopes_nest(product, low_type):
 
 
 def test_functions_branches_and_loop_bodies_inherit_the_scope(product, weights, low_type):
-    product(X)  # Traced without a scope; called in one, it is traced anew.
+    product(X)  # Traced without a scope; a call in a scope traces it again.
 
     @tf.function
     def step(x):

@@ -1,4 +1,4 @@
-"""autocast(): its arguments, what it warns of, and threads."""
+"""autocast(): its arguments, its warnings, and threads."""
 
 import logging
 

@@ -1,8 +1,8 @@
-"""No error passes silently: each fails the run, however it runs, and the Python helpers first.
+"""No error passes silently: each fails the run in every way to run, and the Python helpers before.
 
-TensorFlow swallows what an optimizer returns and runs the original graph. So each case is run as a
-session, an Estimator and a tf.function that were configured without our helpers, which would have
-refused it; all must fail with the message that the helpers give.
+TensorFlow swallows an optimizer's error and runs the original graph. So each case runs as a
+session, an Estimator and a tf.function that are configured without our helpers, which would have
+refused it. All must fail with the helpers' message.
 """
 
 import json
@@ -27,8 +27,8 @@ def lists(**changes):
     return json.dumps({f"{name}-list": change for name, change in changes.items()})
 
 
-# What is given, and a part of the message (a regular expression). {mixlist} stands for the path of
-# a file with the text given under "mixlist", {ops_info} for that of a folder with one file.
+# Parameters, and a part of the message (a regular expression). {mixlist} stands for the path of a
+# file with the text under "mixlist", {ops_info} for the path of a folder with one file.
 CASES = {
     "unknown precision_mode": (
         {"precision_mode": "allow_mix_precison"},
@@ -158,7 +158,7 @@ CASES = {
         "ops_info_dir: got '/nowhere', which is not a folder",
     ),
 }
-# What only shows on a graph.
+# Errors that only occur with a graph.
 GRAPH_CASES = {
     "an op that the target does not support": (
         {"precision_mode": "must_keep_origin_dtype", "target": "ascend910"},
@@ -264,7 +264,7 @@ def test_the_python_helpers_raise_the_same_text_before_anything_runs(entry_and_m
     with pytest.raises(ValueError) as again:
         npu_config_proto(config)
     assert str(again.value) == str(error.value)
-    # One message, not one with another around it.
+    # The error has one message, without another one around it.
     assert "\n" not in str(error.value)
 
 

@@ -24,7 +24,7 @@ def ledgers(folder):
 
 
 def ways_to_compute(folder, op):
-    """In what the nodes of an op compute that were lowered, in any graph."""
+    """The dtypes in which the lowered nodes of an op compute, over all graphs."""
     nodes = [node for ledger in ledgers(folder) for node in ledger.nodes if node.op == op]
     assert {node.decision for node in nodes} == {"lowered"}
     return {node.computes_in for node in nodes}

@@ -1,4 +1,4 @@
-"""float16 is not the fast choice on most CPUs: that is said, once, and what is fast."""
+"""float16 is slow on most CPUs: a log line says so once, and names the fast dtype."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """enable(), disable() and autocast(): precision for tf.function and Keras.
 
-Wanted besides the cases that TensorFlow's tests cover: tf.function through eager.
+TensorFlow's tests do not cover tf.functions that are called eagerly.
 """
 
 import threading
@@ -34,7 +34,7 @@ def product(weights):
 
 @pytest.fixture
 def is_lowered(weights):
-    """Whether a call of product, or of what contains one, computed in bfloat16."""
+    """Whether a call of product, or of a function with a product, computed in bfloat16."""
     x = tf.constant(np.random.default_rng(1).normal(size=[4, 32]).astype(np.float32))
     exact = tf.matmul(x, weights)
 
@@ -249,7 +249,7 @@ def test_lowered_ops_still_fuse_with_bias_and_activation(ledgers, tmp_path):
     with npu_precision.autocast(MIXED, report_dir=tmp_path):
         layer(tf.ones([4, 8]), tf.ones([8, 16]), tf.ones([16]))
     ops = {node.op for ledger in ledgers(tmp_path) for node in ledger.nodes}
-    # Each kind was still a node of its own when the decisions were made.
+    # Each op was still a separate node when the decisions were made.
     assert {"MatMul", "BiasAdd", "Relu"} <= ops
 
 

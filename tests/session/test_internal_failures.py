@@ -1,8 +1,8 @@
-"""A failure of ours: the graph runs as it was and one warning says so; with strict the run fails.
+"""An internal error: the original graph runs, with one warning; with strict, the run fails.
 
-Made in two ways. By a graph that is sound but beyond a limit of ours: a node with more inputs than
-we count. And by a library whose verifier refuses whatever was rewritten, linked for this test alone
-(tests/cc/failing_verify_graph.cc): then the failure comes when the rewritten graph exists already.
+There are two ways to cause one. A valid graph may exceed a limit of the optimizer: a node with more
+inputs than it counts. Or the verifier of a library that is linked for this test alone refuses every
+rewritten graph (tests/cc/failing_verify_graph.cc): then the rewritten graph exists already.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_strict_fails_a_run_that_would_not_be_in_the_precision_asked_for(wide_gr
     ],
 )
 def test_strict_tells_of_a_damaged_node_that_the_failure_is_to_be_put_at(op, fetch, text):
-    """What fails the run is put between such a node and its reader, in the dtype it has not."""
+    """The error op is put between such a node and its reader, in the dtype that the node lacks."""
     graph_def = read_graph(text)
     for node in graph_def.node:
         if node.op == op:
@@ -124,7 +124,7 @@ def test_a_rewritten_graph_that_is_found_wrong_is_not_run(run_python, failing_li
     process = run_python(SCRIPT, NPU_PRECISION_LIBRARY=str(failing_library))
     told = process.stdout.splitlines()
     assert told[:3] == ["session True", "session True", "function True"]
-    # Whoever asks for a rewritten graph has no use for the one given.
+    # An offline rewrite must not return the original graph.
     assert told[3] == f"offline ValueError {FAILURE}"
     warnings = [line for line in process.stderr.splitlines() if "internal failure" in line]
     assert len(warnings) == len({line.split("npu_precision: ")[1] for line in warnings})

@@ -77,7 +77,7 @@ def fused(nodes):
 
 
 def build(norm, shape, dtype):
-    """A LayerNorm of what is of that dtype in a mode that lowers to bfloat16."""
+    """A LayerNorm of a tensor that has this dtype in a mode that lowers to bfloat16."""
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, shape, name="x")
         # Gray and neutral neighbors leave it in float32.
@@ -153,7 +153,7 @@ def test_behind_a_dense_layer_of_keras_which_ends_with_a_reshape(offline):
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 1e-5, 1e-3])
 @pytest.mark.parametrize("scale", [1.0, 1e-4])
 def test_values_of_small_variances_are_right(scale, epsilon, dtype):
-    """Where TensorFlow fuses a LayerNorm by itself, the epsilon is 0.001: axis 2 of 3 is such."""
+    """If TensorFlow fuses a LayerNorm by itself, as over axis 2 of 3, the epsilon is 0.001."""
     shape = (None, 6, WIDTH)
     x = np.asarray(values(shape, scale))
     if dtype == "float32":
@@ -260,7 +260,7 @@ def test_where_the_remapper_ran_before_a_warning_says_so(tmp_path):
     (path,) = tmp_path.glob("*.json")
     (warning,) = json.loads(path.read_text())["warnings"]
     assert "the remapper fused LayerNorms before NpuOptimizer ran" in warning
-    # That of Keras 2 is fused with its own epsilon, so there is nothing to warn of.
+    # The LayerNorm of Keras 2 is fused with its own epsilon, so there is no warning.
     result = npu_precision.rewrite_graph_def(
         build(lambda x: with_moments(x, 1e-6, 2), shape, "float32").as_graph_def(),
         "y",
@@ -305,5 +305,5 @@ def test_a_block_of_a_transformer_is_as_exact_as_before():
     assert len(fused(nodes)) == 2
     assert sum(node.op == "Cast" for node in nodes) < casts_before
     error_before, error_after = (np.abs(y - exact).mean() for y in (before, after))
-    # Between the norms, values are of bfloat16 now, but statistics are not.
+    # Between the norms, values are now in bfloat16, but statistics are not.
     assert error_after < 2.5 * error_before < 0.05

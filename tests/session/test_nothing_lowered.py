@@ -1,4 +1,4 @@
-"""enable() that lowers nothing says so; a graph in which nothing is lowered writes no log line."""
+"""enable() warns if nothing is lowered; a single graph without lowered nodes writes no log line."""
 
 import pytest
 
@@ -19,7 +19,7 @@ TRACED = "tf.function(lambda x: tf.matmul(x, x))"
 
 @pytest.fixture
 def output_of(run_python):
-    """What a script writes to stderr after enable()."""
+    """The stderr of a script that calls enable()."""
 
     def run(script, mode="allow_mix_precision_bf16", multiply=TRACED, **environment):
         return run_python(START.format(mode=mode, multiply=multiply) + script, **environment).stderr

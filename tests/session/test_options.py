@@ -1,4 +1,4 @@
-"""PrecisionOptions: one frozen value, checked as the optimizer would, round trips everywhere."""
+"""PrecisionOptions: a frozen value, checked like in the optimizer, that survives round trips."""
 
 import dataclasses
 import json
@@ -44,7 +44,7 @@ def every_value(mixlist, tmp_path):
     }
 
 
-# What excludes each other: a mode by its names, or none; and emulation and a choice of kernels.
+# Fields that exclude each other: a mode by its names, or none; and emulation and float16_compute.
 EXCLUDING = [
     ("autocast_only", "precision_mode", "float16_compute"),
     ("autocast_only", "precision_mode_v2", "float16_compute"),
@@ -55,7 +55,7 @@ EXCLUDING = [
 
 @pytest.fixture(params=EXCLUDING, ids="-".join)
 def full(request, every_value):
-    """Options with every field set, but for what excludes another one."""
+    """Options with every field set, except fields that exclude another one."""
     return PrecisionOptions(
         **{field: value for field, value in every_value.items() if field not in request.param}
     )

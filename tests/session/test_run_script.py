@@ -1,4 +1,4 @@
-"""`python -m npu_precision SCRIPT ARGUMENTS` runs a script of npu_bridge without a change to it."""
+"""`python -m npu_precision SCRIPT ARGUMENTS` runs an unchanged script of npu_bridge."""
 
 from __future__ import annotations
 

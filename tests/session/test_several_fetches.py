@@ -1,7 +1,7 @@
-"""One session, several fetches: each is a graph of its own, and is decided about alone.
+"""One session, several fetches: each fetch has its own graph, which is decided about alone.
 
-A session keeps the kernels of ops with state, TensorArrays and stacks, by their names. What an
-array holds may be lowered in the graph of one fetch and kept in that of another.
+A session keeps the kernels of ops with state, such as TensorArrays and stacks, by their names. The
+elements of an array may be lowered in the graph of one fetch and kept in the graph of another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MODES = {"allow_mix_precision": "float16", "allow_mix_precision_bf16": "bfloat16
 
 
 def values(graph, fetches, mode, folder=None):
-    """What one session yields for each of the fetches, run one after the other."""
+    """The values of the fetches, run one after the other in one session."""
     config = tf1.ConfigProto()
     if mode is not None:
         config = npu_precision.npu_config_proto(
@@ -33,7 +33,7 @@ def values(graph, fetches, mode, folder=None):
 
 
 def decisions(ledgers, name):
-    """What became of a node in the graphs that have it."""
+    """The decisions about a node in the graphs that have it."""
     return [node.decision for ledger in ledgers for node in ledger.nodes if node.name == name]
 
 
@@ -104,7 +104,7 @@ def test_a_stack_is_read_by_two_fetches(mode, fetches, ledgers, tmp_path):
 
 
 def test_what_has_a_renamed_node_as_a_control_input_still_has_it(ledgers, tmp_path):
-    """A stack has state, so it gets another name where it is lowered."""
+    """A stack has state, so it gets another name if it is lowered."""
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(
             read_graph(STACK + "late = Exp(x, ^stack) \n end = AddV2(late, low)"), name=""

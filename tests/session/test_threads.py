@@ -13,7 +13,7 @@ import npu_precision
 
 tf1 = tf.compat.v1
 THREADS = 8
-# Different for every thread, so that whatever they shared would show.
+# The modes differ between threads, so that shared state would cause a failure.
 MODES = [
     "allow_mix_precision",
     "allow_mix_precision_bf16",
@@ -71,7 +71,7 @@ def options(tmp_path):
 
 
 def of_thread(number, ledgers):
-    """What the ledgers say of a thread's graphs, each as sorted rows, in a fixed order."""
+    """The ledgers of a thread's graphs, each as sorted rows, in a fixed order."""
     told = []
     for ledger in ledgers:
         if any(node.name.endswith(f"end_{number}") for node in ledger.nodes):
@@ -101,7 +101,7 @@ def test_sessions_built_at_once_agree_with_one_built_alone(options, ledgers, tmp
         once = of_thread(number, told_alone)
         assert len(once) == 1
         assert of_thread(number, told) == sorted(ROUNDS * once)
-    # Else they would agree whatever happened.
+    # Otherwise, they would agree in any case.
     assert len({str(of_thread(number, told_alone)) for number in range(THREADS)}) == THREADS
 
 
@@ -131,7 +131,7 @@ def test_one_function_called_at_once_has_in_each_thread_the_options_of_its_scope
     exact = function(tf.constant(X)).numpy()
 
     def error(number):
-        """How far off: not at all, by float16's rounding or by bfloat16's."""
+        """The error of a thread's values: zero, float16's rounding or bfloat16's."""
         mode = ["must_keep_origin_dtype", "force_fp16", "allow_mix_precision_bf16"][number % 3]
         with npu_precision.autocast(precision_mode=mode):
             return np.abs(function(tf.constant(X)).numpy() - exact).max()

@@ -1,4 +1,4 @@
-"""A key of parameter_map that means nothing here is a warning: npu_bridge ignores it, too."""
+"""An unknown key of parameter_map causes a warning: npu_bridge ignores it, too."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_ledger_has_the_warning(tmp_path):
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        # By their words they are about what is computed.
+        # These keys look as if they affected the results.
         ("use_mix_list", ""),
         ("enable_auto_mix_precision", ""),
         ("MixlistPath", ""),

@@ -1,4 +1,4 @@
-"""An entry of a mixlist that matches nothing is a warning, once for all graphs of a program."""
+"""A mixlist's entry that matches nothing causes a warning, once for all graphs of a program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ with tf.Graph().as_default():
 
 @pytest.fixture
 def warnings(mixlist, run_python):
-    """warnings(entry, graphs...) -> what is logged of entries that match no node."""
+    """warnings(entry, graphs...) -> the logged warnings about entries that match no node."""
 
     def run(entry, *graphs):
         process = run_python(PROGRAM, mixlist(black=[entry]), *graphs)

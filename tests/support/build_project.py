@@ -28,7 +28,7 @@ class sysconfig:
 
 
 class BuildProject:
-    """The project in a folder.
+    """A project of two sources in a folder.
 
     Attributes:
         folder: the folder.

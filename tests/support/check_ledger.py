@@ -6,11 +6,11 @@ import re
 from support.node_dtypes import attributes, dtype_name, type_attributes
 from support.text_graph import tensor_name
 
-# Attributes that only the optimizer writes.
+# An attribute that only the optimizer writes.
 MARK = "_npu_precision"
 AUTOCAST_MARK = "_npu_precision_autocast"
 LIST_MARK = "_npu_precision_list"
-# A node without them gets those of the one that it belongs to.
+# A node without these marks gets those of the node that it belongs to.
 INHERITED_MARKS = {AUTOCAST_MARK, LIST_MARK}
 CAST_MARK = "_npu_precision_cast"
 IN_FLOAT32_MARK = "_npu_precision_in_float32"
@@ -24,7 +24,7 @@ _REASONS_WITH_A_CAUSE = {
     "before_magnifier",
     "follows_forward",
 }
-# The value that leaves the range is an input, or the node's own.
+# The value that leaves the range is an input, which is the cause, or the node's own.
 _REASONS_THAT_MAY_HAVE_A_CAUSE = {"leaves_range"}
 
 
@@ -85,13 +85,13 @@ def behind_its_name(name, nodes, originals):
     node = nodes[name]
     if CAST_MARK not in node.attr or CAST_MARK in originals[name].attr:
         return node
-    while CAST_MARK in node.attr:  # one, or two where it rounds
+    while CAST_MARK in node.attr:  # one Cast, or two where the value is rounded
         node = nodes[node.input[0]]
     return node
 
 
 def _in_float32(node):
-    """The type attributes that are float32 in the place of float16, by the ledger's names."""
+    """The ledger's names of the type attributes that are float32 instead of float16."""
     names = node.attr[IN_FLOAT32_MARK].s.decode() if IN_FLOAT32_MARK in node.attr else ""
     return names.split(",") if names else []
 

@@ -113,8 +113,8 @@ def check_rewrite(
     for graph_before, graph_after, ledgers in _graphs(before, after, ledger, again_ledger):
         for graph_ledger in ledgers:
             check_totals(graph_ledger, graph_after)
-        # Folding removes nodes, and the parts of a fused op are not nodes of the original.
-        # Those of a call are of the graph that calls.
+        # Nodes may not correspond one to one: folding removes nodes, the parts of a fused op are
+        # not nodes of the original, and the Casts of a call move to the graph that calls.
         changed = options.get("fold_constants") or options.get("call_boundaries")
         changed = changed or any(part.rewrites for part in ledgers)
         if not (changed or "/npu_part_" in text):
@@ -185,7 +185,7 @@ def _check_only_dtypes_changed(before, after):
         assert _controls(new) == _controls(old)
         assert len(new.input) == len(old.input)
         if old.op == "Const" and _same_values(new, _rounded(old)):
-            continue  # it is read in float32, in the place of float16
+            continue  # stored as float32, with values that float16 has
         for name in {*old.attr, *new.attr} - {*type_attributes(old), MARK, IN_FLOAT32_MARK}:
             assert name in new.attr, f"{old.name} lost {name}"
             if name in INHERITED_MARKS and name not in old.attr:
@@ -199,7 +199,7 @@ def _check_only_dtypes_changed(before, after):
 
 
 def _rounded(constant):
-    """The values of a constant, those of float32 rounded to float16."""
+    """The values of a constant; float32 values are rounded to float16."""
     values = tf.make_ndarray(constant.attr["value"].tensor)
     if values.dtype != np.float32:
         return values
@@ -212,7 +212,7 @@ def _same_values(constant, values):
 
 
 def _changed(new, old):
-    """Whether a node differs in more than marks that it got from another."""
+    """Whether a node differs in more than marks that it got from another node."""
     inherited = INHERITED_MARKS.intersection(new.attr) - {*old.attr}
     if not inherited:
         return new != old
@@ -268,9 +268,9 @@ def run(graph_def, fetches, init=()):
 
 
 def _run_options(graph_def):
-    """Those that give CollectiveReduceV3 its executor, without which it ends the process.
+    """The RunOptions that give CollectiveReduceV3 its executor; without one, it ends the process.
 
-    A session makes one by itself for the older collectives, which it knows by their keys.
+    For the older collectives, which have keys, a session makes an executor by itself.
     """
     options = tf1.RunOptions()
     if any(node.op == "CollectiveReduceV3" for node in graph_def.node):

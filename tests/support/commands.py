@@ -14,9 +14,9 @@ from support.text_graph import read_graph
 
 @pytest.fixture
 def command(capsys):
-    """Runs npu-precision in this process: command("explain", ...) -> what it prints.
+    """Runs npu-precision in this process: command("explain", ...) -> its output.
 
-    command(..., status=2) returns the error that it ends with instead.
+    command(..., status=2) returns the error message instead.
     """
     # Only here: few tests need the modules of the command.
     from npu_precision.cli import main as cli

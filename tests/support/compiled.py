@@ -22,15 +22,15 @@ import embed_configs
 
 
 def compile_program(source, folder):
-    """The path of a program: the passes alone, without the TensorFlow shell, and a source of
-    tests/cc with a main().
+    """Compiles a source of tests/cc with a main(), and the passes without the TensorFlow shell.
 
-    It is in `folder` where another build system made the library.
+    Returns the path of the program. It is in `folder` if another build system made the library.
     """
     flags = _flags()
     libraries = next(flag[2:] for flag in flags.link if flag.startswith("-L"))
     link = [
-        # No symbol refers to the library that registers the ops, but the passes look the ops up.
+        # The program uses no symbol of the library that registers the ops, but the passes look the
+        # ops up.
         "-Wl,--no-as-needed",
         *(flag for flag in flags.link if flag != "-shared"),
         f"-Wl,-rpath,{libraries}",
@@ -41,9 +41,7 @@ def compile_program(source, folder):
 
 
 def compile_library(source, folder):
-    """The path of the library with one source replaced by one of tests/cc: failing_x.cc replaces
-    x.cc.
-    """
+    """Compiles the library with failing_x.cc of tests/cc in place of x.cc; returns its path."""
     flags = _flags()
     output = _folder(flags, folder) / f"{pathlib.Path(source).stem}.so"
     replaced = pathlib.Path(source).stem.replace("failing_", "", 1)
@@ -56,7 +54,7 @@ def compile_library(source, folder):
 
 
 def compile_copy(copy, output):
-    """Makes the library of a copy of the project; compiles only sources that differ from ours."""
+    """Makes the library of a copy of the project; compiles only the sources that differ."""
     flags = _flags()
     files = [_embedded_configs(output.parent)]
     for folder in ("graph_passes", "cc"):
@@ -69,9 +67,9 @@ def compile_copy(copy, output):
 
 
 def _embedded_configs(folder):
-    """The source with the files of configs/."""
+    """Writes the source with the files of configs/; returns its path."""
     source = folder / "embedded_configs.cc"
-    # Another worker may be compiling it.
+    # Replaced as a whole, because another worker may be compiling the file.
     part = source.with_name(f"{source.name}.{os.getpid()}")
     part.write_text(embed_configs.generate(ROOT / "configs"), encoding="ascii")
     os.replace(str(part), str(source))
@@ -96,7 +94,7 @@ def _folder(flags, otherwise):
 
 
 def _objects(flags, folder):
-    """The objects of a folder; the sources where another build system made the library."""
+    """The objects of a folder, or its sources if another build system made the library."""
     sources = sorted((ROOT / folder).rglob("*.cc"))
     objects = [_build(flags) / source.relative_to(ROOT).with_suffix(".o") for source in sources]
     return objects if all(file.exists() for file in objects) else sources

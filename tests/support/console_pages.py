@@ -1,4 +1,4 @@
-"""Runs the blocks of a page in its order, and compares what its commands print."""
+"""Runs the blocks of a page in their order, and compares what the commands print with the page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from support import ROOT, warm_python
 from support.strict_zip import strict_zip
 
-# The file that stands over a block, or nothing; its language, and its text.
+# A block: the file name above it, if there is one, its language, and its text.
 BLOCK = re.compile(r"(?:^`([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.M | re.S)
-# How a block shows that the command before ends with another status than 0.
+# A block's way to show that the command before ends with a status other than 0.
 STATUS = re.compile(r"^\$ echo \$\?\n(\d)\n\Z", re.M)
 # A measured number, which another processor may round otherwise.
 MEASURED = re.compile(r"\d\.\de[+-]\d\d|0\.\d{5,}")
@@ -31,7 +31,7 @@ def assert_same_but_measured(printed: str, shown: str) -> None:
 
 
 def _without_left_out(printed: list[str], shown: list[str]) -> str:
-    """The lines that were printed, those that the page leaves out as it does it."""
+    """The printed lines, with LEFT_OUT in place of those that the page leaves out."""
     kept, rest = [], list(printed)
     skips = False
     for line in shown:

@@ -32,7 +32,7 @@ def loop_in_loop(x, w):
 
 
 def cond_in_loop(x, w):
-    """Runs four iterations, of which two take the branch with the product."""
+    """Runs four iterations; two take the branch with the product."""
 
     def step(i, y):
         even = tf.equal(i % 2, 0)

@@ -1,4 +1,4 @@
-"""A text graph with an Einsum: the text form has no attribute with a comma."""
+"""A text graph with an Einsum, whose equation has a comma, which the text form cannot write."""
 
 from support.text_graph import read_graph
 
@@ -7,10 +7,10 @@ def einsum_graph(equation, x, w, more="end = Softmax(product)"):
     """A graph with an Einsum "product" of a placeholder "x" and a constant "w".
 
     Args:
-        equation: of the Einsum.
-        x: the shape of the placeholder, as the text form has it: "2x3".
-        w: that of the constant.
-        more: the lines behind it.
+        equation: the equation of the Einsum.
+        x: the shape of the placeholder, in the text form: "2x3".
+        w: the shape of the constant, in the same form.
+        more: the lines after the Einsum.
     """
     graph = read_graph(
         f"""

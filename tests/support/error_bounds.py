@@ -42,8 +42,8 @@ class ErrorBounds:
 
     Args:
         graph: a RandomGraph.
-        values: its values, by tensor name. Of an untaken branch there is none; its ops are no
-            larger than what enters it.
+        values: its values, by tensor name. Tensors of an untaken branch have no value; they are
+            taken to be no larger than the inputs of the branch.
         rewritten: the RewrittenGraph.
     """
 

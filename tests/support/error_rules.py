@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 INF = math.inf
-# Half a unit in the last place of one.
+# Half a unit in the last place of the number 1.
 UNIT = {tf.float16: 2.0**-11, tf.bfloat16: 2.0**-8, tf.float32: 2.0**-24}
 # Half the distance of float16's subnormal numbers.
 SMALLEST = 2.0**-25
@@ -30,7 +30,7 @@ class Node:
     """The arguments of an op's rule.
 
     Attributes:
-        op, attr: of the NodeDef.
+        op, attr: those of the NodeDef.
         v: values of the inputs.
         e: bounds of the inputs, with the rounding on their way in.
         out: values of the outputs.
@@ -102,7 +102,7 @@ def batch_norm(n):
 
 
 def summed(n, exact_factor=1.0):
-    """Sum, and Mean by its factor: the terms' errors, and one rounding per addition."""
+    """Sum, or Mean if given its factor: the terms' errors, and one rounding per addition."""
     axes = n.axes(1)
     terms = size_of(n.v[0].shape[axis] for axis in axes)
     total = largest(np.abs(n.v[0]).sum(axis=axes))
@@ -200,7 +200,7 @@ EXACT.update(
     }
 )
 EXACT.update(dict.fromkeys("Less LessEqual Greater GreaterEqual Equal NotEqual".split(), compare))
-# Ops that look at the shape, or whether there is a number at all.
+# Ops that only use the shape of their input, or whether its values are numbers.
 VALUE_FREE = "Shape Size Rank ZerosLike OnesLike IsFinite".split()
 
 # The steepest slope, for elementwise functions that have one.
@@ -255,8 +255,8 @@ ROUNDED.update(
         "L2Loss": l2_loss,
     }
 )
-# Kernels whose order of additions depends on their buffers: AddN adds into the free one; two runs
-# of a Conv2D in TensorFlow 2.21 differed by a unit.
+# Kernels whose order of additions depends on their buffers: AddN adds into a free input buffer; two
+# runs of a Conv2D in TensorFlow 2.21 differed by a unit.
 ORDER_OF_CHANCE = ("AddN", "Conv2D")
 # Kernels that round after each of several steps: their measured error, in units of
 # max(1, |result|), rounded up.

@@ -11,12 +11,12 @@ from support.node_dtypes import any_float, dtype_name
 from support.text_graph import tensor_name
 
 tf1 = tf.compat.v1
-# Where the CPU has a fast kernel of a dtype, TensorFlow puts one of these before the op.
+# If the CPU has a fast kernel for a dtype, TensorFlow puts one of these prefixes before the op.
 _ONEDNN = ("_MklNativeFused", "_MklFused", "_Mkl")
 
 
 def _plain(op):
-    """The op, whichever library's kernel it is."""
+    """The op without oneDNN's prefix."""
     prefix = next((each for each in _ONEDNN if op.startswith(each)), "")
     return op[len(prefix) :]
 
@@ -36,7 +36,7 @@ class Executions:
     counts: collections.Counter
 
     def of(self, *ops):
-        """How often nodes of these ops ran, by (op, dtype); oneDNN's kernels are among them."""
+        """How often nodes of these ops ran, by (op, dtype); includes oneDNN's kernels."""
         found = collections.Counter()
         for name, node in self.nodes.items():
             op = _plain(node.op)

@@ -37,14 +37,14 @@ def add_functions(b):
 def body_graphs(library):
     """The body of each function in a library as a GraphDef whose results are Identity nodes."""
     with tf.Graph().as_default():
-        # Without it, the functions that the bodies call would be unknown.
+        # Otherwise, the functions that the bodies call would be unknown.
         tf.import_graph_def(graph_pb2.GraphDef(library=library))
         return {function.signature.name: _body_graph(function) for function in library.function}
 
 
 def _body_graph(function):
     graph_def, flat_names = function_def_to_graph_def(function)
-    # TensorFlow 1.15 adds every function of the default graph to it, this one included.
+    # TensorFlow 1.15 adds every function of the default graph to the library, this one included.
     graph_def.ClearField("library")
     for index, output in enumerate(function.signature.output_arg):
         tensor = function.ret[output.name]

@@ -62,11 +62,11 @@ class Frame:
     """A loop that is being built.
 
     Attributes:
-        name: of its frame.
-        parallel_iterations: of its Enters.
+        name: the name of its frame.
+        parallel_iterations: the attribute of its Enters.
         pivot: a tensor that is dead once the loop is over.
-        dying: names of all nodes that are dead then, or have an output that is.
-        switches: those of them that are a Switch.
+        dying: names of all nodes that are dead then, or have a dead output.
+        switches: the names in `dying` that are a Switch.
     """
 
     name: str
@@ -208,7 +208,7 @@ class Builder:
             self.fetches.append(tensor.name)
 
     def flow(self, op, inputs, *outputs, **attrs):
-        """Adds a node that carries control flow or a handle: no operand yet, and never fed."""
+        """Adds a node for control flow or a handle; it is never fed, and not yet an operand."""
         node, named = self._node(op, inputs, outputs, attrs)
         self.readable[node.name] = int(all(made.dtype not in HANDLES for made in outputs))
         if self.chance(0.02):

@@ -75,7 +75,7 @@ def _drop_node(graph, node, chooser):
 
 
 def _cast_below(graph, node, chooser):
-    """A Cast under a name that the optimizer would choose, or one that it has not finished with."""
+    """Adds a Cast that looks like one of the optimizer's, perhaps with wrong dtypes."""
     low = chooser.choice(["float16", "bfloat16", "float32"])
     cast = graph.node.add(name=f"{node.name}/npu_cast_0_{low}", op="Cast", input=[node.name])
     cast.attr["SrcT"].type = chooser.choice([1, 14, 19])

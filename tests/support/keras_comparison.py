@@ -29,8 +29,8 @@ MODES = [*UNIT, *CHANGES_NOTHING]
 MIXED = ["allow_mix_precision", "allow_mix_precision_bf16"]
 # The cases of `make test`: a network of each kind.
 MODELS_OF_TEST = ["mobilenet_v2", "lstm_gru", "bert_small"]
-# Frozen graphs are of each of these networks in each mode. What takes longer than to freeze one has
-# fewer: each network lowered once, and one whose dtypes are kept.
+# Frozen graphs are tested for each of these networks in each mode. Tests that take longer than
+# freezing a graph run these pairs only: each network lowered once, and one with its dtypes kept.
 PAIRS_OF_TEST = [
     ("mobilenet_v2", "allow_mix_precision"),
     ("lstm_gru", "allow_mix_precision_bf16"),
@@ -56,11 +56,11 @@ def each_small_model_and_mode(fixture):
 
 # How far logits may be from float32's: the root mean square of the difference, relative to the
 # standard deviation of float32's logits, in units. Each of the hundreds of roundings adds about
-# half a unit of its tensor, independently of the others, and what differs between the inputs is
-# smaller than the tensors are: by 3 to 10 in the convolutional nets, where random filters see much
-# the same in all images. Seen: half of each. Unrelated logits would be at 1.4, that is 360 units of
-# bfloat16 and 2900 of float16. TensorFlow 2.15 also sums in float16 on a CPU, which makes the error
-# of a product of BERT base's size ten times that of rounding its inputs and result.
+# half a unit of its tensor, independently of the others. The differences between inputs are smaller
+# than the tensors: by 3 to 10 times in the convolutional nets, where random filters see much the
+# same in all images. Measured errors are half of each limit. Unrelated logits would be at 1.4, or
+# 360 units of bfloat16 and 2900 of float16. TensorFlow 2.15 also sums in float16 on a CPU, which
+# makes the error of a product of BERT base's size ten times that of rounding its inputs and result.
 UNITS = {"lstm_gru": 8, "bert_small": 24, "bert_base": 80}
 UNITS_OF_CONVOLUTIONAL_NETS = 64
 # If nothing is rounded, the difference is a few units of float32, from sums in another order: 0.001
@@ -88,7 +88,7 @@ def assert_close_but_rounded(logits, expected, name, mode):
 
 
 def assert_follows(mode, ledgers, logits, expected, name):
-    """Asserts that the ledgers, and the error of the logits, are what the mode leads to."""
+    """Asserts that the ledgers, and the error of the logits, are those expected of the mode."""
     ledgers = list(ledgers)
     if mode in UNIT:
         assert_matrix_ops_ran_low(ledgers, mode)
@@ -110,7 +110,7 @@ def assert_matrix_ops_ran_low(ledgers, mode):
     """Asserts that every matrix op and convolution is lowered, or has rounded inputs in cube mode.
 
     Args:
-        ledgers: those of a model's graph and its functions.
+        ledgers: the ledgers of a model's graph and its functions.
         mode: a key of UNIT.
     """
     ledgers = list(ledgers)
@@ -123,14 +123,14 @@ def assert_matrix_ops_ran_low(ledgers, mode):
         assert sum(ledger.totals["casts"] for ledger in ledgers) > len(decided)
         return
     low = "bfloat16" if mode.endswith("bf16") else "float16"
-    # It is on the black list of CPUs where oneDNN computes in bfloat16.
+    # This op is on the black list of CPUs where oneDNN computes in bfloat16.
     slow = {"DepthwiseConv2dNativeBackpropFilter"} if low == "bfloat16" else set()
     kept = [node for node in decided if node.op in slow and node.decision != "lowered"]
     assert {node.reason for node in kept} <= {"black_list"}
     decided = [node for node in decided if node not in kept]
     assert {node.decision for node in decided} == {"lowered"}
     assert {tuple(node.dtypes["T"]) for node in decided} == {("float32", low)}
-    # The ops between them follow, so that they are not islands among Casts.
+    # The ops between the matrix ops follow, so that the matrix ops are not islands among Casts.
     lowered = [node for ledger in ledgers for node in ledger.nodes if node.decision == "lowered"]
     assert len(lowered) > 1.5 * len(decided)
 

@@ -19,7 +19,8 @@ CLASSES = 10
 BATCH = 4
 # Standard deviation, over inputs, of each logit.
 SPREAD = 2.0
-# How many inputs the statistics are taken from; the deepest batch norm gets at least 1x1 of each.
+# The number of inputs that the statistics are taken from. The deepest batch norm gets at least one
+# pixel of each.
 CALIBRATION = 32
 WORDS = 1000
 SEED = 7
@@ -72,7 +73,7 @@ def bert_small():
         num_hidden_layers=2,
         num_attention_heads=4,
         intermediate_size=256,
-        # As large for 64 terms as the usual 0.02 is for 768.
+        # With 64 terms, this makes products as large as the usual 0.02 does with 768.
         initializer_range=0.07,
     )
 
@@ -91,13 +92,14 @@ MODELS = {
     )
 }
 
-# With a third of a gigabyte of weights: frozen it runs in every mode, otherwise in bfloat16.
+# A model with a third of a gigabyte of weights: it is tested frozen in every mode, otherwise in
+# bfloat16 only.
 LARGE = "bert_base"
 SMALL = [name for name in MODELS if name != LARGE]
 
 
 def build(name):
-    """A model of MODELS with one input, whose outputs are logits [batch, CLASSES]."""
+    """Builds a model of MODELS with one input; its outputs are logits [batch, CLASSES]."""
     return with_realistic_weights(MODELS[name])
 
 
@@ -142,13 +144,13 @@ def application(name, size):
 
 
 def bert(length, layer_norm_eps=1e-3, **sizes):
-    """An encoder for sentences of this length and a classifier; sizes as BertConfig's.
+    """An encoder for sentences of this length and a classifier; `sizes` are BertConfig's.
 
-    The default epsilon is the one of TensorFlow's fused layer norm, which takes it whatever the
-    graph says: with another one, such as the real 1e-12, results depend on what is fused.
+    The default epsilon is that of TensorFlow's fused layer norm, which ignores the graph's epsilon.
+    With another one, such as BERT's real 1e-12, results would depend on which ops are fused.
     """
     with _environment_kept():
-        # The import sets TF_USE_LEGACY_KERAS: with it, a Python started later finds no Keras.
+        # The import sets TF_USE_LEGACY_KERAS. A Python started later with it would find no Keras.
         import transformers
 
         config = transformers.BertConfig(vocab_size=WORDS, layer_norm_eps=layer_norm_eps, **sizes)
@@ -160,7 +162,10 @@ def bert(length, layer_norm_eps=1e-3, **sizes):
 
 
 def gpt2(length, **sizes):
-    """A decoder of texts of this length, and a classifier of its last state; as GPT2Config's."""
+    """A decoder of texts of this length and a classifier of its last state.
+
+    `sizes` are GPT2Config's.
+    """
     with _environment_kept():
         import transformers  # as in bert()
 
@@ -209,8 +214,8 @@ def _take_batch_norm_statistics(model):
     norms = {layer: layer.momentum for layer in model.layers if hasattr(layer, "moving_variance")}
     for layer in norms:
         layer.momentum = 0.0
-        # Random nets whose activations are centred on a ReLU's bend are chaotic: the deeper, the
-        # further apart two close inputs end, until all that is left is noise. Trained ones are not.
+        # A random net whose activations are centred on a ReLU's bend is chaotic: each layer moves
+        # two close inputs further apart, until only noise is left. Trained nets are not chaotic.
         layer.beta.assign(layer.beta + 1.0)
     if norms:
         model(examples(model, CALIBRATION, SEED), training=True)

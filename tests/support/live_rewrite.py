@@ -1,7 +1,7 @@
-"""rewrite_and_run: what the optimizer does to a graph that runs in this process.
+"""rewrite_and_run: rewrites a graph and runs it in this process.
 
-Some passes leave a graph alone that is converted for nobody knows which machine, so that
-check_rewrite cannot show them.
+Some passes do not change a graph that is converted for an unknown machine, so check_rewrite cannot
+test them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Run:
     rewrites: list
 
     def ops(self):
-        """By node name, its op without what says that oneDNN runs it, and what is fused into it."""
+        """By node name: its op without oneDNN's prefix, and the ops fused into it."""
         return {
             name: "+".join(
                 [
@@ -45,7 +45,7 @@ def rewrite_and_run(graph_def, fetches, report_dir, *, feeds=None, **options):
         graph_def: the graph; its placeholders are fed.
         fetches: names of nodes.
         report_dir: an empty folder.
-        feeds: values by the names of nodes; those of other placeholders are random.
+        feeds: values by the names of nodes; other placeholders are fed random values.
         **options: fields of PrecisionOptions.
     """
     given = tf1.ConfigProto(device_count={"CPU": 2, "GPU": 0})

@@ -1,7 +1,7 @@
 """The nodes that carry a Cast's result into a loop: marked copies of an Enter, Switch or Identity.
 
-They may replace a tensor of the original graph if it is the same in every iteration, and if they
-are dead wherever it is.
+Carriers may replace a tensor of the original graph if that tensor is the same in every iteration,
+and if the carriers are dead whenever the tensor is.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def carried_from(nodes, counterparts, tensor, carriers):
 
     Args:
         nodes: NodeDefs of the original graph by name.
-        counterparts: the rewritten node for each.
+        counterparts: the rewritten node for each original node, by name.
         tensor: a tensor of the original graph, by its canonical name.
         carriers: (NodeDef, output port) of each carrier on the way from `tensor`'s reader to the
             outside, in this order.
@@ -57,7 +57,8 @@ def carried_from(nodes, counterparts, tensor, carriers):
     for carrier, port in carriers:
         node = nodes[node_of(tensor)]
         if carrier.op == "Enter":
-            # These two can be dead, in the last iteration or in a branch; an Enter never is.
+            # An Identity or Switch can be dead, in the last iteration or in a branch; an Enter
+            # cannot.
             enter = None if node.op in ("Identity", "Switch") else enter_of(nodes, tensor)
             if enter is None or not _enters_alike(carrier, enter):
                 return None
@@ -74,7 +75,7 @@ def carried_from(nodes, counterparts, tensor, carriers):
             canonical(tensor).partition(":")[2],
         ):
             return None
-        # With a control dependency on the original, it is dead whenever the original is.
+        # With a control dependency on the original, the carrier is dead whenever the original is.
         tensor = canonical(_origin(nodes, tensor).name)
     return tensor
 

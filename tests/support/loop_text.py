@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 def counter(times, name="", frame="loop", inside="", after=()):
-    """Counts to `times` in a frame; `<name>cond` says whether to go on.
+    """The lines that count to `times` in a frame; `<name>cond` is true while the loop continues.
 
     Args:
         times: how often the body runs.
-        name: what the names of the nodes begin with.
+        name: the prefix of the names of the nodes.
         frame: the name of the loop's frame.
         inside: a node of the outer loop's body, if there is one.
         after: nodes of the body; the next iteration has a control dependency on them.
@@ -32,7 +32,7 @@ def counter(times, name="", frame="loop", inside="", after=()):
 
 
 def loop(start, body, after=()):
-    """A loop that applies `body` three times to x; it reads switch:1 and ends in `turn`."""
+    """A loop that applies `body` three times to x; the body reads switch:1 and ends in `turn`."""
     return f"""
         x = Placeholder(shape=4x4)
         {counter(3, after=after)}

@@ -1,4 +1,4 @@
-"""The example for many workers, and what docs/distributed.md says that it prints."""
+"""The example for many workers, and its output as docs/distributed.md shows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SCRIPT = ROOT / "examples" / "many_workers.py"
 
 
 def documented():
-    """What each worker prints, alone or with others."""
+    """The output of each worker, which is the same alone and with others."""
     return _block("step 0: ")
 
 

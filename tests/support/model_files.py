@@ -30,7 +30,7 @@ FROZEN = """
 
 @dataclasses.dataclass(frozen=True)
 class ModelFiles:
-    """Paths, as text."""
+    """The paths of the models, as text."""
 
     cnn: str  # A Keras CNN, as a SavedModel.
     lstm: str  # A Keras LSTM, as a SavedModel.
@@ -82,7 +82,7 @@ def _saved(model, folder):
 
 
 def _training(folder):
-    """A TF1 training graph, with a checkpoint after one step."""
+    """Writes a TF1 training graph, with a checkpoint after one step."""
     with tf.Graph().as_default(), tf1.Session() as session:
         x = tf1.placeholder(tf.float32, [None, 8], name="x")
         labels = tf1.placeholder(tf.int64, [None], name="labels")

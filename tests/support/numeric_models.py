@@ -1,7 +1,7 @@
 """Small models for the numerics tests, as TF1 graph builders, and data that they can learn.
 
 Weights, biases and batch norm statistics look like those of trained models: TensorFlow folds zero
-biases and identity batch norms away, and then there is less to lower than in earnest.
+biases and identity batch norms away, and then there is less to lower than in a real model.
 """
 
 import dataclasses
@@ -128,7 +128,8 @@ def embedding_net(layers, ids):
     return tf.nn.relu(layers.dense(x, 24, "hidden"))
 
 
-# By name: what yields the features, and the shape of one example (of ids, for the embedding).
+# By name: the function that yields the features, and the shape of one example (the embedding's
+# examples are ids).
 MODELS = {
     "mlp": (mlp, [12]),
     "cnn": (cnn, [8, 8, 3]),
@@ -136,7 +137,7 @@ MODELS = {
     "depthwise": (depthwise_net, [6, 6, 3]),
     "embedding": (embedding_net, [6]),
 }
-# What `make test` runs of them: with convolutions and batch norms, and without.
+# The models that `make test` runs: with convolutions and batch norms, and without.
 MODELS_OF_TEST = ["cnn", "embedding"]
 
 
@@ -144,7 +145,7 @@ def build(name, training=False, use_resource=True):
     """Adds a model of MODELS to the default graph.
 
     Args:
-        name: which.
+        name: the model's name.
         training: whether batch norm uses and collects the batch's statistics.
         use_resource: resource variables, or TF1's ref variables.
     """
@@ -161,7 +162,7 @@ def build(name, training=False, use_resource=True):
 
 
 def batches(name, count, seed=0):
-    """Batches (inputs, labels): per class a fixed pattern, with noise of half its size."""
+    """Batches (inputs, labels): each class has a fixed pattern, with noise of half its size."""
     _, shape = MODELS[name]
     random = np.random.default_rng(seed)
     patterns = np.random.default_rng(99).normal(size=[CLASSES, *shape])

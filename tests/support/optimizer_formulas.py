@@ -6,12 +6,12 @@ import numpy as np
 
 
 def as_float32(*values):
-    """The values that float32 has for them."""
+    """The values, rounded to float32."""
     return [float(np.float32(value)) for value in values]
 
 
 def sgd(x, grads, lr, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):
-    """torch.optim.SGD: the variable after a step per gradient, and the slots."""
+    """torch.optim.SGD; returns the variable after a step per gradient, and the slots."""
     (lr,), buffer = as_float32(lr), None
     for grad in grads:
         g = grad + weight_decay * x
@@ -96,7 +96,7 @@ def rmsprop_tf(
     decoupled_decay=False,
     lr_in_momentum=True,
 ):
-    """timm.optim.RMSpropTF, whose buffer is lr * step without a momentum."""
+    """timm.optim.RMSpropTF; without a momentum, its buffer is lr * step."""
     lr, alpha = as_float32(lr, alpha)
     squares, mean, buffer = np.ones_like(x), np.zeros_like(x), np.zeros_like(x)
     for grad in grads:
@@ -164,7 +164,7 @@ def bert_adam(
 
 
 def projected(x, g, step, delta, wd_ratio, eps):
-    """AdamP's projection, for each unit of the last axis or else for all: (step, ratio)."""
+    """AdamP's projection, for each unit of the last axis, or for the whole: (step, ratio)."""
     for columns in (x.reshape(-1, x.shape[-1]), x.reshape(-1, 1)):
         rows = g.reshape(columns.shape)
         norms = np.linalg.norm(columns, axis=0)

@@ -1,4 +1,4 @@
-"""A model that overflows in float16 in one op, for tests of the tools that find the op."""
+"""A model in which one op overflows in float16, to test the tools that find such an op."""
 
 from __future__ import annotations
 

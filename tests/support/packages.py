@@ -1,4 +1,4 @@
-"""Packages that only an environment of their own has."""
+"""Skips tests whose packages are only installed in a separate environment."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import sys
 
 from support import ROOT
 
-# Replaces node and esbuild, and npm, which is called by its own name.
+# A script in place of node and esbuild, and of npm, which is called by its own name.
 FAKE_NODE = """\
 #!{python}
 import json, pathlib, sys
@@ -38,7 +38,7 @@ class PageProject:
 
     Attributes:
         folder: report_page/.
-        node: the path of the Node.js.
+        node: the path of the script in place of Node.js.
     """
 
     def __init__(self, root):

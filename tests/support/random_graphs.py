@@ -29,10 +29,10 @@ class RandomGraph:
     Attributes:
         graph_def: the graph, in topological order.
         feeds: value by name of each tensor to feed.
-        fed_inside: those of them that are not a placeholder's.
+        fed_inside: the fed tensors that are not a placeholder's.
         constants: value by name of the Consts that other nodes do not use as operands.
         fetches: names of the tensors to fetch.
-        tensors: every tensor that can be read; that leaves out those in an untaken branch.
+        tensors: every tensor that can be read; tensors in an untaken branch cannot.
         unrolled: the same computation without loops and functions.
     """
 
@@ -45,7 +45,7 @@ class RandomGraph:
     unrolled: Unrolled
 
     def rewrite(self, options, graph_def=None):
-        """(GraphDef, Ledger) of this graph, or of one for it, with nothing changed but dtypes."""
+        """Rewrites this graph, or one in its place, by dtypes alone: (GraphDef, Ledger)."""
         graph_def = self.graph_def if graph_def is None else graph_def
         folds = "-fold_constants" not in (options.rewrites or "")
         only = "none,fold_constants" if folds else "none"
@@ -58,7 +58,7 @@ class RandomGraph:
         """Values by name of all tensors that can be read, computed without optimizers.
 
         Args:
-            graph_def: the graph to run instead, which may have lost some of them.
+            graph_def: the graph to run instead, which may lack some of the tensors.
         """
         graph_def = self.graph_def if graph_def is None else graph_def
         nodes = {node.name for node in graph_def.node}
@@ -66,7 +66,7 @@ class RandomGraph:
         return self._run(graph_def, names)
 
     def run_unrolled(self):
-        """Values by name of what can be read in the unrolled graph; none if it is the same."""
+        """Values by name of the readable tensors of the unrolled graph; none if it is the same."""
         if not self.unrolled.differs:
             return {}
         names = {*self.unrolled.readable, *(tensor.name for tensor in self.tensors)}
@@ -92,7 +92,7 @@ def random_graph(seed, size, control_flow=False):
     Args:
         seed: determines the graph, together with the other arguments.
         size: the least number of nodes.
-        control_flow: whether it gets loops, handles and functions as well.
+        control_flow: whether the graph also gets loops, handles and functions.
 
     Returns:
         A RandomGraph that fetches its last tensor, and inner ones.

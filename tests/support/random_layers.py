@@ -1,8 +1,8 @@
 """Random networks of the layers that passes of this project write in another form.
 
-Each is spelled in one of the ways that people write it: a LayerNorm by moments or by hand, a GELU
-in any order of factors, a product by tensordot or einsum. Sizes may be unknown, and weights are
-constants, copies of constants, or have a default and may be fed.
+Each layer is written in one of the ways that users write it: a LayerNorm by moments or by hand, a
+GELU in any order of factors, a product by tensordot or einsum. Sizes may be unknown. Weights are
+constants, copies of constants, or placeholders with a default.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class _Layers:
         return self.bias(y)
 
     def attention(self, x):
-        """With the dimensions in any order: batch, words t and s, heads, and their size d."""
+        """Attention with the dimensions in any order: batch, words t and s, heads, their size d."""
         choose = self.random
         heads, size = choose.choice([1, 2, 3]), choose.choice([2, 4])
 
@@ -159,7 +159,7 @@ class _Layers:
         return y
 
     def dense_of_rows(self, x, units):
-        """As GPT-2's Conv1D: the bias comes before the batch is back."""
+        """A dense layer like GPT-2's Conv1D: adds the bias before it reshapes the batch back."""
         rows = tf1.reshape(x, [-1, width(x)])
         weights = self.weights(width(x), units, scale=width(x) ** -0.5)
         y = self.bias(tf1.matmul(rows, weights))

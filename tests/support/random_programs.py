@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 tf1 = tf.compat.v1
 
 ROWS, WIDTH, COLUMNS = 4, 16, 6
-# A loop that has not ended then does not end.
+# A loop that runs longer is taken to never end.
 MOST_ITERATIONS = 3000
 EPSILONS = (1e-3, 1e-5, 1e-7, 1e-8, 1e-12)
 UNIT_ACTIVATIONS = ("sigmoid", "softmax")
-# Gradients of this times the loss, as a user of float16 would have them.
+# The loss is multiplied by this before its gradients are computed, as float16's users do.
 LOSS_SCALE = 64.0
 
 
@@ -31,10 +31,11 @@ class Loop:
     """A loop whose state begins as zeros, or ones, of the shape of y.
 
     Attributes:
-        kind: what the body does with y: "sum", "decay", "max", "product" or "recurrence".
+        kind: the body's use of y: "sum", "decay", "max", "product" or "recurrence".
         rate: the factor of "decay" and "product", the cost of a step of "max".
-        until: "count": after `turns` iterations. "state": when the mean of a running sum of y, of
-            which there are about `turns`, is reached. "clock": when steps of 0.1 reach turns / 10.
+        until: "count": ends after `turns` iterations. "state": ends when a running sum of
+            means of y reaches a limit, after about `turns` iterations. "clock": ends when steps of
+            0.1 reach turns / 10.
         turns: about how many iterations there are.
         inside: whether the model runs in the body, and not before the loop.
         form: "while" or "scan"; a scan ends by count.
@@ -53,15 +54,15 @@ class Program:
     """A program.
 
     Attributes:
-        scale: the size of the last product's values, about.
-        layers: how many products there are.
-        activation: what follows the last one.
-        reshaped: whether a reshape follows that.
+        scale: the approximate size of the last product's values.
+        layers: the number of products.
+        activation: the activation after the last product.
+        reshaped: whether a reshape follows the activation.
         loss: the expression that is reduced to the loss.
-        reduction: how: "mean", "sum", or "mean of sums".
+        reduction: how it is reduced: "mean", "sum", or "mean of sums".
         loop: the loop, or None.
-        steps: how many steps of SGD; 0 is inference.
-        seed: of the values.
+        steps: the number of steps of SGD; 0 is inference.
+        seed: the seed of the values.
     """
 
     scale: float
@@ -136,7 +137,7 @@ class _Grammar:
         )
 
     def positive(self, depth: int) -> st.SearchStrategy[tuple]:
-        """Positive numbers; how small they are, a guard says."""
+        """Positive numbers; a guard limits how small they are."""
         epsilon = st.sampled_from(EPSILONS)
         unit = self.unit(max(depth - 1, 0))
         choices = [
@@ -248,9 +249,9 @@ class BuiltProgram:
         graph: the graph.
         start: assigns the fed weights to the variables.
         step: makes a step of SGD.
-        results: by name, what is compared: "loss", and of a loop "state" and "count".
-        terms: the loss if all that is reduced to it were positive; where terms cancel, this is the
-            size that an error is a share of.
+        results: the tensors that are compared, by name: "loss", and for a loop "state" and "count".
+        terms: the loss with the absolute values of its terms. If terms cancel, errors are measured
+            as a share of this size.
         largest_gradient: the largest element of the scaled gradients; 0 in inference.
         weights: the variables.
     """
@@ -262,7 +263,7 @@ class BuiltProgram:
             self._build()
 
     def feeds(self, noise: float = 0.0, draw: int = 0) -> dict[tf.Tensor, np.ndarray]:
-        """The values of the placeholders, each off by up to a share of it."""
+        """The values of the placeholders, each changed by the fraction `noise` of itself."""
         random = np.random.default_rng([self._program.seed, 1])
         other = np.random.default_rng([self._program.seed, 2, draw])
         found = {}
@@ -370,5 +371,5 @@ class BuiltProgram:
 
 
 def _size(loop: Loop) -> float:
-    """About how large the state of a loop becomes."""
+    """The approximate size that the state of a loop reaches."""
     return float(loop.turns) if loop.kind == "sum" else 1.0

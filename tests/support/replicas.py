@@ -1,4 +1,4 @@
-"""What scripts of several replicas, workers or ranks begin with."""
+"""The first lines of test scripts that run on several replicas, workers or ranks."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ devices = [tf.config.LogicalDeviceConfiguration()] * int(sys.argv[1])
 tf.config.set_logical_device_configuration(cpu, devices)
 """
 
-# argv[1] is the number of replicas, which are in one process; show() prints a line for shown().
+# For several replicas in one process: argv[1] is their number. show() prints a line for shown().
 MIRRORED = f"""{_BEGIN}{_LOGICAL}
 COUNT = int(sys.argv[1])
 strategy = tf.distribute.MirroredStrategy([f"CPU:{{i}}" for i in range(COUNT)])
 {_END}
 {_SHOW}"""
 
-# The same for run_workers(): each has one replica.
+# The same for run_workers(): each worker has one replica.
 MULTI_WORKER = f"""{_BEGIN}
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 COUNT = strategy.num_replicas_in_sync
@@ -54,7 +54,7 @@ WORKER = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 {_END}
 {_SHOW}"""
 
-# What a script of npu_bridge has on top, for sessions; TF_CONFIG says which rank it is.
+# The first lines of a script of npu_bridge, for sessions; TF_CONFIG has the rank.
 HCCL = f"""
 import json
 
@@ -72,7 +72,7 @@ RANK, SIZE = get_rank_id(), get_rank_size()
 
 {_SHOW}"""
 
-# What a script of npu_device has on top; TF_CONFIG says which rank it is.
+# The first lines of a script of npu_device; TF_CONFIG has the rank.
 NPU_DEVICE = f"""
 import json
 
@@ -92,6 +92,6 @@ RANK, SIZE = get_rank_id(), get_rank_size()
 
 
 def shown(printed):
-    """What show() was given, call by call."""
+    """The arguments of show(), call by call."""
     marked = [line for line in printed.splitlines() if line.startswith("SHOWN ")]
     return [json.loads(line[len("SHOWN ") :]) for line in marked]

@@ -33,7 +33,7 @@ def data_in(page):
 
 
 def write_graph(folder, nodes):
-    """A GraphDef in a file: (name, op, inputs) of each node, all of them float32."""
+    """Writes a GraphDef of float32 nodes to a file, from the (name, op, inputs) of each node."""
     graph = graph_pb2.GraphDef()
     for name, op, inputs in nodes:
         node = graph.node.add(name=name, op=op, input=inputs)

@@ -74,7 +74,7 @@ def crossings(page):
 
 
 def at(page, label):
-    """Where a drawn node is on the screen, by a part of its text."""
+    """The position on the screen of a drawn node, which is found by a part of its text."""
     return page.evaluate(
         """label => {
           const cy = document.querySelector('#canvas')._cyreg.cy;

@@ -56,10 +56,10 @@ class Edge:
 
     Attributes:
         source: the original tensor it comes from, None for a constant stored in a low type.
-        constant: that constant.
+        constant: the values of that constant, or None.
         dtypes: the dtypes that the inserted Casts on the way convert to, in order.
-        carriers: (NodeDef, output port) of the nodes that carry their result into a loop, innermost
-            first.
+        carriers: (NodeDef, output port) of the nodes that carry a Cast's result into a loop,
+            innermost first.
     """
 
     source: str | None
@@ -73,7 +73,7 @@ class RewrittenGraph:
 
     Attributes:
         originals: original node by name.
-        counterparts: the rewritten node for each, by name; a Const and its Identity may be gone.
+        counterparts: rewritten node by the original's name; a Const and its Identity may be gone.
         edges: the Edges of each counterpart's data inputs, by the original's name.
         functions: the RewrittenGraph of each function's body, by its name; "" is this one.
     """
@@ -140,7 +140,7 @@ class RewrittenGraph:
             rounds_for: the op types for which it may round a tensor, or None for all.
         """
         found = [*self._missing(fetches), *self._too_many_casts(), *self._wrong_pairs(rounds_for)]
-        if rounds_for is not None:  # What rounds yields something else than it reads.
+        if rounds_for is not None:  # With rounds_for None, Casts may round in a loop.
             found += self._casts_in_every_iteration()
         if self._signatures[0] != self._signatures[1]:
             found.append("the signatures of functions differ")
@@ -171,7 +171,7 @@ class RewrittenGraph:
                 yield f"{count} Casts of {tensor} to {dtype.name}"
 
     def _wrong_pairs(self, rounds_for):
-        """Casts there and back, except those that round."""
+        """Pairs of Casts that cancel, except those that round."""
         readers = self._readers()
         for cast in filter(is_inserted_cast, self.results.values()):
             before = self.results[node_of(cast.input[0])]

@@ -79,7 +79,7 @@ def gradient_of(scaler, variable, factor=1.0):
 
 
 def exponential(start, **arguments):
-    """A factory of ExponentialUpdateLossScaleManagers whose scale changes only on overflows."""
+    """Returns a factory of ExponentialUpdateLossScaleManagers that change only on overflows."""
     arguments = {"incr_every_n_steps": 1000, "decr_every_n_nan_or_inf": 1, **arguments}
     return lambda: npu_precision.ExponentialUpdateLossScaleManager(start, **arguments)
 

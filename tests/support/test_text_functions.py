@@ -1,4 +1,4 @@
-"""The text form of functions."""
+"""Tests of the text form of functions, which other tests are written in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text form of graphs that the other tests are written in."""
+"""Tests of the text form of graphs, which other tests are written in."""
 
 import numpy as np
 import pytest

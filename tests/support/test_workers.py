@@ -1,4 +1,4 @@
-"""The helper that runs several workers: what it returns, and that it leaves nothing behind."""
+"""Tests of the helper that runs several workers: its results, and that no process is left."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_nothing_runs_on_after_a_failure_or_when_the_time_is_over(tmp_path, what
 
 
 def is_running(pid):
-    """Whether it runs; a zombie does not."""
+    """Whether the process runs; a zombie does not."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"

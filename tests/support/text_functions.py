@@ -1,6 +1,6 @@
 """Functions in the text form of graphs (see text_graph.py), for While, If and calls.
 
-The functions come after the graph, each after the first that calls it:
+The functions come after the graph, each after its first caller:
 
     x = Placeholder(shape=4x4)
     n = Const[int32](value=2)

@@ -7,12 +7,13 @@
     b = Exp(a)
     c = Relu(b:0, ^a) @ /device:CPU:1      an output by number; a control input; a device
 
-In brackets stand the type attributes, in the OpDef's order; one that has a default, only if it is
-another float dtype. They are optional when reading: what the inputs do not say is float32.
+The brackets hold the type attributes, in the OpDef's order. An attribute with a default is only
+written if it is another float dtype. All are optional when reading: a type that does not follow
+from the inputs is float32.
 
-As text, a graph comes in the order of computation, and without what the reader can see anyway:
-attributes that are no types; sources, and nodes without floats, that are as they were; and every
-Cast that is what its name says, `a/npu_cast_0_float16`.
+A graph is written in the order of computation. The text leaves out attributes that are no types,
+unchanged sources, unchanged nodes without floats, and every Cast that does what its name says,
+`a/npu_cast_0_float16`.
 """
 
 import ast
@@ -56,13 +57,13 @@ def read_graph(text, results=None):
 
 
 def text_lines(text):
-    """The lines of a text without comments and indentation; one may go on after a comma."""
+    """The lines of a text without comments and indentation; a line may continue after a comma."""
     text = re.sub(r"[ \t]*(#.*)?$", "", text, flags=re.MULTILINE)
     return [line.strip() for line in re.sub(r",\n\s*", ", ", text).split("\n") if line.strip()]
 
 
 def write_graph(graph, original=None):
-    """The text of a GraphDef; `original` is the one that nodes may be as they were in."""
+    """The text of a GraphDef; leaves out nodes without floats that are the same in `original`."""
     before = {} if original is None else {node.name: node for node in original.node}
     nodes = {node.name: node for node in graph.node}
     read = {tensor_name(name)[0] for node in graph.node for name in node.input}
@@ -118,7 +119,7 @@ def _read_node(line, node, outputs, results):
 
 
 def _arguments(text):
-    """What stands between the commas of a text, but for those inside brackets."""
+    """The parts of a text between its commas, except commas inside brackets."""
     depth, arguments = 0, [""]
     for letter in text:
         depth += {"[": 1, "]": -1}.get(letter, 0)
@@ -211,7 +212,7 @@ def _infer_attributes(node, definition, outputs, results):
 
 
 def _dtype_of(tensor, outputs):
-    """The dtype of a tensor; None if it is of a later line, which closes a loop."""
+    """The dtype of a tensor; None for a tensor of a later line, which closes a loop."""
     name, port = tensor_name(tensor)
     return tf.as_dtype(outputs[name][port]).base_dtype.as_datatype_enum if name in outputs else None
 

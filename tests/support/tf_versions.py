@@ -1,7 +1,7 @@
-"""Skips tests that a TensorFlow version cannot run; no other module does.
+"""Marks and functions that skip a test that a TensorFlow version cannot run.
 
-Marks and functions that skip a test, with a reason that pytest's summary shows. They test the
-ability, not the version.
+No other module does this. The reason is shown in pytest's summary. The conditions test the ability,
+not the version.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tensorflow.python.framework import kernels
 
 try:
     from tensorflow.python.util import _pywrap_util_port
-except ImportError:  # TensorFlow 1.15, which has no kernels of oneDNN.
+except ImportError:  # TensorFlow 1.15 has no kernels of oneDNN.
     _pywrap_util_port = None
 
 from npu_precision import _tf_compat
@@ -164,7 +164,7 @@ needs_onednn = _needs(
 needs_ops_without_python = _needs(
     _tf_compat.tf1 is not tf, "registers its ops in Python's extension, not for other programs"
 )
-# By what a script of tests/ascend_scripts/ names, what it needs beyond what every TensorFlow has.
+# Scripts of tests/ascend_scripts/ with this text need more than every TensorFlow has.
 _NEEDS_OF_SCRIPTS = {
     r"\btf\.layers\.|\brnn_cell\.|\bset_keras_session_npu_config\b": needs_keras_2,
     r"\bNPUEstimator\b|\btf\.estimator\.": needs_estimator,
@@ -177,7 +177,8 @@ def needs_of_script(text):
     return [mark for pattern, mark in _NEEDS_OF_SCRIPTS.items() if re.search(pattern, text)]
 
 
-# Of a random corpus, so that three versions do not take three times as long: see tiers.py.
+# The largest share of a random corpus, so that three versions do not take three times as long: see
+# tiers.py.
 LARGEST_SHARE = 1.0 if tf.__version__.startswith("2.15.") else 0.2
 # TensorFlow 1.15 silently runs no optimizer if a session feeds an op that is no placeholder.
 OPTIMIZES_WHATEVER_IS_FED = _tf_compat.tf1 is not tf
@@ -190,7 +191,7 @@ needs_3d_batch_norm = _needs(_tf_compat.tf1 is not tf, "has no fused batch norm 
 _VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
 _FLAGS = re.search(r"^flags\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
 _CPU = set(_FLAGS.group(1).split()) if _FLAGS else set()
-# Eigen's kernel of a product by a vector did so for some time.
+# For some versions, Eigen's kernel of a product by a vector added in float16.
 ADDS_PRODUCTS_IN_FLOAT16 = _VERSION == (2, 15)
 EMULATES_FLOAT16 = _VERSION < (2, 21) or not _CPU & {"avx512_fp16", "amx_fp16"}
 needs_onednn_in_bfloat16 = _needs(
@@ -207,7 +208,7 @@ def _adds_bfloat16_means_in_float32():
     if not has_kernel("Mean", tf.bfloat16):
         return False
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        # A sum in bfloat16 ends at 256.
+        # A sum of ones in bfloat16 never exceeds 256.
         ones = tf.ones([1024, 2], tf.bfloat16)
         return bool((session.run(tf.cast(tf.reduce_mean(ones, 0), tf.float32)) == 1).all())
 

@@ -1,11 +1,11 @@
-"""The three tiers of tests, as a plugin of pytest: --tier=fast, test (the default) or full.
+"""The three tiers of tests, as a pytest plugin: --tier=fast, test (the default) or full.
 
-    fast   the loop of every change: no other process, no browser, no training, tiny corpora
-    test   what every change must pass: every file of tests takes part
-    full   everything, with large random corpora; from new seeds where --hypothesis-seed names one
+    fast   for use while editing: no other process, no browser, no training, tiny corpora
+    test   every change must pass it: every file of tests takes part
+    full   everything, with large random corpora; from new seeds if --hypothesis-seed names one
 
-Two marks say what the smaller tiers leave out. A test is `slow` if fast leaves it out. It is `full`
-if only the full tier runs it; its file has a short case of the same kind without the mark.
+Two marks say which tests the smaller tiers leave out. A test is `slow` if fast leaves it out. It is
+`full` if only the full tier runs it; its file has a short case of the same kind without the mark.
 
 A random corpus asks here for its size.
 """
@@ -21,14 +21,14 @@ from hypothesis import HealthCheck, settings
 from support.tf_versions import LARGEST_SHARE
 
 # By tier: the marks that it leaves out, the share of a random corpus, and the minutes that a run
-# may take on two quiet cores. Nothing fails by the clock: the minutes are there to be looked at.
+# may take on two quiet cores. The minutes are only shown: no run fails because it takes longer.
 TIERS = {
     "fast": (("slow", "full"), 0.02, 2),
     "test": (("full",), 0.1, 22),
     "full": ((), 1.0, 60),
 }
 
-# The rooms of which every test is slow, and why. The fast tier does not even import them.
+# The rooms where every test is slow, and why. The fast tier does not even import them.
 SLOW_ROOMS = {
     "accuracy": "runs whole models",
     "amp": "trains",
@@ -51,21 +51,22 @@ _chosen = {"tier": "test", "seed": None}
 
 
 def corpus_size(count: int) -> int:
-    """How many of the `count` examples of a corpus the tier takes: at least one."""
+    """How many of the `count` examples of a corpus run in the tier: at least one."""
     return max(1, round(count * min(TIERS[_chosen["tier"]][1], LARGEST_SHARE)))
 
 
 def corpus_seeds(count: int) -> range:
-    """The seeds of a corpus of `count` examples: from 0, or from where --hypothesis-seed says."""
+    """The seeds of a corpus of `count` examples: from 0, or from a number by --hypothesis-seed."""
     seed = _chosen["seed"]
     first = 0 if seed is None else zlib.crc32(str(seed).encode()) % 2**31
     return range(first, first + corpus_size(count))
 
 
 def corpus_settings(count: int) -> settings:
-    """What hypothesis is to do for a corpus of `count` examples.
+    """The settings of hypothesis for a corpus of `count` examples.
 
-    The same ones in each run, but for a run with --hypothesis-seed, which derandomize would ignore.
+    The examples are the same in each run. Only with --hypothesis-seed, which derandomize would
+    ignore, they follow from that seed.
     """
     return settings(
         max_examples=corpus_size(count),
@@ -79,7 +80,7 @@ def corpus_settings(count: int) -> settings:
 def mostly_full(values, short):
     """The values for parametrize: those in `short` are in `make test`, the others are full.
 
-    A pytest.param goes by its id.
+    `short` names a pytest.param by its id.
     """
     params = {}
     for value in values:
@@ -105,7 +106,7 @@ def pytest_configure(config):
 
 
 def pytest_report_header(config):
-    """What would repeat a run of the full tier."""
+    """The tier and the flag that repeats the run."""
     seed = _chosen["seed"]
     return f"tier: {_chosen['tier']}" + (f", --hypothesis-seed={seed}" if seed is not None else "")
 
@@ -117,7 +118,7 @@ def room_of(nodeid):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """The fast tier does not import what it would leave out."""
+    """Keeps the fast tier from importing rooms that it leaves out."""
     if config.getoption("tier") != "fast" or config.rootpath not in collection_path.parents:
         return None
     relative = collection_path.relative_to(config.rootpath).as_posix()
@@ -132,7 +133,7 @@ def pytest_itemcollected(item):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report(collector):
-    """Every file takes part in `make test`: one whose tests are all `full` does not collect."""
+    """Fails a file whose tests are all `full`: every file takes part in `make test`."""
     outcome = yield
     report = outcome.get_result()
     tests = report.result if isinstance(collector, pytest.Module) and report.passed else []
@@ -143,7 +144,7 @@ def pytest_make_collect_report(collector):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Leaves out what the tier leaves out."""
+    """Deselects the tests that the tier leaves out."""
     marks = TIERS[config.getoption("tier")][0]
     kept, left_out = [], []
     for item in items:

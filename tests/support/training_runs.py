@@ -27,7 +27,7 @@ UNITS = {"allow_mix_precision": 2.0**-11, "allow_mix_precision_bf16": 2.0**-8}
 STEPS = 8
 # How far the losses of STEPS steps may be from float32's. A smooth model rounds a handful of times
 # on the way to the loss, each time by at most half a unit of numbers around one, and so do the
-# gradients; what they move the weights by adds up over the steps. Seen: up to one unit.
+# gradients. Their errors in the weights add up over the steps. Measured errors are up to one unit.
 TOLERANCE = {mode: 4 * unit for mode, unit in UNITS.items()}
 
 
@@ -37,7 +37,7 @@ def config_for(mode, report_dir=None, config=None):
         config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     if mode == FLOAT32:
         return config
-    # The dtypes that ran are compared with those decided; see test_float16_compute.py for the rest.
+    # Tests compare the dtypes that ran with the decided ones; test_float16_compute.py has the rest.
     return npu_precision.npu_config_proto(
         config, precision_mode=mode, report_dir=report_dir, float16_compute="native"
     )
@@ -83,7 +83,7 @@ def train(build, mode, restore=None, save=None, config=None):
     """Trains what `build` adds to the default graph.
 
     Args:
-        build: takes nothing, returns a Training. The graph's seed is set.
+        build: a function without arguments that returns a Training. The graph's seed is set.
         mode: one of MODES, or FLOAT32.
         restore: the checkpoint to start from, instead of the initial values.
         save: where to write a checkpoint after the last step.
@@ -167,7 +167,7 @@ def image_loss(features, use_resource=True):
 
 
 def check_losses(run, expected, mode):
-    """Asserts that the losses follow float32's, which fall, without being equal to them."""
+    """Asserts that the losses fall and are close to float32's, but not equal to them."""
     assert "MatMul" in run.lowered.values()
     assert expected.losses[-1] < expected.losses[0]
     np.testing.assert_allclose(run.losses, expected.losses, rtol=0, atol=TOLERANCE[mode])
@@ -187,7 +187,7 @@ def check_variables(run, mode):
 
 
 def was_rounded(value, mode):
-    """Whether the mode's low type can hold all numbers; values computed in float32 never fit."""
+    """Whether the mode's low type can hold all values; those computed in float32 never fit."""
     low = LOW_TYPES[mode].as_numpy_dtype
     return np.array_equal(value.astype(low).astype(value.dtype), value)
 

@@ -29,7 +29,7 @@ def fused(layers, x):
 
 
 def unfused(layers, x):
-    """As tf.layers does where it cannot fuse."""
+    """A batch norm of several ops, which tf.layers makes if it cannot fuse."""
     del layers
     mean, variance = tf.nn.moments(x, [0, 1, 2])
     for name, value, start in (("mean", mean, 0.0), ("var", variance, 1.0)):
@@ -82,7 +82,7 @@ def test_moving_averages_follow_those_of_float32(norm, mode, use_resource):
 
 def test_a_fused_batch_norm_is_lowered_and_its_statistics_are_not():
     run = train(training_with("fused", True), MODES[0])
-    # By whatever name TensorFlow's own kernels for them go.
+    # TensorFlow's kernels have several names for it.
     norms = [node for node in run.nodes if "FusedBatchNorm" in node.op]
     assert len(norms) == 2
     for node in norms:

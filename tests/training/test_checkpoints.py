@@ -1,4 +1,4 @@
-"""Checkpoints: those of mixed and of float32 training are one format, and go on as each other's."""
+"""Checkpoints of mixed and float32 training have one format; each continues from the other."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_model_starts_from_another_ones_weights(mode, tmp_path):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_exported_is_the_users_graph_in_float32(mode, tmp_path):
-    """A MetaGraph, and constants in the place of variables, after training in mixed precision."""
+    """A MetaGraph, and a graph with constants for variables, after training in mixed precision."""
     path = str(tmp_path / "model")
     with tf.Graph().as_default() as graph, tf1.Session(config=config_for(mode)) as session:
         training = adam(0, HALF)()
@@ -133,7 +133,7 @@ def test_what_is_exported_is_the_users_graph_in_float32(mode, tmp_path):
         losses.append(session.run(name, feed))
         ops += [op for op in graph.get_operations() if op.type == "Cast"]
     assert not [op.name for op in ops if "npu" in op.name]
-    # TensorFlow may fuse what is constant otherwise than what is not.
+    # TensorFlow may fuse constants differently from variables.
     assert losses[1] == pytest.approx(losses[2], rel=1e-6)
     assert losses[1] != losses[0]
     assert abs(losses[0] - losses[1]) <= 4 * UNITS[mode]

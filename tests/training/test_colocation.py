@@ -15,7 +15,7 @@ tf1 = tf.compat.v1
 
 
 def training_graph(use_resource):
-    """All that is asked for is the variables' device; slots, updates and gradients follow them."""
+    """Only the variables have a device; slots, updates and gradients are colocated with them."""
     with tf.Graph().as_default() as graph:
         tf1.set_random_seed(1)
         with tf1.device(lambda op: "/cpu:1" if op.type in ("VarHandleOp", "VariableV2") else ""):
@@ -51,7 +51,7 @@ def run(graph_def, fetches, feeds):
 @pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "ref"])
 @pytest.mark.parametrize("mode", MODES)
 def test_every_node_is_placed_where_it_was(mode, use_resource):
-    """A reference and what writes it must share a device, or TensorFlow refuses the graph."""
+    """A reference and its writers must share a device, or TensorFlow refuses the graph."""
     need_kernels(LOW_TYPES[mode].name, "MatMul", "TanhGrad")
     before, fetches, feeds = training_graph(use_resource)
     after, ledger = npu_precision.rewrite_graph_def(before, fetches, precision_mode=mode)
@@ -72,7 +72,7 @@ def test_every_node_is_placed_where_it_was(mode, use_resource):
 
 @pytest.mark.parametrize("fetches", [["end"], ["end", "logits"]], ids=["inner", "fetched"])
 def test_what_follows_a_lowered_op_to_its_device_still_does(fetches):
-    """Also where the op was renamed, so that a Cast yields the fetched name in float32."""
+    """This includes a renamed op, whose fetched name is that of a Cast to float32."""
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [4, 4], name="x")
         with tf1.device("/cpu:1"):

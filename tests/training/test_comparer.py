@@ -196,7 +196,7 @@ def module(tmp_path, monkeypatch):
 
 @pytest.fixture
 def keras_generator():
-    """As after a program's own set_random_seed: Keras draws from a generator of its own."""
+    """The state after a program's own set_random_seed: Keras draws from its own generator."""
     if not hasattr(tf.keras.utils, "set_random_seed"):
         pytest.skip("TensorFlow 1.15 has no such generator")
     tf.keras.utils.set_random_seed(5)
@@ -377,7 +377,7 @@ def curves_of(losses, norms=None):
 
 
 def test_noise_is_not_taken_for_loss_of_precision():
-    """The same distance is noise where seeds differ as much, and none where they do not."""
+    """A distance is noise if seeds differ as much, and otherwise a loss of precision."""
     random = np.random.default_rng(1)
     falling = np.exp(-np.arange(100) / 30)
 
@@ -399,7 +399,7 @@ def test_the_step_is_named_from_which_the_curve_leaves():
     mode = curves_of(exact.losses + np.where(np.arange(100) < 60, 0.0, 0.5))
     found = compared.compare(exact, mode, others)
     assert 55 <= found.first_step <= 60
-    # A step alone is noise.
+    # A difference in a single step is noise.
     alone = curves_of(exact.losses + np.where(np.arange(100) == 60, 0.5, 0.0))
     assert compared.compare(exact, alone, others).is_within
 

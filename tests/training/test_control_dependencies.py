@@ -1,4 +1,4 @@
-"""Control dependencies: what depends on a write, or on a check, still does behind a Cast."""
+"""Control dependencies: a node that depends on a write or a check still does behind a Cast."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 
 
 def four_threads(mode):
-    """A config under which what is not ordered runs in any order."""
+    """A config with four threads: nodes without an order run in any order."""
     return config_for(mode, config=tf1.ConfigProto(inter_op_parallelism_threads=4))
 
 
@@ -43,7 +43,7 @@ def test_lowered_ops_read_a_variable_before_and_after_it_is_written(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_write_with_a_control_dependency_on_a_lowered_op_comes_after_it(mode):
-    """The lowered op itself is the control input, and it is fetched: its name is a Cast's now."""
+    """The lowered op is the control input and is fetched, so its name is now that of a Cast."""
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [64, 64])
         count = tf1.get_variable("count", initializer=np.zeros([64, 64], "f"), use_resource=True)
@@ -65,7 +65,7 @@ def test_a_lowered_op_behind_a_failing_check_does_not_run(mode):
             product = tf.matmul(x, x)
         with tf.control_dependencies([product]):
             write = done.assign(1.0)
-        # TensorFlow drops a product that nobody reads.
+        # TensorFlow drops a product without a consumer.
         fetches = [product, write.op]
         with tf1.Session(config=config_for(mode)) as session:
             session.run(done.initializer)
@@ -78,7 +78,7 @@ def test_a_lowered_op_behind_a_failing_check_does_not_run(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_loss_behind_the_train_op_sees_the_new_weights(mode):
-    """So it is the loss that the next step on the same batch starts with."""
+    """So it is the first loss of the next step on the same batch."""
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [64, 32])
         initial = np.random.RandomState(0).normal(size=[32, 8]).astype("f")
@@ -96,14 +96,14 @@ def test_a_loss_behind_the_train_op_sees_the_new_weights(mode):
             feeds = {x: np.random.RandomState(1).normal(size=[64, 32])}
             seen = [session.run([before, after], feeds) for _ in range(10)]
     losses = np.array(seen)
-    # TensorFlow may fuse more in one of the two, and so round less often.
+    # TensorFlow may fuse more in one of the two losses, and so round less often.
     np.testing.assert_allclose(losses[:-1, 1], losses[1:, 0], rtol=UNITS[mode])
     assert (np.abs(losses[:, 1] / losses[:, 0] - 1) > 4 * UNITS[mode]).all(), "each step counts"
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_gradient_is_computed_from_weights_that_were_written(mode):
-    """tf.tuple gates the updates of references, which are read when the reader runs."""
+    """tf.tuple delays the updates of references, which are read when their reader runs."""
 
     def build():
         loss, feeds = dense_loss(use_resource=False)

@@ -1,4 +1,4 @@
-"""Dropout and noise in training: random numbers, and what is compared with them, are float32's."""
+"""Dropout and noise in training: random numbers and values compared with them stay float32."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def by_seed(x):
 
 
 def by_hand(x):
-    """As scripts for old TensorFlows do: floor(keep + uniform) is zero or one."""
+    """Dropout as in scripts for old TensorFlows: floor(keep + uniform) is zero or one."""
     keep = tf.floor(1 - RATE + tf.random.uniform(tf.shape(x), seed=7))
     return tf.divide(x, 1 - RATE) * keep
 
@@ -72,7 +72,7 @@ def test_the_mask_is_that_of_float32_forward_and_backward(dropout, mode):
         assert abs(zero.mean() - RATE) < 0.05
         assert (zero[0] != zero[1]).any()
         assert not found[zero].any()
-        # Terms that almost cancel may do so wholly in the low type.
+        # Terms that almost cancel may cancel completely in the low type.
         assert found[np.abs(wanted) > 1e-3 * np.abs(wanted).max()].all()
 
 

@@ -23,7 +23,7 @@ from support.training_runs import (
 tf1 = tf.compat.v1
 
 WORDS = 40
-# The words from here on are in no example.
+# Words from this number on are in no example.
 USED = 30
 
 
@@ -37,7 +37,7 @@ def table_of(use_resource):
 
 
 def examples():
-    """Ids and labels; the first word of an example tells its class."""
+    """Ids and labels; the first word of an example determines its class."""
     random = np.random.RandomState(0)
     for _ in range(STEPS):
         ids = random.randint(USED, size=[16, 6]).astype("i")
@@ -60,7 +60,7 @@ def mean_of_words(table, ids):
 
 
 def words_in_matrix_product(table, ids):
-    """What is looked up goes straight into a lowered op, and so does its gradient come from one."""
+    """The embeddings are inputs of a lowered op, and their gradient comes from a lowered op."""
     words = tf.reshape(tf.nn.embedding_lookup(table, ids), [16, 96])
     return tf.matmul(
         words, tf.constant(np.random.RandomState(1).normal(size=[96, 16]) / 10, "float32")

@@ -1,4 +1,4 @@
-"""Clipping by global norm: the norm is float32's, also where its squares do not fit float16."""
+"""Clipping by global norm: the norm is float32's, even if its squares do not fit into float16."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_global_norm_is_that_of_float32(mode, scale):
     )
     for norm, gradients in zip(run.watched["norm"], run.watched["gradients"]):
         clipped = np.sqrt(sum(np.square(g.astype("d")).sum() for g in gradients))
-        # Clipping multiplies in float32: what is left has the limit as its norm, to float32's unit.
+        # Clipping multiplies in float32: the clipped norm is the limit, to float32's unit.
         np.testing.assert_allclose(clipped, min(norm, LIMIT), rtol=1e-5)
     check_variables(run, mode)
     if scale >= 1:

@@ -1,7 +1,7 @@
-"""Optimizers written with ops: what a variable becomes is computed in float32.
+"""Optimizers written with ops: the new value of a variable is computed in float32.
 
-Else the master weights would be rounded to the low type in every step, and a moving average would
-stop where its steps get smaller than the distance of the low type's numbers.
+Otherwise, every step would round the master weights to the low type, and a moving average would
+stop when its steps get smaller than the spacing of the low type's numbers.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def training_with(optimizer, use_resource):
     def build():
         loss, feeds = dense_loss(use_resource)
         variables = tf1.trainable_variables()
-        # A reference is read when its reader runs: no update before all gradients are there.
+        # A reference is read when its reader runs, so an update must come after all gradients.
         gradients = tf.tuple(tf.gradients(loss, variables))
         updates = []
         for variable, gradient in zip(variables, gradients):
             updates += OPTIMIZERS[optimizer](variable, gradient)
-        # Nor before all new values are.
+        # An update must also come after all new values.
         values = tf.tuple([value for _, value in updates])
         step = [variable.assign(value).op for (variable, _), value in zip(updates, values)]
         return Training(loss, tf.group(*step), feeds)
@@ -104,7 +104,7 @@ def test_steps_smaller_than_the_low_type_can_tell_add_up(mode):
 @pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "ref"])
 @pytest.mark.parametrize("mode", MODES)
 def test_an_average_of_a_lowered_tensor_arrives(mode, use_resource):
-    """In the low type its steps would end when they are smaller than half the next number's."""
+    """In the low type, steps smaller than half the spacing of the numbers would have no effect."""
 
     def build():
         x = tf1.placeholder(tf.float32, [4, 8])
@@ -122,7 +122,7 @@ def test_an_average_of_a_lowered_tensor_arrives(mode, use_resource):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_squares_of_small_gradients_are_not_lost(mode):
-    """Squares below 2^-24 are no numbers of float16; their average is what a step is divided by."""
+    """Squares below 2^-24 are zero in float16; a step is divided by the root of their average."""
 
     def build():
         x = tf1.placeholder(tf.float32, [4, 8])

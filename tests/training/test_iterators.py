@@ -1,4 +1,4 @@
-"""Input pipelines of TF1 in front of a training: what they yield is what float32 training gets."""
+"""Input pipelines of TF1 before a training: they yield the same values as in float32 training."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def one_shot():
 
 
 def initializable():
-    """The data come in by placeholders when the iterator is initialized."""
+    """An iterator that gets its data from placeholders when it is initialized."""
     arrays = examples()
     placeholders = tuple(tf1.placeholder(array.dtype, array.shape) for array in arrays)
     iterator = tf1.data.make_initializable_iterator(dataset(placeholders))
@@ -70,7 +70,7 @@ def feedable():
 
 
 def queue():
-    """As input pipelines were before tf.data."""
+    """A queue, the form of input pipelines before tf.data."""
     coordinator = tf1.train.Coordinator()
     example = tf1.train.slice_input_producer(examples(), num_epochs=1, shuffle=False)
     batch = tf1.train.batch(preprocess(*example), 16)
@@ -93,7 +93,7 @@ ITERATORS = {
 
 
 def train_from(iterator, mode, reports):
-    """The inputs and the losses of the steps that are made until the data end."""
+    """The inputs and the losses of the steps until the data end."""
     inputs, losses = [], []
     with tf.Graph().as_default():
         tf1.set_random_seed(1)

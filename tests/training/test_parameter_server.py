@@ -1,4 +1,4 @@
-"""TF1's parameter server: variables and their updates are in another task than the model."""
+"""TF1's parameter server: variables and their updates are in a different task from the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of TF1's references with a control dependency on a write: a Cast behind them has it too."""
+"""Reads of TF1's references with a control dependency on a write: their Casts have it, too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READS = {
     "identity": tf.identity,
 }
 
-# What yields the memory of what it reads.
+# Ops whose output is the memory of their input.
 FORWARDED = {
     "identity": tf.identity,
     "stop_gradient": tf.stop_gradient,
@@ -106,7 +106,7 @@ def test_an_iteration_reads_what_the_former_one_wrote(mode):
         count = zeros_variable()
 
         def body(i, total):
-            # An unread product makes each iteration begin after the former one's write.
+            # This product without a consumer makes each iteration begin after the last one's write.
             ready = tf.matmul(x, total)
             inside = tf.matmul(tf.ones_like(ready), count.read_value())
             outside = tf.matmul(tf.ones_like(ready), count)

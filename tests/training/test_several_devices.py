@@ -1,4 +1,4 @@
-"""Trainings over two devices: nodes stay where they were, a tensor crosses once in each dtype."""
+"""Trainings on two devices: nodes keep their device, and a tensor is copied once in each dtype."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def split_model(use_resource, colocate):
 
 
 def towers(use_resource, colocate):
-    """Half a batch on each device; variables and their update, from the mean gradient, on one."""
+    """Half a batch on each device; the variables and their update by the mean gradient on one."""
     layers = Layers(training=True, use_resource=use_resource)
     x = tf1.placeholder(tf.float32, [16, 12])
     labels = tf1.placeholder(tf.int32, [16])
@@ -69,7 +69,7 @@ def towers(use_resource, colocate):
                 )
             )
     with tf1.device(CPUS[0]):
-        # A reference is read when its reader runs: no update before all gradients are there.
+        # A reference is read when its reader runs, so an update must come after all gradients.
         means = tf.tuple([tf.add_n(pair) / 2 for pair in zip(*gradients)])
         optimizer = tf1.train.AdamOptimizer(0.02)
         step = optimizer.apply_gradients(zip(means, tf1.trainable_variables()))
@@ -81,7 +81,7 @@ MODELS = {"split_model": split_model, "towers": towers}
 
 
 def two_cpus(optimizers=None):
-    """A ConfigProto; `optimizers` are the only ones to touch the graph, if given."""
+    """A ConfigProto; only the `optimizers`, if given, change the graph."""
     config = tf1.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
     rewrite = config.graph_options.rewrite_options
     rewrite.disable_meta_optimizer = optimizers == []
@@ -91,7 +91,7 @@ def two_cpus(optimizers=None):
 
 @functools.lru_cache(maxsize=None)
 def run_of(model, mode, use_resource=True, colocate=False, plain=False):
-    """What came of a training; in a plain one TensorFlow's own optimizers do not run."""
+    """The Run of a training; in a plain one, TensorFlow's own optimizers do not run."""
 
     def build():
         return MODELS[model](use_resource, colocate)
@@ -133,7 +133,7 @@ def test_every_node_stays_on_its_device(model, mode, colocate):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_tensor_crosses_once_in_each_dtype_that_is_read_there(model, mode):
-    """Its Cast is where it is made: what only lowered ops read crosses in the low type."""
+    """Its Cast is on the producer's device: if only lowered ops read it, the low type is copied."""
     nodes = run_of(model, mode, plain=True).nodes
     by_name = {node.name: node for node in nodes}
     for node in nodes:
@@ -152,7 +152,7 @@ def test_a_tensor_crosses_once_in_each_dtype_that_is_read_there(model, mode):
 
 
 def original_tensor(tensor, by_name):
-    """Node and port that a tensor comes from, through inserted Casts."""
+    """The original node and port of a tensor, before inserted Casts."""
     name, _, port = tensor.partition(":")
     node = by_name[name]
     if CAST_MARK in node.attr:

@@ -1,4 +1,4 @@
-"""Summaries of a training: what is written is float32, and what float32 training writes."""
+"""Summaries of a training: the written values are float32, and those of float32 training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def training():
     tf1.summary.image("hidden_image", tf.reshape(hidden[0], [1, 16, 24, 1]), max_outputs=1)
     tf1.summary.tensor_summary("hidden_tensor", hidden[0])
     summary = tf1.summary.merge_all()
-    # Else the norm may be that of the weights before the step, or after.
+    # Otherwise, the norm may be that of the weights before or after the step.
     with tf.control_dependencies([summary]):
         step = tf1.train.AdamOptimizer(0.01).minimize(loss)
     return Training(loss, step, feeds, {"summary": summary})

@@ -26,7 +26,7 @@ def training():
 
 
 def monitored(folder, mode, last_step, hooks=()):
-    """The losses of the steps that a MonitoredTrainingSession makes up to `last_step`."""
+    """The losses of the steps of a MonitoredTrainingSession, up to `last_step`."""
     losses = []
     with tf.Graph().as_default():
         tf1.set_random_seed(1)

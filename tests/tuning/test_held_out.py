@@ -136,7 +136,7 @@ def test_an_error_on_what_was_held_out_is_measured_and_shown(graph_file, arrays,
     assert printed["inputs"] == "4 of 16 rows held out"
     assert printed["held_out"]["good"]
     assert printed["accepted"]
-    # It is that of those rows, and no other.
+    # The error is that of these rows only.
     held_out = x[[2, 6, 10, 14]]
     inputs = ("--inputs", arrays(x=held_out))
     compared = json.loads(command("compare", arguments[1], *inputs, *EMULATED, "--json"))
@@ -211,7 +211,7 @@ def test_a_margin_is_kept_in_the_search_alone(graph_file, arrays, tune, command,
         for margin in (("--margin", "0"), ("--margin", "0.04"), (), ("--margin", "0.9"))
     ]
     assert kept == [0, 0, 1, 1]
-    # What was held out may use it.
+    # The held-out inputs may use the margin.
     model, inputs = graph_file(CANCELLED), ("--inputs", arrays(x=rows_with(HARD, at=(2, 6))))
     printed, _ = tune(model, *inputs, "--max-error", "1", "--force")
     assert printed["found"]["error"] < printed["held_out"]["error"]

@@ -1,4 +1,4 @@
-"""What puts a lowered node at risk, as npu-precision tune ranks nodes: ranges, constants, sums."""
+"""The risks by which npu-precision tune ranks lowered nodes: ranges, constants, sums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npu_precision.tuning import risk
 
 @pytest.fixture
 def suspects(graph_file):
-    """suspects(text, x=..., ...) -> the suspects, those of most risk first."""
+    """suspects(text, x=..., ...) -> the suspects, by falling risk."""
 
     def find(text, mode="allow_mix_precision", edits=None, **inputs):
         model = frozen.freeze(model_file.load_model(graph_file(text)))

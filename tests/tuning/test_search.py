@@ -59,7 +59,7 @@ def test_one_of_many_is_found_by_few_questions():
         return names[700] in kept
 
     assert Search(names, is_good).run() == [names[700]]
-    # Doubling, bisection, and giving back what of the first is not needed.
+    # Doubling, bisection, and removal of the names that are not needed.
     assert len(asked) <= 4 * math.log2(1000)
 
 

@@ -45,7 +45,7 @@ class Clock:
         return self.now
 
     def step(self, *seconds):
-        """A step that takes these times, one after the other, the last one ever after."""
+        """A step that takes these times in turn, and then always the last one."""
         left = list(seconds)
 
         def run(_):
@@ -221,9 +221,9 @@ MODE = ("--mode", "allow_mix_precision")
 
 @pytest.fixture
 def timed(monkeypatch):
-    """timed(time) -> the calls of a measurement that was replaced.
+    """timed(time) -> the calls of the replaced measurement.
 
-    time(how many nodes are kept) is the StepTime of a mixlist.
+    time(number of kept nodes) is the StepTime of a mixlist.
     """
 
     def replace(time):
@@ -258,7 +258,7 @@ def test_the_fastest_mixlist_within_the_limit_wins(overflow, tune, timed):
     printed, mixlist = tune(*overflow, "--max-error", "0.01", "--objective", "time")
     assert calls[0][0] == 20
     assert 3 in calls[0][1]
-    assert 0 not in calls[0][1]  # It overflows, so that nobody has to know how fast it is.
+    assert 0 not in calls[0][1]  # It overflows, so its time is not measured.
     assert len(printed["kept"]) == 3
     assert len(mixlist["black-list"]["to-add"]) <= 3
     (chosen,) = (point for point in printed["times"] if point["chosen"])

@@ -1,4 +1,4 @@
-"""npu-precision tune on models that yield, take or hold what is not float32."""
+"""npu-precision tune on models with inputs, outputs or variables that are not float32."""
 
 from __future__ import annotations
 

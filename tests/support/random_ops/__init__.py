@@ -24,7 +24,7 @@ MAKERS = {
     **movement.MAKERS,
     **other_types.MAKERS,
 }
-# Three times as frequent as the others: the ops that modes change, and conversions of types.
+# Makers that are drawn three times as often: the ops that modes change, and conversions of types.
 COMMON = ["matmul", "conv2d", "batch_matmul", "batch_norm", "cast", "compare", "select"]
 
 # Only some graphs have these. Bodies of loops have loops and branches, too.

@@ -135,7 +135,7 @@ def batch_norm(b):
     if training:
         outputs[1] = vector.like(low=x.low, high=x.high)
         outputs[2] = vector.like(low=0, high=2 * x.bound**2)
-    # The outputs after the statistics are only for the gradient, and not set by every kernel.
+    # Outputs after the statistics are only for the gradient, and some kernels do not set them.
     attrs = {"T": F32, "U": F32, "epsilon": 0.05, "is_training": training}
     readable = 3 if training else 1
     b.add("FusedBatchNormV3", [x, scale, offset, *moments], *outputs, readable=readable, **attrs)

@@ -73,7 +73,7 @@ def makers(body_makers, names):
         body_of(body, body_makers, names)
         finish(body, [body.pick() for _ in range(b.random.randint(1, 2))])
         ops = ["PartitionedCall", "StatefulPartitionedCall"]
-        if not b.function:  # TensorFlow's Python cannot read all bodies that call another so
+        if not b.function:  # TensorFlow's Python cannot read some bodies with such calls
             ops.append(body.function)
         op = b.random.choice(ops)
         attrs = {"Tin": types(arguments), "Tout": types(body.results), "f": named(body)}

@@ -28,7 +28,7 @@ def two_alike(b):
 
 
 def after(*tensors):
-    """Control inputs."""
+    """The tensors as control inputs."""
     return [dataclasses.replace(t, name="^" + t.name.partition(":")[0]) for t in tensors]
 
 
@@ -41,7 +41,7 @@ def hidden(b, op, inputs, *outputs, **attrs):
 def stack(b):
     x, y = two_alike(b)
     handle = hidden(b, "StackV2", [b.ints(2)], result(RESOURCE, (), 0, 0), elem_type=F32)
-    # All readable, and so never fed: nothing would be pushed then.
+    # All outputs of a push are readable, so it is never fed: nothing would be pushed then.
     first = b.add("StackPushV2", [handle, x], x.like(), readable=1, T=F32)
     second = b.add("StackPushV2", [handle, y, *after(first)], y.like(), readable=1, T=F32)
     popped = b.add("StackPopV2", [handle, *after(second)], y.like(), elem_type=F32)

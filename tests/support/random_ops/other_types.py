@@ -1,4 +1,4 @@
-"""Values of other dtypes than float32, and conversions to and from them."""
+"""Values of dtypes other than float32, and conversions to and from them."""
 
 import math
 
