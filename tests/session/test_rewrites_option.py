@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 
 import pytest
@@ -93,3 +94,33 @@ def test_an_older_name_may_not_contradict():
 )
 def test_a_default_of_conversions_yields_to_what_is_given(given, text):
     assert _rewrites.with_default(given, "fold_constants") == text
+
+
+SCRIPT = """
+import npu_precision
+from npu_precision.npu_init import tf
+
+with tf.Graph().as_default() as graph:
+    product = tf.matmul(tf.ones([8, 8]), tf.ones([8, 8]))
+config = tf.ConfigProto()
+entry = config.graph_options.rewrite_options.custom_optimizers.add(name="NpuOptimizer")
+entry.parameter_map["precision_mode"].s = b"allow_mix_precision_bf16"
+entry.parameter_map["loop_constants"].b = False
+for _ in range(2):
+    with tf.Session(graph=graph, config=config) as session:
+        session.run(product)
+"""
+
+
+def test_an_older_key_of_a_parameter_map_works_and_the_log_says_once_what_to_write(run_python):
+    log = run_python(SCRIPT).stderr
+    assert log.count('loop_constants: write rewrites: "-hoist_loop_invariants"') == 1
+
+
+@pytest.mark.slow
+def test_older_flags_work_and_are_not_in_the_help(command, graph_file):
+    graph = graph_file("x = Placeholder(shape=4x4)\nend = MatMul(x, x)")
+    flags = ["--mode", "allow_mix_precision_bf16", "--no-loop-constants", "--json"]
+    printed = json.loads(command("explain", graph, *flags))
+    assert printed["options"]["rewrites"] == "-hoist_loop_invariants"
+    assert "loop-constants" not in command("explain", "--help")
