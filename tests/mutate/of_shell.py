@@ -173,8 +173,8 @@ MUTATIONS = (
     ),
     _options(
         "replaced",
-        "return dataclasses.replace(options or PrecisionOptions(), **fields)",
-        "return options or PrecisionOptions(**fields)",
+        "if options is None else dataclasses.replace(options, **fields)",
+        "if options is None else options",
         "Keywords do not replace fields of the options.",
         f"{_OPTIONS}::test_fields_by_keyword_replace_those_of_the_options",
     ),
