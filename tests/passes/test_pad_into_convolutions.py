@@ -73,7 +73,7 @@ def test_for_an_image_of_unknown_size_zeros_are_written_out():
 @pytest.mark.parametrize("kernel", [3, 5])
 @pytest.mark.parametrize("strides", [1, 2, 3])
 def test_each_size_gets_the_zeros_of_the_pad(size, kernel, strides):
-    """check_rewrite compares the values with those of the Pad."""
+    """check_rewrite compares the values with those of the original graph with its Pad."""
     before, after = (kernel - 1) // 2, kernel // 2
     for amounts in ([before, after], [after, before], [before, before], [0, 1]):
         written = f"[[0, 0], {amounts}, {amounts}, [0, 0]]"
