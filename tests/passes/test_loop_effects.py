@@ -104,7 +104,7 @@ def test_a_node_behind_references_does_not_run_once_more():
 
 @pytest.mark.parametrize("read", ["", "i_exit"])
 def test_a_loop_whose_condition_reads_no_variable_keeps_them_all(read):
-    """Which other variable begins the next iteration, if any, depends on what is fetched."""
+    """The fetches determine which other variable, if any, begins the next iteration."""
     result = check_rewrite(
         """
         w = Placeholder(shape=4x4)

@@ -173,7 +173,7 @@ def test_float16_stays_where_the_size_of_the_group_is_not_known():
 
 
 def test_one_replica_lowers_nothing_that_another_keeps():
-    """A mixlist that names the nodes of one replica: the other would wait for another dtype."""
+    """A mixlist names the nodes of one replica: the other replica would expect another dtype."""
     result = check(
         graph(gradient(A) + reduced("sum", A)),
         None,

@@ -120,7 +120,7 @@ def words_but_node_names(text):
 
 
 def check_outcome(graph_def, fetch, same_words=True):
-    """Asserts that a session does with the optimizer what it does without, and returns that."""
+    """Asserts that a session has the same outcome with and without the optimizer; returns it."""
     expected = outcome(graph_def, fetch, tf1.ConfigProto())
     for mode in MODES:
         got = outcome(graph_def, fetch, npu_precision.npu_config_proto(precision_mode=mode))
@@ -143,7 +143,7 @@ def test_a_sound_body_runs():
 
 @pytest.mark.parametrize("name", sorted(set(DAMAGED) - BREAKS_TENSORFLOW))
 def test_a_damaged_body_gets_tensorflows_own_error(name):
-    # TensorFlow 1.15 finds this one after the rewrite, and quotes the node as it is then.
+    # TensorFlow 1.15 finds this fault after the rewrite, and quotes the rewritten node.
     same_words = name != "a device that is no device"
     body = called_function(damage(DAMAGED[name]), "end")
     assert isinstance(check_outcome(body, "y:0", same_words), tuple)
