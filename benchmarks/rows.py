@@ -38,7 +38,7 @@ class Row:
     Attributes:
         kind: a frozen graph, a training step of TF1, a SavedModel, or a step of Keras' fit.
         model: the name among the models of this kind.
-        is_float16: whether our mode of float16 runs in it, rather than those of bfloat16.
+        is_float16: whether our float16 mode runs in it, instead of the bfloat16 modes.
     """
 
     kind: Kind

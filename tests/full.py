@@ -26,7 +26,7 @@ WORKERS = ["-n", "2", "--dist", "worksteal"]
 # A missing Python would skip its session, and look like a pass.
 NOX = [str(pathlib.Path(sys.executable).with_name("nox")), "--error-on-missing-interpreters"]
 
-# By part: what it shows, and its command. {pytest} stands for the flags of pytest.
+# By part: its purpose and its command. {pytest} stands for the flags of pytest.
 PARTS = {
     "tf215": (
         "every test on the default TensorFlow, the page in the oldest browser and a recent one",

@@ -4,8 +4,8 @@ A test fails if a mode breaks any other program. Remove a program from the list 
 """
 
 BROKEN: dict[str, tuple[str, ...]] = {
-    # The sum of scores and -10000 is lowered: its steps are 64 and 8 there, and in a row where all
-    # is padding nothing else tells the scores apart.
+    # The sum of scores and -10000 is lowered: the low types have steps of 64 and 8, which hide
+    # the differences between scores in a row of padding only.
     "attention, mask + -10000": ("bf16", "fp16"),
     # The state of 20 steps is lowered behind each product; rounding the inputs alone does nothing.
     "diffusion, cumulative product of 1 - beta": ("bf16",),

@@ -1,6 +1,6 @@
 """A process that runs programs under one contender: one JSON line in, one out, for each.
 
-A program that crashes the process or never ends takes nothing else with it.
+A program that crashes the process or never ends does not affect the others.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def test_an_overflow_in_one_replica_skips_the_step_of_all(run_python):
 @pytest.mark.full
 @needs_workers
 def test_an_overflow_in_one_worker_skips_the_step_of_all(run_workers):
-    """Only this finds a decision that goes by the replicas of one process alone."""
+    """Only this test finds a decision that depends on the replicas of one process alone."""
     for printed in run_workers(MULTI_WORKER + LOOPS):
         check_loops(printed)
 
@@ -143,7 +143,7 @@ def check_fits(printed):
     fits = shown(printed)
     assert len(fits) == 4
     for (several, *counts), (one, *expected) in fits:
-        # bfloat16 rounds sums of half a batch in another way.
+        # bfloat16 rounds sums of half a batch differently.
         np.testing.assert_allclose(several, one, rtol=0, atol=2e-3)
         assert counts == expected
     assert [one[1:] for one, _ in fits] == [[0, 8], [2, 6]] * 2
@@ -157,7 +157,7 @@ def test_fit_with_two_replicas_is_fit_with_one(run_python):
 @pytest.mark.full
 @needs_fit_with_workers
 def test_fit_with_two_workers_is_fit_with_one(run_workers):
-    """Only this finds a fit() whose workers wait for each other."""
+    """Only this test finds a fit() whose workers deadlock."""
     one, other = run_workers(MULTI_WORKER + FIT)
     check_fits(one)
     for (several, _), (same, _) in zip(shown(one), shown(other)):

@@ -1,4 +1,4 @@
-"""amp's decorators, and the registration of functions that are composite or the user's own."""
+"""amp's decorators, and the registration of composite functions and of the user's own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def gelu(x):
 
 
 def graph_of(function):
-    """x -> function -> product -> function of it -> end"""
+    """A graph: x -> function -> product -> function -> end."""
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [4, 4], name="x")
         with tf.name_scope("before"):

@@ -1,4 +1,4 @@
-"""npu-precision convert: a model in a file, lowered, for TensorFlow as it is."""
+"""npu-precision convert: a model in a file, lowered, for TensorFlow without this package."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_the_op_that_overflows_is_found_and_nothing_else(options, overflow, tune
     assert re.match(r"yields values up to \d\.\de\+05$", kept["why"][0])
     assert printed["start"]["error"] == "Infinity"
     assert 0 < printed["found"]["error"] < 0.01
-    # Itself, and the Tanh that follows it.
+    # The op itself and the Tanh that follows it are kept.
     assert printed["found"]["lowered"] == printed["start"]["lowered"] - 2
     assert len(printed["trials"]) <= 6
 
@@ -91,7 +91,7 @@ def test_every_kind_of_model_is_tuned(
     assert entries
     assert all(entry.startswith(prefix) for entry in entries)
     assert printed["found"]["error"] <= limit
-    # What is written is what was tried.
+    # The written mixlist is the one that was tried.
     assert error_of(mixlist, *arguments) == pytest.approx(printed["found"]["error"])
 
 
@@ -217,7 +217,7 @@ def test_a_measure_of_the_users_decides(better, graph_file, tune, metrics):
     model = graph_file(OVERFLOW)
     start = tune(model, *inputs, "--metric", f"{metrics}:largest")[0]
     is_less = start["start"]["metric"] < start["reference"]["metric"]
-    # Of the two measures, one is worse than in float32, and one is better.
+    # One of the two measures is worse than in float32, and one is better.
     names = {"larger": ("largest", "less"), "smaller": ("less", "largest")}[better]
     more = () if better == "larger" else ("--smaller-is-better",)
     worse, fine = names if is_less else names[::-1]
@@ -308,7 +308,7 @@ def test_the_curve_is_a_picture(overflow, command, tmp_path):
     assert curve.read_bytes().startswith(b"\x89PNG")
     shares = [trial["share"] for trial in printed["trials"]]
     assert (min(shares), max(shares)) == (0, 1)
-    # From step to step, and so also where nobody has searched.
+    # The curve has several steps, also outside of the searched part.
     assert len({round(share, 3) for share in shares}) >= 5
 
 
@@ -407,7 +407,7 @@ def test_the_curve_is_in_the_report_of_the_model_with_the_mixlist(overflow, comm
 
 
 def test_the_result_as_a_customize_dtypes_file(command, overflow, tmp_path):
-    """The same decisions as those of the mixlist, and a line of the user's own stays."""
+    """The file has the same decisions as the mixlist, and a line of the user's own stays."""
     given = tmp_path / "given.cfg"
     given.write_text("none::InputDtype:float16\n")
     file = tmp_path / "found.cfg"

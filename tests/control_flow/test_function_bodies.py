@@ -177,7 +177,7 @@ def test_no_mode_changes_a_signature(mode, expected):
 
 
 def test_an_entry_about_a_node_reaches_into_bodies(mixlist):
-    """Names are those of the body's own nodes."""
+    """The entry has the names of the body's own nodes."""
     check_rewrite(
         """
         x = Placeholder(shape=4x4)

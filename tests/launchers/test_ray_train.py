@@ -35,7 +35,7 @@ def run_ray(tmp_path):
             "RAY_TMPDIR": folder,
             "RAY_DEDUP_LOGS": "0",
             "RAY_COLOR_PREFIX": "0",
-            # Else its workers wait for all others on a busy machine: their niceness is 15.
+            # Ray's workers have a niceness of 15: on a busy machine, they would hardly run.
             "RAY_worker_niceness": "0",
             "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(START_SECONDS),
             "TF_CPP_MIN_LOG_LEVEL": "0",

@@ -137,7 +137,7 @@ show(train(strategy, COUNT), train(tf.distribute.get_strategy(), 1), start)
 
 
 def test_two_replicas_with_half_the_batch_are_one_with_the_whole(run_python):
-    """Within what the order of additions changes."""
+    """They are equal except for the order of additions."""
     check_halves(run_python(MIRRORED + HALVES, 2).stdout)
 
 
@@ -333,7 +333,7 @@ for in_scope in False, True:
 
 @needs_workers
 def test_workers_agree_on_each_step(run_workers, tmp_path):
-    """Only this finds a decision that goes by the replicas of one process alone."""
+    """Only this test finds a decision that depends on the replicas of one process alone."""
     one, other = map(shown, run_workers(WORKERS, tmp_path))
     assert one == other
     halves, *lines = one
@@ -341,7 +341,7 @@ def test_workers_agree_on_each_step(run_workers, tmp_path):
     for *steps, (state, skipped) in lines[:4], lines[4:]:
         assert steps == [[False, 4.0, 1.0], [True, 4.0, 0.5], [False, 2.0, 0.5]]
         assert (state["scale"], state["_growth_tracker"], skipped) == (2.0, 0, 2)
-    # A run without a strategy goes on where the workers were.
+    # A run without a strategy continues from the workers' state.
     for path in "0False", "0True":
         scaler, variable = npu_precision.GradScaler(8.0), tf.Variable(1.0)
         checkpoint = tf.train.Checkpoint(scaler=scaler, variable=variable)

@@ -73,7 +73,7 @@ def build(copy: pathlib.Path) -> None:
 
 
 def run_tests(copy: pathlib.Path, tests: list[str], *flags: str) -> tuple[int, str]:
-    """Runs tests in a copy; returns pytest's status and what it printed."""
+    """Runs tests in a copy; returns pytest's status and output."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *flags]
     command += [f"tests/{test}" for test in tests]
     environment = {

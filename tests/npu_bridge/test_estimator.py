@@ -1,4 +1,4 @@
-"""Estimator scripts: npu_bridge's documented one as it is, NPURunConfig and NPUEstimator.
+"""Estimator scripts: npu_bridge's documented script unchanged, NPURunConfig and NPUEstimator.
 
 TensorFlow's tests do not cover an Estimator's train, evaluate, predict and export.
 """

@@ -1,4 +1,4 @@
-"""sess.run scripts: npu_bridge's documented one as it is, and the helpers around sessions."""
+"""sess.run scripts: npu_bridge's documented script unchanged, and the helpers around sessions."""
 
 import numpy as np
 import pytest
@@ -110,7 +110,7 @@ def test_layout_and_remapper_are_placed_after_the_optimizer():
     assert optimizer_names(config) == ["NpuOptimizer", "layout", "remap"]
     assert rewrite.layout_optimizer == OFF
     assert rewrite.remapping == OFF
-    # The rest of TensorFlow's pipeline stays what it is.
+    # The rest of TensorFlow's pipeline does not change.
     assert rewrite.memory_optimization == rewriter_config_pb2.RewriterConfig.DEFAULT_MEM_OPT
     assert rewrite.meta_optimizer_iterations == 0
     assert not rewrite.optimizers

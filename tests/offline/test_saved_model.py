@@ -123,7 +123,7 @@ def test_the_result_loads_and_runs_on_plain_tensorflow(saved, converted, run_pyt
 
 
 def test_every_file_but_the_graph_is_copied_byte_for_byte(saved, converted):
-    # The fingerprint is a hash of the graph as it was.
+    # The fingerprint is a hash of the original graph.
     assert files(saved) - files(converted[0]) == files(saved) & {"fingerprint.pb"}
     assert files(converted[0]) <= files(saved)
     for name in files(converted[0]) - {"saved_model.pb"}:

@@ -1,7 +1,7 @@
-"""What a device lacks shapes the decisions: the passes alone, with abilities the test makes up.
+"""Decisions depend on the kernels that a device lacks: runs the passes alone, with fake abilities.
 
-No Grappler and no registered kernel takes part: tests/cc/pipeline_driver.cc links graph_passes/
-with a fake DtypeSupport and the lists below.
+Neither Grappler nor a registered kernel takes part: tests/cc/pipeline_driver.cc links
+graph_passes/ with a fake DtypeSupport and the lists below.
 """
 
 import json
@@ -25,7 +25,7 @@ LISTS = {
     "TensorArrayV3": {},
     "TensorArrayWriteV3": {},
     "TensorArrayReadV3": {},
-    # What this target has in one dtype only.
+    # Ops that this target has in one dtype only.
     "MaxPool": {"input0": {"dtype": "float16"}, "output0": {"dtype": "float16"}},
     "Sigmoid": {"input0": {"dtype": "float32"}, "precision_reduce": {"flag": "true"}},
 }
@@ -199,7 +199,7 @@ def test_ops_on_one_handle_compute_in_float32_together_or_not_at_all(decide, pla
 
 
 def test_what_computes_in_float32_is_given_back_as_it_was_whatever_its_order(run_driver):
-    """The optimizer undoes it to decide, and does it again."""
+    """The optimizer undoes compute_in_float32 before it decides, and applies it again."""
     text = "x = Placeholder(shape=4x4)\np = MatMul(x, x) @ /device:CPU:1\nend = Exp(p)"
     result, _ = run_driver(read_graph(text))
     assert "_npu_precision_in_float32" in str(result)

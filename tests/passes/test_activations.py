@@ -55,7 +55,7 @@ CONVOLUTION = """
     sixth = Const(value=0.16666667)
 """
 END = "\nend = Softmax(gelu)"
-# Each as (name, lines), the last of which makes `gelu` of `dense`.
+# Each as (name, lines); the last line computes `gelu`, the activation of `dense`.
 EXACT = {
     "Keras 2 and tf.nn.gelu": """
         scaled = RealDiv(dense, root2)
@@ -219,7 +219,7 @@ MISH_FORM = """
     gelu/npu_Softplus = Softplus[{T}](dense)
     gelu/npu_Tanh = Tanh[{T}](gelu/npu_Softplus)
     gelu = Mul[{T}](dense, gelu/npu_Tanh)"""
-# By the remapper's word: what stands before, the ways to write it, and the form that is fused.
+# By the remapper's name: the lines before, the ways to write it, and the form that is fused.
 KINDS = {
     "GeluExact": (DENSE, EXACT, EXACT_FORM),
     "GeluApproximate": (DENSE, APPROXIMATE, APPROXIMATE_FORM),
@@ -240,7 +240,7 @@ KERAS_2, KERAS_3 = EXACT["Keras 2 and tf.nn.gelu"], EXACT["Keras 3"]
 
 
 def written(form, low):
-    """The form with its dtype and, where that is a low one, Casts behind the constants."""
+    """The form with its dtype and, if the dtype is low, Casts behind the constants."""
     cast = "" if low == "float32" else f"/npu_cast_0_{low}"
     return form.replace("{T}", low).replace("{C}", cast)
 
@@ -257,7 +257,7 @@ def activation_of(text):
 
 @pytest.mark.parametrize(("kind", "text", "form"), ALL)
 def test_each_way_to_write_it_becomes_the_form_that_is_fused(kind, text, form):
-    """check_rewrite compares the values, turns the nodes around, and applies it a second time."""
+    """check_rewrite compares the values, reverses the nodes, and applies the pass a second time."""
     result = check(text, None)
     assert activation_of(result.text) == textwrap.dedent(written(form, "bfloat16")).strip()
     assert told(result) == [("activations", "gelu", f"{kind} of product")]
@@ -304,7 +304,7 @@ def fused_names(nodes):
 
 
 def pure(kind):
-    """A layer that yields what it is fed, so that the activation's values are those of numbers."""
+    """A layer that yields its input, so that the inputs of the activation are known."""
     if KINDS[kind][0] == DENSE:
         return (
             DENSE.replace("shape=6x4", "shape=40x1")
@@ -318,7 +318,8 @@ def pure(kind):
     )
 
 
-# What TensorFlow 2.15 and 2.21 say of what they fused. 2.15 fuses no HardSwish into a convolution.
+# The fused ops by their names in TensorFlow 2.15 and 2.21. 2.15 fuses no HardSwish into a
+# convolution.
 FUSED_NAMES = {
     "GeluExact": "GeluExact",
     "GeluApproximate": "GeluApproximate",
@@ -337,7 +338,7 @@ FUSED_NAMES = {
 def test_tensorflow_fuses_it_and_yields_what_numpy_does(
     kind, lines, low, offline, executed_nodes, tmp_path
 ):
-    """Live, and offline with a session that knows nothing of npu_precision."""
+    """Live, and offline with a session that does not use npu_precision."""
     if kind == "HardSwish" and tf.__version__.startswith("2.15."):
         pytest.skip("TensorFlow 2.15 fuses no HardSwish into a convolution")
     graph_def = read_graph(pure(kind) + lines + "\nend = Identity(gelu)")
@@ -367,7 +368,7 @@ def test_a_bias_that_is_added_otherwise_becomes_a_bias_add(kind, text):
     result = check(text.replace("BiasAdd(product, b)", "AddV2(b, product)"), None)
     assert "dense = BiasAdd[bfloat16](product, b/npu_cast_0_bfloat16)" in result.text
     assert len(told(result)) == 1
-    # Also where nothing else is to be done.
+    # Also if no other pass changes the graph.
     if kind == "Swish":
         text = text.replace("times = Mul(one, dense)", "").replace("(times)", "(dense)")
         result = check(text.replace("BiasAdd(product, b)", "AddV2(product, b)"), None)
@@ -421,7 +422,7 @@ ROW = ("b = Const(shape=8)", "b = Const(shape=1x8)")
 @pytest.mark.parametrize("bias", ["BiasAdd(product, b)", "AddV2(product, b)", "AddV2(b, product)"])
 @pytest.mark.parametrize("kind", ["GeluExact", "GeluApproximate"])
 def test_a_reshape_of_the_sum_moves_behind_the_activation(kind, bias):
-    """As flatten_mat_muls leaves it."""
+    """flatten_mat_muls writes such a Reshape."""
     _, ways, _ = KINDS[kind]
     for lines in ways.values():
         text = BEHIND.replace("BiasAdd(product, b)", bias) + lines + END
@@ -436,7 +437,7 @@ def test_a_reshape_of_the_sum_moves_behind_the_activation(kind, bias):
 
 @pytest.mark.parametrize("reshaped", [False, True])
 def test_a_bias_of_one_row_becomes_a_vector(reshaped):
-    """As in GPT-2."""
+    """GPT-2 has such a bias."""
     text = (BEHIND if reshaped else DENSE).replace(*ROW) + KERAS_3 + END
     result = check(text.replace("BiasAdd(product, b)", "AddV2(product, b)"), None)
     assert told(result) == [("activations", "gelu", "GeluExact of product")]
@@ -511,7 +512,7 @@ def test_tensorflow_fuses_what_was_reshaped(bias, executed_nodes):
     [
         ("w = Const(shape=4x8)", "w = Placeholder(shape=4x8)"),
         ("b = Const(shape=8)", "b = Placeholder(shape=8)"),
-        # The Reshape makes a row as wide as the bias of a product that is not.
+        # Only the Reshape makes rows as wide as the bias; those of the product are not.
         ("b = Const(shape=8)", "b = Const(shape=4)"),
     ],
 )
@@ -525,7 +526,7 @@ def test_a_reshape_that_will_not_move_keeps_it_as_it_is(old, new):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        # Another reads what TensorFlow would have to compute for it, as a gradient does.
+        # Another node reads an inner value, as a gradient does, so TensorFlow must compute it.
         (END, "\nother = Exp(dense)\nend = AddV2(gelu, other)"),
         (END, "\nother = Exp(product)\nend = AddV2(gelu, other)"),
         (END, "\nother = Exp(erf)\nend = AddV2(gelu, other)"),
@@ -546,7 +547,7 @@ def test_a_reshape_that_will_not_move_keeps_it_as_it_is(old, new):
         # Scopes of the user.
         ("Erf(scaled)", "Erf(scaled, _keep_dtype=1)"),
         ("MatMul(x, w)", "MatMul(x, w, _keep_dtype=1)"),
-        # No product, or one that TensorFlow does not fuse it into.
+        # No product, or one into which TensorFlow does not fuse.
         ("MatMul(x, w)", "Tanh(xx)"),
         ("MatMul(x, w)", "MatMul(xt, w, transpose_a=True)"),
         # Other functions.
@@ -599,7 +600,7 @@ def test_it_stays_where_the_caller_fetches_a_part(fetch):
 
 
 def test_a_custom_gradient_that_nothing_reads_does_not_hold_it_up():
-    """Keras' swish, as a SavedModel has it."""
+    """Keras' swish has one in a SavedModel."""
     text = CONVOLUTION + SWISH["times one"]
     text += "\nboth = IdentityN(gelu, dense)\nend = Softmax(both)"
     result = check(text, None)
@@ -610,7 +611,7 @@ def test_a_custom_gradient_that_nothing_reads_does_not_hold_it_up():
 
 @pytest.mark.parametrize("part", ["times", "sigmoid"])
 def test_a_custom_gradient_that_is_given_a_part_of_it_holds_it_up(part):
-    """Its IdentityN is there until TensorFlow drops outputs that nothing reads."""
+    """Its IdentityN stays until TensorFlow drops outputs without consumers."""
     text = CONVOLUTION + SWISH["times one"]
     text += f"\nboth = IdentityN(gelu, {part})\nend = Softmax(both)"
     assert not told(check(text, None))
@@ -633,7 +634,7 @@ def test_it_stays_where_the_caller_feeds_a_part(feed):
     "entry", ["Erf", "Erfc", "Mul", "AddV2", "node:gelu", "node:gelu/npu_Erf", "node:less"]
 )
 def test_what_a_mixlist_names_stays(entry, tmp_path):
-    """Also an op that would come of it: the line is about that then."""
+    """This includes an op that the pass would make: the entry then applies to that op."""
     mixlist = tmp_path / "mixlist.json"
     mixlist.write_text(json.dumps({"black-list": {"to-add": [entry]}}))
     assert not told(check(DENSE + KERAS_3 + END, None, modify_mixlist=str(mixlist)))
@@ -718,7 +719,7 @@ def test_behind_a_dense_layer_of_three_dimensions_it_is_fused(activation, fused,
 
 @needs_functions_by_default
 def test_training_stays_as_it_is():
-    """Gradients read what TensorFlow would have to keep for them."""
+    """Gradients read values that a fused op would not keep."""
 
     @tf.function
     def gradients(x, w):
@@ -739,7 +740,7 @@ def test_training_stays_as_it_is():
 
 @pytest.mark.parametrize("kind", ["GeluExact", "Swish"])
 def test_unfused_it_differs_from_float64_by_the_rounding_alone(kind):
-    """Where nothing fuses it, as in this run: no worse than bfloat16's rounding of each op."""
+    """If nothing fuses it, as in this run, the error is bfloat16's rounding of each op."""
     graph_def = read_graph(pure(kind) + next(iter(KINDS[kind][1].values())) + END)
     after, _ = npu_precision.rewrite_graph_def(graph_def, "gelu", precision_mode=MODE)
     (want,), (got,) = run(graph_def, ["gelu"]), run(after, ["gelu"])

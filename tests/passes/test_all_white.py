@@ -1,4 +1,4 @@
-"""all_white: every op that a list has is lowered, but for what updates variables."""
+"""all_white: every op on a list is lowered, except ops that update variables."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_users_lists_count_all_the_same(mixlist):
     )
     assert result.reasons["loss"] == ("kept", "black_list", "")
     assert result.reasons["end"] == ("kept", "gray_follows_kept", "loss")
-    # Taken off the black list, it is gray, and what feeds it has no say.
+    # Taken off the black list, it is gray, and its producers have no vote.
     assert result.reasons["black"] == ("kept", "gray_no_votes", "")
     assert result.reasons["gray"] == ("lowered", "white_list", "")
     assert not result.ledger.warnings
@@ -82,7 +82,7 @@ def update(body, fetches=("write",)):
 
 
 def test_master_weights_are_updated_in_float32():
-    """As an optimizer that is made of several ops does, black ones and gray ones."""
+    """The update of an optimizer of several ops, black and gray ones."""
     result = update(
         """
         square = Square(gradient)
@@ -142,7 +142,7 @@ def test_a_sum_over_iterations_is_added_up_in_float32(body):
 
 @pytest.mark.parametrize("pass_on", ["Identity(unread)", "IdentityN(unread, unread)"])
 def test_a_gradient_gets_to_its_update_through_what_nobody_else_reads(pass_on):
-    """As TensorFlow inlines a branch: the other one has an argument that it does not use."""
+    """TensorFlow inlines branches like this: the other branch does not use its argument."""
     result = update(
         f"""
         made = Const[bool](value=True)
@@ -186,7 +186,7 @@ LOSS = f"""
 
 
 def test_the_loss_and_its_gradient_go_by_the_lists():
-    """The scale of a loss, which is the gradient of the scaled loss, may be no float16."""
+    """The scale of a loss is the gradient of the scaled loss, and may not fit into a float16."""
     result = check_rewrite(LOSS, None, ["scaled", "of_hidden"], all_white=True)
     reasons = result.reasons
     for name in "hidden", "inner", "logits", "of_logits", "of_inner", "of_hidden":
@@ -201,7 +201,7 @@ def test_the_loss_and_its_gradient_go_by_the_lists():
 
 
 def test_a_second_run_finds_the_loss_behind_the_casts_of_the_first():
-    """Gray that nothing votes on keeps float32, and is read through a Cast."""
+    """A gray node without votes keeps float32, and is read through a Cast."""
     graph = LOSS.replace("sharp = Mul(logits, w)", "more = Tanh(x)\nsharp = AddV2(logits, more)")
     reasons = check_rewrite(graph, None, ["scaled", "of_hidden"], all_white=True).reasons
     assert reasons["sharp"] == ("lowered", "gray_follows_lowered", "logits")
@@ -227,7 +227,7 @@ def test_without_a_scaled_loss_nothing_of_it_is_known():
     ("color", "reason"), [("black", "gray_follows_lowered"), ("white", "white_list")]
 )
 def test_what_is_removed_from_a_list_it_is_on_is_gray(entry, color, reason, mixlist):
-    """By op type and by name alike; all_white itself is no list to remove from."""
+    """By op type and by name alike; all_white itself is no list, so it removes nothing."""
     path = mixlist(json.dumps({f"{color}-list": {"to-remove": [entry]}}))
     result = check_rewrite(LOSS, None, ["scaled", "of_hidden"], all_white=True, modify_mixlist=path)
     assert result.reasons["inner"][:2] == ("lowered", reason)
@@ -259,7 +259,7 @@ def test_edits_by_programs_are_mixlist_entries_on_top_of_the_file(mixlist):
     assert listed_by["gray"].endswith("mixlist.json:1:28")
     assert listed_by["loss"] == "mixlist_edits:1:28"
     assert result.reasons["loss"] == ("lowered", "white_list", "")
-    # They are not written for one graph.
+    # The lists are not written for one graph.
     assert not result.ledger.warnings
 
 

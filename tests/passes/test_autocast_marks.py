@@ -1,4 +1,4 @@
-"""autocast() in a graph: its ops have a mixed mode of their own, whatever the mode of the rest."""
+"""autocast() in a graph: its ops have their own mixed mode, in any mode of the other ops."""
 
 import pytest
 import tensorflow as tf

@@ -47,7 +47,7 @@ def _needs_the_kernels():
 
 
 def written(result):
-    """By the name of the node, what it was and what it is."""
+    """The old and the new op of each node, by its name."""
     assert {rewrite.by for rewrite in result.ledger.rewrites} <= {"batch_norm_v3"}
     return {rewrite.node: (rewrite.before, rewrite.after) for rewrite in result.ledger.rewrites}
 
@@ -105,7 +105,7 @@ def test_in_training_the_gradient_reads_one_output_more(mode, low):
 
 
 def test_a_gradient_with_fixed_statistics_belongs_to_the_norm_that_reads_the_same():
-    """There may be others of the same statistics, for another image."""
+    """Other norms may have the same statistics, for another image."""
     result = check(
         f"""
         {BEFORE}
@@ -129,7 +129,7 @@ def test_a_gradient_with_fixed_statistics_belongs_to_the_norm_that_reads_the_sam
     assert set(written(result)) == {"norm", "other", "grad"}
 
 
-# By what is in the way: the graph, what is written anew, and options.
+# By the obstacle: the graph, the rewritten nodes, and options.
 PARTLY = {
     "a gradient of statistics from elsewhere": (
         TRAINING.replace("grad = ", "m = Mul(norm:3, scale)\ngrad = ").replace(
@@ -193,7 +193,7 @@ def test_the_first_version_stays_where_the_third_would_not_do(name):
 
 
 def test_what_is_fetched_stays():
-    """The third version has an output more, which the caller could see."""
+    """The third version has one more output, which the caller could see."""
     assert not written(check(TRAINING, None, ["norm", "end"]))
 
 
@@ -222,7 +222,7 @@ def test_what_the_mixlist_says_of_either_version_holds(mixlist, entries):
 
 @pytest.mark.parametrize("entry", ["BatchNorm", "node:norm"])
 def test_white_is_both_versions(mixlist, entry):
-    """After what keeps float32, so that nothing but the entry is a reason to lower it."""
+    """The norm is after a kept node, so only the entry is a reason to lower it."""
     graph = INFERENCE.replace("Norm(white", "Norm(black").replace(
         "norm =", "black = Exp(white)\nnorm ="
     )
@@ -260,7 +260,7 @@ def test_force_fp16_lowers_it_too():
 
 
 def test_channels_first_stay_on_a_cpu_in_float16():
-    """float32 has a kernel of oneDNN's for it, and float16 has none."""
+    """oneDNN has a float32 kernel for it, but no float16 kernel."""
     graph = INFERENCE.replace("is_training", "data_format=NCHW, is_training")
     assert not written(check(graph, None, run=False))
 
@@ -322,7 +322,7 @@ def test_what_cannot_be_folded_is_written_and_what_can_is_folded():
 
 
 def test_a_gradient_in_a_function_and_its_forward_op_outside():
-    """Nobody knows what a function's argument is: its gradient stays."""
+    """The producer of a function's argument is unknown, so its gradient stays."""
     result = check(
         f"""
         {BEFORE}

@@ -1,4 +1,4 @@
-"""What feeds an op that magnifies relative error keeps float32, back to the last matrix product."""
+"""Producers of an op that magnifies relative errors keep float32, back to the last product."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_a_probability_is_computed_in_float32_before_its_logarithm(mode):
 
 @modes
 def test_the_gradient_of_a_bias_is_a_sum_that_ends_the_path(mode):
-    """Adam divides each gradient by a deviation. That says nothing of the forward pass."""
+    """Adam divides each gradient by a deviation, but this must not keep the forward pass."""
     low = LOW[mode]
     need_kernels(low, "Relu", "ReluGrad")
     result = check_rewrite(
@@ -106,7 +106,9 @@ def test_the_gradients_of_a_batch_norms_parameters_end_the_path(mode):
 @modes
 @pytest.mark.parametrize(("shape", "is_scale"), [("scalar", True), ("1", True), ("4", False)])
 def test_what_one_given_number_divides_is_off_by_no_larger_share(mode, shape, is_scale):
-    """As a loss scale does. Of several, one may be tiny where what it divides is a difference."""
+    """A loss scale is such a number. Of several divisors, one may be tiny where the dividend is a
+    difference.
+    """
     low = LOW[mode]
     need_kernels(low, "Relu")
     result = check_rewrite(
@@ -197,7 +199,7 @@ def test_what_only_changes_the_shape_of_a_product_follows_it(mode):
     ],
 )
 def test_a_chain_of_unary_ops_magnifies_what_one_of_them_does(ops, kept):
-    """TensorFlow's arithmetic optimizer makes one op of Log and Neg."""
+    """TensorFlow's arithmetic optimizer fuses Log and Neg into one op."""
     result = check_rewrite(
         f"""
         x = Placeholder(shape=4x4)
@@ -341,7 +343,7 @@ def test_an_op_magnifies_only_where_its_input_may_be_where_it_does(body, kept):
 
 
 def variance(end):
-    """The mean of a square and the square of the mean, and what `end` makes of them."""
+    """The mean of a square and the square of the mean, combined by the lines `end`."""
     return check_rewrite(
         f"""
         x = Placeholder(shape=4x4)
@@ -384,7 +386,7 @@ def test_both_sides_of_a_variance_written_by_hand_are_computed_in_float32():
     "difference",
     [
         "end = Sub(mean_of_square, square_of_mean)",
-        # As TensorFlow rewrites (mean_of_square - square_of_mean) + epsilon.
+        # TensorFlow rewrites (mean_of_square - square_of_mean) + epsilon like this.
         "less = Sub(epsilon, square_of_mean) \n end = AddV2(mean_of_square, less)",
         "more = AddV2(mean_of_square, epsilon) \n end = Sub(more, square_of_mean)",
         "minus = Neg(square_of_mean) \n end = Add(minus, mean_of_square)",
@@ -395,7 +397,7 @@ def test_both_sides_of_a_variance_written_by_hand_are_computed_in_float32():
     ],
 )
 def test_so_is_what_a_variance_is_about_back_to_the_last_product(difference):
-    """Where the mean is large, a rounded x has no digits left for the spread."""
+    """If the mean is large, a rounded x has no digits left for the spread."""
     result = variance(difference)
     assert result.reasons["shifted"] == ("kept", "before_magnifier", "end")
     assert result.reasons["product"][0] == "lowered"
@@ -460,7 +462,7 @@ def test_of_a_node_with_several_dtypes_only_the_one_that_is_read_is_kept(all_whi
 
 
 def test_a_magnifier_that_follows_a_black_op_says_so():
-    """The story of what follows it then begins where float32 does."""
+    """The story of its followers then begins at the first node in float32."""
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)

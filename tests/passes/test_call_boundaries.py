@@ -1,4 +1,4 @@
-"""call_boundaries: what a function would cast at once crosses the call in the low type."""
+"""call_boundaries: an argument that a function would cast at once is passed in the low type."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def in_calls(result):
 
 
 def told(ledger):
-    """What call_boundaries did, by node."""
+    """The rewrites by call_boundaries, by node."""
     return {
         entry.node: entry.after
         for part in ledger
@@ -65,7 +65,7 @@ def test_a_loop_carries_its_state_and_weights_in_the_low_type(op):
 
 
 def test_an_unchanged_variable_is_read_from_before_the_loop_in_float32():
-    """Nothing is rounded that was not: behind the loop the weight has all its digits."""
+    """No other value is rounded: behind the loop, the weight has all its digits."""
     graph = LOOP.replace("Exp(loop:1)", "Sub(loop:2, w)")
     result = check(graph, None)
     (end,) = (node for node in result.graph.node if node.name == "end")
@@ -272,7 +272,7 @@ def test_what_the_caller_fetches_keeps_its_dtype():
 
 
 def test_a_loop_that_runs_no_iteration_yields_its_rounded_state():
-    """The one case where values differ: docs/performance.md says so."""
+    """This is the only case in which values differ, as docs/performance.md says."""
     graph = read_graph_with_functions(
         LOOP.replace("zero = Const[int32](value=0)", "zero = Const[int32](value=3)")
     )
@@ -300,7 +300,7 @@ def test_one_value_for_two_variables_keeps_its_dtype():
 
 
 def test_a_list_for_two_variables_keeps_its_dtype():
-    """What is read of the other variable is float32."""
+    """Elements of the other variable's list are read in float32."""
     graph = STEPS.replace("(zero, given, made, w,", "(zero, given, made, w, spare,")
     graph = graph.replace(
         "loop =", "spare = TensorListReserve[float32,int32](shape, three)\nloop ="

@@ -32,7 +32,7 @@ def computes_in(result):
 
 
 def test_a_chain_is_rounded_where_a_product_or_what_is_kept_reads_it():
-    """As a compiler does, which fuses bias and activation into the product and stores the end."""
+    """A compiler that fuses bias and activation into the product also rounds only the end."""
     result = check(
         """
         x = Placeholder(shape=4x8)
@@ -92,7 +92,7 @@ def test_all_readers_of_a_tensor_read_the_same_rounded_values():
 
 @needs_kernels("float16", "MaxPool", "ConcatV2")
 def test_what_selects_rounded_values_is_not_rounded_again():
-    """The Cast to float32 has nothing left to do either."""
+    """The Cast to float32 is not needed either."""
     check(
         """
         x = Placeholder(shape=2x4x4x3)
@@ -118,7 +118,7 @@ def test_what_selects_rounded_values_is_not_rounded_again():
 
 
 def test_an_activation_of_unrounded_values_is_rounded():
-    """Relu selects, but here from what the product yields in float32."""
+    """Relu selects values, but here from the unrounded float32 result of the product."""
     result = check(
         """
         x = Placeholder(shape=4x4)
@@ -244,7 +244,7 @@ def test_bfloat16_computes_in_bfloat16(run_graph):
 
 @pytest.mark.parametrize("compute", [None, "auto", "native"])
 def test_a_graph_that_is_converted_computes_in_float16(compute):
-    """The device is not known, unless the caller says how to compute."""
+    """The device is unknown, unless the caller sets float16_compute."""
     graph = "x = Placeholder(shape=4x4)\np = MatMul(x, x) @ /device:CPU:0\nend = Softmax(p)"
     result = check_rewrite(graph, None, float16_compute=compute)
     assert computes_in(result) == {"p": "float16"}

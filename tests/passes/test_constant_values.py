@@ -1,4 +1,4 @@
-"""Large constants, whose values the passes keep aside: what stays, stays as it was, all of it."""
+"""Large constants, whose values the passes store separately: constants that stay do not change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHAPE = [64, 64]
 
 
 def large_constant(graph_def, name):
-    """Gives a Const a value of 16 KB, and whatever else a node may have."""
+    """Gives a Const a value of 16 KB, and all other fields of a node."""
     node = next(node for node in graph_def.node if node.name == name)
     proto = tensor_util.make_tensor_proto(random_values(name, SHAPE))
     node.attr["value"].tensor.CopyFrom(proto)

@@ -1,8 +1,8 @@
-"""Convolutions and what stands behind them in a network, forward and, in three dimensions, back.
+"""Convolutions and the ops behind them in a network, and gradients in three dimensions.
 
-Of the cases that TensorFlow's tests cover: conv+bn, conv3d+bn, conv3d with gradients,
-conv+bn+dropout, conv+pool, depthwise. Gradients of whole layers are in test_layers.py, batch norms
-by themselves in test_node_types.py.
+TensorFlow's tests have these cases too: conv+bn, conv3d+bn, conv3d with gradients, conv+bn+dropout,
+conv+pool, depthwise. Gradients of whole layers are in test_layers.py, batch norms by themselves in
+test_node_types.py.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def test_convolution_in_three_dimensions_and_batch_norm(mode, low):
 
 @each_mode
 def test_convolution_in_three_dimensions_with_its_gradients(mode, low):
-    """What comes from the loss is float32; behind ReluGrad both gradients share its Cast."""
+    """The gradient from the loss is float32; behind ReluGrad, both gradients share its Cast."""
     check_rewrite(
         f"""
         {VOLUME}

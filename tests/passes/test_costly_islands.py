@@ -1,7 +1,7 @@
-"""With keep_costly_islands, lowered nodes keep float32 whose Casts take more time than they save.
+"""keep_costly_islands keeps nodes in float32 if their Casts would take more time than they save.
 
-What computes much for each element that is cast stays lowered, and so does whatever nobody can tell
-the cost of, or the user whitens.
+Nodes that compute much for each cast element stay lowered. So do nodes of unknown cost, and nodes
+that the user puts on the white list.
 """
 
 from __future__ import annotations

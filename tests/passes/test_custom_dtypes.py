@@ -1,4 +1,4 @@
-"""customize_dtypes: the dtypes that a node reads, computes in and yields, by op type or name."""
+"""customize_dtypes: the dtypes of a node's inputs, computation and outputs, by op type or name."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def dtypes(tmp_path):
 
 
 def test_a_node_whose_ports_are_all_of_the_low_type_is_lowered(dtypes):
-    """Exp is on the black list; a line beats that."""
+    """Exp is on the black list; a line of the file overrides the list."""
     path = dtypes("OpType::Exp:InputDtype:float16,OutputDtype:float16")
     result = check_rewrite(
         CHAIN,
@@ -59,7 +59,7 @@ def test_what_a_line_keeps_is_a_kept_predecessor(dtypes):
 def test_inputs_of_a_low_type_are_rounded_where_the_output_is_float32(dtypes):
     """A product of float16 that adds up in float32 and yields it, as Ascend's MatMulV2 does.
 
-    MatMulV2 has an optional bias, which TensorFlow's MatMul has not: its dtype is not missed.
+    MatMulV2 has an optional bias, which TensorFlow's MatMul lacks: its dtype may be left out.
     """
     result = check_rewrite(
         CHAIN,
@@ -124,7 +124,7 @@ def test_what_is_fetched_is_rounded_under_its_name(dtypes):
 
 @pytest.mark.parametrize("mode", ["force_fp32", "must_keep_origin_dtype", "cube_fp16in_fp32out"])
 def test_modes_that_lower_nothing_round(dtypes, mode):
-    """ATC's --precision_mode=force_fp32 with float16 products is what public projects have."""
+    """Public projects use ATC's --precision_mode=force_fp32 with float16 products."""
     result = check_rewrite(
         CHAIN,
         """
@@ -198,7 +198,8 @@ def test_an_op_without_a_kernel_computes_in_float32_on_rounded_values(dtypes):
     )
 
 
-# Each column beats those to its right: what a line or entry asks of the node "it", MatMul(x, x).
+# Each column overrides those to its right: the dtype that a line or entry requests for the node
+# "it", MatMul(x, x).
 LOWER, KEEP = "float16", "float32"
 
 
@@ -252,7 +253,7 @@ def test_the_gradient_of_what_a_line_keeps_by_name_follows_it(dtypes):
 
 
 def test_what_is_rounded_and_fetched_by_name_stays_so_in_a_second_application(dtypes):
-    """The node has another name by then."""
+    """After the first application, the node has another name."""
     result = check_rewrite(
         CHAIN,
         """

@@ -1,4 +1,4 @@
-"""What each precision mode does to one small graph, as a table, and to its special cases."""
+"""The decisions of each precision mode about one small graph, as a table, and special cases."""
 
 import pytest
 from support.check_rewrite import UNCHANGED, check_rewrite

@@ -1,4 +1,4 @@
-"""What an earlier run left in a graph: it is built on, undone, or none of this run's business."""
+"""Graphs from an earlier run: its Casts and marks are reused, undone, or left alone."""
 
 import numpy as np
 import pytest

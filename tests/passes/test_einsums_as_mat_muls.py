@@ -84,7 +84,7 @@ def test_the_products_of_attention_are_batch_mat_muls_between_transposes():
     assert values_of(result, "values/perm") == [0, 2, 1, 3]
 
 
-# The third says which of operands and result are transposed.
+# The third parameter tells which of the operands and the result are transposed.
 @pytest.mark.parametrize(
     ("equation", "x", "w", "transposed"),
     [
@@ -162,7 +162,7 @@ def test_the_scores_stay(old, new):
 
 
 def test_sizes_that_differ_stay_an_error():
-    """A BatchMatMul would repeat what is of size 1."""
+    """A BatchMatMul would broadcast dimensions of size 1."""
     graph = attention(("k = Placeholder(shape=2x", "k = Placeholder(shape=1x"))
     assert not rewritten(check(graph, None, run=False))
 

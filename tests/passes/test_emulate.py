@@ -27,12 +27,12 @@ MIXED = PrecisionOptions(precision_mode="allow_mix_precision")
 BFLOAT16 = PrecisionOptions(precision_mode="allow_mix_precision_bf16")
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 
-# Their half kernels round once, what the float32 kernel yields.
+# Ops whose half kernels round the result of the float32 kernel once.
 ELEMENTWISE = (
     "Neg Abs Relu Relu6 Tanh Exp Log Log1p Square Reciprocal Sin Cos Erf Erfc Floor Ceil Round Sign"
 ).split()
 OF_TWO = "AddV2 Sub Mul RealDiv Maximum Minimum Pow FloorMod DivNoNan Xdivy".split()
-# Theirs are made of several steps, each of which rounds, or of another formula.
+# Ops whose half kernels round in several steps, or use another formula.
 OF_STEPS = "Sigmoid Elu Selu Softplus Softsign LeakyRelu".split()
 SIZE = 4000
 
@@ -42,7 +42,7 @@ def emulated(graph, options, fetches="end"):
 
 
 def run_both(run_graph, graph, options, feeds, fetch="end"):
-    """What real kernels yield, and what is emulated."""
+    """The values of real kernels, and the emulated values."""
     config = tf1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     real, ledger = rewrite_graph_def(graph, fetch, options)
@@ -54,7 +54,7 @@ def run_both(run_graph, graph, options, feeds, fetch="end"):
 
 
 def values_of_all_kinds():
-    """Around one, large, tiny, beyond float16's range on both sides, and what is no number."""
+    """Values around one, large, tiny, beyond float16's range on both sides, infinities and NaN."""
     random = np.random.default_rng(0)
     part = SIZE // 4
     signs = random.choice([-1, 1], part)
@@ -180,7 +180,7 @@ def test_each_lowered_op_reads_and_yields_rounded_values():
         end = Neg[float32](scale)
         """
     )
-    # The ledger is of what is emulated.
+    # The ledger describes the emulated rewrite.
     _, of_real = rewrite_graph_def(graph, "end", MIXED)
     assert ledger.nodes == of_real.nodes
     assert ledger.casts == of_real.casts
@@ -233,7 +233,7 @@ def test_random_graphs_are_within_the_bounds_of_the_real_rewrite(options):
         values, imitated = graph.run(), graph.run(result)
         for fetch in graph.fetches:
             assert np.asarray(imitated[fetch]).dtype == np.asarray(values[fetch]).dtype
-        # Where the device lacks a kernel, other ops are lowered than those of the real rewrite.
+        # If the device lacks a kernel, the real rewrite lowers other ops.
         assume(
             [part.to_dict()["nodes"] for part in ledger]
             == [part.to_dict()["nodes"] for part in ledger_of_it]

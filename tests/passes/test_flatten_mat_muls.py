@@ -36,7 +36,7 @@ TENSORDOT = """
     biased = BiasAdd(back, b)
     end = Softmax(biased)
 """
-# What Keras 3 makes of an EinsumDense "abc,cde->abde" with a bias "de".
+# Keras 3's graph of an EinsumDense "abc,cde->abde" with a bias "de".
 HEADS = """
     x = Placeholder(shape=2x3x4)
     w = Const(shape=4x2x5)
@@ -185,7 +185,7 @@ def test_one_size_that_is_not_known_is_left_to_the_reshape(x, shape, batch):
 
 @pytest.mark.parametrize("more", ["", "before = Relu(x)"])
 def test_rows_of_another_length_fail_as_they_did(more):
-    """TensorFlow infers from the product how long they are. Nothing may be made of others."""
+    """TensorFlow infers the length from the product. Other rows may not get a result."""
     text = with_shapes(DENSE, x="?x3x?")
     if more:
         text = text.replace("(x, w", "(before, w").replace("product =", f"{more}\n    product =")
@@ -322,12 +322,12 @@ def test_the_reshape_of_a_tensordot_moves_behind_its_bias(bias_add):
         ("BiasAdd(back, b)", "BiasAdd(back, b, _keep_dtype=1)"),
         ("BiasAdd(back, b)", "Sub(back, b)"),
         ("Reshape(product, shape)", "Squeeze(product)"),
-        # As long as what the Reshape makes, and not as a row of the product.
+        # As long as a row behind the Reshape, and not as a row of the product.
         (
             "b = Const(shape=8)\n    shape = Const[int32](value=[2, 3, 8])",
             "b = Const(shape=4)\n    shape = Const[int32](value=[4, 3, 4])",
         ),
-        # As long as a row of the product, and not as what the Reshape makes.
+        # As long as a row of the product, and not as a row behind the Reshape.
         (
             "b = Const(shape=8)\n    shape = Const[int32](value=[2, 3, 8])\n",
             "b = Const(shape=8)\n    shape = Const[int32](value=[6, 8, 1])\n",
@@ -435,7 +435,7 @@ def test_the_residual_sum_stays_where_a_size_is_not_known():
     assert len(rewrites(check_fed(text, {"x": [2, 3, 4], "r": [1, 3, 8]}))) == 2
 
 
-# TensorFlow's arithmetic optimizer adds up what has one shape first.
+# TensorFlow's arithmetic optimizer first adds up tensors of one shape.
 SUM_FIRST = RESIDUAL.replace("biased = AddV2(product, b)", "first = AddN(product, r)").replace(
     "sum = AddV2(r, biased)", "sum = AddV2(first, b)"
 )
@@ -486,7 +486,7 @@ def test_a_bias_behind_such_a_sum_stays(old, new):
     assert rewrites(result) == [("product", "BatchMatMulV2", "MatMul")]
 
 
-# GPT-2's Conv1D: the bias is added to the MatMul, and only then the batch comes back.
+# GPT-2's Conv1D: the bias is added to the MatMul, and the batch is reshaped back only then.
 RESHAPED = """
     x = Placeholder(shape=6x4)
     r = Placeholder(shape=2x3x8)
@@ -575,7 +575,7 @@ def test_a_sum_behind_the_reshape_stays_where_a_size_is_not_known():
     assert not rewrites(check_fed(text, {"x": [6, 4], "r": [1, 3, 8]}))
 
 
-# What inference leaves of a Dropout.
+# The nodes of a Dropout in inference.
 DROPPED = replaced(
     RESIDUAL, "sum = AddV2(r, biased)", "kept = Identity(biased)\n    sum = AddV2(r, kept)"
 )
@@ -626,7 +626,7 @@ def test_an_identity_that_is_fetched_or_read_from_a_colocated_node_stays():
 
 @pytest.mark.parametrize("text", [RESHAPED, TENSORDOT], ids=["after", "before"])
 def test_a_bias_of_unknown_length_stays(text):
-    """One of a single number would be added to all columns."""
+    """A bias of one number would be added to all columns."""
     text = with_shapes(text.replace("BiasAdd", "AddV2"), w="4x?", b="?")
     assert not rewrites(
         check_fed(
@@ -661,7 +661,7 @@ def test_the_sum_of_two_products_is_the_residual_sum_of_one():
 
 
 def test_products_of_one_tensor_read_it_as_one_matrix():
-    """Each Reshape would have a Cast of its own."""
+    """With several Reshapes, each would have its own Cast."""
     text = """
         x = Placeholder(shape=2x3x4)
         black = Exp(x)

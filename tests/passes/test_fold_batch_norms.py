@@ -41,7 +41,7 @@ NORM = "norm = FusedBatchNormV3(conv, scale, offset, mean, variance, is_training
 
 
 def folded(result):
-    """By the name of the batch norm, what it was and what it is."""
+    """The old and the new op of each batch norm, by its name."""
     assert {rewrite.by for rewrite in result.ledger.rewrites} <= {"fold_batch_norms"}
     return {rewrite.node: (rewrite.before, rewrite.after) for rewrite in result.ledger.rewrites}
 
@@ -214,14 +214,14 @@ def test_nothing_has_a_control_dependency_on_the_constants_that_are_gone():
 
 
 def refused(convolution=CONVOLUTION, norm=NORM, more="", fetched="", run=True, **options):
-    """A graph that would be folded but for one thing; a Relu behind the norm is fetched.
+    """A graph that would be folded except for one obstacle; a Relu behind the norm is fetched.
 
     Args:
         convolution: the nodes before the norm.
         norm: the norm.
-        more: further nodes, and what of them keeps the norm from being folded.
+        more: further nodes, which may keep the norm from being folded.
         fetched: names of nodes that are fetched as well.
-        run: whether TensorFlow can run it, and in float16 too.
+        run: whether TensorFlow can run the graph, also in float16.
         **options: as for check.
     """
     graph = "\n".join([convolution, norm, more, "end = Relu(norm)"])
@@ -230,7 +230,7 @@ def refused(convolution=CONVOLUTION, norm=NORM, more="", fetched="", run=True, *
 
 BIASED = "b = Const(value=[1.0, 2.0, 3.0, 4.0])\nbiased = BiasAdd(conv, b)\n"
 NORM_OF_BIASED = NORM.replace("conv", "biased")
-# By what is in the way. Everything else is as it is where norms are folded.
+# By the obstacle. All else is as in graphs whose norms are folded.
 NOT_FOLDED = {
     "weights that are fed": refused(CONVOLUTION.replace("w = Const", "w = Placeholder")),
     "weights that are fetched": refused(fetched="w"),
@@ -245,7 +245,7 @@ NOT_FOLDED = {
     "statistics of other channels": refused(
         CONVOLUTION.replace("variance = Const(value=[", "variance = Const(value=[1.0, "), run=False
     ),
-    # TensorFlow 1.15 reads no statistics where it trains.
+    # TensorFlow 1.15 reads no statistics in training.
     "training": refused(norm=NORM.replace("is_training=False", "is_training=True"), run=False),
     "no convolution": refused(
         CONVOLUTION.replace("conv = ", "given = ")
@@ -256,7 +256,7 @@ NOT_FOLDED = {
         more="again = Conv2D(x, w, strides=[1, 1, 1, 1], padding=SAME)\nmore = Exp(again)",
         fetched="more",
     ),
-    # TensorFlow leaves those statistics as the memory was.
+    # TensorFlow does not initialize these statistics.
     "a reader of the statistics that it passes on": refused(
         more="more = Exp(norm:1)", fetched="more", run=False
     ),
@@ -298,7 +298,7 @@ NOT_FOLDED = {
     "an offset beyond the low type": refused(
         CONVOLUTION.replace("[0.5, -1.0, 0.25, 2.0]", "[0.5, -1.0, 1e6, 2.0]"), run=False
     ),
-    # A root of it is no number.
+    # Its root is no number.
     "a variance that is no variance": refused(
         CONVOLUTION.replace("variance = Const(value=[0.5", "variance = Const(value=[-0.5"),
         run=False,
@@ -373,7 +373,7 @@ def test_no_entry_of_a_mixlist_counts_as_unmatched_for_it(mixlist):
 
 
 def test_a_session_folds_by_default_and_says_so(tmp_path):
-    """In force_fp16, which asks no list."""
+    """The mode is force_fp16, which uses no list."""
     graph_def = read_graph(CONVOLUTION + NORM + "\nend = Relu(norm)")
     x = np.random.default_rng(0).normal(size=[2, 8, 8, 3]).astype(np.float32)
 

@@ -323,7 +323,7 @@ def test_extreme_values_are_rounded_as_a_cast_rounds_them(value, mode, low):
     )
     shape = tf.TensorShape([4, 4]).as_proto()
     graph.node[1].attr["value"].tensor.tensor_shape.CopyFrom(shape)
-    # Else the Mul would keep float32, because the low type makes another constant of this one.
+    # Otherwise, the Mul would keep float32, because this constant is another one in the low type.
     edits = '{"white-list": {"to-add": ["Mul"]}}'
     result, _ = npu_precision.rewrite_graph_def(
         graph, "end", precision_mode=mode, mixlist_edits=edits
@@ -348,7 +348,7 @@ def test_a_constant_that_another_node_is_placed_with_stays():
 
 
 def test_a_frozen_variable_goes_with_the_read_that_is_placed_with_it():
-    """As TensorFlow 1 freezes variables: the Identity has the place of what it reads."""
+    """TensorFlow 1 freezes variables like this: the Identity is colocated with its input."""
     graph = read_graph(
         """
         x = Placeholder(shape=4x4)
@@ -364,7 +364,7 @@ def test_a_frozen_variable_goes_with_the_read_that_is_placed_with_it():
     ops = {node.name: node.op for node in result.node}
     assert ops.keys().isdisjoint({"w", "w/read"})
     assert ops["w/read/npu_cast_0_float16"] == "Const"
-    # One of two that are placed with it stays.
+    # One of two nodes colocated with it stays.
     graph.node[4].attr["_class"].list.s.append(b"loc:@w")
     result, _ = npu_precision.rewrite_graph_def(graph, "end", precision_mode="allow_mix_precision")
     assert {"w", "end"} <= {node.name for node in result.node}

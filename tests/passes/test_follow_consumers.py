@@ -1,7 +1,7 @@
-"""Gray that only moves values and hears no vote follows what reads it, where that saves something.
+"""Gray nodes that only move values and get no vote follow their consumers, if that saves something.
 
-The Cast is before it then, not behind it: the same values, bit for bit, from fewer bytes, and once
-rather than in each iteration.
+The Cast is then before the node, not behind it: the values are the same, bit for bit, but the node
+moves fewer bytes, and the Cast runs once instead of in each iteration.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def test_the_cause_is_what_reads_the_node_itself():
     "reader",
     [
         "Exp(turned)",  # black
-        "Relu(turned)",  # gray that hears no vote, and computes
+        "Relu(turned)",  # gray without a vote, but it computes
         "Slice(turned, order, order)",  # moves some of the values only: casting those is cheaper
         "Cast[float32,int32](turned)",
     ],
@@ -154,7 +154,7 @@ def test_a_fetched_node_stays():
 
 
 def test_only_what_nothing_else_reads_follows():
-    """Of a chain, the part below the last reader that stays."""
+    """Only the part of a chain below the last consumer in float32 follows."""
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)
@@ -202,8 +202,8 @@ def test_its_shape_may_be_read_too():
     "mover",
     [
         "Identity(x)",
-        "Reshape(x, order)",  # copies nothing: one Cast less is not saved, nor a byte
-        "ConcatV2(x, x, zero)",  # would need a Cast for each of what it joins
+        "Reshape(x, order)",  # copies nothing: neither a Cast nor a byte would be saved
+        "ConcatV2(x, x, zero)",  # would need a Cast for each input
         "Relu(x)",
     ],
 )

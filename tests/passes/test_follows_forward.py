@@ -36,7 +36,7 @@ def test_gradients_of_tf_gradients(scope):
         assert lowered == ("lowered", "white_list", "")
 
 
-# Names as GradientTape gives them, and as inlining and a second derivative make them.
+# Names as given by GradientTape, by inlining, and by a second derivative.
 GRADIENT_NAMES = [
     "gradient_tape/model/dense/MatMul/MatMul_1",
     "gradient_tape/model/dense/MatMul/scope/MatMul",

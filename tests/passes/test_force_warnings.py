@@ -1,4 +1,4 @@
-"""The modes that lower whatever they can warn of what a mixed mode would keep in float32."""
+"""Modes that lower all they can warn about nodes that a mixed mode would keep in float32."""
 
 from support.check_rewrite import check_rewrite
 

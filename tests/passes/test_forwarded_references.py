@@ -1,4 +1,4 @@
-"""What forwards a reference's memory, as Identity does, keeps its dtype: else it would copy."""
+"""Ops that forward a reference's memory, such as Identity, keep their dtype: a Cast would copy."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_read_on_the_white_list_stays_and_says_nothing_to_gray(mixlist):
 
 
 def test_gray_hears_nothing_from_a_read_of_what_is_updated():
-    """As from a resource's, which is no op of the update either."""
+    """A read of a resource, which is no op of the update either, gives no vote in the same way."""
     result = check(
         VARIABLE
         + """
@@ -86,7 +86,7 @@ def test_gray_hears_nothing_from_a_read_of_what_is_updated():
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_cast_behind_the_switch_of_a_read_has_the_control_inputs_of_its_reader(taken):
-    """And reads the Switch itself, so that it is dead where its reader is."""
+    """The Cast also reads the Switch itself, so that it is dead when its reader is."""
     check(
         VARIABLE
         + f"""
@@ -121,7 +121,7 @@ def test_a_cast_behind_the_switch_of_a_read_has_the_control_inputs_of_its_reader
 
 
 def test_a_merge_of_a_read_and_a_lowered_branch_keeps_its_dtype():
-    """Who reads it after a write sees what was written; no Cast depends on the dead `no`."""
+    """A consumer after a write gets the written value; no Cast depends on the dead `no`."""
     check(
         VARIABLE
         + """
@@ -203,7 +203,7 @@ LOOP_THAT_WRITES = """
 def test_a_cast_in_a_loop_that_writes_the_reference_depends_on_what_its_reader_reads(
     lines, cast_from
 ):
-    """Which is what the write of the former iteration comes before."""
+    """The write of the last iteration comes before the tensors that the reader reads."""
     result = check(
         loop(
             LOOP_THAT_WRITES + lines,
@@ -223,7 +223,7 @@ def test_a_cast_in_a_loop_that_writes_the_reference_depends_on_what_its_reader_r
 
 
 def test_a_loop_variable_that_begins_as_a_read_is_lowered():
-    """An initial state that is learned does not keep a whole loop in float32."""
+    """A learned initial state does not keep a whole loop in float32."""
     check(
         loop(
             """

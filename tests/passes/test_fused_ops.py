@@ -1,8 +1,9 @@
-"""Grappler's remapper fuses Conv2D + BiasAdd + Relu and the like into one op, before we run.
+"""Fused ops, which Grappler's remapper makes of Conv2D + BiasAdd + Relu and similar ops.
 
-Whether it did must not change a decision. A fused node is lowered whole where all its parts are and
-the fused op has a kernel; else it is written as its parts. On CPU _FusedMatMul, _FusedBatchNormEx
-and _FusedDepthwiseConv2dNative know bfloat16; _FusedConv2D does not, and none knows float16.
+Whether the remapper ran before must not change a decision. A fused node is lowered whole if all its
+parts are lowered and the fused op has a kernel; otherwise it is replaced by its parts. On CPU,
+_FusedMatMul, _FusedBatchNormEx and _FusedDepthwiseConv2dNative have bfloat16 kernels; _FusedConv2D
+has none, and no fused op has a float16 kernel.
 """
 
 import numpy as np
@@ -255,7 +256,7 @@ def test_a_fused_depthwise_convolution():
 @needs_onednn
 @needs_fused_bfloat16
 def test_a_fused_op_without_op_types_of_its_own_is_decided_as_a_whole():
-    """No op computes the exact Gelu, so there is nothing to write it as."""
+    """No op computes the exact Gelu, so it cannot be replaced by its parts."""
     text = """
         x = Placeholder(shape=4x3)
         w = Const(shape=3x5)
@@ -357,7 +358,7 @@ def test_force_fp32_raises_a_fused_product_whole():
 
 @needs_fused_bfloat16
 def test_gray_neighbours_hear_the_parts_and_not_the_fused_op(mixlist):
-    """A black activation in a fused node keeps what follows, though its convolution is white."""
+    """A black activation in a fused node keeps its followers, though its convolution is white."""
     check_rewrite(
         f"""
         {IMAGE}
@@ -384,7 +385,7 @@ def test_a_pattern_sees_only_the_last_name_of_a_fused_node_which_is_told(mixlist
     assert result.reasons["tanh"] == ("kept", "black_list", "")
     (warning,) = result.ledger.warnings
     assert warning.startswith("the remapper fused nodes before NpuOptimizer ran")
-    # A keep_dtype_scope() mark leaves no trace in a fused node, so every user is told.
+    # A keep_dtype_scope() mark leaves no trace in a fused node, so every user gets a warning.
     plain = check_rewrite(DENSE, None, **BF16)
     assert plain.ledger.warnings == (warning,)
 
@@ -408,7 +409,7 @@ NETWORK = f"""
     end = LogSoftmax(tanh)
     """
 
-# How NpuOptimizer and the remapper can meet, as fields of RewriterConfig.
+# The possible orders of NpuOptimizer and the remapper, as fields of RewriterConfig.
 PLACEMENTS = {
     "after all others": {},
     "without the remapper": {"remapping": rewriter_config_pb2.RewriterConfig.OFF},
@@ -419,7 +420,7 @@ PLACEMENTS = {
 
 
 def run_session(graph_def, options, **fields):
-    """Fetches "end" in a session whose Grappler is set up so."""
+    """Fetches "end" in a session whose RewriterConfig has these fields."""
     config = tf1.ConfigProto(device_count={"GPU": 0})
     rewrite_options = config.graph_options.rewrite_options
     rewrite_options.MergeFrom(rewriter_config_pb2.RewriterConfig(**fields))
@@ -436,7 +437,7 @@ def run_session(graph_def, options, **fields):
 def test_decisions_do_not_depend_on_the_remapper(
     placement, mode, black, mixlist, ledgers, tmp_path
 ):
-    """By name, each node of the optimized graph is decided as where nothing was fused."""
+    """The decision about each node, by name, is the same as without fusions."""
     path = mixlist(black=[black] if black else [])
     plain = check_rewrite(NETWORK, None, mode=mode, modify_mixlist=path)
     expected = {node.name: node.decision for node in plain.ledger.nodes}

@@ -1,6 +1,6 @@
-"""Graphs that are damaged, odd or large: the graph as it was or an error, never a crash or a hang.
+"""Damaged, unusual or large graphs: the result is the graph or an error, never a crash or hang.
 
-What is wrong with a graph is TensorFlow's to say; here it must only not be made worse.
+TensorFlow reports what is wrong with a graph; the optimizer only must not make it worse.
 """
 
 import subprocess
@@ -34,7 +34,7 @@ def test_a_damaged_graph_is_refused_or_left_as_it_was(name):
 
 
 def assert_no_worse(before, after):
-    """TensorFlow says of the result what it says of the original."""
+    """Asserts that TensorFlow reports the same about the result as about the original."""
     assert import_error(after) == import_error(before) or to_bytes(after) == to_bytes(before)
 
 
@@ -50,7 +50,7 @@ def import_error(graph_def):
 def test_the_passes_alone_survive_what_tensorflow_refuses_before_they_see_it(
     pipeline_driver, tmp_path
 ):
-    """Another version of TensorFlow may let through what this one does not."""
+    """Another version of TensorFlow may accept graphs that this one refuses."""
     (tmp_path / "lists.json").write_text('{"MatMul": {"precision_reduce": {"flag": "true"}}}')
     survived = []
     for name, change in DAMAGED.items():
@@ -106,7 +106,7 @@ def test_marks_that_we_did_not_write_do_not_change_the_result(name):
 
 
 def test_our_mark_on_another_op_does_not_make_it_ours():
-    """Nobody reads `unread`: of our own nodes, a second run drops such."""
+    """`unread` has no consumer: if it were one of our nodes, a second run would drop it."""
     graph = read_graph(
         """
         x = Placeholder(shape=4x4)
@@ -172,7 +172,7 @@ def timed_rewrite(graph, fetch):
     """The ledger of a rewrite that must not take long."""
     begin = time.monotonic()
     _, ledger = npu_precision.rewrite_graph_def(graph, fetch, precision_mode="allow_mix_precision")
-    # Some fifty times what it takes: only what grows with the square of the graph gets here.
+    # About fifty times the usual time: only quadratic algorithms take longer.
     assert time.monotonic() - begin < 30
     return ledger
 

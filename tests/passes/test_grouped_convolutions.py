@@ -1,4 +1,4 @@
-"""grouped_convolutions: a depthwise convolution is a grouped one where more is fused into that."""
+"""grouped_convolutions: a depthwise convolution becomes a grouped one if that fuses more ops."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_two_convolutions_may_share_a_filter(live):
 
 @needs_onednn_in_bfloat16
 def test_large_filters_keep_their_values(live):
-    """They are kept aside while passes run."""
+    """Large values are stored separately while passes run."""
     text = depthwise(SWISH).replace("2x8x8x4", "2x8x8x200").replace("3x3x4x1", "3x3x200x1")
     text = text.replace("b = Const(shape=4)", "b = Const(shape=200)")
     got, want = live(text), live(text, grouped_convolutions=False)
@@ -361,7 +361,7 @@ def test_gradients_are_untouched(live):
 
 
 def swish_in_float64(multiplier=1):
-    """What the graph of a depthwise convolution, a bias and a Swish computes."""
+    """The values of a depthwise convolution, a bias and a Swish, in float64."""
     x = np.pad(
         random_values("x", [2, 8, 8, 4]).astype(np.float64), [[0, 0], [1, 1], [1, 1], [0, 0]]
     )

@@ -20,7 +20,7 @@ check = functools.partial(check_rewrite, loop_constants=True)
 
 
 def loop(body, before="", behind=""):
-    """A loop whose variable is x, with w passed on by w_next and turn the next value of x."""
+    """A loop with the variable x, whose next value is `turn`, and w, which w_next passes on."""
     return f"""
         x = Placeholder(shape=4x4)
         w = Placeholder(shape=4x4)
@@ -79,7 +79,7 @@ def test_the_body_reads_a_weight_from_outside():
 
 
 def test_what_reads_nothing_else_of_the_body_reads_the_switch():
-    """It would run once more when the loop is over, and start iterations for ever."""
+    """Otherwise, it would run once more when the loop is over, and iterations would never end."""
     result = check(
         loop(
             """
@@ -172,7 +172,7 @@ def test_a_constant_of_an_inner_loop_is_read_from_the_outer_one():
 
 
 def test_what_was_placed_with_the_variable_is_placed_with_what_enters():
-    """Sessions of TensorFlow 1 place the Switch with the Merge."""
+    """Sessions of TensorFlow 1 colocate the Switch with the Merge."""
     text = loop("w_next = NextIteration(w_switch:1) \n turn = MatMul(switch:1, w_switch:1)")
     graph = read_graph(text)
     placed = [node for node in graph.node if node.name in ("w", "w_switch")]
@@ -210,18 +210,18 @@ def test_a_control_dependency_that_says_no_more_than_that_the_loop_goes_on_is_dr
 @pytest.mark.parametrize(
     "body",
     [
-        # It is another value in the next iteration.
+        # The value changes in the next iteration.
         "w_next = NextIteration(other) \n other = Neg(w_switch:1)",
-        # The next iteration depends on what may have an effect.
+        # The next iteration depends on a node that may have an effect.
         "effect = Exp(w_switch:1) \n w_next = NextIteration(w_switch:1, ^effect)",
         "effect = Exp(w_switch:1) \n kept = Identity(w_switch:1, ^effect) \n"
         "w_next = NextIteration(kept)",
-        # One of its nodes is a control input.
+        # A node of the variable is a control input.
         "w_next = NextIteration(w_switch:1) \n late = Exp(switch:1, ^w_merge)",
-        # A branch may pass it on.
+        # A branch may pass the value on.
         "last = Equal(i, one_enter) \n fork = Switch(w_switch:1, last) \n"
         "either = Merge(fork, fork:1) \n w_next = NextIteration(either)",
-        # Which of the inputs came is read.
+        # A node reads which input of the Merge arrived.
         "w_next = NextIteration(w_switch:1) \n which = Less(w_merge:1, one_enter)",
     ],
 )
@@ -255,7 +255,7 @@ def test_a_loop_with_no_other_variable_stays():
 
 @pytest.mark.parametrize("mode", ["allow_mix_precision", "force_fp16"])
 def test_random_graphs_compute_the_same(mode):
-    """But for TensorFlow 1.15, whose kernels round by one bit otherwise at other addresses."""
+    """Except in TensorFlow 1.15, whose kernels may differ by one bit at other addresses."""
 
     def rewrite(graph, graph_def, loop_constants):
         options = {**DTYPES_ONLY, "loop_constants": loop_constants, "precision_mode": mode}

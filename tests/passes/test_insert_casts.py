@@ -1,7 +1,7 @@
-"""Casts: one per tensor and dtype, none where two ends agree, and names that stay as they were.
+"""insert_casts: one Cast per tensor and dtype, none if both ends agree, and unchanged names.
 
-Of the cases that TensorFlow's tests cover: no white op, a graph that is low already, a wide
-fan-out, preserved fetches, nodes pinned to another device, Identity after a ref variable.
+TensorFlow's tests have these cases too: no white op, a graph that is low already, a wide fan-out,
+preserved fetches, nodes pinned to another device, Identity after a ref variable.
 """
 
 import pytest
@@ -102,7 +102,7 @@ def test_each_output_of_a_node_has_a_cast_of_its_own():
 
 
 def test_a_lowered_fetch_keeps_name_and_dtype():
-    """Its op goes by another name; a Cast takes its own, also for those that read it in float32."""
+    """The op gets another name; a Cast takes the old name, also for consumers in float32."""
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)
@@ -178,7 +178,7 @@ def test_a_control_input_is_the_node_that_has_the_name():
 
 
 def test_reading_a_half_tensor_that_the_user_widened_needs_no_cast():
-    """half -> float32 -> half is exact, so the white op reads what was widened."""
+    """half -> float32 -> half is exact, so the white op reads the half tensor."""
     check_rewrite(
         """
         h = Placeholder[float16](shape=4x4)
@@ -198,7 +198,7 @@ def test_reading_a_half_tensor_that_the_user_widened_needs_no_cast():
 
 
 def test_a_widening_with_a_control_input_is_read_as_it_is():
-    """Who reads past it would no longer depend on `first`, which might never run."""
+    """A consumer that bypassed it would no longer depend on `first`, which might never run."""
     check_rewrite(
         """
         h = Placeholder[float16](shape=4x4)
@@ -218,7 +218,7 @@ def test_a_widening_with_a_control_input_is_read_as_it_is():
 
 
 def test_a_cast_of_an_earlier_run_is_shared():
-    """It kept `white`, by another mixlist for example."""
+    """The earlier run kept `white`, for example by another mixlist."""
     check_rewrite(
         """
         x = Placeholder(shape=4x4)
@@ -236,7 +236,7 @@ def test_a_cast_of_an_earlier_run_is_shared():
 
 
 def test_a_cast_of_ours_that_has_a_control_input_is_not_shared():
-    """Who shared it would run after `first` too, which may never run."""
+    """A consumer that shared it would depend on `first`, which may never run."""
     check_rewrite(
         """
         x = Placeholder(shape=4x4)
@@ -257,7 +257,7 @@ def test_a_cast_of_ours_that_has_a_control_input_is_not_shared():
 
 
 def test_a_rounding_of_the_user_stays():
-    """float32 -> half -> float32 rounds: taking it out would change what was computed."""
+    """float32 -> half -> float32 rounds: removing it would change the values."""
     check_rewrite(
         """
         x = Placeholder(shape=4x4)
@@ -311,7 +311,7 @@ def test_a_cast_is_on_the_producers_device():
 
 
 def test_the_device_of_a_cast_does_not_depend_on_the_order_of_its_readers():
-    """Where the producer is anywhere, so is the Cast: TensorFlow places both together."""
+    """If the producer has no device, the Cast has none: TensorFlow places both together."""
     check_rewrite(
         """
         x = Placeholder(shape=4x4)
@@ -368,7 +368,7 @@ def test_two_tensors_whose_casts_would_have_one_name_have_two():
 
 
 def test_what_an_earlier_run_in_another_mode_left_is_built_on():
-    """Its Casts are shared, bypassed or dropped, and none stands against another."""
+    """Its Casts are shared, bypassed or dropped; no two Casts cancel."""
     graph = read_graph(
         """
         x = Placeholder(shape=4x4)
@@ -401,7 +401,7 @@ def test_what_an_earlier_run_in_another_mode_left_is_built_on():
 
 
 def test_identity_after_a_ref_variable():
-    """The variable stays float32; what is computed from its value does not."""
+    """The variable stays float32; the nodes that compute with its value do not."""
     check_rewrite(
         """
         x = Placeholder(shape=4x4)

@@ -93,7 +93,7 @@ def test_force_fp32_leaves_half_nodes_of_the_scope():
 
 
 def fused_network():
-    """In the scope: MatMul, BiasAdd and Relu, which the remapper fuses, and a product it leaves."""
+    """A scope with MatMul, BiasAdd and Relu, which the remapper fuses, and a product."""
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [4, 4], name="x")
         w, b = tf.ones([4, 4]), tf.ones([4])
@@ -105,7 +105,7 @@ def fused_network():
 
 
 def by_hand(**fields):
-    """A config as scripts make it, with the fields of RewriterConfig that they may set."""
+    """A hand-written config as in scripts, with fields of RewriterConfig that they may set."""
 
     def configure(options):
         config = config_pb2.ConfigProto()

@@ -1,4 +1,4 @@
-"""Graphs far larger than real ones, and the passes alone: an answer, on a stack of 256 KiB."""
+"""Runs the passes alone on graphs far larger than real ones, with a stack of 256 KiB."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STACK = 256 * 1024
 
 @pytest.fixture
 def summary(pipeline_driver, tmp_path):
-    """summary(serialized GraphDef, fetch, unsupported ops): what a mixed mode lowers and casts."""
+    """summary(serialized GraphDef, fetch, unsupported ops) -> lowered nodes and Casts, as text."""
 
     def limit_stack():
         resource.setrlimit(resource.RLIMIT_STACK, (STACK, STACK))
@@ -40,7 +40,7 @@ def summary(pipeline_driver, tmp_path):
         )
         assert process.returncode == 0, process.stderr[-2000:]
         assert out.stat().st_size > len(data)
-        # Nobody knows the sizes of the Casts, and the reasons of what is kept are not looked at.
+        # The sizes of the Casts are unknown, and the reasons of kept nodes are not compared.
         return process.stdout.strip().partition("; kept")[0].replace(" of unknown size", "")
 
     return rewrite
@@ -100,7 +100,7 @@ def test_a_tensor_that_a_hundred_thousand_nodes_read_is_cast_once(summary):
 
 
 def test_a_node_of_ten_thousand_types_listed_before_the_chain_that_it_reads(summary):
-    """Each link settles one of its types, and must not make it ask all the others again."""
+    """Each link fixes one of its types, and must not cause a check of all the others."""
     links = 10_000
     head = read_graph(
         "x = Placeholder(shape=4x4) \n g0 = MatMul(x, x) \n g1 = Relu(g0) \n all = IdentityN(g1)"
@@ -146,7 +146,7 @@ def wide_node(name, inputs, device=""):
 
 
 def test_nodes_of_thirty_thousand_types_that_read_all_outputs_of_one_another(summary):
-    """Each output tells those that read it, not all readers of the node."""
+    """Each output propagates to its own consumers, not to all consumers of the node."""
     head = read_graph("x = Placeholder(shape=4x4) \n g0 = MatMul(x, x)")
     nodes = [node.SerializeToString() for node in head.node]
     inputs = ["g0"] * 30_000
@@ -158,7 +158,7 @@ def test_nodes_of_thirty_thousand_types_that_read_all_outputs_of_one_another(sum
 
 
 def test_nodes_of_thirty_thousand_types_without_a_kernel_for_them(summary):
-    """A kernel takes a list of types or not: there is no asking for each subset."""
+    """A kernel accepts a list of types or not: subsets are not tried."""
     head = read_graph("x = Placeholder(shape=4x4) \n g0 = MatMul(x, x)")
     nodes = [node.SerializeToString() for node in head.node]
     for number in range(20):

@@ -205,7 +205,7 @@ def test_tensors_of_three_dimensions_of_an_unknown_batch():
     (entry,) = result.ledger.rewrites
     assert (entry.by, entry.node) == ("layer_norm", "norm")
     assert (entry.before, entry.after) == ("11 nodes", "FusedBatchNormV3")
-    # What only the former nodes read is gone with them.
+    # Nodes that only the replaced nodes read are gone with them.
     assert {"mean", "root", "axis", "epsilon"}.isdisjoint(nodes(result.graph))
     batch_norm = nodes(result.graph)["norm/npu_layer_norm/norm"]
     assert batch_norm.attr["epsilon"].f == np.float32(0.001)
@@ -227,7 +227,7 @@ def test_tensors_of_four_dimensions_become_rows_and_get_their_shape_back():
 
 @needs_onednn
 def test_what_is_a_reshape_becomes_rows_too():
-    """TensorFlow merges that with the one that it is read by."""
+    """TensorFlow merges the Reshape with the Reshape that reads it."""
     rows = "shape = Const[int32](value=[2, 4, 8])\nreshaped = Reshape({}, shape)"
     graph = GRAPH.replace(
         "white = BatchMatMulV2(x, w)", rows.format("x") + "\nwhite = Identity(reshaped)"
@@ -363,7 +363,7 @@ def test_a_product_with_a_number_behind_it_is_no_parameter():
 def test_it_stays_where_it_is_something_else_or_another_node_needs_a_part_of_it(before, after):
     assert before in GRAPH
     graph = GRAPH.replace(before, after)
-    # Some cannot be run: roots of what is negative, shapes that do not fit, an absent device.
+    # Some cannot be run: roots of negative values, shapes that do not fit, an absent device.
     assert not rewrites(check(graph, None, run=False))
 
 
@@ -380,7 +380,7 @@ def test_it_stays_where_a_number_brings_a_dimension_of_its_own(number):
 
 
 def test_it_stays_where_a_row_has_one_value():
-    """Its variance is 0, so that the root magnifies whatever was rounded off."""
+    """Its variance is 0, so the root magnifies every rounding error."""
     graph = GRAPH.replace("w = Const(shape=8x8)", "w = Const(shape=8x1)").replace("=8)", "=1)")
     assert not rewrites(check(graph.replace(END, "end = Exp(norm)"), None, run=False))
 

@@ -1,6 +1,6 @@
 """Whole layers, forward and backward, as TensorFlow builds them.
 
-Of the cases that TensorFlow's tests cover: unary ops within tolerance, conv+bn with its gradients,
+TensorFlow's tests have these cases too: unary ops within tolerance, conv+bn with its gradients,
 conv3d with its gradients, depthwise. Chains without gradients are in test_convolution_chains.py.
 """
 
@@ -52,7 +52,7 @@ def test_unary_ops_that_are_lowered_behind_a_white_op(op, mode, low):
         end = Exp[float32](unary/npu_cast_0_float32)
         """,
         mode=mode,
-        # They jump where their argument is rounded across an integer.
+        # These ops jump if their argument is rounded across an integer.
         run=op not in ("Ceil", "Floor", "Round"),
     )
 

@@ -1,4 +1,4 @@
-"""The ledger: what is in it, that it adds up, and that each reason is told with its cause."""
+"""The ledger: its content, its totals, and the cause of each reason."""
 
 import pytest
 import tensorflow as tf
@@ -121,7 +121,7 @@ def test_nothing_inserted_is_nothing_moved():
     assert ledger.totals["cast_bytes"] == 0
 
 
-# Each reason by the last lines of a graph, in which the node "it" has it, and by the options.
+# Each reason, with the last lines of a graph whose node "it" has that reason, and with the options.
 BF16 = {"mode": "allow_mix_precision_bf16"}
 REASONS = {
     "white_list": ("it = MatMul(x, x)", {}),
@@ -174,7 +174,7 @@ def test_the_reason_is_told(reason):
 
 
 def test_the_cause_is_behind_the_casts_between():
-    """x -> white -> Cast -> black: what voted is an op of the user's, never a Cast of ours."""
+    """x -> white -> Cast -> black: the voter is an op of the user's, never a Cast of ours."""
     after, _ = rewrite()
     _, ledger = npu_precision.rewrite_graph_def(
         after, "end", precision_mode="allow_mix_precision", fold_constants=False

@@ -1,4 +1,4 @@
-"""loop_constants leaves alone in what order a loop has its effects, and how often."""
+"""hoist_loop_invariants does not change the order or the number of a loop's effects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def depends_on_token(y, token, effect):
 
 
 def hands_on_after_token(y, token, effect):
-    """What an effect reads is passed on after the effect of the iteration before."""
+    """The input of an effect is passed on after the effect of the iteration before."""
     with tf1.control_dependencies([token]):
         later = tf1.identity(y)
     done = effect(y)
@@ -31,7 +31,7 @@ def hands_on_after_token(y, token, effect):
 
 
 def log_of_effects(step):
-    """The iterations whose effects happened, in that order; the first takes the longest."""
+    """The iterations in the order of their effects; the effect of the first takes the longest."""
     log = []
 
     def effect(value, number):
@@ -63,14 +63,14 @@ def test_effects_that_depend_on_a_token_stay_in_order(control_flow_v1):
 
 
 def test_a_variable_that_is_passed_on_after_an_effect_stays(control_flow_v1):
-    """An effect comes after what it reads, and so after the effect two iterations before."""
+    """An effect comes after its input, and so after the effect two iterations before."""
     log = log_of_effects(hands_on_after_token)
     assert sorted(log) == list(range(6))
     assert all(log.index(number) > log.index(number - 2) for number in range(2, 6))
 
 
 def test_a_node_behind_references_does_not_run_once_more():
-    """Their Merge is not dead where one of its inputs is."""
+    """The Merge of references is not dead if only one of its inputs is."""
     result = check_rewrite(
         f"""
         zero_f = Const(value=0.0)
@@ -104,7 +104,7 @@ def test_a_node_behind_references_does_not_run_once_more():
 
 @pytest.mark.parametrize("read", ["", "i_exit"])
 def test_a_loop_whose_condition_reads_no_variable_keeps_them_all(read):
-    """Which other variable begins the next iteration, if any, depends on what is fetched."""
+    """The fetches determine which other variable, if any, begins the next iteration."""
     result = check_rewrite(
         """
         w = Placeholder(shape=4x4)
@@ -137,7 +137,7 @@ def test_a_loop_whose_condition_reads_no_variable_keeps_them_all(read):
 
 
 def test_a_control_dependency_on_an_identity_that_has_one_keeps_both():
-    """Without one of its own, the Identity would be taken for another pivot by a second run."""
+    """If the Identity lost its own, a second run would take it for another pivot."""
     result = check_rewrite(
         f"""
         x = Placeholder(shape=4x4)

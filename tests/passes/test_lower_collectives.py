@@ -1,4 +1,4 @@
-"""lower_collectives: gradients are added up over workers in the low type that they come in."""
+"""lower_collectives: gradients in a low type are added up over workers in that type."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUM = "CollectiveReduceV2({}, size, group, key, merge_op=Add, final_op=Id, Norde
 
 
 def product(name, shape=(64, 32), other="y"):
-    """A MatMul of that name, which is lowered: 64 x 32 has more than 1024 elements."""
+    """A MatMul of that name; its sum is lowered: 64 x 32 is more than 1024 elements."""
     rows, columns = shape
     return f"""
         {name}/x = Placeholder(shape={rows}x8)
@@ -149,7 +149,7 @@ SIZE = {"a": 2048, "b": 32, "c": 2048, "bias": 8}
 
 
 def pack(*names):
-    """The pack of those tensors, and a reader of each part of the sum."""
+    """The pack of these tensors, and a consumer of each part of the sum."""
     ends = "\n".join(f"end_{name} = Neg(parts:{k})" for k, name in enumerate(names))
     sizes = str([SIZE[name] for name in names])
     text = PACK.replace("PARTS", ", ".join(names)).replace("SIZES", sizes)

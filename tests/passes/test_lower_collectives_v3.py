@@ -13,8 +13,8 @@ pytestmark = needs_kernels("bfloat16", "CollectiveReduceV3", "CollectiveInitiali
 BF16 = "allow_mix_precision_bf16"
 check = functools.partial(check_rewrite, mode=BF16, lower_collectives=True)
 
-# What two devices of one session share, which are a group of two. Group assignments other than an
-# empty one, the whole group, have no kernel.
+# The nodes that two devices of one session, a group of two, share. Only the empty group assignment,
+# which is the whole group, has a kernel.
 SHARED = """
     key = Const[int32](value=1)
     size = Const[int32](value=2)
@@ -61,7 +61,7 @@ def both(*names):
 
 
 def check_reason(text, reason, *names, **options):
-    """That each sum is left, or lowered, for this reason; returns the rewritten graph's text."""
+    """Checks that each sum has this reason to be kept or lowered; returns the result's text."""
     result = check(graph(text), None, both(*names), **options)
     assert {entry.name: entry.reason for entry in result.ledger.collectives} == {
         "sum0": reason,
@@ -170,7 +170,7 @@ def test_float16_stays_where_the_size_of_the_group_is_not_known():
 
 
 def test_one_replica_lowers_nothing_that_another_keeps():
-    """A mixlist that names the nodes of one replica: the other would wait for another dtype."""
+    """A mixlist names the nodes of one replica: the other replica would expect another dtype."""
     result = check(
         graph(gradient(A) + reduced("sum", A)),
         None,

@@ -1,4 +1,4 @@
-"""keep_io_types=False: inputs and outputs get the low type, where a Cast is all that is between."""
+"""keep_io_types=False: inputs and outputs get the low type if only a Cast is between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODE = "allow_mix_precision"
 
 
 def check(text, expected, fetches, run_graph, feeds=("x",)):
-    """Compares the text of the result, and its values with those of the graph given."""
+    """Compares the text of the result with `expected`, and its values with the original's."""
     before = read_graph(text)
     after, ledger = npu_precision.rewrite_graph_def(
         before, fetches, precision_mode=MODE, keep_io_types=False, fold_constants=False, strict=True
@@ -71,7 +71,7 @@ def test_an_input_that_is_read_in_float32_keeps_it(run_graph):
 
 
 def test_an_input_whose_cast_has_a_control_input_keeps_float32(run_graph):
-    """Who read past the Cast would no longer run after `first`."""
+    """A consumer that bypassed the Cast would no longer run after `first`."""
     rewrites = check(
         """
         x = Placeholder(shape=2x2)

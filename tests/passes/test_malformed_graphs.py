@@ -1,8 +1,8 @@
-"""Damaged graphs where they may come in: at the passes alone, in a function's body, in a session.
+"""Damaged graphs as input of the passes alone, of a function's body, and of a session.
 
-For an offline rewrite see tests/passes/test_graph_view.py. TensorFlow checks a graph, and today
-each body, before a session may have it; what it leaves to the run is how loops are put together. So
-damage is done to both, and a session has to say of it what it says without the optimizer.
+Offline rewrites are in test_graph_view.py. TensorFlow checks a graph, and in newer versions each
+body, before a session gets it, but it checks the structure of loops only in the run. So both bodies
+and loops are damaged here, and a session must report the same as without the optimizer.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ tf1 = tf.compat.v1
 FLOAT = tf.float32.as_datatype_enum
 MODES = ["allow_mix_precision", "force_fp16"]
 
-# TensorFlow itself throws std::bad_alloc at such a function, and hangs at whatever comes next.
+# TensorFlow itself throws std::bad_alloc for such a function, and then hangs.
 BREAKS_TENSORFLOW = {"a negative count"}
 
 
 @needs_ops_without_python
 @pytest.mark.parametrize("mode", ["allow_mix_precision", "force_fp32"])
 def test_the_passes_alone_refuse_damage_or_leave_it_as_it_was(mode, pipeline_driver, tmp_path):
-    """They see here what TensorFlow, this version or another, would refuse before."""
+    """The passes get graphs that TensorFlow, in this version or another, would refuse before."""
     lists = tmp_path / "lists.json"
     lists.write_text('{"MatMul": {"precision_reduce": {"flag": "true"}}, "Relu": {}}')
     files = []
@@ -101,7 +101,7 @@ def called_function(graph, result):
 
 
 def outcome(graph_def, fetch, config):
-    """What a session makes of the tensor: its value, or the error and its text."""
+    """The result of a session for the tensor: its value, or the error and its text."""
     options = tf1.RunOptions(timeout_in_ms=8_000)
     try:
         with tf.Graph().as_default() as graph:
@@ -113,14 +113,14 @@ def outcome(graph_def, fetch, config):
 
 
 def words_but_node_names(text):
-    """TensorFlow lists, in any order, nodes around the one that fails: Casts of ours among them."""
+    """An error's words without node names: TensorFlow lists nodes near the fault, our Casts too."""
     text = re.sub(r"Detected at node.*\n|Node: .*\n|^\t ?\[\[.*\n?", "", text, flags=re.MULTILINE)
     named = r"\{\{node [^}]*\}\}|\bnode \S+ \(defined at [^)]*\)"
     return sorted(re.sub(named, "", text).split())
 
 
 def check_outcome(graph_def, fetch, same_words=True):
-    """Asserts that a session does with the optimizer what it does without, and returns that."""
+    """Asserts that a session has the same outcome with and without the optimizer; returns it."""
     expected = outcome(graph_def, fetch, tf1.ConfigProto())
     for mode in MODES:
         got = outcome(graph_def, fetch, npu_precision.npu_config_proto(precision_mode=mode))
@@ -135,7 +135,7 @@ def check_outcome(graph_def, fetch, same_words=True):
 
 
 def test_a_sound_body_runs():
-    """That damage fails is then the damage's doing."""
+    """This shows that failures of damaged bodies come from the damage."""
     assert isinstance(
         check_outcome(called_function(damage(lambda *_: None), "end"), "y:0"), np.ndarray
     )
@@ -143,7 +143,7 @@ def test_a_sound_body_runs():
 
 @pytest.mark.parametrize("name", sorted(set(DAMAGED) - BREAKS_TENSORFLOW))
 def test_a_damaged_body_gets_tensorflows_own_error(name):
-    # TensorFlow 1.15 finds this one after the rewrite, and quotes the node as it is then.
+    # TensorFlow 1.15 finds this fault after the rewrite, and quotes the rewritten node.
     same_words = name != "a device that is no device"
     body = called_function(damage(DAMAGED[name]), "end")
     assert isinstance(check_outcome(body, "y:0", same_words), tuple)
@@ -200,7 +200,7 @@ def becomes(node, op, *inputs):
 
 
 ODD_LOOPS = {
-    # An Exit of nothing that was entered is left out: TensorFlow's own optimizers crash on it.
+    # An Exit without an Enter is left out: TensorFlow's own optimizers crash on it.
     "two Exits in a row": reads("end", 0, "exit"),
     "an Enter of another frame": in_frame("enter", b"other"),
     "a constant Enter of another frame": in_frame("w_enter", b"other"),
@@ -226,7 +226,7 @@ def test_an_odd_loop_does_what_it_does_without_us(name):
 
 
 def test_an_exit_from_the_side_that_stays_leaves_with_the_value_of_some_iteration():
-    """It sends one per iteration, and which is there when the result is read is chance."""
+    """The Exit sends one value per iteration; the value that is fetched depends on chance."""
     graph = read_graph(LOOP)
     reads("exit", 0, "switch:1")({node.name: node for node in graph.node})
     x = random_values("x", [4, 4])

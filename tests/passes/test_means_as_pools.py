@@ -230,7 +230,7 @@ def test_it_stays_where_onednn_is_switched_off(switch, told, run_python, tmp_pat
 
 @pytest.mark.parametrize("size", [7, 14, 28, 56, 112])
 def test_one_rounding_is_the_error_whatever_the_size(size, live):
-    """A sum of positive numbers in bfloat16 stands still, and would be far off."""
+    """A sum of positive numbers in bfloat16 stops growing, and would be far off."""
     text = f"""
         x = Placeholder(shape=2x{size}x{size}x4)
         w = Const(value=[[[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0],

@@ -1,6 +1,6 @@
-"""Type groups: what changes is one type attribute of a node, with all ports bound to it.
+"""Type groups: one type attribute of a node changes together with all ports bound to it.
 
-Of the cases that TensorFlow's tests cover: FusedBatchNorm, V2 and V3 with their gradients, the list
+TensorFlow's tests have these cases too: FusedBatchNorm, V2 and V3 with their gradients, the list
 attributes of IdentityN and AddN, BatchMatMul.
 """
 

@@ -73,7 +73,7 @@ def test_for_an_image_of_unknown_size_zeros_are_written_out():
 @pytest.mark.parametrize("kernel", [3, 5])
 @pytest.mark.parametrize("strides", [1, 2, 3])
 def test_each_size_gets_the_zeros_of_the_pad(size, kernel, strides):
-    """check_rewrite compares the values with those of the Pad."""
+    """check_rewrite compares the values with those of the original graph with its Pad."""
     before, after = (kernel - 1) // 2, kernel // 2
     for amounts in ([before, after], [after, before], [before, before], [0, 1]):
         written = f"[[0, 0], {amounts}, {amounts}, [0, 0]]"
@@ -149,8 +149,8 @@ OTHERS = {
 @pytest.mark.parametrize("other", sorted(OTHERS))
 def test_the_pad_stays_where_the_convolutions_cannot_take_its_place(other):
     text, fetches = OTHERS[other]
-    # Amounts that are fed would be random numbers, and oneDNN's kernel of a Pad and a convolution,
-    # which takes the place of both without asking the optimizer, adds to height and width alone.
+    # Fed amounts would be random numbers, and oneDNN's kernel of a Pad and a convolution, which
+    # replaces both without regard to the optimizer, pads height and width only.
     runs = other not in (
         "the amounts are not known",
         "the batch is padded",
@@ -272,7 +272,7 @@ def convolved(x, w, amounts, stride):
 @pytest.mark.parametrize("amounts", [BEFORE_STRIDE_2, ALL_AROUND])
 @pytest.mark.parametrize("keep", ["", ", _keep_dtype=1"])
 def test_the_values_are_those_of_a_padded_image(mode, amounts, keep):
-    """In the low type, and in float32 where both nodes keep it."""
+    """Checks the low type, and float32 if both nodes keep it."""
     low = "bfloat16" if "bf16" in mode else "float16"
     need_kernels(low, "Conv2D")
     text = graph(amounts).replace("padding=VALID", "padding=VALID" + keep)
@@ -298,7 +298,7 @@ def test_the_values_are_those_of_a_padded_image(mode, amounts, keep):
     [(pad_v2("0.0"), "PadV2"), (graph(op="DepthwiseConv2dNative"), "Pad")],
 )
 def test_no_pad_runs(pads_by_itself, text, op, executed_nodes):
-    """A Pad before a Conv2D is one kernel with it in any case, if oneDNN runs it."""
+    """oneDNN runs a Pad before a Conv2D in one kernel with it in any case."""
     with tf.Graph().as_default() as imported:
         tf.import_graph_def(read_graph(text), name="")
     config = npu_precision.npu_config_proto(

@@ -1,4 +1,4 @@
-"""Values that the low type cannot hold stay in float32: guards, masks, and what is too large."""
+"""Values that the low type cannot hold stay in float32: guards, masks, and large values."""
 
 import json
 
@@ -139,7 +139,7 @@ def test_a_mixlist_entry_beats_it():
     ],
 )
 def test_a_sum_may_be_too_large_for_the_low_type(shape, low, expected):
-    """How many elements of a mask are set: 90,000 at most, and infinite in float16."""
+    """The sum counts the set elements of a mask: at most 90,000, which is infinite in float16."""
     result = check_rewrite(
         f"""
         given = Placeholder[bool](shape={shape})

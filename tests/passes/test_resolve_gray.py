@@ -3,9 +3,9 @@
 With allow_mix_precision on CPU, MatMul and Conv2D are white; Exp and Softmax black; Relu, AddV2,
 Identity and their like gray; NextAfter is on no list.
 
-Of the cases that TensorFlow's tests cover: the chain black, gray, white, gray, black with exactly
-two Casts; several paths into one node; an existing Cast from bool. Loops and conditions have files
-of their own.
+TensorFlow's tests have these cases too: the chain black, gray, white, gray, black with exactly two
+Casts; several paths into one node; an existing Cast from bool. Loops and conditions have files of
+their own.
 """
 
 import pytest
@@ -301,7 +301,7 @@ def test_a_control_input_carries_no_vote():
 
 @pytest.mark.parametrize("source", ["int32", "float64"])
 def test_a_cast_of_the_user_from_another_dtype_has_no_vote(source):
-    """What was made float32 joins the lowered side; the user's Cast stays what it was."""
+    """The result of the Cast to float32 joins the lowered side; the user's Cast does not change."""
     check_rewrite(
         f"""
         x = Placeholder(shape=4x4)
@@ -321,7 +321,7 @@ def test_a_cast_of_the_user_from_another_dtype_has_no_vote(source):
 
 
 def test_a_cast_of_the_user_to_half_is_no_lowered_vote():
-    """Lowering is this optimizer's act: a graph that mixes dtypes itself is left as it is."""
+    """Only this optimizer's lowering counts: a graph that mixes dtypes itself is not changed."""
     check_rewrite(
         """
         x = Placeholder(shape=4x4)

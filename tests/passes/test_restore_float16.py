@@ -1,4 +1,4 @@
-"""restore_float16: a later run decides about float16, and not about what computes in float32."""
+"""restore_float16: a later run decides about float16 nodes, not their form in float32."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_mode_that_lowers_nothing_leaves_it_in_float32(mode):
 
 
 def test_casts_connect_what_another_optimizer_changed():
-    """Constant folding, say, puts a constant of float32 in the place of a Cast that rounds."""
+    """For example, constant folding replaces a Cast that rounds by a float32 constant."""
     _, result = in_float32()
     for node in result.node:
         if node.name == "product":
@@ -74,6 +74,6 @@ def test_a_rounding_cast_that_is_fetched_stays():
     fetches = ["end", name]
     restored, _ = rewrite_graph_def(result, fetches, MIXED)
     assert name in {node.name for node in restored.node}
-    # What is fetched yields its dtype, and the next run changes nothing.
+    # Fetched nodes yield their dtype, and the next run changes nothing.
     again, _ = rewrite_graph_def(restored, fetches, MIXED)
     assert to_bytes(again) == to_bytes(restored)

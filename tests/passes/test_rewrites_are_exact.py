@@ -1,6 +1,6 @@
-"""What passes write in another form computes the same: the dtypes put back, the values are equal.
+"""Passes that rewrite ops do not change values: with the dtypes restored, the values are equal.
 
-The tolerance of a low type would hide a wrong epsilon, or a padding that is off at one edge.
+The tolerance of a low type would hide a wrong epsilon, or a padding that is wrong at one edge.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import npu_precision
 from npu_precision import PrecisionOptions
 
 tf1 = tf.compat.v1
-# Nothing is rounded to the low type in advance.
+# Without fold_constants, no constant is rounded to the low type in advance.
 OPTIONS = PrecisionOptions(precision_mode="allow_mix_precision_bf16", fold_constants=False)
 LOW = types_pb2.DT_BFLOAT16
-# Of the largest value. A variance as small as its epsilon magnifies the rounding of float32.
+# As a share of the largest value. A variance as small as its epsilon magnifies float32's rounding.
 TOLERANCE = 1e-3
 SEEDS = 60
 SEEDS_OF_A_TEST = 10
@@ -33,7 +33,7 @@ def rewritten(network, graph_def):
 
 
 def with_dtypes_put_back(graph_def):
-    """The graph with float32 in the place of the low type, and copies in that of Casts."""
+    """The graph with float32 instead of the low type, and copies instead of Casts."""
     result = graph_pb2.GraphDef()
     result.CopyFrom(graph_def)
     for node in result.node:
@@ -56,7 +56,7 @@ def with_dtypes_put_back(graph_def):
 
 
 def run(graph_def, fetches, x):
-    """The values, or None where TensorFlow cannot run the graph on this input."""
+    """The values, or None if TensorFlow cannot run the graph on this input."""
     config = tf1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf.Graph().as_default() as graph, tf1.Session(graph=graph, config=config) as session:

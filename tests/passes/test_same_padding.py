@@ -1,4 +1,4 @@
-"""same_padding: a lowered convolution of 1x1 says SAME for VALID, so that TensorFlow can fuse."""
+"""same_padding: a lowered 1x1 convolution gets SAME for VALID, so that TensorFlow can fuse."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_padding_stays_where_it_matters_or_nothing_is_lowered(text, options):
 
 
 def test_padding_stays_where_the_low_type_is_emulated():
-    """Nothing becomes faster there."""
+    """Emulation does not become faster by it."""
     options = {"precision_mode": "allow_mix_precision", "emulate": True, "same_padding": True}
     _, ledger = npu_precision.rewrite_graph_def(read_graph(graph()), "end", **options)
     assert not ledger.rewrites

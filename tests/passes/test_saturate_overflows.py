@@ -1,4 +1,4 @@
-"""overflow: what an emulated device makes of values that float16 does not hold."""
+"""overflow: an emulated device saturates values that are too large for float16."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ tf1 = tf.compat.v1
 LARGEST = 65504.0
 GRAPH = "x = Placeholder(shape=8)\nend = Square(x)"
 SATURATING = PrecisionOptions(precision_mode="force_fp16", emulate=True, overflow="saturate")
-# Roots of values around the largest of float16, and what is no number. 65519 rounds to 65504.
+# Roots of values around the largest float16, infinities and NaN. 65519 rounds to 65504.
 ROOTS = np.array([2.0, 255.93, 255.965, 256.0, 300.0, np.inf, -np.inf, np.nan], np.float32)
 
 
@@ -44,7 +44,7 @@ def test_what_rounds_to_infinity_is_the_largest_number_and_counted():
     assert np.isnan(got[-1])
     assert (got[4:7] == LARGEST).all()
     infinite = int(np.isinf(rounded).sum())
-    # Two infinities are given, and rounded as the input; their squares are large, and finite.
+    # The input has two infinities, which are saturated; their squares are large but finite.
     counts = {"x/npu_cast_0_float16": 2, "end/npu_changed/npu_emulated_0_float16": infinite}
     assert _library.take_saturations() == counts
     assert _library.take_overflow()
@@ -115,7 +115,7 @@ def test_only_casts_of_the_optimizer_saturate():
 
 
 def test_a_constant_that_does_not_fit_raises_no_flag():
-    """It is the same in each step, so a step that is skipped for it would be skipped for ever."""
+    """A constant is the same in each step, so steps that it skips would be skipped forever."""
     text = """
         x = Placeholder(shape=8)
         mask = Const(value=[-1e9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])

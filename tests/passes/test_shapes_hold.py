@@ -1,4 +1,4 @@
-"""Shapes that rewrites rely on hold in every run, whatever reads a tensor and does not run."""
+"""Shapes that rewrites rely on hold in every run, also if a consumer of a tensor does not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sink_reshapes: bias and activation come right behind the MatMul, so that TensorFlow can fuse."""
+"""sink_reshapes: bias and activation move right behind the MatMul, so that TensorFlow can fuse."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GELU = """
 
 
 def inputs(result, *names):
-    """What the nodes read first, behind a Cast the node before it."""
+    """The first input of each node; for a Cast, the input of the Cast."""
     nodes = {node.name: node for node in result.graph.node}
     found = [nodes[name].input[0] for name in names]
     return [nodes[name].input[0] if nodes[name].op == "Cast" else name for name in found]
@@ -139,10 +139,10 @@ def test_a_reshape_behind_the_bias_that_the_caller_fetches_stays():
 @pytest.mark.parametrize(
     ("rest", "last"),
     [
-        # Two ways out: no node has all that is behind the bias before it.
+        # Two outputs: no node comes after all the nodes behind the bias.
         ("one = Relu(biased)\ntwo = Tanh(biased)", "biased"),
         ("one = Softmax(biased)\ntwo = Relu(biased)", "biased"),
-        # A vector may fit three dimensions otherwise than two.
+        # A vector may broadcast to three dimensions in another way than to two.
         ("one = Mul(biased, numbers)\ntwo = Relu(one)", "biased"),
         ("one = Relu(biased)\ntwo = AddV2(one, x3)", "one"),
         ("one = Relu(biased)\ntwo = Tanh(one, ^x)", "one"),
@@ -167,7 +167,7 @@ def test_how_far_it_moves(rest, last):
         ("Reshape(product, shape)", "Reshape(product, shape, ^x)"),
         ("BiasAdd(back, b)", "AddV2(back, b)"),
         ("BiasAdd(back, b)", "BiasAdd(back, b) @ /cpu:1"),
-        # As wide as what the Reshape makes, and not as the product is.
+        # As wide as the result of the Reshape, and not as the product.
         (
             "b = Const(shape=8)\n    shape = Const[int32](value=[2, 3, 8])",
             "b = Const(shape=4)\n    shape = Const[int32](value=[4, 3, 4])",
@@ -192,7 +192,7 @@ def test_a_bias_of_channels_first_stays_behind_the_reshape():
 
 
 def test_it_stays_where_it_is_a_control_input():
-    """The activation may read what depends on it: a Reshape behind that would make a cycle."""
+    """The activation may read a dependent of the Reshape: moved behind, it would make a cycle."""
     text = """
         x = Placeholder(shape=6x4)
         w = Const(shape=4x8)
@@ -243,7 +243,7 @@ def test_what_was_lowered_before_is_changed_and_told():
 
 
 def test_what_the_caller_fetches_keeps_its_shape():
-    """A Cast has the name of what is fetched and lowered, and reads the Reshape."""
+    """A Cast has the name of the fetched, lowered node, and reads the Reshape."""
     result = check(DENSE + "end = Softmax(biased)", None, ["end", "biased"])
     assert inputs(result, "biased") == ["back"]
     # The Cast is a second reader of the Reshape.
@@ -271,7 +271,7 @@ def test_transposed_weights_are_as_wide_as_their_first_dimension():
 
 
 def dense_layer(x, units, activation):
-    """What Keras' Dense does to an input of three dimensions, of any batch."""
+    """Keras' Dense for an input of three dimensions and any batch."""
     kernel = tf.constant(np.random.default_rng(0).normal(size=[4, units]), tf.float32)
     bias = tf.constant(np.linspace(-1, 1, units), tf.float32)
     return activation(tf.nn.bias_add(tf.tensordot(x, kernel, [[2], [0]]), bias))

@@ -1,6 +1,7 @@
 """squeeze_masks: a mask that is the same for the whole batch and all heads is read as a matrix.
 
-TensorFlow would fuse it into the product, by a kernel of oneDNN that is a hundred times slower.
+Otherwise, TensorFlow would fuse the mask into the product, with a kernel of oneDNN that is a
+hundred times slower.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What the ledger says of a node's values is true of a run, and says as much as can be said.
+"""The ranges of values in the ledger are true in a run, and as narrow as possible.
 
-Each op reads values between -3 and 5, or pairs of such, packed densely. So a range that is too
-narrow does not hold all that a run yields, and one that is too wide has ends that no value comes
-near to.
+Each op reads many values between -3 and 5, or pairs of such values. So a range that is too narrow
+does not contain all values of a run, and a range that is too wide has ends far from all values.
 """
 
 import functools
@@ -30,7 +29,7 @@ def image(x):
     return tf.reshape(x, [1, 1, -1, 1])
 
 
-# By name: of values between -3 and 5.
+# Ops with one input, by name.
 OF_ONE = {
     "Abs": lambda x: raw.Abs(x=x),
     "AvgPool": lambda x: tf.nn.avg_pool2d(image(x), [1, 2], [1, 1], "VALID"),
@@ -99,7 +98,7 @@ OF_ONE = {
     "Unpack": lambda x: tf.unstack(tf.stack([x, x]))[0],
     "ZerosLike": tf.zeros_like,
 }
-# Of pairs.
+# Ops with two inputs.
 OF_TWO = {
     "Add": lambda x, y: raw.Add(x=x, y=y),
     "AddN": lambda x, y: tf.add_n([x, y, y]),
@@ -110,7 +109,7 @@ OF_TWO = {
     "RealDiv": lambda x, y: x / (tf.nn.relu(y) + STRICTLY_ABOVE_ZERO),
     "SquaredDifference": tf.math.squared_difference,
 }
-# Those of which less can be said than how they come out here.
+# Ops whose range cannot be as narrow as the values here.
 LOOSE = {
     "Cos": lambda x: raw.Cos(x=x / 9.0),
     "Erfc": lambda x: raw.Erfc(x=x),
@@ -129,7 +128,7 @@ KINDS = {**OF_ONE, **OF_TWO, **LOOSE}
 
 @functools.lru_cache(maxsize=None)
 def ranges_and_values():
-    """By name: the range that the ledger has, and what a run yields."""
+    """The range in the ledger and the values of a run, by name."""
     with tf.Graph().as_default() as graph:
         x, y, line = (
             raw.ClipByValue(

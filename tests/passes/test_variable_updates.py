@@ -1,4 +1,4 @@
-"""Master weights are float32 for their bits too: what makes their next values is not lowered."""
+"""Master weights keep float32's precision: the nodes that compute their next values are kept."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_gradient_is_unscaled_before_an_optimizer_gets_it():
 
 
 def test_what_the_model_also_uses_follows_its_predecessors():
-    """A gray op between two layers whose output is remembered as well."""
+    """The node is a gray op between two layers; a variable also stores its output."""
     result = rewrite(
         """
         state = Relu(gradient)
@@ -76,7 +76,7 @@ def test_what_the_model_also_uses_follows_its_predecessors():
 
 
 def test_what_no_kernel_can_lower_is_kept_for_that():
-    """Nothing is lost if it no longer updates a variable."""
+    """Its reason stays the same even if it does not update a variable."""
     result = rewrite(
         """
         rounded = Rint(gradient)
@@ -103,7 +103,7 @@ def test_a_next_value_that_the_model_also_uses_is_still_exact():
 
 
 def test_a_next_value_that_a_loop_computes_is_exact():
-    """The model uses what the loop yields too, so only the path through the loop keeps it."""
+    """The model uses the loop's result too, so only the path through the loop keeps it."""
     result = rewrite(
         f"""
         {counter(3)}
@@ -125,7 +125,7 @@ def test_a_next_value_that_a_loop_computes_is_exact():
 
 @pytest.mark.parametrize("variables", [2, 20, 600], ids=["2", "20", "600"])
 def test_sums_are_exact_on_paths_from_a_variable_to_itself_only(variables):
-    """However many variables there are, and whatever their steps share."""
+    """This holds for any number of variables, and any nodes that their steps share."""
     choose = random.Random(variables)
     names = [f"v{number}" for number in range(variables)]
     lines, inputs = [], {}
@@ -254,7 +254,7 @@ def test_an_update_through_both_branches_of_a_cond(mode):
 
 
 def test_a_path_from_another_variable_keeps_nothing():
-    """A bias that is read on the way to a remembered state does not make the layer an update."""
+    """A bias that is read on the way to a stored state does not make the layer an update."""
     result = rewrite(
         """
         bias_handle = VarHandleOp(shape=4, shared_name=bias)

@@ -1,4 +1,4 @@
-"""Whatever is fetched keeps its name and dtype, in every mode, and the graph stays a graph."""
+"""Fetched nodes keep their name and dtype in every mode, and the graph stays valid."""
 
 import itertools
 import json
@@ -38,7 +38,7 @@ def check_fetches(mode, fetches):
     before = read_graph(GRAPH)
     after, _ = npu_precision.rewrite_graph_def(before, fetches, precision_mode=mode)
     with tf.Graph().as_default():
-        # Fails where the two ends of an edge disagree, or an input does not exist.
+        # Fails if the two ends of an edge disagree, or an input does not exist.
         tf.import_graph_def(after, name="")
     nodes = {node.name: node for node in after.node}
     for node in before.node:
@@ -78,7 +78,7 @@ def test_any_node_that_is_fed_keeps_name_and_dtypes(mode):
 
 
 def test_ops_on_one_handle_that_disagreed_before_are_tensorflows_to_report():
-    """Strict would make a failure of ours of it."""
+    """Otherwise, strict would report it as an internal error."""
     check_rewrite(
         """
         x = Placeholder(shape=4x4)
@@ -100,7 +100,7 @@ def test_ops_on_one_handle_that_disagreed_before_are_tensorflows_to_report():
 
 
 def test_a_next_iteration_that_no_merge_reads_is_tensorflows():
-    """Its own optimizers leave one of a loop that never runs; what else there is, is lowered."""
+    """TensorFlow's optimizers leave one for a loop that never runs; other nodes are lowered."""
     result = check_rewrite(
         """
         x = Placeholder(shape=4x4)
@@ -115,8 +115,8 @@ def test_a_next_iteration_that_no_merge_reads_is_tensorflows():
     assert result.reasons["product"][0] == "lowered"
 
 
-# What a pass breaks, by attributes that tests/cc/failing_sink_reshapes.cc reads; and what is said
-# of it.
+# Damage by a pass, as attributes that tests/cc/failing_sink_reshapes.cc reads; and the error
+# message.
 BROKEN = {
     "x = Placeholder(shape=2x2) \n y = Exp(x, _damage_type=T)": (
         "input 0 of node 'y' is float16 but 'x' yields float32"

@@ -1,4 +1,4 @@
-"""Many reads of a reference with many control inputs: their edges do not outgrow the graph."""
+"""Many reads of a reference with many control inputs: the number of edges stays linear."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ READS = 20
 
 
 def rewrite(text):
-    """The rewritten graph, which several runs have to find no different from the text's."""
-    for _ in range(5):  # A Cast without the control input is too early only now and then.
+    """The rewritten graph, whose values must equal the original's in several runs."""
+    for _ in range(5):  # A Cast without the control input is only sometimes too early.
         rewritten = check_rewrite(text, None, init=["assign"]).graph
     return rewritten
 
 
 def lines(text):
-    """The text once for each read; {n} is its number."""
+    """The text, repeated for each read; {n} is its number."""
     return "\n".join(text.format(n=n) for n in range(READS))
 
 

@@ -24,7 +24,7 @@ def read_yaml(path):
 
 
 def each_session(command):
-    """`nox -s a b -- flags` as a command for each session; any other command as it is."""
+    """`nox -s a b -- flags` as a command for each session; other commands unchanged."""
     before, option, after = command.partition("nox -s ")
     if not option:
         return [command]

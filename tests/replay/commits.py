@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def git(*arguments: str) -> str:
-    """Runs git on the repository; returns what it prints.
+    """Runs git on the repository; returns its output.
 
     Raises:
         ReplayError: git failed.

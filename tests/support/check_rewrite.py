@@ -1,4 +1,4 @@
-"""check_rewrite: checks the invariants of every rewrite, whatever the test is about."""
+"""check_rewrite: rewrites a graph and checks the invariants that hold for every rewrite."""
 
 import dataclasses
 import difflib

@@ -21,7 +21,7 @@ class Instance:
     """One execution of a node.
 
     Attributes:
-        name: in the unrolled graph; the node's own name if it is in no loop and no function.
+        name: its name in the unrolled graph; the node's own name outside of loops and functions.
         node: the NodeDef.
         function: the name of the function whose body it is in, "" for the graph.
         inputs: (tensor, index) of each input: the tensor of the unrolled graph, and the index of
@@ -39,7 +39,7 @@ class Instance:
 
 
 class Body:
-    """The nodes of the graph, or of a function, and what their builder knows of them."""
+    """The nodes of the graph or of a function, and their builder's facts about them."""
 
     def __init__(self, function, graph_def, builder):
         self.function = function
@@ -62,7 +62,7 @@ class Unrolled:
     """The unrolled form of a builder's finished graph.
 
     Attributes:
-        instances: in topological order.
+        instances: the Instances in topological order.
         graph_def: the unrolled graph.
         readable: the tensors of it that a session can read.
         differs: whether there was anything to unroll.

@@ -1,6 +1,6 @@
-"""Runs a script in several processes that are the tasks of one cluster, on this machine.
+"""Runs a script in several processes on this machine, as the tasks of one cluster.
 
-Benchmarks use the processes too.
+The benchmarks use this module too.
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ import time
 from support import ROOT, warm_python
 
 _TAIL = 4000
-# What a worker writes to stderr if another process has its port.
+# A part of a worker's stderr if another process has its port.
 TAKEN = "Address already in use"
 
 
 def run_workers(folder, script, *args, count=2, jobs=None, killed=None, timeout=240, **environment):
-    """Runs the script as each task of a cluster; returns what each printed.
+    """Runs the script as each task of a cluster; returns the output of each.
 
-    Each has TF_CONFIG in its environment, with addresses that are free here. None is left running.
+    Each task has TF_CONFIG in its environment, with free addresses of this machine. No task is left
+    running.
 
     Args:
-        folder: in which the tasks run, all of them in a new folder.
+        folder: the tasks run in a new folder in it.
         script: the text of a Python program.
-        *args: its arguments.
+        *args: the arguments of the program.
         count: the number of workers.
-        jobs: instead of a count, the number of tasks by job, in the order of what is returned.
-            Those of a cluster with a "ps" are servers: they are ended when the chief has ended.
-        killed: the index of a task that a SIGKILL ends. The others have to end by themselves, with
-            whatever status.
-        timeout: seconds that all of them may take together.
-        **environment: more variables.
+        jobs: instead of a count, the number of tasks by job; outputs are in this order. In a
+            cluster with a "ps", tasks are servers: they are ended when the chief has ended.
+        killed: the index of a task that a SIGKILL ends. The others must end by themselves, with
+            any status.
+        timeout: the seconds that all tasks together may take.
+        **environment: more variables of the environment.
 
     Raises:
-        AssertionError: one failed, which ends the others at once, or the time is over. It shows the
-            end of what each wrote to stderr.
+        AssertionError: a task failed, which ends the others at once, or the time is over. The
+            message shows the end of each task's stderr.
     """
     jobs = jobs or {"worker": count}
     for _ in range(3):
@@ -70,7 +71,7 @@ def _new_folder(folder):
 
 
 def _run(here, script, args, tasks, killed, timeout, environment):
-    """Runs the tasks; returns what went wrong, or None."""
+    """Runs the tasks; returns the failure, or None."""
     (here / "script.py").write_text(script)
     command = ["script.py", *map(str, args)]
     if not warm_python.fits(environment):
@@ -123,13 +124,13 @@ def _variables(place, environment):
 
 @contextlib.contextmanager
 def worker(command, place, *, env=None, **options):
-    """A process that is a worker; it, and what it started, end with the block.
+    """Context of a worker's process; the process and its children end with the context.
 
     Args:
-        command: what to run, as a list.
+        command: the command, as a list.
         place: one of places().
-        env: variables to add to those of this process.
-        **options: more of those of subprocess.Popen.
+        env: variables to add to this process's environment.
+        **options: further options of subprocess.Popen.
     """
     with process_session(command, env=_variables(place, env), **options) as process:
         yield process
@@ -137,11 +138,11 @@ def worker(command, place, *, env=None, **options):
 
 @contextlib.contextmanager
 def process_session(command, **options):
-    """A process in a session of its own; it, and what it started, end with the block.
+    """Context of a process in a session of its own; it and its children end with the context.
 
     Args:
-        command: what to run, as a list.
-        **options: those of subprocess.Popen.
+        command: the command, as a list.
+        **options: options of subprocess.Popen.
     """
     with _ended(subprocess.Popen(command, start_new_session=True, **options)) as process:
         yield process
@@ -153,7 +154,7 @@ def _ended(process):
     try:
         yield process
     finally:
-        # Until there are none: one may start another in between.
+        # Repeated until there are none: a process may start another one in between.
         pids = living(process.pid)
         while pids:
             for pid in pids:
@@ -165,7 +166,7 @@ def _ended(process):
 
 
 def living(session):
-    """The ids of the processes in a session, in whatever group; zombies are none."""
+    """The ids of the processes in a session, of any process group, without zombies."""
     found = []
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

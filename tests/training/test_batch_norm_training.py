@@ -1,4 +1,4 @@
-"""Batch norm in training: statistics and moving averages are float32's, whatever is lowered."""
+"""Batch norm in training: statistics and moving averages are float32's in every mode."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def fails(seed):
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """The trainings above, in a module that nothing else has imported."""
+    """The trainings above, in a module that no other code has imported."""
     (tmp_path / "trainings.py").write_text(TRAININGS)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "trainings", raising=False)

@@ -161,7 +161,7 @@ def test_a_mixlist_that_is_not_good_enough_for_what_was_held_out_is_not_written(
     assert not printed["accepted"]
     assert printed["found"]["good"]
     assert printed["held_out"]["error"] > 0.01
-    # With these rows among what is searched, the node is kept.
+    # If the search sees these rows, the node is kept.
     printed = json.loads(command(*arguments, "--held-out", "0", "-o", output, "--json"))
     assert [each["node"] for each in printed["kept"]] == ["product"]
     assert printed["held_out"] is None

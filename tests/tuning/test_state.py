@@ -29,7 +29,7 @@ def test_a_search_that_was_interrupted_goes_on(overflow, command, tune, tmp_path
     assert "--resume goes on with it, --force begins anew" in command(*arguments, status=2)
     found = json.loads(command(*arguments, "--resume", "--json"))
     assert found == whole
-    # As given, those that were not made, and the mixlist as it is written.
+    # The model as given, the trials that were not made, and the written mixlist.
     assert len(made) - 5 == 1 + len(whole["trials"]) - 4 + 1
     assert not state.exists()
 
