@@ -100,7 +100,7 @@ def _build_docs(session: nox.Session, requirements: str) -> None:
 def _bench(session: nox.Session, requirements: str) -> None:
     _install_locked(session, requirements)
     _build(session)
-    # Of Keras 3, TF1's layers cannot be had.
+    # Keras 3 has no layers of TensorFlow 1.
     environment = {"TF_USE_LEGACY_KERAS": "1", "PYTHONPATH": "."}
     out = pathlib.Path("build") / "benchmarks" / session.name
     session.run("python", "benchmarks/steps.py", f"--out={out}", *session.posargs, env=environment)
