@@ -308,9 +308,9 @@ def test_a_full_disk_leaves_no_partial_ledger_and_is_told(dense_graph, tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_in_a_session_a_full_disk_leaves_no_partial_ledger_and_is_told(run_python, tmp_path):
+def test_in_a_session_a_full_disk_leaves_no_partial_ledger_and_is_told(run_cold_python, tmp_path):
     """A limit on the size of files simulates the full disk."""
-    told = run_python(
+    told = run_cold_python(
         """
 import resource, sys
 import tensorflow as tf

@@ -11,11 +11,12 @@ import pytest
 from support import ROOT
 from support.report_files import needs_page
 from support.strict_zip import strict_zip
-from support.tf_versions import needs_outputs_of_the_docs
+from support.tf_versions import needs_onednn, needs_outputs_of_the_docs
 
 from npu_precision import Ledger
 
-pytestmark = needs_outputs_of_the_docs
+# Without oneDNN, convolutions in bfloat16 take ten minutes.
+pytestmark = [needs_outputs_of_the_docs, needs_onednn]
 
 # The folders of the runs that have a ledger, by their title in the table.
 RUNS = {
