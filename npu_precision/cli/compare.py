@@ -51,7 +51,7 @@ _COLUMNS = (
 
 @click.command(cls=alternatives.OrTraining, training=compare_training.command)
 @flags.model_flags("signature")
-@flags.precision_flags()
+@flags.precision_flags(only=flags.OF_FROZEN)
 @flags.input_flags
 @click.option(
     "--top",
