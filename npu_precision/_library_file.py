@@ -20,7 +20,7 @@ from collections.abc import Iterable
 PREFIX, SUFFIX = "npu_optimizer.tf-", ".so"
 # Build systems that keep the library elsewhere (Bazel) set this variable to its path.
 PATH_VARIABLE = "NPU_PRECISION_LIBRARY"
-UNTESTED_VARIABLE = "NPU_PRECISION_ALLOW_UNTESTED"
+_UNTESTED_VARIABLE = "NPU_PRECISION_ALLOW_UNTESTED"
 MISFIT = "It was probably built for another TensorFlow"
 REMEDY = (
     "build it for this TensorFlow with `make build` in a checkout, or with "
@@ -69,13 +69,13 @@ def find(version: str, folder: pathlib.Path) -> pathlib.Path:
             f"npu_precision has no library for TensorFlow {version}, nor for any other, in "
             f"{folder}: {REMEDY}."
         )
-    if os.environ.get(UNTESTED_VARIABLE) == "1":
+    if os.environ.get(_UNTESTED_VARIABLE) == "1":
         return libraries[_nearest(wanted, libraries)]
     known = ", ".join(f"{major}.{minor}" for major, minor in sorted(libraries))
     if wanted > max(libraries):
         raise ImportError(
             f"TensorFlow {version} is newer than those that npu_precision has libraries for "
-            f"({known}): install one of these, or set {UNTESTED_VARIABLE}=1 to try the nearest "
+            f"({known}): install one of these, or set {_UNTESTED_VARIABLE}=1 to try the nearest "
             f"library, or {REMEDY}."
         )
     raise ImportError(

@@ -51,7 +51,8 @@ _COLUMNS = (
 
 @click.command(cls=alternatives.OrTraining, training=compare_training.command)
 @flags.model_flags("signature")
-@flags.precision_flags()
+# Its two graphs differ in dtypes alone, so that their tensors have counterparts.
+@flags.precision_flags(only=[name for name in flags.OF_FROZEN if name != "rewrites"])
 @flags.input_flags
 @click.option(
     "--top",

@@ -68,6 +68,13 @@ _METAVARS = {
     "rewrites": "[all|none],[-]NAME,...",
 }
 
+# Fields whose files `explain` writes. A page holds what they say, and other commands make a graph
+# of their own or many.
+_FILES = ("report_dir", "dump_passes_dir")
+WITHOUT_FILES = [name for name in FLAGS if name not in _FILES]
+# And without what only counts where there is more than one worker: a frozen graph has none.
+OF_FROZEN = [name for name in WITHOUT_FILES if name != "lower_collectives"]
+
 debug_flag = npu_precision_command.debug_flag
 
 

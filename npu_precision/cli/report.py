@@ -43,7 +43,7 @@ def _of_runs(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @_of_runs
 @flags.model_flags("signature")
-@flags.precision_flags()
+@flags.precision_flags(only=flags.WITHOUT_FILES)
 @click.option("-o", "--output", metavar="FILE", help="The page to write, as report.html.")
 @click.option(
     "--tensorboard",

@@ -46,7 +46,7 @@ _ROUNDS = 20
 @click.command(cls=alternatives.OrTraining, training=tune_training.command)
 @flags.model_flags("signature")
 @flags.precision_flags(
-    only=[name for name in flags.FLAGS if name != "mixlist_edits"],
+    only=[name for name in flags.OF_FROZEN if name != "mixlist_edits"],
     default_mode="allow_mix_precision",
 )
 @flags.input_flags

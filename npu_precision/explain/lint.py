@@ -68,7 +68,7 @@ class Finding:
 _JSON_BEGINS = re.compile(rb"(\xef\xbb\xbf)?\s*([{\[/\"]|$)")
 
 
-def names_option(text: bytes) -> str:
+def _names_option(text: bytes) -> str:
     """The option that takes a file of this content: "modify_mixlist" or "customize_dtypes"."""
     return "modify_mixlist" if _JSON_BEGINS.match(text) else "customize_dtypes"
 
@@ -84,7 +84,7 @@ def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
     Raises:
         ValueError: the options are refused.
     """
-    if names_option(text) == "customize_dtypes":
+    if _names_option(text) == "customize_dtypes":
         return [_finding(found) for found in _library.lint_custom_dtypes(file, text)]
     entry = options.custom_optimizer()
     entry.parameter_map["modify_mixlist"].s = file.encode()
@@ -135,7 +135,7 @@ def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[F
     Raises:
         ValueError: the optimizer refuses the model, whatever the mixlist.
     """
-    option = names_option(pathlib.Path(file).read_bytes())
+    option = _names_option(pathlib.Path(file).read_bytes())
     try:
         _, ledger = model.rewrite(resolve(options, {option: file}))
     except ValueError as error:
@@ -284,7 +284,7 @@ def fix(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list[
         while several:
             candidate = text
             for edit, _ in several:
-                edited = _edited if names_option(text) == "modify_mixlist" else _edited_line
+                edited = _edited if _names_option(text) == "modify_mixlist" else _edited_line
                 candidate = edited(candidate, edit)
             if _errors(lint(file, candidate, options)) <= _errors(found):
                 text = candidate

@@ -19,7 +19,7 @@ from npu_precision.offline.model_file import Model
 from npu_precision.offline.reachable import function_attributes
 from npu_precision.options import ACCEPTED_NAMES, PrecisionOptions
 
-LEDGER = "ledger of a run"
+_LEDGER = "ledger of a run"
 _BEFORE, _AFTER = ".before.pb", ".after.pb"
 
 
@@ -79,12 +79,12 @@ def load_run(path: str, pattern: str = "") -> tuple[Model, Explanation]:
         OSError: a file cannot be read.
         ValueError: no ledger of a run, or a damaged one.
     """
-    chosen, kind = pathlib.Path(path), LEDGER
+    chosen, kind = pathlib.Path(path), _LEDGER
     if chosen.is_dir():
         files = _latest_run(chosen)
         chosen = _main_ledger(files, pattern)
         if len(files) > 1:
-            kind = f"{LEDGER}, 1 of {len(files)} graphs of the latest run in the folder"
+            kind = f"{_LEDGER}, 1 of {len(files)} graphs of the latest run in the folder"
     try:
         return _load(chosen, kind)
     except (AttributeError, KeyError, TypeError) as error:

@@ -19,7 +19,7 @@ _MOST_NAMES = 20
 # Each end of a drift is the median of so many recorded steps.
 _FEW = 3
 # A scope drifts if its largest magnitude changes by this power of two.
-DRIFTS = 1.0
+_DRIFTS = 1.0
 
 
 def limits_of(low_types: Sequence[str]) -> np.ndarray:
@@ -62,7 +62,7 @@ class Drift:
             return None
         worst = int(np.nanargmax(np.where(np.isfinite(changed), np.abs(changed), np.nan)))
         bits = float(changed[worst])
-        return (self._names[worst], bits) if abs(bits) >= DRIFTS else None
+        return (self._names[worst], bits) if abs(bits) >= _DRIFTS else None
 
 
 class GraphRecord:

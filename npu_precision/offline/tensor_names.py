@@ -40,7 +40,7 @@ def node_name(
         )
     if colon:
         node = nodes[node_name]
-        count = output_count(node, graph_def)
+        count = _output_count(node, graph_def)
         if not index.isdecimal() or (count is not None and int(index) >= count):
             has = "any number of" if count is None else str(count)
             raise ValueError(
@@ -50,7 +50,7 @@ def node_name(
     return node_name
 
 
-def output_count(node: node_def_pb2.NodeDef, graph_def: graph_pb2.GraphDef) -> int | None:
+def _output_count(node: node_def_pb2.NodeDef, graph_def: graph_pb2.GraphDef) -> int | None:
     """How many outputs a node has; None for an op that TensorFlow does not know."""
     definition = _tf_compat.op_definition(node.op) or next(
         (

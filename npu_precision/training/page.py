@@ -32,7 +32,7 @@ def findings(compared: Compared) -> list[str]:
             f"the loss leaves what other seeds make of float32's at step {compared.first_step}, by "
             f"up to {compared.ratio:.2g} times"
         )
-    if is_the_same(compared):
+    if _is_the_same(compared):
         found.append(
             "nothing differs to the bit: no op of a step is lowered; is step a tf.function, which "
             "XLA does not compile?"
@@ -48,7 +48,7 @@ def findings(compared: Compared) -> list[str]:
     return found
 
 
-def is_the_same(compared: Compared) -> bool:
+def _is_the_same(compared: Compared) -> bool:
     """Whether the mode has changed nothing at all."""
     exact, mode = compared.exact, compared.mode
     return np.array_equal(exact.losses, mode.losses) and all(

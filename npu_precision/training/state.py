@@ -13,7 +13,7 @@ from npu_precision import outputs
 from npu_precision.training.curves import Curves
 
 SCHEMA = "npu_precision.training-state/1"
-ABOUT = "about.json"
+_ABOUT = "about.json"
 
 
 class RunStore:
@@ -30,7 +30,7 @@ class RunStore:
 
     def __init__(self, folder: pathlib.Path, about: dict[str, str]) -> None:
         self._folder = folder
-        description = folder / ABOUT
+        description = folder / _ABOUT
         if folder.exists() and any(folder.iterdir()) and not description.exists():
             raise ValueError(f"state {str(folder)!r} has other files in it, expected a new folder")
         if description.exists():

@@ -107,7 +107,7 @@ def _number(name: str, value: Any) -> float:
 Objective = Union[MaxError, Metric]
 
 # The values of --objective, the default first.
-AIMS = ("error", "time", "pareto")
+_AIMS = ("error", "time", "pareto")
 
 
 def check_aim(name: str) -> str:
@@ -116,10 +116,10 @@ def check_aim(name: str) -> str:
     Raises:
         ValueError: there is no such aim.
     """
-    if name not in AIMS:
+    if name not in _AIMS:
         raise ValueError(
-            f"--objective: got {name!r}, expected one of {', '.join(AIMS)}"
-            f"{_errors.did_you_mean(name, AIMS)}"
+            f"--objective: got {name!r}, expected one of {', '.join(_AIMS)}"
+            f"{_errors.did_you_mean(name, _AIMS)}"
         )
     return name
 
