@@ -14,7 +14,7 @@ TEST = "def test_x(): pass\n"
 def run(pytester):
     """run(*flags) -> the result of a run with a test in each of two rooms."""
     for room in ("lists", "passes"):
-        file = pytester.path / "tests" / room / f"test_{room}.py"
+        file = pytester.path / "tests" / room / f"test_in_{room}.py"
         file.parent.mkdir(parents=True)
         file.write_text(TEST)
 
@@ -41,7 +41,7 @@ def test_the_seconds_of_files_are_recorded_if_that_is_asked_for(run, monkeypatch
     assert not seconds.RECORD.exists()
     run("--record-seconds")
     found = json.loads(seconds.RECORD.read_text())
-    assert list(found) == ["tests/lists/test_lists.py", "tests/passes/test_passes.py"]
+    assert list(found) == ["tests/lists/test_in_lists.py", "tests/passes/test_in_passes.py"]
 
 
 def test_each_file_is_recorded_and_its_room_has_a_budget():
