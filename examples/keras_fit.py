@@ -11,7 +11,7 @@ model = tf.keras.Sequential([tf.keras.Input([64], name="inputs"), dense(128, "re
 loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 model.compile("adam", loss, metrics=["accuracy"])
 
-# From here on it applies to every tf.function, in all threads, and so to Keras' fit and predict.
+# Applies to every tf.function from here on, so also to Keras' fit and predict.
 npu_precision.enable(precision_mode="allow_mix_precision_bf16", report_dir="ledgers")
 history = model.fit(images, digits, epochs=3, verbose=0).history
 npu_precision.disable()
