@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+pytestmark = pytest.mark.skipif(
+    sys.version_info < (3, 8), reason="Python 3.7 does not say where a literal ends"
+)
 TEST = '''
 from support.check_rewrite import assert_same_text
 
