@@ -79,10 +79,13 @@ def write(
     path = FOLDER / f"{name}.json"
     run = {"command": command, "machine": machine(), "tensorflow": tf.__version__}
     known = json.loads(path.read_text("utf-8")) if path.exists() else {"rows": [], "columns": {}}
-    found = {
-        key: (known["runs"][number], cells) for key, (number, cells) in _by_key(known["rows"], keys)
-    }
-    new = {key: (run, cells) for key, (_, cells) in _by_key([(0, row) for row in rows], keys)}
+    kept = [(known["runs"][number], cells) for number, cells in known["rows"]]
+    found = dict(_by_key(kept, keys))
+    # Peers that take part change the order of the columns.
+    order = list(known["columns"] if known["columns"] == dict(columns) else columns)
+    by_heading = [dict(zip(columns, row)) for row in rows]
+    ordered = [(run, [cells[heading] for heading in order]) for cells in by_heading]
+    new = dict(_by_key(ordered, keys))
     if known["columns"] != dict(columns) and not new.keys() >= found.keys():
         raise ValueError(
             f"{path.name}: got the columns {', '.join(columns)}, and it has rows of other columns "
@@ -95,15 +98,18 @@ def write(
         if of_run not in runs:
             runs.append(of_run)
         numbered.append([runs.index(of_run), cells])
-    path.write_text(_text({"columns": dict(columns), "runs": runs, "rows": numbered}), "utf-8")
+    sides = {heading: columns[heading] for heading in order}
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(_text({"columns": sides, "runs": runs, "rows": numbered}), "utf-8")
+    os.replace(partial, path)
     return path
 
 
 def _by_key(rows, keys: int):
     last: list[str] = []
-    for number, cells in rows:
+    for run, cells in rows:
         last = [cell or earlier for cell, earlier in zip(cells, last or [""] * keys)][:keys]
-        yield tuple(last), (number, list(cells))
+        yield tuple(last), (run, cells)
 
 
 def _text(table: dict) -> str:

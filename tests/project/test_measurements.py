@@ -59,6 +59,34 @@ def test_rows_of_other_columns_are_not_lost(write):
     write("make bench", [[*row, "0.1"] for row in ROWS], other)
 
 
+def test_columns_in_another_order_keep_their_cells(write):
+    columns = {**COLUMNS, "error": "right"}
+    write("make bench", [["mlp", "npu", "1.8", "0.1"], ["", "tf amp", "1.5", "0.3"]], columns)
+    turned = {"model": "left", "contender": "left", "error": "right", "speed-up": "right"}
+    path = write("make bench --only mlp", [["mlp", "npu", "0.2", "1.9"]], turned)
+    table = json.loads(path.read_text("utf-8"))
+    assert list(table["columns"]) == list(columns)
+    assert [cells for _, cells in table["rows"]] == [
+        ["mlp", "npu", "1.9", "0.2"],
+        ["", "tf amp", "1.5", "0.3"],
+    ]
+
+
+def test_steps_have_a_table_for_each_kind_of_row(write):
+    import step_tables
+
+    figures = {"ratio": 2.0, "casts": 3, "low_share": 0.5, "error": 0.25}
+    entry = {"contenders": {"float32": {**figures, "ratio": 1.0}, "npu": figures}, "limit": 4.0}
+    tables = step_tables.tables({"mlp": entry, "fit cnn": entry, "float16 mlp": entry})
+    assert set(tables) == {"steps", "graphs", "fit"}
+    assert tables["steps"] == (
+        {"graph": "left", "npu": "right", "limit": "right"},
+        [["mlp", "2.00", "4.00"]],
+    )
+    assert tables["fit"][1] == [["cnn", "2.00", "3"]]
+    assert tables["graphs"][1] == [["mlp", "", "3", "50%", "0.250", "", "0.250", ""]]
+
+
 def test_a_document_shows_the_table_and_with_what_it_was_measured(write):
     write("make bench", ROWS)
     write("make bench --only conv", [["conv", "npu", "1.6"]])
