@@ -97,7 +97,7 @@ def run_python(tmp_path):
 
 @pytest.fixture
 def run_cold_python(run_python):
-    """The same for what is about imports: a Python that has imported nothing."""
+    """Like run_python, for tests of imports: a Python that has imported nothing."""
     return functools.partial(run_python, cold=True)
 
 

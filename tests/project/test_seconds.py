@@ -40,8 +40,17 @@ def test_the_seconds_of_files_are_recorded_if_that_is_asked_for(run, monkeypatch
     run()
     assert not seconds.RECORD.exists()
     run("--record-seconds")
+    files = ["tests/lists/test_in_lists.py", "tests/passes/test_in_passes.py"]
+    assert list(json.loads(seconds.RECORD.read_text())) == files
+
+
+def test_a_run_of_some_files_leaves_the_record_of_the_others(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(seconds, "RECORD", tmp_path / "seconds.json")
+    seconds.RECORD.write_text('{"tests/passes/test_in_passes.py": 7.5, "tests/gone.py": 1}')
+    run("--record-seconds", "tests/lists")
     found = json.loads(seconds.RECORD.read_text())
     assert list(found) == ["tests/lists/test_in_lists.py", "tests/passes/test_in_passes.py"]
+    assert found["tests/passes/test_in_passes.py"] == 7.5
 
 
 def test_each_file_is_recorded_and_its_room_has_a_budget():

@@ -1,15 +1,16 @@
 """The seconds that tests take, by room: printed at the end of a run, next to the room's budget.
 
 Budgets are shares of the whole, since machines differ. tests/seconds.json has the seconds of each
-file in one run: `make test PYTEST_FLAGS="-n 2 --dist worksteal --record-seconds"` writes it. The
-end of a whole run names the rooms over their budgets, and the files that take three times their
-recorded share. No test fails by the clock.
+file in the run that recorded the file last: `make test PYTEST_FLAGS="-n 2 --dist worksteal
+--record-seconds"`. The end of a whole run names the rooms over their budgets, and the files that
+take three times their recorded share. No test fails by the clock.
 """
 
 from __future__ import annotations
 
 import collections
 import json
+import os
 import pathlib
 import time
 
@@ -49,7 +50,7 @@ BUDGETS = {
     "training": 8,
     "tuning": 3,
 }
-# A file may take so many times its recorded share, or so many percent of all.
+# The most that a file may take: this many times its recorded share, or this many percent of all.
 MOST_SHARES, SMALL = 3, 1
 
 _BEGIN = pytest.StashKey()
@@ -76,6 +77,9 @@ def pytest_terminal_summary(terminalreporter, config):
                 file = report.nodeid.split("::")[0]
                 seconds[file] += report.duration
                 tests[room_of(file)] += report.when == "call"
+    recorded = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    if config.getoption("record_seconds"):
+        _record({**recorded, **seconds}, config.rootpath)
     by_room = in_rooms(seconds)
     if len(by_room) < 2:
         return
@@ -92,13 +96,19 @@ def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.write_line(
         f"tier {tier}: {took:.1f} minutes; on two quiet cores it may take {minutes}"
     )
-    recorded = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     if tier == "test" and seconds.keys() >= recorded.keys():
         for line in too_slow(seconds, recorded):
             terminalreporter.write_line(line)
-    if config.getoption("record_seconds"):
-        found = {file: round(spent, 1) for file, spent in sorted(seconds.items())}
-        RECORD.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
+
+
+def _record(seconds, root):
+    """Writes the seconds of the files that still exist."""
+    found = {
+        file: round(spent, 1) for file, spent in sorted(seconds.items()) if (root / file).exists()
+    }
+    partial = RECORD.with_name(f"{RECORD.name}.partial")
+    partial.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
+    os.replace(partial, RECORD)
 
 
 def in_rooms(seconds):

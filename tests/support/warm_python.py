@@ -1,7 +1,7 @@
 """Python processes that begin with TensorFlow imported: forks of a server that has imported it.
 
-Importing TensorFlow takes seconds, and the tests start hundreds of processes. What is about
-imports, or about variables that TensorFlow reads while it is imported, needs a Python of its own.
+Importing TensorFlow takes seconds, and the tests start hundreds of processes. A test of imports, or
+of variables that TensorFlow reads while it is imported, needs a Python of its own.
 """
 
 from __future__ import annotations
@@ -114,8 +114,10 @@ def run(arguments, cwd, env, timeout):
         files = [pathlib.Path(folder, name) for name in ("stdout", "stderr")]
         process = WarmProcess(arguments, cwd, env, *files)
         status = process.wait(timeout)
+        if status is None:
+            process.kill()
+            process.wait()
         texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
     if status is None:
-        process.kill()
         raise TimeoutError(f"{arguments[0]} took more than {timeout} s: {texts[1][-2000:]}")
     return (status, *texts)
