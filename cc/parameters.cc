@@ -349,7 +349,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   TF_RETURN_IF_ERROR(ReadRewrites(values, &rewrites));
   parameters->old_names = OldNames(values);
   parameters->passes = ChoosePasses(values, rewrites, parameters->target == kHostTarget);
-  // Nobody who names one of the two needs it elsewhere.
+  // Naming one of the two says that the result will run with oneDNN.
   parameters->for_onednn =
       TakesIn(rewrites, "grouped_convolutions") || TakesIn(rewrites, "means_as_pools");
   TF_RETURN_IF_ERROR(ChooseFloat16Compute(values, *parameters, &parameters->float16_compute));

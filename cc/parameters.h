@@ -37,7 +37,7 @@ struct Parameters {
   std::string dump_passes_dir;
   std::set<std::string> passes = DefaultPasses(true);  // those that are on, by name
   bool saturates = false;                              // emulated values do not overflow
-  bool for_onednn = false;         // the result of an offline rewrite will run with oneDNN
+  bool for_onednn = false;                             // the result runs with oneDNN
   std::vector<std::string> inert;  // names given that have no effect here, sorted
   // A warning for each given name that is not a parameter, and probably not a misspelt one that has
   // an effect: npu_bridge ignores such names.

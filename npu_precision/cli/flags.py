@@ -72,7 +72,7 @@ _METAVARS = {
 # of their own or many.
 _FILES = ("report_dir", "dump_passes_dir")
 WITHOUT_FILES = [name for name in FLAGS if name not in _FILES]
-# And without what only counts where there is more than one worker: a frozen graph has none.
+# A frozen graph trains on no workers, so it has no collectives to lower.
 OF_FROZEN = [name for name in WITHOUT_FILES if name != "lower_collectives"]
 
 debug_flag = npu_precision_command.debug_flag
