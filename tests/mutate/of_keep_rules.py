@@ -216,6 +216,14 @@ MUTATIONS = (
         f"{_LOOPS}::test_a_sum_over_the_iterations_keeps_float32",
     ),
     _keep_rules(
+        "rounded",
+        "(node.custom != nullptr && Rounds(*node.custom))",
+        "(node.custom != nullptr && !Rounds(*node.custom))",
+        "What is before an input that customize_dtypes rounds is kept for its digits.",
+        "passes/test_custom_dtypes.py::"
+        "test_before_an_input_that_a_line_rounds_nothing_is_kept_for_its_digits",
+    ),
+    _keep_rules(
         "mixlist",
         "if (IsEdited(state->classes, id) || !HasFloat32",
         "if (!HasFloat32",
