@@ -194,11 +194,11 @@ def test_a_mean_stays_where_nothing_runs_in_bfloat16(options, live):
 def test_a_graph_that_is_converted_keeps_its_mean():
     """TensorFlow without oneDNN has a pool that adds in bfloat16."""
     result = check_rewrite(mean(), None, mode=BF16, rewrites="all")
-    assert not result.ledger.rewrites
+    assert "means_as_pools" not in {entry.by for entry in result.ledger.rewrites}
 
 
 def test_a_graph_that_is_converted_has_pools_if_that_is_asked_for_by_name():
-    result = check_rewrite(mean(), None, mode=BF16, rewrites="means_as_pools")
+    result = check_rewrite(mean(), None, mode=BF16, rewrites="none,means_as_pools")
     assert [entry.after for entry in result.ledger.rewrites] == ["AvgPool"]
 
 
