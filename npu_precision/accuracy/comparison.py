@@ -157,7 +157,7 @@ class Comparer:
             for feed in batches
         )
         _library.take_saturations()  # of earlier runs
-        results = run_as_it_is(self._graph, self._fetches, given)
+        results = run_as_it_is(self._graph, self._fetches, given, self._model.tables)
         rows = []
         for position, name in enumerate(self._tensors):
             entered = None

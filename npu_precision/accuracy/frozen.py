@@ -13,7 +13,9 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from npu_precision import _marks, _tf_compat
-from npu_precision.offline import model_file, run_optimizer
+from npu_precision.accuracy import tables
+from npu_precision.accuracy.tables import Table
+from npu_precision.offline import empty_variables, model_file, run_optimizer
 from npu_precision.offline.model_file import Model
 from npu_precision.offline.reachable import keep_called_functions, needed_nodes
 from npu_precision.offline.tensor_names import flat_tensor
@@ -61,12 +63,14 @@ class FrozenModel(Inputs):
         output_names: the output tensors, by their names in the signature.
         origins: by node, its name in the graph or function that it comes from. Only nodes that are
             unchanged are in it, so no variable that became a constant.
+        tables: the lookup tables, which each session has to fill before it runs the graph.
     """
 
     graph_def: graph_pb2.GraphDef
     outputs: tuple[str, ...]
     output_names: dict[str, str]
     origins: dict[str, str]
+    tables: tuple[Table, ...] = ()
 
     @property
     def unnamed_outputs(self) -> set[str]:
@@ -99,6 +103,7 @@ def freeze(model: Model) -> FrozenModel:
             raise ValueError(
                 f"{model.path!r} has variables without values: use its checkpoint or a SavedModel"
             ) from error
+        contents = tables.read(session)
     # Inlining leaves an Identity for each argument and result of a call.
     library = graph_def.library
     graph_def = util.remove_training_nodes(graph_def, list(outputs))
@@ -107,12 +112,7 @@ def freeze(model: Model) -> FrozenModel:
     graph_def = graph_pb2.GraphDef(node=needed, library=library)
     _name_as_in_functions(graph_def, {node.name for node in whole.node})
     keep_called_functions(graph_def)
-    for node in graph_def.node:
-        if "HashTable" in node.op:
-            raise ValueError(
-                f"{model.path!r} looks something up in a table ({node.name!r}), which is no "
-                "constant: ask for what does not need it, with --fetch"
-            )
+    looked_up = tables.needed_by(graph_def, contents, model.path)
     try:
         with tf.Graph().as_default():
             tf.import_graph_def(graph_def, name="")
@@ -126,7 +126,7 @@ def freeze(model: Model) -> FrozenModel:
     _keep_results(graph_def, set(outputs) - set(origins))
     origins = {node.name: origins[node.name] for node in graph_def.node if node.name in origins}
     inputs = _inputs(model, graph_def)
-    return FrozenModel(inputs, graph_def, outputs, output_names(model), origins)
+    return FrozenModel(inputs, graph_def, outputs, output_names(model), origins, looked_up)
 
 
 def roots(model: Model) -> tuple[str, ...]:
@@ -217,6 +217,7 @@ def _load(model: Model, session: tf.compat.v1.Session) -> None:
         folder = path if path.is_dir() else path.parent
         tags = sorted(model.meta_graph.meta_info_def.tags)
         tf.compat.v1.saved_model.load(session, tags, str(folder))
+        empty_variables.fill(model.meta_graph, folder, session)
         return
     if model.kind == model_file.META_GRAPH:
         saver = _tf_compat.tf1.train.import_meta_graph(meta_graph)

@@ -10,7 +10,7 @@ from concurrent import futures
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.core.framework import function_pb2, graph_pb2
+from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from npu_precision import _tf_compat
@@ -78,25 +78,27 @@ def _library_of(graph_def: graph_pb2.GraphDef) -> dict[str, function_pb2.Functio
 
 
 def _functions(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str]:
-    """The functions that the graph calls for signatures, by signature; a loader finds them by name.
+    """The functions that the graph calls for signatures, by signature."""
+    return {name: call.attr["f"].func.name for name, call in calls(meta_graph).items()}
 
-    A signature of TensorFlow 1 is a part of the graph, even where that ends in a call.
+
+def calls(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, node_def_pb2.NodeDef]:
+    """The nodes that call the functions of signatures, by signature.
+
+    A loader finds the functions by name. A signature of TensorFlow 1 is a part of the graph, even
+    where that ends in a call, and is left out.
     """
     if _tf_compat.tf1 is tf:
         return {}
+    objects = meta_graph.object_graph_def.concrete_functions
     nodes = {node.name: node for node in meta_graph.graph_def.node}
     found = {}
     for name, signature in meta_graph.signature_def.items():
         tensors = [each for info in signature.outputs.values() for each in tensor_names(info)]
         producers = {tensor.partition(":")[0] for tensor in tensors}
-        called = {
-            nodes[each].attr["f"].func.name
-            for each in producers
-            if each in nodes and nodes[each].op in _CALLS
-        }
-        known = called & set(meta_graph.object_graph_def.concrete_functions)
-        if len(producers) == 1 and len(known) == 1:
-            found[name] = known.pop()
+        called = [nodes[each] for each in producers if each in nodes and nodes[each].op in _CALLS]
+        if len(producers) == len(called) == 1 and called[0].attr["f"].func.name in objects:
+            found[name] = called[0]
     return found
 
 
