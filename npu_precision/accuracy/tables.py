@@ -42,7 +42,7 @@ def read(session: tf.compat.v1.Session) -> dict[str, Table]:
                 table_handle=handle, **dict(zip(("Tkeys", "Tvalues"), dtypes))
             )
         # A table that was not initialized has no content.
-        with contextlib.suppress(tf.errors.FailedPreconditionError):
+        with contextlib.suppress(tf.errors.AbortedError):
             found[op.name] = Table(definition, *session.run(content))
     return found
 
