@@ -214,10 +214,9 @@ def _load(model: Model, session: tf.compat.v1.Session) -> None:
     # A copy, because TensorFlow writes attributes into the graph that it imports.
     meta_graph = meta_graph_pb2.MetaGraphDef.FromString(model.meta_graph.SerializeToString())
     if model.kind == model_file.SAVED_MODEL:
-        folder = path if path.is_dir() else path.parent
         tags = sorted(model.meta_graph.meta_info_def.tags)
-        tf.compat.v1.saved_model.load(session, tags, str(folder))
-        empty_variables.fill(model.meta_graph, folder, session)
+        tf.compat.v1.saved_model.load(session, tags, str(model.folder))
+        empty_variables.fill(model.meta_graph, model.folder, session)
         return
     if model.kind == model_file.META_GRAPH:
         saver = _tf_compat.tf1.train.import_meta_graph(meta_graph)

@@ -114,7 +114,9 @@ def compare(
         click.echo(json.dumps(_data(model, options, compared), indent=1))
         return
     out = printing.console()
-    printing.say(out, f"{model.path}: {model.kind}, {_count(compared.batches, 'batch', 'es')}")
+    printing.say(
+        out, f"{model.path}: {model.shown_kind}, {_count(compared.batches, 'batch', 'es')}"
+    )
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
     printing.say(out, f"frozen graph: {compared.ledger.counts.sentence}")
     _print(out, compared, top)

@@ -73,7 +73,7 @@ def convert(
     """
     source, target = pathlib.Path(model.path), pathlib.Path(output)
     if model.kind == model_file.SAVED_MODEL:
-        source = _folder(source)
+        source = _folder(model)
     if target.resolve() == source.resolve():
         raise ValueError(f"output {output!r} is the model itself, expected another name")
     if freeze and model.kind != model_file.SAVED_MODEL:
@@ -194,16 +194,15 @@ class _Check:
             )
 
 
-def _folder(source: pathlib.Path) -> pathlib.Path:
+def _folder(model: Model) -> pathlib.Path:
     """The folder of a SavedModel; the user may have given the file in it."""
-    if source.is_dir():
-        return source
-    if source.name in saved_model.FILE_NAMES:
-        return source.parent
-    raise ValueError(
-        f"{str(source)!r} is the graph of a SavedModel without its folder, expected it to be named "
-        f"{' or '.join(saved_model.FILE_NAMES)}"
-    )
+    path = pathlib.Path(model.path)
+    if not model.exported and path.is_file() and path.name not in saved_model.FILE_NAMES:
+        raise ValueError(
+            f"{model.path!r} is the graph of a SavedModel without its folder, expected it to be "
+            f"named {' or '.join(saved_model.FILE_NAMES)}"
+        )
+    return model.folder
 
 
 def _convert_folder(

@@ -347,7 +347,7 @@ def _heading_json(model: Model, explained: Explanation) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "model": model.path,
-        "kind": model.kind,
+        "kind": model.shown_kind,
         "signature": model.signature,
         "options": explained.options.to_dict(),
         "totals": explained.counts().totals,

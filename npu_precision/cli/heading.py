@@ -18,7 +18,7 @@ def show(out: rich.console.Console, model: Model, explained: Explanation) -> Non
     asked = f", signature {model.signature}" if model.signature else ""
     if model.shown_roots != model.roots:
         asked = f", its training step ({', '.join(model.shown_roots)})"
-    printing.say(out, f"{model.path}: {model.kind}{asked}{inside}")
+    printing.say(out, f"{model.path}: {model.shown_kind}{asked}{inside}")
     printing.say(out, given(explained))
     printing.say(out, explained.counts().sentence)
 

@@ -210,7 +210,7 @@ def tune(
         click.echo(json.dumps(tune_result.data(model, options, objective, split, tuned), indent=1))
         return status
     out = printing.console()
-    printing.say(out, f"{model.path}: {model.kind}")
+    printing.say(out, f"{model.path}: {model.shown_kind}")
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
     used = options
     if tuned.is_accepted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -68,8 +67,7 @@ def _frozen(model: Model) -> Model:
         return model
     meta_graph = meta_graph_pb2.MetaGraphDef()
     meta_graph.CopyFrom(model.meta_graph)
-    path = pathlib.Path(model.path)
-    frozen_signatures.freeze(meta_graph, path if path.is_dir() else path.parent)
+    frozen_signatures.freeze(meta_graph, model.folder)
     return dataclasses.replace(model, meta_graph=meta_graph)
 
 

@@ -58,7 +58,7 @@ def report_data(
         "schema": SCHEMA,
         "version": _version.__version__,
         "model": model.path,
-        "kind": model.kind,
+        "kind": model.shown_kind,
         "signature": model.signature,
         "options": explained.options.to_dict(),
         "totals": counts.totals,

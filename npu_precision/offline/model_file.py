@@ -17,7 +17,7 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from npu_precision import _errors, _tf_compat
 from npu_precision.ledger import Ledger
-from npu_precision.offline import meta_graph, saved_model
+from npu_precision.offline import keras_file, meta_graph, saved_model
 from npu_precision.offline.argument_shapes import write_argument_shapes
 from npu_precision.offline.tensor_names import node_name
 from npu_precision.options import PrecisionOptions
@@ -27,8 +27,8 @@ GRAPH_DEF, META_GRAPH, SAVED_MODEL = "GraphDef", "MetaGraph", "SavedModel"
 _TRAIN_OP = "train_op"
 DEFAULT_SIGNATURE = "serving_default"
 _EXPECTED = (
-    "a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix of a checkpoint that has one, or "
-    "the folder of a SavedModel"
+    "a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix of a checkpoint that has one, the "
+    "folder of a SavedModel, or a file of Keras (.keras, .h5)"
 )
 
 # By kind: the message type, and the field names that its text form may begin with.
@@ -42,8 +42,6 @@ _KINDS: dict[str, tuple[Any, frozenset[str]]] = {
 }
 # Files of other formats: their first bytes, the name of the format, and the remedy.
 _OTHERS = (
-    (b"\x89HDF", "Keras weights or a Keras model (HDF5)", "load it and use tf.saved_model.save"),
-    (b"PK\x03\x04", "a zip archive, such as a .keras file", "load it and use model.export"),
     (b"\x1f\x8b", "compressed by gzip", "decompress it first"),
     (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file itself: git lfs pull"),
 )
@@ -66,6 +64,7 @@ class Model:
         fetches: names of nodes whose outputs keep name and dtype.
         roots: names of the nodes to look at, with everything they depend on; empty for all nodes.
         signature: the name of the signature whose outputs the roots are, or "".
+        exported: for a file of Keras, the temporary SavedModel that was made of it, else "".
     """
 
     path: str
@@ -74,6 +73,20 @@ class Model:
     fetches: tuple[str, ...]
     roots: tuple[str, ...]
     signature: str
+    exported: str = ""
+
+    @property
+    def folder(self) -> pathlib.Path:
+        """The folder of a SavedModel."""
+        path = pathlib.Path(self.exported or self.path)
+        return path if path.is_dir() else path.parent
+
+    @property
+    def shown_kind(self) -> str:
+        """The kind, and what a file of Keras was made into."""
+        return (
+            f"{keras_file.KERAS_MODEL}, exported to a {self.kind}" if self.exported else self.kind
+        )
 
     @property
     def shown_roots(self) -> tuple[str, ...]:
@@ -133,7 +146,8 @@ def load_model(
 
     Args:
         path: a GraphDef or MetaGraph, binary or text; a checkpoint's prefix or folder, which has a
-            MetaGraph; or a SavedModel, its folder or the file in it.
+            MetaGraph; a SavedModel, its folder or the file in it; or a .keras or .h5 file, which
+            Keras exports to a temporary SavedModel.
         fetches: names of tensors ("logits:0") or nodes to compute. Default: the exports of a
             SavedModel; for other files, the nodes without consumers.
         tags: the tags of the MetaGraph to read, for a SavedModel that has several. Default: the
@@ -149,7 +163,8 @@ def load_model(
     if not os.fspath(path):
         raise ValueError(f"the model's name is empty; expected {_EXPECTED}")
     file = _file_of(pathlib.Path(path))
-    kind, graph = _read(file, tags)
+    exported = keras_file.export(file) if _is_keras_file(file) else None
+    kind, graph = _read(exported or file, tags)
     shown = str(file)
     _check_graph(shown, graph.graph_def)
     nodes = {node.name: node for node in graph.graph_def.node}
@@ -167,7 +182,14 @@ def load_model(
     outputs = (name for each in asked for name in _signature_outputs(shown, graph, each))
     roots = (*named, *outputs)
     kept = named if named or kind == SAVED_MODEL else tuple(_unread(graph.graph_def))
-    return Model(shown, kind, graph, kept, roots, chosen)
+    return Model(shown, kind, graph, kept, roots, chosen, str(exported or ""))
+
+
+def _is_keras_file(path: pathlib.Path) -> bool:
+    if path.is_dir():
+        return False
+    with path.open("rb") as file:
+        return keras_file.is_keras_file(file.read(8))
 
 
 def _read(
