@@ -13,6 +13,7 @@
 #include "graph_passes/decide/follows_forward.h"
 #include "graph_passes/decide/keep_rules.h"
 #include "graph_passes/decide/missing_kernels.h"
+#include "graph_passes/decide/mixed_by_model.h"
 #include "graph_passes/decide/range_rules.h"
 #include "graph_passes/decide/resolve_gray.h"
 #include "graph_passes/decide/shared_dtypes.h"
@@ -146,6 +147,11 @@ Status ConcludeNodes(DecideState* state) {
   return Status();
 }
 
+Status WarnOfPolicy(DecideState* state) {
+  WarnOfMixedByModel(state->view, &state->decisions);
+  return Status();
+}
+
 Status RoundCubeInputs(DecideState* state) {
   DecideCubeInputs(state->view, state->context.mode.low_type, &state->decisions);
   return Status();
@@ -197,6 +203,7 @@ const std::vector<DecideRule>& DecideRules() {
        KeepsCostlyIslands, KeepCostlyIslands},
       {"conclude", "after the last vote: dtypes and reasons come from the votes", Always,
        ConcludeNodes},
+      {"mixed_by_model", "after conclude: it asks what the mode lowers", Mixes, WarnOfPolicy},
       {"cube_inputs", "after conclude, which names the nodes whose inputs are rounded",
        RoundsCubeInputs, RoundCubeInputs},
       {"custom_ports", "after conclude: ports are rounded if the node keeps another dtype", Always,

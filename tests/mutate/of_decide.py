@@ -23,6 +23,7 @@ _autocast_runs = mutations_of("graph_passes/autocast_runs.cc")
 _apply_custom_dtypes = mutations_of("graph_passes/decide/apply_custom_dtypes.cc")
 _apply_mode = mutations_of("graph_passes/decide/apply_mode.cc")
 _missing_kernels = mutations_of("graph_passes/decide/missing_kernels.cc")
+_mixed_by_model = mutations_of("graph_passes/decide/mixed_by_model.cc")
 _compute_dtypes = mutations_of("graph_passes/decide/compute_dtypes.cc")
 _cube_inputs = mutations_of("graph_passes/decide/cube_inputs.cc")
 _keep_rules = mutations_of("graph_passes/decide/keep_rules.cc")
@@ -115,6 +116,20 @@ MUTATIONS = (
         "++count >= kMostNodesNamed",
         "An error of must_keep_origin_dtype names nine nodes.",
         f"{_ASCEND910}::test_origin_names_ten_nodes_and_counts_the_rest",
+    ),
+    _mixed_by_model(
+        "own_marks",
+        "if (ReadDecisionMark(view.node(id), &mark)) return tensorflow::DT_INVALID;",
+        "",
+        "What an earlier run lowered is taken for a policy of the model.",
+        "passes/test_mixed_by_model.py",
+    ),
+    _mixed_by_model(
+        "lowers",
+        " || !lowers) return;",
+        ") return;",
+        "A model that is left as it is has a warning.",
+        "passes/test_mixed_by_model.py",
     ),
     _compute_dtypes(
         "stored",
