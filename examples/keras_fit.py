@@ -17,6 +17,5 @@ history = model.fit(images, digits, epochs=3, verbose=0).history
 npu_precision.disable()
 print("accuracy", history["accuracy"][-1])
 
-# For the commands further down.
-tf.saved_model.save(model, "model")
+model.export("model")  # Before TensorFlow 2.13: tf.saved_model.save(model, "model")
 np.savez("inputs.npz", inputs=images)

@@ -20,7 +20,6 @@ custom_op.parameter_map["modify_mixlist"].s = tf.compat.as_bytes("mixlist.json")
 custom_op.parameter_map["report_dir"].s = tf.compat.as_bytes("tf1_ledgers")
 config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
 config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF
-
 images, digits = load_digits(return_X_y=True)
 with tf.Session(config=config) as sess:
     sess.run(tf.global_variables_initializer())

@@ -1,4 +1,4 @@
-"""A model that has a mixed precision of its own is warned of, where a mode lowers the rest of it."""
+"""A model with a mixed precision of its own is warned of if a mode lowers the rest of it."""
 
 from support.check_rewrite import check_rewrite
 
