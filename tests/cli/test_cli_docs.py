@@ -8,7 +8,11 @@ import pytest
 from support import ROOT
 from support.console_pages import assert_same_but_measured, run_page
 from support.report_files import needs_page
-from support.tf_versions import needs_outputs_of_the_docs
+from support.tf_versions import (
+    IS_OF_THE_DOCS,
+    needs_functions_by_default,
+    needs_outputs_of_the_docs,
+)
 
 TUTORIALS = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs/tutorials").glob("*.md"))]
 
@@ -18,6 +22,14 @@ TUTORIALS = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs/tutori
 @pytest.mark.parametrize("page", ["docs/cli.md", *TUTORIALS])
 def test_the_commands_print_what_the_page_says(page, tmp_path):
     assert run_page(page, tmp_path) >= 5
+
+
+@needs_functions_by_default
+@needs_page
+@pytest.mark.skipif(IS_OF_THE_DOCS, reason="it is compared word by word, above")
+@pytest.mark.parametrize("page", TUTORIALS)
+def test_a_tutorial_can_be_followed_on_another_tensorflow(page, tmp_path):
+    assert run_page(page, tmp_path, compares=False) >= 5
 
 
 SHOWN = "a\n...\nd\n"

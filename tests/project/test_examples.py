@@ -124,13 +124,22 @@ def test_the_readme_can_be_followed_to_its_end(run_code, tmp_path):
     commands = re.findall(r"^    npu-precision (.*)$|`npu-precision (report .*?)`", readme, re.M)
     commands = ["".join(each) for each in commands]
     assert len(commands) >= 9
-    for command in commands:
-        if "tf1_ledgers" in command and not HAS_KERAS_2:
-            continue
+
+    def run_command(command):
         arguments = ["-m", "npu_precision_command", *shlex.split(command, comments=True)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        status, _, stderr = warm_python.run(arguments, tmp_path, environment, timeout=300)
+        status, stdout, stderr = warm_python.run(arguments, tmp_path, environment, timeout=300)
         assert status == 0, f"{command}: {stderr[-4000:]}"
+        return stdout
+
+    for command in commands:
+        if HAS_KERAS_2 or "tf1_ledgers" not in command:
+            run_command(command)
+    (mixlist,) = re.findall(r"with `(.*)` in the file", readme)
+    (tmp_path / "keep.json").write_text(mixlist)
+    mode = "--mode allow_mix_precision_bf16 --mixlist keep.json"
+    told = run_command(f"explain model {mode} --node 'dense_1[^/]*/MatMul$'")
+    assert re.search(r"\(MatMul\): kept\n  on the black list \(keep.json", told)
     features = np.load(tmp_path / "inputs.npz")["inputs"][:4]
     for shown in re.findall(r"`(tf\.(?:saved_model|keras).*?\(\"model_bf16\".*?)`", readme):
         if "keras" in shown and HAS_KERAS_2:

@@ -115,8 +115,9 @@ needs_frozen_loops = _needs(
 needs_shapes_of_arguments = _needs(
     _tf_compat.tf1 is not tf, "does not infer shapes in functions from their arguments'"
 )
+IS_OF_THE_DOCS = tf.__version__.startswith("2.15.")
 needs_outputs_of_the_docs = _needs(
-    tf.__version__.startswith("2.15."),
+    IS_OF_THE_DOCS,
     "is not that of the demo and of the outputs in docs",
 )
 needs_function_attributes = _needs(
