@@ -118,7 +118,7 @@ wheel: $(VENV)/.requirements ## build one wheel for every TensorFlow, into dist 
 
 test-wheel: $(VENV)/.requirements ## install the wheel next to each TensorFlow, and try it there (MINORS=2.12,2.17)
 	rm -rf build/wheel/results
-	$(BIN)/nox -s $(MINORS_WANTED:%=try-wheel-%); status=$$?; $(BIN)/python wheels/results.py; exit $$status
+	$(BIN)/nox -s $$($(BIN)/python wheels/minors.py $(MINORS_WANTED)); status=$$?; $(BIN)/python wheels/results.py; exit $$status
 
 bazel: bazel-build ## build the library and run every test with Bazel
 	bazel test //...

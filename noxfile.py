@@ -1,7 +1,7 @@
 """The package on every TensorFlow that it supports: `make test-all`, or `nox -s tf115`.
 
 `make wheel` and `make test-wheel` are the sessions library-2.17 and the like, wheel, and
-try-wheel-2.17: see wheels/minors.py.
+try-wheel-2.17-py3.12: see wheels/minors.py.
 
 A session makes an environment from requirements/*.lock, builds the library for its TensorFlow (they
 live side by side in npu_precision/_lib/) and runs the tests. Which tests a version cannot run, and
@@ -163,11 +163,12 @@ def _build_wheel(session: nox.Session, requirements: str) -> None:
 
 
 def _try_wheel(session: nox.Session, minor: str) -> None:
-    """Installs the wheel as a user would, and runs the README's forms, where no compiler is."""
+    """Installs the wheel as a user would, and follows the README, where no compiler is."""
     wheels = list(pathlib.Path("dist").glob("npu_precision-*.whl"))
     if len(wheels) != 1:
         session.error(f"dist: found {len(wheels)} wheels, expected one; run `make wheel`")
-    _install(session, "--quiet", *MINORS[minor].packages, str(wheels[0].resolve()))
+    packages = (*MINORS[minor].packages, "scikit-learn")  # The README's scripts need the latter.
+    _install(session, "--quiet", *packages, str(wheels[0].resolve()))
     results = (WHEEL / "results").resolve()
     results.mkdir(parents=True, exist_ok=True)
     script = pathlib.Path("wheels", "try_out.py").resolve()
@@ -176,7 +177,7 @@ def _try_wheel(session: nox.Session, minor: str) -> None:
     session.run(
         os.path.join(session.bin, "python"),
         str(script),
-        str(results / f"{minor}.json"),
+        str(results / f"{session.name}.json"),
         env={"PATH": str(python / "nothing")},
         external=True,
     )
@@ -208,8 +209,9 @@ _SESSIONS.update(
     {f"lock-{name}": (_lock, *rest[1:3], False) for name, rest in list(_SESSIONS.items())}
 )
 for _minor, _where in MINORS.items():
-    _SESSIONS[f"library-{_minor}"] = (_build_library, _minor, _where.python, False)
-    _SESSIONS[f"try-wheel-{_minor}"] = (_try_wheel, _minor, _where.python, False)
+    _SESSIONS[f"library-{_minor}"] = (_build_library, _minor, _where.pythons[0], False)
+    for _python in _where.pythons:
+        _SESSIONS[f"try-wheel-{_minor}-py{_python}"] = (_try_wheel, _minor, _python, False)
 
 for _name, (_function, _requirements, _version, _reuse) in _SESSIONS.items():
     nox.session(

@@ -14,12 +14,15 @@ BEGIN, END = "<!-- make test-wheel: begin -->\n", "<!-- end -->\n"
 
 
 def table() -> str:
-    """In Markdown, a row for each TensorFlow."""
+    """In Markdown, a row for each TensorFlow and Python."""
     results = [json.loads(file.read_text()) for file in RESULTS.glob("*.json")]
     if not results:
         sys.exit(f"there are no results in {RESULTS}: run `make test-wheel`")
     results.sort(
-        key=lambda result: [int(part) for part in re.findall(r"\d+", result["tensorflow"])]
+        key=lambda result: [
+            [int(part) for part in re.findall(r"\d+", result[name])]
+            for name in ("tensorflow", "python")
+        ]
     )
     steps = list(results[0]["steps"])
     rows = [

@@ -19,6 +19,7 @@ import traceback
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
+import readme
 import tensorflow as tf
 
 import npu_precision
@@ -177,6 +178,17 @@ def _save(path: str) -> None:
             tf1.saved_model.simple_save(sess, path, {"x": x}, {"logits": logits})
 
 
+def follow_readme() -> None:
+    """The README's scripts and commands run, in their order."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        readme.follow(
+            folder,
+            lambda code: _python("-c", code, folder=folder),
+            lambda arguments: _run(*arguments, folder=folder),
+        )
+
+
 def error() -> None:
     """A mistake is told in one line, with what was probably meant."""
     message = "no error"
@@ -190,15 +202,16 @@ def error() -> None:
     assert "Traceback" not in printed
 
 
-def _run(*arguments: str, status: int = 0) -> str:
+def _run(*arguments: str, status: int = 0, folder: pathlib.Path | None = None) -> str:
     """What the command npu-precision of this environment prints."""
     program = pathlib.Path(sys.executable).parent / "npu-precision"
-    return _python(str(program), *arguments, status=status)
+    return _python(str(program), *arguments, status=status, folder=folder)
 
 
-def _python(*arguments: str, status: int = 0) -> str:
+def _python(*arguments: str, status: int = 0, folder: pathlib.Path | None = None) -> str:
     process = subprocess.run(
         [sys.executable, *arguments],
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -207,9 +220,19 @@ def _python(*arguments: str, status: int = 0) -> str:
     return process.stdout
 
 
-STEPS = (has_no_compiler, session, function, gradient, training_step, offline, command, error)
+STEPS = (
+    has_no_compiler,
+    session,
+    function,
+    gradient,
+    training_step,
+    offline,
+    command,
+    follow_readme,
+    error,
+)
 # tf.function of TensorFlow 1.15 needs eager execution, with which its sessions do not run.
-LACKS = {"1.15": (function, gradient)}
+LACKS = {"1.15": (function, gradient, follow_readme)}
 
 
 def main() -> int:

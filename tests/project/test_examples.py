@@ -3,18 +3,15 @@
 import os
 import pathlib
 import re
-import shlex
 import shutil
+import sys
 
-import numpy as np
 import pytest
-import tensorflow as tf
 from support import ROOT, warm_python
 from support.pages import PAGES
 from support.report_files import needs_page
 from support.strict_zip import strict_zip
 from support.tf_versions import (
-    HAS_KERAS_2,
     needs_estimator,
     needs_functions_by_default,
     needs_fused_optimizers,
@@ -25,6 +22,9 @@ from support.tf_versions import (
 )
 
 from npu_precision import PrecisionOptions, _library
+
+sys.path.append(str(ROOT))
+from wheels import readme
 
 # The examples that each page shows.
 EXAMPLES = {
@@ -115,39 +115,14 @@ def test_the_calls_that_options_go_to_cast_and_convert(run_code, tmp_path):
 @needs_functions_by_default
 @needs_page
 def test_the_readme_can_be_followed_to_its_end(run_code, tmp_path):
-    run_code(example("keras_fit.py"))
-    if HAS_KERAS_2:
-        run_code(example("sess_run_script.py"))
-    else:
-        shutil.copy(ROOT / "examples" / "mixlist.json", tmp_path)
-    readme = (ROOT / "README.md").read_text()
-    commands = re.findall(r"^    npu-precision (.*)$|`npu-precision (report .*?)`", readme, re.M)
-    commands = ["".join(each) for each in commands]
-    assert len(commands) >= 9
-
-    def run_command(command):
-        arguments = ["-m", "npu_precision_command", *shlex.split(command, comments=True)]
+    def run_command(arguments):
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        status, stdout, stderr = warm_python.run(arguments, tmp_path, environment, timeout=300)
-        assert status == 0, f"{command}: {stderr[-4000:]}"
+        command = ["-m", "npu_precision_command", *arguments]
+        status, stdout, stderr = warm_python.run(command, tmp_path, environment, timeout=300)
+        assert status == 0, f"{arguments}: {stderr[-4000:]}"
         return stdout
 
-    for command in commands:
-        if HAS_KERAS_2 or "tf1_ledgers" not in command:
-            run_command(command)
-    (mixlist,) = re.findall(r"with `(.*)` in the file", readme)
-    (tmp_path / "keep.json").write_text(mixlist)
-    mode = "--mode allow_mix_precision_bf16 --mixlist keep.json"
-    told = run_command(f"explain model {mode} --node 'dense_1[^/]*/MatMul$'")
-    assert re.search(r"\(MatMul\): kept\n  on the black list \(keep.json", told)
-    features = np.load(tmp_path / "inputs.npz")["inputs"][:4]
-    for shown in re.findall(r"`(tf\.(?:saved_model|keras).*?\(\"model_bf16\".*?)`", readme):
-        if "keras" in shown and HAS_KERAS_2:
-            continue
-        folder = f'"{tmp_path}/model_bf16"'
-        loaded = eval(shown.replace('"model_bf16"', folder), {"tf": tf})
-        outputs = loaded(tf.constant(features))
-        assert [each.shape for each in outputs.values()] == [(4, 10)]
+    readme.follow(tmp_path, run_code, run_command)
 
 
 @pytest.mark.full  # The script with a flight recorder scales too.

@@ -92,13 +92,13 @@ needs_synchronized_batch_norm = _needs(
     "synchronized" in inspect.signature(tf.keras.layers.BatchNormalization.__init__).parameters,
     "has no batch norms of Keras that are synchronized over replicas",
 )
-HAS_KERAS_2 = hasattr(tf.compat.v1.keras.backend, "set_session")
+_HAS_KERAS_2 = hasattr(tf.compat.v1.keras.backend, "set_session")
 needs_fused_optimizers = _needs(
     hasattr(getattr(tf.keras.optimizers, "Optimizer", None), "build"),
     "has Keras' optimizers of before 2.11",
 )
 needs_keras_2 = _needs(
-    HAS_KERAS_2,
+    _HAS_KERAS_2,
     "has Keras 3, without tf.layers, sessions and SavedModels of its own",
 )
 HAS_NPU_DEVICE = _tf_compat.tf1 is not tf
@@ -143,7 +143,7 @@ needs_coordinator = _needs(
     "has no coordinator of parameter servers",
 )
 needs_fit_with_workers = _needs(
-    HAS_KERAS_2 and hasattr(tf.distribute, "MultiWorkerMirroredStrategy"),
+    _HAS_KERAS_2 and hasattr(tf.distribute, "MultiWorkerMirroredStrategy"),
     "has Keras 3, whose fit() cannot read what a dataset gives to several workers",
 )
 needs_collectives_that_end = _needs(
