@@ -239,11 +239,10 @@ def cpu_flags():
     return set(next(lines, "").split())
 
 
-def report(out):
-    """Writes the report of the model of the run with the mixlist; returns the file."""
-    file, run = out / REPORT_FILE, MIXLIST_RUN
-    arguments = ["report", out / run.folder, "--mode", run.precision_mode, "-o", file]
-    arguments += ["--mixlist", out / MIXLIST_FILE]
+def report(out, ledger_file):
+    """Writes the report of the training step that a ledger is of; returns the file."""
+    file = out / REPORT_FILE
+    arguments = ["report", ledger_file, "-o", file]
     with contextlib.redirect_stdout(io.StringIO()):
         status = npu_precision_command.run([str(each) for each in arguments])
     if status != 0:
@@ -330,8 +329,8 @@ def main(arguments=None):
     lines += [f"warning: {text}" for text in sorted(warned)]
     lines += [
         "",
-        f"The model trained with {MIXLIST_FILE}, as a page, with the reason for every node:",
-        str(report(options.out)),
+        f"The training step with {MIXLIST_FILE}, as a page, with the reason for every node:",
+        str(report(options.out, results[MIXLIST_RUN].ledger_file)),
         f"To open it: python3 -m webbrowser {options.out / REPORT_FILE}",
     ]
     # Names and paths stay whole, to be copied.

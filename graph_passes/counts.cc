@@ -6,10 +6,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph_passes/decide/reasons.h"
 
 namespace npu_precision {
 namespace {
+
+// More reasons than these are not named one by one.
+constexpr size_t kMostReasons = 5;
 
 // "1 byte", "320 bytes", "36.9 kB": decimal units.
 std::string SizeText(int64_t bytes) {
@@ -35,19 +39,29 @@ std::string Percent(double part, double whole) {
   return text;
 }
 
-std::string NodesText(const Counts& counts) {
-  const bool only_raises = counts.raised > 0 && counts.lowered == 0;
-  std::string text = absl::StrCat(only_raises ? "raised " : "lowered ",
-                                  only_raises ? counts.raised : counts.lowered, " of ",
-                                  counts.float_nodes, " float nodes");
-  std::string about;
-  if (only_raises) return text;
-  if (counts.white > 0) about = absl::StrCat(counts.white_lowered, " of ", counts.white, " white");
-  if (counts.flops > 0 && counts.products_of_known_size == counts.products) {
-    absl::StrAppend(&about, about.empty() ? "" : ", ", Percent(counts.flops_lowered, counts.flops),
-                    " of the flops");
+bool OnlyRaises(const Counts& counts) { return counts.raised > 0 && counts.lowered == 0; }
+
+// What most of the time goes into. All of them, and none, need no share.
+std::string ProductsText(const Counts& counts) {
+  if (counts.products == 0) return "";
+  const int changed = counts.products_changed;
+  std::string text = absl::StrCat(changed, " of ", counts.products, " matrix and convolution ops ");
+  if (changed == 0) return absl::StrCat(text, OnlyRaises(counts) ? "raised; " : "lowered; ");
+  absl::StrAppend(&text, "in ", absl::StrJoin(counts.products_in, " or "));
+  const bool knows_flops = counts.products_of_known_size == counts.products && counts.flops > 0;
+  if (changed < counts.products && knows_flops) {
+    absl::StrAppend(&text, " (", Percent(counts.flops_changed, counts.flops),
+                    " of their arithmetic)");
   }
-  if (!about.empty()) absl::StrAppend(&text, " (", about, ")");
+  return absl::StrCat(text, "; ");
+}
+
+std::string NodesText(const Counts& counts) {
+  if (OnlyRaises(counts)) {
+    return absl::StrCat("raised ", counts.raised, " of ", counts.float_nodes, " float nodes");
+  }
+  std::string text =
+      absl::StrCat("lowered ", counts.lowered, " of ", counts.float_nodes, " float nodes");
   if (counts.raised > 0) absl::StrAppend(&text, ", raised ", counts.raised);
   return text;
 }
@@ -74,10 +88,31 @@ std::string KeptText(const Counts& counts) {
   std::sort(reasons.begin(), reasons.end());
   std::string text = absl::StrCat("; kept ", counts.kept, ": ");
   const char* separator = "";
-  for (const auto& reason : reasons) {
-    absl::StrAppend(&text, separator, -reason.first, " ", reason.second);
+  int others = 0;
+  for (size_t i = 0; i < reasons.size(); ++i) {
+    if (i >= kMostReasons && reasons.size() > kMostReasons + 1) {
+      others -= reasons[i].first;
+      continue;
+    }
+    absl::StrAppend(&text, separator, -reasons[i].first, " ", reasons[i].second);
     separator = ", ";
   }
+  if (others > 0) absl::StrAppend(&text, ", ", others, " for other reasons");
+  return text;
+}
+
+// The nodes that are no part of the model's arithmetic. Sources have no decision to report.
+std::string ApartText(const Counts& counts) {
+  std::string text;
+  const auto add = [&](int nodes, NodeRole role, const char* name) {
+    if (nodes == 0) return;
+    absl::StrAppend(&text, text.empty() ? "; apart: " : ", ", nodes, " of ", name);
+    const auto changed = counts.changed_apart.find(role);
+    if (changed == counts.changed_apart.end()) return;
+    absl::StrAppend(&text, " (", changed->second, OnlyRaises(counts) ? " raised)" : " lowered)");
+  };
+  add(counts.variable_updates, NodeRole::kUpdatesVariable, "variable updates");
+  add(counts.bookkeeping, NodeRole::kBookkeeping, "bookkeeping");
   return text;
 }
 
@@ -86,8 +121,11 @@ std::string KeptText(const Counts& counts) {
 void Counts::AddNode(const CountedNode& node) {
   ++by_list[node.color];
   ++by_reason[node.reason];
-  if (node.reason == Reason::kNeutralSource) {
-    ++sources;
+  if (node.role != NodeRole::kComputes) {
+    sources += node.role == NodeRole::kSource;
+    variable_updates += node.role == NodeRole::kUpdatesVariable;
+    bookkeeping += node.role == NodeRole::kBookkeeping;
+    if (node.verdict != Verdict::kKept) ++changed_apart[node.role];
     return;
   }
   const bool is_lowered = node.verdict == Verdict::kLowered;
@@ -102,11 +140,17 @@ void Counts::AddNode(const CountedNode& node) {
     white_lowered += is_lowered;
   }
   computed_in_float32 += node.computes_in_float32;
-  products += node.is_product;
-  if (!node.is_product || node.flops < 0) return;
+  if (!node.is_product) return;
+  ++products;
+  if (!is_kept) {
+    ++products_changed;
+    products_in.insert(node.changed_to);
+  }
+  if (node.flops < 0) return;
   ++products_of_known_size;
   flops += node.flops;
   if (is_lowered) flops_lowered += node.flops;
+  if (!is_kept) flops_changed += node.flops;
 }
 
 void Counts::AddCast(int64_t bytes) {
@@ -126,8 +170,11 @@ void Counts::AddCollective(const CollectiveEntry& collective) {
 }
 
 std::string CountsSentence(const Counts& counts) {
-  if (counts.float_nodes == 0) return "no node has a dtype that this mode is about";
-  std::string text = absl::StrCat(NodesText(counts), ", ", CastsText(counts));
+  if (counts.float_nodes == 0) {
+    return absl::StrCat("no node that computes has a dtype that this mode is about",
+                        ApartText(counts));
+  }
+  std::string text = absl::StrCat(ProductsText(counts), NodesText(counts), ", ", CastsText(counts));
   if (counts.computed_in_float32 > 0) {
     absl::StrAppend(&text, ", ", counts.computed_in_float32, " computed in float32");
   }
@@ -139,7 +186,7 @@ std::string CountsSentence(const Counts& counts) {
                     " instead of ", SizeText(counts.collective_bytes_before));
   }
   if (counts.kept > 0) absl::StrAppend(&text, KeptText(counts));
-  return text;
+  return text + ApartText(counts);
 }
 
 }  // namespace npu_precision

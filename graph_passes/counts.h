@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
+#include "graph_passes/analysis/node_roles.h"
 #include "graph_passes/decide/decision.h"
 #include "graph_passes/lists/list_color.h"
 #include "graph_passes/rewrite/collective_entry.h"
@@ -18,26 +20,32 @@ constexpr double kUnknownFlops = -1;
 
 // A node with an input or output of a dtype that the mode may change.
 struct CountedNode {
+  NodeRole role = NodeRole::kComputes;
   Verdict verdict = Verdict::kKept;
   Reason reason = Reason::kNone;
   ListColor color = ListColor::kUnlisted;
+  std::string changed_to;            // its dtype if it is lowered or raised: "bfloat16"
   bool is_product = false;           // a matrix or convolution op
   double flops = kUnknownFlops;      // of a product
   bool computes_in_float32 = false;  // although it is lowered
 };
 
 struct Counts {
-  // Nodes that compute: all of them, and by verdict. Sources (constants, variables, their reads,
-  // arguments) are counted apart.
+  // Nodes that compute: all of them, and by verdict.
   int float_nodes = 0, lowered = 0, raised = 0, kept = 0;
-  int sources = 0;
+  // The other nodes, by role, and those of them that are lowered or raised.
+  int sources = 0, variable_updates = 0, bookkeeping = 0;
+  std::map<NodeRole, int> changed_apart;
   int white = 0, white_lowered = 0;  // only nodes that compute
-  // All products, those of known size, and the flops of the latter.
-  int products = 0, products_of_known_size = 0;
-  double flops = 0, flops_lowered = 0;
+  // All products, those that are lowered or raised, and the dtypes that these have now.
+  int products = 0, products_changed = 0;
+  std::set<std::string> products_in;
+  // The products of known size, and their flops.
+  int products_of_known_size = 0;
+  double flops = 0, flops_lowered = 0, flops_changed = 0;
   int computed_in_float32 = 0;                      // lowered nodes only
-  std::map<ListColor, int> by_list;                 // sources too
-  std::map<Reason, int> by_reason, kept_by_reason;  // by_reason: sources too
+  std::map<ListColor, int> by_list;                 // of all roles
+  std::map<Reason, int> by_reason, kept_by_reason;  // by_reason: of all roles
   int casts = 0, casts_of_unknown_size = 0;
   int64_t cast_bytes = 0;  // of the Casts of known size
   bool measured = true;    // whether the caller asked for the sizes of Casts
@@ -50,8 +58,9 @@ struct Counts {
   void AddCollective(const CollectiveEntry& collective);
 };
 
-// Returns a sentence such as "lowered 9 of 19 float nodes (5 of 5 white, 100 % of the flops), 7
-// Casts of 36.9 kB; kept 10: 6 gray_follows_kept, 4 black_list".
+// Returns a sentence such as "13 of 14 matrix and convolution ops in bfloat16 (96 % of their
+// arithmetic); lowered 47 of 141 float nodes, 12 Casts of 1.2 MB; kept 94: 60 gray_follows_kept, 34
+// black_list; apart: 220 of variable updates, 4 of bookkeeping".
 std::string CountsSentence(const Counts& counts);
 
 }  // namespace npu_precision

@@ -15,6 +15,14 @@ LedgerNode NodeFromJson(const Json::Value& json) {
   node.decision = json["decision"].asString();
   node.reason = json["reason"].asString();
   node.computes_in = json["computes_in"].asString();
+  for (const Json::Value& change : json["dtypes"]) {
+    node.dtypes.push_back({"", change[0].asString(), change[1].asString()});
+  }
+  node.role = json["role"].asString();
+  // Ledgers of earlier versions have no roles.
+  if (node.role.empty() && node.reason == ReasonName(Reason::kNeutralSource)) {
+    node.role = NodeRoleName(NodeRole::kSource);
+  }
   if (json["flops"].isNumeric()) node.flops = json["flops"].asDouble();
   return node;
 }
@@ -32,9 +40,13 @@ Json::Value CountsJson(const Counts& counts) {
   Json::Value json(Json::objectValue);
   json["float_nodes"] = counts.float_nodes;
   json["sources"] = counts.sources;
+  json["variable_updates"] = counts.variable_updates;
+  json["bookkeeping"] = counts.bookkeeping;
   json["lowered"] = counts.lowered;
   json["raised"] = counts.raised;
   json["kept"] = counts.kept;
+  json["products"] = counts.products;
+  json["products_changed"] = counts.products_changed;
   json["white"] = counts.white;
   json["white_lowered"] = counts.white_lowered;
   const bool knows_flops = counts.products_of_known_size == counts.products;

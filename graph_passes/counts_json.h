@@ -14,8 +14,8 @@ namespace npu_precision {
 Json::Value CountsJson(const Counts& counts);
 
 // Counts `entries`: "nodes", "casts", "rewrites" and "collectives" in the form of ledgers. It reads
-// "op", "list", "decision", "reason", "computes_in" and "flops" of a node. A key that an older
-// ledger lacks counts as unknown.
+// "op", "role", "list", "decision", "reason", "dtypes", "computes_in" and "flops" of a node. A key
+// that an older ledger lacks counts as unknown.
 Counts CountsFromJson(const Json::Value& entries);
 
 }  // namespace npu_precision

@@ -93,6 +93,7 @@ Json::Value NodeJson(const LedgerNode& node) {
   json["name"] = node.name;
   json["op"] = node.op;
   json["device"] = node.device;
+  json["role"] = node.role;
   json["list"] = node.list;
   json["listed_by"] = node.listed_by;
   json["decision"] = node.decision;
@@ -180,13 +181,16 @@ Json::Value TotalsJson(const Ledger& ledger) {
 
 void FillLedger(const GraphView& view, const Decisions& decisions, const GraphView& after,
                 const DecideContext& context, bool details, Ledger* ledger) {
+  const std::vector<NodeRole> roles = NodeRoles(view, context.fetched);
   for (int id = 0; id < view.size(); ++id) {
     const Decision& decision = decisions.nodes[id];
     // A Cast of an earlier run has a decision too, if it has control inputs; it is not counted.
     if (decision.verdict == Verdict::kNotFloat || view.IsInserted(id)) continue;
     if (IsOfAnotherRun(view.node(id), context)) continue;
     CountedNode counted;
+    counted.role = decision.reason == Reason::kNeutralSource ? NodeRole::kSource : roles[id];
     counted.verdict = decision.verdict;
+    counted.changed_to = DtypeName(context.NewDtype());
     counted.reason = decision.reason;
     counted.color = decision.listing.color;
     const bool lowered = decision.verdict == Verdict::kLowered;
@@ -199,6 +203,7 @@ void FillLedger(const GraphView& view, const Decisions& decisions, const GraphVi
     ledger->counts.AddNode(counted);
     if (!details) continue;
     LedgerNode node = NodeEntry(view, decisions, id);
+    node.role = NodeRoleName(counted.role);
     node.flops = counted.flops;
     if (lowered) {
       node.computes_in =
@@ -263,7 +268,11 @@ std::string LedgerJson(const Ledger& ledger) {
 
 CountedNode Counted(const LedgerNode& node) {
   CountedNode counted;
+  counted.role = NodeRoleFromName(node.role);
   counted.verdict = VerdictFromName(node.decision);
+  for (const DtypeChange& change : node.dtypes) {
+    if (change.before != change.after) counted.changed_to = change.after;
+  }
   counted.reason = ReasonFromName(node.reason);
   counted.color = ListColorFromName(node.list);
   counted.is_product = IsMatrixOrConvolution(node.op);

@@ -28,6 +28,7 @@ struct DtypeChange {
 
 struct LedgerNode {
   std::string name, op, device;
+  std::string role;  // see node_roles.h
   std::string list, listed_by;
   std::string decision, reason, cause;
   std::string why_listed;  // for a node kept by the black list: the list's reason, in words

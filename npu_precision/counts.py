@@ -16,7 +16,8 @@ class Counts:
     Attributes:
         totals: the counts by name, as in a ledger's "totals"; bytes are sums over Casts of known
             size, and "casts_of_unknown_size" counts the others.
-        sentence: the counts in words, as the log has them: "lowered 9 of 19 float nodes, ...".
+        sentence: the counts in words, as the log has them: "13 of 14 matrix and convolution ops in
+            bfloat16 (96 % of their arithmetic); lowered 47 of 141 float nodes, ...".
     """
 
     totals: Mapping[str, Any]
@@ -34,9 +35,11 @@ def count(
         "nodes": [
             {
                 "op": node.op,
+                "role": node.role,
                 "list": node.list,
                 "decision": node.decision,
                 "reason": node.reason,
+                "dtypes": dict(node.dtypes),
                 "computes_in": node.computes_in,
                 "flops": node.flops,
             }

@@ -37,6 +37,8 @@ class LedgerNode:
         flops: the additions and multiplications of a matrix or convolution op, for one sample if
             the batch size is not known; None for unknown shapes and for other ops.
         lacks_kernel: whether it keeps float32 although the target has no such kernel.
+        role: "computes", or what it does instead, for which it is counted apart: "source",
+            "updates_variable" or "bookkeeping"; "" in ledgers of earlier versions.
     """
 
     name: str
@@ -53,6 +55,7 @@ class LedgerNode:
     computes_in: str = ""
     why_listed: str = ""
     flops: float | None = None
+    role: str = ""
 
     @property
     def is_of_a_file(self) -> bool:

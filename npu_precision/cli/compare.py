@@ -118,7 +118,7 @@ def compare(
         out, f"{model.path}: {model.shown_kind}, {_count(compared.batches, 'batch', 'es')}"
     )
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
-    printing.say(out, f"frozen graph: {compared.ledger.counts.sentence}")
+    printing.say(out, f"{explanation.FROZEN}: {compared.ledger.counts.sentence}")
     _print(out, compared, top)
     heading.warnings(out, compared.ledger.all_warnings)
     if options.modify_mixlist is not None:
@@ -158,7 +158,7 @@ def _write_page(
         if row.entered is not None and row.node is not None:
             error = max(row.entered.error, entered.get(row.node.name, 0.0))
             entered[row.node.name] = error
-    given = dataclasses.replace(explained, options=options)
+    given = dataclasses.replace(explained, options=options, counted=explanation.FROZEN)
     reports.write_report(page, shown, given, entered=entered)
 
 
@@ -287,6 +287,7 @@ def _data(model: Model, options: PrecisionOptions, compared: Comparison) -> dict
         "model": model.path,
         "options": options.to_dict(),
         "batches": compared.batches,
+        "counted": explanation.FROZEN,
         "totals": compared.ledger.counts.totals,
         "error": printing.in_json(compared.error()),
         "first_bad": None if bad is None else bad.tensor,

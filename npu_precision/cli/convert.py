@@ -13,6 +13,7 @@ import rich.filesize
 from npu_precision import outputs
 from npu_precision.accuracy import frozen, model_inputs, verification
 from npu_precision.cli import flags, heading, printing
+from npu_precision.explain import explanation
 from npu_precision.ledger import Ledger, count_ledgers
 from npu_precision.offline import model_file, saved_model
 from npu_precision.offline.model_file import Model
@@ -104,8 +105,9 @@ def convert(
         f"({after / before:.2f})",
     )
     parts = [part for ledger in ledgers for part in ledger]
-    whole = "all that is saved: " if model.kind == model_file.SAVED_MODEL else ""
-    printing.say(out, f"{whole}{count_ledgers(ledgers).sentence}")
+    is_folder = model.kind == model_file.SAVED_MODEL
+    counted = explanation.SAVED if is_folder else explanation.AS_IT_IS
+    printing.say(out, f"{counted}: {count_ledgers(ledgers).sentence}")
     if model.kind == model_file.META_GRAPH:
         printing.say(out, "a graph alone: the checkpoint that there is fits it, and is not copied")
     changed = [entry for part in parts for entry in part.rewrites if entry.by == "keep_io_types"]

@@ -292,7 +292,7 @@ def _because(step: story.Step) -> str:
 
 def _print_difference(out: rich.console.Console, changed: difference.Difference) -> None:
     printing.say(out, f"with {heading.given(changed.after)}")
-    printing.say(out, changed.after.counts().sentence)
+    printing.say(out, changed.after.counted_sentence())
     out.print()
     if not changed.nodes:
         printing.say(out, "no float node changes")
@@ -350,6 +350,7 @@ def _heading_json(model: Model, explained: Explanation) -> dict[str, Any]:
         "kind": model.shown_kind,
         "signature": model.signature,
         "options": explained.options.to_dict(),
+        "counted": explained.counted,
         "totals": explained.counts().totals,
     }
 

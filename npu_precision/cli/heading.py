@@ -20,7 +20,7 @@ def show(out: rich.console.Console, model: Model, explained: Explanation) -> Non
         asked = f", its training step ({', '.join(model.shown_roots)})"
     printing.say(out, f"{model.path}: {model.shown_kind}{asked}{inside}")
     printing.say(out, given(explained))
-    printing.say(out, explained.counts().sentence)
+    printing.say(out, explained.counted_sentence())
 
 
 def warnings(out: rich.console.Console, lines: Iterable[str]) -> None:

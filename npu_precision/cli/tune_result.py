@@ -9,6 +9,7 @@ from typing import Any
 import rich.console
 
 from npu_precision.cli import printing, tune_times
+from npu_precision.explain import explanation
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import custom_dtypes
@@ -155,7 +156,7 @@ def _show_refused(out: rich.console.Console, tuned: Tuned) -> None:
 def _show_trial(out: rich.console.Console, title: str, trial: Trial) -> None:
     fault = "" if trial.fault is None else f"; {trial.fault}"
     printing.say(out, f"{title}: {_measured(trial)[2:]}{fault}")
-    printing.say(out, f"  frozen graph: {trial.counts}")
+    printing.say(out, f"  {explanation.FROZEN}: {trial.counts}")
 
 
 def _described_held_out(trial: Trial, tuned: Tuned) -> str:

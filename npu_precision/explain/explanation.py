@@ -17,6 +17,12 @@ from npu_precision.offline.reachable import called_functions, needed_nodes
 from npu_precision.options import PrecisionOptions
 
 MAIN_GRAPH = ""
+# The graphs that counts may be of: the same model has other nodes in each.
+AS_IT_IS = "the model as it is"
+TRAINING_STEP = "the training step"
+THAT_RAN = "the graph that ran"
+FROZEN = "the frozen graph, functions inlined"
+SAVED = "all that is saved"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,12 +160,14 @@ class Explanation:
             need.
         warnings: warnings about the options.
         mappings: TensorFlow's op types for Ascend's names in the mixlist: (place, name, op types).
+        counted: the graph that the counts are of, in words.
     """
 
     options: PrecisionOptions
     bodies: tuple[Body, ...]
     warnings: tuple[str, ...]
     mappings: tuple[tuple[str, str, tuple[str, ...]], ...]
+    counted: str = AS_IT_IS
 
     def nodes(self) -> Iterator[tuple[Body, LedgerNode]]:
         """The float nodes, each with its body."""
@@ -177,6 +185,10 @@ class Explanation:
             [rewrite for body in self.bodies for rewrite in body.rewrites],
             [collective for body in self.bodies for collective in body.collectives],
         )
+
+    def counted_sentence(self) -> str:
+        """The counts in words, after the graph that they are of."""
+        return f"{self.counted}: {self.counts().sentence}"
 
     def by_op(self) -> list[OpSummary]:
         """A summary of each op type, those with most nodes first."""
@@ -229,6 +241,7 @@ def explain(model: Model, options: PrecisionOptions) -> Explanation:
         tuple(bodies),
         ledger.all_warnings,
         tuple((entry.place, entry.entry, entry.ops) for entry in ledger.mappings),
+        AS_IT_IS if model.shown_roots == model.roots else TRAINING_STEP,
     )
 
 

@@ -51,7 +51,6 @@ def report_data(
         entered: the errors that were measured; see report.write_report.
     """
     rows = _Rows(explained, entered or {})
-    counts = explained.counts()
     for number, body in enumerate(explained.bodies):
         rows.add(number, body)
     return {
@@ -61,8 +60,8 @@ def report_data(
         "kind": model.shown_kind,
         "signature": model.signature,
         "options": explained.options.to_dict(),
-        "totals": counts.totals,
-        "counts": counts.sentence,
+        "totals": explained.counts().totals,
+        "counts": explained.counted_sentence(),
         "warnings": list(explained.warnings),
         "mappings": [
             {"place": place, "entry": entry, "ops": list(ops)}

@@ -13,7 +13,7 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from npu_precision.explain import reasons
-from npu_precision.explain.explanation import MAIN_GRAPH, Body, Explanation
+from npu_precision.explain.explanation import MAIN_GRAPH, THAT_RAN, Body, Explanation
 from npu_precision.ledger import Ledger, LedgerNode
 from npu_precision.offline.model_file import Model
 from npu_precision.offline.reachable import function_attributes
@@ -108,9 +108,8 @@ def _load(chosen: pathlib.Path, kind: str) -> tuple[Model, Explanation]:
     meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=before)
     model = Model(str(chosen), kind, meta_graph, (), (), "")
     mappings = ((entry.place, entry.entry, entry.ops) for entry in ledger.mappings)
-    return model, Explanation(
-        _options(ledger), tuple(bodies), tuple(ledger.all_warnings), tuple(mappings)
-    )
+    warnings = tuple(ledger.all_warnings)
+    return model, Explanation(_options(ledger), tuple(bodies), warnings, tuple(mappings), THAT_RAN)
 
 
 def _latest_run(folder: pathlib.Path) -> dict[pathlib.Path, Ledger]:

@@ -45,7 +45,7 @@ NEEDS = {
 
 # Environment variables that would make a script one of several ranks.
 OF_CLUSTERS = ("RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE", "DEVICE_ID", "TF_CONFIG")
-_LOWERED = re.compile(r"npu_precision: .*: lowered (\d+) of \d+ float nodes")
+_LOWERED = re.compile(r"npu_precision: .*[:;] lowered (\d+) of \d+ float nodes")
 _UNKNOWN = re.compile(r"unknown parameter '([^']*)'")
 
 

@@ -256,13 +256,19 @@ def test_a_command_that_is_ended_leaves_nothing_behind(calls, model_files, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["slow.py"]
 
 
-def test_every_command_counts_the_same_float_nodes(command, model_files, arrays, tmp_path):
+def test_every_command_counts_the_same_float_nodes_and_says_of_which_graph(
+    command, model_files, arrays, tmp_path
+):
     """Only nodes that compute are counted: not the placeholder and the constant."""
-    counted = "lowered 3 of 6 float nodes"
+    said = "2 of 2 matrix and convolution ops in bfloat16; lowered 3 of 6 float nodes, "
+    counted, frozen = (
+        f"\nthe model as it is: {said}",
+        f"the frozen graph, functions inlined: {said}",
+    )
     asked = (model_files.frozen, "--mode", "allow_mix_precision_bf16")
     inputs = ("--inputs", arrays(x=np.ones([4, 8], np.float32)))
     assert counted in command("explain", *asked)
     assert counted in command("report", *asked, "--tensorboard", tmp_path / "logs")
     assert counted in command("convert", *asked, "-o", tmp_path / "low.pb")
     tuned = command("tune", *asked, *inputs, "--max-error", "1", "-o", tmp_path / "m.json")
-    assert counted in tuned
+    assert frozen in tuned

@@ -55,7 +55,9 @@ def test_a_saved_model_keeps_its_signature_and_yields_the_same_but_rounded(
     assert not np.array_equal(now, before)
     np.testing.assert_allclose(now, before, rtol=ROUNDED, atol=ROUNDED)
     assert re.search(
-        r"\nall that is saved: lowered [1-9]\d* of \d+ float nodes .*, [1-9]\d* Casts", text
+        r"\nall that is saved: ([1-9]\d*) of \1 matrix and convolution ops in float16; "
+        r"lowered [1-9]\d* of \d+ float nodes, [1-9]\d* Casts",
+        text,
     )
 
 

@@ -7,6 +7,7 @@ from mutate.mutation import mutations_of
 _TENSOR_LIST_BOUNDARIES = "control_flow/test_tensor_list_boundaries.py"
 _V1_LOOPS = "control_flow/test_v1_loops.py"
 _FUSED_OPS = "passes/test_fused_ops.py"
+_NODE_ROLES = "passes/test_node_roles.py"
 _FORWARDED_REFERENCES = "passes/test_forwarded_references.py"
 _VERIFY_GRAPH = "passes/test_verify_graph.py"
 
@@ -17,8 +18,51 @@ _constant_values = mutations_of("graph_passes/graph/constant_values.cc")
 _handles = mutations_of("graph_passes/analysis/handles.cc")
 _reference_reads = mutations_of("graph_passes/analysis/reference_reads.cc")
 _loop_invariants = mutations_of("graph_passes/analysis/loop_invariants.cc")
+_node_roles = mutations_of("graph_passes/analysis/node_roles.cc")
 
 MUTATIONS = (
+    _node_roles(
+        "all_readers",
+        "if (--readers[input.node] > 0 || !MayServe(input.node)) continue;",
+        "if (!MayServe(input.node)) continue;",
+        "What the model reads too counts as an update.",
+        f"{_NODE_ROLES}::test_it_computes_because",
+    ),
+    _node_roles(
+        "fetched",
+        "if (fetched_.count(view_.node(id).name()) != 0) return false;",
+        "",
+        "What is fetched counts as an update.",
+        f"{_NODE_ROLES}::test_it_computes_because",
+    ),
+    _node_roles(
+        "elementwise",
+        "return may_serve_.Has(id) || (sums_.Has(id) && packs_.Has(view_.fanin(id)[0].node));",
+        "return true;",
+        "A product, or the gradient of a bias, counts as an update.",
+        f"{_NODE_ROLES}::test_it_computes_because",
+    ),
+    _node_roles(
+        "norm_of_gradients",
+        "return may_serve_.Has(id) || (sums_.Has(id) && packs_.Has(view_.fanin(id)[0].node));",
+        "return may_serve_.Has(id);",
+        "The norm of all gradients counts as a part of the model.",
+        f"{_NODE_ROLES}::test_what_only_updates_variables_is_counted_apart",
+    ),
+    _node_roles(
+        "tests_of_values",
+        "if (!UsesValues(id)) continue;",
+        "",
+        "A test for infinity makes the step of an optimizer a part of the model.",
+        f"{_NODE_ROLES}::test_what_only_updates_variables_is_counted_apart",
+    ),
+    _node_roles(
+        "stateful_arithmetic",
+        "return yields ? NodeRole::kComputes : NodeRole::kBookkeeping;",
+        "return NodeRole::kBookkeeping;",
+        "A stateful op that computes counts as bookkeeping.",
+        f"{_NODE_ROLES}::test_the_role_is",
+    ),
     _graph_view(
         "duplicate_names",
         "if (!ids_.insert({graph_->node(id).name(), id}).second) {",

@@ -836,8 +836,22 @@ MUTATIONS = (
         "passes/test_ledger.py::test_bytes_are_unknown_where_a_shape_is",
     ),
     _counts(
+        "share_of_some",
+        "if (changed < counts.products && knows_flops) {",
+        "if (knows_flops) {",
+        "All products have a share, which is always 100 %.",
+        "passes/test_ledger.py::test_the_summary_line_says_what_the_totals_say",
+    ),
+    _counts(
+        "lowered_apart",
+        "if (node.verdict != Verdict::kKept) ++changed_apart[node.role];",
+        "",
+        "A mode that lowers the step of an optimizer does not say so.",
+        "passes/test_node_roles.py::test_updates_that_a_mode_lowers_are_reported",
+    ),
+    _counts(
         "sources",
-        "if (node.reason == Reason::kNeutralSource) {",
+        "if (node.role != NodeRole::kComputes) {",
         "if (false) {",
         "Constants and variables count as nodes that compute.",
         "passes/test_ledger.py::test_the_whole_ledger_of_a_small_graph",

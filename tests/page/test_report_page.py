@@ -35,7 +35,7 @@ def test_it_opens_without_complaints_and_says_what_explain_says(show, model_file
     path = getattr(model_files, model)
     page = show(path)
     _, found = explained(path)
-    assert page.locator(".totals").inner_text() == found.counts().sentence
+    assert page.locator(".totals").inner_text() == found.counted_sentence()
     assert page.title().endswith("precision report")
     assert len(drawn(page)) > 3
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from support import ROOT
-from support.report_files import needs_page
+from support.report_files import data_in, needs_page
 from support.strict_zip import strict_zip
 from support.tf_versions import needs_onednn, needs_outputs_of_the_docs
 
@@ -94,6 +94,15 @@ def test_the_report_of_the_trained_model_is_a_page_that_can_be_opened(printed, o
     page = (out / "report.html").read_text()
     assert page.startswith("<!doctype html>")
     assert "Conv2DBackpropFilter" in page
+
+
+@needs_page
+def test_the_page_counts_what_the_console_counts(printed, table, training_ledgers, out):
+    (counted,) = re.findall(r"^the training step: (.*)$", printed, re.M)
+    data = data_in((out / "report.html").read_text())
+    assert data["counts"] == f"the graph that ran: {counted}"
+    totals = training_ledgers["with mixlist.json"].totals
+    assert data["totals"]["float_nodes"] == totals["float_nodes"] == table["with mixlist.json"][3]
 
 
 @pytest.mark.parametrize("run", LOWERED)

@@ -8,6 +8,7 @@ from support.text_graph import tensor_name
 
 # An attribute that only the optimizer writes.
 MARK = "_npu_precision"
+ROLES = ("computes", "source", "updates_variable", "bookkeeping")
 AUTOCAST_MARK = "_npu_precision_autocast"
 LIST_MARK = "_npu_precision_list"
 # A node without these marks gets those of the node that it belongs to.
@@ -32,9 +33,14 @@ def check_totals(ledger, after):
     """Asserts that the totals are those of the ledger's nodes and of the graph's Casts."""
     totals = ledger.totals
     assert totals["nodes"] == len(after.node)
-    computing = [node for node in ledger.nodes if not node.is_source]
+    computing = [node for node in ledger.nodes if node.role == "computes"]
     assert totals["float_nodes"] == len(computing)
-    assert totals["sources"] == len(ledger.nodes) - len(computing)
+    roles = collections.Counter(node.role for node in ledger.nodes)
+    assert totals["sources"] == roles["source"]
+    assert totals["variable_updates"] == roles["updates_variable"]
+    assert totals["bookkeeping"] == roles["bookkeeping"]
+    assert sum(roles.values()) == sum(roles[each] for each in ROLES)
+    assert all(node.role == "source" for node in ledger.nodes if node.is_source)
     decisions = collections.Counter(node.decision for node in computing)
     assert {name: totals[name] for name in ("lowered", "raised", "kept")} == {
         name: decisions[name] for name in ("lowered", "raised", "kept")
