@@ -1,7 +1,7 @@
 """`make demo`: trains one convolutional net in five runs and says what was lowered, and why.
 
-The model, the seed and the order of the data are the same each time; only the Estimator's config
-differs. Every number printed is measured by this run or read from its ledgers.
+The model, the seed and the order of the data are the same each time; only the precision differs.
+Every number printed is measured by this run or read from its ledgers.
 """
 
 import argparse
@@ -15,7 +15,6 @@ import statistics
 import sys
 import tempfile
 import time
-import warnings
 
 # Set before TensorFlow is imported, which reads it then. The optimizer's warnings are also in the
 # ledgers; the demo shows them from there.
@@ -23,14 +22,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import rich.box
-import tensorflow.compat.v1 as tf
-from digits_model import BATCH, HELD_OUT, SEED, held_out_input, model_fn, train_input
+import tensorflow as tf
+from digits_model import BATCH, HELD_OUT, held_out, make_model, make_train_step, training_batches
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+import npu_precision
 import npu_precision_command
-from npu_precision import Ledger, NPURunConfig
+from npu_precision import Ledger
 
 STEPS = 120
 QUICK_STEPS = 40
@@ -41,13 +41,14 @@ LAST = 20
 # Two nodes of the loss: the upper bound of its clip, and the input of a logarithm.
 KEPT_CLIP, KEPT_LOG = "loss/clip_by_value/Minimum", "loss/sub_1"
 
+TENSORFLOWS_PASS = "auto_mixed_precision_onednn_bfloat16"
 REPORT_FILE = "report.html"
 MIXLIST_FILE = "mixlist.json"
 MIXLIST = """\
 // An edit of the built-in lists: one node, by its name, moves to the black list.
 {
   "black-list": {
-    "to-add": ["node:logits/MatMul"]
+    "to-add": ["node:.*/logits(_[0-9]+)?/MatMul"]
   }
 }
 """
@@ -55,7 +56,7 @@ MIXLIST = """\
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One training: its folder, its line in the table, and its options for NPURunConfig.
+    """One training: its folder, its line in the table, and its options.
 
     Without a precision_mode, TensorFlow's own mixed precision runs.
     """
@@ -100,63 +101,43 @@ class Result:
         return statistics.mean(self.losses[-LAST:])
 
 
-class StepRecorder(tf.train.SessionRunHook):
-    """Notes the loss and the time of each step, and moves the progress bar."""
-
-    def __init__(self, advance):
-        self._advance = advance
-        self.losses = []
-        self.seconds = []
-
-    def begin(self):
-        # The model has one loss; the Estimator adds it to the collection a second time.
-        self._loss = tf.losses.get_losses()[0]
-
-    def before_run(self, run_context):
-        self._began = time.perf_counter()
-        return tf.train.SessionRunArgs(self._loss)
-
-    def after_run(self, run_context, run_values):
-        self.seconds.append(time.perf_counter() - self._began)
-        self.losses.append(float(run_values.results))
-        self._advance()
-
-
-def config_of(run, out):
-    """The Estimator's config for a run: all that differs between runs."""
-    common = {
-        "model_dir": str(out / run.folder),
-        "tf_random_seed": SEED,
-        "save_summary_steps": None,
-        "log_step_count_steps": None,
-    }
+@contextlib.contextmanager
+def precision_of(run, out):
+    """The scope for the steps of a run: all that differs between runs."""
     if run.precision_mode is None:
-        session = tf.ConfigProto()
-        rewrite = session.graph_options.rewrite_options
-        rewrite.auto_mixed_precision_onednn_bfloat16 = rewrite.ON
-        return tf.estimator.RunConfig(session_config=session, **common)
-    return NPURunConfig(
+        tf.config.optimizer.set_experimental_options({TENSORFLOWS_PASS: True})
+        yield
+        tf.config.optimizer.set_experimental_options({TENSORFLOWS_PASS: False})
+        return
+    with npu_precision.autocast(
         precision_mode=run.precision_mode,
         modify_mixlist=out / MIXLIST_FILE if run.has_mixlist else None,
         emulate=run.emulate,
         report_dir=out / run.folder / "ledgers",
-        **common,
-    )
+    ):
+        yield
 
 
 def train_and_evaluate(run, out, steps, advance):
-    """Trains and evaluates in out / run.folder; calls advance() after each step."""
-    config = config_of(run, out)
-    estimator = tf.estimator.Estimator(model_fn, config=config, params={"steps": steps})
-    recorder = StepRecorder(advance)
+    """Trains and evaluates; calls advance() after each step."""
+    model = make_model()
+    train_step = make_train_step(model, steps)
+    losses, seconds = [], []
     accuracy = None
-    try:
-        estimator.train(train_input, steps=steps, hooks=[recorder])
-        accuracy = float(estimator.evaluate(held_out_input)["accuracy"])
-    except tf.train.NanLossDuringTrainingError:  # TensorFlow raises it after the step.
-        pass
+    with precision_of(run, out):
+        for images, labels in training_batches(steps):
+            began = time.perf_counter()
+            losses.append(float(train_step(images, labels)))
+            seconds.append(time.perf_counter() - began)
+            advance()
+            if not math.isfinite(losses[-1]):
+                break
+        else:
+            images, labels = held_out()
+            logits = tf.function(model)(images)
+            accuracy = float(np.mean(np.argmax(logits, 1) == labels))
     # The time that a tenth of the steps stay under: other work on the machine slows the rest.
-    result = Result(accuracy, recorder.losses, 1000 * np.quantile(recorder.seconds, 0.1))
+    result = Result(accuracy, losses, 1000 * np.quantile(seconds, 0.1))
     if run.precision_mode is None:
         return result
     # One ledger per graph; that of the training step, with its gradients, is the largest graph.
@@ -211,7 +192,7 @@ def remarks(results, steps):
     if not math.isfinite(losses[-1]):
         yield (
             f"{TENSORFLOWS.title}: the loss is {losses[-1]} in step {len(losses)} of {steps}, and "
-            "the training ends. auto_mixed_precision_onednn_bfloat16 lowers the loss with its clip "
+            f"the training ends. {TENSORFLOWS_PASS} lowers the loss with its clip "
             "and its logarithms. In bfloat16, 1 - 1e-7 is 1, and log(1 - 1) is infinite. "
             f"npu_precision keeps {KEPT_CLIP} and {KEPT_LOG}; the reasons are below."
         )
@@ -286,15 +267,8 @@ def parse_arguments(arguments):
     return options
 
 
-def silence_tensorflow():
-    tf.logging.set_verbosity(tf.logging.FATAL)  # The table has the NaN.
-    # The model is a TF1 script on purpose.
-    warnings.filterwarnings("ignore", message=".*is deprecated and will be removed")
-
-
 def main(arguments=None):
     options = parse_arguments(arguments)
-    silence_tensorflow()
     mixlist = options.out / MIXLIST_FILE
     mixlist.write_text(MIXLIST)
     console = Console(highlight=False, markup=False)

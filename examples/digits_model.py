@@ -1,9 +1,9 @@
-"""The demo's data, scikit-learn's handwritten digits, and its model, as a TF1 script has them."""
+"""The demo's data, scikit-learn's handwritten digits, and its model, a convolutional net of Keras."""
 
 import functools
 
 import numpy as np
-import tensorflow.compat.v1 as tf
+import tensorflow as tf
 from sklearn.datasets import load_digits
 
 SEED = 1
@@ -20,44 +20,46 @@ def digits():
     return images, labels[order].astype(np.int32)
 
 
-def train_input():
-    """Endless batches of (image, label); every call yields them in the same order."""
+def training_batches(steps):
+    """Batches of (images, labels), as many as there are steps; the same in every call."""
     images, labels = digits()
     data = tf.data.Dataset.from_tensor_slices((images[HELD_OUT:], labels[HELD_OUT:]))
-    return data.shuffle(len(labels), seed=SEED).repeat().batch(BATCH)
+    return data.shuffle(len(labels), seed=SEED).repeat().batch(BATCH).take(steps)
 
 
-def held_out_input():
-    """The images that training never sees, as one batch."""
+def held_out():
+    """The images that training never sees, and their labels."""
     images, labels = digits()
-    return tf.data.Dataset.from_tensors((images[:HELD_OUT], labels[:HELD_OUT]))
+    return images[:HELD_OUT], labels[:HELD_OUT]
 
 
-def convolution(images, channels, training, name):
+def convolution(hidden, channels, name):
     """[batch, n, n, any] -> [batch, n, n, channels]: convolve, normalize, activate."""
-    with tf.variable_scope(name):
-        features = tf.layers.conv2d(
-            images,
-            channels,
-            3,
-            padding="same",
-            use_bias=False,
-            kernel_initializer=tf.variance_scaling_initializer(2.0, seed=SEED),
-            name="conv",
-        )
-        # Few steps: the moving averages have to follow quickly.
-        features = tf.layers.batch_normalization(
-            features, momentum=0.9, training=training, name="norm"
-        )
-        return tf.nn.relu(features, name="relu")
+    layers = tf.keras.layers
+    convolve = layers.Conv2D(
+        channels,
+        3,
+        padding="same",
+        use_bias=False,
+        kernel_initializer=tf.keras.initializers.HeNormal(SEED),
+        name=f"{name}_conv",
+    )
+    # Few steps: the moving averages have to follow quickly.
+    normalize = layers.BatchNormalization(momentum=0.9, name=f"{name}_norm")
+    return layers.ReLU(name=f"{name}_relu")(normalize(convolve(hidden)))
 
 
-def block(images, channels, training, name):
-    """[batch, n, n, any] -> [batch, n/2, n/2, channels]: convolve twice, pool."""
-    with tf.variable_scope(name):
-        hidden = convolution(images, channels, training, "first")
-        hidden = convolution(hidden, channels, training, "second")
-        return tf.layers.max_pooling2d(hidden, 2, 2, name="pool")
+def make_model():
+    """The model, with the same initial weights in every call; it knows nothing about precision."""
+    layers = tf.keras.layers
+    inputs = hidden = tf.keras.Input([8, 8, 1], name="images")
+    for number, channels in enumerate((128, 256), 1):
+        hidden = convolution(hidden, channels, f"first{number}")
+        hidden = convolution(hidden, channels, f"second{number}")
+        hidden = layers.MaxPooling2D(name=f"pool{number}")(hidden)
+    initializer = tf.keras.initializers.GlorotUniform(SEED)
+    classify = layers.Dense(10, kernel_initializer=initializer, name="logits")
+    return tf.keras.Model(inputs, classify(layers.Flatten(name="flatten")(hidden)), name="digits")
 
 
 def cross_entropy(labels, logits):
@@ -67,29 +69,24 @@ def cross_entropy(labels, logits):
     """
     yes = tf.clip_by_value(tf.nn.sigmoid(logits), 1e-7, 1 - 1e-7)
     is_it = tf.one_hot(labels, 10)
-    terms = is_it * tf.log(yes) + (1 - is_it) * tf.log(1 - yes)
+    terms = is_it * tf.math.log(yes) + (1 - is_it) * tf.math.log(1 - yes)
     return -tf.reduce_mean(tf.reduce_sum(terms, axis=1))
 
 
-def model_fn(features, labels, mode, params):
-    """The model; nothing in it knows about precision."""
-    training = mode == tf.estimator.ModeKeys.TRAIN
-    hidden = block(features, 128, training, "block1")
-    hidden = block(hidden, 256, training, "block2")
-    initializer = tf.glorot_uniform_initializer(SEED)
-    logits = tf.layers.dense(
-        tf.layers.flatten(hidden), 10, kernel_initializer=initializer, name="logits"
+def make_train_step(model, steps):
+    """A tf.function that makes a training step with a batch and returns the loss."""
+    optimizer = tf.keras.optimizers.SGD(
+        tf.keras.optimizers.schedules.CosineDecay(0.005, steps), momentum=0.9
     )
-    with tf.name_scope("loss"):
-        loss = cross_entropy(labels, logits)
-    accuracy = tf.metrics.accuracy(labels, tf.argmax(logits, axis=1))
 
-    step = tf.train.get_global_step()
-    optimizer = tf.train.MomentumOptimizer(
-        tf.train.cosine_decay(0.005, step, params["steps"]), momentum=0.9
-    )
-    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-        train_op = optimizer.minimize(loss, global_step=step)
-    return tf.estimator.EstimatorSpec(
-        mode, loss=loss, train_op=train_op, eval_metric_ops={"accuracy": accuracy}
-    )
+    @tf.function
+    def train_step(images, labels):
+        with tf.GradientTape() as tape:
+            logits = model(images, training=True)
+            with tf.name_scope("loss"):
+                loss = cross_entropy(labels, logits)
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        return loss
+
+    return train_step
