@@ -1,4 +1,4 @@
-"""The demo's data, scikit-learn's handwritten digits, and its model, a convolutional net of Keras."""
+"""The demo's data, scikit-learn's handwritten digits, and its model, a convolutional net."""
 
 import functools
 
