@@ -24,7 +24,7 @@ from support.tf_versions import LARGEST_SHARE
 # may take on two quiet cores. The minutes are only shown: no run fails because it takes longer.
 TIERS = {
     "fast": (("slow", "full"), 0.02, 2),
-    "test": (("full",), 0.1, 22),
+    "test": (("full",), 0.1, 12),
     "full": ((), 1.0, 60),
 }
 
