@@ -28,7 +28,7 @@ PRETTIER = $(NODE) node_modules/prettier/bin/prettier.cjs
 SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema
 CXX_FILES = $(shell find cc graph_passes tests wheels -name '*.h' -o -name '*.cc')
 
-.PHONY: help demo test test-fast test-full test-all sanitize replay mutate bench numerics wheel \
+.PHONY: help demo test test-fast test-full test-others test-all sanitize replay mutate bench numerics wheel \
   test-wheel build known-parts page-packages lint format reference docs pictures bazel bazel-build lock clean
 
 help: ## this list
@@ -51,6 +51,13 @@ test-full: known-parts $(VENV)/.installed build page-packages ## run what has no
 # Says which part is unknown, before anything is built.
 known-parts: $(VENV)/.requirements
 	@$(FULL) --check
+
+# -O1 compiles faster; `make test` runs the library as users build it.
+NOX_O1 = NPU_PRECISION_CXXFLAGS=-O1 $(BIN)/nox
+test-others: $(VENV)/.requirements page-packages ## run the fast tests with TensorFlow 1.15 and 2.21, and the documents with Keras 3
+	$(NOX_O1) -s tf115 tf221 -- --tier=fast -n 2 --dist worksteal
+	$(NOX_O1) -R -s tf221 -- tests/project/test_examples.py tests/cli/test_cli_docs.py \
+	  tests/project/test_demo.py -k "readme or policy or tutorial or demo"
 
 test-all: $(VENV)/.requirements page-packages ## test with every TensorFlow whose Python is found, with nox
 	$(BIN)/nox -- $(PYTEST_FLAGS)
