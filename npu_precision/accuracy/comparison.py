@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from npu_precision import _library
-from npu_precision.accuracy import tensor_stats
+from npu_precision.accuracy import session_state, tensor_stats
 from npu_precision.accuracy.counterparts import computed_tensors, counterpart, low_type, rounds
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.model_inputs import Feed
@@ -138,6 +138,10 @@ class Comparer:
         self._nodes = {node.name: node for node in model.graph_def.node}
         self._decided = {node.name: node for node in self._ledger.nodes}
         self._low = low_type(self._ledger)
+        self._states = (
+            *model.states,
+            *session_state.apart(mixed, model.states, _OTHER),
+        )
         self._graph = tf.Graph()
         with self._graph.as_default():
             self._build(mixed)
@@ -157,7 +161,7 @@ class Comparer:
             for feed in batches
         )
         _library.take_saturations()  # of earlier runs
-        results = run_as_it_is(self._graph, self._fetches, given, self._model.tables)
+        results = run_as_it_is(self._graph, self._fetches, given, self._states)
         rows = []
         for position, name in enumerate(self._tensors):
             entered = None

@@ -13,8 +13,8 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from npu_precision import _marks, _tf_compat
-from npu_precision.accuracy import tables
-from npu_precision.accuracy.tables import Table
+from npu_precision.accuracy import session_state
+from npu_precision.accuracy.session_state import State
 from npu_precision.offline import empty_variables, model_file, run_optimizer
 from npu_precision.offline.model_file import Model
 from npu_precision.offline.reachable import keep_called_functions, needed_nodes
@@ -63,14 +63,15 @@ class FrozenModel(Inputs):
         output_names: the output tensors, by their names in the signature.
         origins: by node, its name in the graph or function that it comes from. Only nodes that are
             unchanged are in it, so no variable that became a constant.
-        tables: the lookup tables, which each session has to fill before it runs the graph.
+        states: lookup tables, and variables that the graph writes. Each session has to fill them
+            before it runs the graph.
     """
 
     graph_def: graph_pb2.GraphDef
     outputs: tuple[str, ...]
     output_names: dict[str, str]
     origins: dict[str, str]
-    tables: tuple[Table, ...] = ()
+    states: tuple[State, ...] = ()
 
     @property
     def unnamed_outputs(self) -> set[str]:
@@ -97,22 +98,25 @@ def freeze(model: Model) -> FrozenModel:
         whole = graph.as_graph_def()
         flat = run_optimizer.inlined(whole, outputs)
         util = tf.compat.v1.graph_util
+        needed = graph_pb2.GraphDef(node=needed_nodes(flat, outputs))
+        written = session_state.written_variables(needed)
         try:
-            graph_def = util.convert_variables_to_constants(session, flat, list(outputs))
+            graph_def = util.convert_variables_to_constants(
+                session, flat, list(outputs), variable_names_blacklist=sorted(written)
+            )
         except tf.errors.FailedPreconditionError as error:
             raise ValueError(
                 f"{model.path!r} has variables without values: use its checkpoint or a SavedModel"
             ) from error
-        contents = tables.read(session)
+        states = session_state.read(session, written)
     # Inlining leaves an Identity for each argument and result of a call.
     library = graph_def.library
     graph_def = util.remove_training_nodes(graph_def, list(outputs))
     # TensorFlow 2.12 also keeps what saves the variables.
-    needed = needed_nodes(graph_def, outputs)
-    graph_def = graph_pb2.GraphDef(node=needed, library=library)
+    graph_def = graph_pb2.GraphDef(node=needed_nodes(graph_def, outputs), library=library)
     _name_as_in_functions(graph_def, {node.name for node in whole.node})
     keep_called_functions(graph_def)
-    looked_up = tables.needed_by(graph_def, contents, model.path)
+    needed_states = session_state.needed_by(graph_def, states, model.path)
     try:
         with tf.Graph().as_default():
             tf.import_graph_def(graph_def, name="")
@@ -126,7 +130,7 @@ def freeze(model: Model) -> FrozenModel:
     _keep_results(graph_def, set(outputs) - set(origins))
     origins = {node.name: origins[node.name] for node in graph_def.node if node.name in origins}
     inputs = _inputs(model, graph_def)
-    return FrozenModel(inputs, graph_def, outputs, output_names(model), origins, looked_up)
+    return FrozenModel(inputs, graph_def, outputs, output_names(model), origins, needed_states)
 
 
 def roots(model: Model) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from npu_precision import _library, _tf_compat
-from npu_precision.accuracy import tables
-from npu_precision.accuracy.tables import Table
+from npu_precision.accuracy import session_state
+from npu_precision.accuracy.session_state import State
 from npu_precision.offline.reachable import fetchable_nodes
 
 
@@ -20,9 +20,9 @@ def run_as_it_is(
     graph: tf.Graph,
     fetches: Mapping[str, Any],
     feeds: Iterable[Mapping[str, Any]],
-    looked_up: Iterable[Table] = (),
+    states: Iterable[State] = (),
 ) -> list[dict[str, np.ndarray]]:
-    """Runs the graph once for each feed, with the same fetches and with these lookup tables.
+    """Runs the graph once for each feed, with the same fetches, in a session with these states.
 
     Raises:
         ValueError: TensorFlow cannot run the graph on them.
@@ -31,7 +31,7 @@ def run_as_it_is(
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     session = tf.compat.v1.Session(graph=graph, config=config)
     try:
-        tables.fill(session, looked_up)
+        session_state.fill(session, states)
         # Not in a `with session` block, where code that makes the feeds could not use tensors.
         return [run_once(session, fetches, feed) for feed in feeds]
     finally:

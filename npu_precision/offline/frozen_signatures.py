@@ -23,7 +23,7 @@ _LARGEST = 2**31
 LARGEST_UNASKED = 2**29
 # The ops that change resource variables: those of tf.Variable's methods, of optimizers, and of
 # tf.random.Generator.
-_WRITES = re.compile(
+WRITES = re.compile(
     r"Assign\w*Variable\w*|Resource\w*(Apply|Assign|Scatter|CountUpTo)\w*"
     r"|Rng\w*Skip|Stateful(Random|Standard|Truncated|Uniform)\w*|NonDeterministicInts"
 )
@@ -128,7 +128,7 @@ def _freeze(
         if name in model.signatures and any(map(_READS.fullmatch, _ops(library[function], library)))
     }
     for function, (name, _) in signatures.items():
-        writes = [op for op in _ops(library[function], library) if _WRITES.fullmatch(op)]
+        writes = [op for op in _ops(library[function], library) if WRITES.fullmatch(op)]
         if writes:
             raise ValueError(
                 f"freeze: signature {name!r} writes to variables, by {', '.join(writes)}, which "

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from npu_precision import _library
-from npu_precision.accuracy import tables
+from npu_precision.accuracy import session_state
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.model_inputs import Feed
 from npu_precision.accuracy.model_run import run_once
@@ -84,7 +84,7 @@ def measure(
         for config in configs:
             session = tf.compat.v1.Session(graph=graph, config=config)
             stack.callback(session.close)
-            tables.fill(session, model.tables)
+            session_state.fill(session, model.states)
             steps.append(functools.partial(_step, session, fetches, batches))
         return in_rounds(steps, rounds)
 

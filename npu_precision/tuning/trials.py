@@ -83,7 +83,7 @@ class Trials:
             self._faults = FaultFinder(model, graph)
             kept = {tensor: tensor for tensor in [*self._outputs.values(), *self._random]}
             self._float32 = run_as_it_is(
-                graph, {**kept, **self._faults.fetches}, batches, model.tables
+                graph, {**kept, **self._faults.fetches}, batches, model.states
             )
         self._faults.remember(self._float32)
         self._check()
@@ -160,7 +160,7 @@ class Trials:
                 given = {tensor: values[tensor] for tensor in self._random}
                 given.update({references[tensor].name: values[tensor] for tensor in references})
                 feeds.append({**feed, **given, **more})
-            results = run_as_it_is(graph, fetches, feeds, self._model.tables)
+            results = run_as_it_is(graph, fetches, feeds, self._model.states)
         return results, self._faults.first(watch, [each[_FAULTS] for each in results], ledger)
 
     def _metric(self, results: list[Arrays]) -> float | None:

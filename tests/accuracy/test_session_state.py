@@ -1,4 +1,4 @@
-"""Models that look words up in a table are compared and tuned like others."""
+"""Models with lookup tables, and models that write variables, are compared and tuned too."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_frozen_model_looks_up_what_the_model_does(words):
     module, flat, batches = words
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(flat.graph_def, name="")
-    (values,) = model_run.run_as_it_is(graph, flat.output_names, batches, flat.tables)
+    (values,) = model_run.run_as_it_is(graph, flat.output_names, batches, flat.states)
     expected = module.serve(tf.constant(WORDS))
     np.testing.assert_allclose(values["out"], expected["out"], rtol=1e-6)
 
@@ -92,3 +92,48 @@ def test_a_table_without_content_is_named(tmp_path):
     path.write_bytes(graph.as_graph_def().SerializeToString())
     with pytest.raises(ValueError, match=r"whose content is not known .*--fetch"):
         frozen.freeze(model_file.load_model(path))
+
+
+class Counter(tf.Module):
+    """Yields a product, multiplied by the number of calls so far."""
+
+    def __init__(self):
+        random = np.random.default_rng(0)
+        self.calls = tf.Variable(0.0)
+        self.weights = tf.Variable(random.normal(size=[8, 3]), dtype=tf.float32)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.float32, name="x")])
+    def serve(self, x):
+        self.calls.assign_add(1.0)
+        return {"out": tf.matmul(x, self.weights) * self.calls}
+
+
+@pytest.fixture
+def counter(tmp_path):
+    """The module, its frozen form, and two batches."""
+    module = Counter()
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.serve)
+    flat = frozen.freeze(model_file.load_model(tmp_path / "model"))
+    random = np.random.default_rng(1)
+    tensor = flat.inputs["x"].tensor
+    return module, flat, [{tensor: random.normal(size=[4, 8]).astype("f")} for _ in range(2)]
+
+
+def test_a_variable_that_the_model_writes_begins_as_it_was_saved(counter):
+    module, flat, batches = counter
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(flat.graph_def, name="")
+    for _ in range(2):  # Each call runs in a session of its own.
+        found = model_run.run_as_it_is(graph, flat.output_names, batches, flat.states)
+        module.calls.assign(0.0)
+        for values, feed in zip(found, batches):
+            (x,) = feed.values()
+            np.testing.assert_allclose(values["out"], module.serve(x)["out"], rtol=1e-5)
+
+
+def test_each_precision_writes_variables_of_its_own(counter):
+    _, flat, batches = counter
+    assert comparison.Comparer(flat, PrecisionOptions()).run(batches).error() == 0
+    assert 0 < comparison.Comparer(flat, BF16).run(batches).error() < 0.01
+    assert trials.Trials(flat, batches, objective.MaxError(0.01)).run(BF16).is_met
+    assert len(step_time.measure(flat, batches, 1, [BF16])) == 2
