@@ -28,6 +28,8 @@ const std::string& kDecision = *new std::string("_npu_precision");
 
 constexpr const char* kColocations[] = {"_class", "_npu_precision_class"};
 constexpr char kPlace[] = "loc:@";
+// In the mark of kInFloat32, after the names of groups that would be bfloat16 instead of float16.
+constexpr char kInBfloat16[] = "=bfloat16";
 
 const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const std::string& name) {
   const auto found = node.attr().find(name);
@@ -174,14 +176,25 @@ bool IsRounding(const tensorflow::NodeDef& node) {
   return IsInsertedCast(node) && Find(node, kRounding) != nullptr;
 }
 
-void MarkInFloat32(const std::set<std::string>& groups, tensorflow::NodeDef* node) {
-  (*node->mutable_attr())[kInFloat32].set_s(absl::StrJoin(groups, ","));
+void MarkInFloat32(const std::map<std::string, tensorflow::DataType>& groups,
+                   tensorflow::NodeDef* node) {
+  std::vector<std::string> words;
+  for (const auto& group : groups) {
+    words.push_back(group.second == tensorflow::DT_HALF ? group.first
+                                                        : absl::StrCat(group.first, kInBfloat16));
+  }
+  (*node->mutable_attr())[kInFloat32].set_s(absl::StrJoin(words, ","));
 }
 
-std::set<std::string> GroupsInFloat32(const tensorflow::NodeDef& node) {
+std::map<std::string, tensorflow::DataType> GroupsInFloat32(const tensorflow::NodeDef& node) {
   const tensorflow::AttrValue* value = Find(node, kInFloat32);
-  if (value == nullptr) return {};
-  return absl::StrSplit(value->s(), ',', absl::SkipEmpty());
+  std::map<std::string, tensorflow::DataType> groups;
+  if (value == nullptr) return groups;
+  for (absl::string_view name : absl::StrSplit(value->s(), ',', absl::SkipEmpty())) {
+    const bool in_bfloat16 = absl::ConsumeSuffix(&name, kInBfloat16);
+    groups[std::string(name)] = in_bfloat16 ? tensorflow::DT_BFLOAT16 : tensorflow::DT_HALF;
+  }
+  return groups;
 }
 
 void ForgetRounding(tensorflow::NodeDef* node) {

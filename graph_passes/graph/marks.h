@@ -93,10 +93,11 @@ struct DecisionMark {
 void MarkRounding(tensorflow::NodeDef* node);
 bool IsRounding(const tensorflow::NodeDef& node);
 
-// Records the type groups, by name, that are float32 instead of float16.
-void MarkInFloat32(const std::set<std::string>& groups, tensorflow::NodeDef* node);
+// Records the type groups, by name, that are float32 instead of a low type, and that type.
+void MarkInFloat32(const std::map<std::string, tensorflow::DataType>& groups,
+                   tensorflow::NodeDef* node);
 // The groups of that mark; empty if there is none.
-std::set<std::string> GroupsInFloat32(const tensorflow::NodeDef& node);
+std::map<std::string, tensorflow::DataType> GroupsInFloat32(const tensorflow::NodeDef& node);
 // Removes both marks.
 void ForgetRounding(tensorflow::NodeDef* node);
 
