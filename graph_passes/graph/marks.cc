@@ -21,6 +21,8 @@ const std::string& kOverflowCheck = *new std::string("_npu_precision_overflow_ch
 const std::string& kPreserved = *new std::string("_npu_precision_preserved");
 const std::string& kNamed = *new std::string("_npu_precision_named");
 const std::string& kLowerIo = *new std::string("_npu_precision_lower_io");
+const std::string& kBodyRole = *new std::string("_npu_precision_body");
+const std::string& kErrorPaths = *new std::string("_npu_precision_error_paths");
 const std::string& kInserted = *new std::string("_npu_precision_cast");
 const std::string& kRounding = *new std::string("_npu_precision_rounding");
 const std::string& kInFloat32 = *new std::string("_npu_precision_in_float32");
@@ -47,6 +49,8 @@ std::map<std::string, std::string> MarkNames() {
           {"preserved", kPreserved},
           {"named", kNamed},
           {"lower_io", kLowerIo},
+          {"body_role", kBodyRole},
+          {"error_paths", kErrorPaths},
           {"inserted", kInserted},
           {"colocation", kColocations[1]}};
 }
@@ -97,6 +101,36 @@ bool HasPreservedMark(const tensorflow::NodeDef& node) { return Find(node, kPres
 bool HasNameMark(const tensorflow::NodeDef& node) { return Find(node, kNamed) != nullptr; }
 
 bool HasLowerIoMark(const tensorflow::NodeDef& node) { return Find(node, kLowerIo) != nullptr; }
+
+const char* BodyRoleName(BodyRole role) {
+  switch (role) {
+    case BodyRole::kIterated:
+      return "iterated";
+    case BodyRole::kBranch:
+      return "branch";
+    case BodyRole::kCalled:
+      break;
+  }
+  return "called";
+}
+
+BodyRole BodyRoleMark(const tensorflow::NodeDef& node) {
+  const tensorflow::AttrValue* value = Find(node, kBodyRole);
+  for (const BodyRole role : {BodyRole::kIterated, BodyRole::kBranch}) {
+    if (value != nullptr && value->s() == BodyRoleName(role)) return role;
+  }
+  return BodyRole::kCalled;
+}
+
+bool ReadErrorPaths(const tensorflow::NodeDef& node, std::vector<std::pair<int, int>>* paths) {
+  const tensorflow::AttrValue* value = Find(node, kErrorPaths);
+  if (value == nullptr) return false;
+  for (int i = 0; i + 1 < value->list().i_size(); i += 2) {
+    paths->emplace_back(static_cast<int>(value->list().i(i)),
+                        static_cast<int>(value->list().i(i + 1)));
+  }
+  return true;
+}
 
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
   std::vector<std::string> names;
