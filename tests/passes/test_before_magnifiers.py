@@ -297,6 +297,32 @@ def test_before_a_branch_only_what_it_computes_its_result_from_is_kept(op, lines
     )
 
 
+def test_before_a_branch_that_counts_nothing_is_kept():
+    """TensorFlow 2 counts zeros in a branch for small tensors, and in one for large ones."""
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        small = Const[bool](value=True)
+        product = MatMul(x, x)
+        relu = Relu(product)
+        count = StatelessIf(small, relu, then_branch=nonzero, else_branch=nonzero)
+        number = Cast[int32,float32](count)
+        share = RealDiv(number, number)
+        again = MatMul(relu, relu)
+        def nonzero(x) -> (count):
+            zero = Const(value=0.0)
+            axes = Const[int32](value=[0, 1])
+            differs = NotEqual(x, zero)
+            ones = Cast[bool,int32](differs)
+            count = Sum(ones, axes)
+        """,
+        None,
+        ["share", "again"],
+    )
+    assert result.reasons["relu"] == ("lowered", "gray_follows_lowered", "product")
+    assert result.reasons["number"] == ("kept", "before_magnifier", "share")
+
+
 def test_a_branch_in_a_branch_is_looked_into_as_well():
     result = check_rewrite(
         """
