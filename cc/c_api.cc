@@ -1,11 +1,10 @@
 // C functions for Python's ctypes. They make the optimizer's checks before a run, and return its
 // facts and counts.
+#include "cc/c_api.h"
+
 #include <cstdlib>
-#include <cstring>
-#include <set>
 #include <sstream>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -32,22 +31,13 @@
 #include "graph_passes/lists/lint_mixlist.h"
 #include "graph_passes/lists/lint_ops_info.h"
 #include "graph_passes/pass_table.h"
-#include "graph_passes/rewrite/call_boundaries.h"
 #include "graph_passes/rewrite/changed_graph.h"
 #include "include/json/json.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 
-#define NPU_PRECISION_EXPORT extern "C" __attribute__((visibility("default")))
-
 namespace npu_precision {
 namespace {
-
-char* NewString(const std::string& text) {
-  char* copy = static_cast<char*>(std::malloc(text.size() + 1));
-  if (copy != nullptr) std::memcpy(copy, text.c_str(), text.size() + 1);
-  return copy;
-}
 
 tensorflow::Status CheckOptions(const std::string& serialized) {
   tensorflow::RewriterConfig_CustomGraphOptimizer config;
@@ -129,24 +119,6 @@ tensorflow::Status LintText(tensorflow::RewriterConfig_CustomGraphOptimizer conf
   const tensorflow::Status used = CheckUsesLists(parameters);
   if (!used.ok()) findings->push_back(Error("inert-option", file, StatusText(used)));
   return tensorflow::Status();
-}
-
-// The functions and nodes that call_boundaries may not touch. In the request they are JSON:
-// {"known": [FUNCTION, ...], "kept": [[FUNCTION, NODE], ...]}.
-struct Fixed {
-  std::set<std::string> known;
-  std::set<std::pair<std::string, std::string>> kept;
-};
-
-bool ReadFixed(const std::string& text, Fixed* fixed) {
-  Json::Value root;
-  std::istringstream stream(text);
-  if (!Json::parseFromStream(Json::CharReaderBuilder(), stream, &root, nullptr)) return false;
-  for (const auto& name : root["known"]) fixed->known.insert(name.asString());
-  for (const auto& pair : root["kept"]) {
-    fixed->kept.emplace(pair[0].asString(), pair[1].asString());
-  }
-  return true;
 }
 
 Json::Value Names(const std::vector<std::string>& names) {
@@ -237,48 +209,6 @@ NPU_PRECISION_EXPORT char* NpuPrecisionLists(const char* target) {
     root = npu_precision::ListingJson(target);
   } else {
     root["error"] = npu_precision::StatusText(status);
-  }
-  return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
-}
-
-// Runs the pass call_boundaries over a graph and its library, if the parameters in `data`, a
-// CustomGraphOptimizer, ask for it. ReadFixed reads `fixed_text`. Returns JSON, a list of rewrites,
-// or nullptr if nothing changed. If anything changed, `result` and `result_size` get the new
-// GraphDef. Release both with NpuPrecisionFree.
-NPU_PRECISION_EXPORT char* NpuPrecisionCallBoundaries(const char* data, size_t size,
-                                                      const char* graph, size_t graph_size,
-                                                      const char* fixed_text, char** result,
-                                                      size_t* result_size) {
-  tensorflow::RewriterConfig_CustomGraphOptimizer config;
-  npu_precision::Parameters parameters;
-  tensorflow::GraphDef graph_def;
-  npu_precision::Fixed fixed;
-  if (!config.ParseFromString(std::string(data, size)) ||
-      !npu_precision::ParseParameters(&config, &parameters).ok() ||
-      parameters.passes.count("call_boundaries") == 0 || parameters.passes.count("emulate") != 0 ||
-      !npu_precision::LowersForSpeed(parameters.mode.rule) ||
-      !npu_precision::ReadFixed(fixed_text, &fixed) ||
-      !graph_def.ParseFromArray(graph, static_cast<int>(graph_size))) {
-    return nullptr;
-  }
-  const auto rewrites = npu_precision::MoveCastsOutOfCalls(
-      fixed.known, fixed.kept, parameters.passes.count("hoist_loop_invariants") != 0, &graph_def);
-  if (rewrites.empty()) return nullptr;
-  *result_size = graph_def.ByteSizeLong();
-  *result = static_cast<char*>(std::malloc(*result_size));
-  if (*result == nullptr || !graph_def.SerializeToArray(*result, static_cast<int>(*result_size))) {
-    std::free(*result);
-    return nullptr;
-  }
-  Json::Value root(Json::arrayValue);
-  for (const auto& rewrite : rewrites) {
-    Json::Value value(Json::objectValue);
-    value["body"] = rewrite.first;
-    value["by"] = rewrite.second.by;
-    value["node"] = rewrite.second.node;
-    value["before"] = rewrite.second.before;
-    value["after"] = rewrite.second.after;
-    root.append(value);
   }
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }

@@ -31,7 +31,9 @@ std::string Float16Advice(const tensorflow::GraphDef& graph, const DtypeSupport&
   for (const NodeDef& node : graph.node()) {
     if (!IsLoweredProduct(node) || support.KindOf(node) != DeviceKind::kCpu) continue;
     emulates |= IsFloat16(node);
-    in_float32 |= !GroupsInFloat32(node).empty();
+    for (const auto& group : GroupsInFloat32(node)) {
+      in_float32 |= group.second == tensorflow::DT_HALF;
+    }
   }
   if (!emulates && !in_float32) return "";
   return absl::StrCat(

@@ -23,6 +23,10 @@ bool IsFused(const tensorflow::NodeDef& node) {
   return absl::StartsWith(node.op(), "_Fused") || absl::StartsWith(node.op(), "_Mkl");
 }
 
+bool IsMatrixProduct(const std::string& op) {
+  return op == "MatMul" || op == "Einsum" || absl::StartsWith(op, "BatchMatMul");
+}
+
 bool ComputesIn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) {
   const auto found = node.attr().find("T");
   return found != node.attr().end() && found->second.type() == dtype;
@@ -77,6 +81,11 @@ bool KernelSupport::CanRun(const tensorflow::NodeDef& node,
 
 bool KernelSupport::HasFastFloat16(const tensorflow::NodeDef& node) const {
   return !runs_here_ || DeviceTypeOf(node) != tensorflow::DEVICE_CPU || CpuComputesInFloat16();
+}
+
+bool KernelSupport::TruncatesBfloat16(const tensorflow::NodeDef& node) const {
+  return runs_here_ && TruncatesBfloat16Products() && IsMatrixProduct(node.op()) &&
+         ComputesIn(node, tensorflow::DT_BFLOAT16) && DeviceTypeOf(node) == tensorflow::DEVICE_CPU;
 }
 
 bool KernelSupport::HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const {

@@ -23,6 +23,7 @@ class KernelSupport : public DtypeSupport {
   // On a CPU, the products decide: only their kernels use such instructions. If they do, the ops
   // that TensorFlow fuses into them should keep the dtype of the products.
   bool HasFastFloat16(const tensorflow::NodeDef& node) const override;
+  bool TruncatesBfloat16(const tensorflow::NodeDef& node) const override;
   bool HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const override;
 
  private:

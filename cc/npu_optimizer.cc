@@ -65,6 +65,8 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
   for (const std::string& name : item.NodesToPreserve()) context.preserved.insert(name);
   for (const tensorflow::NodeDef& node : item.graph.node()) {
     if (HasPreservedMark(node)) context.preserved.insert(node.name());
+    const BodyRole role = BodyRoleMark(node);
+    if (role != BodyRole::kCalled) context.body_role = role;
   }
   for (const std::string& fetch : item.fetch) {
     context.fetched.insert(std::string(ParseInput(fetch).producer));

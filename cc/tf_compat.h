@@ -98,6 +98,17 @@ inline bool FusedOpsRunInBfloat16() {
 // Whether Mean in bfloat16 adds in float32 on a CPU. In 2.15 it adds in bfloat16.
 inline bool MeanOfBfloat16AddsInFloat32() { return NPU_PRECISION_TF_AT_LEAST(2, 21); }
 
+// Whether matrix products in bfloat16 run in TensorFlow's own kernels on a CPU. These truncate
+// their results, which are 0.3 % too small. oneDNN's round; from 2.9 on, they run by default.
+// Versions up to 2.14 are not asked whether they do.
+inline bool TruncatesBfloat16Products() {
+#if NPU_PRECISION_TF_AT_LEAST(2, 15)
+  return !OneDnnRuns(tensorflow::DT_BFLOAT16);
+#else
+  return !NPU_PRECISION_TF_AT_LEAST(2, 9);
+#endif
+}
+
 // Whether the processor has instructions for float16 that this TensorFlow's kernels use. They are
 // oneDNN's, and no kernel does before 2.21.
 inline bool CpuComputesInFloat16() {

@@ -88,9 +88,10 @@ Status WriteLedger(PassState* state, bool* changed) {
 
 const std::vector<Pass>& Passes() {
   static const auto* passes = new std::vector<Pass>{
-      {"restore_float16", "Makes float16 again what an earlier run computes in float32.",
-       "before all others: what an earlier run left in float32 is float16 to them", Switch::kNone,
-       false, MayHaveFloat16, RestoreFloat16},
+      {"restore_float16",
+       "Makes float16 or bfloat16 again what an earlier run computes in float32.",
+       "before all others: what an earlier run left in float32 is of the low type to them",
+       Switch::kNone, false, MayHaveFloat16, RestoreFloat16},
       {"hoist_loop_invariants",
        "Reads a loop variable that no iteration changes from outside the loop.",
        "before deciding: what comes of it is decided about as if written so", Switch::kForSpeed,
@@ -158,7 +159,8 @@ const std::vector<Pass>& Passes() {
       {"lower_collectives", "Adds gradients up over the workers in the low type.",
        "after the casts, which it moves behind collectives; before the ledger, which tells of them",
        Switch::kForNetwork, true, LowersForSpeedHere, LowerCollectives},
-      {"compute_in_float32", "Computes float16 nodes in float32 where the CPU has no fast float16.",
+      {"compute_in_float32",
+       "Computes in float32 where the CPU has no fast float16, or truncates bfloat16.",
        "after the casts and all that changes what is of a low type, which it undoes the dtypes of; "
        "before the ledger, which says in which dtype a node computes",
        Switch::kNone, true, MayComputeInFloat32, ComputeInFloat32},

@@ -52,6 +52,7 @@ def _load() -> ctypes.CDLL:
         tf.load_library(str(PATH))
         library = ctypes.CDLL(str(PATH))
         for name in (
+            "NpuPrecisionBodyFacts",
             "NpuPrecisionCheckMode",
             "NpuPrecisionCheckOptions",
             "NpuPrecisionDrainFlight",
@@ -66,6 +67,11 @@ def _load() -> ctypes.CDLL:
         ):
             # Not c_char_p: ctypes would copy the text and lose the pointer, which must be freed.
             getattr(library, name).restype = ctypes.c_void_p
+        library.NpuPrecisionBodyFacts.argtypes = [
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+            ctypes.c_char_p,
+        ]
         library.NpuPrecisionCallBoundaries.argtypes = [
             ctypes.c_char_p,
             ctypes.c_size_t,
@@ -143,6 +149,25 @@ def check_options(entry: rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer
 def why_no_mode(name: str) -> str | None:
     """Says why a name is not that of a precision mode, older or newer; None if it is."""
     return _text(_LIBRARY.NpuPrecisionCheckMode, name.encode())
+
+
+def body_facts(graph_def: graph_pb2.GraphDef, known: Iterable[str]) -> dict[str, Any]:
+    """What is known of functions from a graph with its whole library.
+
+    Args:
+        graph_def: the graph.
+        known: names of functions that can be called from outside this graph.
+
+    Returns:
+        "roles", by function; "choices", a list of If and Case nodes, each with "body", the name of
+        its function, or ""; "node"; "paths", pairs of an input and an output, as one list. The
+        values are those of marks: see graph_passes/graph/marks.h.
+    """
+    graph = graph_def.SerializeToString(deterministic=True)
+    fixed = json.dumps({"known": sorted(known)}).encode()
+    answer = _text(_LIBRARY.NpuPrecisionBodyFacts, graph, len(graph), fixed)
+    assert answer is not None
+    return json.loads(answer)
 
 
 def move_casts_out_of_calls(

@@ -27,6 +27,11 @@ PRESERVED: str = _NAMES["preserved"]
 NAMED: str = _NAMES["named"]
 # Set by offline rewrites on placeholders and fetches that may change their dtype.
 LOWER_IO: str = _NAMES["lower_io"]
+# Set by offline rewrites on one node of a function: what calls the function.
+BODY_ROLE: str = _NAMES["body_role"]
+# Set by offline rewrites on an If or Case: the pairs of an input and an output such that an error
+# of the input reaches the output.
+ERROR_PATHS: str = _NAMES["error_paths"]
 # Set by offline rewrites while a graph is optimized: a copy of _class, which Grappler would drop.
 COLOCATION: str = _NAMES["colocation"]
 # Set by the optimizer on the nodes that it inserted.

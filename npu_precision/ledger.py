@@ -63,6 +63,11 @@ class LedgerNode:
         return _PLACE.search(self.listed_by) is not None
 
     @property
+    def shown_list(self) -> str:
+        """Its list, or "customized" if a line of customize_dtypes decided instead."""
+        return self.reason if self.reason == "customized" else self.list
+
+    @property
     def is_source(self) -> bool:
         """Whether it computes nothing: a constant, a variable, a variable read, or an argument."""
         return self.reason == "neutral_source"

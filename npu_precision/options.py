@@ -61,7 +61,9 @@ class PrecisionOptions:
             lists, or after ops_info_dir. Its entry for an op replaces the whole earlier entry.
         float16_compute: the dtype in which nodes compute that were lowered to float16: "native",
             float16; "float32", float32 on values rounded to float16; "auto" (default), float32
-            where the graph runs on a CPU that only emulates float16. With `emulate` only "auto".
+            where the graph runs on a CPU that only emulates float16. Unless it is "native",
+            matrix products of bfloat16 compute in float32 on a CPU without oneDNN's kernels of
+            them, where TensorFlow's truncate. With `emulate` only "auto".
             See docs/options.md#float16-on-a-cpu.
         rewrites: which rewrites for speed and size run, by name: a mapping such as
             `{"layer_norm": False}`, or a text such as "-layer_norm", "none" or "none,layer_norm".

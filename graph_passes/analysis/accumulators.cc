@@ -101,15 +101,16 @@ class Finder {
     }
   }
 
-  std::vector<int> Run() {
-    std::vector<bool> found(view_.size(), false);
-    if (!next_.IsEmpty()) FindInLoops(&found);
-    if (!results_.IsEmpty()) FindInFunction(&found);
-    std::vector<int> nodes;
+  std::vector<Accumulator> Run(BodyRole role) {
+    std::vector<bool> in_loop(view_.size(), false), in_function(view_.size(), false);
+    if (!next_.IsEmpty()) FindInLoops(&in_loop);
+    if (!results_.IsEmpty() && role != BodyRole::kBranch) FindInFunction(&in_function);
+    std::vector<Accumulator> found;
     for (int id = 0; id < view_.size(); ++id) {
-      if (found[id]) nodes.push_back(id);
+      if (!in_loop[id] && !in_function[id]) continue;
+      found.push_back({id, in_loop[id] || role == BodyRole::kIterated});
     }
-    return nodes;
+    return found;
   }
 
  private:
@@ -210,8 +211,7 @@ class Finder {
         }
       }
     }
-    for (int id = 0; id < view_.size(); ++id)
-      (*found)[id] = (*found)[id] || accumulates[component[id]];
+    for (int id = 0; id < view_.size(); ++id) (*found)[id] = accumulates[component[id]];
   }
 
   void FindInFunction(std::vector<bool>* found) {
@@ -224,9 +224,8 @@ class Finder {
     grows_.assign(view_.size(), GrowsBetween(From(arguments), BackFrom(results)));
     const Reached forward = From(arguments), backward = BackFrom(results);
     for (int id = 0; id < view_.size(); ++id) {
-      const bool adds =
+      (*found)[id] =
           (forward.adds[id] && backward.any[id]) || (forward.any[id] && backward.adds[id]);
-      (*found)[id] = (*found)[id] || adds;
     }
   }
 
@@ -294,10 +293,10 @@ class Finder {
 
 }  // namespace
 
-std::vector<int> Accumulators(const GraphView& view, const std::vector<ValueRange>& ranges,
-                              const std::set<std::string>& fed,
-                              const std::vector<bool>& ends_path) {
-  return Finder(view, ranges, fed, ends_path).Run();
+std::vector<Accumulator> Accumulators(const GraphView& view, const std::vector<ValueRange>& ranges,
+                                      const std::set<std::string>& fed,
+                                      const std::vector<bool>& ends_path, BodyRole role) {
+  return Finder(view, ranges, fed, ends_path).Run(role);
 }
 
 }  // namespace npu_precision

@@ -13,11 +13,18 @@
 
 #include "graph_passes/analysis/value_range.h"
 #include "graph_passes/graph/graph_view.h"
+#include "graph_passes/graph/marks.h"
 
 namespace npu_precision {
 
+struct Accumulator {
+  int node;
+  bool over_iterations;  // of a loop; else over the calls of a function
+};
+
 // Returns the nodes on a path
-// - from a loop variable to its next value, or from an argument of a function to a result,
+// - from a loop variable to its next value, or from an argument of a function to a result, unless
+//   `role` says that the function is a branch that adds up nothing,
 // - of ops that yield an input with a gain of about 1: additions, moves, choices, maxima, and
 //   products with a factor that does not forget,
 // - with at least one op that adds to the value, or multiplies it.
@@ -28,8 +35,9 @@ namespace npu_precision {
 // (99 * mean + x) / 100.
 //
 // `fed` are names of nodes. Paths end at nodes with `ends_path` set, by node id.
-std::vector<int> Accumulators(const GraphView& view, const std::vector<ValueRange>& ranges,
-                              const std::set<std::string>& fed, const std::vector<bool>& ends_path);
+std::vector<Accumulator> Accumulators(const GraphView& view, const std::vector<ValueRange>& ranges,
+                                      const std::set<std::string>& fed,
+                                      const std::vector<bool>& ends_path, BodyRole role);
 
 }  // namespace npu_precision
 

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 #include "graph_passes/analysis/differences_of_squares.h"
+#include "graph_passes/analysis/error_paths.h"
 #include "graph_passes/graph/low_types.h"
+#include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 
@@ -15,26 +16,9 @@ namespace {
 
 constexpr double kPi = 3.14159265358979;
 
-// These ops average the errors of their inputs, and compute in float32 internally.
-bool Accumulates(const std::string& op) {
-  static const auto* names =
-      new std::unordered_set<std::string>{"Sum",        "Mean",          "Prod",
-                                          "L2Loss",     "EuclideanNorm", "Cumsum",
-                                          "Cumprod",    "SegmentSum",    "UnsortedSegmentSum",
-                                          "BiasAddGrad"};
-  return names->count(op) != 0;
-}
-
 // The gradients of scale and offset are sums over all rows; the gradient of the input is not.
 bool AccumulatesParameters(const std::string& op) {
   return op == "FusedBatchNormGrad" || op == "FusedBatchNormGradV2" || op == "FusedBatchNormGradV3";
-}
-
-bool EndsWalk(const std::string& op) {
-  static const auto* names = new std::unordered_set<std::string>{
-      // The value at the start of an iteration was not computed for the magnifier.
-      "Enter", "NextIteration", "Exit"};
-  return names->count(op) != 0 || IsNeutralSource(op) || HasElementDtype(op) || ReadsShapesOnly(op);
 }
 
 // The op yields the same elements in another shape. It rounds nothing.
@@ -45,22 +29,23 @@ bool Scales(const std::string& op) { return Multiplies(op) || Divides(op); }
 class Walk {
  public:
   Walk(const GraphView& view, const std::vector<ValueRange>& ranges,
-       const std::vector<int>& accumulators, const DecideContext& context,
+       const std::vector<Accumulator>& accumulators, const DecideContext& context,
        const std::vector<bool>& ends_path)
       : view_(view),
         ranges_(ranges),
-        accumulators_(accumulators),
         context_(context),
         ends_path_(ends_path),
         chains_(view, "_UnaryOpsComposition"),
         scales_(view, Scales),
-        accumulates_(view, Accumulates),
+        accumulates_(view, AveragesErrors),
         accumulates_parameters_(view, AccumulatesParameters),
         moves_values_(view, MovesValues),
         reshapes_(view, Reshapes),
         products_(view, IsMatrixOrConvolution),
-        ends_walk_(view, EndsWalk),
-        kept_(view.num_groups(), false) {}
+        ends_walk_(view, EndsErrorPath),
+        kept_(view.num_groups(), false) {
+    for (const Accumulator& each : accumulators) accumulators_.push_back(each.node);
+  }
 
   std::vector<KeptGroup> Run() {
     // The first cause of a node stays, so the order of causes must not depend on the order of the
@@ -153,13 +138,24 @@ class Walk {
   void Push(const OutputPort& tensor, int magnifier, std::vector<int>* nodes) {
     const OutputPort from = view_.LookThroughInserted(tensor);
     const bool ends = view_.op_def(from.node) == nullptr || view_.calls_function(from.node) ||
-                      ends_walk_.Has(from.node) || ends_path_[from.node] ||
-                      IsReshapedProduct(from) ||
+                      !HasErrors(view_.dtype(from)) || ends_walk_.Has(from.node) ||
+                      ends_path_[from.node] || IsReshapedProduct(from) ||
                       (accumulates_.Has(from.node) && !AccumulatesComplements(from.node)) ||
                       (accumulates_parameters_.Has(from.node) && from.port > 0) ||
                       context_.fed.count(view_.node(from.node).name()) != 0;
     const int group = view_.GroupOf(from);
-    if (!ends && group != kNoGroup && Keep(group, magnifier)) nodes->push_back(from.node);
+    if (ends || group == kNoGroup || !Keep(group, magnifier)) return;
+    std::vector<std::pair<int, int>> paths;
+    if (!ReadErrorPaths(view_.node(from.node), &paths)) {
+      nodes->push_back(from.node);
+      return;
+    }
+    for (const auto& path : paths) {
+      const bool is_input = path.first >= 0 && path.first < view_.num_fanin(from.node);
+      if (is_input && path.second == from.port) {
+        Push(view_.fanin(from.node)[path.first], magnifier, nodes);
+      }
+    }
   }
 
   // A reshaped product has the dtype of the product: a Cast before the Reshape would restore no
@@ -221,12 +217,12 @@ class Walk {
 
   const GraphView& view_;
   const std::vector<ValueRange>& ranges_;
-  const std::vector<int>& accumulators_;
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
   const OpSet chains_, scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_,
       products_, ends_walk_;
-  std::vector<bool> kept_;  // by group number
+  std::vector<int> accumulators_;  // node ids
+  std::vector<bool> kept_;         // by group number
   std::vector<KeptGroup> keeps_;
 };
 
@@ -234,7 +230,7 @@ class Walk {
 
 std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view,
                                         const std::vector<ValueRange>& ranges,
-                                        const std::vector<int>& accumulators,
+                                        const std::vector<Accumulator>& accumulators,
                                         const DecideContext& context,
                                         const std::vector<bool>& ends_path) {
   return Walk(view, ranges, accumulators, context, ends_path).Run();

@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "graph_passes/analysis/accumulators.h"
 #include "graph_passes/analysis/value_range.h"
 #include "graph_passes/decide/decide_context.h"
 #include "graph_passes/decide/kept_group.h"
@@ -19,15 +20,17 @@ namespace npu_precision {
 // Returns the groups of the producers (reason before_magnifier; the cause is the magnifier, the
 // difference of squares, or a product that accumulates), and the groups of the magnifiers
 // themselves (reason magnifies), which are not black under all_white. The walk back ends at
+// - tensors without rounding errors, such as integers,
 // - matrix and convolution ops, and ops that only change the shape of their results,
 // - sources, function calls and lists,
 // - the ops where a loop begins an iteration,
 // - nodes with `ends_path` set, by node id,
 // - sums and means, except those of complements such as 1 - p.
-// `accumulators` are node ids.
+// At an If or Case it goes on before the inputs whose errors reach the output, if marks say which
+// those are (see analysis/body_facts.h), else before all. It goes into no branch.
 std::vector<KeptGroup> BeforeMagnifiers(const GraphView& view,
                                         const std::vector<ValueRange>& ranges,
-                                        const std::vector<int>& accumulators,
+                                        const std::vector<Accumulator>& accumulators,
                                         const DecideContext& context,
                                         const std::vector<bool>& ends_path);
 

@@ -5,17 +5,23 @@
 #include "graph_passes/analysis/handles.h"
 #include "graph_passes/decide/lowered_groups.h"
 #include "graph_passes/decide/shared_dtypes.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 
 namespace npu_precision {
 namespace {
 
-using tensorflow::DT_HALF;
+using tensorflow::DT_BFLOAT16;
 
 bool ReadsUnrounded(const std::string& op) { return IsElementwise(op) || ReadsShapesOnly(op); }
 
-bool ComputesInFloat32(const DecideContext& context, const tensorflow::NodeDef& node) {
+bool ComputesInFloat32(const DecideContext& context, const tensorflow::NodeDef& node,
+                       tensorflow::DataType low_type) {
+  if (low_type == DT_BFLOAT16) {
+    return context.float16_compute != Float16Compute::kNative &&
+           context.support->TruncatesBfloat16(node);
+  }
   switch (context.float16_compute) {
     case Float16Compute::kNative:
       return false;
@@ -53,16 +59,16 @@ class Decider {
   void FindGroups() {
     std::vector<bool> lowered = LoweredGroups(view_);
     for (int g = 0; g < view_.num_groups(); ++g) {
-      lowered[g] = lowered[g] && view_.group_numbered(g).dtype == DT_HALF;
+      lowered[g] = lowered[g] && IsLowType(view_.group_numbered(g).dtype);
     }
     found_.in_float32 = lowered;
     const std::vector<int> leaders = ClassLeaders(view_, lowered, FindHandles(view_, {}, {}));
     std::vector<bool> stays(view_.num_groups(), false);
     for (int g = 0; g < view_.num_groups(); ++g) {
-      const bool is_half = view_.group_numbered(g).dtype == DT_HALF;
-      if (!is_half) continue;
+      const tensorflow::DataType dtype = view_.group_numbered(g).dtype;
+      if (!IsLowType(dtype)) continue;
       const tensorflow::NodeDef& node = view_.node(view_.node_of_group(g));
-      if (!lowered[g] || !ComputesInFloat32(context_, node)) stays[leaders[g]] = true;
+      if (!lowered[g] || !ComputesInFloat32(context_, node, dtype)) stays[leaders[g]] = true;
     }
     for (int g = 0; g < view_.num_groups(); ++g) {
       if (stays[leaders[g]]) found_.in_float32[g] = false;

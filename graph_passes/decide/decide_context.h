@@ -10,6 +10,7 @@
 #include "graph_passes/decide/precision_mode.h"
 #include "graph_passes/graph/element_counts.h"
 #include "graph_passes/graph/low_types.h"
+#include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/tensor_shapes.h"
 #include "graph_passes/lists/custom_dtypes.h"
 #include "graph_passes/lists/magnifiers.h"
@@ -35,6 +36,9 @@ struct DecideContext {
   // The marks of autocast() on the nodes that this run decides about; DT_INVALID stands for nodes
   // without a mark.
   std::set<tensorflow::DataType> autocast = {tensorflow::DT_INVALID};
+
+  // What calls the function whose body this is.
+  BodyRole body_role = BodyRole::kCalled;
 
   ElementCounts elements;
   TensorShapes shapes;

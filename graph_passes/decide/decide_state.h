@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "graph_passes/analysis/accumulators.h"
 #include "graph_passes/decide/classify_nodes.h"
 #include "graph_passes/decide/decide_context.h"
 #include "graph_passes/decide/decision.h"
@@ -30,9 +31,9 @@ struct DecideState {
   NodeClasses classes;             // from classify_nodes
   std::vector<GroupState> groups;  // by the view's group numbers, from apply_mode on
   std::vector<bool> ends_path;     // by node id: no keep rule follows a path through the node
-  std::vector<int> accumulators;   // node ids
-  NodesByReason lowered_anyway;    // nodes that a keep rule would keep, in a mode that lowers them
-  std::vector<int> leader;         // by group: the group that decides for it; from shared_dtypes
+  std::vector<Accumulator> accumulators;
+  NodesByReason lowered_anyway;  // nodes that a keep rule would keep, in a mode that lowers them
+  std::vector<int> leader;       // by group: the group that decides for it; from shared_dtypes
 };
 
 }  // namespace npu_precision

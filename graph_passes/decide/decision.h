@@ -33,6 +33,7 @@ enum class Reason : unsigned char {
   kNeverChanged,
   kUpdatesVariable,
   kSumsIterations,
+  kSumsCalls,
   kGuardConstant,
   kLeavesRange,
   kBeforeMagnifier,

@@ -23,6 +23,10 @@ class DtypeSupport {
   // is not known.
   virtual bool HasFastFloat16(const tensorflow::NodeDef& node) const = 0;
 
+  // Whether `node` runs in bfloat16 on a device whose kernel truncates its results instead of
+  // rounding them: sums of such results are too small. False if the device is not known.
+  virtual bool TruncatesBfloat16(const tensorflow::NodeDef& node) const = 0;
+
   // Whether `node` runs on a CPU where oneDNN's kernels for convolutions and pools replace
   // TensorFlow's in this dtype. False if the device is not known.
   virtual bool HasOneDnn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) const = 0;

@@ -1,4 +1,4 @@
-// The option float16_compute: the dtype in which nodes lowered to float16 compute.
+// The option float16_compute: the dtype in which lowered nodes compute.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_FLOAT16_COMPUTE_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_FLOAT16_COMPUTE_H_
 
@@ -10,9 +10,9 @@
 namespace npu_precision {
 
 enum class Float16Compute {
-  kAuto,     // in float32 where the device only emulates float16
-  kNative,   // in float16
-  kFloat32,  // in float32, on values rounded to float16
+  kAuto,     // in float32 where the device only emulates float16, or truncates bfloat16
+  kNative,   // in the low type
+  kFloat32,  // float16 in float32, on values rounded to float16; bfloat16 as kAuto
 };
 
 std::vector<std::string> Float16ComputeNames();

@@ -70,11 +70,14 @@ std::vector<bool> EndsPath(const GraphView& view, const NodeClasses& classes) {
   return ends;
 }
 
-std::vector<KeptGroup> Accumulating(const GraphView& view, const std::vector<int>& accumulators) {
+std::vector<KeptGroup> Accumulating(const GraphView& view,
+                                    const std::vector<Accumulator>& accumulators) {
   std::vector<KeptGroup> kept;
-  for (int id : accumulators) {
-    const int group = view.num_outputs(id) == 0 ? kNoGroup : view.GroupOf(OutputPort{id, 0});
-    if (group != kNoGroup) kept.push_back({group, Reason::kSumsIterations});
+  for (const Accumulator& each : accumulators) {
+    if (view.num_outputs(each.node) == 0) continue;
+    const int group = view.GroupOf(OutputPort{each.node, 0});
+    if (group == kNoGroup) continue;
+    kept.push_back({group, each.over_iterations ? Reason::kSumsIterations : Reason::kSumsCalls});
   }
   return kept;
 }

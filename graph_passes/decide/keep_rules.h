@@ -28,8 +28,9 @@ void WarnOfKeepRules(DecideState* state);
 // its values.
 std::vector<bool> EndsPath(const GraphView& view, const NodeClasses& classes);
 
-// Returns the groups of accumulators (reason sums_iterations), which are node ids.
-std::vector<KeptGroup> Accumulating(const GraphView& view, const std::vector<int>& accumulators);
+// Returns the groups of accumulators, with the reason sums_iterations or sums_calls.
+std::vector<KeptGroup> Accumulating(const GraphView& view,
+                                    const std::vector<Accumulator>& accumulators);
 
 }  // namespace npu_precision
 

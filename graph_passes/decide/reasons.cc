@@ -35,8 +35,10 @@ const std::vector<ReasonRow>& Reasons() {
       {Reason::kUpdatesVariable, "updates_variable", ReasonKind::kUse, false,
        "gray; it makes the next value of a variable, which is done in float32"},
       {Reason::kSumsIterations, "sums_iterations", ReasonKind::kKeepRule, false,
-       "it accumulates over the iterations of a loop, or from call to call, which is done in "
-       "float32"},
+       "it accumulates over the iterations of a loop, which is done in float32"},
+      {Reason::kSumsCalls, "sums_calls", ReasonKind::kKeepRule, false,
+       "it accumulates from call to call of a function whose result is its next argument, which is "
+       "done in float32"},
       {Reason::kGuardConstant, "guard_constant", ReasonKind::kKeepRule, false,
        "it reads the constant {cause}, of which the low type would make 0, 1, infinity or a "
        "subnormal number"},

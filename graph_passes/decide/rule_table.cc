@@ -70,8 +70,8 @@ Status KeepVariableUpdates(DecideState* state) {
 
 Status FindAccumulators(DecideState* state) {
   state->ends_path = EndsPath(state->view, state->classes);
-  state->accumulators =
-      Accumulators(state->view, state->decisions.ranges, state->context.fed, state->ends_path);
+  state->accumulators = Accumulators(state->view, state->decisions.ranges, state->context.fed,
+                                     state->ends_path, state->context.body_role);
   return Status();
 }
 

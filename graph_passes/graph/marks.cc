@@ -21,6 +21,8 @@ const std::string& kOverflowCheck = *new std::string("_npu_precision_overflow_ch
 const std::string& kPreserved = *new std::string("_npu_precision_preserved");
 const std::string& kNamed = *new std::string("_npu_precision_named");
 const std::string& kLowerIo = *new std::string("_npu_precision_lower_io");
+const std::string& kBodyRole = *new std::string("_npu_precision_body");
+const std::string& kErrorPaths = *new std::string("_npu_precision_error_paths");
 const std::string& kInserted = *new std::string("_npu_precision_cast");
 const std::string& kRounding = *new std::string("_npu_precision_rounding");
 const std::string& kInFloat32 = *new std::string("_npu_precision_in_float32");
@@ -28,6 +30,8 @@ const std::string& kDecision = *new std::string("_npu_precision");
 
 constexpr const char* kColocations[] = {"_class", "_npu_precision_class"};
 constexpr char kPlace[] = "loc:@";
+// In the mark of kInFloat32, after the names of groups that would be bfloat16 instead of float16.
+constexpr char kInBfloat16[] = "=bfloat16";
 
 const tensorflow::AttrValue* Find(const tensorflow::NodeDef& node, const std::string& name) {
   const auto found = node.attr().find(name);
@@ -45,6 +49,8 @@ std::map<std::string, std::string> MarkNames() {
           {"preserved", kPreserved},
           {"named", kNamed},
           {"lower_io", kLowerIo},
+          {"body_role", kBodyRole},
+          {"error_paths", kErrorPaths},
           {"inserted", kInserted},
           {"colocation", kColocations[1]}};
 }
@@ -95,6 +101,36 @@ bool HasPreservedMark(const tensorflow::NodeDef& node) { return Find(node, kPres
 bool HasNameMark(const tensorflow::NodeDef& node) { return Find(node, kNamed) != nullptr; }
 
 bool HasLowerIoMark(const tensorflow::NodeDef& node) { return Find(node, kLowerIo) != nullptr; }
+
+const char* BodyRoleName(BodyRole role) {
+  switch (role) {
+    case BodyRole::kIterated:
+      return "iterated";
+    case BodyRole::kBranch:
+      return "branch";
+    case BodyRole::kCalled:
+      break;
+  }
+  return "called";
+}
+
+BodyRole BodyRoleMark(const tensorflow::NodeDef& node) {
+  const tensorflow::AttrValue* value = Find(node, kBodyRole);
+  for (const BodyRole role : {BodyRole::kIterated, BodyRole::kBranch}) {
+    if (value != nullptr && value->s() == BodyRoleName(role)) return role;
+  }
+  return BodyRole::kCalled;
+}
+
+bool ReadErrorPaths(const tensorflow::NodeDef& node, std::vector<std::pair<int, int>>* paths) {
+  const tensorflow::AttrValue* value = Find(node, kErrorPaths);
+  if (value == nullptr) return false;
+  for (int i = 0; i + 1 < value->list().i_size(); i += 2) {
+    paths->emplace_back(static_cast<int>(value->list().i(i)),
+                        static_cast<int>(value->list().i(i + 1)));
+  }
+  return true;
+}
 
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
   std::vector<std::string> names;
@@ -174,14 +210,25 @@ bool IsRounding(const tensorflow::NodeDef& node) {
   return IsInsertedCast(node) && Find(node, kRounding) != nullptr;
 }
 
-void MarkInFloat32(const std::set<std::string>& groups, tensorflow::NodeDef* node) {
-  (*node->mutable_attr())[kInFloat32].set_s(absl::StrJoin(groups, ","));
+void MarkInFloat32(const std::map<std::string, tensorflow::DataType>& groups,
+                   tensorflow::NodeDef* node) {
+  std::vector<std::string> words;
+  for (const auto& group : groups) {
+    words.push_back(group.second == tensorflow::DT_HALF ? group.first
+                                                        : absl::StrCat(group.first, kInBfloat16));
+  }
+  (*node->mutable_attr())[kInFloat32].set_s(absl::StrJoin(words, ","));
 }
 
-std::set<std::string> GroupsInFloat32(const tensorflow::NodeDef& node) {
+std::map<std::string, tensorflow::DataType> GroupsInFloat32(const tensorflow::NodeDef& node) {
   const tensorflow::AttrValue* value = Find(node, kInFloat32);
-  if (value == nullptr) return {};
-  return absl::StrSplit(value->s(), ',', absl::SkipEmpty());
+  std::map<std::string, tensorflow::DataType> groups;
+  if (value == nullptr) return groups;
+  for (absl::string_view name : absl::StrSplit(value->s(), ',', absl::SkipEmpty())) {
+    const bool in_bfloat16 = absl::ConsumeSuffix(&name, kInBfloat16);
+    groups[std::string(name)] = in_bfloat16 ? tensorflow::DT_BFLOAT16 : tensorflow::DT_HALF;
+  }
+  return groups;
 }
 
 void ForgetRounding(tensorflow::NodeDef* node) {

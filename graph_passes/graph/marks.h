@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tensorflow/core/framework/graph.pb.h"
@@ -56,6 +57,21 @@ bool HasNameMark(const tensorflow::NodeDef& node);
 // Set by the offline rewrite on inputs and outputs that may get the low type.
 bool HasLowerIoMark(const tensorflow::NodeDef& node);
 
+// What calls the function that a node is in: see analysis/body_facts.h.
+enum class BodyRole : unsigned char {
+  kCalled,    // a call, or it is not known
+  kIterated,  // a loop, in each iteration
+  kBranch,    // an If or Case that is in no loop and adds up nothing from call to call
+};
+const char* BodyRoleName(BodyRole role);
+// Set by the offline rewrite on one node of each body; kCalled if there is no mark.
+BodyRole BodyRoleMark(const tensorflow::NodeDef& node);
+
+// Set by the offline rewrite on an If or Case: the pairs of an input and an output such that an
+// error of the input reaches the output. Returns false, and leaves `paths` as it was, if there is
+// no such mark.
+bool ReadErrorPaths(const tensorflow::NodeDef& node, std::vector<std::pair<int, int>>* paths);
+
 // The nodes that `node` is colocated with: the content of _class, or of the copy of _class that the
 // offline rewrite makes, because TensorFlow erases the attribute there.
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node);
@@ -93,10 +109,11 @@ struct DecisionMark {
 void MarkRounding(tensorflow::NodeDef* node);
 bool IsRounding(const tensorflow::NodeDef& node);
 
-// Records the type groups, by name, that are float32 instead of float16.
-void MarkInFloat32(const std::set<std::string>& groups, tensorflow::NodeDef* node);
+// Records the type groups, by name, that are float32 instead of a low type, and that type.
+void MarkInFloat32(const std::map<std::string, tensorflow::DataType>& groups,
+                   tensorflow::NodeDef* node);
 // The groups of that mark; empty if there is none.
-std::set<std::string> GroupsInFloat32(const tensorflow::NodeDef& node);
+std::map<std::string, tensorflow::DataType> GroupsInFloat32(const tensorflow::NodeDef& node);
 // Removes both marks.
 void ForgetRounding(tensorflow::NodeDef* node);
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "graph_passes/decide/compute_dtypes.h"
 #include "graph_passes/graph/float_values.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/rewrite/constants.h"
 #include "graph_passes/rewrite/raise_groups.h"
@@ -24,13 +24,13 @@ using tensorflow::TensorProto;
 
 constexpr char kSuffix[] = "npu_rounded";
 
-// Returns true, and fills `to`, if rounding to float16 changes a value of the float32 tensor.
-bool RoundThroughFloat16(const FloatValues& from, const TensorProto& like, TensorProto* to) {
+// Returns true, and fills `to`, if rounding to `low` changes a value of the float32 tensor.
+bool RoundThrough(DataType low, const FloatValues& from, const TensorProto& like, TensorProto* to) {
   std::string content(from.size() * sizeof(float), '\0');
   bool changes = false;
   for (int64_t i = 0; i < from.size(); ++i) {
     const float value = from[i];
-    const float rounded = static_cast<float>(static_cast<Eigen::half>(value));
+    const float rounded = RoundedTo(low, value);
     changes |= std::memcmp(&value, &rounded, sizeof(value)) != 0;
     std::memcpy(&content[i * sizeof(rounded)], &rounded, sizeof(rounded));
   }
@@ -58,8 +58,8 @@ class Rewriter {
     for (int id = 0; id < view_.size(); ++id) {
       if (!view_.IsTransparentCast(id)) continue;
       const DataType from = view_.inputs(id)[0].dtype, to = view_.outputs(id)[0].dtype;
-      if (from == tensorflow::DT_HALF && to == tensorflow::DT_FLOAT) SkipCastFrom(id);
-      if (from == tensorflow::DT_FLOAT && to == tensorflow::DT_HALF) RoundConstantBefore(id);
+      if (IsLowType(from) && to == tensorflow::DT_FLOAT) SkipCastFrom(id);
+      if (from == tensorflow::DT_FLOAT && IsLowType(to)) RoundConstantBefore(id, to);
     }
     GroupRaiser raiser(view_, &graph_, raised, kSuffix);
     raiser.Run([this](int id) { return dtypes_.read_unrounded[id]; });
@@ -70,7 +70,7 @@ class Rewriter {
  private:
   bool IsInFloat32(int group) const { return group != kNoGroup && dtypes_.in_float32[group]; }
 
-  // A Cast of a tensor that is float32 now, with float16 values, has nothing left to do.
+  // A Cast of a tensor that is float32 now, with values of the low type, has nothing left to do.
   void SkipCastFrom(int cast) {
     const OutputPort from = view_.fanin(cast)[0];
     if (!IsInFloat32(view_.GroupOf(from)) || !dtypes_.is_exact[from.node]) return;
@@ -78,7 +78,7 @@ class Rewriter {
   }
 
   // Rounds the constant instead of its Cast, if nothing else reads the constant.
-  void RoundConstantBefore(int cast) {
+  void RoundConstantBefore(int cast, DataType low) {
     if (constants_.IsFixed(cast) || view_.fanout(cast).empty()) return;
     for (const InputPort& use : view_.fanout(cast)) {
       if (!IsInFloat32(view_.GroupOf(use))) return;
@@ -91,7 +91,7 @@ class Rewriter {
     FloatValues values;
     if (value == nullptr || !values.Read(*value)) return;
     TensorProto rounded;
-    if (RoundThroughFloat16(values, *value, &rounded)) {
+    if (RoundThrough(low, values, *value, &rounded)) {
       tensorflow::NodeDef* constant = graph_.mutable_node(path.back());
       state_.values.Forget(*constant);
       (*constant->mutable_attr())["value"].mutable_tensor()->Swap(&rounded);
@@ -101,11 +101,12 @@ class Rewriter {
   }
 
   void Mark() {
-    std::map<int, std::set<std::string>> groups;  // by node id
+    std::map<int, std::map<std::string, DataType>> groups;  // by node id
     for (int g = 0; g < view_.num_groups(); ++g) {
       if (!dtypes_.in_float32[g]) continue;
       const int id = view_.node_of_group(g);
-      groups[id].insert(GroupName(*view_.op_def(id), view_.group_numbered(g)));
+      const TypeGroup& group = view_.group_numbered(g);
+      groups[id][GroupName(*view_.op_def(id), group)] = group.dtype;
     }
     for (const auto& entry : groups) MarkInFloat32(entry.second, graph_.mutable_node(entry.first));
     for (int id = view_.size(); id < graph_.node_size(); ++id) {

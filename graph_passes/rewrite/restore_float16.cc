@@ -1,7 +1,6 @@
 #include "graph_passes/rewrite/restore_float16.h"
 
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/rewrite/cast_nodes.h"
 #include "graph_passes/rewrite/unique_names.h"
@@ -51,14 +51,14 @@ class Restorer {
 
  private:
   void Restore(int id, NodeDef* node) const {
-    const std::set<std::string> groups = GroupsInFloat32(*node);
+    const std::map<std::string, DataType> groups = GroupsInFloat32(*node);
     ForgetRounding(node);
     if (groups.empty()) return;
     for (const TypeGroup& group : view_.groups(id)) {
       if (group.dtype != tensorflow::DT_FLOAT) continue;
       const tensorflow::OpDef& op_def = *view_.op_def(id);
-      if (groups.count(GroupName(op_def, group)) == 0) continue;
-      SetGroupDtype(op_def, group, tensorflow::DT_HALF, node);
+      const auto low = groups.find(GroupName(op_def, group));
+      if (low != groups.end()) SetGroupDtype(op_def, group, low->second, node);
     }
   }
 
@@ -78,7 +78,7 @@ class Restorer {
   std::vector<bool> is_rounding_;  // by node id: a Cast to drop
 };
 
-// Puts a Cast on each edge from float32 to float16 or back.
+// Puts a Cast on each edge from float32 to a low type or back.
 tensorflow::Status ConnectDisagreeing(GraphDef* graph) {
   GraphView view;
   TF_RETURN_IF_ERROR(GraphView::Build(*graph, &view));
@@ -88,8 +88,8 @@ tensorflow::Status ConnectDisagreeing(GraphDef* graph) {
     for (int k = 0; k < view.num_inputs(id); ++k) {
       const OutputPort from = view.fanin(id)[k];
       const DataType yields = view.dtype(from), wants = view.inputs(id)[k].dtype;
-      const bool widens = yields == tensorflow::DT_HALF && wants == tensorflow::DT_FLOAT;
-      const bool narrows = yields == tensorflow::DT_FLOAT && wants == tensorflow::DT_HALF;
+      const bool widens = IsLowType(yields) && wants == tensorflow::DT_FLOAT;
+      const bool narrows = yields == tensorflow::DT_FLOAT && IsLowType(wants);
       if (!widens && !narrows) continue;
       const NodeDef& producer = view.node(from.node);
       std::string& name = casts[{from.node, from.port}];

@@ -1,5 +1,5 @@
-// Undoes compute_in_float32 of an earlier run: the nodes are float16 again, so that this run
-// decides about the same graph as the earlier one.
+// Undoes compute_in_float32 of an earlier run: the nodes are float16, or bfloat16, again, so that
+// this run decides about the same graph as the earlier one.
 //
 // Before: MatMul(float32) -> Cast -> Cast -> Softmax(float32), marked. After: MatMul(float16) ->
 // Softmax(float16).

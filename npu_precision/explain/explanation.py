@@ -290,7 +290,7 @@ def _summary(op: str, nodes: list[LedgerNode]) -> OpSummary:
         lowered=decisions["lowered"],
         raised=decisions["raised"],
         kept=decisions["kept"],
-        lists=dict(collections.Counter(node.list for node in nodes)),
+        lists=dict(collections.Counter(node.shown_list for node in nodes)),
         reasons=dict(
             collections.Counter(
                 node.reason for node in nodes if node.decision == "kept"

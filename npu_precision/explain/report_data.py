@@ -176,7 +176,7 @@ class _Rows:
             "views": BEFORE,
             "op": self._strings.number(op),
             "decision": _NOT_FLOAT if node is None else DECISIONS.index(node.decision),
-            "list": _NONE if node is None else self._strings.number(node.list),
+            "list": _NONE if node is None else self._strings.number(node.shown_list),
             "listed_by": _NONE if node is None else self._strings.number(node.listed_by),
             "reason": _NONE if node is None else self._strings.number(node.reason),
             "cause": _NONE,

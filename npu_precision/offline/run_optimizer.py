@@ -26,7 +26,7 @@ from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config
 
 from npu_precision import _library, _marks, _rewrites, _tf_compat
 from npu_precision.ledger import Ledger
-from npu_precision.offline import call_boundaries
+from npu_precision.offline import body_marks, call_boundaries
 from npu_precision.offline.argument_shapes import write_argument_shapes
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
@@ -43,6 +43,11 @@ _NUMBERS = frozenset(
 )
 # Attributes that keep TensorFlow from inlining a function: it may have a GPU variant.
 _NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
+# Marks that are gone from the result.
+_OF_THIS_RUN = (
+    *(_marks.COLOCATION, _marks.PRESERVED, _marks.NAMED, _marks.LOWER_IO),
+    *body_marks.MARKS,
+)
 # The options whose passes change shapes; _output_shapes is then out of date.
 _RESHAPE = ("flatten_mat_muls", "sink_reshapes")
 # TensorFlow's TFG optimizer, which cannot be switched off up to 2.13, leaves such attributes.
@@ -119,6 +124,7 @@ def _run(
 ) -> tuple[graph_pb2.GraphDef, Ledger]:
     """Runs the optimizer once, over the graph and each function; arguments are those of rewrite."""
     meta_graph, replaced = _meta_graph(graph_def, fetch_nodes, feed_nodes, known_functions)
+    body_marks.mark_bodies(graph_def, known_functions, meta_graph.graph_def)
     if not keep_io_types:
         for node in meta_graph.graph_def.node:
             if node.name in fetch_nodes or node.op in _PLACEHOLDERS or node.name in replaced:
@@ -356,7 +362,7 @@ def _restored_node(
         node.attr["_class"].CopyFrom(node.attr[_marks.COLOCATION])
     elif original is not None and "_class" in node.attr:
         del node.attr["_class"]
-    for ours in (_marks.COLOCATION, _marks.PRESERVED, _marks.NAMED, _marks.LOWER_IO):
+    for ours in _OF_THIS_RUN:
         if ours in node.attr:
             del node.attr[ours]
     for name in [name for name in node.attr if name.startswith(_TFG)]:

@@ -37,7 +37,7 @@ std::string Content(const std::string& path) {
 // An op whose input is computed in float32, so that the sanitizers see that rule at work.
 constexpr char kMagnifiers[] = R"({"Log": {"input0": {}}})";
 
-// The one device on which float16 is slow.
+// The one device on which float16 is slow, and MatMul truncates bfloat16.
 constexpr char kSlowDevice[] = "/device:CPU:1";
 
 // Supports every op in float32, and in the low types every op but those given.
@@ -57,6 +57,9 @@ class FakeSupport : public DtypeSupport {
   DeviceKind KindOf(const tensorflow::NodeDef&) const override { return DeviceKind::kOther; }
   bool HasFastFloat16(const tensorflow::NodeDef& node) const override {
     return node.device() != kSlowDevice;
+  }
+  bool TruncatesBfloat16(const tensorflow::NodeDef& node) const override {
+    return node.device() == kSlowDevice && node.op() == "MatMul";
   }
   bool HasOneDnn(const tensorflow::NodeDef&, tensorflow::DataType) const override { return true; }
 

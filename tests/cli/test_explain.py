@@ -143,6 +143,21 @@ def test_a_mixlist_is_told_of_with_its_warnings_and_names(command, model_files, 
     assert "lowered 6 of 6" in text
 
 
+def test_a_node_that_a_line_of_customize_dtypes_decides_about_is_shown_with_no_list(
+    command, model_files, tmp_path
+):
+    """The line stands for its list, which would be white or black by the dtype that it gives."""
+    file = tmp_path / "dtypes.cfg"
+    file.write_text(
+        "product::InputDtype:float32,float32,OutputDtype:float32\n"
+        "OpType::Tanh:InputDtype:float16,OutputDtype:float16\n"
+    )
+    text = command("explain", model_files.frozen, *MIXED, "--customize-dtypes", str(file))
+    assert "MatMul           2  customized 1, white 1" in text
+    assert "Tanh             1  customized " in text
+    assert "Relu             1  gray " in text
+
+
 def test_a_difference_lists_the_nodes_that_change(command, explain_json, model_files, tmp_path):
     other = tmp_path / "other.json"
     other.write_text(

@@ -10,10 +10,13 @@ _LOOPS = "control_flow/test_loop_sums.py"
 _VALUES = "passes/test_value_ranges.py"
 _FORWARD = "passes/test_follows_forward.py"
 _ISLANDS = "passes/test_costly_islands.py"
+_FUNCTIONS = "control_flow/test_function_sums.py"
 _FORCED = "passes/test_force_warnings.py"
 _ASCEND = "lists/test_ascend910.py"
 
 _accumulators = mutations_of("graph_passes/analysis/accumulators.cc")
+_error_paths = mutations_of("graph_passes/analysis/error_paths.cc")
+_body_facts = mutations_of("graph_passes/analysis/body_facts.cc")
 _few_values = mutations_of("graph_passes/analysis/few_values.cc")
 _forward_names = mutations_of("graph_passes/analysis/forward_names.cc")
 _value_ranges = mutations_of("graph_passes/analysis/value_ranges.cc")
@@ -61,19 +64,105 @@ MUTATIONS = (
         "A running mean counts as one that forgets, since it is divided each time.",
         f"{_LOOPS}::test_whatever_the_addition_looks_like",
     ),
-    _before(
+    _error_paths(
         "counts",
         "HasElementDtype(op) || ReadsShapesOnly(op);",
         "HasElementDtype(op);",
         "A number of elements is off where the elements are.",
         f"{_BEFORE}::test_a_number_of_elements_has_no_error_of_the_elements",
     ),
-    _before(
+    _error_paths(
         "bias_gradients",
         '"BiasAddGrad"',
         '"Sum"',
         "Loss scaling keeps the forward pass in float32.",
         f"{_BEFORE}::test_the_gradient_of_a_bias_is_a_sum_that_ends_the_path",
+    ),
+    _before(
+        "integers",
+        "!HasErrors(view_.dtype(from)) ||",
+        "",
+        "A share of zeros keeps the layer that it looks at in float32.",
+        f"{_BEFORE}::test_what_counts_keeps_no_layer_that_it_counts_in",
+    ),
+    _before(
+        "branches",
+        "if (!ReadErrorPaths(view_.node(from.node), &paths)) {",
+        "if (true) {",
+        "All that is handed to a branch is kept, whatever the branch returns.",
+        f"{_BEFORE}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
+    ),
+    _before(
+        "results_of_branches",
+        "if (is_input && path.second == from.port) {",
+        "if (false) {",
+        "Nothing before a branch is kept, whatever the branch returns.",
+        f"{_BEFORE}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
+    ),
+    _error_paths(
+        "wide_floats",
+        "tensorflow::DataTypeIsFloating(dtype) ||",
+        "dtype == tensorflow::DT_FLOAT ||",
+        "A Cast to float64 ends the path.",
+        f"{_BEFORE}::test_before_an_integer_nothing_is_kept_for_a_magnifier_behind_it",
+    ),
+    _body_facts(
+        "branch_products",
+        "if (EndsErrorPath(op) || IsMatrixOrConvolution(op) ||",
+        "if (EndsErrorPath(op) ||",
+        "A product in a branch does not end the path.",
+        f"{_BEFORE}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
+    ),
+    _body_facts(
+        "branch_sums",
+        "if (AveragesErrors(op) && !SumsComplements(view, id)) continue;",
+        "if (AveragesErrors(op)) continue;",
+        "What a sum of 1 - p in a branch lost before a logarithm stays lost.",
+        f"{_BEFORE}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
+    ),
+    _body_facts(
+        "inner_branches",
+        "if (!chooses || reaches) push(view.fanin(id)[k]);",
+        "push(view.fanin(id)[k]);",
+        "A branch in a branch is not looked into.",
+        f"{_BEFORE}::test_a_branch_in_a_branch_is_looked_into_as_well",
+    ),
+    _body_facts(
+        "loop_branches",
+        "if (IsLoop(op) || iterated[id]) {",
+        "if (IsLoop(op)) {",
+        "A sum in a branch in a TensorFlow 1 loop is lowered.",
+        f"{_FUNCTIONS}::test_a_branch_in_a_loop_of_tensorflow_1_sums_over_its_iterations",
+    ),
+    _body_facts(
+        "paths_to_results",
+        "callee = returned[id] ? role : BodyRole::kBranch;",
+        "callee = role;",
+        "A residual sum in a branch between two layers of a function is kept.",
+        f"{_FUNCTIONS}::"
+        "test_a_branch_in_a_called_function_sums_from_call_to_call_between_argument_and_result",
+        f"{_FUNCTIONS}::test_an_if_in_a_body_that_is_off_the_path_of_the_variable_sums_nothing",
+    ),
+    _body_facts(
+        "several_callers",
+        "if (Rank(role) <= Rank(added.first->second)) return;",
+        "return;",
+        "Of several callers only the first counts.",
+        f"{_FUNCTIONS}::test_a_branch_that_another_node_calls_too_is_judged_as_a_called_function",
+    ),
+    _accumulators(
+        "branches",
+        " && role != BodyRole::kBranch) FindInFunction",
+        ") FindInFunction",
+        "A residual sum in a branch counts as one over a loop.",
+        f"{_FUNCTIONS}::test_a_residual_sum_in_a_branch_outside_of_loops_is_lowered",
+    ),
+    _accumulators(
+        "iterated",
+        "in_loop[id] || role == BodyRole::kIterated",
+        "in_loop[id]",
+        "The sum in the body of a While is told to be one over calls.",
+        f"{_FUNCTIONS}::test_the_body_of_a_while_adds_in_float32",
     ),
     _before(
         "norm_gradients",

@@ -709,7 +709,7 @@ MUTATIONS = (
     ),
     _compute_in_float32(
         "rounds_constants",
-        "if (RoundThroughFloat16(values, *value, &rounded)) {",
+        "if (RoundThrough(low, values, *value, &rounded)) {",
         "if (false) {",
         "A constant is read as if it were rounded.",
         f"{_COMPUTE_IN_FLOAT32}::test_a_constant_that_nothing_else_reads_holds_rounded_values",
@@ -720,6 +720,13 @@ MUTATIONS = (
         "",
         "A Cast goes that is fetched.",
         f"{_RESTORE_FLOAT16}::test_a_rounding_cast_that_is_fetched_stays",
+    ),
+    _restore_float16(
+        "low_types",
+        "SetGroupDtype(op_def, group, low->second, node);",
+        "SetGroupDtype(op_def, group, tensorflow::DT_HALF, node);",
+        "Products of bfloat16 that computed in float32 become float16.",
+        f"{_RESTORE_FLOAT16}::test_bfloat16_comes_back_as_bfloat16",
     ),
     _restore_float16(
         "disagreeing",

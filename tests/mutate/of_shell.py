@@ -65,6 +65,13 @@ MUTATIONS = (
         f"{_INTERNAL_FAILURES}::test_strict_fails_a_run_that_would_not_be_in_the_precision_asked_for",
     ),
     _kernel_support(
+        "truncated",
+        "return runs_here_ && TruncatesBfloat16Products()",
+        "return false && TruncatesBfloat16Products()",
+        "Products of bfloat16 are truncated where TensorFlow's own kernels compute them.",
+        "session/test_float16_compute.py::test_they_are_rounded_without_the_kernels_of_onednn_too",
+    ),
+    _kernel_support(
         "converted",
         "return !runs_here_ || ",
         "return ",

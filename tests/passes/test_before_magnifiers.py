@@ -162,6 +162,192 @@ def test_a_number_of_elements_has_no_error_of_the_elements(mode, count):
 
 
 @modes
+@pytest.mark.parametrize(
+    ("count", "kept"),
+    [
+        # The share of zeros, as tf.math.zero_fraction counts it.
+        ("differs = NotEqual(relu, none) \n whole = Cast[bool,int64](differs)", False),
+        ("best = ArgMax(relu, axis) \n whole = Cast[int64,int32](best)", False),
+        ("some = TopKV2(relu, two) \n whole = Identity(some:1)", False),
+        # A position that is computed in float before it is a whole number.
+        ("half = Mul(relu, relu) \n whole = Cast[float32,int32](half)", False),
+        ("whole = Neg(relu)", True),
+        ("wide = Cast[float32,float64](relu) \n whole = Identity(wide)", True),
+    ],
+)
+def test_before_an_integer_nothing_is_kept_for_a_magnifier_behind_it(mode, count, kept):
+    need_kernels(LOW[mode], "Relu")
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        none = Const(value=0.0)
+        axis = Const[int32](value=1)
+        two = Const[int32](value=2)
+        product = MatMul(x, x)
+        relu = Relu(product)
+        {count}
+        number = Cast[{_dtype_of(count)},float32](whole)
+        end = Log(number)
+        again = MatMul(relu, relu)
+        """,
+        None,
+        ["end", "again"],
+        mode=mode,
+        run=False,
+    )
+    assert result.reasons["relu"][:2] == (
+        ("kept", "before_magnifier") if kept else ("lowered", "gray_follows_lowered")
+    )
+    assert result.reasons["number"] == ("kept", "before_magnifier", "end")
+    if count.startswith("half"):
+        assert result.reasons["half"][0] == "lowered"
+
+
+def _dtype_of(lines):
+    """The dtype of the last of the lines."""
+    for name in ("float64", "int64", "int32"):
+        if f",{name}]" in lines.splitlines()[-1]:
+            return name
+    return {"some": "int32", "wide": "float64"}.get(lines.split()[0], "float32")
+
+
+@modes
+def test_what_counts_keeps_no_layer_that_it_counts_in(mode):
+    low = LOW[mode]
+    need_kernels(low, "Relu", "NotEqual")
+    check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        zero = Const(value=0.0)
+        axes = Const[int32](value=[0, 1])
+        size = Const(value=16.0)
+        product = MatMul(x, x)
+        relu = Relu(product)
+        differs = NotEqual(relu, zero)
+        ones = Cast[bool,int32](differs)
+        count = Sum(ones, axes)
+        number = Cast[int32,float32](count)
+        part = Sub(size, number)
+        share = RealDiv(part, size)
+        again = MatMul(relu, relu)
+        """,
+        f"""
+        product = MatMul[{low}](x/npu_cast_0_{low}, x/npu_cast_0_{low})
+        relu = Relu[{low}](product)
+        differs = NotEqual[{low}](relu, zero/npu_cast_0_{low})
+        number = Cast[int32,float32](count)
+        part = Sub[float32](size, number)
+        share = RealDiv[float32](part, size)
+        again/npu_changed = MatMul[{low}](relu, relu)
+        again = Cast[{low},float32](again/npu_changed)
+        """,
+        ["share", "again"],
+        mode=mode,
+    )
+
+
+# A branch, and whether an error of its argument reaches its result.
+BRANCHES = [
+    ("halved = Mul(p, p) \n", "halved", True),
+    ("", "p", True),
+    (
+        "zero = Const(value=0.0) \n less = Less(zero, p) \n result = Cast[bool,float32](less)",
+        "result",
+        False,
+    ),
+    ("result = MatMul(p, p)", "result", False),
+    ("axis = Const[int32](value=[1]) \n result = Mean(p, axis)", "result", False),
+    (
+        "axis = Const[int32](value=[1]) \n one = Const(value=1.0) \n rest = Sub(one, p) \n"
+        "result = Sum(rest, axis)",
+        "result",
+        True,
+    ),
+    ("result = Const(value=2.0)", "result", False),
+]
+
+
+@pytest.mark.parametrize("op", ["If", "StatelessIf", "Case"])
+@pytest.mark.parametrize(("lines", "result", "reaches"), BRANCHES)
+def test_before_a_branch_only_what_it_computes_its_result_from_is_kept(op, lines, result, reaches):
+    """The other branch returns a constant. What is in a branch is decided about there."""
+    chosen = "branches=[taken, other]" if op == "Case" else "then_branch=taken, else_branch=other"
+    which = "Const[int32](value=0)" if op == "Case" else "Const[bool](value=True)"
+    found = check_rewrite(
+        f"""
+        x = Placeholder(shape=4x4)
+        which = {which}
+        product = MatMul(x, x)
+        p = Sigmoid(product)
+        either = {op}(which, p, {chosen})
+        loss = Log(either)
+        other = Relu(p)
+        def taken(p) -> ({result}):
+            {lines}
+        def other(p) -> (half):
+            half = Const(value=0.5)
+        """,
+        None,
+        ["loss", "other"],
+    )
+    assert found.reasons["p"] == (
+        ("kept", "before_magnifier", "loss")
+        if reaches
+        else ("lowered", "gray_follows_lowered", "product")
+    )
+
+
+def test_before_a_branch_that_counts_nothing_is_kept():
+    """TensorFlow 2 counts zeros in a branch for small tensors, and in one for large ones."""
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        small = Const[bool](value=True)
+        product = MatMul(x, x)
+        relu = Relu(product)
+        count = StatelessIf(small, relu, then_branch=nonzero, else_branch=nonzero)
+        number = Cast[int32,float32](count)
+        share = RealDiv(number, number)
+        again = MatMul(relu, relu)
+        def nonzero(x) -> (count):
+            zero = Const(value=0.0)
+            axes = Const[int32](value=[0, 1])
+            differs = NotEqual(x, zero)
+            ones = Cast[bool,int32](differs)
+            count = Sum(ones, axes)
+        """,
+        None,
+        ["share", "again"],
+    )
+    assert result.reasons["relu"] == ("lowered", "gray_follows_lowered", "product")
+    assert result.reasons["number"] == ("kept", "before_magnifier", "share")
+
+
+def test_a_branch_in_a_branch_is_looked_into_as_well():
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        yes = Const[bool](value=True)
+        product = MatMul(x, x)
+        p = Sigmoid(product)
+        q = Relu(product)
+        either = If(yes, p, q, yes, then_branch=outer, else_branch=outer)
+        loss = Log(either)
+        end = Relu(p)
+        def outer(p, q, which[bool]) -> (result):
+            result = If(which, p, q, then_branch=inner, else_branch=inner)
+        def inner(p, q) -> (result):
+            product = MatMul(p, p)
+            result = AddV2(product, q)
+        """,
+        None,
+        ["loss", "end"],
+    )
+    assert result.reasons["p"] == ("lowered", "gray_follows_lowered", "product")
+    assert result.reasons["q"] == ("kept", "before_magnifier", "loss")
+
+
+@modes
 def test_what_only_changes_the_shape_of_a_product_follows_it(mode):
     """A Cast before it would restore no digit."""
     low = LOW[mode]

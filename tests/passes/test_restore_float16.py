@@ -5,8 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from google.protobuf import text_format
+from support.check_ledger import IN_FLOAT32_MARK
 from support.check_rewrite import assert_same_text, to_bytes
 from support.text_graph import read_graph, write_graph
+from support.tf_versions import need_kernels
+from tensorflow.core.framework import graph_pb2
 
 from npu_precision import PrecisionOptions, rewrite_graph_def
 
@@ -77,3 +81,19 @@ def test_a_rounding_cast_that_is_fetched_stays():
     # Fetched nodes yield their dtype, and the next run changes nothing.
     again, _ = rewrite_graph_def(restored, fetches, MIXED)
     assert to_bytes(again) == to_bytes(restored)
+
+
+def test_bfloat16_comes_back_as_bfloat16():
+    """On a CPU whose kernels truncate, products of bfloat16 compute in float32."""
+    options = {"precision_mode": "allow_mix_precision_bf16"}
+    need_kernels("bfloat16", "MatMul", "Tanh")
+    graph, result = in_float32()
+    text = str(result).replace("DT_HALF", "DT_BFLOAT16").replace("float16", "bfloat16")
+    result = text_format.Parse(text, graph_pb2.GraphDef())
+    for node in result.node:
+        if IN_FLOAT32_MARK in node.attr:
+            node.attr[IN_FLOAT32_MARK].s += b"=bfloat16"
+    expected, _ = rewrite_graph_def(graph, "end", **options)
+    restored, ledger = rewrite_graph_def(result, "end", **options)
+    assert_same_text(write_graph(restored), write_graph(expected), "of the graph in float32")
+    assert ledger.node("product").computes_in == "bfloat16"

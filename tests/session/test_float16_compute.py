@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.products import ratio_of_products
 from support.tf_versions import (
     ADDS_PRODUCTS_IN_FLOAT16,
     EMULATES_FLOAT16,
+    TRUNCATES_BFLOAT16_PRODUCTS,
+    need_kernels,
     needs_functions_by_default,
+    needs_kernels,
 )
 
 import npu_precision
@@ -136,3 +142,45 @@ def test_a_graph_that_was_converted_in_float32_runs_as_it_is(tmp_path):
             results.append(session.run("sum:0", {"x:0": values}))
     assert results[0] == results[1]
     assert abs(results[0].item() - TERMS * 0.7) < 2.0**-10 * TERMS * 0.7
+
+
+@pytest.mark.parametrize("compute", [None, "native"])
+def test_products_of_bfloat16_are_rounded_and_not_truncated(compute, tmp_path):
+    """TensorFlow's own kernels truncate them: products of positive numbers are 0.3 % too small."""
+    need_kernels("bfloat16", "MatMul")
+    ratio = ratio_of_products(compute, str(tmp_path))
+    truncates = TRUNCATES_BFLOAT16_PRODUCTS and compute == "native"
+    assert ratio < 1 - 2e-3 if truncates else abs(ratio - 1) < 5e-4
+    in_float32 = TRUNCATES_BFLOAT16_PRODUCTS and compute is None
+    assert ways_to_compute(tmp_path, "MatMul") == {"float32" if in_float32 else "bfloat16"}
+    assert ways_to_compute(tmp_path, "Relu") == {"bfloat16"}  # It rounds everywhere.
+
+
+WITHOUT_ONEDNN = """
+import sys
+
+sys.path.insert(0, sys.argv[1])
+from support.products import ratio_of_products
+
+print(*(ratio_of_products(compute, None) for compute in (None, "native")))
+"""
+
+
+@needs_kernels("bfloat16", "MatMul")
+def test_they_are_rounded_without_the_kernels_of_onednn_too(run_python):
+    tests = pathlib.Path(__file__).parents[1]
+    printed = run_python(WITHOUT_ONEDNN, tests, TF_ENABLE_ONEDNN_OPTS="0").stdout
+    ratio, native = map(float, printed.split())
+    assert abs(ratio - 1) < 5e-4
+    assert native < 1 - 2e-3
+
+
+def test_a_converted_graph_keeps_products_of_bfloat16_for_the_device_that_it_may_run_on(tmp_path):
+    need_kernels("bfloat16", "MatMul")
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [4, 4], name="x")
+        tf.identity(tf.matmul(x, x, name="product"), name="end")
+    _, ledger = npu_precision.rewrite_graph_def(
+        graph.as_graph_def(), "end", precision_mode="allow_mix_precision_bf16"
+    )
+    assert ledger.node("product").computes_in == "bfloat16"

@@ -214,6 +214,18 @@ def _adds_bfloat16_means_in_float32():
         return bool((session.run(tf.cast(tf.reduce_mean(ones, 0), tf.float32)) == 1).all())
 
 
+def _truncates_bfloat16_products():
+    if not has_kernel("MatMul", tf.bfloat16):
+        return False
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        # 1.162109375 is between 1.15625 and the nearer 1.1640625.
+        a, b = (tf.compat.v1.placeholder(tf.float32, [1, 1]) for _ in range(2))
+        product = tf.matmul(tf.cast(a, tf.bfloat16), tf.cast(b, tf.bfloat16))
+        got = session.run(tf.cast(product, tf.float32), {a: [[1.0625]], b: [[1.09375]]})
+        return bool(got.item() == 1.15625)
+
+
+TRUNCATES_BFLOAT16_PRODUCTS = _truncates_bfloat16_products()
 ADDS_BFLOAT16_MEANS_IN_FLOAT32 = _adds_bfloat16_means_in_float32()
 needs_inexact_means = _needs(
     not ADDS_BFLOAT16_MEANS_IN_FLOAT32 and has_kernel("Mean", tf.bfloat16),

@@ -1,0 +1,339 @@
+#include "graph_passes/analysis/body_facts.h"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph_passes/analysis/cycles.h"
+#include "graph_passes/analysis/error_paths.h"
+#include "graph_passes/graph/graph_view.h"
+#include "graph_passes/graph/op_traits.h"
+#include "graph_passes/graph/registered_ops.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/lib/core/errors.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::FunctionDef;
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+using tensorflow::OpDef;
+using tensorflow::Status;
+
+using Paths = std::vector<std::pair<int, int>>;
+
+bool IsChoice(const std::string& op) {
+  return op == "If" || op == "StatelessIf" || op == "Case" || op == "StatelessCase";
+}
+
+bool IsLoop(const std::string& op) { return op == "While" || op == "StatelessWhile"; }
+
+// The functions that the node names in its attributes. Those that begin with an underscore call
+// nothing.
+std::vector<std::string> Named(const NodeDef& node) {
+  std::vector<std::string> names;
+  for (const auto& attr : node.attr()) {
+    if (attr.first[0] == '_') continue;
+    if (attr.second.has_func()) names.push_back(attr.second.func().name());
+    for (const auto& function : attr.second.list().func()) names.push_back(function.name());
+  }
+  return names;
+}
+
+// The graph itself, or the body of a function as a graph with arguments and results.
+struct Body {
+  GraphDef graph;
+  GraphView view;
+  bool is_read = false;
+};
+
+class Finder {
+ public:
+  Finder(const GraphDef& graph, const std::set<std::string>& known) : known_(known) {
+    for (const FunctionDef& function : graph.library().function()) {
+      functions_[function.signature().name()] = &function;
+    }
+    Body& main = bodies_[""];
+    main.is_read = GraphView::Build(graph, &main.view).ok();
+    for (const auto& function : functions_) {
+      Body& body = bodies_[function.first];
+      body.is_read = Instantiate(*function.second, &body.graph).ok() &&
+                     GraphView::Build(body.graph, &body.view).ok();
+    }
+    for (const auto& gradient : graph.library().gradient()) {
+      known_.insert({gradient.function_name(), gradient.gradient_func()});
+    }
+  }
+
+  BodyFacts Run() {
+    FindRoles();
+    for (const auto& body : bodies_) {
+      if (!body.second.is_read) continue;
+      const GraphView& view = body.second.view;
+      for (int id = 0; id < view.size(); ++id) {
+        if (!IsChoice(view.node(id).op())) continue;
+        Paths paths;
+        if (PathsThrough(view.node(id), &paths)) {
+          facts_.choices.push_back({body.first, view.node(id).name(), paths});
+        }
+      }
+    }
+    return std::move(facts_);
+  }
+
+ private:
+  // Writes the body as a graph. A function that depends on attributes of its callers has no single
+  // body, and is an error.
+  Status Instantiate(const FunctionDef& function, GraphDef* graph) const {
+    const auto signature_of = [this](const std::string& op, const OpDef** signature) {
+      *signature = RegisteredOp(op);
+      const auto found = functions_.find(op);
+      if (*signature == nullptr && found != functions_.end()) {
+        *signature = &found->second->signature();
+      }
+      return *signature != nullptr ? Status() : tensorflow::errors::NotFound(op);
+    };
+    tensorflow::InstantiationResult result;
+    TF_RETURN_IF_ERROR(tensorflow::InstantiateFunction(
+        function, tensorflow::AttrSlice(&function.attr()), signature_of, &result));
+    std::unordered_set<std::string> copied;
+    for (NodeDef& node : result.nodes) {
+      const auto called = functions_.find(node.op());
+      if (called != functions_.end() && copied.insert(node.op()).second) {
+        *graph->mutable_library()->add_function()->mutable_signature() =
+            called->second->signature();
+      }
+      graph->add_node()->Swap(&node);
+    }
+    return Status();
+  }
+
+  // --- Roles.
+
+  void FindRoles() {
+    std::set<std::string> uncalled = known_;
+    std::unordered_set<std::string> named;
+    for (const auto& body : bodies_) {
+      if (!body.second.is_read) continue;
+      for (int id = 0; id < body.second.view.size(); ++id) {
+        const NodeDef& node = body.second.view.node(id);
+        named.insert(node.op());
+        for (const std::string& name : Named(node)) named.insert(name);
+      }
+    }
+    for (const auto& function : functions_) {
+      if (named.count(function.first) == 0) uncalled.insert(function.first);
+    }
+    for (const std::string& name : uncalled) Call(name, BodyRole::kCalled);
+    // The graph itself has no arguments and results.
+    Visit("", BodyRole::kBranch);
+    while (!open_.empty()) {
+      const std::string name = open_.back();
+      open_.pop_back();
+      Visit(name, facts_.roles[name]);
+    }
+  }
+
+  // Of several roles, the one that accumulates more counts.
+  static int Rank(BodyRole role) {
+    return role == BodyRole::kBranch ? 0 : role == BodyRole::kCalled ? 1 : 2;
+  }
+
+  void Call(const std::string& name, BodyRole role) {
+    if (functions_.count(name) == 0) return;
+    const auto added = facts_.roles.insert({name, role});
+    if (!added.second) {
+      if (Rank(role) <= Rank(added.first->second)) return;
+      added.first->second = role;
+    }
+    open_.push_back(name);
+  }
+
+  void Visit(const std::string& name, BodyRole role) {
+    const Body& body = bodies_[name];
+    if (!body.is_read) {
+      if (name.empty()) return;
+      for (const NodeDef& node : functions_[name]->node_def()) {
+        for (const std::string& callee : Named(node)) Call(callee, BodyRole::kCalled);
+      }
+      return;
+    }
+    const GraphView& view = body.view;
+    std::vector<int> calls;
+    for (int id = 0; id < view.size(); ++id) {
+      if (view.calls_function(id) || !Named(view.node(id)).empty()) calls.push_back(id);
+    }
+    if (calls.empty()) return;
+    const std::vector<bool> iterated = OnCycles(view), returned = OnPathsToResults(view);
+    for (int id : calls) {
+      const std::string& op = view.node(id).op();
+      BodyRole callee = BodyRole::kCalled;
+      if (IsLoop(op) || iterated[id]) {
+        callee = BodyRole::kIterated;
+      } else if (IsChoice(op)) {
+        callee = returned[id] ? role : BodyRole::kBranch;
+      } else if (role == BodyRole::kIterated) {
+        callee = role;
+      }
+      Call(op, callee);
+      for (const std::string& named : Named(view.node(id))) Call(named, callee);
+    }
+  }
+
+  // Whether the node yields floats that it computes from floats other than by a matrix product.
+  static bool Passes(const GraphView& view, int id) {
+    const std::string& op = view.node(id).op();
+    return view.op_def(id) != nullptr && !IsMatrixOrConvolution(op) && !ReadsShapesOnly(op);
+  }
+
+  // By node id: on a cycle of such nodes, which is a TensorFlow 1 loop.
+  static std::vector<bool> OnCycles(const GraphView& view) {
+    std::vector<bool> on_cycle(view.size(), false);
+    const std::vector<int> component = StronglyConnected(
+        view.size(), [&view](int id, const auto& visit) { VisitReaders(view, id, visit); });
+    std::vector<bool> is_loop(view.size(), false);
+    for (int id = 0; id < view.size(); ++id) {
+      if (view.node(id).op() == "NextIteration") is_loop[component[id]] = true;
+    }
+    for (int id = 0; id < view.size(); ++id) on_cycle[id] = is_loop[component[id]];
+    return on_cycle;
+  }
+
+  static std::vector<bool> OnPathsToResults(const GraphView& view) {
+    std::vector<int> arguments, results;
+    for (int id = 0; id < view.size(); ++id) {
+      if (IsArgument(view.node(id).op())) arguments.push_back(id);
+      if (IsResult(view.node(id).op())) results.push_back(id);
+    }
+    std::vector<bool> on_path = Reached(view, arguments, VisitReaders);
+    const std::vector<bool> backward = Reached(view, results, VisitProducers);
+    for (int id = 0; id < view.size(); ++id) on_path[id] = on_path[id] && backward[id];
+    return on_path;
+  }
+
+  using Visitor = std::function<void(int)>;
+
+  static void VisitReaders(const GraphView& view, int id, const Visitor& visit) {
+    for (const InputPort& use : view.fanout(id)) {
+      if (HasErrors(view.dtype(use)) && Passes(view, use.node)) visit(use.node);
+    }
+  }
+
+  static void VisitProducers(const GraphView& view, int id, const Visitor& visit) {
+    for (int k = 0; k < view.num_inputs(id); ++k) {
+      const OutputPort from = view.fanin(id)[k];
+      if (HasErrors(view.dtype(from)) && Passes(view, from.node)) visit(from.node);
+    }
+  }
+
+  template <typename Neighbours>
+  static std::vector<bool> Reached(const GraphView& view, std::vector<int> nodes,
+                                   const Neighbours& neighbours) {
+    std::vector<bool> reached(view.size(), false);
+    for (int id : nodes) reached[id] = true;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      neighbours(view, nodes[i], [&](int id) {
+        if (reached[id]) return;
+        reached[id] = true;
+        nodes.push_back(id);
+      });
+    }
+    return reached;
+  }
+
+  // --- Paths of errors.
+
+  // The pairs of an argument and a result of the function.
+  struct OfFunction {
+    bool is_known = false;
+    Paths paths;
+  };
+
+  // Fills `paths` with those from an input of an If or Case to an output. Returns false if a branch
+  // cannot be read, or calls itself.
+  bool PathsThrough(const NodeDef& node, Paths* paths) {
+    std::set<std::pair<int, int>> found;
+    for (const std::string& name : Named(node)) {
+      const OfFunction& branch = PathsIn(name);
+      if (!branch.is_known) return false;
+      // Input 0 chooses the branch.
+      for (const auto& path : branch.paths) found.insert({path.first + 1, path.second});
+    }
+    paths->assign(found.begin(), found.end());
+    return true;
+  }
+
+  const OfFunction& PathsIn(const std::string& name) {
+    const auto added = of_function_.insert({name, OfFunction()});
+    OfFunction& function = added.first->second;
+    const auto body = bodies_.find(name);
+    if (!added.second || body == bodies_.end() || !body->second.is_read) return function;
+    const GraphView& view = body->second.view;
+    Paths paths;
+    for (int id = 0; id < view.size(); ++id) {
+      if (!IsResult(view.node(id).op())) continue;
+      for (int argument : ArgumentsBehind(view, view.fanin(id)[0])) {
+        paths.emplace_back(IndexOf(view.node(argument)), IndexOf(view.node(id)));
+      }
+    }
+    function.paths = std::move(paths);
+    function.is_known = true;
+    return function;
+  }
+
+  static int IndexOf(const NodeDef& node) { return static_cast<int>(node.attr().at("index").i()); }
+
+  // The arguments whose errors reach the tensor.
+  std::vector<int> ArgumentsBehind(const GraphView& view, const OutputPort& result) {
+    std::vector<int> arguments;
+    std::vector<OutputPort> tensors;
+    std::set<std::pair<int, int>> seen;
+    const auto push = [&](const OutputPort& tensor) {
+      if (seen.insert({tensor.node, tensor.port}).second) tensors.push_back(tensor);
+    };
+    push(result);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const int id = tensors[i].node;
+      const std::string& op = view.node(id).op();
+      if (!HasErrors(view.dtype(tensors[i]))) continue;
+      if (IsArgument(op)) arguments.push_back(id);
+      if (EndsErrorPath(op) || IsMatrixOrConvolution(op) || view.calls_function(id)) continue;
+      if (AveragesErrors(op) && !SumsComplements(view, id)) continue;
+      Paths paths;
+      const bool chooses = IsChoice(op) && PathsThrough(view.node(id), &paths);
+      for (int k = 0; k < view.num_inputs(id); ++k) {
+        const bool reaches =
+            std::count(paths.begin(), paths.end(), std::make_pair(k, tensors[i].port)) != 0;
+        if (!chooses || reaches) push(view.fanin(id)[k]);
+      }
+    }
+    return arguments;
+  }
+
+  // Whether the terms may be complements such as 1 - p, of which a sum restores no digits.
+  static bool SumsComplements(const GraphView& view, int sum) {
+    const OutputPort term = view.LookThrough(view.fanin(sum)[0], [&view](int id) {
+      return view.IsTransparent(id) || MovesValues(view.node(id).op());
+    });
+    return view.node(term.node).op() == "Sub";
+  }
+
+  std::set<std::string> known_;
+  std::map<std::string, const FunctionDef*> functions_;
+  std::map<std::string, Body> bodies_;  // by function, "" for the graph itself
+  std::map<std::string, OfFunction> of_function_;
+  std::vector<std::string> open_;
+  BodyFacts facts_;
+};
+
+}  // namespace
+
+BodyFacts FindBodyFacts(const GraphDef& graph, const std::set<std::string>& known) {
+  if (graph.library().function_size() == 0) return BodyFacts();
+  return Finder(graph, known).Run();
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,41 @@
+// Facts about functions that only a graph with its whole library shows. The optimizer decides about
+// each body alone, without the library, so these facts come to it as marks (see marks.h). Offline,
+// all callers are known, and the marks are set; elsewhere there are none.
+#ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_BODY_FACTS_H_
+#define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_BODY_FACTS_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph_passes/graph/marks.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace npu_precision {
+
+struct BodyFacts {
+  // By function. A function that is called, or may be called from elsewhere, is kCalled, whatever
+  // else calls it. A branch has the role of the body that its If or Case is in, if that is on a
+  // path of floats from an argument to a result, without a matrix product in between; and it is
+  // kIterated if such a path leads around a TensorFlow 1 loop.
+  std::map<std::string, BodyRole> roles;
+
+  // An If or Case, the body that it is in ("" for the graph), and its paths of errors: input i and
+  // output j are a pair if a branch computes j from i, and an error of i reaches j. Errors end at
+  // integers, shapes, matrix products and sums.
+  struct Choice {
+    std::string body, node;
+    std::vector<std::pair<int, int>> paths;
+  };
+  std::vector<Choice> choices;
+};
+
+// `known` are names of functions that are called from outside the graph too. A function that cannot
+// be read has no role, and the nodes that choose it have no paths.
+BodyFacts FindBodyFacts(const tensorflow::GraphDef& graph, const std::set<std::string>& known);
+
+}  // namespace npu_precision
+
+#endif  // NPU_PRECISION_GRAPH_PASSES_ANALYSIS_BODY_FACTS_H_

@@ -1,0 +1,28 @@
+#include "graph_passes/analysis/error_paths.h"
+
+#include <unordered_set>
+
+#include "graph_passes/graph/op_traits.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace npu_precision {
+
+bool HasErrors(tensorflow::DataType dtype) {
+  return tensorflow::DataTypeIsFloating(dtype) || tensorflow::DataTypeIsComplex(dtype);
+}
+
+bool EndsErrorPath(const std::string& op) {
+  static const auto* names = new std::unordered_set<std::string>{"Enter", "NextIteration", "Exit"};
+  return names->count(op) != 0 || IsNeutralSource(op) || HasElementDtype(op) || ReadsShapesOnly(op);
+}
+
+bool AveragesErrors(const std::string& op) {
+  static const auto* names =
+      new std::unordered_set<std::string>{"Sum",        "Mean",          "Prod",
+                                          "L2Loss",     "EuclideanNorm", "Cumsum",
+                                          "Cumprod",    "SegmentSum",    "UnsortedSegmentSum",
+                                          "BiasAddGrad"};
+  return names->count(op) != 0;
+}
+
+}  // namespace npu_precision

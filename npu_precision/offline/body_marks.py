@@ -1,0 +1,39 @@
+"""Marks functions with what only a graph with its whole library shows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tensorflow.core.framework import graph_pb2
+
+from npu_precision import _library, _marks
+
+MARKS = (_marks.BODY_ROLE, _marks.ERROR_PATHS)
+
+
+def mark_bodies(
+    graph_def: graph_pb2.GraphDef,
+    known_functions: Collection[str],
+    marked: graph_pb2.GraphDef,
+) -> None:
+    """Marks nodes of functions, and nodes that choose between functions.
+
+    Args:
+        graph_def: the graph that the facts are about.
+        known_functions: names of functions that are called from elsewhere too.
+        marked: a copy of it, whose nodes get the marks.
+    """
+    if not graph_def.library.function:
+        return
+    facts = _library.body_facts(graph_def, known_functions)
+    bodies = {each.signature.name: each.node_def for each in marked.library.function}
+    for name, role in facts["roles"].items():
+        if bodies[name]:
+            bodies[name][0].attr[_marks.BODY_ROLE].s = role.encode()
+    paths = {(each["body"], each["node"]): each["paths"] for each in facts["choices"]}
+    for body, nodes in [("", marked.node), *bodies.items()]:
+        for node in nodes:
+            if (body, node.name) in paths:
+                mark = node.attr[_marks.ERROR_PATHS].list
+                mark.SetInParent()  # An empty list is a fact too.
+                mark.i.extend(paths[body, node.name])
