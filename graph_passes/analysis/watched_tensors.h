@@ -41,7 +41,8 @@ bool IsWatched(Watch watch, const std::string& op, tensorflow::DataType dtype);
 // Whether the op yields a value that the graph reads rather than computes.
 bool IsRead(const std::string& op);
 
-// Whether the op yields values of its inputs, rounded or not, so that its readers compute from them.
+// Whether the op yields values of its inputs, rounded or not, so that its readers compute from
+// them.
 bool PassesValues(const std::string& op);
 
 // Whether the op rounds its input to a low type. Then its input is watched instead of its output.

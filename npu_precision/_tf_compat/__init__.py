@@ -1,5 +1,6 @@
 """Wraps private parts of TensorFlow, and parts that differ between its versions."""
 
+from npu_precision._tf_compat.autograph import convert_no_function_of, converted, traced
 from npu_precision._tf_compat.collectives import (
     all_gather,
     all_reduce,
@@ -25,6 +26,7 @@ from npu_precision._tf_compat.functions import (
     trace_anew_for,
 )
 from npu_precision._tf_compat.graphs import (
+    adds_unordered_ops_to,
     attribute,
     attributes_of_new_ops,
     call_for_new_ops,
@@ -105,6 +107,7 @@ __all__ = [
     "WatchedRun",
     "all_gather",
     "all_reduce",
+    "adds_unordered_ops_to",
     "api_name",
     "attribute",
     "attributes_of_new_ops",
@@ -125,6 +128,8 @@ __all__ = [
     "choose_session_targets",
     "cluster_of_process",
     "connect_process",
+    "convert_no_function_of",
+    "converted",
     "enter_for_compiled_functions",
     "estimator_class",
     "function_aliases",
@@ -163,6 +168,7 @@ __all__ = [
     "tensors_in_checkpoint",
     "tf1",
     "trace_anew_for",
+    "traced",
     "trains",
     "update_of_layer",
     "watch_every_tensor",
