@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
+_AUTOGRAPH = "session/test_autograph.py"
 _AMP_KERAS = "amp/test_keras_optimizer.py"
 _AMP_MODELS = "amp/test_amp_models.py"
 _CALL_ORDER = "loss_scaling/test_call_order.py"
@@ -25,6 +26,8 @@ _replicas = mutations_of("npu_precision/loss_scaling/replicas.py")
 _scaled_losses = mutations_of("npu_precision/loss_scaling/arguments.py")
 _shared_losses = mutations_of("npu_precision/amp/shared_losses.py")
 _variables = mutations_of("npu_precision/loss_scaling/variables.py")
+_autograph = mutations_of("npu_precision/_tf_compat/autograph.py")
+_graphs = mutations_of("npu_precision/_tf_compat/graphs.py")
 _managers = mutations_of("npu_precision/loss_scaling/managers.py")
 _npu_loss_scale_optimizer = mutations_of("npu_precision/loss_scaling/npu_loss_scale_optimizer.py")
 
@@ -178,6 +181,42 @@ MUTATIONS = (
         "self._is_shared.assign(True)",
         "An optimizer that was given a loss alone skips with others.",
         f"{_AMP_KERAS}::test_gradients_are_divided_by_the_scale_they_were_made_with",
+    ),
+    _variables(
+        "shared",
+        "if made.shared is not None and",
+        "if False and",
+        "Each call of get_loss_scale() adds an op to the graph, which may be finalized.",
+        f"{_LOSS_SCALE_GRAPHS}::test_the_scale_is_one_tensor_of_a_graph_that_may_be_finalized",
+    ),
+    _graphs(
+        "context",
+        "and graph._get_control_flow_context() is None",
+        "",
+        "A loop scales by the scale of before its first iteration.",
+        f"{_LOSS_SCALE_GRAPHS}::test_where_ops_have_an_order_the_scale_is_read_anew",
+    ),
+    _graphs(
+        "dependencies",
+        "and not graph._current_control_dependencies()",
+        "",
+        "The scale after a step is the one of before it.",
+        f"{_LOSS_SCALE_GRAPHS}::test_where_ops_have_an_order_the_scale_is_read_anew",
+    ),
+    _autograph(
+        "package",
+        "config.CONVERSION_RULES = (config.DoNotConvert(package), *config.CONVERSION_RULES)",
+        "pass",
+        "AutoGraph converts the package's functions, which takes seconds.",
+        f"{_AUTOGRAPH}::test_a_step_of_grad_scaler",
+    ),
+    _autograph(
+        "users",
+        "return api.tf_convert(function, context)",
+        "return function",
+        "A function of the user's that we call is not converted.",
+        f"{_AUTOGRAPH}::test_a_step_of_grad_scaler",
+        f"{_AUTOGRAPH}::test_the_train_step_under_a_guard",
     ),
     _variables(
         "out_of_range",
