@@ -100,6 +100,7 @@ void Counts::AddNode(const CountedNode& node) {
   if (node.color == ListColor::kWhite) {
     ++white;
     white_lowered += is_lowered;
+    if (is_kept) ++white_kept_by_reason[node.reason];
   }
   computed_in_float32 += node.computes_in_float32;
   products += node.is_product;
