@@ -81,6 +81,7 @@ from npu_precision._tf_compat.processes import (
 from npu_precision._tf_compat.tapes import build_gradients_in, call_for_tape_gradients
 from npu_precision._tf_compat.versions import (
     IS_MERGED_SUM,
+    IS_TF1,
     MIRRORED_STRATEGIES,
     OPS_OF_EINSUM,
     PARAMETER_SERVER_STRATEGIES,
@@ -91,12 +92,15 @@ from npu_precision._tf_compat.versions import (
     api_name,
     estimator_class,
     tf1,
+    tf_of_scripts,
+    where,
 )
 
 __all__ = [
     "Cluster",
     "HAS_CLUSTER_STORE",
     "IS_MERGED_SUM",
+    "IS_TF1",
     "LossScale",
     "MIRRORED_STRATEGIES",
     "MixedPrecisionLossScaleOptimizer",
@@ -167,11 +171,13 @@ __all__ = [
     "synchronized_batch_norm",
     "tensors_in_checkpoint",
     "tf1",
+    "tf_of_scripts",
     "trace_anew_for",
     "traced",
     "trains",
     "update_of_layer",
     "watch_every_tensor",
+    "where",
     "without_own_sum",
     "wrap_session_runs",
     "wrap_training",

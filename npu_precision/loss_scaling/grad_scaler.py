@@ -263,7 +263,7 @@ class GradScaler(tf.Module):
 
     def _divisor(self, round_: Round) -> tf.Tensor:
         # XLA drops the assertions on the order of calls; even then nothing is divided twice.
-        return tf.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())
+        return _tf_compat.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())
 
     def get_growth_factor(self) -> float:
         """The factor by which the scale grows.

@@ -143,7 +143,7 @@ class LossScaleVariables(tf.Module):
         text = f"{name}: expected a number from {least} to {largest}, got"
         with tf.control_dependencies([tf.debugging.Assert(is_right, [text, scale])]):
             # XLA drops the assertion; then the scale is unchanged.
-            variable.assign(tf.where(is_right, scale, variable.read_value()))
+            variable.assign(_tf_compat.where(is_right, scale, variable.read_value()))
 
     def check(self, state: LossScaleState, session: Any = None) -> None:
         """Raises the errors of set(), and sets nothing."""

@@ -82,7 +82,7 @@ def _functions(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str]:
 
     A signature of TensorFlow 1 is a part of the graph, even where that ends in a call.
     """
-    if _tf_compat.tf1 is tf:
+    if _tf_compat.IS_TF1:
         return {}
     nodes = {node.name: node for node in meta_graph.graph_def.node}
     found = {}

@@ -41,15 +41,15 @@ MUTATIONS = (
     ),
     _strategies(
         "in_a_row",
-        "good = tf.where(overflowed, zero, state.good_steps + 1)",
-        "good = tf.where(overflowed, state.good_steps + zero, state.good_steps + 1)",
+        "good = _tf_compat.where(overflowed, zero, state.good_steps + 1)",
+        "good = _tf_compat.where(overflowed, state.good_steps + zero, state.good_steps + 1)",
         "Finite steps count that are not in a row.",
         f"{_LOSS_SCALE_STRATEGIES}::test_a_dynamic_scale_is_what_the_reference_says",
     ),
     _strategies(
         "not_in_a_row",
-        "bad = tf.where(overflowed, state.bad_steps + 1, state.bad_steps + zero)",
-        "bad = tf.where(overflowed, state.bad_steps + 1, zero)",
+        "bad = _tf_compat.where(overflowed, state.bad_steps + 1, state.bad_steps + zero)",
+        "bad = _tf_compat.where(overflowed, state.bad_steps + 1, zero)",
         "Only overflows in a row count.",
         f"{_LOSS_SCALE_STRATEGIES}::test_npu_bridges_scripts_want_two_overflows_that_need_not_be_in_a_row",
     ),
@@ -62,7 +62,7 @@ MUTATIONS = (
     ),
     _strategies(
         "infinite",
-        "grown = tf.where(tf.math.is_finite(grown), tf.minimum(grown, self.max_scale), scale)",
+        "grown = _tf_compat.where(tf.math.is_finite(grown), tf.minimum(grown, self.max_scale), scale)",
         "grown = tf.minimum(grown, self.max_scale)",
         "A scale whose growth is infinite becomes the largest.",
         f"{_LOSS_SCALE_STRATEGIES}::test_growth_that_is_infinite_is_left_out",
@@ -120,7 +120,7 @@ MUTATIONS = (
     ),
     _grad_scaler(
         "divided_twice",
-        "return tf.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())",
+        "return _tf_compat.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())",
         "return self._state.scale()",
         "Gradients are divided by the scale twice.",
         f"{_GRAD_SCALER_CALLS}::test_compiled_by_xla_nothing_is_divided_or_adjusted_twice",
@@ -220,7 +220,7 @@ MUTATIONS = (
     ),
     _variables(
         "out_of_range",
-        "variable.assign(tf.where(is_right, scale, variable.read_value()))",
+        "variable.assign(_tf_compat.where(is_right, scale, variable.read_value()))",
         "variable.assign(scale)",
         "Compiled by XLA, a scale out of range is set.",
         f"{_GRAD_SCALER_STATE}::test_a_new_scale_out_of_range_is_refused_in_a_function_too",
