@@ -17,6 +17,7 @@ from npu_precision._tf_compat.estimators import (
 )
 from npu_precision._tf_compat.functions import (
     call_for_new_functions,
+    call_when_functions_fail,
     called_in,
     captured_variables,
     enter_for_compiled_functions,
@@ -124,6 +125,7 @@ __all__ = [
     "call_for_new_ops",
     "call_for_no_new_ops",
     "call_for_tape_gradients",
+    "call_when_functions_fail",
     "called_in",
     "captured_variables",
     "can_saturate",

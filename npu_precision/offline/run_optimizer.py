@@ -255,9 +255,7 @@ def _all_nodes(graph_def: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
         yield from function.node_def
 
 
-def _raise_error_node(
-    result: graph_pb2.GraphDef, original: graph_pb2.GraphDef, name: str
-) -> None:
+def _raise_error_node(result: graph_pb2.GraphDef, original: graph_pb2.GraphDef, name: str) -> None:
     for node in _all_nodes(result):
         if node.op == _ERROR_OP:
             message = node.attr["message"].s.decode("utf-8", "replace")

@@ -45,6 +45,23 @@ def test_nothing_but_eager_ops_is_a_warning_when_disabled(output_of):
     assert lines.count("npu_precision lowered nothing") == 1
 
 
+@pytest.mark.parametrize("call", ["failing(x)", "failing.get_concrete_function(x)"])
+def test_after_an_error_in_a_function_that_is_traced_it_is_not_said(call, output_of):
+    """The error is what the user looks for, and a function was called."""
+    script = f"""
+@tf.function
+def failing(x):
+    raise KeyError("of the user")
+try:
+    {call}
+except KeyError as error:
+    print(error, file=__import__("sys").stderr)
+"""
+    lines = output_of(script)
+    assert "of the user" in lines
+    assert "lowered nothing" not in lines
+
+
 def test_functions_that_may_not_be_lowered_are_a_warning_with_their_float_nodes(output_of):
     lines = output_of("exponential(x)")
     assert "npu_precision lowered nothing: none of the" in lines
