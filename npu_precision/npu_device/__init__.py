@@ -10,8 +10,6 @@ Import it as `npu_device` after npu_precision.install_as_npu_bridge(), or in a s
 parts have an effect.
 """
 
-import tensorflow as tf
-
 from npu_precision import _tf_compat
 
 if _tf_compat.IS_TF1:

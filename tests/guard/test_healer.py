@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import math
+import pathlib
 import re
 
 import pytest
@@ -35,8 +36,10 @@ class Steps(Training):
 
     def keeps(self, nodes):
         given = self.in_force
-        text = given.mixlist_edits or (given.modify_mixlist and open(given.modify_mixlist).read())
-        lines = [line for line in (text or "{}").splitlines() if not line.strip().startswith("//")]
+        text = given.mixlist_edits or "{}"
+        if given.modify_mixlist is not None:
+            text = pathlib.Path(given.modify_mixlist).read_text()
+        lines = [line for line in text.splitlines() if not line.strip().startswith("//")]
         kept = json.loads("\n".join(lines)).get("black-list", {}).get("to-add", [])
         patterns = [entry[len("node:") :] for entry in kept]
         return all(any(re.fullmatch(each, node) for each in patterns) for node in nodes)

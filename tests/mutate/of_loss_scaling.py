@@ -62,8 +62,8 @@ MUTATIONS = (
     ),
     _strategies(
         "infinite",
-        "grown = _tf_compat.where(tf.math.is_finite(grown), tf.minimum(grown, self.max_scale), scale)",
-        "grown = tf.minimum(grown, self.max_scale)",
+        "_tf_compat.where(tf.math.is_finite(grown), tf.minimum(grown, self.max_scale), scale)",
+        "tf.minimum(grown, self.max_scale)",
         "A scale whose growth is infinite becomes the largest.",
         f"{_LOSS_SCALE_STRATEGIES}::test_growth_that_is_infinite_is_left_out",
     ),
