@@ -341,3 +341,12 @@ NPU_PRECISION_EXPORT void NpuPrecisionLoweredSoFar(int64_t* float_nodes, int64_t
   *float_nodes = so_far.float_nodes;
   *lowered = so_far.lowered;
 }
+
+// Returns a JSON array of lines about modes that have lowered nothing in the sessions of this
+// process. Release it with
+// NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionIdleModes() {
+  Json::Value lines(Json::arrayValue);
+  for (const std::string& line : npu_precision::IdleModes()) lines.append(line);
+  return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), lines));
+}

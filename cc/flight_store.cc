@@ -61,8 +61,9 @@ void TensorCounts::Add(const TensorCounts& other, long long iteration) {
   }
 }
 
-WatchedGraph::WatchedGraph(int number, std::vector<WatchedTensor> tensors)
-    : number_(number), tensors_(std::move(tensors)) {}
+WatchedGraph::WatchedGraph(int number, std::vector<WatchedTensor> tensors,
+                           std::vector<LoweredNode> lowered)
+    : number_(number), tensors_(std::move(tensors)), lowered_(std::move(lowered)) {}
 
 bool WatchedGraph::Records(long long step_id) {
   const FlightStore& store = FlightStore::Get();
@@ -160,6 +161,7 @@ Json::Value WatchedGraph::Drain(bool all) {
   if (!described_) {
     described_ = true;
     root["tensors"] = Description();
+    root["lowered"] = Lowered();
   }
   return root;
 }
@@ -178,6 +180,17 @@ Json::Value WatchedGraph::Description() const {
     row["loop"] = tensor.loop;
     row["readers"] = Json::Value(Json::arrayValue);
     for (const std::string& reader : tensor.readers) row["readers"].append(reader);
+    list.append(row);
+  }
+  return list;
+}
+
+Json::Value WatchedGraph::Lowered() const {
+  Json::Value list(Json::arrayValue);
+  for (const LoweredNode& each : lowered_) {
+    Json::Value row(Json::objectValue);
+    row["node"] = each.node;
+    row["place"] = each.place;
     list.append(row);
   }
   return list;
@@ -203,9 +216,10 @@ void FlightStore::Open(Watch watch, int every_n_steps) {
 
 void FlightStore::Close() { watch_ = Watch::kNothing; }
 
-int FlightStore::AddGraph(std::vector<WatchedTensor> tensors) {
+int FlightStore::AddGraph(std::vector<WatchedTensor> tensors, std::vector<LoweredNode> lowered) {
   std::lock_guard<std::mutex> lock(mutex_);
-  graphs_.push_back(std::make_shared<WatchedGraph>(next_number_, std::move(tensors)));
+  graphs_.push_back(
+      std::make_shared<WatchedGraph>(next_number_, std::move(tensors), std::move(lowered)));
   return next_number_++;
 }
 

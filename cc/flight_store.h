@@ -39,7 +39,7 @@ struct TensorCounts {
 // The watched tensors of one running graph, and their counts in its last steps.
 class WatchedGraph {
  public:
-  WatchedGraph(int number, std::vector<WatchedTensor> tensors);
+  WatchedGraph(int number, std::vector<WatchedTensor> tensors, std::vector<LoweredNode> lowered);
 
   // Whether the step is recorded. A step is a run of the graph; TensorFlow gives it a unique
   // number.
@@ -61,9 +61,11 @@ class WatchedGraph {
   void End(Step step);
   Json::Value Drain(bool all);
   Json::Value Description() const;
+  Json::Value Lowered() const;
 
   const int number_;
   const std::vector<WatchedTensor> tensors_;
+  const std::vector<LoweredNode> lowered_;
   // The latest step that is not recorded, so that its other tensors need no lock.
   std::atomic<long long> idle_{-1};
   std::mutex mutex_;
@@ -84,10 +86,11 @@ class FlightStore {
   Watch watch() const { return watch_.load(std::memory_order_relaxed); }
 
   // Returns the number by which a kernel finds the graph.
-  int AddGraph(std::vector<WatchedTensor> tensors);
+  int AddGraph(std::vector<WatchedTensor> tensors, std::vector<LoweredNode> lowered);
   std::shared_ptr<WatchedGraph> Find(int number);
 
-  // Returns a list of graphs with "graph", "steps", "dropped", "recorded" and, once, "tensors".
+  // Returns a list of graphs with "graph", "steps", "dropped", "recorded" and, once, "tensors" and
+  // "lowered".
   // With `all`, it includes steps that may still be running.
   Json::Value Drain(bool all);
 

@@ -3,7 +3,10 @@
 #define NPU_PRECISION_CC_LOWERED_SO_FAR_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "graph_passes/counts.h"
 #include "graph_passes/ledger.h"
 
 namespace npu_precision {
@@ -16,6 +19,11 @@ struct LoweredSoFar {
 // Adds the counts of a graph whose mode lowers for speed.
 void CountLowered(const Ledger& ledger);
 LoweredSoFar GetLoweredSoFar();
+
+// Adds the counts of a session's graph, and warns once the mode is certain to lower nothing.
+void CountInSession(const std::string& mode, const Counts& counts);
+// The lines about modes that have lowered nothing in sessions, without those that were warned of.
+std::vector<std::string> IdleModes();
 
 }  // namespace npu_precision
 

@@ -36,6 +36,9 @@ using tensorflow::Status;
 using tensorflow::grappler::Cluster;
 using tensorflow::grappler::GrapplerItem;
 
+// TensorFlow's name for the graph of a session, in all versions. A function has its own name.
+constexpr char kSessionGraph[] = "tf_graph";
+
 bool HasGpu(const Cluster* cluster) {
   if (cluster == nullptr) return false;
   for (const auto& device : cluster->GetDevices()) {
@@ -182,7 +185,11 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
       TF_RETURN_IF_ERROR(WriteReport(parameters_.report_dir, WorkerSuffix(item.graph), ledger,
                                      item.graph, *optimized, &report));
     }
-    if (LowersForSpeed(parameters_.mode.rule)) CountLowered(ledger);
+    if (LowersForSpeed(parameters_.mode.rule)) {
+      CountLowered(ledger);
+      const bool of_session = item.id == kSessionGraph && !parameters_.autocast_only;
+      if (of_session) CountInSession(parameters_.mode.name, ledger.counts);
+    }
     // The caller of an offline rewrite has the ledger.
     if (RunsHere(cluster)) Log(ledger, report);
     const bool to_float16 = context.NewDtype() == tensorflow::DT_HALF ||

@@ -2,6 +2,7 @@
 // passes of TensorFlow, so it changes neither their fusions nor any result.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "cc/tf_compat.h"
 #include "cc/watch_op.h"
 #include "graph_passes/analysis/watched_tensors.h"
+#include "graph_passes/graph/marks.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/graph/algorithm.h"
@@ -30,10 +32,11 @@ bool IsCpu(const std::string& device) {
   return tensorflow::DeviceNameUtils::ParseFullName(device, &parsed) && parsed.type == "CPU";
 }
 
-// The watched tensors of a graph, and the node and port of each.
+// The watched tensors of a graph, the node of each, and the nodes that the mode lowered.
 struct Watched {
   std::vector<WatchedTensor> tensors;
   std::vector<Node*> nodes;
+  std::vector<LoweredNode> lowered;
 };
 
 class Search {
@@ -50,7 +53,12 @@ class Search {
         [](const tensorflow::Edge& edge) { return !edge.src()->IsNextIteration(); });
     std::map<const Node*, int> places;
     for (Node* node : order) places.emplace(node, static_cast<int>(places.size()));
-    for (Node* node : order) Look(node, places, loops, watched);
+    for (Node* node : order) {
+      Look(node, places, loops, watched);
+      DecisionMark mark;
+      if (!ReadDecisionMark(node->def(), &mark)) continue;
+      watched->lowered.push_back({node->name(), places.at(node)});
+    }
     return Status();
   }
 
@@ -70,7 +78,7 @@ class Search {
       tensor.device = node->assigned_device_name();
       tensor.dtype = dtype;
       tensor.low_type = is_rounded ? rounding.front()->output_type(0) : dtype;
-      for (const Node* cast : rounding) AddReaders(*cast, &tensor.readers);
+      AddReaders(rounding, &tensor.readers);
       tensor.place = places.at(node);
       const std::string& loop = loops[node->id()].frame_name;
       if (!loop.empty()) tensor.loop = loops_.emplace(loop, tensor.place).first->second;
@@ -93,17 +101,22 @@ class Search {
     return found;
   }
 
-  // Adds the readers of a Cast. Emulation puts a second Cast behind the first; its readers count
-  // too.
-  static void AddReaders(const Node& cast, std::vector<std::string>* readers) {
-    for (const tensorflow::Edge* edge : cast.out_edges()) {
-      if (edge->IsControlEdge() || !edge->dst()->IsOp()) continue;
-      if (edge->dst()->type_string() == "Cast") {
-        AddReaders(*edge->dst(), readers);
-      } else {
-        readers->push_back(edge->dst()->name());
+  // Adds the nodes that compute from what these Casts yield. What passes values, such as a Reshape
+  // before the MatMul or the second Cast of emulation, overflows nothing by itself.
+  static void AddReaders(std::vector<const Node*> passing, std::vector<std::string>* readers) {
+    std::set<const Node*> seen(passing.begin(), passing.end());
+    for (size_t i = 0; i < passing.size(); ++i) {
+      for (const tensorflow::Edge* edge : passing[i]->out_edges()) {
+        const Node* reader = edge->dst();
+        if (edge->IsControlEdge() || !reader->IsOp() || !seen.insert(reader).second) continue;
+        if (PassesValues(reader->type_string())) {
+          passing.push_back(reader);
+        } else {
+          readers->push_back(reader->name());
+        }
       }
     }
+    std::sort(readers->begin(), readers->end());
   }
 
   const Watch watch_;
@@ -149,7 +162,7 @@ class WatchPass : public tensorflow::GraphOptimizationPass {
       Watched watched;
       TF_RETURN_IF_ERROR(Search(watch).Run(*graph, &watched));
       if (!Computes(watched)) continue;
-      const int number = FlightStore::Get().AddGraph(watched.tensors);
+      const int number = FlightStore::Get().AddGraph(watched.tensors, watched.lowered);
       for (size_t i = 0; i < watched.nodes.size(); ++i) {
         TF_RETURN_IF_ERROR(
             AddWatch(number, static_cast<int>(i), watched.tensors[i], watched.nodes[i], graph));

@@ -138,6 +138,7 @@ void Counts::AddNode(const CountedNode& node) {
   if (node.color == ListColor::kWhite) {
     ++white;
     white_lowered += is_lowered;
+    if (is_kept) ++white_kept_by_reason[node.reason];
   }
   computed_in_float32 += node.computes_in_float32;
   if (!node.is_product) return;

@@ -46,6 +46,7 @@ struct Counts {
   int computed_in_float32 = 0;                      // lowered nodes only
   std::map<ListColor, int> by_list;                 // of all roles
   std::map<Reason, int> by_reason, kept_by_reason;  // by_reason: of all roles
+  std::map<Reason, int> white_kept_by_reason;
   int casts = 0, casts_of_unknown_size = 0;
   int64_t cast_bytes = 0;  // of the Casts of known size
   bool measured = true;    // whether the caller asked for the sizes of Casts

@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 # Imported first: its error says what to install if TensorFlow is missing.
-from npu_precision import _library  # noqa: F401
+from npu_precision import _library, _tf_compat  # noqa: F401
 from npu_precision._version import __version__
 from npu_precision.flight.recorder import FlightRecorder
 from npu_precision.hccl.strategy import NPUStrategy
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
         ProfilingConfig,
         npu_run_config_init,
     )
+
+_tf_compat.convert_no_function_of(__name__)
 
 # Public names by module, imported at their first use. tf.estimator, which two of them subclass,
 # takes longer to import than the rest of the package.

@@ -60,6 +60,7 @@ def _load() -> ctypes.CDLL:
             "NpuPrecisionDescribe",
             "NpuPrecisionLintCustomDtypes",
             "NpuPrecisionCount",
+            "NpuPrecisionIdleModes",
             "NpuPrecisionLintMixlist",
             "NpuPrecisionLintOpsInfo",
             "NpuPrecisionLists",
@@ -314,6 +315,11 @@ def lowered_so_far() -> tuple[int, int]:
     float_nodes, lowered = ctypes.c_int64(), ctypes.c_int64()
     _LIBRARY.NpuPrecisionLoweredSoFar(ctypes.byref(float_nodes), ctypes.byref(lowered))
     return float_nodes.value, lowered.value
+
+
+def idle_modes() -> list[str]:
+    """Lines about modes that have lowered nothing in sessions, and that no warning was about."""
+    return json.loads(_text(_LIBRARY.NpuPrecisionIdleModes) or "[]")  # type: ignore[no-any-return]
 
 
 def take_overflow() -> bool:

@@ -18,13 +18,17 @@ bool IsConstantOrReceived(const std::string& op) {
 
 bool IsWatched(Watch watch, const std::string& op, DataType dtype) {
   if (watch == Watch::kNothing || IsConstantOrReceived(op)) return false;
-  // These ops yield values of their inputs, which are watched.
-  if (SelectsValues(op) || op == "Cast" || op == kSaturateOp) return false;
+  // Their inputs are watched.
+  if (PassesValues(op)) return false;
   if (watch == Watch::kAll) return IsLowType(dtype) || dtype == tensorflow::DT_FLOAT;
   return IsLowType(dtype) && !IsNeutralSource(op);
 }
 
 bool IsRead(const std::string& op) { return IsNeutralSource(op) || op == "_EagerConst"; }
+
+bool PassesValues(const std::string& op) {
+  return SelectsValues(op) || op == "Cast" || op == kSaturateOp;
+}
 
 bool Rounds(const std::string& op, DataType from, DataType to) {
   return (op == "Cast" || op == kSaturateOp) && from == tensorflow::DT_FLOAT && IsLowType(to);

@@ -24,8 +24,15 @@ struct WatchedTensor {
   int place = 0;
   // The place of the first watched tensor of the same loop, or -1 outside of loops.
   int loop = -1;
-  // The nodes that read the rounded tensor.
+  // The nodes that compute from the rounded tensor, which may pass ops that yield its values.
   std::vector<std::string> readers;
+};
+
+// A node that the mode lowered, which a mixlist can keep in float32.
+struct LoweredNode {
+  std::string node;
+  // As in WatchedTensor.
+  int place = 0;
 };
 
 // Whether the output of a node is watched.
@@ -33,6 +40,10 @@ bool IsWatched(Watch watch, const std::string& op, tensorflow::DataType dtype);
 
 // Whether the op yields a value that the graph reads rather than computes.
 bool IsRead(const std::string& op);
+
+// Whether the op yields values of its inputs, rounded or not, so that its readers compute from
+// them.
+bool PassesValues(const std::string& op);
 
 // Whether the op rounds its input to a low type. Then its input is watched instead of its output.
 // `from` and `to` are the dtypes of input and output.

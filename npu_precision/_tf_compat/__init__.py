@@ -1,5 +1,6 @@
 """Wraps private parts of TensorFlow, and parts that differ between its versions."""
 
+from npu_precision._tf_compat.autograph import convert_no_function_of, converted, traced
 from npu_precision._tf_compat.collectives import (
     all_gather,
     all_reduce,
@@ -16,6 +17,7 @@ from npu_precision._tf_compat.estimators import (
 )
 from npu_precision._tf_compat.functions import (
     call_for_new_functions,
+    call_when_functions_fail,
     called_in,
     captured_variables,
     enter_for_compiled_functions,
@@ -25,6 +27,7 @@ from npu_precision._tf_compat.functions import (
     trace_anew_for,
 )
 from npu_precision._tf_compat.graphs import (
+    adds_unordered_ops_to,
     attribute,
     attributes_of_new_ops,
     call_for_new_ops,
@@ -79,6 +82,7 @@ from npu_precision._tf_compat.processes import (
 from npu_precision._tf_compat.tapes import build_gradients_in, call_for_tape_gradients
 from npu_precision._tf_compat.versions import (
     IS_MERGED_SUM,
+    IS_TF1,
     MIRRORED_STRATEGIES,
     OPS_OF_EINSUM,
     PARAMETER_SERVER_STRATEGIES,
@@ -89,12 +93,15 @@ from npu_precision._tf_compat.versions import (
     api_name,
     estimator_class,
     tf1,
+    tf_of_scripts,
+    where,
 )
 
 __all__ = [
     "Cluster",
     "HAS_CLUSTER_STORE",
     "IS_MERGED_SUM",
+    "IS_TF1",
     "LossScale",
     "MIRRORED_STRATEGIES",
     "MixedPrecisionLossScaleOptimizer",
@@ -105,6 +112,7 @@ __all__ = [
     "WatchedRun",
     "all_gather",
     "all_reduce",
+    "adds_unordered_ops_to",
     "api_name",
     "attribute",
     "attributes_of_new_ops",
@@ -117,6 +125,7 @@ __all__ = [
     "call_for_new_ops",
     "call_for_no_new_ops",
     "call_for_tape_gradients",
+    "call_when_functions_fail",
     "called_in",
     "captured_variables",
     "can_saturate",
@@ -125,6 +134,8 @@ __all__ = [
     "choose_session_targets",
     "cluster_of_process",
     "connect_process",
+    "convert_no_function_of",
+    "converted",
     "enter_for_compiled_functions",
     "estimator_class",
     "function_aliases",
@@ -162,10 +173,13 @@ __all__ = [
     "synchronized_batch_norm",
     "tensors_in_checkpoint",
     "tf1",
+    "tf_of_scripts",
     "trace_anew_for",
+    "traced",
     "trains",
     "update_of_layer",
     "watch_every_tensor",
+    "where",
     "without_own_sum",
     "wrap_session_runs",
     "wrap_training",

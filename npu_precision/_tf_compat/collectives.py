@@ -10,12 +10,12 @@ import tensorflow as tf
 from tensorflow.python.ops import collective_ops
 
 from npu_precision._tf_compat.processes import cluster_of_process
-from npu_precision._tf_compat.versions import tf1
+from npu_precision._tf_compat.versions import IS_TF1
 
 
 def _placed(tensor: tf.Tensor) -> tf.Tensor:
     """The tensor with a device, which TensorFlow 1.15 needs for collectives."""
-    if tf1 is not tf or tensor.device:
+    if not IS_TF1 or tensor.device:
         return tensor
     with tf.device("/device:CPU:0"):
         return tf.identity(tensor)
@@ -25,7 +25,7 @@ def all_reduce(
     tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int, merge_op: str
 ) -> tf.Tensor:
     """Reduces a tensor of each process of the group: merge_op is "Add", "Mul", "Max" or "Min"."""
-    if tf1 is tf and merge_op in ("Max", "Min"):  # TensorFlow 1.15 has no kernels for these
+    if IS_TF1 and merge_op in ("Max", "Min"):  # TensorFlow 1.15 has no kernels for these
         gathered = all_gather(tensor[tf.newaxis], group_size, group_key, instance_key)
         return (tf.reduce_max if merge_op == "Max" else tf.reduce_min)(gathered, axis=0)
     tensor = _placed(tensor)
@@ -50,7 +50,7 @@ def broadcast_send(
     tensor: tf.Tensor, group_size: int, group_key: int, instance_key: int
 ) -> tf.Tensor:
     """Sends a tensor to the other processes of the group."""
-    if tf1 is tf:  # a receiver that comes first may find no sender
+    if IS_TF1:  # a receiver that comes first may find no sender
         return all_reduce(tensor, group_size, group_key, instance_key, "Add")
     tensor = _placed(tensor)
     with tf.device(tensor.device):
@@ -63,7 +63,7 @@ def broadcast_recv(
     like: tf.Tensor, group_size: int, group_key: int, instance_key: int
 ) -> tf.Tensor:
     """Receives a tensor of the shape and dtype of `like`."""
-    if tf1 is tf:
+    if IS_TF1:
         zeros = tf.zeros(like.shape, like.dtype)
         return all_reduce(zeros, group_size, group_key, instance_key, "Add")
     with tf.device(_placed(like).device):
@@ -80,7 +80,7 @@ def sum_over_replicas(tensors: Sequence[Any]) -> list[Any]:
     """
     add = tf.distribute.ReduceOp.SUM
     context = tf.distribute.get_replica_context()
-    if tf1 is tf:
+    if IS_TF1:
         return list(context.all_reduce(add, list(tensors)))
     # A strategy may have other default options.
     options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=sys.maxsize)

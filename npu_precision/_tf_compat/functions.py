@@ -111,6 +111,25 @@ def enter_for_compiled_functions(scope_of: Callable[[str], Any]) -> None:
     function.__call__ = __call__
 
 
+def call_when_functions_fail(callback: Callable[[], Any]) -> None:
+    """Calls back when the call of a tf.function, or its tracing, raises an error."""
+    function = _function_class()
+
+    def watched(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(*args, **kwargs)
+            except BaseException:
+                callback()
+                raise
+
+        return run
+
+    function.__call__ = watched(function.__call__)
+    function.get_concrete_function = watched(function.get_concrete_function)
+
+
 def is_tf_function(function: Any) -> bool:
     """Whether it is an object that @tf.function makes."""
     return isinstance(function, _function_class())

@@ -32,6 +32,20 @@ def call_for_no_new_ops(graph: tf.Graph, name: str) -> None:
     graph._attr_scope_map.pop(name, None)
 
 
+def adds_unordered_ops_to(graph: tf.Graph) -> bool:
+    """Whether ops made here are in this graph, in no loop, branch, replica or control dependency.
+
+    So a tensor from elsewhere in the graph may stand for one made here.
+    """
+    in_replica = tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
+    return (
+        tf.compat.v1.get_default_graph() is graph
+        and graph._get_control_flow_context() is None
+        and not graph._current_control_dependencies()
+        and not in_replica
+    )
+
+
 def attribute(op: tf.Operation, name: str) -> Any:
     """The value of an attribute, or None where the op has none of that name."""
     try:

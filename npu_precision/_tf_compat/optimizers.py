@@ -8,6 +8,7 @@ from typing import Any, Callable, List, Optional
 
 import tensorflow as tf
 
+from npu_precision._tf_compat.autograph import converted
 from npu_precision._tf_compat.versions import MixedPrecisionLossScaleOptimizer
 
 
@@ -103,12 +104,12 @@ def _steps_of_keras_3(own: Any, step: Step, scaling: Scaling | None) -> dict[str
         grads, given = list(grads), trainable_variables is not None
         variables = list(trainable_variables if given else self._trainable_variables)
         if len(variables) != len(grads):  # Keras refuses that.
-            own.apply(self, grads, trainable_variables)
+            converted(own.apply)(self, grads, trainable_variables)
             return
         step(
             self,
             list(zip(grads, variables)),
-            lambda pairs: own.apply(self, [g for g, _ in pairs], [v for _, v in pairs]),
+            lambda pairs: converted(own.apply)(self, [g for g, _ in pairs], [v for _, v in pairs]),
         )
 
     if scaling is None:
@@ -129,7 +130,7 @@ def _steps_of_keras_2(own: Any, step: Step, scaling: Scaling | None) -> dict[str
         return step(
             self,
             list(grads_and_vars),
-            lambda pairs: own.apply_gradients(self, pairs, *args, **kwargs),
+            lambda pairs: converted(own.apply_gradients)(self, pairs, *args, **kwargs),
         )
 
     if scaling is None:
@@ -143,7 +144,7 @@ def _steps_of_keras_2(own: Any, step: Step, scaling: Scaling | None) -> dict[str
         if scale is None:
             return compute(self, loss, *args, **kwargs)
         if callable(loss):
-            return compute(self, lambda: scale(loss()), *args, **kwargs)
+            return compute(self, lambda: scale(converted(loss)()), *args, **kwargs)
         tape = kwargs.get("tape") or next((a for a in args if isinstance(a, tf.GradientTape)), None)
         if tape is None:
             raise ValueError("tape: got None, expected the tf.GradientTape that computed the loss")

@@ -105,7 +105,6 @@ def call_for_tape_gradients(callback: Callable[[Any, Any], None]) -> None:
     """
     original = tf.GradientTape.gradient
 
-    @tf.autograph.experimental.do_not_convert
     @functools.wraps(original)
     def gradient(
         self: Any, target: Any, sources: Any, output_gradients: Any = None, *rest: Any, **named: Any

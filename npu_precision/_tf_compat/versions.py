@@ -7,9 +7,17 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.util import tf_export
 
+IS_TF1 = tf.__version__.startswith("1.")
+
+# TensorFlow 1.15 warns of the names in tensorflow itself that are deprecated.
+tf1 = tf.compat.v1
+
 # The module that TF1 scripts call tf. On TensorFlow 1.15 it is tensorflow itself, because compat.v1
 # lacks tf.contrib.
-tf1 = tf if tf.__version__.startswith("1.") else tf.compat.v1
+tf_of_scripts = tf if IS_TF1 else tf1
+
+# TensorFlow 1.15 warns of its own tf.where.
+where = tf.compat.v2.where
 
 # TF1's loss scaling moved here in 2.4.
 _MIXED_PRECISION = getattr(tf1, "mixed_precision", None) or tf1.train.experimental
@@ -25,7 +33,7 @@ IS_MERGED_SUM = "_grappler_ArithmeticOptimizer_AddOpsRewriteStage"
 SUMS = ("Add", "AddV2", "AddN")
 
 # tf.einsum of TensorFlow 1.15 builds matrix products instead of an Einsum.
-OPS_OF_EINSUM = () if tf1 is tf else ("Einsum",)
+OPS_OF_EINSUM = () if IS_TF1 else ("Einsum",)
 
 # Strategies whose replicas hold copies of all variables, and make each step together.
 MIRRORED_STRATEGIES: tuple[type, ...] = tuple(

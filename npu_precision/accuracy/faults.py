@@ -9,6 +9,7 @@ from typing import Dict
 import numpy as np
 import tensorflow as tf
 
+from npu_precision import _tf_compat
 from npu_precision.accuracy.counterparts import computed_tensors, counterpart, low_type, rounds
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.model_run import random_tensors
@@ -169,7 +170,7 @@ def _note(tensor: tf.Tensor) -> tf.Tensor:
     """Whether all elements are 0, followed by the places of NaNs and infinities, as int64."""
     values = tf.reshape(tensor, [-1])
     is_zero = tf.reduce_all(tf.equal(values, 0))
-    bad = tf.where(tf.logical_not(tf.math.is_finite(values)))
+    bad = _tf_compat.where(tf.logical_not(tf.math.is_finite(values)))
     return tf.concat([[tf.cast(is_zero, tf.int64)], tf.reshape(bad, [-1])], 0)
 
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from npu_precision import _tf_compat
 from npu_precision.accuracy.per_tensor import PerTensor
 
 # The outputs of `statistics`, in order. The first ones are maxima, the others sums.
@@ -119,9 +120,9 @@ def statistics(reference: tf.Tensor, other: tf.Tensor, low: tf.DType) -> tf.Tens
     good_a, good_b = tf.math.is_finite(a), tf.math.is_finite(b)
     good = tf.logical_and(good_a, good_b)
     zero = tf.zeros_like(a)
-    size = tf.where(good_a, tf.abs(a), zero)
-    error = tf.where(good, tf.abs(a - b), zero)
-    both_a, both_b = tf.where(good, a, zero), tf.where(good, b, zero)
+    size = _tf_compat.where(good_a, tf.abs(a), zero)
+    error = _tf_compat.where(good, tf.abs(a - b), zero)
+    both_a, both_b = _tf_compat.where(good, a, zero), _tf_compat.where(good, b, zero)
     relative = tf.math.divide_no_nan(error, size)
     limits = low_type_of(low)
 

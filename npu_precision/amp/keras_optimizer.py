@@ -127,14 +127,14 @@ class KerasLosses(tf.Module):
             raise ValueError(SCALED_AFTER_UNSCALING.format(call="unscale_gradients"))
         count = tf.reduce_sum(tf.cast(scaled, tf.int32))
         message = AMP_KERAS_STEP.format(subject=type(optimizer).__name__)
-        is_right = tf.equal(count, tf.where(is_unscaled, 0, 1))
+        is_right = tf.equal(count, _tf_compat.where(is_unscaled, 0, 1))
         may_step = replicas.once(lambda is_right: check(is_right, message), is_right)
         with scope.keep_dtype_scope():
             used = tf.stack([round_.scale.read_value() for round_ in rounds])
-            used = tf.reduce_max(tf.where(scaled, used, tf.zeros_like(used)))
+            used = tf.reduce_max(_tf_compat.where(scaled, used, tf.zeros_like(used)))
         grads = observed(grads, used, optimizer, None, variables, is_unscaled)
         with tf.control_dependencies([may_step]), scope.keep_dtype_scope():
-            divisor = tf.where(is_unscaled, 1.0, used)
+            divisor = _tf_compat.where(is_unscaled, 1.0, used)
             grads, no_overflow = summed(grads) if self._combine_ddp else (grads, None)
             grads, targets = packed_pairs(optimizer, grads, variables)
             grads, finite = unscaled_and_agreed(grads, divisor, self._combine_grad, no_overflow)
@@ -166,7 +166,7 @@ class KerasLosses(tf.Module):
         """Ends this optimizer's part in a loss that took part in the step."""
         # With one loss, an overflow that came after unscaling is its own too.
         is_all = tf.constant(True) if len(self.scales) == 1 else round_.is_in(Stage.SCALED)
-        finite = tf.where(is_all, all_finite, round_.was_finite())
+        finite = _tf_compat.where(is_all, all_finite, round_.was_finite())
         share = self._shares[loss_id]
         tf.cond(round_.is_in(Stage.READY), lambda: tf.constant(False), lambda: share.end(finite))
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from npu_precision import scope
+from npu_precision import _tf_compat, scope
 from npu_precision.loss_scaling import gradients, rounds
 from npu_precision.loss_scaling.npu_loss_scale_optimizer import NPULossScaleOptimizer
 from npu_precision.loss_scaling.observed_gradients import observed
@@ -80,7 +80,7 @@ class SessionOptimizer(NPULossScaleOptimizer):
 
     def _scale_loss(self, loss: Any) -> Any:
         if callable(loss):
-            return lambda: self._scale_loss(loss())
+            return lambda: self._scale_loss(_tf_compat.converted(loss)())
         scales, loss_id = getattr(loss, _PRODUCT, (None, 0))
         if scales is not None and scales != self.scales:
             raise ValueError("loss: it was scaled for an optimizer of another initialize()")

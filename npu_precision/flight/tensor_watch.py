@@ -40,7 +40,8 @@ class WatchedTensor(NamedTuple):
             own.
         place: its place in an order in which producers come before consumers.
         loop: the place of the first tensor in its loop, or -1 outside of loops.
-        readers: the nodes that read its rounded values.
+        readers: the nodes that compute from its rounded values, perhaps behind others that only
+            move them.
     """
 
     node: str
@@ -60,10 +61,12 @@ class WatchedGraph(NamedTuple):
     Attributes:
         number: a number that no other graph in this process has.
         tensors: the tensors in the order of computation.
+        lowered: the nodes that the precision mode lowered, with their places, in this order too.
     """
 
     number: int
     tensors: list[WatchedTensor]
+    lowered: list[tuple[str, int]] = []
 
 
 class WatchedStep(NamedTuple):
@@ -222,12 +225,17 @@ class TensorWatch:
             for each in _library.drain_flight(finished):
                 number = each["graph"]
                 if "tensors" in each:
-                    self._graphs[number] = WatchedGraph(number, list(map(_tensor, each["tensors"])))
+                    self._graphs[number] = _graph(number, each)
                 before = self._before.get(number, 0)
                 self._steps[number] = before + each["steps"]
                 self._dropped[number] = each["dropped"]
                 for recorded in each["recorded"]:
                     self._see(_step(self._graphs[number], before, recorded))
+
+
+def _graph(number: int, described: dict[str, Any]) -> WatchedGraph:
+    lowered = [(_original(each["node"]), each["place"]) for each in described["lowered"]]
+    return WatchedGraph(number, list(map(_tensor, described["tensors"])), lowered)
 
 
 def _tensor(described: dict[str, Any]) -> WatchedTensor:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_precision.flight import forward
-from npu_precision.flight.tensor_watch import WatchedStep, WatchedTensor
+from npu_precision.flight.tensor_watch import WatchedGraph, WatchedStep, WatchedTensor
 
 # Half of the smallest number that is not zero: smaller values become zero.
 _LOST_BELOW = {"float16": 2.0**-25, "bfloat16": 2.0**-134}
@@ -30,10 +30,13 @@ class Blamed(NamedTuple):
     Attributes:
         what: the fault, for people.
         nodes: the nodes to keep in float32: the first list; if that changes nothing, the next.
+        lowered: all nodes that the mode lowers: in the order of computation from the fault on, then
+            those of other graphs, then those before the fault.
     """
 
     what: str
     nodes: list[list[str]]
+    lowered: list[str]
     # The index in _STAGES. A NaN may come from another device or rank, where it was an infinity
     # before, and an overflow at first. So the least stage is the cause of the others.
     stage: int = 0
@@ -48,18 +51,20 @@ def not_finite(steps: Sequence[WatchedStep], usual: Collection[str] = ()) -> Bla
         steps: the steps of the graphs that ran.
         usual: the nodes that are not finite in good steps either, as behind a mask.
     """
-    found = [each for each in (_first_in(step, usual) for step in steps) if each is not None]
+    found = [each for each in (_first_in(step, usual, steps) for step in steps) if each is not None]
     return min(found, key=lambda each: each.stage, default=None)
 
 
-def _first_in(step: WatchedStep, usual: Collection[str]) -> Blamed | None:
+def _first_in(
+    step: WatchedStep, usual: Collection[str], steps: Sequence[WatchedStep]
+) -> Blamed | None:
     for index in step.not_finite():
         tensor = step.graph.tensors[index]
         if tensor.op.startswith(_FROM_OTHERS):
             return None
         if tensor.node not in usual:
             what = forward.describe(_where(step, index))
-            return _blamed(tensor, what, _STAGES.index(step.value(index)))
+            return _blamed(tensor, what, step, steps, _STAGES.index(step.value(index)))
     return None
 
 
@@ -79,7 +84,8 @@ def vanished(steps: Sequence[WatchedStep], exact: Sequence[WatchedStep]) -> Blam
         for tensor, largest in _in_order(step):
             is_lost = largest < _LOST_BELOW.get(tensor.low_type, 0.0)
             if is_lost and right.get((tensor.node, tensor.port), 0.0) > 0:
-                return _blamed(tensor, f"nothing but zeros of {tensor.low_type} {_in(tensor)}")
+                what = f"nothing but zeros of {tensor.low_type} {_in(tensor)}"
+                return _blamed(tensor, what, step, steps)
     for step in steps:
         nonzero = step.counts["elements"] - step.counts["zeros"]
         shares = step.counts["under"] / np.maximum(nonzero, 1)
@@ -87,7 +93,7 @@ def vanished(steps: Sequence[WatchedStep], exact: Sequence[WatchedStep]) -> Blam
             tensor = step.graph.tensors[index]
             if tensor.low_type in _LOST_BELOW:
                 what = f"below {tensor.low_type}'s normal numbers are {shares[index]:.0%}"
-                return _blamed(tensor, f"{what} of {tensor.node} ({tensor.op})")
+                return _blamed(tensor, f"{what} of {tensor.node} ({tensor.op})", step, steps)
     return None
 
 
@@ -101,13 +107,29 @@ def differs(steps: Sequence[WatchedStep], exact: Sequence[WatchedStep]) -> Blame
                 continue
             if max(largest / expected, expected / largest) > _DIFFERS:
                 what = f"up to {largest:.2g} rather than {expected:.2g} {_in(tensor)}"
-                return _blamed(tensor, what)
+                return _blamed(tensor, what, step, steps)
     return None
 
 
-def _blamed(tensor: WatchedTensor, what: str, stage: int = 0) -> Blamed:
+def _blamed(
+    tensor: WatchedTensor,
+    what: str,
+    step: WatchedStep,
+    steps: Sequence[WatchedStep],
+    stage: int = 0,
+) -> Blamed:
     own = [] if _IS_READ.fullmatch(tensor.op) else [[tensor.node]]
-    return Blamed(what, own + ([tensor.readers] if tensor.readers else []), stage, tensor.place)
+    nodes = own + ([tensor.readers] if tensor.readers else [])
+    return Blamed(what, nodes, _lowered(step.graph, tensor.place, steps), stage, tensor.place)
+
+
+def _lowered(graph: WatchedGraph, place: int, steps: Sequence[WatchedStep]) -> list[str]:
+    """All lowered nodes, as Blamed has them; the fault is at `place` of `graph`."""
+    others = {each.graph.number: each.graph.lowered for each in steps}
+    del others[graph.number]
+    after = [node for node, at in graph.lowered if at >= place]
+    before = [node for node, at in graph.lowered if at < place]
+    return [*after, *(node for nodes in others.values() for node, _ in nodes), *before]
 
 
 def _in(tensor: WatchedTensor) -> str:

@@ -16,11 +16,14 @@ from npu_precision.guard.blame import Blamed
 from npu_precision.guard.healed_mixlist import HealedMixlist
 from npu_precision.guard.training import Outcome, Training
 from npu_precision.options import PrecisionOptions
-from npu_precision.tuning.mixlist import entry_of
+from npu_precision.tuning.mixlist import EVERY_NODE, entry_of
+from npu_precision.tuning.search import Search
 
 _LOGGER = logging.getLogger("npu_precision")
-# The most ops that a heal keeps in float32, one after the other.
+# The most ops that a heal keeps in float32, one after the other; then the most trials that leave
+# out what need not be kept.
 _MOST_TRIALS = 32
+_NOT_FOUND = "a fault in an op that was not found"
 # A loss that is so many times the usual one in float32 too is the training's own fault.
 _DIVERGES = 10.0
 # The usual loss is the median of so many good ones.
@@ -151,12 +154,12 @@ class Healer:
         self.heals += 1
         try:
             reasons, begun = self._search(options, step, stuck, where)
-        except TrainingFailed:
+        except TrainingFailed as error:
             if not stuck:
                 raise
             self._still |= stuck
             self.heals -= 1
-            _LOGGER.warning("PrecisionGuard: %s; no op was found that makes it so", where)
+            _LOGGER.warning("%s", error)
             return self._again(step)
         if reasons:
             self._put_in_force(options, reasons, where)
@@ -270,22 +273,59 @@ class Healer:
         """Entries with which the step goes well, with their reasons, and the place of the fault."""
         reasons: dict[str, str] = {}
         found: list[Blamed] = []
+        bad: Blamed | None = None
         for _ in range(_MOST_TRIALS):
-            trying = self._mixlist.trying(options, reasons)
-            with self._training.under(trying):
-                if not self._wrong_now(self._again(step), stuck):
-                    begun = min(found, key=lambda each: each.place, default=None)
-                    return reasons, "" if begun is None else begun.what
-            bad = self._blamed(trying, step, stuck)
+            if self._goes_well(options, step, stuck, reasons):
+                return reasons, min(found, key=lambda each: each.place).what if found else ""
+            bad = self._blamed(self._mixlist.trying(options, reasons), step, stuck)
             kept = {*reasons, *self._mixlist.kept(options)}
             more = {} if bad is None else _more(bad, kept, self._training.scopes())
             if bad is None or not more:
                 break
             found.append(bad)
             reasons.update(more)
-        raise self._failure(
-            f"{where}{_begins(bad)}; nothing that a mixlist keeps in float32 mends it"
-        )
+        if bad is None and stuck:
+            raise self._failure(f"{where}; no op was found that makes it so")
+        return self._search_all(options, step, stuck, where, reasons, bad)
+
+    def _search_all(
+        self,
+        options: PrecisionOptions,
+        step: _Step,
+        stuck: set[str],
+        where: str,
+        reasons: Mapping[str, str],
+        bad: Blamed | None,
+    ) -> tuple[dict[str, str], str]:
+        """As _search, among all nodes that a mixlist can keep; the blamed ones were not enough."""
+        what = _NOT_FOUND if bad is None else bad.what
+        scopes = self._training.scopes()
+        lowered = [] if bad is None else [entry_of(node, scopes) for node in bad.lowered]
+        everything = dict(reasons)
+        for entry in [*lowered, EVERY_NODE]:
+            everything.setdefault(entry, what)
+
+        def is_good(entries: Collection[str]) -> bool:
+            kept = {entry: why for entry, why in everything.items() if entry in entries}
+            return self._goes_well(options, step, stuck, kept)
+
+        if not is_good(everything):
+            raise self._failure(
+                f"{where}{_begins(bad)}; nothing that a mixlist keeps in float32 heals it"
+            )
+        kept = Search([*everything], is_good, _MOST_TRIALS).run()
+        return {entry: everything[entry] for entry in kept}, what
+
+    def _goes_well(
+        self,
+        options: PrecisionOptions,
+        step: _Step,
+        stuck: set[str],
+        reasons: Mapping[str, str],
+    ) -> bool:
+        """Whether the step goes well with these entries."""
+        with self._training.under(self._mixlist.trying(options, reasons)):
+            return not self._wrong_now(self._again(step), stuck)
 
 
 def _stands_still(weights: set[str]) -> str:

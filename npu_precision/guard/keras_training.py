@@ -28,7 +28,7 @@ class KerasTraining(Training):
     def __init__(self, model: Any) -> None:
         self._model = model
         self._strategy = model.distribute_strategy
-        self._step = tf.function(self._in_all_replicas)
+        self._step = _tf_compat.traced(self._in_all_replicas)
         # The variables that a step changes.
         self._handles: list[tuple[tf.Tensor, tf.DType]] = []
         # The function that reads them, and the values of small ones after the last step.
@@ -124,7 +124,7 @@ class KerasTraining(Training):
                 int(np.prod(tf.raw_ops.VariableShape(input=handle))) for handle, _ in self._handles
             ]
 
-            @tf.function
+            @tf.function(autograph=False)
             def reads() -> list[tf.Tensor]:
                 return [
                     tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
@@ -162,7 +162,7 @@ class KerasTraining(Training):
     def _in_replica(self, inputs: Any) -> Any:
         losses: list[Any] = []
         with noting.losses(self._model, losses):
-            logs = self._model.train_step(inputs)
+            logs = _tf_compat.converted(self._model.train_step)(inputs)
         if hasattr(self._model, "_train_counter"):  # Keras 2 counts after each step.
             self._model._train_counter.assign_add(1)
         replicas = self._strategy.num_replicas_in_sync

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from npu_precision import _device_types, _errors, scope
+from npu_precision import _device_types, _errors, _tf_compat, scope
 from npu_precision.loss_scaling import (
     arguments,
     gradients,
@@ -195,8 +195,9 @@ class GradScaler(tf.Module):
         """
         arguments.check_optimizer(optimizer)
         pairs = arguments.pairs(grads_and_vars)
+        apply = _tf_compat.converted(optimizer.apply_gradients)
         if not self._enabled:
-            optimizer.apply_gradients(pairs)
+            apply(pairs)
             return tf.constant(True)
         replicas.refuse_strategy("GradScaler.step()")
         if not self._has_scaled:
@@ -219,7 +220,7 @@ class GradScaler(tf.Module):
             finite if self._state.strategy.checks_overflow else None,
             optimizer,
             list(zip(grads, targets)),
-            optimizer.apply_gradients,
+            apply,
             self.skipped_steps,
             are_summed=no_overflow is not None,
         )
@@ -262,7 +263,7 @@ class GradScaler(tf.Module):
 
     def _divisor(self, round_: Round) -> tf.Tensor:
         # XLA drops the assertions on the order of calls; even then nothing is divided twice.
-        return tf.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())
+        return _tf_compat.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())
 
     def get_growth_factor(self) -> float:
         """The factor by which the scale grows.

@@ -56,7 +56,7 @@ class NPULossScaleOptimizer(_tf_compat.MixedPrecisionLossScaleOptimizer):
     def _scale_loss(self, loss: Any) -> Any:
         scale = self._loss_scale()
         if callable(loss):
-            return lambda: gradients.scaled(loss(), scale)
+            return lambda: gradients.scaled(_tf_compat.converted(loss)(), scale)
         return gradients.scaled(loss, scale)
 
     def _unscale_grads(self, grads: Any) -> list[Any]:

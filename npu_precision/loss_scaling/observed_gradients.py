@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from npu_precision import scope
+from npu_precision import _tf_compat, scope
 from npu_precision.loss_scaling import gradients, replicas
 
 # The observers that steps built from now on get.
@@ -151,10 +151,10 @@ def _counts(values: Sequence[tf.Tensor]) -> Counts:
 
 def _kind(values: tf.Tensor) -> tf.Tensor:
     is_infinite = tf.reduce_any(tf.math.is_inf(values))
-    return tf.where(
+    return _tf_compat.where(
         tf.reduce_any(tf.math.is_nan(values)),
         tf.constant(2),
-        tf.where(is_infinite, tf.constant(1), tf.constant(0)),
+        _tf_compat.where(is_infinite, tf.constant(1), tf.constant(0)),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from npu_precision import _errors
+from npu_precision import _errors, _tf_compat
 
 _LARGEST = float(np.finfo(np.float32).max)
 LARGEST_COUNT = 2**31 - 1
@@ -154,17 +154,19 @@ class DynamicLossScale:
         scale = tf.convert_to_tensor(state.scale, tf.float32)
         overflowed = tf.logical_not(all_finite)
         zero = tf.zeros([], tf.int32)
-        good = tf.where(overflowed, zero, state.good_steps + 1)
-        bad = tf.where(overflowed, state.bad_steps + 1, state.bad_steps + zero)
+        good = _tf_compat.where(overflowed, zero, state.good_steps + 1)
+        bad = _tf_compat.where(overflowed, state.bad_steps + 1, state.bad_steps + zero)
         grows = good >= growth.growth_interval
         backs_off = tf.logical_and(overflowed, bad >= self.hysteresis)
 
         grown = scale * growth.growth_factor
-        grown = tf.where(tf.math.is_finite(grown), tf.minimum(grown, self.max_scale), scale)
+        grown = _tf_compat.where(tf.math.is_finite(grown), tf.minimum(grown, self.max_scale), scale)
         backed_off = tf.maximum(scale * growth.backoff_factor, self.min_scale)
-        scale = tf.where(grows, grown, tf.where(backs_off, backed_off, scale))
+        scale = _tf_compat.where(grows, grown, _tf_compat.where(backs_off, backed_off, scale))
         changed = tf.logical_or(grows, backs_off)
-        return LossScaleState(scale, tf.where(changed, zero, good), tf.where(changed, zero, bad))
+        return LossScaleState(
+            scale, _tf_compat.where(changed, zero, good), _tf_compat.where(changed, zero, bad)
+        )
 
 
 def check_scale(name: str, value: object) -> None:

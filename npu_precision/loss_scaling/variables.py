@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from npu_precision import _errors, scope
+from npu_precision import _errors, _tf_compat, scope
 from npu_precision.loss_scaling import strategies
 from npu_precision.loss_scaling.strategies import Growth, LossScaleState
 
@@ -19,6 +19,10 @@ tf1 = tf.compat.v1
 # Scripts fetch it by this name.
 _FETCHED = "loss_scale"
 _IN_A_GRAPH = "no loss was scaled in eager code: if one is in a graph, give the session that has it"
+_FINALIZED = (
+    "the graph is finalized, and nothing in it has this loss scale: before the session, make the "
+    "training step with the manager, or call get_loss_scale()"
+)
 # An attribute of a graph: a map from LossScaleVariables to their variables, which it keeps alive.
 _ATTRIBUTE = "_npu_precision_loss_scales"
 
@@ -29,12 +33,14 @@ class _Made:
 
     Attributes:
         state: variables, or constants if the strategy adjusts nothing.
-        fetched: the scale that scripts fetch; None in eager code.
+        fetched: the scale that scripts fetch by its name; None in eager code.
+        shared: the scale for all ops that need no read of their own; None in eager code.
         lock: held while the state is adjusted, if steps may run at the same time; else None.
     """
 
     state: LossScaleState
     fetched: tf.Tensor | None
+    shared: tf.Tensor | None
     lock: _Lock | None
 
 
@@ -53,8 +59,20 @@ class LossScaleVariables(tf.Module):
         self._eager: _Made | None = None
 
     def scale(self) -> tf.Tensor:
-        """The scale, a scalar float32 tensor."""
-        scale = self._here().state.scale
+        """The scale, a scalar float32 tensor.
+
+        In the graph of a session it is one tensor, since the graph may be finalized. Where ops have
+        an order, as in a loop or under control dependencies, each call reads the scale anew.
+
+        Raises:
+            RuntimeError: the graph is finalized, and nothing in it has this scale.
+        """
+        made = self._here()
+        if made.shared is not None and _tf_compat.adds_unordered_ops_to(made.shared.graph):
+            return made.shared
+        return self._read(made.state.scale)
+
+    def _read(self, scale: Any) -> tf.Tensor:
         with scope.keep_dtype_scope():
             if self.strategy.adjusts:
                 return tf.identity(scale)
@@ -125,7 +143,7 @@ class LossScaleVariables(tf.Module):
         text = f"{name}: expected a number from {least} to {largest}, got"
         with tf.control_dependencies([tf.debugging.Assert(is_right, [text, scale])]):
             # XLA drops the assertion; then the scale is unchanged.
-            variable.assign(tf.where(is_right, scale, variable.read_value()))
+            variable.assign(_tf_compat.where(is_right, scale, variable.read_value()))
 
     def check(self, state: LossScaleState, session: Any = None) -> None:
         """Raises the errors of set(), and sets nothing."""
@@ -179,6 +197,8 @@ class LossScaleVariables(tf.Module):
                 setattr(graph, _ATTRIBUTE, weakref.WeakKeyDictionary())
             made = getattr(graph, _ATTRIBUTE)
             if self not in made:
+                if graph.finalized:
+                    raise RuntimeError(_FINALIZED)
                 with tf1.name_scope(None):
                     made[self] = self._make()
             return made[self]
@@ -188,17 +208,18 @@ class LossScaleVariables(tf.Module):
         if not self.strategy.adjusts:
             # Not a variable: a checkpoint must not restore a fixed scale of an earlier run.
             scale = tf.constant(initial.scale, tf.float32, name=_FETCHED)
-            return _Made(initial._replace(scale=scale), scale, None)
+            shared = None if tf.executing_eagerly() else self._read(scale)
+            return _Made(initial._replace(scale=scale), scale, shared, None)
         # tf.train.Checkpoint finds them as attributes.
         self.current_loss_scale = _variable(initial.scale, tf.float32, "current_loss_scale")
         self.good_steps = _variable(initial.good_steps, tf.int32, "good_steps")
         self.bad_steps = _variable(initial.bad_steps, tf.int32, "bad_steps")
         state = LossScaleState(self.current_loss_scale, self.good_steps, self.bad_steps)
         if tf.executing_eagerly():
-            return _Made(state, None, None)
+            return _Made(state, None, None, None)
         with scope.keep_dtype_scope():
             fetched = tf.identity(self.current_loss_scale, name=_FETCHED)
-        return _Made(state, fetched, _Lock("loss_scale_lock"))
+        return _Made(state, fetched, fetched, _Lock("loss_scale_lock"))
 
 
 def _variable(value: float, dtype: tf.DType, name: str) -> tf.Variable:

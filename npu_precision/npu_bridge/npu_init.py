@@ -7,7 +7,7 @@ As with npu_bridge's own npu_init, the star import also defines `tf`: here tenso
 from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
-from npu_precision._tf_compat import tf1 as tf
+from npu_precision._tf_compat import tf_of_scripts as tf
 from npu_precision.hccl import hccl_ops
 from npu_precision.hccl.manage.api import (
     create_group,

@@ -10,11 +10,9 @@ Import it as `npu_device` after npu_precision.install_as_npu_bridge(), or in a s
 parts have an effect.
 """
 
-import tensorflow as tf
-
 from npu_precision import _tf_compat
 
-if _tf_compat.tf1 is tf:
+if _tf_compat.IS_TF1:
     raise ImportError(
         "npu_device is for TensorFlow 2, and this is TensorFlow 1, whose scripts write "
         "`from npu_bridge.npu_init import *`"

@@ -88,7 +88,7 @@ def calls(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, node_def_pb2.Nod
     A loader finds the functions by name. A signature of TensorFlow 1 is a part of the graph, even
     where that ends in a call, and is left out.
     """
-    if _tf_compat.tf1 is tf:
+    if _tf_compat.IS_TF1:
         return {}
     objects = meta_graph.object_graph_def.concrete_functions
     nodes = {node.name: node for node in meta_graph.graph_def.node}

@@ -31,6 +31,9 @@ from npu_precision.offline.argument_shapes import write_argument_shapes
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
 _ERROR_OP: str = _library.describe()["error_op"]
+# The beginning of its message where the graph is not as this TensorFlow's ops have it, or where the
+# optimizer is wrong.
+_INTERNAL_FAILURE = "internal failure"
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 # The optimizer appends this to the name of a node when a Cast takes over the name.
 RENAMED: str = _library.describe()["renamed_suffix"]
@@ -90,6 +93,8 @@ def rewrite(
         ValueError: the optimizer refuses options or graph, or fails inside, or TensorFlow cannot
             read the graph.
     """
+    # A model of a newer TensorFlow says so here, and no result of this one could be read either.
+    _check_readable(graph_pb2.GraphDef(versions=graph_def.versions), name)
     rewrites = _rewrites.with_default(options.rewrites, "fold_constants")
     options = dataclasses.replace(options, rewrites=rewrites)
     fetch_nodes, feed_nodes = list(fetch_nodes), list(feed_nodes)
@@ -149,7 +154,7 @@ def _run(
             raise ValueError(
                 f"TensorFlow could not optimize the graph {name!r}: {error}"
             ) from error
-        _raise_error_node(result)
+        _raise_error_node(result, graph_def, name)
         ledger = _read_ledger(pathlib.Path(folder), graph_id, name, options, replaced)
     return (_restored(result, graph_def, ledger) if changes(ledger) else _copy(graph_def)), ledger
 
@@ -256,10 +261,24 @@ def _all_nodes(graph_def: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
         yield from function.node_def
 
 
-def _raise_error_node(graph_def: graph_pb2.GraphDef) -> None:
-    for node in _all_nodes(graph_def):
+def _raise_error_node(result: graph_pb2.GraphDef, original: graph_pb2.GraphDef, name: str) -> None:
+    for node in _all_nodes(result):
         if node.op == _ERROR_OP:
-            raise ValueError(node.attr["message"].s.decode("utf-8", "replace"))
+            message = node.attr["message"].s.decode("utf-8", "replace")
+            if message.startswith(_INTERNAL_FAILURE):
+                _check_readable(original, name)
+            raise ValueError(message)
+
+
+def _check_readable(graph_def: graph_pb2.GraphDef, name: str) -> None:
+    """Raises ValueError, with TensorFlow's own reason, if TensorFlow cannot read the graph."""
+    try:
+        with tf.Graph().as_default():
+            tf.compat.v1.import_graph_def(graph_def, name="")
+    except (ValueError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"TensorFlow {tf.__version__} cannot read the graph {name!r}: {error}"
+        ) from error
 
 
 def _read_ledger(

@@ -26,6 +26,8 @@ _enabled: PrecisionOptions | None = None
 # Whether a tf.function was called since the last enable(), and since the hooks were installed.
 _reached = False
 _was_ever_reached = False
+# Whether a tf.function failed, perhaps while it was traced, and so before it could be reached.
+_has_failed = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -182,6 +184,7 @@ def _install_hooks() -> None:
         _tf_compat.enter_for_compiled_functions(_in_compiled)
         _tf_compat.hand_to_replica_threads(_take, _give)
         _tf_compat.hand_to_closures(_take_scheduled, _exchange)
+        _tf_compat.call_when_functions_fail(_note_failed)
         atexit.register(_warn_if_idle)
         _hooked = True
 
@@ -192,6 +195,8 @@ def _warn_if_idle() -> None:
         return
     float_nodes, lowered = _library.lowered_so_far()
     if not _was_ever_reached:
+        if _has_failed:
+            return
         cause = (
             "no tf.function was called. Ops that run eagerly keep their dtype: decorate the step "
             "with @tf.function. A session takes npu_precision.npu_config_proto()"
@@ -212,6 +217,11 @@ def _note_reached() -> None:
     _reached = _was_ever_reached = True
     for scope in _scopes.get():
         scope.reached = True
+
+
+def _note_failed() -> None:
+    global _has_failed
+    _has_failed = True
 
 
 def _with_active_options(config: bytes) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,9 +11,18 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.core.protobuf import config_pb2
 
-from npu_precision import _errors, _tf_compat
+from npu_precision import _errors, _library, _tf_compat
 from npu_precision.options import PrecisionOptions, parameters
 from npu_precision.session import functions, rewriter_config
+
+_LOGGER = logging.getLogger("npu_precision")
+
+
+@atexit.register
+def _warn_of_idle_modes() -> None:
+    """Warns of modes that have lowered nothing; until the end, a later graph may be lowered."""
+    for line in _library.idle_modes():
+        _LOGGER.warning("npu_precision: %s", line)
 
 
 def npu_config_proto(

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from npu_precision import _tf_compat
+
 
 @contextlib.contextmanager
 def losses(model: Any, noted: list[Any]) -> Iterator[None]:
@@ -16,7 +18,7 @@ def losses(model: Any, noted: list[Any]) -> Iterator[None]:
         return
 
     def compute_loss(*args: Any, **kwargs: Any) -> Any:
-        noted.append(original(*args, **kwargs))
+        noted.append(_tf_compat.converted(original)(*args, **kwargs))
         return noted[-1]
 
     model.compute_loss = compute_loss
@@ -34,7 +36,7 @@ def gradients(optimizer: Any, noted: list[tuple[Any, Any]]) -> Iterator[None]:
     def apply_gradients(grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         pairs = list(grads_and_vars)
         noted.extend(pair for pair in pairs if pair[0] is not None)
-        return original(pairs, *args, **kwargs)
+        return _tf_compat.converted(original)(pairs, *args, **kwargs)
 
     optimizer.apply_gradients = apply_gradients
     try:

@@ -165,14 +165,14 @@ def _of_model(name: str, model: Any, batches: Iterable[Any]) -> Program:
         losses: list[Any] = []
         pairs: list[tuple[Any, Any]] = []
         with noting.losses(model, losses), noting.gradients(model.optimizer, pairs):
-            logs = model.train_step(batch)
+            logs = _tf_compat.converted(model.train_step)(batch)
         if not variables:
             variables.extend(variable for _, variable in pairs)
             ops.extend(forward_op(gradient) for gradient, _ in pairs)
         loss = losses[0] if len(losses) == 1 else logs["loss"]
         return loss, _norms([gradient for gradient, _ in pairs])
 
-    step = tf.function(traced)
+    step = _tf_compat.traced(traced)
     # Traced here, so that the weights exist before the first step.
     iterator = iter(batches)
     first = next(iterator, None)

@@ -165,6 +165,40 @@ def watched_steps(build, *values, watch="lowered", every_n_steps=1):
     return steps
 
 
+MOVERS = {
+    "reshape": lambda x: tf.reshape(x, [4, 4]),
+    "transpose": tf.transpose,
+    "squeeze": lambda x: tf.squeeze(tf.expand_dims(x, 0), 0),
+    "slice": lambda x: tf.concat([x[:2], x[2:]], 0),
+    "relu": tf.nn.relu,
+    "loop": lambda x: tf.while_loop(lambda i, _: i < 2, lambda i, x: (i + 1, x), (0, x))[1],
+}
+
+
+@pytest.mark.parametrize("mover", MOVERS.values(), ids=MOVERS)
+def test_the_readers_of_what_is_rounded_are_those_that_compute_from_it(mover):
+    """An op that only moves values overflows nothing, and is no place to keep."""
+
+    def product(x):
+        moved = mover(tf.cast(x, tf.float16))
+        return tf.shape(x), tf.matmul(moved, moved, name="product")
+
+    (step,) = watched_steps(product, ONES)
+    (readers,) = (each.readers for each in step.graph.tensors if each.dtype == "float32")
+    assert readers == ["product"]
+
+
+def test_a_watch_knows_what_the_mode_lowered():
+    steps = []
+    with tensor_watch.TensorWatch("all", 1, steps.append):
+        run_products(1.0)
+    (step,) = (each for each in steps if each.graph.lowered)
+    places = {each.node: each.place for each in step.graph.tensors}
+    lowered = dict(step.graph.lowered)
+    assert lowered["layer/product"] > places["x"]
+    assert not lowered.keys() & {"x", "scale"}
+
+
 def test_a_loop_is_seen_with_the_iteration_in_which_a_value_left_the_range():
     def doubled(x):
         return tf.while_loop(

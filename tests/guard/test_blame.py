@@ -13,7 +13,7 @@ from npu_precision.tuning.mixlist import entry_of
 FAULTS = {"": 0, "overflow": 1, "infinity": 2, "nan": 3}
 
 
-def step_of(*rows, **columns):
+def step_of(*rows, number=1, **columns):
     """A step with a tensor per row: its node, its op, and its fault, or ""."""
     tensors = [
         WatchedTensor(node, op, 0, "", "float32", "float16", place, -1, [f"reads_{node}"])
@@ -23,7 +23,8 @@ def step_of(*rows, **columns):
     ones = np.ones(len(rows))
     counts = {"fault": faults, "iteration": 0 * faults, "elements": ones, "largest": ones}
     counts.update({name: np.array(values) for name, values in columns.items()})
-    return WatchedStep(WatchedGraph(1, tensors), 0, counts)
+    lowered = [(node, place) for place, (node, *_) in enumerate(rows)]
+    return WatchedStep(WatchedGraph(number, tensors, lowered), 0, counts)
 
 
 def test_the_device_with_the_overflow_is_blamed_and_not_the_one_that_got_its_nan():
@@ -49,6 +50,12 @@ def test_of_what_is_read_the_readers_are_kept():
     assert read.nodes == [["reads_x"]]
     computed = blame.not_finite([step_of(("x", "MatMul", "overflow"))])
     assert computed.nodes == [["x"], ["reads_x"]]
+
+
+def test_all_that_is_lowered_may_be_kept_what_comes_after_the_fault_first():
+    rows = [("a", "MatMul", ""), ("b", "MatMul", "overflow"), ("c", "MatMul", "nan")]
+    steps = [step_of(("x", "MatMul", ""), number=2), step_of(*rows)]
+    assert blame.not_finite(steps).lowered == ["b", "c", "x", "a"]
 
 
 def test_what_is_infinite_in_good_steps_is_no_fault():

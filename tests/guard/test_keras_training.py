@@ -108,6 +108,39 @@ def test_an_op_that_overflows_is_kept_and_training_goes_on(tmp_path, caplog):
     assert all("of float16 in" in reason and reason.strip().startswith("//") for reason in reasons)
 
 
+def test_an_input_that_overflows_behind_a_reshape_is_healed(tmp_path, caplog):
+    """A Dense layer on sequences reshapes its input before the product."""
+
+    def trained(*callbacks, dtype="float16"):
+        keras_models.set_seed()
+        model = tf.keras.Sequential(
+            [
+                layers.Dense(8, name="first"),
+                layers.LayerNormalization(),
+                layers.GlobalAveragePooling1D(),
+                layers.Dense(1),
+            ]
+        )
+        model.compile(tf.keras.optimizers.SGD(1e-3), "mse", jit_compile=False)
+        sequences = (np.random.default_rng(2).random([64, 4, 16]) * 1e5).astype(np.float32)
+        mode = npu_precision.autocast(enabled=dtype is not None, dtype=dtype or "float16")
+        with mode:
+            arguments = {"batch_size": 32, "shuffle": False, "verbose": 0}
+            labels = np.ones([64, 1], np.float32)
+            return model.fit(sequences, labels, callbacks=[*callbacks], **arguments)
+
+    assert not np.isfinite(trained().history["loss"]).all()
+    guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
+    with caplog.at_level(logging.WARNING):
+        losses = trained(guard).history["loss"]
+    np.testing.assert_allclose(losses, trained(dtype=None).history["loss"], rtol=1e-2)
+    (message,) = warnings_of(caplog)
+    assert "it begins as overflow of float16 in inputs (_Arg)" in message
+    kept = entries(tmp_path / "healed.json")
+    assert kept
+    assert all("first" in entry and "MatMul" in entry for entry in kept)
+
+
 def test_a_mixlist_of_before_is_in_force_from_the_first_step(tmp_path, caplog):
     first = npu_precision.PrecisionGuard(tmp_path / "healed.json")
     fit(model_of(1e6), first)

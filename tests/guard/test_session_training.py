@@ -101,6 +101,20 @@ def test_an_op_that_overflows_is_kept_and_no_batch_is_lost(feeds, tmp_path, capl
     assert '"node:' in (tmp_path / "healed.json").read_text()
 
 
+def test_an_input_that_overflows_behind_ops_that_move_it_is_healed(tmp_path):
+    guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
+    with tf.Graph().as_default():
+        images, labels, size = tf1.data.make_one_shot_iterator(
+            batches(sizes=growing(3, 1e5))
+        ).get_next()
+        moved = tf.reshape(tf.transpose(tf.reshape(images * size, [8, 4, 8]), [1, 0, 2]), [32, 8])
+        kernel = tf1.get_variable("first", [8, 8], use_resource=True)
+        product = tf.matmul(moved, kernel, name="first/MatMul")
+        loss = losses_of(product / size, labels, tf.constant(1.0))
+        run_to_the_end([guard], config_of(tmp_path), minimized(loss))
+    assert guard.heals == 1
+
+
 def minimized(loss):
     optimizer = tf1.train.GradientDescentOptimizer(0.1)
     return optimizer.minimize(loss, tf1.train.get_or_create_global_step())

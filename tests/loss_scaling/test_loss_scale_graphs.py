@@ -184,3 +184,55 @@ def test_a_manager_may_be_made_before_the_graph_and_used_in_several():
             assert session.run([variable, "loss_scale:0"]) == [np.float32(0.8), 8.0]
             manager.get_loss_scale()
             assert len(tf1.global_variables()) == 4
+
+
+MANAGERS = {
+    "fixed": lambda: FixedLossScaleManager(8.0),
+    "exponential": lambda: ExponentialUpdateLossScaleManager(8.0, incr_every_n_steps=1),
+}
+
+
+def step_with(manager):
+    variable = tf1.get_variable("v", [], initializer=tf1.ones_initializer())
+    optimizer = NPULossScaleOptimizer(tf1.train.GradientDescentOptimizer(0.1), manager)
+    return optimizer.minimize(tf.square(variable))
+
+
+@pytest.mark.parametrize("manager", MANAGERS.values(), ids=MANAGERS)
+def test_the_scale_is_one_tensor_of_a_graph_that_may_be_finalized(manager):
+    manager = manager()
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        step = step_with(manager)
+        session.run(tf1.global_variables_initializer())
+        graph.finalize()
+        scales = [session.run([step, manager.get_loss_scale()])[1] for _ in range(3)]
+        assert manager.get_loss_scale() is manager.get_loss_scale()
+    assert scales == ([8.0] * 3 if manager.state.strategy.adjusts is False else [8.0, 16.0, 32.0])
+
+
+@pytest.mark.parametrize("manager", MANAGERS.values(), ids=MANAGERS)
+def test_a_finalized_graph_without_the_scale_says_what_to_do(manager):
+    with tf.Graph().as_default() as graph:
+        graph.finalize()
+        with pytest.raises(RuntimeError, match="finalized, and nothing in it has this loss scale"):
+            manager().get_loss_scale()
+
+
+def test_where_ops_have_an_order_the_scale_is_read_anew():
+    """After the step it is the new one, and in each iteration of a loop that of the iteration."""
+    manager = MANAGERS["exponential"]()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        step = step_with(manager)
+        before = manager.get_loss_scale()
+        with tf.control_dependencies([step, before]):
+            after = manager.get_loss_scale()
+
+        def body(i, scales):
+            with tf.control_dependencies([manager.update_loss_scale(tf.constant(True))]):
+                return i + 1, scales.write(i, manager.get_loss_scale())
+
+        scales = tf.TensorArray(tf.float32, 3)
+        looped = tf.while_loop(lambda i, _: i < 3, body, (0, scales), parallel_iterations=1)[1]
+        session.run(tf1.global_variables_initializer())
+        assert session.run([before, after]) == [8.0, 16.0]
+        assert list(session.run(looped.stack())) == [32.0, 64.0, 128.0]

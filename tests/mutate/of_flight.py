@@ -36,11 +36,25 @@ MUTATIONS = (
     ),
     _watch_pass(
         "readers",
-        "for (const Node* cast : rounding) AddReaders(*cast, &tensor.readers);",
+        "AddReaders(rounding, &tensor.readers);",
         "",
         "Nothing says who reads what is rounded.",
         f"{_TENSORS}",
         "guard/test_keras_training.py",
+    ),
+    _watch_pass(
+        "movers",
+        "if (PassesValues(reader->type_string())) {",
+        'if (reader->type_string() == "Cast") {',
+        "A Reshape is to be kept rather than the product behind it.",
+        f"{_TENSORS}::test_the_readers_of_what_is_rounded_are_those_that_compute_from_it",
+    ),
+    _watch_pass(
+        "seen",
+        "!seen.insert(reader).second",
+        "seen.count(reader) != 0",
+        "A node that reads a tensor twice is its reader twice, and a loop never ends.",
+        f"{_TENSORS}::test_the_readers_of_what_is_rounded_are_those_that_compute_from_it",
     ),
     _watch_pass(
         "reads_only",
@@ -135,8 +149,8 @@ MUTATIONS = (
     ),
     _watched_tensors(
         "casts",
-        'op == "Cast" || op == kSaturateOp) return false;',
-        "false) return false;",
+        "if (PassesValues(op)) return false;",
+        "if (SelectsValues(op)) return false;",
         "A Cast of a lowered tensor is watched besides its input.",
         f"{_TENSORS}",
     ),

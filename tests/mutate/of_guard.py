@@ -6,6 +6,7 @@ from mutate.mutation import mutations_of
 
 _KERAS = "guard/test_keras_training.py"
 _SESSION = "guard/test_session_training.py"
+_HEALER = "guard/test_healer.py"
 _BLAME = "guard/test_blame.py"
 _WORKERS = "guard/test_guarded_workers.py"
 
@@ -78,6 +79,20 @@ MUTATIONS = (
         f"{_KERAS}::test_a_mixlist_of_before_is_in_force_from_the_first_step",
     ),
     _healer(
+        "everything",
+        "for entry in [*lowered, EVERY_NODE]:",
+        "for entry in lowered:",
+        "Nothing is said to heal a step that all nodes in float32 would heal.",
+        f"{_HEALER}::test_where_no_op_is_found_all_are_kept",
+    ),
+    _healer(
+        "narrowed",
+        "kept = Search([*everything], is_good, _MOST_TRIALS).run()",
+        "kept = everything",
+        "All nodes are in float32 where two are enough.",
+        f"{_HEALER}::test_where_the_readers_are_not_enough_it_looks_among_all_that_comes_after",
+    ),
+    _healer(
         "unwritable_session",
         "if self._training.needs_file:",
         "if False:",
@@ -104,6 +119,13 @@ MUTATIONS = (
         "",
         "A worker blames what came from the one that overflowed.",
         f"{_BLAME}::test_what_came_from_others_is_theirs",
+    ),
+    _blame(
+        "after",
+        "after = [node for node, at in graph.lowered if at >= place]",
+        "after = [node for node, at in graph.lowered if at > place]",
+        "The op where the fault begins is not among the nodes to keep.",
+        f"{_BLAME}::test_all_that_is_lowered_may_be_kept_what_comes_after_the_fault_first",
     ),
     _agreement(
         "numbers",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
+_AUTOGRAPH = "session/test_autograph.py"
 _AMP_KERAS = "amp/test_keras_optimizer.py"
 _AMP_MODELS = "amp/test_amp_models.py"
 _CALL_ORDER = "loss_scaling/test_call_order.py"
@@ -25,6 +26,8 @@ _replicas = mutations_of("npu_precision/loss_scaling/replicas.py")
 _scaled_losses = mutations_of("npu_precision/loss_scaling/arguments.py")
 _shared_losses = mutations_of("npu_precision/amp/shared_losses.py")
 _variables = mutations_of("npu_precision/loss_scaling/variables.py")
+_autograph = mutations_of("npu_precision/_tf_compat/autograph.py")
+_graphs = mutations_of("npu_precision/_tf_compat/graphs.py")
 _managers = mutations_of("npu_precision/loss_scaling/managers.py")
 _npu_loss_scale_optimizer = mutations_of("npu_precision/loss_scaling/npu_loss_scale_optimizer.py")
 
@@ -38,15 +41,15 @@ MUTATIONS = (
     ),
     _strategies(
         "in_a_row",
-        "good = tf.where(overflowed, zero, state.good_steps + 1)",
-        "good = tf.where(overflowed, state.good_steps + zero, state.good_steps + 1)",
+        "good = _tf_compat.where(overflowed, zero, state.good_steps + 1)",
+        "good = _tf_compat.where(overflowed, state.good_steps + zero, state.good_steps + 1)",
         "Finite steps count that are not in a row.",
         f"{_LOSS_SCALE_STRATEGIES}::test_a_dynamic_scale_is_what_the_reference_says",
     ),
     _strategies(
         "not_in_a_row",
-        "bad = tf.where(overflowed, state.bad_steps + 1, state.bad_steps + zero)",
-        "bad = tf.where(overflowed, state.bad_steps + 1, zero)",
+        "bad = _tf_compat.where(overflowed, state.bad_steps + 1, state.bad_steps + zero)",
+        "bad = _tf_compat.where(overflowed, state.bad_steps + 1, zero)",
         "Only overflows in a row count.",
         f"{_LOSS_SCALE_STRATEGIES}::test_npu_bridges_scripts_want_two_overflows_that_need_not_be_in_a_row",
     ),
@@ -59,8 +62,8 @@ MUTATIONS = (
     ),
     _strategies(
         "infinite",
-        "grown = tf.where(tf.math.is_finite(grown), tf.minimum(grown, self.max_scale), scale)",
-        "grown = tf.minimum(grown, self.max_scale)",
+        "_tf_compat.where(tf.math.is_finite(grown), tf.minimum(grown, self.max_scale), scale)",
+        "tf.minimum(grown, self.max_scale)",
         "A scale whose growth is infinite becomes the largest.",
         f"{_LOSS_SCALE_STRATEGIES}::test_growth_that_is_infinite_is_left_out",
     ),
@@ -117,7 +120,7 @@ MUTATIONS = (
     ),
     _grad_scaler(
         "divided_twice",
-        "return tf.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())",
+        "return _tf_compat.where(round_.is_in(Stage.UNSCALED), 1.0, self._state.scale())",
         "return self._state.scale()",
         "Gradients are divided by the scale twice.",
         f"{_GRAD_SCALER_CALLS}::test_compiled_by_xla_nothing_is_divided_or_adjusted_twice",
@@ -180,8 +183,44 @@ MUTATIONS = (
         f"{_AMP_KERAS}::test_gradients_are_divided_by_the_scale_they_were_made_with",
     ),
     _variables(
+        "shared",
+        "if made.shared is not None and",
+        "if False and",
+        "Each call of get_loss_scale() adds an op to the graph, which may be finalized.",
+        f"{_LOSS_SCALE_GRAPHS}::test_the_scale_is_one_tensor_of_a_graph_that_may_be_finalized",
+    ),
+    _graphs(
+        "context",
+        "and graph._get_control_flow_context() is None",
+        "",
+        "A loop scales by the scale of before its first iteration.",
+        f"{_LOSS_SCALE_GRAPHS}::test_where_ops_have_an_order_the_scale_is_read_anew",
+    ),
+    _graphs(
+        "dependencies",
+        "and not graph._current_control_dependencies()",
+        "",
+        "The scale after a step is the one of before it.",
+        f"{_LOSS_SCALE_GRAPHS}::test_where_ops_have_an_order_the_scale_is_read_anew",
+    ),
+    _autograph(
+        "package",
+        "config.CONVERSION_RULES = (config.DoNotConvert(package), *config.CONVERSION_RULES)",
+        "pass",
+        "AutoGraph converts the package's functions, which takes seconds.",
+        f"{_AUTOGRAPH}::test_a_step_of_grad_scaler",
+    ),
+    _autograph(
+        "users",
+        "return api.tf_convert(function, context)",
+        "return function",
+        "A function of the user's that we call is not converted.",
+        f"{_AUTOGRAPH}::test_a_step_of_grad_scaler",
+        f"{_AUTOGRAPH}::test_the_train_step_under_a_guard",
+    ),
+    _variables(
         "out_of_range",
-        "variable.assign(tf.where(is_right, scale, variable.read_value()))",
+        "variable.assign(_tf_compat.where(is_right, scale, variable.read_value()))",
         "variable.assign(scale)",
         "Compiled by XLA, a scale out of range is set.",
         f"{_GRAD_SCALER_STATE}::test_a_new_scale_out_of_range_is_refused_in_a_function_too",

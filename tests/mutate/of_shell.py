@@ -20,8 +20,31 @@ _targets = mutations_of("cc/targets.cc")
 _shapes = mutations_of("cc/shapes.cc")
 _options = mutations_of("npu_precision/options.py")
 _tf_compat = mutations_of("npu_precision/_tf_compat/tapes.py")
+_idle_mode = mutations_of("graph_passes/idle_mode.cc")
+_NOTHING_LOWERED = "session/test_nothing_lowered.py"
 
 MUTATIONS = (
+    _idle_mode(
+        "users",
+        "if (IsUsersWish(entry.first)) continue;",
+        "",
+        "A session that keeps what the user has marked complains of it.",
+        f"{_NOTHING_LOWERED}::test_a_session_with_nothing_to_lower_says_nothing",
+    ),
+    _idle_mode(
+        "later",
+        "return white_ > 0 && lowered_ == 0;",
+        "return white_ > 0;",
+        "A session that lowers a later graph has complained.",
+        f"{_NOTHING_LOWERED}::test_a_session_whose_later_graph_is_lowered_has_not_complained",
+    ),
+    _idle_mode(
+        "certain",
+        "return KindOf(entry.first) == ReasonKind::kSupport;",
+        "return true;",
+        "A session complains before a later graph is lowered.",
+        f"{_NOTHING_LOWERED}::test_a_session_whose_later_graph_is_lowered_has_not_complained",
+    ),
     _parameters(
         "both_modes",
         "if (!v1.empty() && !v2.empty()) {",

@@ -30,7 +30,7 @@ def test_the_star_gives_npu_bridges_names():
     namespace = {}
     exec("from npu_precision.npu_init import *", namespace)
     assert {*NAMES, *STAR_ALONE} == set(namespace) - {"__builtins__"}
-    assert namespace["tf"] is _tf_compat.tf1
+    assert namespace["tf"] is _tf_compat.tf_of_scripts
     assert namespace["RewriterConfig"] is rewriter_config_pb2.RewriterConfig
     assert namespace["config_pb2"] is config_pb2
     assert namespace["rewriter_config_pb2"] is rewriter_config_pb2

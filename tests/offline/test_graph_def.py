@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.strict_zip import strict_zip
+from support.text_graph import read_graph
 
 from npu_precision import Ledger, PrecisionOptions, rewrite_graph_def
 
@@ -359,3 +360,38 @@ def test_a_graph_that_tensorflow_cannot_read_is_a_value_error(dense_graph):
     by_name(dense_graph)["relu"].input[0] = "nowhere"
     with pytest.raises(ValueError, match="'graph'"):
         rewrite_graph_def(dense_graph, ["logits"], MIXED)
+
+
+def of_a_newer_consumer(graph_def):
+    graph_def.versions.min_consumer = 99999
+
+
+def with_one_more_input(graph_def):
+    graph_def.node[-1].input.append("x")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (of_a_newer_consumer, "GraphDef min consumer version 99999 above current version"),
+        (with_one_more_input, "NodeDef expected inputs 'float, float' do not match 3 inputs"),
+    ],
+)
+def test_of_a_model_of_a_newer_tensorflow_the_reason_is_tensorflows_own(change, reason):
+    graph_def = read_graph("x = Placeholder(shape=2x2) \n y = MatMul(x, x)")
+    change(graph_def)
+    with pytest.raises(ValueError) as error:
+        rewrite_graph_def(graph_def, "y", precision_mode="allow_mix_precision")
+    assert str(error.value).startswith(
+        f"TensorFlow {tf.__version__} cannot read the graph 'graph': {reason}"
+    )
+    assert "strict" not in str(error.value)
+
+
+def test_an_attribute_of_a_newer_tensorflow_stays():
+    """The TensorFlow that knows it may read the result."""
+    graph_def = read_graph("x = Placeholder(shape=2x2) \n y = MatMul(x, x)")
+    graph_def.node[-1].attr["of_the_future"].b = True
+    result, ledger = rewrite_graph_def(graph_def, "y", precision_mode="allow_mix_precision")
+    assert ledger.total("lowered") == 1
+    assert any("of_the_future" in node.attr for node in result.node if node.op == "MatMul")

@@ -62,7 +62,9 @@ def test_strict_fails_a_run_that_would_not_be_in_the_precision_asked_for(wide_gr
     ],
 )
 def test_strict_tells_of_a_damaged_node_that_the_failure_is_to_be_put_at(op, fetch, text):
-    """The error op is put between such a node and its reader, in the dtype that the node lacks."""
+    """The error op is put between such a node and its reader, in the dtype that the node lacks.
+    Then TensorFlow is asked, which cannot read the node either.
+    """
     graph_def = read_graph(text)
     for node in graph_def.node:
         if node.op == op:
@@ -71,7 +73,7 @@ def test_strict_tells_of_a_damaged_node_that_the_failure_is_to_be_put_at(op, fet
         npu_precision.rewrite_graph_def(
             graph_def, fetch, precision_mode="allow_mix_precision", strict=True
         )
-    assert f"node '{fetch}' ('{op}'): attribute 'T' is not a type" in str(error.value)
+    assert f"NodeDef missing attr 'T' from Op<name={op}" in str(error.value)
 
 
 @pytest.fixture(scope="module")

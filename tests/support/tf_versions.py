@@ -101,19 +101,19 @@ needs_keras_2 = _needs(
     _HAS_KERAS_2,
     "has Keras 3, without tf.layers, sessions and SavedModels of its own",
 )
-HAS_NPU_DEVICE = _tf_compat.tf1 is not tf
+HAS_NPU_DEVICE = not _tf_compat.IS_TF1
 needs_functions_by_default = _needs(
-    _tf_compat.tf1 is not tf, "runs a tf.function only after tf.enable_v2_behavior()"
+    not _tf_compat.IS_TF1, "runs a tf.function only after tf.enable_v2_behavior()"
 )
-needs_fast_loops = _needs(_tf_compat.tf1 is not tf, "takes minutes to train a recurrent network")
+needs_fast_loops = _needs(not _tf_compat.IS_TF1, "takes minutes to train a recurrent network")
 needs_exact_float32_kernels = _needs(
-    _tf_compat.tf1 is not tf, "has float32 kernels of Expm1, Sqrt and Rsqrt that float16's disown"
+    not _tf_compat.IS_TF1, "has float32 kernels of Expm1, Sqrt and Rsqrt that float16's disown"
 )
 needs_frozen_loops = _needs(
-    _tf_compat.tf1 is not tf, "makes no constants of variables that a loop reads"
+    not _tf_compat.IS_TF1, "makes no constants of variables that a loop reads"
 )
 needs_shapes_of_arguments = _needs(
-    _tf_compat.tf1 is not tf, "does not infer shapes in functions from their arguments'"
+    not _tf_compat.IS_TF1, "does not infer shapes in functions from their arguments'"
 )
 IS_OF_THE_DOCS = tf.__version__.startswith("2.15.")
 needs_outputs_of_the_docs = _needs(
@@ -147,13 +147,13 @@ needs_fit_with_workers = _needs(
     "has Keras 3, whose fit() cannot read what a dataset gives to several workers",
 )
 needs_collectives_that_end = _needs(
-    _tf_compat.tf1 is not tf, "waits for a rank that died between two runs, whatever the time-out"
+    not _tf_compat.IS_TF1, "waits for a rank that died between two runs, whatever the time-out"
 )
 needs_train_step = _needs(
     hasattr(tf.keras.Model, "train_step"), "has no train_step() of Keras models to override"
 )
 needs_saved_custom_gradients = _needs(
-    _tf_compat.tf1 is not tf, "loses custom gradients when it saves a model"
+    not _tf_compat.IS_TF1, "loses custom gradients when it saves a model"
 )
 needs_gpu_kernels = _needs(
     _registered("MatMul", "GPU"), "comes without kernels for GPUs, whose lists this is about"
@@ -163,7 +163,7 @@ needs_onednn = _needs(
     "comes without oneDNN, or its processor lacks the instructions for which it is on by default",
 )
 needs_ops_without_python = _needs(
-    _tf_compat.tf1 is not tf, "registers its ops in Python's extension, not for other programs"
+    not _tf_compat.IS_TF1, "registers its ops in Python's extension, not for other programs"
 )
 # Scripts of tests/ascend_scripts/ with this text need more than every TensorFlow has.
 _NEEDS_OF_SCRIPTS = {
@@ -182,11 +182,9 @@ def needs_of_script(text):
 # tiers.py.
 LARGEST_SHARE = 1.0 if tf.__version__.startswith("2.15.") else 0.2
 # TensorFlow 1.15 silently runs no optimizer if a session feeds an op that is no placeholder.
-OPTIMIZES_WHATEVER_IS_FED = _tf_compat.tf1 is not tf
-needs_any_node_name = _needs(
-    _tf_compat.tf1 is not tf, "allows fewer characters in the names of nodes"
-)
-needs_3d_batch_norm = _needs(_tf_compat.tf1 is not tf, "has no fused batch norm of five dimensions")
+OPTIMIZES_WHATEVER_IS_FED = not _tf_compat.IS_TF1
+needs_any_node_name = _needs(not _tf_compat.IS_TF1, "allows fewer characters in the names of nodes")
+needs_3d_batch_norm = _needs(not _tf_compat.IS_TF1, "has no fused batch norm of five dimensions")
 
 # Which instructions oneDNN's kernels use is known by version alone.
 _VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])

@@ -160,7 +160,7 @@ class _OfKeras3:
 def _scaled(loss: Any, scale: tf.Tensor) -> Any:
     """Multiplies the loss, which may be a function, by the scale."""
     if callable(loss):
-        return lambda: gradients.scaled(loss(), scale)
+        return lambda: gradients.scaled(_tf_compat.converted(loss)(), scale)
     return gradients.scaled(loss, scale)
 
 
