@@ -66,6 +66,7 @@ class Model:
         fetches: names of nodes whose outputs keep name and dtype.
         roots: names of the nodes to look at, with everything they depend on; empty for all nodes.
         signature: the name of the signature whose outputs the roots are, or "".
+        title: the name of the graph that ran, if the path is that of its ledger; else "".
     """
 
     path: str
@@ -74,6 +75,7 @@ class Model:
     fetches: tuple[str, ...]
     roots: tuple[str, ...]
     signature: str
+    title: str = ""
 
     @property
     def shown_roots(self) -> tuple[str, ...]:
