@@ -12,6 +12,7 @@ from npu_precision.cli import flags, printing
 from npu_precision.explain import report
 from npu_precision.flight import page as pages
 from npu_precision.flight import reading
+from npu_precision.flight.next_steps import next_step
 from npu_precision.flight.reading import RunLog
 
 SCHEMA = "npu_precision.flight/1"
@@ -51,6 +52,10 @@ def flight(log: str, output: str | None, force: bool, as_json: bool) -> None:
     columns = [("run", False), ("recorded", True), ("steps", True), ("tensors", True)]
     rows = [row for run in runs for row in _rows(run)]
     printing.show(out, printing.table("Recorded", columns, rows))
+    notes, mixlist = next_step(runs)
+    printing.say(out, f"next: {' '.join(notes)}")
+    if mixlist:
+        printing.say(out, mixlist.rstrip())
     if output is not None:
         printing.say(out, f"{output}: open it in a browser")
 
@@ -59,10 +64,11 @@ def _rows(run: RunLog) -> list[tuple[str, str, str, str]]:
     label = f"run {run.number}" if run.rank is None else f"rank {run.rank}, run {run.number}"
     rows = []
     for graph in run.graphs.values():
-        steps = [step["step"] for step in graph.steps]
+        steps = [step["step"] for step in graph.steps or graph.trials]
         span = f"{steps[0]} to {steps[-1]}" if steps else ""
         tensors = str(len(graph.description["tensors"]))
-        name = f"{label}, graph {graph.number} ({graph.name})"
+        tried = "" if graph.steps or not graph.trials else ", tried by the PrecisionGuard"
+        name = f"{label}, graph {graph.number} ({graph.name}){tried}"
         rows.append((name, str(len(steps)), span, tensors))
     for source, events in run.gradients.items():
         span = f"{events[0]['step']} to {events[-1]['step']}"
@@ -85,4 +91,5 @@ def _data(run: RunLog) -> dict[str, Any]:
             for graph in run.graphs.values()
         ],
         "gradients": run.gradients,
+        "heals": run.heals,
     }

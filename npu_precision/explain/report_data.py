@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from google.protobuf import message
 from tensorflow.core.framework import node_def_pb2, types_pb2
 
 from npu_precision import _version
-from npu_precision.explain import explanation, reasons, story
+from npu_precision.explain import attribute_texts, explanation, reasons, story
 from npu_precision.explain.explanation import Body, Explanation
 from npu_precision.ledger import LedgerNode
 from npu_precision.offline import run_optimizer
@@ -56,6 +57,7 @@ def report_data(
     return {
         "schema": SCHEMA,
         "version": _version.__version__,
+        "title": model.title or pathlib.PurePath(model.path).name,
         "model": model.path,
         "kind": model.shown_kind,
         "signature": model.signature,
@@ -93,6 +95,7 @@ class _Rows:
         }
         self._strings = _Numbered()
         self._dtypes = _Numbered()
+        self._attributes = _Numbered()
         self._columns: dict[str, list[Any]] = {
             name: []
             for name in (
@@ -105,8 +108,8 @@ class _Rows:
         self._some: dict[str, dict[int, Any]] = {
             name: {}
             for name in (
-                "advice calls cause_elsewhere entered escaped followers inputs_after no_vote "
-                "op_after range remark rewrites values why_listed"
+                "advice attributes calls cause_elsewhere entered escaped followers inputs_after "
+                "no_vote op_after range remark rewrites values why_listed"
             ).split()
         }
 
@@ -114,6 +117,7 @@ class _Rows:
         return {
             "strings": list(self._strings),
             "dtypes": [list(map(list, each)) for each in self._dtypes],
+            "attributes": [list(map(list, each)) for each in self._attributes],
             "nodes": self._columns,
             "some": self._some,
             "casts": self._casts,
@@ -189,7 +193,11 @@ class _Rows:
         }
         for column, value in row.items():
             self._columns[column].append(value)
-        return len(self._columns["name"]) - 1
+        number = len(self._columns["name"]) - 1
+        about = attribute_texts.attribute_texts(definition) if definition is not None else ()
+        if about:
+            self._some["attributes"][number] = self._attributes.number(about)
+        return number
 
     def _add_calls(self, body: Body, rows: Mapping[str, int]) -> None:
         for name, definition in body.definitions.items():

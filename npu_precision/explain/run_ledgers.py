@@ -21,6 +21,8 @@ from npu_precision.options import ACCEPTED_NAMES, PrecisionOptions
 
 _LEDGER = "ledger of a run"
 _BEFORE, _AFTER = ".before.pb", ".after.pb"
+# What TensorFlow calls every graph of a session.
+_OF_A_SESSION = "tf_graph"
 
 
 def is_ledger_file(path: str) -> bool:
@@ -106,7 +108,8 @@ def _load(chosen: pathlib.Path, kind: str) -> tuple[Model, Explanation]:
             bodies.append(_body(name, others[name], read_ledger(str(others[name])), graph))
             waiting += graph.node
     meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=before)
-    model = Model(str(chosen), kind, meta_graph, (), (), "")
+    title = "graph of a session" if ledger.graph == _OF_A_SESSION else ledger.graph
+    model = Model(str(chosen), kind, meta_graph, (), (), "", title)
     mappings = ((entry.place, entry.entry, entry.ops) for entry in ledger.mappings)
     warnings = tuple(ledger.all_warnings)
     return model, Explanation(_options(ledger), tuple(bodies), warnings, tuple(mappings), THAT_RAN)

@@ -57,9 +57,18 @@ def section(
     charts: Sequence[dict[str, Any]] = (),
     heat: dict[str, Any] | None = None,
     table: dict[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    code: str = "",
 ) -> dict[str, Any]:
-    """A section, made of results of the functions below."""
-    return {"heading": heading, "charts": list(charts), "heat": heat, "table": table}
+    """A section: sentences, a text to copy, and results of the functions below."""
+    return {
+        "heading": heading,
+        "notes": list(notes),
+        "code": code,
+        "charts": list(charts),
+        "heat": heat,
+        "table": table,
+    }
 
 
 def lines(
@@ -75,7 +84,7 @@ def lines(
         heading: what it shows.
         x_name: the name of the horizontal axis.
         drawn: lines, from series().
-        marks: {"x": a place, "text": what happened there}.
+        marks: {"x": a place, "text": what happened there, "good": whether it went well}.
         logarithmic: whether the vertical axis is.
     """
     return {
@@ -97,6 +106,7 @@ def heat(
     columns: Sequence[int],
     rows: Sequence[str],
     layers: Sequence[dict[str, Any]],
+    nans: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """A heat map with a row per name and a column per step.
 
@@ -105,12 +115,15 @@ def heat(
         columns: the steps.
         rows: the names.
         layers: heat maps from layer(); one is shown at a time.
+        nans: the shares of values that are NaN, [rows, columns]. Where there are any, the cell
+            says so in every layer.
     """
     return {
         "heading": heading,
         "columns": list(columns),
         "rows": list(rows),
         "layers": list(layers),
+        "nans": [] if nans is None else _cells(nans),
     }
 
 
@@ -123,8 +136,11 @@ def layer(name: str, unit: str, values: np.ndarray, ends: tuple[float, float]) -
         values: the numbers, [rows, columns].
         ends: the values that get no shade and the full shade.
     """
-    cells = [[_number(float(f"{value:.4g}")) for value in row] for row in values.tolist()]
-    return {"name": name, "unit": unit, "values": cells, "ends": list(ends)}
+    return {"name": name, "unit": unit, "values": _cells(values), "ends": list(ends)}
+
+
+def _cells(values: np.ndarray) -> list[list[float | None]]:
+    return [[_number(float(f"{value:.4g}")) for value in row] for row in values.tolist()]
 
 
 def table(

@@ -86,6 +86,8 @@ class GraphRecord:
         self._recorded = 0
         self._first_bad: dict[str, Any] | None = None
         self._last: WatchedStep | None = None
+        # Whether only a PrecisionGuard ran it, to find what heals a step.
+        self.is_trial = True
 
     def description(self) -> dict[str, Any]:
         """The event that names the tensors; events of steps number them from 0."""
@@ -113,6 +115,7 @@ class GraphRecord:
             "over": self._shares(step, "over", "infinities"),
             "under": self._shares(step, "under"),
             "zeros": self._shares(step, "zeros"),
+            "nans": self._shares(step, "nans"),
             "not_finite_count": len(bad),
             "not_finite": bad[:_MOST_NAMES],
         }
@@ -155,6 +158,7 @@ class GraphRecord:
             dropped: how many steps found no memory.
         """
         lost = f", {dropped} found no memory" if dropped else ""
+        lost += ", a trial of the PrecisionGuard" if self.is_trial else ""
         lines = [
             f"graph {self.graph.number} ({self._name}): {steps} steps, {self._recorded} recorded"
             f"{lost}, {len(self.graph.tensors)} tensors"

@@ -10,6 +10,7 @@ import numpy as np
 
 from npu_precision.explain import sections
 from npu_precision.flight.forward import Drift, describe, limits_of, reached
+from npu_precision.flight.next_steps import next_step
 from npu_precision.flight.reading import GraphLog, RunLog
 
 # The number of columns in a picture; more steps are merged.
@@ -17,6 +18,9 @@ _MOST_COLUMNS = 120
 _MOST_ROWS = 200
 # A scope so many powers of two below the end of its range has no shade.
 _HEADROOM = 16.0
+_TRIED = (
+    "It ran these steps to find the ops to keep in float32. They are no part of the training.",
+)
 
 
 def write(path: pathlib.Path, title: str, runs: Sequence[RunLog]) -> None:
@@ -31,8 +35,14 @@ def write(path: pathlib.Path, title: str, runs: Sequence[RunLog]) -> None:
         OSError: the file cannot be written.
         ValueError: the package was built without the page.
     """
-    parts = [part for run in runs for part in _sections(run)]
-    sections.write(path, "flight", title, findings(runs), parts)
+    sections.write(path, "flight", title, findings(runs), parts(runs))
+
+
+def parts(runs: Sequence[RunLog]) -> list[dict[str, Any]]:
+    """The sections of the page: the graphs, what a guard tried, and what comes next."""
+    notes, mixlist = next_step(runs)
+    last = sections.section("What comes next", notes=notes, code=mixlist)
+    return [*(part for run in runs for part in _sections(run)), last]
 
 
 def findings(runs: Sequence[RunLog]) -> list[str]:
@@ -57,7 +67,7 @@ def _of_run(run: RunLog) -> list[str]:
             found.append(
                 f"graph {graph.number} ({graph.name}): not finite in {len(bad)} of "
                 f"{len(graph.steps)} recorded steps; first in step {bad[0]['step']}, "
-                f"{describe(bad[0]['first'])}"
+                f"{describe(bad[0]['first'])}{_healed(bad)}"
             )
         drift = _drift(graph)
         if drift is not None:
@@ -73,7 +83,23 @@ def _of_run(run: RunLog) -> list[str]:
                 f"{source}: {len(overflows)} steps were skipped, the last, {last['step']}, for "
                 f"{last['first']['value']} in the gradient of {last['first']['gradient']}"
             )
+    steps = [step for graph in run.graphs.values() for step in graph.steps]
+    recorded = [step["healed_by"] for step in steps if "healed_by" in step]
+    for heal in run.heals:
+        if heal not in recorded:
+            found.append(f"{heal['where']}, which begins as {heal['begins']}; {_told(heal)}")
+    tried = sum(bool(graph.trials) for graph in run.graphs.values())
+    if tried:
+        found.append(f"the PrecisionGuard tried {tried} graphs, which are apart")
     return found
+
+
+def _healed(bad: Sequence[dict[str, Any]]) -> str:
+    return "".join(f"; {_told(step['healed_by'])}" for step in bad if "healed_by" in step)
+
+
+def _told(heal: dict[str, Any]) -> str:
+    return f"healed: {heal['mixlist']} keeps {', '.join(heal['entries'])} in float32"
 
 
 def _drift(graph: GraphLog) -> tuple[str, float] | None:
@@ -87,16 +113,44 @@ def _drift(graph: GraphLog) -> tuple[str, float] | None:
 
 def _sections(run: RunLog) -> list[dict[str, Any]]:
     label = _label(run, True)
-    parts = []
+    found = []
     for graph in run.graphs.values():
         if graph.steps:
-            parts.append(_of_graph(f"{label}graph {graph.number} ({graph.name})", graph, run))
-    if not parts:  # A log of gradients only.
+            found.append(_of_graph(f"{label}{_heading(graph)}", graph, run))
+    tried = [graph for graph in run.graphs.values() if graph.trials]
+    if tried:
+        found.append(
+            sections.section(
+                f"{label}what the PrecisionGuard tried", table=_trials(tried), notes=_TRIED
+            )
+        )
+    if not found:  # A log of gradients only.
         lines = [_scale(source, events) for source, events in run.gradients.items()]
-        parts = [
+        found = [
             sections.section(f"{label}the loss scale", charts=[each for each in lines if each])
         ]
-    return parts
+    return found
+
+
+def _heading(graph: GraphLog) -> str:
+    """The graph, with what a guard did about it."""
+    text = f"graph {graph.number} ({graph.name})"
+    healed = [step["step"] for step in graph.steps if "healed_by" in step]
+    again = [step["step"] for step in graph.steps if "heals" in step]
+    if healed:
+        text += f": step {healed[0]} went wrong, and was healed"
+    if again:
+        text += f": healed, from step {again[0]} on"
+    return text
+
+
+def _trials(graphs: Sequence[GraphLog]) -> dict[str, Any]:
+    rows = []
+    for graph in graphs:
+        first = next((step["first"] for step in graph.trials if "first" in step), None)
+        result = "went well" if first is None else describe(first)
+        rows.append([f"graph {graph.number} ({graph.name})", str(len(graph.trials)), result])
+    return sections.table(["graph", "steps", "result"], rows, numbers_from=3, of=len(rows))
 
 
 def _of_graph(heading: str, graph: GraphLog, run: RunLog) -> dict[str, Any]:
@@ -105,6 +159,7 @@ def _of_graph(heading: str, graph: GraphLog, run: RunLog) -> dict[str, Any]:
     closeness = graph.by_scope(_closeness(graph)).T
     over = graph.by_scope(graph.column("over")).T
     under = graph.by_scope(graph.column("under")).T
+    nans = graph.by_scope(graph.column("nans")).T
     columns = np.array_split(np.arange(len(steps)), min(len(steps), _MOST_COLUMNS))
 
     def together(values: np.ndarray) -> np.ndarray:
@@ -124,6 +179,7 @@ def _of_graph(heading: str, graph: GraphLog, run: RunLog) -> dict[str, Any]:
             sections.layer("over the range", "of a tensor", together(over), (0.0, 1.0)),
             sections.layer("under the range", "of a tensor", together(under), (0.0, 1.0)),
         ],
+        together(nans),
     )
     charts = [_timeline(graph, steps)]
     charts += [each for each in map(_scale, run.gradients, run.gradients.values()) if each]
@@ -147,10 +203,16 @@ def _closeness(graph: GraphLog) -> np.ndarray:
 def _timeline(graph: GraphLog, steps: np.ndarray) -> dict[str, Any]:
     over = graph.column("over").max(1)
     under = graph.column("under").max(1)
+    nans = graph.column("nans").max(1)
     marks = [
-        {"x": step["step"], "text": describe(step["first"])}
+        {"x": step["step"], "text": f"{describe(step['first'])}{_healed([step])}", "good": False}
         for step in graph.steps
         if "first" in step
+    ]
+    marks += [
+        {"x": step["step"], "text": _told(step["heals"]), "good": True}
+        for step in graph.steps
+        if "heals" in step
     ]
     return sections.lines(
         "the worst tensor's share of values out of the range of its type",
@@ -158,6 +220,7 @@ def _timeline(graph: GraphLog, steps: np.ndarray) -> dict[str, Any]:
         [
             sections.series("over", steps, over),
             sections.series("under", steps, under),
+            sections.series("NaN", steps, nans),
         ],
         marks=marks[:_MOST_COLUMNS],
     )
@@ -170,7 +233,11 @@ def _scale(source: str, events: Sequence[dict[str, Any]]) -> dict[str, Any] | No
         return None
     steps, values = zip(*finite)
     marks = [
-        {"x": event["step"], "text": f"{event['first']['value']} in {event['first']['gradient']}"}
+        {
+            "x": event["step"],
+            "text": f"{event['first']['value']} in {event['first']['gradient']}",
+            "good": False,
+        }
         for event in events
         if event["event"] == "overflow"
     ]
@@ -184,9 +251,11 @@ def _scale(source: str, events: Sequence[dict[str, Any]]) -> dict[str, Any] | No
 
 
 def _table(graph: GraphLog) -> dict[str, Any]:
-    largest, over, under = (graph.column(name).max(0) for name in ("largest", "over", "under"))
+    names = ("largest", "over", "under", "nans")
+    largest, over, under, nans = (graph.column(name).max(0) for name in names)
     limits = limits_of(graph.description["low_types"])
-    order = np.argsort(-np.maximum(largest / limits, under), kind="stable")[:_MOST_ROWS]
+    worst = np.maximum(np.maximum(largest / limits, under), nans)
+    order = np.argsort(-worst, kind="stable")[:_MOST_ROWS]
     about = graph.description
     rows = [
         [
@@ -196,8 +265,9 @@ def _table(graph: GraphLog) -> dict[str, Any]:
             f"{largest[tensor]:.3g}",
             f"{over[tensor]:.2%}",
             f"{under[tensor]:.2%}",
+            f"{nans[tensor]:.2%}",
         ]
         for tensor in order
     ]
-    headings = ["tensor", "op type", "range of", "largest", "most over", "most under"]
+    headings = ["tensor", "op type", "range of", "largest", "most over", "most under", "most NaN"]
     return sections.table(headings, rows, numbers_from=3, of=len(about["tensors"]))

@@ -8,12 +8,14 @@ import math
 import os
 import pathlib
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from npu_precision import _errors
+from npu_precision.flight import guarded
 from npu_precision.flight.forward import GraphRecord
 from npu_precision.flight.log import FlightLog
 from npu_precision.flight.tensor_watch import WATCHES, TensorWatch, WatchedStep
@@ -90,6 +92,7 @@ class FlightRecorder:
         self._graphs: dict[int, GraphRecord] = {}
         self._lock = threading.Lock()
         self._is_open, self._was_entered = True, False
+        self._in_trials = False
         self._steps: collections.Counter[str] = collections.Counter()
         self._overflows: collections.Counter[str] = collections.Counter()
         self._last_overflow: dict[str, dict[str, Any]] = {}
@@ -108,11 +111,13 @@ class FlightRecorder:
         self._was_entered = True
         self._add({"event": "start", "every_n_steps": self._every_n_steps}, {})
         observed_gradients.add_observer(self)
+        guarded.add_recorder(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
         """Stops recording, also of steps that were built inside."""
         observed_gradients.remove_observer(self)
+        guarded.remove_recorder(self)
         if self._watch is not None:
             self._watch.__exit__(None, None, None)
         with self._lock:
@@ -154,6 +159,19 @@ class FlightRecorder:
             if counts.kinds.any() or step % self._every_n_steps == 0:
                 self._write(site, step, scale, counts)
 
+    def see_trials(self, begin: bool) -> None:
+        """Notes which steps are trials of a PrecisionGuard; see guarded.trials."""
+        if self._watch is not None:
+            self._watch.flush()  # What ran before is of the other kind.
+        self._in_trials = begin
+
+    def see_heal(self, event: Mapping[str, Any]) -> None:
+        """Records that a step was healed."""
+        if self._watch is not None:
+            self._watch.flush()  # The healed step stands before the event.
+        with self._lock:
+            self._add(event, {})
+
     def _write(self, site: Site, step: int, scale: float, counts: Counts) -> None:
         bad = np.flatnonzero(counts.kinds)
         all_zero = np.flatnonzero((counts.zeros == counts.sizes) & (counts.sizes > 0))
@@ -192,9 +210,11 @@ class FlightRecorder:
                 self._graphs[number] = GraphRecord(step.graph)
                 self._add(self._graphs[number].description(), {})
             record = self._graphs[number]
-            self._add(record.event(step), record.scalars(step))
+            trial = {"trial": True} if self._in_trials else {}
+            record.is_trial = record.is_trial and self._in_trials
+            self._add({**record.event(step), **trial}, record.scalars(step))
 
-    def _add(self, event: dict[str, Any], scalars: dict[str, float]) -> None:
+    def _add(self, event: Mapping[str, Any], scalars: dict[str, float]) -> None:
         if not self._is_open:
             return
         try:

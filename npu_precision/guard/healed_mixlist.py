@@ -57,6 +57,13 @@ class HealedMixlist:
         """Whether nothing was healed."""
         return not self._healed
 
+    def text(self) -> str:
+        """The content of the file; "" if it cannot be read."""
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except OSError:
+            return ""
+
     def is_of(self, options: PrecisionOptions) -> bool:
         """Whether the options name this file."""
         given = options.modify_mixlist

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from npu_precision.flight import guarded
 from npu_precision.flight.tensor_watch import TensorWatch, WatchedStep
 from npu_precision.guard import blame
 from npu_precision.guard.agreement import Ranks
@@ -167,6 +168,8 @@ class Healer:
         still = self._wrong(outcome)
         if still:
             raise self._failure(f"{where}; with {self._mixlist.path}, too, {still}")
+        if reasons:
+            guarded.healed(where, begun, reasons, str(self._mixlist.path), self._mixlist.text())
         found = f"it begins as {begun}, kept in float32 by {self._mixlist.path}"
         _LOGGER.warning(
             "PrecisionGuard: %s; %s (heal %d of %d)",
@@ -213,6 +216,7 @@ class Healer:
         wrong = self._wrong(outcome)
         return wrong or _stands_still(stuck and stuck & self._training.unchanged(self._state))
 
+    @guarded.trials()
     def _wrong_in_float32(self, step: _Step, stuck: set[str]) -> str:
         """The fault of the steps since the last state if run in float32, or ""."""
         with self._training.under(None):
@@ -234,6 +238,7 @@ class Healer:
             "at fault, not the precision"
         )
 
+    @guarded.trials()
     def _watched(
         self, options: PrecisionOptions | None, step: _Step, good: Sequence[_Step] | None = None
     ) -> list[WatchedStep]:
@@ -267,6 +272,7 @@ class Healer:
         *before, last = self._made
         return blame.usual_faults(self._watched(options, last, before))
 
+    @guarded.trials()
     def _search(
         self, options: PrecisionOptions, step: _Step, stuck: set[str], where: str
     ) -> tuple[dict[str, str], str]:

@@ -65,6 +65,7 @@ class Model:
         roots: names of the nodes to look at, with everything they depend on; empty for all nodes.
         signature: the name of the signature whose outputs the roots are, or "".
         exported: for a file of Keras, the temporary SavedModel that was made of it, else "".
+        title: the name of the graph that ran, if the path is that of its ledger; else "".
     """
 
     path: str
@@ -74,6 +75,7 @@ class Model:
     roots: tuple[str, ...]
     signature: str
     exported: str = ""
+    title: str = ""
 
     @property
     def folder(self) -> pathlib.Path:

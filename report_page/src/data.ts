@@ -1,5 +1,7 @@
 // What report_data.py writes: columns of numbers, in which a node is a row.
 
+import { functionNames, shortNames } from "./names";
+
 export const NOT_FLOAT = 0;
 export const LOWERED = 1;
 export const KEPT = 2;
@@ -84,6 +86,8 @@ type Some<T> = Readonly<Record<string, T>>;
 export interface Stored {
   schema: string;
   version: string;
+  /** The model's name, or that of the graph that ran. */
+  title: string;
   model: string;
   kind: string;
   signature: string;
@@ -99,6 +103,8 @@ export interface Stored {
   sentences: Record<string, string>;
   strings: string[];
   dtypes: Dtype[][];
+  /** Sets of attributes besides dtypes, as name and value. */
+  attributes: (readonly [name: string, value: string])[][];
   nodes: {
     name: string[];
     graph: number[];
@@ -116,6 +122,7 @@ export interface Stored {
   };
   some: {
     advice: Some<[key: number, node: number, effect: number][]>;
+    attributes: Some<number>;
     calls: Some<number[]>;
     cause_elsewhere: Some<string>;
     /** The error that enters at a node, as a share of float32's values; null is infinite. */
@@ -147,10 +154,15 @@ export class Report {
   readonly size: number;
   /** By the row of each Cast. */
   readonly castAt = new Map<number, CastRow>();
+  /** The names of functions, without what TensorFlow adds to them. */
+  readonly graphNames: readonly string[];
+  private readonly shorts: readonly string[];
   private readers: Record<View, number[][] | null> = { before: null, after: null };
 
   constructor(readonly stored: Stored) {
     this.size = stored.nodes.name.length;
+    this.graphNames = functionNames(stored.graphs);
+    this.shorts = shortNames(stored.nodes.name, stored.nodes.graph);
     for (const cast of stored.casts) this.castAt.set(cast.node, cast);
   }
 
@@ -173,6 +185,16 @@ export class Report {
     return this.stored.nodes.name[node] ?? "";
   }
 
+  /** The name without the calls that it came through, where that is clear enough. */
+  short(node: number): string {
+    return this.shorts[node] ?? "";
+  }
+
+  /** What a Cast casts, with a short name if its node is there. */
+  tensorOf(cast: CastRow): string {
+    return cast.of < 0 ? cast.tensor : `${this.short(cast.of)}:${cast.port}`;
+  }
+
   graph(node: number): number {
     return this.stored.nodes.graph[node] ?? 0;
   }
@@ -180,6 +202,16 @@ export class Report {
   /** The name of the function that a node is in; "" for none. */
   functionOf(node: number): string {
     return this.stored.graphs[this.graph(node)] ?? "";
+  }
+
+  /** The same without what TensorFlow adds to it. */
+  shortFunctionOf(node: number): string {
+    return this.graphNames[this.graph(node)] ?? "";
+  }
+
+  /** Its attributes besides dtypes: strides, padding, shapes. */
+  attributes(node: number): (readonly [name: string, value: string])[] {
+    return this.stored.attributes[this.stored.some.attributes[node] ?? NONE] ?? [];
   }
 
   decision(node: number): number {

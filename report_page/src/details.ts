@@ -10,6 +10,8 @@ import { advice, castsAt, fedBy, sentenceOf, steps, type Telling } from "./story
 import type { Tree } from "./tree";
 
 const MOST_LINES = 50;
+/** As in graph.css. */
+const NARROW = "(max-width: 980px)";
 
 export class Details {
   readonly element = make("section", {
@@ -24,7 +26,13 @@ export class Details {
     private readonly expansion: Expansion,
     private readonly goTo: (node: number) => void,
     private readonly say: (text: string) => void,
+    private readonly back: () => void,
   ) {}
+
+  /** On a narrow screen, where the details stand below the graph, scrolls to them. */
+  bringIntoView(): void {
+    if (matchMedia(NARROW).matches) this.element.scrollIntoView();
+  }
 
   refresh(): void {
     const { selected } = this.state.shown;
@@ -47,8 +55,9 @@ export class Details {
         "h2",
         {},
         make("span", { class: `badge ${style}`, "aria-hidden": "true" }, letter),
-        make("span", { class: "name" }, report.name(node)),
+        make("span", { class: "name", title: report.name(node) }, report.short(node)),
       ),
+      button("Back to the graph", this.back, { class: "back" }),
       make(
         "p",
         { class: "verdict" },
@@ -80,16 +89,18 @@ export class Details {
     const readers = report
       .readersOf(node, view)
       .map((at): Telling => [
-        { node: at, text: report.name(at) },
+        { node: at, text: report.short(at) },
         ` (${report.op(at, view)}), ${report.decisionName(at)}`,
       ]);
     found.push(this.list("Read by", readers));
     found.push(this.calls(node));
+    found.push(this.attributes(node));
     return found.filter((part) => part.childElementCount > 0 || part.textContent !== "");
   }
 
   private facts(report: Report, node: number): HTMLElement {
     const facts: [string, string][] = [];
+    if (report.short(node) !== report.name(node)) facts.push(["full name", report.name(node)]);
     if (report.functionOf(node) !== "") facts.push(["function", report.functionOf(node)]);
     for (const [attribute, before, after] of report.dtypes(node)) {
       facts.push([attribute, before === after ? before : `${before} → ${after}`]);
@@ -112,12 +123,23 @@ export class Details {
     return make("dl", {}, ...terms);
   }
 
+  private attributes(node: number): HTMLElement {
+    const attributes = this.tree.report.attributes(node);
+    if (attributes.length === 0) return make("div");
+    const terms = attributes.flatMap(([name, value]) => [
+      make("dt", {}, name),
+      make("dd", {}, value),
+    ]);
+    return make("div", {}, make("h3", {}, "Attributes"), make("dl", {}, ...terms));
+  }
+
   private castLine(node: number): Telling {
     const cast = this.tree.report.castAt.get(node);
     if (cast === undefined) return [];
     const bytes = cast.bytes === null ? "" : `, ${size(cast.bytes)}`;
     const readers = `, read by ${cast.read_by}`;
-    const from = cast.of < 0 ? cast.tensor : { node: cast.of, text: cast.tensor };
+    const text = this.tree.report.tensorOf(cast);
+    const from = cast.of < 0 ? text : { node: cast.of, text };
     const link = { node, text: "Cast" };
     return [link, " of ", from, ` from ${cast.from} to ${cast.to}${bytes}${readers}`];
   }
@@ -160,7 +182,8 @@ export class Details {
       const open = (): void => {
         if (item !== undefined) this.goTo(item);
       };
-      return make("li", {}, button(report.stored.graphs[graph] ?? "", open, { class: "link" }));
+      const title = report.stored.graphs[graph] ?? "";
+      return make("li", {}, button(report.graphNames[graph] ?? "", open, { class: "link", title }));
     });
     if (items.length === 0) return make("div");
     return make("div", {}, make("h3", {}, "Calls"), make("ul", {}, ...items));
@@ -186,7 +209,10 @@ export class Details {
     return line.map((part) =>
       typeof part === "string"
         ? part
-        : button(part.text, () => this.goTo(part.node), { class: "link" }),
+        : button(part.text, () => this.goTo(part.node), {
+            class: "link",
+            title: this.tree.report.name(part.node),
+          }),
     );
   }
 

@@ -30,6 +30,7 @@ export class GraphView {
     private readonly tree: Tree,
     private readonly state: State,
     private readonly expansion: Expansion,
+    private readonly clicked: (node: number) => void,
   ) {
     this.cy = cytoscape({
       container,
@@ -41,6 +42,11 @@ export class GraphView {
       style: graphStyle(),
     });
     this.cy.on("tap", "node", (event) => this.tapped(Number(event.target.id())));
+    this.cy.on("mouseover", "node", (event) => {
+      const item = Number(event.target.id());
+      container.title = tree.fullName(item) || tree.label(item);
+    });
+    this.cy.on("mouseout", "node", () => container.removeAttribute("title"));
     this.cy.on("dbltap", "node.open", (event) => {
       // Not by the second half of the double click that opened it.
       if (!this.tapsOpened[0]) expansion.close(Number(event.target.id()));
@@ -52,6 +58,7 @@ export class GraphView {
     this.tapsOpened = [this.tapsOpened[1], opens];
     this.state.set({ selected: item });
     if (opens) this.expansion.toggle(item, this.state.shown.view);
+    if (!this.tree.isScope(item)) this.clicked(item);
   }
 
   /** Draws anew; what changed stays where it was on the screen. */

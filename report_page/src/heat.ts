@@ -14,6 +14,12 @@ function shade(value: number, [none, full]: readonly [number, number]): number {
   return Math.min(Math.max((value - none) / (full - none), 0), 1);
 }
 
+/** What holds a NaN is as wrong as it can be, whatever the layer shows. */
+function opacity(value: number | null, nans: number, layer: Layer): string {
+  if (nans > 0) return "1";
+  return value === null ? "0" : shade(value, layer.ends).toFixed(3);
+}
+
 function picture(data: Heat, layer: Layer): SVGElement {
   const height = data.rows.length * ROW + AXIS;
   const width = (WIDTH - NAMES) / Math.max(data.columns.length, 1);
@@ -32,15 +38,17 @@ function picture(data: Heat, layer: Layer): SVGElement {
     svg.append(label);
     data.columns.forEach((step, column) => {
       const value = layer.values[row]?.[column] ?? null;
+      const nans = data.nans[row]?.[column] ?? 0;
       const cell = makeSvg("rect", {
-        class: "cell",
+        class: nans > 0 ? "cell nan" : "cell",
         x: NAMES + column * width,
         y: row * ROW,
         width: Math.max(width - 0.5, 0.5),
         height: ROW - 1,
-        "fill-opacity": value === null ? 0 : shade(value, layer.ends).toFixed(3),
+        "fill-opacity": opacity(value, nans, layer),
       });
-      const text = value === null ? "nothing but zeros" : `${shown(value)} ${layer.unit}`;
+      const known = value === null ? "nothing but zeros" : `${shown(value)} ${layer.unit}`;
+      const text = nans > 0 ? `${shown(100 * nans)} % NaN` : known;
       cell.append(makeSvg("title", {}, `${name}, step ${step}: ${text}`));
       svg.append(cell);
     });
@@ -65,7 +73,10 @@ export function heat(data: Heat): HTMLElement {
     );
     const [none, full] = layer.ends;
     const range = `no colour: ${shown(none)}, full colour: ${shown(full)} ${layer.unit}`;
-    frame.replaceChildren(picture(data, layer), make("p", { class: "faint" }, range));
+    const hasNans = data.nans.some((row) => row.some((nans) => (nans ?? 0) > 0));
+    const key = make("span", { class: "key nan", "aria-hidden": "true" });
+    const sign = hasNans ? ["; ", key, "NaN"] : [];
+    frame.replaceChildren(picture(data, layer), make("p", { class: "faint" }, range, ...sign));
   }
   const [first] = data.layers;
   if (first !== undefined) show(first);

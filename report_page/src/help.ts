@@ -16,6 +16,7 @@ export const KEYS: readonly [keys: string, what: string][] = [
   ["r", "to the table of ranges, and back to the graph"],
   ["b", "before or after the rewrite"],
   ["c", "show or hide control inputs"],
+  ["e", "the outline in the order of execution, or of the file"],
   ["+ − 0", "in the graph: larger, smaller, all"],
   ["Esc", "look at nothing; close this popup"],
   ["?", "this popup"],

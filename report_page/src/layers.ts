@@ -4,6 +4,7 @@ import { bar } from "./bar";
 import { CAST, KEPT, LOWERED, RAISED, type Report, type View } from "./data";
 import { count, make } from "./dom";
 import { shown } from "./lines";
+import type { Order } from "./order";
 import { sentenceOf } from "./story";
 import { Table } from "./table";
 import type { Tree } from "./tree";
@@ -25,56 +26,21 @@ export interface Layer {
 }
 
 /** The layers of the scope that the page opens with; without single kept nodes, if there are any. */
-export function layersOf(tree: Tree): Layer[] {
+export function layersOf(tree: Tree, order: Order): Layer[] {
   const found = tree
     .children(tree.mainScope(VIEW), VIEW)
     .filter((item) => tree.isScope(item) && tree.scope(item).kind === "scope")
     .map((scope) => layer(tree, scope))
     .filter(({ computing }) => computing > 0);
-  const places = inOrderOfReading(tree.report);
-  // Of most of what computes: some nodes of a layer do not depend on what is before it.
-  const middle = ({ scope }: Layer): number => {
-    const computing = tree.nodesIn(scope).filter((node) => isComputing(tree.report, node));
-    const found = computing.map((node) => places[node] ?? 0).sort((one, other) => one - other);
-    return found[found.length >> 1] ?? 0;
-  };
-  found.sort((one, other) => middle(one) - middle(other));
+  found.sort((one, other) => order.place(one.scope) - order.place(other.scope));
   const worth = found.filter(({ computing, kept }) => computing > 1 || kept < computing);
   return worth.length > 0 ? worth : found;
 }
 
 const rounded = (error: number): number => Number(error.toPrecision(2));
 
-function isComputing(report: Report, node: number): boolean {
-  return report.isFloat(node) && !report.isSource(node);
-}
-
 function largest(nodes: readonly number[], report: Report): number | null {
   return nodes.length === 0 ? null : Math.max(...nodes.map((node) => report.entered(node)));
-}
-
-/** By node: its place in an order in which each node comes after what it reads. */
-function inOrderOfReading(report: Report): number[] {
-  const places = new Array<number>(report.size).fill(-1);
-  const seen = new Uint8Array(report.size);
-  let next = 0;
-  for (let root = 0; root < report.size; root++) {
-    const waiting = [root];
-    while (waiting.length > 0) {
-      const node = waiting[waiting.length - 1] as number;
-      if (seen[node] === 0) {
-        seen[node] = 1;
-        // In a loop, what is read first is taken to come first.
-        for (const { node: read } of report.inputs(node, VIEW).reverse()) {
-          if (seen[read] === 0) waiting.push(read);
-        }
-        continue;
-      }
-      waiting.pop();
-      if (places[node] === -1) places[node] = next++;
-    }
-  }
-  return places;
 }
 
 function layer(tree: Tree, scope: number): Layer {

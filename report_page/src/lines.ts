@@ -103,7 +103,8 @@ export function lines(data: Lines): HTMLElement {
   svg.append(makeSvg("text", { x: middle, y: HEIGHT - 6, "text-anchor": "middle" }, data.x));
   for (const mark of data.marks) {
     const at = x(mark.x);
-    const line = makeSvg("line", { class: "mark", x1: at, x2: at, y1: TOP, y2: HEIGHT - BOTTOM });
+    const kind = mark.good === true ? "mark good" : "mark";
+    const line = makeSvg("line", { class: kind, x1: at, x2: at, y1: TOP, y2: HEIGHT - BOTTOM });
     line.append(makeSvg("title", {}, `${data.x} ${mark.x}: ${mark.text}`));
     svg.append(line);
   }
@@ -133,11 +134,12 @@ function legend(data: Lines): HTMLElement {
       series.name,
     ),
   );
-  if (data.marks.length > 0) {
-    const key = make("span", { class: "key mark", "aria-hidden": "true" });
-    const first = data.marks[0];
-    const text = first === undefined ? "" : ` (first: ${data.x} ${first.x}, ${first.text})`;
-    entries.push(make("li", {}, key, `not finite${text}`));
+  for (const good of [false, true]) {
+    const first = data.marks.find((mark) => (mark.good ?? false) === good);
+    if (first === undefined) continue;
+    const key = make("span", { class: good ? "key mark good" : "key mark", "aria-hidden": "true" });
+    const what = good ? "healed" : "not finite";
+    entries.push(make("li", {}, key, `${what} (first: ${data.x} ${first.x}, ${first.text})`));
   }
   return make("ul", { class: "legend" }, ...entries);
 }

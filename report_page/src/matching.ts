@@ -34,9 +34,10 @@ export function search(report: Report, wanted: string, view: View): Found {
   for (let node = 0; node < report.size; node++) {
     const name = report.name(node);
     const op = report.op(node, view);
-    if (!matches(name) && !matches(op)) continue;
+    const short = report.short(node);
+    if (!matches(name) && !matches(op) && !(short !== name && matches(short))) continue;
     const last = name.slice(name.lastIndexOf("/") + 1);
-    const isExact = [name, last, op].some((text) => text.toLowerCase() === exact);
+    const isExact = [name, short, last, op].some((text) => text.toLowerCase() === exact);
     (isExact ? nodes : others).push(node);
   }
   return { nodes: nodes.concat(others), error: "" };

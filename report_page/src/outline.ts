@@ -4,6 +4,7 @@ import type { Expansion } from "./expansion";
 import { make } from "./dom";
 import { look } from "./decisions";
 import { shares } from "./labels";
+import type { Order } from "./order";
 import type { State } from "./state";
 import type { Tree } from "./tree";
 import { Windowed } from "./windowed";
@@ -32,6 +33,8 @@ export class Outline {
     private readonly tree: Tree,
     private readonly state: State,
     private readonly expansion: Expansion,
+    private readonly order: Order,
+    private readonly clicked: (item: number) => void,
   ) {
     const rows = { count: () => this.rows.length, render: (row: number) => this.render(row) };
     this.windowed = new Windowed(this.element, rows, ROW_HEIGHT);
@@ -47,9 +50,10 @@ export class Outline {
   refresh(): void {
     this.rows = [];
     this.rowOf.clear();
-    const { view } = this.state.shown;
+    const { view, ordered } = this.state.shown;
     const visit = (parent: number, level: number): void => {
-      const children = this.tree.children(parent, view);
+      const inside = this.tree.children(parent, view);
+      const children = ordered ? this.order.sorted(inside) : inside;
       children.forEach((item, index) => {
         this.rowOf.set(item, this.rows.length);
         this.rows.push({ item, level, place: index + 1, siblings: children.length });
@@ -88,6 +92,7 @@ export class Outline {
       click: () => {
         this.state.set({ selected: item });
         if (isScope) this.expansion.toggle(item, this.state.shown.view);
+        else this.clicked(item);
       },
     });
     row.style.paddingInlineStart = `${4 + (level - 1) * 14}px`;

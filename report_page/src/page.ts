@@ -3,6 +3,7 @@
 import { curve } from "./curve";
 import type { Report, View } from "./data";
 import { Details } from "./details";
+import { addressOf, namedIn } from "./address";
 import { button, count, make } from "./dom";
 import { Expansion } from "./expansion";
 import { front } from "./front";
@@ -10,10 +11,11 @@ import { neighbour } from "./graph_keys";
 import { GraphView } from "./graph_view";
 import { type Layer, layersOf, layerTable, strip } from "./layers";
 import { Help, legend } from "./help";
+import { Order } from "./order";
 import { Outline } from "./outline";
 import { Search } from "./search";
 import { State, type Tab } from "./state";
-import { summary } from "./summary";
+import { summary, titleOf } from "./summary";
 import { castTable, nodeTable, opTable, rangeTable } from "./tables";
 import { themeSwitch } from "./theme";
 import { Tree } from "./tree";
@@ -32,6 +34,7 @@ export class Page {
   private readonly state = new State();
   private readonly tree: Tree;
   private readonly expansion: Expansion;
+  private readonly order: Order;
   private readonly outline: Outline;
   private readonly details: Details;
   private readonly search: Search;
@@ -51,10 +54,17 @@ export class Page {
   constructor(private readonly report: Report) {
     this.tree = new Tree(report);
     this.expansion = new Expansion(this.tree, this.state.shown.view);
-    this.outline = new Outline(this.tree, this.state, this.expansion);
+    this.order = new Order(this.tree);
+    const clicked = (): void => this.details.bringIntoView();
+    this.outline = new Outline(this.tree, this.state, this.expansion, this.order, clicked);
     const goTo = (item: number): void => this.goTo(item);
-    this.details = new Details(this.tree, this.state, this.expansion, goTo, (text) =>
-      this.say(text),
+    this.details = new Details(
+      this.tree,
+      this.state,
+      this.expansion,
+      goTo,
+      (text) => this.say(text),
+      () => this.canvas.scrollIntoView(),
     );
     this.search = new Search(this.tree, this.state, {
       goTo,
@@ -64,8 +74,7 @@ export class Page {
   }
 
   start(): void {
-    const { model } = this.report.stored;
-    document.title = `${model}: precision report`;
+    document.title = `${titleOf(this.report)}: precision report`;
     const page = document.getElementById("page") as HTMLElement;
     page.append(
       make(
@@ -85,11 +94,14 @@ export class Page {
       this.live,
       this.help.element,
     );
-    this.graph = new GraphView(this.canvas, this.tree, this.state, this.expansion);
+    this.graph = new GraphView(this.canvas, this.tree, this.state, this.expansion, () =>
+      this.details.bringIntoView(),
+    );
     this.graph.draw();
     this.outline.refresh();
     this.details.refresh();
     this.listen();
+    this.openAddress();
   }
 
   private listen(): void {
@@ -105,7 +117,9 @@ export class Page {
         this.search.refresh();
         this.details.refresh();
       }
+      if (now.ordered !== before.ordered) this.outline.refresh();
       if (now.selected !== before.selected) {
+        this.writeAddress();
         this.graph?.mark();
         this.outline.mark();
         this.details.refresh();
@@ -113,6 +127,7 @@ export class Page {
       }
       if (now.tab !== before.tab) this.showTab(now.tab);
     });
+    addEventListener("popstate", () => this.openAddress());
     document.addEventListener("keydown", (event) => this.pressed(event));
     this.canvas.addEventListener("keydown", (event) => this.pressedInGraph(event));
     this.canvas.addEventListener("focus", () => {
@@ -123,7 +138,7 @@ export class Page {
 
   private makeTabs(): HTMLElement {
     const goTo = (node: number): void => this.goTo(node);
-    const layers = layersOf(this.tree);
+    const layers = layersOf(this.tree, this.order);
     this.panels.set("graph", this.graphPanel(layers));
     if (layers.length > 1) this.panels.set("layers", layerTable(this.tree, layers, goTo).element);
     this.panels.set("nodes", nodeTable(this.report, goTo).element);
@@ -162,6 +177,13 @@ export class Page {
     this.state.listen((now) => {
       control.checked = now.control;
     });
+    const ordered = make("input", {
+      type: "checkbox",
+      change: () => this.state.set({ ordered: ordered.checked }),
+    });
+    this.state.listen((now) => {
+      ordered.checked = now.ordered;
+    });
     const zoom = make(
       "div",
       { class: "zoom", role: "group", "aria-label": "Size" },
@@ -181,6 +203,7 @@ export class Page {
         { class: "toolbar" },
         make("div", { class: "views", role: "group", "aria-label": "Graph" }, ...views),
         make("label", {}, control, " control inputs"),
+        make("label", {}, ordered, " outline in order of execution"),
         zoom,
         legend(),
       ),
@@ -215,6 +238,22 @@ export class Page {
     this.expansion.reveal(item, this.state.shown.view);
     this.graph?.show(item);
     this.canvas.focus({ preventScroll: true });
+    if (!this.tree.isScope(item)) this.details.bringIntoView();
+  }
+
+  /** Goes to the node that the address names. */
+  private openAddress(): void {
+    const named = namedIn(this.report, location.hash);
+    if (named === null) return;
+    if (named.node < 0) this.search.showFor(named.name);
+    else if (named.node !== this.state.shown.selected) this.goTo(named.node);
+  }
+
+  private writeAddress(): void {
+    const { selected } = this.state.shown;
+    const isNode = selected >= 0 && !this.tree.isScope(selected);
+    const address = isNode ? addressOf(this.report, selected) : "#";
+    if (address !== (location.hash || "#")) history.pushState(null, "", address);
   }
 
   private openAll(nodes: readonly number[]): void {
@@ -248,7 +287,7 @@ export class Page {
     const target = event.target as HTMLElement;
     const isField = target.matches("input[type=search], select, textarea");
     if (event.ctrlKey || event.metaKey || event.altKey || isField || this.help.element.open) return;
-    const { tab, view, control } = this.state.shown;
+    const { tab, view, control, ordered } = this.state.shown;
     const table = (wanted: Tab) => (): void => {
       this.state.set({ tab: tab === wanted ? "graph" : wanted });
       this.tabs.get(this.state.shown.tab)?.focus();
@@ -258,6 +297,7 @@ export class Page {
       "?": () => this.help.toggle(),
       b: () => this.state.set({ view: view === "before" ? "after" : "before" }),
       c: () => this.state.set({ control: !control }),
+      e: () => this.state.set({ ordered: !ordered }),
       t: table("nodes"),
       r: table("ranges"),
       g: () => this.focusIn(this.canvas),

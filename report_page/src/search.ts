@@ -78,6 +78,12 @@ export class Search {
     this.input.select();
   }
 
+  /** Looks for a text as if it had been typed. */
+  showFor(text: string): void {
+    this.input.value = text;
+    this.search();
+  }
+
   /** Finds again, in what is shown now. */
   refresh(): void {
     if (this.input.value !== "" && !this.popup.hidden) this.search();
@@ -104,7 +110,9 @@ export class Search {
   /** Where Enter goes: what has this name, else the first node that computes. */
   private best(wanted: string): number {
     const report = this.tree.report;
-    const named = this.found.findIndex((node) => report.name(node) === wanted);
+    const named = this.found.findIndex((node) =>
+      [report.name(node), report.short(node)].includes(wanted),
+    );
     if (named >= 0) return named;
     const isOp = (node: number): boolean => report.isFloat(node) && !report.isSource(node);
     return Math.max(0, this.found.findIndex(isOp));
@@ -120,7 +128,7 @@ export class Search {
     const node = this.found[row] as number;
     const report = this.tree.report;
     const { letter, style } = look(report.decision(node));
-    const inside = report.functionOf(node);
+    const inside = report.shortFunctionOf(node);
     const { view } = this.state.shown;
     const other = view === "before" ? "after" : "before";
     const only = report.isIn(node, view) ? "" : `only ${other}`;
@@ -137,7 +145,7 @@ export class Search {
         click: () => this.choose(row),
       },
       make("span", { class: `badge ${style}`, "aria-hidden": "true" }, letter),
-      make("span", { class: "name" }, report.name(node)),
+      make("span", { class: "name" }, report.short(node)),
       make("span", { class: "op" }, report.op(node, this.state.shown.view)),
       make("span", { class: "op" }, inside === "" ? "" : `in ${inside}`),
       make("span", { class: "op" }, only),

@@ -27,6 +27,8 @@ function table(data: TableData): HTMLElement {
 
 function section(data: Section): HTMLElement {
   const element = make("section", { class: "section" }, make("h2", {}, data.heading));
+  element.append(...data.notes.map((text) => make("p", {}, text)));
+  if (data.code !== "") element.append(make("pre", { tabindex: 0 }, data.code));
   element.append(...data.charts.map(lines));
   if (data.heat !== null) element.append(heat(data.heat));
   if (data.table !== null) element.append(table(data.table));

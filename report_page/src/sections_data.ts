@@ -12,7 +12,8 @@ export interface Lines {
   /** The name of the horizontal axis. */
   x: string;
   series: readonly Series[];
-  marks: readonly { x: number; text: string }[];
+  /** Where something happened, and whether it went well. */
+  marks: readonly { x: number; text: string; good?: boolean }[];
   logarithmic: boolean;
 }
 
@@ -30,6 +31,8 @@ export interface Heat {
   columns: readonly number[];
   rows: readonly string[];
   layers: readonly Layer[];
+  /** Of each row, the share of NaNs per column; empty if nothing is known. */
+  nans: readonly (readonly (number | null)[])[];
 }
 
 export interface TableData {
@@ -42,6 +45,9 @@ export interface TableData {
 
 export interface Section {
   heading: string;
+  notes: readonly string[];
+  /** A text to copy; "" for none. */
+  code: string;
   charts: readonly Lines[];
   heat: Heat | null;
   table: TableData | null;

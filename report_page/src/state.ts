@@ -11,12 +11,20 @@ export interface Shown {
   selected: number;
   /** Whether the graph shows who waits for whom. */
   control: boolean;
+  /** Whether the outline is in the order of execution; else it is in that of the file. */
+  ordered: boolean;
 }
 
 type Listener = (shown: Readonly<Shown>, before: Readonly<Shown>) => void;
 
 export class State {
-  private now: Shown = { tab: "graph", view: "after", selected: -1, control: false };
+  private now: Shown = {
+    tab: "graph",
+    view: "after",
+    selected: -1,
+    control: false,
+    ordered: false,
+  };
   private readonly listeners: Listener[] = [];
 
   get shown(): Readonly<Shown> {

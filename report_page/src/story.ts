@@ -5,6 +5,10 @@ import { CONTROL, NONE, type Report } from "./data";
 /** Text, and nodes that one can go to. */
 export type Telling = (string | { node: number; text: string })[];
 
+function linkTo(report: Report, node: number): { node: number; text: string } {
+  return { node, text: report.short(node) };
+}
+
 export interface Advice {
   mixlist: string;
   effect: string;
@@ -34,7 +38,7 @@ export function why(report: Report, node: number): Telling {
   for (const part of sentence.split(/(\{cause\}|\{by\})/)) {
     if (part === "{by}") told.push(report.listedBy(node));
     else if (part !== "{cause}") told.push(part);
-    else if (cause !== NONE) told.push({ node: cause, text: report.name(cause) });
+    else if (cause !== NONE) told.push(linkTo(report, cause));
     else told.push(report.stored.some.cause_elsewhere[node] ?? "");
   }
   const listed = report.stored.some.why_listed[node];
@@ -46,9 +50,8 @@ export function why(report: Report, node: number): Telling {
 export function steps(report: Report, node: number): Telling[] {
   return chain(report, node).map((at, number) => {
     if (number === 0) return why(report, at);
-    const link = { node: at, text: report.name(at) };
     const what = ` (${report.op(at, "before")}), ${report.decisionName(at)}: `;
-    return ["because ", link, what, ...why(report, at)];
+    return ["because ", linkTo(report, at), what, ...why(report, at)];
   });
 }
 
@@ -59,7 +62,7 @@ export function fedBy(report: Report, node: number): Telling[] {
   const view = report.isIn(node, "before") ? "before" : "after";
   const noVote = new Map(report.stored.some.no_vote[node]);
   for (const { node: source, port } of report.inputs(node, view)) {
-    const name = report.name(source);
+    const name = report.short(source);
     const text = port === CONTROL ? name : `${name}:${port}`;
     if (seen.has(`${text} ${port}`)) continue;
     seen.add(`${text} ${port}`);
@@ -80,7 +83,7 @@ export function advice(report: Report, node: number): Advice[] {
     const entry = JSON.stringify(`node:${escaped}`);
     return {
       mixlist: `{"${report.text(key)}": {"to-add": [${entry}]}}`,
-      effect: report.text(effect).replace("{node}", () => name),
+      effect: report.text(effect).replace("{node}", () => report.short(about)),
     };
   });
 }

@@ -3,6 +3,7 @@
 import { bar } from "./bar";
 import { KEPT, LOWERED, RAISED, type Report } from "./data";
 import { count, make } from "./dom";
+import { functionName } from "./names";
 
 function shares(report: Report): HTMLElement {
   const { float_nodes, lowered, raised, kept } = report.stored.totals;
@@ -14,22 +15,30 @@ function shares(report: Report): HTMLElement {
   return bar(parts, float_nodes);
 }
 
+export function titleOf(report: Report): string {
+  return functionName(report.stored.title);
+}
+
 export function summary(report: Report): HTMLElement {
-  const { model, kind, signature, options, warnings, mappings, graphs } = report.stored;
+  const { model, kind, signature, warnings, mappings, graphs, counts } = report.stored;
   const functions = graphs.length - 1;
   const about = [
     kind,
     signature === "" ? "" : `signature ${signature}`,
     functions > 0 ? count(functions, "function") : "",
-  ];
-  const given = Object.entries(options).map(([name, value]) => `${name} ${value}`);
+  ].filter(Boolean);
+  const given = Object.entries(report.stored.options).map(([name, value]) => `${name} ${value}`);
+  const options = given.join(", ") || "default options";
+  // What a user asks first stands before the first semicolon.
+  const [first = ""] = counts.split(";");
+  const rest = counts.slice(first.length);
   const element = make(
     "section",
     { class: "summary", "aria-label": "Summary" },
-    make("h1", {}, model, make("small", {}, about.filter(Boolean).join(", "))),
-    make("p", { class: "options" }, given.join(", ") || "default options"),
+    make("h1", { title: model }, titleOf(report), " ", make("small", {}, about.join(", "))),
+    make("p", { class: "options", title: options }, options),
     shares(report),
-    make("p", { class: "totals" }, report.stored.counts),
+    make("p", { class: "totals" }, make("b", {}, first), rest),
   );
   const notes = [
     ...warnings.map((text) => `warning: ${text}`),

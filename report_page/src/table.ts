@@ -12,6 +12,8 @@ export interface Column {
   value(row: number): string | number | null;
   /** How a cell is shown, where that is not its value. */
   show?: (row: number) => Node | string;
+  /** What hovering shows, where that is not the value. */
+  title?: (row: number) => string;
   /** Whether the filter is a choice between its values. */
   choose?: boolean;
   /** Of the width of all. */
@@ -157,7 +159,7 @@ export class Table {
         {
           role: "cell",
           class: isNumberIn(column, row) ? "number" : null,
-          title: String(value ?? "?"),
+          title: column.title?.(row) ?? String(value ?? "?"),
         },
         shown,
       );

@@ -62,7 +62,12 @@ function nodeColumns(
   report: Report,
 ): Record<"node" | "op" | "decision" | "reason" | "function", Column> {
   return {
-    node: { heading: "node", width: "minmax(10rem, 4fr)", value: (node) => report.name(node) },
+    node: {
+      heading: "node",
+      width: "minmax(10rem, 4fr)",
+      value: (node) => report.short(node),
+      title: (node) => report.name(node),
+    },
     op: {
       heading: "op type",
       width: "minmax(6rem, 2fr)",
@@ -86,7 +91,7 @@ function nodeColumns(
       heading: "function",
       width: "minmax(5rem, 2fr)",
       choose: true,
-      value: (node) => report.functionOf(node),
+      value: (node) => report.shortFunctionOf(node),
     },
   };
 }
@@ -135,7 +140,12 @@ export function castTable(report: Report, goTo: (node: number) => void): Table {
     text: (row) => at(row).tensor,
     open: (row) => goTo(at(row).node),
     columns: [
-      { heading: "of tensor", width: "minmax(10rem, 4fr)", value: (row) => at(row).tensor },
+      {
+        heading: "of tensor",
+        width: "minmax(10rem, 4fr)",
+        value: (row) => report.tensorOf(at(row)),
+        title: (row) => at(row).tensor,
+      },
       { heading: "from", width: "6rem", choose: true, value: (row) => at(row).from },
       { heading: "to", width: "6rem", choose: true, value: (row) => at(row).to },
       {
@@ -152,7 +162,7 @@ export function castTable(report: Report, goTo: (node: number) => void): Table {
         heading: "function",
         width: "minmax(5rem, 2fr)",
         choose: true,
-        value: (row) => report.functionOf(at(row).node),
+        value: (row) => report.shortFunctionOf(at(row).node),
       },
     ],
   });

@@ -43,8 +43,8 @@ export class Tree {
   constructor(readonly report: Report) {
     this.parents = new Array<number>(report.size).fill(-1);
     this.root = this.addScope(-1, "root", "", "");
-    this.graphs = report.stored.graphs.map((name) =>
-      this.addScope(this.root, "graph", name === "" ? "graph" : name, name),
+    this.graphs = report.stored.graphs.map((name, graph) =>
+      this.addScope(this.root, "graph", report.graphNames[graph] || "graph", name),
     );
     this.addNodes(this.graphs);
     this.fold(passiveGraphs(report));
@@ -78,7 +78,7 @@ export class Tree {
     if (this.isScope(item)) return this.scope(item).label;
     const cast = this.report.castAt.get(item);
     if (cast !== undefined) return `Cast to ${cast.to}`;
-    const name = this.report.name(item);
+    const name = this.report.short(item);
     return name.slice(name.lastIndexOf("/") + 1);
   }
 
@@ -157,7 +157,7 @@ export class Tree {
       (one, other) => (beside[one] as number) - (beside[other] as number) || one - other,
     );
     const placeOf = (node: number): [graph: number, name: string, around: string] => {
-      const name = this.report.name(beside[node] as number);
+      const name = this.report.short(beside[node] as number);
       return [this.report.graph(node), name, name.slice(0, Math.max(name.lastIndexOf("/"), 0))];
     };
     for (const node of nodes) {

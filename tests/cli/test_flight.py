@@ -11,6 +11,7 @@ import tensorflow as tf
 import npu_precision
 from npu_precision.cli.main import main
 from npu_precision.flight import page, reading
+from npu_precision.flight.next_steps import next_step
 
 ONES = np.ones([4, 4], np.float32)
 
@@ -56,12 +57,65 @@ def test_the_page_has_sections_whose_numbers_are_those_of_the_log(log, tmp_path)
     assert main(["flight", str(log), "-o", str(file)]) == 0
     text = file.read_text(encoding="utf-8")
     data = json.loads(text.partition('id="report-data">')[2].partition("</script>")[0])
-    assert [len(section["heat"]["columns"]) for section in data["sections"]] == [1, 8]
+    *graphs, _ = data["sections"]
+    assert [len(section["heat"]["columns"]) for section in graphs] == [1, 8]
     largest = data["sections"][1]["heat"]["layers"][0]
     (row,) = (at for at, name in enumerate(data["sections"][1]["heat"]["rows"]) if name == "grows")
     closeness = np.log2(16 * 4.0 ** np.arange(6) / 65504)
     np.testing.assert_allclose(largest["values"][row][:6], closeness, atol=1e-3)
     assert largest["values"][row][6:] == [0.0, 0.0]
+
+
+@tf.function
+def difference(x, signs):
+    """Infinities in one scope, and their differences in the next."""
+    with tf.name_scope("large"):
+        y = tf.matmul(tf.matmul(x, x) * 1e4, x)
+    with tf.name_scope("lost"):
+        return tf.matmul(y, signs)
+
+
+def test_a_step_of_nans_looks_like_none_that_went_well(tmp_path, capsys):
+    """Its largest finite magnitudes are zeros, and no value of it is over the range."""
+    with npu_precision.FlightRecorder(tmp_path, 1), npu_precision.autocast(dtype="float16"):
+        signs = tf.constant(ONES * [[1], [-1], [1], [-1]], tf.float32)
+        difference(tf.constant(ONES), signs)
+    runs = reading.read(tmp_path)
+    (section, last) = page.parts(runs)
+    heat = section["heat"]
+    shares = dict(zip(heat["rows"], (row[0] for row in heat["nans"])))
+    assert (shares["large"], shares["lost"]) == (0.0, 1.0)
+    assert max(section["charts"][0]["series"][2]["y"]) == 1.0
+    assert last["heading"] == "What comes next"
+    mixlist = json.loads(last["code"])
+    (graph,) = runs[0].graphs.values()
+    assert mixlist["black-list"]["to-add"] == [f"node:{graph.steps[0]['first']['node']}"]
+    assert main(["flight", str(tmp_path)]) == 0
+    assert "next: This mixlist (modify_mixlist) keeps" in capsys.readouterr().out
+
+
+def test_where_nothing_is_wrong_nothing_comes_next(log):
+    notes, mixlist = next_step(reading.read(log)[:1])
+    assert notes == ["Nothing: no value has to be kept in float32."]
+    assert mixlist == ""
+
+
+def test_a_fault_of_float32_is_no_case_for_a_mixlist(log):
+    runs = reading.read(log)
+    for graph in runs[1].graphs.values():
+        for step_with_fault in graph.steps:
+            if "first" in step_with_fault:
+                step_with_fault["first"]["low_type"] = "float32"
+    notes, mixlist = next_step(runs)
+    assert notes == ["It begins in float32: the model or its data is at fault."]
+    assert mixlist == ""
+
+
+def test_a_log_without_nans_of_an_earlier_version_is_read(log):
+    graph = next(iter(reading.read(log)[1].graphs.values()))
+    for event in graph.steps:
+        del event["nans"]
+    assert graph.column("nans").max() == 0
 
 
 def test_many_steps_are_put_together_and_none_is_lost(log):

@@ -97,7 +97,7 @@ def test_every_node_s_story_is_that_of_explain(show, model_files):
         assert page.locator(".advice code").all_inner_texts() == [mix for mix, _ in told.advice]
         assert (
             told.values or "no values"
-        ) in f"{page.locator('.details dl').inner_text()}no values"
+        ) in f"{page.locator('.details dl').first.inner_text()}no values"
         lines = page.locator(".details li").all_inner_texts()
         for each in told.fed_by:
             why = f", and does not vote because {each.no_vote}" if each.no_vote else ""

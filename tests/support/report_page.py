@@ -11,11 +11,15 @@ def search(page, text):
 
 
 def go_to(page, name):
-    """Shows the node with exactly this name."""
+    """Shows the node with exactly this name, or this short name."""
     search(page, f"/^{re.escape(name)}$/")
     page.locator("#search").press("Enter")
     page.wait_for_function(
-        "name => document.querySelector('.details h2 .name')?.textContent === name", arg=name
+        """name => {
+          const shown = document.querySelector('.details h2 .name');
+          return shown?.textContent === name || shown?.title === name;
+        }""",
+        arg=name,
     )
 
 
