@@ -184,7 +184,7 @@ def load_model(
     outputs = (name for each in asked for name in _signature_outputs(shown, graph, each))
     roots = (*named, *outputs)
     kept = named if named or kind == SAVED_MODEL else tuple(_unread(graph.graph_def))
-    return Model(shown, kind, graph, kept, roots, chosen, str(exported or ""))
+    return Model(shown, kind, graph, kept, roots, chosen, exported=str(exported or ""))
 
 
 def _is_keras_file(path: pathlib.Path) -> bool:
