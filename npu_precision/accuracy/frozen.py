@@ -7,6 +7,8 @@ import dataclasses
 import itertools
 import pathlib
 import re
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
@@ -21,6 +23,7 @@ from npu_precision.offline.tensor_names import flat_tensor
 _CALLS = re.compile(r"(?:(?:Func/)?(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
 _INPUT = re.compile(r"(\^?)([^:]+)((?::\d+)?)")
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+_Value = TypeVar("_Value")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,12 +64,14 @@ class FrozenModel(Inputs):
         output_names: the output tensors, by their names in the signature.
         origins: by node, its name in the graph or function that it comes from. Only nodes that are
             unchanged are in it, so no variable that became a constant.
+        left_out: the outputs of the signature that need a lookup table, which is no constant.
     """
 
     graph_def: graph_pb2.GraphDef
     outputs: tuple[str, ...]
     output_names: dict[str, str]
     origins: dict[str, str]
+    left_out: tuple[str, ...] = ()
 
     @property
     def unnamed_outputs(self) -> set[str]:
@@ -77,21 +82,40 @@ class FrozenModel(Inputs):
         named = {flat_tensor(tensor, {})[0] for tensor in self.output_names.values()}
         return set(self.outputs) - named
 
+    def fed(self, feed: Mapping[str, _Value]) -> dict[str, _Value]:
+        """The values of a feed that the graph reads, by tensor."""
+        nodes = {node.name for node in self.graph_def.node}
+        return {tensor: feed[tensor] for tensor in feed if tensor.rpartition(":")[0] in nodes}
+
 
 def freeze(model: Model) -> FrozenModel:
     """Freezes the part of a model that its roots depend on, with the values of its variables.
 
+    Outputs of a signature that look something up in a table are left out, if others do not.
+
     Raises:
-        ValueError: its variables have no values, it has no outputs, or TensorFlow cannot freeze it
-            (1.15, if a loop reads a variable).
+        ValueError: its variables have no values, it has no outputs, it needs a table for what was
+            asked for, or TensorFlow cannot freeze it (1.15, if a loop reads a variable).
     """
     _check(model)
-    outputs = roots(model)
+    outputs, names, left_out = roots(model), output_names(model), ()
     graph = tf.Graph()
     with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
         load(model, session)
         whole = graph.as_graph_def()
         flat = run_optimizer.inlined(whole, outputs)
+        table = _table_of(flat, outputs)
+        if model.outputs or (table and len(names) > 1):
+            outputs, names = _apart(flat, names)
+        if table and len(names) > 1 and not model.outputs:
+            left_out = tuple(name for name in names if _table_of(flat, [_node(names[name])]))
+            names = {name: names[name] for name in names if name not in left_out}
+            outputs = tuple(dict.fromkeys(map(_node, names.values())))
+        if not outputs or _table_of(flat, outputs):
+            raise ValueError(
+                f"{model.path!r} looks something up in a table ({table!r}), which is no "
+                "constant: ask for what does not need it, with --fetch"
+            )
         util = tf.compat.v1.graph_util
         try:
             graph_def = util.convert_variables_to_constants(session, flat, list(outputs))
@@ -107,12 +131,6 @@ def freeze(model: Model) -> FrozenModel:
     graph_def = graph_pb2.GraphDef(node=needed, library=library)
     _name_as_in_functions(graph_def, {node.name for node in whole.node})
     keep_called_functions(graph_def)
-    for node in graph_def.node:
-        if "HashTable" in node.op:
-            raise ValueError(
-                f"{model.path!r} looks something up in a table ({node.name!r}), which is no "
-                "constant: ask for what does not need it, with --fetch"
-            )
     try:
         with tf.Graph().as_default():
             tf.import_graph_def(graph_def, name="")
@@ -125,8 +143,66 @@ def freeze(model: Model) -> FrozenModel:
     _remove_copies(graph_def, {*origins, *outputs})
     _keep_results(graph_def, set(outputs) - set(origins))
     origins = {node.name: origins[node.name] for node in graph_def.node if node.name in origins}
-    inputs = _inputs(model, graph_def)
-    return FrozenModel(inputs, graph_def, outputs, output_names(model), origins)
+    inputs = inputs_of(model).inputs  # Those of a conversion too, although not all may be read.
+    return FrozenModel(inputs, graph_def, outputs, names, origins, left_out)
+
+
+def _apart(
+    graph_def: graph_pb2.GraphDef, names: Mapping[str, str]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Gives each output that a call yields a node of its own, because the call yields all results.
+
+    Ops of a function also run for their effects, which are control dependencies of its results. An
+    op that depends on a table has none that an output is about.
+
+    Args:
+        graph_def: the graph, with its calls inlined; it is changed.
+        names: the output tensors, by their names in the signature.
+
+    Returns:
+        (outputs, names): the nodes, and the tensors by their names in the signature.
+    """
+    of_tables = _of_tables(graph_def)
+    for node in graph_def.node:
+        kept = [name for name in node.input if name[0] != "^" or name[1:] not in of_tables]
+        del node.input[:]
+        node.input.extend(kept)
+    nodes = {node.name: node for node in graph_def.node}
+    found = {}
+    for name, tensor in names.items():
+        node, found[name] = nodes[_node(tensor)], tensor
+        if node.op == "IdentityN":
+            number = int(tensor.rpartition(":")[2])
+            copy = graph_def.node.add(name=f"{node.name}_npu_output_{number}", op="Identity")
+            copy.input.append(node.input[number])
+            copy.attr["T"].type = node.attr["T"].list.type[number]
+            found[name] = f"{copy.name}:0"
+    return tuple(dict.fromkeys(map(_node, found.values()))), found
+
+
+def _of_tables(graph_def: graph_pb2.GraphDef) -> set[str]:
+    """The tables, and the nodes that compute with what comes of them."""
+    readers = collections.defaultdict(list)
+    for node in graph_def.node:
+        for tensor in node.input:
+            readers[_node(tensor)].append(node.name)
+    worklist = [node.name for node in graph_def.node if "HashTable" in node.op]
+    found = set(worklist)
+    while worklist:
+        new = [name for name in readers[worklist.pop()] if name not in found]
+        found.update(new)
+        worklist += new
+    return found
+
+
+def _node(tensor: str) -> str:
+    return tensor.partition(":")[0]
+
+
+def _table_of(graph_def: graph_pb2.GraphDef, outputs: Sequence[str]) -> str:
+    """A table that these nodes look something up in, or ""."""
+    needed = needed_nodes(graph_def, outputs)
+    return next((node.name for node in needed if "HashTable" in node.op), "")
 
 
 def roots(model: Model) -> tuple[str, ...]:
@@ -330,8 +406,9 @@ def _inputs(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, Input]:
 
 
 def output_names(model: Model) -> dict[str, str]:
-    """The output tensors of its signature, by their names there."""
+    """The output tensors of its signature that are asked for, by their names there."""
     if not model.signature:
         return {}
-    signature = model.meta_graph.signature_def[model.signature]
-    return {name: info.name for name, info in sorted(signature.outputs.items()) if info.name}
+    outputs = model.meta_graph.signature_def[model.signature].outputs
+    asked = model.outputs or sorted(outputs)
+    return {name: outputs[name].name for name in asked if outputs[name].name}

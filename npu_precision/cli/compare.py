@@ -117,6 +117,7 @@ def compare(
     printing.say(out, f"{model.path}: {model.kind}, {_count(compared.batches, 'batch', 'es')}")
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
     printing.say(out, f"frozen graph: {compared.ledger.counts.sentence}")
+    heading.left_out(out, flat.left_out)
     _print(out, compared, top)
     heading.warnings(out, compared.ledger.all_warnings)
     if options.modify_mixlist is not None:
