@@ -15,7 +15,7 @@ from npu_precision import _version, outputs
 from npu_precision.accuracy.faults import Fault
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.model_inputs import Feed
-from npu_precision.options import PrecisionOptions
+from npu_precision.options import PrecisionOptions, mixlist_file
 from npu_precision.tuning.conversion import Checked
 from npu_precision.tuning.objective import Objective
 from npu_precision.tuning.risk import Suspect
@@ -125,7 +125,8 @@ def fingerprint(
     """
     graph_def = model.graph_def
     parts = [*graph_def.node, *graph_def.library.function]
-    files = [] if options.modify_mixlist is None else [pathlib.Path(options.modify_mixlist)]
+    file = mixlist_file(options)
+    files = [] if file is None else [pathlib.Path(file)]
     for folder in (options.ops_info_dir, options.ops_info_overlay):
         if folder is not None:
             files += sorted(pathlib.Path(folder).rglob("*.json"))
