@@ -27,6 +27,7 @@
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/ledger.h"
+#include "graph_passes/lists/file_format.h"
 #include "graph_passes/lists/lint_custom_dtypes.h"
 #include "graph_passes/lists/lint_mixlist.h"
 #include "graph_passes/lists/lint_ops_info.h"
@@ -101,17 +102,21 @@ Json::Value EntryJson(const MixlistEntry& entry) {
 tensorflow::Status LintText(tensorflow::RewriterConfig_CustomGraphOptimizer config,
                             const std::string& text, std::vector<MixlistEntry>* entries,
                             std::vector<LintFinding>* findings) {
-  const std::string file = config.parameter_map().at("modify_mixlist").s();
+  const std::string given = config.parameter_map().at("modify_mixlist").s();
+  const bool is_itself = IsMixlistItself(given);
+  const std::string file = is_itself ? "modify_mixlist" : given;
+  const JsonPlaces places = is_itself ? JsonPlaces::kKeys : JsonPlaces::kLines;
   config.mutable_parameter_map()->erase("modify_mixlist");
   Parameters parameters;
   TF_RETURN_IF_ERROR(ParseParameters(&config, &parameters));
   OpLists target;
   std::vector<std::string> of_ops_info;  // linted by itself
   TF_RETURN_IF_ERROR(LoadTargetLists(parameters, &target, &of_ops_info));
-  const tensorflow::Status read = LintMixlist(file, text, BuiltInIrNames(), target, findings);
+  const tensorflow::Status read =
+      LintMixlist(file, text, BuiltInIrNames(), target, findings, places);
   if (read.ok()) {
     std::vector<MixlistProblem> problems;  // They are among the findings.
-    TF_RETURN_IF_ERROR(ReadMixlist(file, text, BuiltInIrNames(), entries, &problems));
+    TF_RETURN_IF_ERROR(ReadMixlist(file, text, BuiltInIrNames(), entries, &problems, places));
   } else {
     findings->push_back(OfStatus(file, read));
   }
@@ -182,9 +187,11 @@ NPU_PRECISION_EXPORT char* NpuPrecisionLintCustomDtypes(const char* file, const 
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }
 
-// Whether a text is an ops-info file rather than a mixlist: 1 or 0.
-NPU_PRECISION_EXPORT int NpuPrecisionIsOpsInfo(const char* text, size_t size) {
-  return npu_precision::IsOpsInfo(std::string(text, size), npu_precision::BuiltInIrNames()) ? 1 : 0;
+// Which of the files that users write a text is, by name; see FileFormatName(). Release it with
+// NpuPrecisionFree.
+NPU_PRECISION_EXPORT char* NpuPrecisionFileFormat(const char* text, size_t size) {
+  return npu_precision::NewString(npu_precision::FileFormatName(
+      npu_precision::DetectFormat(std::string(text, size), npu_precision::BuiltInIrNames())));
 }
 
 // Lints `text`, the content of the ops-info file `file`. Returns JSON: a list of findings. Release

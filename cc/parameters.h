@@ -22,7 +22,7 @@ std::set<std::string> DefaultPasses(bool on_host);
 
 struct Parameters {
   PrecisionMode mode = DefaultPrecisionMode();
-  std::string modify_mixlist;    // path, "" when not given
+  std::string modify_mixlist;    // path, or the JSON itself; "" when not given
   std::string mixlist_edits;     // the same as text, applied after the file
   std::string customize_dtypes;  // path, "" when not given
   bool all_white = false;

@@ -106,7 +106,10 @@ const BuiltIns& TheBuiltIns() {
 
 Status LoadEdits(const Parameters& parameters, std::vector<MixlistEntry>* entries) {
   const std::string& file = parameters.modify_mixlist;
-  if (!file.empty()) {
+  if (IsMixlistItself(file)) {
+    TF_RETURN_IF_ERROR(
+        ParseMixlist("modify_mixlist", file, BuiltInIrNames(), entries, JsonPlaces::kKeys));
+  } else if (!file.empty()) {
     std::string text;
     TF_RETURN_IF_ERROR(ReadFile("modify_mixlist", file, kMaxJsonBytes, &text));
     const Status parsed = ParseMixlist(file, text, BuiltInIrNames(), entries);

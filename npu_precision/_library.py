@@ -58,6 +58,7 @@ def _load() -> ctypes.CDLL:
             "NpuPrecisionDrainFlight",
             "NpuPrecisionCallBoundaries",
             "NpuPrecisionDescribe",
+            "NpuPrecisionFileFormat",
             "NpuPrecisionLintCustomDtypes",
             "NpuPrecisionCount",
             "NpuPrecisionIdleModes",
@@ -94,8 +95,7 @@ def _load() -> ctypes.CDLL:
         ]
         for lint in (library.NpuPrecisionLintOpsInfo, library.NpuPrecisionLintCustomDtypes):
             lint.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
-        library.NpuPrecisionIsOpsInfo.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-        library.NpuPrecisionIsOpsInfo.restype = ctypes.c_int
+        library.NpuPrecisionFileFormat.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         library.NpuPrecisionLists.argtypes = [ctypes.c_char_p]
         library.NpuPrecisionTakeSaturations.argtypes = []
         library.NpuPrecisionLoweredSoFar.argtypes = [ctypes.POINTER(ctypes.c_int64)] * 2
@@ -247,9 +247,14 @@ def lint_custom_dtypes(file: str, text: bytes) -> list[dict[str, Any]]:
     return json.loads(answer)
 
 
-def is_ops_info(text: bytes) -> bool:
-    """Whether the content of a file is that of an ops-info file rather than of a mixlist."""
-    return bool(_LIBRARY.NpuPrecisionIsOpsInfo(text, len(text)))
+def file_format(text: bytes) -> str:
+    """Which file a content is of.
+
+    The result is "modify_mixlist", "customize_dtypes", "ops-info", or "fusion_switch_file".
+    """
+    answer = _text(_LIBRARY.NpuPrecisionFileFormat, text, len(text))
+    assert answer is not None
+    return answer
 
 
 def lint_ops_info(file: str, text: bytes) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import os
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from npu_precision import _errors, _library, _rewrites
 
 OPTIMIZER_NAME: str = _library.describe()["optimizer"]
 
+_MIXLIST = "modify_mixlist"
 # Fields that take an os.PathLike too.
 PATH_FIELDS = (
     "modify_mixlist",
@@ -36,8 +38,9 @@ class PrecisionOptions:
             default "allow_fp32_to_fp16". See docs/modes.md.
         precision_mode_v2: the newer name of a mode, such as "mixed_bfloat16"; not with
             precision_mode.
-        modify_mixlist: path of a JSON file that edits the white, black and gray lists. Mixed modes
-            only. See docs/mixlist.md.
+        modify_mixlist: path of a JSON file that edits the white, black and gray lists, or its
+            content as a mapping, such as `{"black-list": {"to-add": ["Exp"]}}`, which is kept as
+            JSON. Mixed modes only. See docs/mixlist.md.
         mixlist_edits: the same JSON as text, applied after that file. It is meant for programs, so
             an entry that matches nothing produces no warning. Mixed modes only.
         customize_dtypes: path of a file with the dtypes of the inputs and outputs of op types and
@@ -98,7 +101,7 @@ class PrecisionOptions:
 
     precision_mode: str | None = None
     precision_mode_v2: str | None = None
-    modify_mixlist: str | None = None
+    modify_mixlist: str | Mapping[str, Any] | None = None
     mixlist_edits: str | None = None
     customize_dtypes: str | None = None
     all_white: bool | None = None
@@ -213,12 +216,54 @@ def _of_type(name: str, value: Any, expected: type) -> Any:
     """Returns the value of a field, a path as text."""
     if name == "rewrites":
         return _rewrites.as_text(value)
+    if name == _MIXLIST and isinstance(value, Mapping):
+        return _as_json(value)
     if name in PATH_FIELDS and isinstance(value, os.PathLike):
         value = os.fspath(value)
     if not isinstance(value, expected):
         wanted = "str or os.PathLike" if name in PATH_FIELDS else expected.__name__
+        if name == _MIXLIST:
+            wanted = "str, os.PathLike or a mapping with the content of the file"
         raise ValueError(f"{name}: got {_errors.got(value)}, expected {wanted}")
     return value
+
+
+def _as_json(mixlist: Mapping[str, Any]) -> str:
+    """The JSON of a mixlist; the optimizer checks what is in it."""
+
+    def plain(value: Any, place: str) -> Any:
+        if isinstance(value, Mapping):
+            for key in value:
+                if not isinstance(key, str):
+                    raise ValueError(f"{place}: got the key {_errors.got(key)}, expected str")
+            return {key: plain(each, f"{place}[{json.dumps(key)}]") for key, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [plain(each, f"{place}[{number}]") for number, each in enumerate(value)]
+        if value is None or isinstance(value, (str, bool, int, float)):
+            return value
+        raise ValueError(f"{place}: got {_errors.got(value)}, expected what JSON has")
+
+    return json.dumps(plain(mixlist, _MIXLIST))
+
+
+def mixlist_file(options: PrecisionOptions) -> str | None:
+    """The file of modify_mixlist; None if there is none, or if the mixlist was given itself."""
+    given = options.modify_mixlist
+    assert given is None or isinstance(given, str)
+    # As the optimizer tells them apart.
+    return None if given is None or given.startswith("{") else given
+
+
+def mixlist_content(options: PrecisionOptions) -> bytes | None:
+    """The content of modify_mixlist, as JSON; None if there is none.
+
+    Raises:
+        OSError: its file cannot be read.
+    """
+    file = mixlist_file(options)
+    if file is not None:
+        return pathlib.Path(file).read_bytes()
+    return None if options.modify_mixlist is None else str(options.modify_mixlist).encode()
 
 
 def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> PrecisionOptions:

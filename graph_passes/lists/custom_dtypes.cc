@@ -24,6 +24,7 @@ constexpr char kOpType[] = "OpType";
 constexpr char kFormat[] =
     "NAME::InputDtype:DTYPE,...,OutputDtype:DTYPE,... or OpType::TYPE:InputDtype:...";
 constexpr char kByteOrderMark[] = "\xef\xbb\xbf";
+constexpr char kComment = '#';  // No name of a node, op type or dtype has one.
 
 const std::vector<std::string>& Keys() {
   static const auto* keys = new std::vector<std::string>{"InputDtype", "OutputDtype"};
@@ -84,7 +85,7 @@ class Reader {
       ++line_;
       line_begin_ = begin;
       const size_t end = std::min(text_.find('\n', begin), text_.size());
-      const Span whole = Trimmed({begin, end});
+      const Span whole = Trimmed({begin, std::min(text_.find(kComment, begin), end)});
       begin = std::min(end + 1, text_.size());
       if (whole.begin == whole.end) continue;
       CustomDtypes line;

@@ -60,6 +60,26 @@ size_t TooDeepAt(const std::string& text) {
   return std::string::npos;
 }
 
+// Sets `keys` to the way from `root` to `value`, which is a part of it: `["black-list"][0]`.
+bool FindKeys(const Json::Value& root, const Json::Value& value, std::string* keys) {
+  if (&root == &value) return true;
+  const size_t size = keys->size();
+  if (root.isObject()) {
+    for (const std::string& key : root.getMemberNames()) {
+      absl::StrAppend(keys, "[\"", key, "\"]");
+      if (FindKeys(root[key], value, keys)) return true;
+      keys->resize(size);
+    }
+  } else if (root.isArray()) {
+    for (Json::ArrayIndex i = 0; i < root.size(); ++i) {
+      absl::StrAppend(keys, "[", i, "]");
+      if (FindKeys(root[i], value, keys)) return true;
+      keys->resize(size);
+    }
+  }
+  return false;
+}
+
 // The first error, in one line. jsoncpp writes "* Line 1, Column 2\n  what\n" for each.
 std::string FirstError(const std::string& errors) {
   std::vector<std::string> lines = absl::StrSplit(errors, '\n', absl::SkipWhitespace());
@@ -72,14 +92,19 @@ std::string FirstError(const std::string& errors) {
 }  // namespace
 
 std::string JsonDocument::PlaceOf(const Json::Value& value) const {
-  return Place(*this, BeginOf(value));
+  if (places == JsonPlaces::kLines) return Place(*this, BeginOf(value));
+  std::string keys;
+  FindKeys(root, value, &keys);
+  return absl::StrCat(file, keys);
 }
 
-Status ParseJson(const std::string& file, const std::string& text, JsonDocument* document) {
+Status ParseJson(const std::string& file, const std::string& text, JsonDocument* document,
+                 JsonPlaces places) {
   if (text.size() > kMaxJsonBytes) {
     return InvalidArgument(file, ": got ", text.size(), " bytes, expected at most ", kMaxJsonBytes);
   }
   document->file = file;
+  document->places = places;
   document->text = text;
   document->line_starts = LineStarts(text);
   document->mark_size = absl::StartsWith(text, kByteOrderMark) ? sizeof(kByteOrderMark) - 1 : 0;

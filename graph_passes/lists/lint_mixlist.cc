@@ -77,7 +77,11 @@ class Redundancy {
       return absl::StrCat("is ", entry.add ? "added to " : "removed from ", key, " at ",
                           first->place, " already");
     }
-    if (entry.node_pattern != nullptr) return entry.add ? "" : AddedElsewhere(entry, subjects);
+    if (entry.node_pattern != nullptr) {
+      if (entry.add) return "";
+      const std::string elsewhere = AddedElsewhere(entry, subjects);
+      return elsewhere.empty() && entry.list == ListColor::kGray ? kStaysGray : elsewhere;
+    }
     if (entry.add) {
       const bool there = std::all_of(subjects.begin(), subjects.end(), [&](const std::string& op) {
         return IsOnList(target_, op, entry.list, true);
@@ -87,8 +91,11 @@ class Redundancy {
     const bool absent = std::none_of(subjects.begin(), subjects.end(), [&](const std::string& op) {
       return IsOnList(target_, op, entry.list, false);
     });
-    return absent ? absl::StrCat("is not on the target's ", key, ", so removing it changes nothing")
-                  : AddedElsewhere(entry, subjects);
+    if (absent) {
+      return absl::StrCat("is not on the target's ", key, ", so removing it changes nothing");
+    }
+    const std::string elsewhere = AddedElsewhere(entry, subjects);
+    return elsewhere.empty() && entry.list == ListColor::kGray ? kStaysGray : elsewhere;
   }
 
  private:
@@ -160,10 +167,10 @@ bool IsNeverLowered(const std::string& op) {
 
 tensorflow::Status LintMixlist(const std::string& file, const std::string& text,
                                const IrNames& ir_names, const OpLists& target,
-                               std::vector<LintFinding>* findings) {
+                               std::vector<LintFinding>* findings, JsonPlaces places) {
   Entries entries;
   std::vector<MixlistProblem> problems;
-  TF_RETURN_IF_ERROR(ReadMixlist(file, text, ir_names, &entries, &problems));
+  TF_RETURN_IF_ERROR(ReadMixlist(file, text, ir_names, &entries, &problems, places));
   for (const MixlistProblem& problem : problems) {
     LintFinding finding;
     finding.severity = Severity::kError;

@@ -31,7 +31,8 @@ bool IsNeverLowered(const std::string& op);
 // JSON object.
 tensorflow::Status LintMixlist(const std::string& file, const std::string& text,
                                const IrNames& ir_names, const OpLists& target,
-                               std::vector<LintFinding>* findings);
+                               std::vector<LintFinding>* findings,
+                               JsonPlaces places = JsonPlaces::kLines);
 
 }  // namespace npu_precision
 

@@ -2,19 +2,9 @@
 
 #include <algorithm>
 
-#include "graph_passes/lists/json_text.h"
-#include "graph_passes/lists/known_ops.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
-
-bool IsOpsInfo(const std::string& text, const IrNames& ir_names) {
-  JsonDocument document;
-  if (!ParseJson("", text, &document).ok()) return false;
-  const std::vector<std::string> names = document.root.getMemberNames();
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return IsKnownOp(name, ir_names); });
-}
 
 tensorflow::Status LintOpsInfo(const std::string& file, const std::string& text,
                                const IrNames& ir_names, std::vector<LintFinding>* findings) {

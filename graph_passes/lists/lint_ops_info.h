@@ -9,9 +9,6 @@
 
 namespace npu_precision {
 
-// Whether a text is an ops-info file rather than a mixlist: at least one of its keys is an op type.
-bool IsOpsInfo(const std::string& text, const IrNames& ir_names);
-
 // Returns an error if the text is not a JSON object.
 tensorflow::Status LintOpsInfo(const std::string& file, const std::string& text,
                                const IrNames& ir_names, std::vector<LintFinding>* findings);

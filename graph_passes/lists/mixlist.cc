@@ -141,12 +141,15 @@ void FindContradictions(const std::string& file, const std::vector<MixlistEntry>
 
 }  // namespace
 
+bool IsMixlistItself(const std::string& value) { return absl::StartsWith(value, "{"); }
+
 std::string MixlistKey(ListColor color) { return absl::StrCat(ListColorName(color), "-list"); }
 
 Status ReadMixlist(const std::string& file, const std::string& text, const IrNames& ir_names,
-                   std::vector<MixlistEntry>* entries, std::vector<MixlistProblem>* problems) {
+                   std::vector<MixlistEntry>* entries, std::vector<MixlistProblem>* problems,
+                   JsonPlaces places) {
   JsonDocument document;
-  TF_RETURN_IF_ERROR(ParseJson(file, text, &document));
+  TF_RETURN_IF_ERROR(ParseJson(file, text, &document, places));
   CheckKeys(document, document.root, ListKeys(), problems);
   for (ListColor color : {ListColor::kBlack, ListColor::kWhite, ListColor::kGray}) {
     if (!document.root.isMember(MixlistKey(color))) continue;
@@ -157,9 +160,9 @@ Status ReadMixlist(const std::string& file, const std::string& text, const IrNam
 }
 
 Status ParseMixlist(const std::string& file, const std::string& text, const IrNames& ir_names,
-                    std::vector<MixlistEntry>* entries) {
+                    std::vector<MixlistEntry>* entries, JsonPlaces places) {
   Problems problems;
-  TF_RETURN_IF_ERROR(ReadMixlist(file, text, ir_names, entries, &problems));
+  TF_RETURN_IF_ERROR(ReadMixlist(file, text, ir_names, entries, &problems, places));
   if (problems.empty()) return Status();
   return tensorflow::errors::InvalidArgument(problems.front().place, ": ", problems.front().text);
 }

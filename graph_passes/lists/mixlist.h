@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph_passes/lists/ir_names.h"
+#include "graph_passes/lists/json_text.h"
 #include "graph_passes/lists/list_color.h"
 #include "re2/re2.h"
 #include "tensorflow/core/lib/core/status.h"
@@ -18,7 +19,7 @@ struct MixlistEntry {
   ListColor list;
   bool add;
   std::string text;   // as written
-  std::string place;  // "FILE:LINE:COLUMN"
+  std::string place;  // "FILE:LINE:COLUMN", or "FILE[KEY][KEY][NUMBER]"
   // Offsets of the entry's string in the file, quotes included, and the end of the entry before it
   // in its list, or 0.
   size_t begin = 0, end = 0, previous_end = 0;
@@ -28,11 +29,14 @@ struct MixlistEntry {
   bool for_any_graph = false;  // need not match a node of this graph
 };
 
-// An error in a mixlist, with its place: "FILE:LINE:COLUMN", or "FILE" for more than one place.
+// An error in a mixlist, with the place of an entry, or "FILE" for more than one place.
 struct MixlistProblem {
   std::string place;
   std::string text;
 };
+
+// Whether the value of an option is a mixlist itself, as the JSON of an object, and no path.
+bool IsMixlistItself(const std::string& value);
 
 // "white-list", "black-list", "gray-list".
 std::string MixlistKey(ListColor color);
@@ -44,11 +48,13 @@ std::string MixlistKey(ListColor color);
 // object.
 tensorflow::Status ReadMixlist(const std::string& file, const std::string& text,
                                const IrNames& ir_names, std::vector<MixlistEntry>* entries,
-                               std::vector<MixlistProblem>* problems);
+                               std::vector<MixlistProblem>* problems,
+                               JsonPlaces places = JsonPlaces::kLines);
 
 // As ReadMixlist, but returns the first problem as an error.
 tensorflow::Status ParseMixlist(const std::string& file, const std::string& text,
-                                const IrNames& ir_names, std::vector<MixlistEntry>* entries);
+                                const IrNames& ir_names, std::vector<MixlistEntry>* entries,
+                                JsonPlaces places = JsonPlaces::kLines);
 
 }  // namespace npu_precision
 

@@ -25,6 +25,28 @@ bool LooksLikeNodeName(const std::string& text) {
   return absl::StrContains(text, "/") || absl::StrContains(text, ":");
 }
 
+// Whether any of these ops is on the list, on any kind of device.
+bool IsOnList(const std::vector<std::string>& ops, ListColor list, const OpLists& lists) {
+  for (const std::string& op : ops) {
+    for (DeviceKind kind : {DeviceKind::kOther, DeviceKind::kCpu, DeviceKind::kGpu}) {
+      if (lists.OfOpInLists(op, kind).color == list) return true;
+    }
+  }
+  return false;
+}
+
+// Whether a pattern takes any node off its list.
+bool RemovesAny(const MixlistEntry& entry, const OpLists& lists, const GraphView& view) {
+  for (int id = 0; id < view.size(); ++id) {
+    const auto& node = view.node(id);
+    if (RE2::FullMatch(NameInMixlist(node.name()), *entry.node_pattern) &&
+        IsOnList(OpsOf(node), entry.list, lists)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool Matches(const MixlistEntry& entry, const std::unordered_set<std::string>& ops,
              const GraphView& view) {
   if (entry.node_pattern == nullptr) {
@@ -87,8 +109,14 @@ EntryMatches MatchEntries(const OpLists& lists, const GraphView& view) {
   EntryMatches found;
   for (const MixlistEntry& entry : lists.edits()) {
     if (!NamesAnOp(entry) || entry.for_any_graph) continue;  // unknown names have a warning already
-    const EntryWarning warning{&entry, kMatchesNone, ""};
-    if (Matches(entry, ops, view)) {
+    const bool removes_nodes = entry.node_pattern != nullptr && !entry.add;
+    if (removes_nodes && entry.list == ListColor::kGray) continue;  // has a warning already
+    EntryWarning warning{&entry, kMatchesNone, ""};
+    if (removes_nodes) {
+      warning.text = absl::StrCat(kMatchesNone, " on the ", ListColorName(entry.list),
+                                  " list, so removing it changes nothing");
+    }
+    if (removes_nodes ? RemovesAny(entry, lists, view) : Matches(entry, ops, view)) {
       found.matched.push_back(warning.Line());
     } else {
       found.unmatched.push_back(warning);

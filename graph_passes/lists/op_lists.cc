@@ -74,7 +74,13 @@ void OpLists::Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* 
   edits_ = std::move(entries);
   std::set<std::string> added;
   for (size_t i = 0; i < edits_.size(); ++i) {
-    if (edits_[i].node_pattern != nullptr) node_edits_.push_back(i);
+    const bool stays_gray = !edits_[i].add && edits_[i].list == ListColor::kGray;
+    if (edits_[i].node_pattern != nullptr && stays_gray) {
+      warnings->push_back(
+          absl::StrCat(edits_[i].place, ": ", Quoted(edits_[i].text), " ", kStaysGray));
+    } else if (edits_[i].node_pattern != nullptr) {
+      node_edits_.push_back(i);
+    }
     if (!edits_[i].add) continue;
     for (const std::string& op : edits_[i].ops) {
       edit_of_op_.emplace(op, i);
@@ -90,7 +96,9 @@ void OpLists::Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* 
       for (DeviceKind kind : {DeviceKind::kOther, DeviceKind::kCpu, DeviceKind::kGpu}) {
         was_on_list |= OfOp(op, kind).color == entry.list;
       }
-      if (was_on_list) {
+      if (was_on_list && entry.list == ListColor::kGray) {
+        warnings->push_back(absl::StrCat(entry.place, ": ", Quoted(op), " ", kStaysGray));
+      } else if (was_on_list) {
         edit_of_op_.emplace(op, i);
       } else {
         warnings->push_back(absl::StrCat(entry.place, ": ", Quoted(op), " is not on the ",

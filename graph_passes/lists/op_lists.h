@@ -29,6 +29,11 @@ struct Listing {
   const std::string* why = nullptr;
 };
 
+// Why an entry of gray-list's to-remove has no effect.
+constexpr char kStaysGray[] =
+    "is gray when it is on no other list, so removing it from gray-list changes nothing; to-add of "
+    "another list moves it";
+
 class OpLists {
  public:
   OpLists() = default;
@@ -43,7 +48,7 @@ class OpLists {
   void AddOpsInfo(DeviceKind kind, OpsInfo ops, bool built_in);
 
   // Applies the edits. `warnings` gets edits without effect: an op removed from a list that it is
-  // not on.
+  // not on, or from the gray list without being added to another one.
   void Edit(std::vector<MixlistEntry> entries, std::vector<std::string>* warnings);
 
   // From now on, ops that the target has on its gray or black list are white unless an edit says

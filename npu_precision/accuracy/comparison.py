@@ -155,7 +155,7 @@ class Comparer:
         given = (
             {
                 f"{graph}/{tensor}": value
-                for tensor, value in feed.items()
+                for tensor, value in self._model.fed(feed).items()
                 for graph in ("float32", "mixed")
             }
             for feed in batches

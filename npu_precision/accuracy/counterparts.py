@@ -13,7 +13,7 @@ from npu_precision.offline.tensor_names import flat_tensor
 
 
 def computed_tensors(model: FrozenModel, graph: tf.Graph, scope: str = "") -> list[str]:
-    """The float32 tensors that the model computes and reads or yields, in the order of computation.
+    """The float32 tensors that the model computes and reads, and its float outputs, in order.
 
     Tensors inside of loops and branches are left out, because they cannot be fetched.
 
@@ -36,8 +36,11 @@ def computed_tensors(model: FrozenModel, graph: tf.Graph, scope: str = "") -> li
         if not op.name.startswith(scope) or name not in reachable or not _computes(op):
             continue
         for number, tensor in enumerate(op.outputs):
-            is_used = f"{name}:{number}" in read or name in model.outputs
-            if is_used and tensor.dtype == tf.float32:
+            is_output = name in model.outputs
+            is_float32 = tensor.dtype == tf.float32
+            if (is_output and tensor.dtype.is_floating) or (
+                is_float32 and f"{name}:{number}" in read
+            ):
                 found.append(f"{name}:{number}")
     return found
 

@@ -168,7 +168,7 @@ _KEY = "note of "
 
 def _note(tensor: tf.Tensor) -> tf.Tensor:
     """Whether all elements are 0, followed by the places of NaNs and infinities, as int64."""
-    values = tf.reshape(tensor, [-1])
+    values = tf.reshape(tf.cast(tensor, tf.float32), [-1])
     is_zero = tf.reduce_all(tf.equal(values, 0))
     bad = _tf_compat.where(tf.logical_not(tf.math.is_finite(values)))
     return tf.concat([[tf.cast(is_zero, tf.int64)], tf.reshape(bad, [-1])], 0)

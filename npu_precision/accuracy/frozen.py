@@ -7,13 +7,15 @@ import dataclasses
 import itertools
 import pathlib
 import re
+from collections.abc import Mapping
+from typing import TypeVar
 
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from npu_precision import _marks, _tf_compat
-from npu_precision.accuracy import session_state
+from npu_precision.accuracy import chosen_outputs, session_state
 from npu_precision.accuracy.session_state import State
 from npu_precision.offline import empty_variables, model_file, run_optimizer
 from npu_precision.offline.model_file import Model
@@ -23,6 +25,7 @@ from npu_precision.offline.tensor_names import flat_tensor
 _CALLS = re.compile(r"(?:(?:Func/)?(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
 _INPUT = re.compile(r"(\^?)([^:]+)((?::\d+)?)")
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+_Value = TypeVar("_Value")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +68,7 @@ class FrozenModel(Inputs):
             unchanged are in it, so no variable that became a constant.
         states: lookup tables, and variables that the graph writes. Each session has to fill them
             before it runs the graph.
+        left_out: the outputs of the signature that need a lookup table, which is no constant.
     """
 
     graph_def: graph_pb2.GraphDef
@@ -72,6 +76,7 @@ class FrozenModel(Inputs):
     output_names: dict[str, str]
     origins: dict[str, str]
     states: tuple[State, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def unnamed_outputs(self) -> set[str]:
@@ -82,21 +87,33 @@ class FrozenModel(Inputs):
         named = {flat_tensor(tensor, {})[0] for tensor in self.output_names.values()}
         return set(self.outputs) - named
 
+    def fed(self, feed: Mapping[str, _Value]) -> dict[str, _Value]:
+        """The values of a feed that the graph reads, by tensor."""
+        nodes = {node.name for node in self.graph_def.node}
+        return {tensor: feed[tensor] for tensor in feed if tensor.rpartition(":")[0] in nodes}
+
 
 def freeze(model: Model) -> FrozenModel:
     """Freezes the part of a model that its roots depend on, with the values of its variables.
 
+    Outputs of a signature that look something up in a table are left out, if others do not.
+
     Raises:
-        ValueError: its variables have no values, it has no outputs, or TensorFlow cannot freeze it
-            (1.15, if a loop reads a variable).
+        ValueError: its variables have no values, it has no outputs, it needs a table for what was
+            asked for, or TensorFlow cannot freeze it (1.15, if a loop reads a variable).
     """
     _check(model)
-    outputs = roots(model)
+    outputs, names = roots(model), output_names(model)
     graph = tf.Graph()
     with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
         load(model, session)
         whole = graph.as_graph_def()
         flat = run_optimizer.inlined(whole, outputs)
+        tables = {node.name for node in flat.node if session_state.is_table(node)}
+        states = session_state.read(session, tables)
+        outputs, names, left_out = chosen_outputs.choose(
+            flat, outputs, names, tables - set(states), bool(model.outputs), model.path
+        )
         util = tf.compat.v1.graph_util
         needed = graph_pb2.GraphDef(node=needed_nodes(flat, outputs))
         written = session_state.written_variables(needed)
@@ -108,7 +125,7 @@ def freeze(model: Model) -> FrozenModel:
             raise ValueError(
                 f"{model.path!r} has variables without values: use its checkpoint or a SavedModel"
             ) from error
-        states = session_state.read(session, written)
+        states.update(session_state.read(session, written))
     # Inlining leaves an Identity for each argument and result of a call.
     library = graph_def.library
     graph_def = util.remove_training_nodes(graph_def, list(outputs))
@@ -116,7 +133,7 @@ def freeze(model: Model) -> FrozenModel:
     graph_def = graph_pb2.GraphDef(node=needed_nodes(graph_def, outputs), library=library)
     _name_as_in_functions(graph_def, {node.name for node in whole.node})
     keep_called_functions(graph_def)
-    needed_states = session_state.needed_by(graph_def, states, model.path)
+    needed_states = session_state.needed_by(graph_def, states)
     try:
         with tf.Graph().as_default():
             tf.import_graph_def(graph_def, name="")
@@ -129,8 +146,8 @@ def freeze(model: Model) -> FrozenModel:
     _remove_copies(graph_def, {*origins, *outputs})
     _keep_results(graph_def, set(outputs) - set(origins))
     origins = {node.name: origins[node.name] for node in graph_def.node if node.name in origins}
-    inputs = _inputs(model, graph_def)
-    return FrozenModel(inputs, graph_def, outputs, output_names(model), origins, needed_states)
+    inputs = inputs_of(model).inputs  # Those of a conversion too, although not all may be read.
+    return FrozenModel(inputs, graph_def, outputs, names, origins, needed_states, left_out)
 
 
 def roots(model: Model) -> tuple[str, ...]:
@@ -334,8 +351,9 @@ def _inputs(model: Model, graph_def: graph_pb2.GraphDef) -> dict[str, Input]:
 
 
 def output_names(model: Model) -> dict[str, str]:
-    """The output tensors of its signature, by their names there."""
+    """The output tensors of its signature that are asked for, by their names there."""
     if not model.signature:
         return {}
-    signature = model.meta_graph.signature_def[model.signature]
-    return {name: info.name for name, info in sorted(signature.outputs.items()) if info.name}
+    outputs = model.meta_graph.signature_def[model.signature].outputs
+    asked = model.outputs or sorted(outputs)
+    return {name: outputs[name].name for name in asked if outputs[name].name}

@@ -67,15 +67,21 @@ def first_line(message: str) -> str:
     return lines[0] if lines else message
 
 
+def is_float_array(value: np.ndarray) -> bool:
+    """Whether an output counts for the error of a model: those of all float dtypes do."""
+    return value.dtype != object and bool(tf.as_dtype(value.dtype).is_floating)
+
+
 def random_tensors(graph_def: graph_pb2.GraphDef) -> list[str]:
     """The outputs of random ops. They differ from run to run, so compared runs must share them."""
     reachable = fetchable_nodes(graph_def)
     return [
-        f"{node.name}:0" for node in graph_def.node if node.name in reachable and _is_random(node)
+        f"{node.name}:0" for node in graph_def.node if node.name in reachable and is_random(node)
     ]
 
 
-def _is_random(node: node_def_pb2.NodeDef) -> bool:
+def is_random(node: node_def_pb2.NodeDef) -> bool:
+    """Whether a node draws random numbers from a state of its own."""
     definition = _tf_compat.op_definition(node.op)
     return (
         definition is not None

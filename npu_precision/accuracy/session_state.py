@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -45,11 +45,16 @@ def written_variables(graph_def: graph_pb2.GraphDef) -> set[str]:
     return found
 
 
-def read(session: tf.compat.v1.Session, variables: Collection[str]) -> dict[str, State]:
-    """The tables of a session, and some of its variables, by node, if they have a content."""
+def is_table(node: node_def_pb2.NodeDef) -> bool:
+    """Whether the node yields a lookup table."""
+    return "HashTable" in node.op
+
+
+def read(session: tf.compat.v1.Session, nodes: Iterable[str]) -> dict[str, State]:
+    """The tables and variables that nodes yield, by node, if they have a content to fill in."""
     found = {}
-    for op in session.graph.get_operations():
-        if op.type not in _FILLS and op.name not in variables:
+    for op in map(session.graph.get_operation_by_name, sorted(nodes)):
+        if op.type not in _FILLS and op.type != VARIABLE:
             continue
         with session.graph.as_default():
             content = _content(op)
@@ -68,26 +73,10 @@ def _content(op: tf.Operation) -> list[tf.Tensor]:
     return list(tf.raw_ops.LookupTableExportV2(table_handle=handle, **dtypes))
 
 
-def needed_by(
-    graph_def: graph_pb2.GraphDef, states: Mapping[str, State], path: str
-) -> tuple[State, ...]:
-    """The tables and variables of a graph. They get shared names.
-
-    Args:
-        graph_def: the graph; it is changed.
-        states: from read().
-        path: the model's path, for the error.
-
-    Raises:
-        ValueError: the content of a table is not known.
-    """
+def needed_by(graph_def: graph_pb2.GraphDef, states: Mapping[str, State]) -> tuple[State, ...]:
+    """The tables and variables of a graph. Its nodes get shared names."""
     found = []
     for node in graph_def.node:
-        if "HashTable" in node.op and node.name not in states:
-            raise ValueError(
-                f"{path!r} looks something up in a table ({node.name!r}) whose content is not "
-                f"known ({node.op}): ask for what does not need it, with --fetch"
-            )
         if node.name not in states:
             continue
         if not node.attr["shared_name"].s:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Dict
 
 import numpy as np
 import tensorflow as tf
@@ -12,10 +14,13 @@ import tensorflow as tf
 from npu_precision import _library
 from npu_precision.accuracy import frozen, tensor_stats
 from npu_precision.accuracy.model_inputs import Feed
-from npu_precision.accuracy.model_run import run_once
+from npu_precision.accuracy.model_run import is_float_array, is_random, run_once
 from npu_precision.accuracy.tensor_stats import TensorStats
 from npu_precision.offline import model_file
 from npu_precision.offline.model_file import Model
+from npu_precision.offline.reachable import called_functions, needed_nodes
+
+Arrays = Dict[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,11 +29,11 @@ class Verified:
 
     Attributes:
         stats: the statistics of the float outputs, by name.
-        batches: how many batches both ran.
+        outputs: all outputs of the converted model, by name, for each batch.
     """
 
     stats: dict[str, TensorStats]
-    batches: int
+    outputs: list[Arrays]
 
     def worst(self) -> tuple[str, float]:
         """The output with the largest error, and that error."""
@@ -37,32 +42,84 @@ class Verified:
         )
 
 
-def verify(source: Model, converted: Model, batches: Iterable[Feed]) -> Verified:
-    """Runs both models as TensorFlow runs them on this machine, batch by batch.
+class Verifier:
+    """Compares converted models with their source, as TensorFlow runs both on this machine.
 
     Args:
-        source: the model.
-        converted: the converted model, as it is on disk.
+        source: the model; it runs once.
         batches: the inputs, by the source's tensors; frozen.inputs_of(source) says which there are.
 
+    Attributes:
+        outputs: all outputs of the source, by name, for each batch.
+
     Raises:
-        ValueError: the model has no float output, or TensorFlow cannot run one of them.
+        RandomOutputsError: the outputs differ from run to run.
+        ValueError: TensorFlow cannot run the model.
     """
-    with contextlib.ExitStack() as stack:
-        # A training in this process must not see these overflows.
-        stack.callback(_library.take_overflow)
-        exact, lowered = _Run(source, source, stack), _Run(converted, source, stack)
-        fetches = exact.float_outputs()
-        if not fetches:
-            raise ValueError(f"{source.path!r} has no float output: nothing can be verified")
-        measure = _measures(stack)
-        found: dict[str, list[np.ndarray]] = {name: [] for name in fetches}
-        for feed in batches:
-            values, others = exact.run(feed, fetches), lowered.run(feed, fetches)
-            for name in fetches:
-                found[name].append(measure(values[name], others[name]))
-    count = len(next(iter(found.values())))
-    return Verified({name: tensor_stats.merged(each) for name, each in found.items()}, count)
+
+    def __init__(self, source: Model, batches: Sequence[Feed]) -> None:
+        self._source, self._batches = source, batches
+        self.outputs = self._outputs_of(source)
+        random = _unseeded(source)
+        if random is None:
+            return
+        again = self._outputs_of(source)
+        for first, second in zip(self.outputs, again):
+            differing = [name for name in first if not _is_equal(first[name], second[name])]
+            if differing:
+                raise RandomOutputsError(
+                    f"{source.path!r} draws random numbers without a seed ({random}), so output "
+                    f"{differing[0]} differs from run to run: nothing can be verified"
+                )
+
+    def verify(self, converted: Model) -> Verified:
+        """Runs a converted model, as it is on disk, and compares it.
+
+        Raises:
+            ValueError: TensorFlow cannot run it.
+        """
+        outputs = self._outputs_of(converted)
+        names = [name for name, value in self.outputs[0].items() if is_float_array(value)]
+        with contextlib.ExitStack() as stack:
+            measure = _measures(stack)
+            stats = {
+                name: tensor_stats.merged(
+                    [
+                        measure(exact[name], other[name])
+                        for exact, other in zip(self.outputs, outputs)
+                    ]
+                )
+                for name in names
+            }
+        return Verified(stats, outputs)
+
+    def _outputs_of(self, model: Model) -> list[Arrays]:
+        with contextlib.ExitStack() as stack:
+            # A training in this process must not see these overflows.
+            stack.callback(_library.take_overflow)
+            run = _Run(model, self._source, stack)
+            return [run.run(feed) for feed in self._batches]
+
+
+class RandomOutputsError(ValueError):
+    """A model's outputs differ from run to run, so that they cannot be compared."""
+
+
+def _unseeded(model: Model) -> str | None:
+    """The first random op that the roots depend on and that has no seed, or None."""
+    graph_def = model.meta_graph.graph_def
+    functions = {each.signature.name: each for each in graph_def.library.function}
+    nodes = needed_nodes(graph_def, frozen.roots(model))
+    called = called_functions(nodes, functions)
+    bodies = [nodes, *(functions[name].node_def for name in called)]
+    for node in itertools.chain.from_iterable(bodies):
+        if is_random(node) and not (node.attr["seed"].i or node.attr["seed2"].i):
+            return str(node.name)
+    return None
+
+
+def _is_equal(first: np.ndarray, second: np.ndarray) -> bool:
+    return first.shape == second.shape and first.tobytes() == second.tobytes()
 
 
 class _Run:
@@ -88,29 +145,24 @@ class _Run:
             each.tensor: own[name] for name, each in frozen.inputs_of(source).inputs.items()
         }
 
-    def float_outputs(self) -> list[str]:
-        """The names of its outputs that are float32 or a low type."""
-        return [
-            name
-            for name, tensor in self._outputs().items()
-            if self._graph.get_tensor_by_name(tensor).dtype.is_floating
-        ]
-
-    def run(self, feed: Feed, outputs: Sequence[str]) -> dict[str, np.ndarray]:
-        """The values of these outputs."""
+    def run(self, feed: Feed) -> Arrays:
+        """The values of all outputs that can be fetched."""
         fed = {}
         for tensor, value in feed.items():
             own = self._inputs[tensor]
             fed[own.tensor] = value.astype(own.dtype.as_numpy_dtype)
-        tensors = self._outputs()
-        return run_once(self._session, {name: tensors[name] for name in outputs}, fed)
+        return run_once(self._session, self._outputs(), fed)
 
     def _outputs(self) -> dict[str, str]:
         names = frozen.output_names(self._model)
-        if names:
-            return names
-        operations = map(self._graph.get_operation_by_name, frozen.roots(self._model))
-        return {each.name: each.name for operation in operations for each in operation.outputs}
+        if not names:
+            operations = map(self._graph.get_operation_by_name, frozen.roots(self._model))
+            names = {each.name: each.name for op in operations for each in op.outputs}
+        return {
+            name: tensor
+            for name, tensor in names.items()
+            if self._graph.get_tensor_by_name(tensor).dtype not in (tf.resource, tf.variant)
+        }
 
 
 def _measures(stack: contextlib.ExitStack) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:

@@ -119,6 +119,7 @@ def compare(
     )
     printing.say(out, ", ".join(f"{name} {value}" for name, value in options.to_dict().items()))
     printing.say(out, f"{explanation.FROZEN}: {compared.ledger.counts.sentence}")
+    heading.left_out(out, flat.left_out)
     _print(out, compared, top)
     heading.warnings(out, compared.ledger.all_warnings)
     if options.modify_mixlist is not None:

@@ -11,7 +11,7 @@ import click
 import rich.filesize
 
 from npu_precision import outputs
-from npu_precision.accuracy import frozen, model_inputs, verification
+from npu_precision.accuracy import converted_model, frozen, model_inputs, verification
 from npu_precision.cli import flags, heading, printing
 from npu_precision.explain import explanation
 from npu_precision.ledger import Ledger, count_ledgers
@@ -46,6 +46,9 @@ _TEXT = (".pbtxt", ".txt")
     "before it is written.",
 )
 @click.option(
+    "--batch-size", type=click.IntRange(min=1), help="With --verify: the rows of one batch."
+)
+@click.option(
     "--max-error",
     type=float,
     help="With --verify: the largest error of an output; beyond it, nothing is written.",
@@ -59,6 +62,7 @@ def convert(
     keep_io_types: bool,
     freeze: bool | None,
     verify: str | None,
+    batch_size: int | None,
     max_error: float | None,
     force: bool,
 ) -> int:
@@ -74,16 +78,19 @@ def convert(
     """
     source, target = pathlib.Path(model.path), pathlib.Path(output)
     if model.kind == model_file.SAVED_MODEL:
-        source = _folder(model)
+        source = converted_model.folder_of(model)
     if target.resolve() == source.resolve():
         raise ValueError(f"output {output!r} is the model itself, expected another name")
     if freeze and model.kind != model_file.SAVED_MODEL:
         raise click.UsageError(
             "--freeze is for SavedModels: a GraphDef or checkpoint has no signature."
         )
-    if verify is None and click.get_current_context().params["signature"] is not None:
-        raise click.UsageError("--signature goes with --verify: all signatures are converted.")
-    check = _Check(model, verify, max_error)
+    if verify is None and (
+        model.outputs or click.get_current_context().params["signature"] is not None
+    ):
+        flag = "--fetch, for a SavedModel," if model.outputs else "--signature"
+        raise click.UsageError(f"{flag} goes with --verify: all signatures are converted.")
+    check = _Check(model, verify, batch_size, max_error)
     outputs.check_apart([output], [*flags.option_files(options), verify])
     before = _size(source)
     try:
@@ -152,16 +159,20 @@ class _Check:
     Args:
         model: the model.
         file: the .npz file of its inputs, or None for no check.
+        batch_size: how many rows are one batch; None for all.
         max_error: the largest error that an output may have.
 
     Raises:
         OSError, ValueError: the file cannot be read, or does not fit the model.
-        click.UsageError: there is a max_error, but no file.
+        click.UsageError: there is a max_error or batch_size, but no file.
     """
 
-    def __init__(self, model: Model, file: str | None, max_error: float | None) -> None:
-        if file is None and max_error is not None:
-            raise click.UsageError("--max-error goes with --verify.")
+    def __init__(
+        self, model: Model, file: str | None, batch_size: int | None, max_error: float | None
+    ) -> None:
+        for flag, value in (("--max-error", max_error), ("--batch-size", batch_size)):
+            if file is None and value is not None:
+                raise click.UsageError(f"{flag} goes with --verify.")
         self.lines: list[str] = []
         self._model = model
         self._batches: list[model_inputs.Feed] | None = None
@@ -169,42 +180,31 @@ class _Check:
         if max_error is not None:
             self._max_error = objective.check(max_error, "--max-error")
         if file is not None:
-            self._batches = model_inputs.from_npz(file, frozen.inputs_of(model))
+            self._batches = model_inputs.from_npz(file, frozen.inputs_of(model), batch_size)
 
     def __call__(self, made: pathlib.Path) -> None:
         """Raises _TooFarError if the converted model's error is too large."""
         if self._batches is None:
             return
         model = self._model
-        if model.kind == model_file.SAVED_MODEL:
-            tags = sorted(model.meta_graph.meta_info_def.tags)
-            converted = model_file.load_model(made, tags=tags, signature=model.signature or None)
-        else:
-            converted = model_file.load_model(made, fetches=frozen.roots(model))
-        verified = verification.verify(model, converted, self._batches)
-        most = f" (at most {self._max_error:g})" if self._max_error < math.inf else ""
+        verifier = verification.Verifier(model, self._batches)
+        verified = verifier.verify(converted_model.reread(model, made))
+        if not verified.stats:
+            raise ValueError(f"{model.path!r} has no float output: nothing can be verified")
+        limit = objective.limit_text(self._max_error)
+        most = f" (at most {limit})" if self._max_error < math.inf else ""
         for name, stats in verified.stats.items():
+            error_text = objective.apart(stats.error, self._max_error)
             self.lines.append(
-                f"output {name}: error {stats.error:.2g}{most}, max abs {stats.max_abs:.2g}"
+                f"output {name}: error {error_text}{most}, max abs {stats.max_abs:.1e}"
             )
         name, error = verified.worst()
         if self._max_error < math.inf and not error <= self._max_error:
             raise _TooFarError(
-                f"nothing was written: output {name} has error {error:.2g}, more than --max-error "
-                f"{self._max_error:g}; npu-precision tune, with the same --mode, finds what has to "
-                "be kept in float32"
+                f"nothing was written: output {name} has error "
+                f"{objective.apart(error, self._max_error)}, more than --max-error {limit}; "
+                "npu-precision tune, with the same --mode, finds what has to be kept in float32"
             )
-
-
-def _folder(model: Model) -> pathlib.Path:
-    """The folder of a SavedModel; the user may have given the file in it."""
-    path = pathlib.Path(model.path)
-    if not model.exported and path.is_file() and path.name not in saved_model.FILE_NAMES:
-        raise ValueError(
-            f"{model.path!r} is the graph of a SavedModel without its folder, expected it to be "
-            f"named {' or '.join(saved_model.FILE_NAMES)}"
-        )
-    return model.folder
 
 
 def _convert_folder(
@@ -218,7 +218,9 @@ def _convert_folder(
     check: _Check,
 ) -> tuple[Ledger, ...]:
     if model.fetches:
-        raise click.UsageError("--fetch is for GraphDefs: a SavedModel's signatures say it.")
+        raise click.UsageError(
+            "--fetch is for GraphDefs, or names outputs of a SavedModel's signature to --verify."
+        )
     if source.resolve() in target.resolve().parents:
         raise ValueError(f"output {str(target)!r} is inside the model, expected outside")
     if target.resolve() in source.resolve().parents:

@@ -19,7 +19,7 @@ from npu_precision.accuracy import model_inputs
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.offline import model_file
 from npu_precision.offline.model_file import Model
-from npu_precision.options import PrecisionOptions
+from npu_precision.options import PrecisionOptions, mixlist_file
 
 # Fields of PrecisionOptions without a flag: they only matter when a session or function runs.
 WITHOUT_FLAG = ("strict", "autocast_only")
@@ -232,7 +232,8 @@ _MODEL_FLAGS = {
         "--fetch",
         multiple=True,
         metavar="NAME",
-        help="A node or tensor to compute; may be repeated. Default: nodes without consumers.",
+        help="A node, tensor or output of the signature to compute; may be repeated. Default: "
+        "nodes without consumers.",
     ),
 }
 
@@ -394,7 +395,7 @@ def option_files(options: PrecisionOptions) -> list[str | None]:
     """The option files of the running command."""
     given = click.get_current_context().params
     return [
-        options.modify_mixlist,
+        mixlist_file(options),
         options.customize_dtypes,
         options.ops_info_dir,
         options.ops_info_overlay,

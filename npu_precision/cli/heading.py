@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import rich.console
 
@@ -21,6 +21,12 @@ def show(out: rich.console.Console, model: Model, explained: Explanation) -> Non
     printing.say(out, f"{model.path}: {model.shown_kind}{asked}{inside}")
     printing.say(out, given(explained))
     printing.say(out, explained.counted_sentence())
+
+
+def left_out(out: rich.console.Console, names: Sequence[str]) -> None:
+    """Names the outputs that are not measured, if any."""
+    if names:
+        printing.say(out, f"left out, since they look something up in a table: {', '.join(names)}")
 
 
 def warnings(out: rich.console.Console, lines: Iterable[str]) -> None:

@@ -46,7 +46,7 @@ def lint(
     """Shows mistakes and entries without effect in MIXLIST.
 
     MIXLIST is a modify_mixlist or customize_dtypes file, an ops-info file, or a folder of such
-    files for ops_info_dir or ops_info_overlay.
+    files for ops_info_dir or ops_info_overlay. The first line says as which it was read.
 
     Which entries have an effect depends on the target, and on whether the mode is for float16 or
     bfloat16. With --model, it also names the nodes whose values would overflow or vanish in the low
@@ -57,27 +57,40 @@ def lint(
         raise click.UsageError("--output and --force go with --fix.")
     options = dataclasses.replace(options, modify_mixlist=None)
     fixed: list[Finding] = []
+    file_format = None if mixlist is None else linting.format_of(pathlib.Path(mixlist))
+    read = [] if mixlist is None else [mixlist]
     if mixlist is None:
         if model is None or fix:
             needs = "--fix needs a MIXLIST" if fix else "Got neither a MIXLIST nor --model"
             raise click.UsageError(f"{needs}; expected 'npu-precision lint MIXLIST'.")
         with printing.busy("deciding"):
             found = linting.lint_model(options, load_model(model))
-    elif linting.is_ops_info(pathlib.Path(mixlist)):
+    elif file_format in (linting.OPS_INFO, linting.FUSION_SWITCH):
         if fix or model is not None:
             flag = "--fix" if fix else "--model"
-            raise click.UsageError(f"{flag} goes with a mixlist; {mixlist!r} is ops-info.")
-        found = linting.lint_ops_info(pathlib.Path(mixlist))
+            raise click.UsageError(f"{flag} goes with a mixlist; {mixlist!r} is {file_format}.")
+        if file_format == linting.OPS_INFO:
+            read = [str(file) for file in linting.ops_info_files(pathlib.Path(mixlist))]
+            found = linting.lint_ops_info(pathlib.Path(mixlist))
+        else:
+            found = [linting.no_effect(mixlist)]
     else:
         mixlist, found, fixed = _lint_mixlist(mixlist, options, fix, output, force)
         if model is not None and not _has_errors(found):
             with printing.busy("deciding"):
                 found += linting.lint_for_model(mixlist, options, load_model(model))
     if as_json:
-        data = {"schema": SCHEMA, "mended": _data(fixed), "findings": _data(found)}
+        data = {
+            "schema": SCHEMA,
+            "format": file_format,
+            "mended": _data(fixed),
+            "findings": _data(found),
+        }
         click.echo(json.dumps(data, indent=1))
         return int(_has_errors(found))
     out = printing.console()
+    for name in read:
+        printing.say(out, f"{name}: read as {file_format}")
     for each in fixed:
         printing.say(out, f"fixed: {each}")
     fixed_nothing = fix and not fixed

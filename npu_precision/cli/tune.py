@@ -16,6 +16,7 @@ import npu_precision_command
 from npu_precision import outputs
 from npu_precision.accuracy import frozen
 from npu_precision.accuracy.frozen import FrozenModel
+from npu_precision.accuracy.verification import RandomOutputsError
 from npu_precision.cli import (
     alternatives,
     flags,
@@ -32,6 +33,7 @@ from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import custom_dtypes, step_time
 from npu_precision.tuning import held_out as held_out_inputs
 from npu_precision.tuning import objective as objectives
+from npu_precision.tuning.conversion import Conversions
 from npu_precision.tuning.held_out import Split
 from npu_precision.tuning.objective import MaxError, Metric, Objective
 from npu_precision.tuning.state import State, fingerprint
@@ -182,6 +184,7 @@ def tune(
                 max_runs=max_runs,
                 rounds=time_rounds or _ROUNDS,
                 draws_curve=plot_file is not None or report_file is not None,
+                kind=kind,
             )
             state_file = _StateFile(state_path, resume)
             flat, split, tuned = search.run(model, options, inputs, state_file)
@@ -215,7 +218,7 @@ def tune(
     used = options
     if tuned.is_accepted:
         used = tune_result.used(tuned, options, output, kind)
-    tune_result.show(out, objective, split, tuned, output, used)
+    tune_result.show(out, objective, split, tuned, output, used, flat.left_out)
     return status
 
 
@@ -281,6 +284,7 @@ class _Search:
         max_runs: the number of sets of nodes to try.
         rounds: the number of measurements per step, if time counts.
         draws_curve: whether the trials must make a curve.
+        kind: the format of the file to write.
     """
 
     objective: Objective
@@ -289,6 +293,7 @@ class _Search:
     max_runs: int
     rounds: int
     draws_curve: bool
+    kind: str
 
     def run(
         self,
@@ -319,12 +324,20 @@ class _Search:
                 raise ValueError(
                     f"{error} ({split.words}; --held-out 0 runs the batch as it is)"
                 ) from error
+            try:
+                conversions = Conversions(model, flat, split, self.objective, options, self.kind)
+            except RandomOutputsError as error:
+                conversions = None
+                click.echo(f"{printing.PROGRAM}: no conversion is tried: {error}", err=True)
         has_functions = bool(model.meta_graph.graph_def.library.function)
         with _says_how_to_resume(state_file.path), printing.counted("trying mixlists") as progress:
             measure = functools.partial(step_time.measure, flat, split.searched, self.rounds)
-            tuner = Tuner(flat, options, trials, rest, state, progress, self.aim, measure)
+            tuner = Tuner(
+                *(flat, options, trials, rest, state, progress, self.aim, measure),
+                *(conversions, has_functions),
+            )
             try:
-                tuned = tuner.run(split.searched, self.max_runs, has_functions, self.draws_curve)
+                tuned = tuner.run(split.searched, self.max_runs, self.draws_curve)
             except NothingFoundError:  # The search cannot go on.
                 if state_file.path.exists():
                     state_file.path.unlink()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import rich.console
 
-from npu_precision.cli import printing, tune_times
+from npu_precision.cli import heading, printing, tune_times
 from npu_precision.explain import explanation
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import custom_dtypes
+from npu_precision.tuning.conversion import Checked
 from npu_precision.tuning.held_out import Split
-from npu_precision.tuning.objective import Objective
+from npu_precision.tuning.objective import MaxError, Objective
 from npu_precision.tuning.trials import Trial
 from npu_precision.tuning.tuner import Tuned
 
@@ -64,6 +66,7 @@ def show(
     tuned: Tuned,
     output: str,
     options: PrecisionOptions,
+    left_out: Sequence[str],
 ) -> None:
     """Prints the result.
 
@@ -74,13 +77,15 @@ def show(
         tuned: the result.
         output: the file of the mixlist, which is written only if it is accepted.
         options: the options for using the file.
+        left_out: the outputs that are not measured.
     """
     less = f", searched with {objective.searched:g} (margin {objective.margin:.3g})"
     printing.say(out, f"wanted: {objective}{less if objective.margin else ''}")
     printing.say(out, f"inputs: {split.words}")
+    heading.left_out(out, left_out)
     if tuned.reference is not None:
         printing.say(out, f"float32: metric {tuned.reference:g}")
-    _show_trial(out, "as given", tuned.start)
+    _show_trial(out, "as given", tuned.start, tuned, objective)
     if tuned.times is not None:
         tune_times.show(out, tuned, tuned.times, objective)
     if tuned.times is not None and tuned.times.is_float32:
@@ -88,10 +93,14 @@ def show(
     elif not tuned.kept:
         printing.say(out, "nothing has to be kept for it")
     else:
-        _show_kept(out, tuned)
+        _show_kept(out, tuned, objective)
+        if not tuned.found.lowered:
+            printing.say(out, _nothing_lowered(objective))
     _show_refused(out, tuned)
     if tuned.held_out is not None:
-        printing.say(out, f"held out: {_described_held_out(tuned.held_out, tuned)}")
+        printing.say(out, f"held out: {_described_held_out(tuned.held_out, tuned, objective)}")
+    if tuned.converted is not None:
+        printing.say(out, f"converted, on all inputs: {_converted(tuned, objective)}")
     if not tuned.is_complete:
         printing.say(
             out,
@@ -99,7 +108,9 @@ def show(
             "more goes on",
         )
     if not tuned.is_accepted:
-        printing.say(out, "NOT ACCEPTED, for what was held out. The mixlist would be:")
+        is_held_out = tuned.held_out is not None and not tuned.held_out.is_good
+        why = "what was held out" if is_held_out else "what convert makes of it"
+        printing.say(out, f"NOT ACCEPTED, for {why}. The mixlist would be:")
         printing.say(out, tuned.mixlist.rstrip())
         return
     if options.customize_dtypes == output:
@@ -115,14 +126,26 @@ def show(
 def refusal(objective: Objective, split: Split, tuned: Tuned, output: str) -> str:
     """Why a mixlist that was found is not written, as a sentence for stderr."""
     assert tuned.held_out is not None
+    found = f"there the mixlist has {_described_held_out(tuned.held_out, tuned, objective)}"
+    if tuned.held_out.is_good:
+        found = f"converted, the model has {_converted(tuned, objective)} on all inputs"
     return (
-        f"{output!r} is not written: {split.words}, and there the mixlist has "
-        f"{_described_held_out(tuned.held_out, tuned)}; expected {objective}, and no ruined "
-        "tensor. Search on more inputs, or with a larger --margin; --held-out 0 searches on all"
+        f"{output!r} is not written: {split.words}, and {found}; expected {objective}, and no "
+        "ruined tensor. Search on more inputs, or with a larger --margin; --held-out 0 searches on "
+        "all"
     )
 
 
-def _show_kept(out: rich.console.Console, tuned: Tuned) -> None:
+def _nothing_lowered(objective: Objective) -> str:
+    limit = "--max-error" if isinstance(objective, MaxError) else "--budget"
+    return (
+        "NOTHING IS LOWERED: this mixlist keeps the whole model in float32, which is no faster. "
+        f"Try a larger {limit}, or another low type (--mode allow_mix_precision_bf16 has float32's "
+        "range, allow_mix_precision_fp16 three more bits); compare shows where the error enters"
+    )
+
+
+def _show_kept(out: rich.console.Console, tuned: Tuned, objective: Objective) -> None:
     own = sum(len(each.flat) for each in tuned.kept)
     behind = max(tuned.start.lowered - tuned.found.lowered - own, 0)
     out.print()
@@ -136,7 +159,8 @@ def _show_kept(out: rich.console.Console, tuned: Tuned) -> None:
         ),
     )
     out.print()
-    _show_trial(out, f"with the mixlist, after {len(tuned.trials)} trials", tuned.found)
+    title = f"with the mixlist, after {len(tuned.trials)} trials"
+    _show_trial(out, title, tuned.found, tuned, objective)
 
 
 def _show_refused(out: rich.console.Console, tuned: Tuned) -> None:
@@ -153,23 +177,32 @@ def _show_refused(out: rich.console.Console, tuned: Tuned) -> None:
         printing.say(out, f"  and {len(faults) - _MOST_FAULTS} more")
 
 
-def _show_trial(out: rich.console.Console, title: str, trial: Trial) -> None:
+def _show_trial(
+    out: rich.console.Console, title: str, trial: Trial, tuned: Tuned, objective: Objective
+) -> None:
     fault = "" if trial.fault is None else f"; {trial.fault}"
-    printing.say(out, f"{title}: {_measured(trial)[2:]}{fault}")
+    printing.say(out, f"{title}: {_measured(trial, objective, tuned.reference)}{fault}")
     printing.say(out, f"  {explanation.FROZEN}: {trial.counts}")
 
 
-def _described_held_out(trial: Trial, tuned: Tuned) -> str:
+def _described_held_out(trial: Trial, tuned: Tuned, objective: Objective) -> str:
     reference = tuned.held_out_reference
     beside = "" if reference is None else f" (float32's {reference:g})"
     fault = "" if trial.fault is None else f"; {trial.fault}"
-    return f"{_measured(trial)[2:]}{beside}{fault}"
+    whole = dataclasses.replace(objective, margin=0.0)
+    return f"{_measured(trial, whole, reference)}{beside}{fault}"
 
 
-def _measured(trial: Trial) -> str:
-    metric = "" if trial.metric is None else f", metric {trial.metric:g}"
-    error = "" if math.isnan(trial.error) else f", error {trial.error:.1e}"
-    return f"{error}{metric}"
+def _converted(tuned: Tuned, objective: Objective) -> str:
+    assert tuned.converted is not None
+    whole = dataclasses.replace(objective, margin=0.0)
+    return _measured(tuned.converted, whole, tuned.converted.reference)
+
+
+def _measured(made: Trial | Checked, objective: Objective, reference: float | None) -> str:
+    error, metric = objective.texts(made.error, made.metric, reference)
+    parts = [] if math.isnan(made.error) else [f"error {error}"]
+    return ", ".join([*parts, *([] if metric is None else [f"metric {metric}"])])
 
 
 def data(
@@ -193,6 +226,13 @@ def data(
         "start": _trial(tuned, tuned.start),
         "found": _trial(tuned, tuned.found),
         "held_out": held_out,
+        "converted": None
+        if tuned.converted is None
+        else {
+            "error": printing.in_json(tuned.converted.error),
+            "metric": printing.in_json(tuned.converted.metric),
+            "good": tuned.converted.is_met,
+        },
         "accepted": tuned.is_accepted,
         "complete": tuned.is_complete,
         "kept": [

@@ -8,7 +8,7 @@ import rich.console
 
 from npu_precision.cli import printing
 from npu_precision.tuning.front import Point, Times
-from npu_precision.tuning.objective import MaxError, Objective
+from npu_precision.tuning.objective import MaxError, Objective, apart
 from npu_precision.tuning.tuner import Tuned
 
 FLOAT32_WINS = (
@@ -52,7 +52,7 @@ def show(out: rich.console.Console, tuned: Tuned, times: Times, objective: Objec
                     0 if point.trial is None else point.trial.lowered,
                     f"{point.time.ratio:.2f}",
                     "" if point.kept is None else _quartiles(point),
-                    f"{point.worse:.1e}" if point.worse else "0",
+                    apart(point.worse, objective.searched) if point.worse else "0",
                     _remarks(point, times),
                 )
                 for point in shown

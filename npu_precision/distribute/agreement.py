@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from npu_precision import _library, _tf_compat
 from npu_precision._version import __version__
-from npu_precision.options import PrecisionOptions
+from npu_precision.options import PrecisionOptions, mixlist_file
 
 # Seconds that a worker waits for another one's facts. Preparing data may delay a worker.
 WAIT_SECONDS = 300
@@ -109,9 +109,12 @@ def _key(number: int, worker: str) -> str:
 def _facts(options: PrecisionOptions) -> dict[str, Any]:
     """The facts that the decisions of this worker depend on, by name."""
     facts: dict[str, Any] = {"npu_precision": __version__, "TensorFlow": tf.__version__}
+    # A mixlist that is no file is a fact itself.
+    mixlist = None if mixlist_file(options) else options.modify_mixlist
     for name, value in sorted(options.to_dict().items()):
         if name not in _OF_PROCESS:
-            facts[name] = _digest(pathlib.Path(str(value))) if name in _OF_FILES else value
+            is_file = name in _OF_FILES and value != mixlist
+            facts[name] = _digest(pathlib.Path(str(value))) if is_file else value
     # Decisions depend on kernels, and a GPU has others.
     facts["device"] = "GPU" if _tf_compat.has_gpu() else "CPU"
     facts[_LOWERS] = can_reduce(options)

@@ -63,14 +63,33 @@ class Finding:
         return f"{self.place}: {self.severity}: {self.text} [{self.rule}]"
 
 
-# A mixlist is a JSON object, perhaps behind a comment; no line of a customize_dtypes file begins
-# so. An empty file counts as customize_dtypes, where it has no effect; as a mixlist it is refused.
-_JSON_BEGINS = re.compile(rb"(\xef\xbb\xbf)?\s*([{\[/\"]|$)")
+# A file that is for a compiler, and has no effect here.
+FUSION_SWITCH = "fusion_switch_file"
+# The formats of files with a line or an object for each op type.
+OPS_INFO = "ops-info"
+_CUSTOM_DTYPES = "customize_dtypes"
 
 
-def _names_option(text: bytes) -> str:
-    """The option that takes a file of this content: "modify_mixlist" or "customize_dtypes"."""
-    return "modify_mixlist" if _JSON_BEGINS.match(text) else "customize_dtypes"
+def format_of(path: pathlib.Path) -> str:
+    """The format of a file, or of those of a folder, detected from the content.
+
+    The result is "modify_mixlist", "customize_dtypes", "ops-info" or "fusion_switch_file".
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return OPS_INFO if path.is_dir() else _library.file_format(path.read_bytes())
+
+
+def no_effect(file: str) -> Finding:
+    """The finding about a fusion switch file."""
+    return Finding(
+        "warning",
+        "inert-option",
+        file,
+        f"{FUSION_SWITCH} switches fusions of CANN, and has no effect here; the option rewrites "
+        "names those of npu_precision",
+    )
 
 
 def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
@@ -84,16 +103,23 @@ def lint(file: str, text: bytes, options: PrecisionOptions) -> list[Finding]:
     Raises:
         ValueError: the options are refused.
     """
-    if _names_option(text) == "customize_dtypes":
+    if _library.file_format(text) == _CUSTOM_DTYPES:
         return [_finding(found) for found in _library.lint_custom_dtypes(file, text)]
     entry = options.custom_optimizer()
     entry.parameter_map["modify_mixlist"].s = file.encode()
     return [_finding(found) for found in _library.lint_mixlist(entry, text)["findings"]]
 
 
-def is_ops_info(path: pathlib.Path) -> bool:
-    """Whether a path is a folder, or an ops-info file rather than a mixlist."""
-    return path.is_dir() or _library.is_ops_info(path.read_bytes())
+def ops_info_files(path: pathlib.Path) -> list[pathlib.Path]:
+    """The ops-info files of a folder, or the file itself.
+
+    Raises:
+        ValueError: the folder holds no .json file.
+    """
+    files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+    if not files:
+        raise ValueError(f"{str(path)!r} has no .json file, expected ops-info files")
+    return files
 
 
 def lint_ops_info(path: pathlib.Path) -> list[Finding]:
@@ -103,12 +129,9 @@ def lint_ops_info(path: pathlib.Path) -> list[Finding]:
         OSError: a file cannot be read.
         ValueError: the folder holds no .json file.
     """
-    files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
-    if not files:
-        raise ValueError(f"{str(path)!r} has no .json file, expected ops-info files")
     return [
         _finding(found)
-        for file in files
+        for file in ops_info_files(path)
         for found in _library.lint_ops_info(str(file), file.read_bytes())
     ]
 
@@ -135,7 +158,7 @@ def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[F
     Raises:
         ValueError: the optimizer refuses the model, whatever the mixlist.
     """
-    option = _names_option(pathlib.Path(file).read_bytes())
+    option = _library.file_format(pathlib.Path(file).read_bytes())
     try:
         _, ledger = model.rewrite(resolve(options, {option: file}))
     except ValueError as error:
@@ -149,7 +172,7 @@ def lint_for_model(file: str, options: PrecisionOptions, model: Model) -> list[F
             continue
         place, _, text = line.partition(": ")
         found.append(Finding("warning", "no-match", place, text))
-    if option == "customize_dtypes":
+    if option == _CUSTOM_DTYPES:
         found += _not_followed(file, ledger)
     return [*found, *_lost_values(file, ledger, without), *_kept_values(model.path, ledger)]
 
@@ -284,7 +307,8 @@ def fix(file: str, text: bytes, options: PrecisionOptions) -> tuple[bytes, list[
         while several:
             candidate = text
             for edit, _ in several:
-                edited = _edited if _names_option(text) == "modify_mixlist" else _edited_line
+                is_lines = _library.file_format(text) == _CUSTOM_DTYPES
+                edited = _edited_line if is_lines else _edited
                 candidate = edited(candidate, edit)
             if _errors(lint(file, candidate, options)) <= _errors(found):
                 text = candidate

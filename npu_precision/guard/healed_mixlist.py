@@ -8,7 +8,7 @@ import os
 import pathlib
 from collections.abc import Mapping
 
-from npu_precision.options import PrecisionOptions
+from npu_precision.options import PrecisionOptions, mixlist_file
 from npu_precision.outputs import new_file
 from npu_precision.tuning.mixlist import Mixlist
 
@@ -66,7 +66,7 @@ class HealedMixlist:
 
     def is_of(self, options: PrecisionOptions) -> bool:
         """Whether the options name this file."""
-        given = options.modify_mixlist
+        given = mixlist_file(options)
         return given is not None and os.path.realpath(given) == os.path.realpath(str(self.path))
 
     def in_force(self, options: PrecisionOptions) -> PrecisionOptions:

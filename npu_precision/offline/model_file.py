@@ -66,6 +66,7 @@ class Model:
         signature: the name of the signature whose outputs the roots are, or "".
         exported: for a file of Keras, the temporary SavedModel that was made of it, else "".
         title: the name of the graph that ran, if the path is that of its ledger; else "".
+        outputs: the outputs of the signature that were asked for, by name; empty for all.
     """
 
     path: str
@@ -76,6 +77,7 @@ class Model:
     signature: str
     exported: str = ""
     title: str = ""
+    outputs: tuple[str, ...] = ()
 
     @property
     def folder(self) -> pathlib.Path:
@@ -150,8 +152,9 @@ def load_model(
         path: a GraphDef or MetaGraph, binary or text; a checkpoint's prefix or folder, which has a
             MetaGraph; a SavedModel, its folder or the file in it; or a .keras or .h5 file, which
             Keras exports to a temporary SavedModel.
-        fetches: names of tensors ("logits:0") or nodes to compute. Default: the exports of a
-            SavedModel; for other files, the nodes without consumers.
+        fetches: names of tensors ("logits:0") or nodes to compute; with a signature, names of its
+            outputs. Default: the exports of a SavedModel; for other files, the nodes without
+            consumers.
         tags: the tags of the MetaGraph to read, for a SavedModel that has several. Default: the
             one for serving.
         signature: the name of the signature to compute, for a SavedModel. Default:
@@ -167,24 +170,26 @@ def load_model(
     file = _file_of(pathlib.Path(path))
     exported = keras_file.export(file) if _is_keras_file(file) else None
     kind, graph = _read(exported or file, tags)
-    shown = str(file)
+    shown, made = str(file), str(exported or "")
     _check_graph(shown, graph.graph_def)
     nodes = {node.name: node for node in graph.graph_def.node}
-    named = tuple(node_name(fetch, nodes, graph.graph_def, "fetch") for fetch in fetches)
     signatures = signature_names(graph)
-    chosen = signature or ""
-    if signature is None and not named:
-        if DEFAULT_SIGNATURE in signatures:
-            chosen = DEFAULT_SIGNATURE
-        elif len(signatures) == 1:
-            chosen = signatures[0]
-    asked = [] if named else signatures
-    if signature is not None or chosen:
-        asked = [chosen]
-    outputs = (name for each in asked for name in _signature_outputs(shown, graph, each))
-    roots = (*named, *outputs)
-    kept = named if named or kind == SAVED_MODEL else tuple(_unread(graph.graph_def))
-    return Model(shown, kind, graph, kept, roots, chosen, exported=str(exported or ""))
+    chosen = _default_signature(signatures) if signature is None else signature
+    if chosen or signature is not None:
+        _check_signature(shown, graph, chosen)
+    are_nodes = all(str(fetch).partition(":")[0] in nodes for fetch in fetches)
+    if fetches and chosen and (signature is not None or not are_nodes):
+        outputs = _chosen_outputs(graph.signature_def[chosen], chosen, fetches)
+        roots = tuple(dict.fromkeys(_signature_outputs(graph, chosen, outputs)))
+        kept = () if kind == SAVED_MODEL else tuple(_unread(graph.graph_def))
+        return Model(shown, kind, graph, kept, roots, chosen, made, outputs=outputs)
+    if fetches:
+        named = tuple(node_name(fetch, nodes, graph.graph_def, "fetch") for fetch in fetches)
+        return Model(shown, kind, graph, named, named, "", made)
+    asked = [chosen] if chosen else signatures
+    roots = tuple(name for each in asked for name in _signature_outputs(graph, each))
+    kept = () if kind == SAVED_MODEL else tuple(_unread(graph.graph_def))
+    return Model(shown, kind, graph, kept, roots, chosen, made)
 
 
 def _is_keras_file(path: pathlib.Path) -> bool:
@@ -322,23 +327,53 @@ def signature_names(graph: meta_graph_pb2.MetaGraphDef) -> list[str]:
     return sorted(name for name in graph.signature_def if not name.startswith(_INTERNAL))
 
 
+def _default_signature(names: Sequence[str]) -> str:
+    if DEFAULT_SIGNATURE in names:
+        return DEFAULT_SIGNATURE
+    return names[0] if len(names) == 1 else ""
+
+
+def _check_signature(path: str, graph: meta_graph_pb2.MetaGraphDef, signature: str) -> None:
+    if signature in graph.signature_def:
+        return
+    present = signature_names(graph)
+    if not present:
+        raise ValueError(f"signature: got {signature!r}, but {path!r} has no signatures")
+    raise ValueError(
+        f"signature: got {signature!r}, expected one of {', '.join(map(repr, present))}, which "
+        f"{path!r} has{_errors.did_you_mean(signature, present)}"
+    )
+
+
 def _signature_outputs(
-    path: str, graph: meta_graph_pb2.MetaGraphDef, signature: str
+    graph: meta_graph_pb2.MetaGraphDef, signature: str, names: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    if signature not in graph.signature_def:
-        present = signature_names(graph)
-        if not present:
-            raise ValueError(f"signature: got {signature!r}, but {path!r} has no signatures")
-        raise ValueError(
-            f"signature: got {signature!r}, expected one of {', '.join(map(repr, present))}, which "
-            f"{path!r} has{_errors.did_you_mean(signature, present)}"
-        )
+    """The nodes of a signature's outputs, or of some of these."""
     outputs = graph.signature_def[signature].outputs
     return tuple(
         tensor.partition(":")[0]
-        for name in sorted(outputs)
+        for name in names or sorted(outputs)
         for tensor in meta_graph.tensor_names(outputs[name])
     )
+
+
+def _chosen_outputs(
+    definition: meta_graph_pb2.SignatureDef, signature: str, fetches: Sequence[Any]
+) -> tuple[str, ...]:
+    """The outputs of a signature that fetches name, by their names there or by their tensors."""
+    by_name = {name: name for name in definition.outputs}
+    for name, info in definition.outputs.items():
+        by_name.setdefault(info.name, name)
+    found = []
+    for fetch in fetches:
+        if fetch not in by_name:
+            present = sorted(definition.outputs)
+            raise ValueError(
+                f"fetch: got {fetch!r}, expected an output of signature {signature!r}: "
+                f"{', '.join(map(repr, present))}{_errors.did_you_mean(str(fetch), present)}"
+            )
+        found.append(by_name[fetch])
+    return tuple(dict.fromkeys(found))
 
 
 def _unread(graph_def: graph_pb2.GraphDef) -> Iterable[str]:

@@ -15,7 +15,7 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from npu_precision import _library, outputs
 from npu_precision.ledger import Ledger
 from npu_precision.offline import frozen_signatures, meta_graph
-from npu_precision.options import PrecisionOptions, resolve
+from npu_precision.options import PrecisionOptions, mixlist_content, resolve
 
 FILE_NAMES = _BINARY, _TEXT = "saved_model.pb", "saved_model.pbtxt"
 # A hash of the original graphs. TensorFlow treats a model without it as an older one.
@@ -141,9 +141,8 @@ _IN_ANY_SCOPE = re.compile(r'"node:(?:\.\*|\(\.\*/\)\?)[^"|]*"')
 
 def _may_name_nodes(options: PrecisionOptions) -> bool:
     """Whether a file of the user may name single nodes, whose names freezing changes."""
-    texts = [options.mixlist_edits or ""]
-    if options.modify_mixlist:
-        texts.append(pathlib.Path(options.modify_mixlist).read_text(encoding="utf-8"))
+    mixlist = (mixlist_content(options) or b"").decode("utf-8", "replace")
+    texts = [options.mixlist_edits or "", mixlist]
     named = any('"node:' in _IN_ANY_SCOPE.sub("", text) for text in texts)
     return options.customize_dtypes is not None or named
 

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from npu_precision import _version
-from npu_precision.options import PrecisionOptions
+from npu_precision.options import PrecisionOptions, mixlist_file
 from npu_precision.training import curves
 from npu_precision.training.compared import Compared, compare
 from npu_precision.training.curves import Curves
@@ -118,6 +118,6 @@ def about(name: str, function: Callable[..., Any], steps: int, seed: int) -> dic
 
 def _key(options: PrecisionOptions) -> str:
     """The options, with the content of their mixlist."""
-    files = [options.modify_mixlist, options.customize_dtypes]
+    files = [mixlist_file(options), options.customize_dtypes]
     contents = [pathlib.Path(each).read_text(encoding="utf-8") for each in files if each]
     return " ".join([options.to_json(), *contents])

@@ -81,6 +81,13 @@ class Times:
             return self.chosen
         return max(self.points[1:], key=lambda point: len(point.kept or ()))
 
+    def refusing(self, which: Point) -> Times:
+        """The same times, with one point beyond the limit."""
+        assert which.trial is not None
+        refused = dataclasses.replace(which, trial=dataclasses.replace(which.trial, is_met=False))
+        points = tuple(refused if point is which else point for point in self.points)
+        return dataclasses.replace(self, points=points)
+
     def measured_again(self, which: Point, time: StepTime) -> Times:
         """The same times, with another measurement of one point."""
         again = dataclasses.replace(which, time=time)

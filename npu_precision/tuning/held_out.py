@@ -17,10 +17,12 @@ class Split:
 
     Attributes:
         searched: the batches that the search tries mixlists on.
+        whole: all batches, undivided.
         held_out: the batches that only the mixlist it finds is tried on; none, if all are searched.
         words: the held-out share, as "4 of 16 rows", or why nothing is held out.
     """
 
+    whole: list[Feed]
     searched: list[Feed]
     held_out: list[Feed]
     words: str
@@ -38,20 +40,22 @@ def split(batches: Sequence[Feed], model: FrozenModel, share: float) -> Split:
         share: the share, from 0 to less than 1.
     """
     if share == 0:
-        return Split([*batches], [], "nothing is held out: the share is 0")
+        return Split([*batches], [*batches], [], "nothing is held out: the share is 0")
     if len(batches) > 1:
         chosen = _chosen(len(batches), share)
         return Split(
+            [*batches],
             [batch for number, batch in enumerate(batches) if number not in chosen],
             [batches[number] for number in chosen],
             f"{len(chosen)} of {len(batches)} batches held out",
         )
     rows = _rows(batches[0], model)
     if isinstance(rows, str):
-        return Split([*batches], [], f"nothing is held out of one batch: {rows}")
+        return Split([*batches], [*batches], [], f"nothing is held out of one batch: {rows}")
     chosen = _chosen(rows, share)
     others = [row for row in range(rows) if row not in chosen]
     return Split(
+        [*batches],
         [_taken(batches[0], others)],
         [_taken(batches[0], chosen)],
         f"{len(chosen)} of {rows} rows held out",

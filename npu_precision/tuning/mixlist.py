@@ -5,13 +5,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
-import pathlib
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from npu_precision import _library
 from npu_precision.explain.story import uses_lists
-from npu_precision.options import PrecisionOptions
+from npu_precision.options import PrecisionOptions, mixlist_content
 from npu_precision.tuning.risk import Suspect
 
 _NODE = "node:"
@@ -52,11 +51,11 @@ class Mixlist:
     """Options with a mixlist, to which entries for nodes to keep are added.
 
     Args:
-        options: the options; their mode uses lists, and their mixlist, if any, is in a file.
+        options: the options; their mode uses lists, and their mixlist, if any, is modify_mixlist.
 
     Raises:
         OSError: the mixlist cannot be read.
-        ValueError: the mode uses no lists, or there is a mixlist that is not in a file.
+        ValueError: the mode uses no lists, or there are mixlist_edits.
     """
 
     def __init__(self, options: PrecisionOptions):
@@ -70,8 +69,8 @@ class Mixlist:
             )
         self._options = options
         self._entries = []
-        if options.modify_mixlist is not None:
-            text = pathlib.Path(options.modify_mixlist).read_bytes()
+        text = mixlist_content(options)
+        if text is not None:
             self._entries = _library.lint_mixlist(options.custom_optimizer(), text)["entries"]
 
     @property

@@ -35,7 +35,13 @@ class MaxError:
         return self.limit * (1 - self.margin)
 
     def __str__(self) -> str:
-        return f"error at most {self.limit:g}"
+        return f"error at most {limit_text(self.limit)}"
+
+    def texts(
+        self, error: float, metric: float | None, reference: float | None
+    ) -> tuple[str, str | None]:
+        """An error, in digits that show whether the limit is met, and None."""
+        return apart(error, self.searched), None
 
     def worse(self, error: float, metric: float | None, reference: float | None) -> float:
         """The limited value: the error."""
@@ -71,7 +77,20 @@ class Metric:
 
     def __str__(self) -> str:
         direction = "above" if self.smaller_is_better else "below"
-        return f"{self.name} at most {self.budget:g} {direction} float32's"
+        return f"{self.name} at most {limit_text(self.budget)} {direction} float32's"
+
+    def texts(
+        self, error: float, metric: float | None, reference: float | None
+    ) -> tuple[str, str | None]:
+        """An error and a metric, in digits that show whether the limit is met."""
+        assert metric is not None
+        assert reference is not None
+        text = f"{metric:g}"
+        is_met = self.is_met(error, metric, reference)
+        if self.is_met(error, float(text), float(f"{reference:g}")) != is_met:
+            worse = self.worse(error, metric, reference)
+            text += f", worse by {apart(worse, self.searched)}"
+        return f"{error:.1e}", text
 
     def function(self) -> Callable[[Batches], float]:
         """The function that computes the metric.
@@ -95,6 +114,18 @@ class Metric:
     def is_met(self, error: float, metric: float | None, reference: float | None) -> bool:
         """Whether a metric is good enough compared to float32's, with the margin; NaN is not."""
         return self.worse(error, metric, reference) <= self.searched
+
+
+def limit_text(limit: float) -> str:
+    """A limit, as the user gave it."""
+    return f"{limit:.15g}"
+
+
+def apart(value: float, limit: float) -> str:
+    """A number in at least two digits, and in as many as show whether it is within a limit."""
+    texts = (f"{value:.{digits}e}" for digits in range(1, 17))
+    shown = float(limit_text(limit))
+    return next((text for text in texts if (float(text) <= shown) == (value <= limit)), repr(value))
 
 
 def _number(name: str, value: Any) -> float:

@@ -15,16 +15,17 @@ from npu_precision import _version, outputs
 from npu_precision.accuracy.faults import Fault
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.model_inputs import Feed
-from npu_precision.options import PrecisionOptions
+from npu_precision.options import PrecisionOptions, mixlist_file
+from npu_precision.tuning.conversion import Checked
 from npu_precision.tuning.objective import Objective
 from npu_precision.tuning.risk import Suspect
 from npu_precision.tuning.trials import Trial
 
-SCHEMA = "npu_precision.tune-state/3"
+SCHEMA = "npu_precision.tune-state/4"
 
 
 class State:
-    """The suspects, and a trial for each set of them that was kept.
+    """The suspects, and a trial and perhaps a conversion for each set of them that was kept.
 
     Args:
         path: the file.
@@ -36,6 +37,7 @@ class State:
         self._about = about
         self.suspects: list[Suspect] | None = None
         self.trials: dict[frozenset[str], Trial] = {}
+        self.conversions: dict[frozenset[str], Checked] = {}
 
     def load(self) -> None:
         """Reads the state from the file.
@@ -66,6 +68,10 @@ class State:
                 if fault is not None:
                     fault = Fault(**{**fault, "nodes": tuple(fault["nodes"])})
                 trials[kept] = Trial(**{**each, "error": float(each["error"]), "fault": fault})
+            conversions = {}
+            for each in data["conversions"]:
+                kept = frozenset(suspects[number].node for number in each.pop("kept"))
+                conversions[kept] = Checked(**{**each, "error": float(each["error"])})
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise ValueError(f"{str(self._path)!r} is no state of a search: {error!r}") from error
         changed = [name for name in self._about if about.get(name) != self._about[name]]
@@ -74,7 +80,7 @@ class State:
                 f"{str(self._path)!r} is about other {' and '.join(changed)}: without --resume, "
                 "--force begins anew"
             )
-        self.suspects, self.trials = suspects, trials
+        self.suspects, self.trials, self.conversions = suspects, trials, conversions
 
     def save(self) -> None:
         """Writes the state to the file."""
@@ -87,14 +93,17 @@ class State:
             "suspects": [
                 {**dataclasses.asdict(each), "risk": str(each.risk)} for each in self.suspects
             ],
-            "trials": [
-                {
-                    **dataclasses.asdict(trial),
-                    "error": str(trial.error),
-                    "kept": sorted(number[name] for name in kept),
-                }
-                for kept, trial in self.trials.items()
-            ],
+            **{
+                key: [
+                    {
+                        **dataclasses.asdict(each),
+                        "error": str(each.error),
+                        "kept": sorted(number[name] for name in kept),
+                    }
+                    for kept, each in made.items()
+                ]
+                for key, made in (("trials", self.trials), ("conversions", self.conversions))
+            },
         }
         with outputs.new_file(self._path, force=True) as file:
             file.write_text(json.dumps(data), encoding="utf-8")
@@ -116,7 +125,8 @@ def fingerprint(
     """
     graph_def = model.graph_def
     parts = [*graph_def.node, *graph_def.library.function]
-    files = [] if options.modify_mixlist is None else [pathlib.Path(options.modify_mixlist)]
+    file = mixlist_file(options)
+    files = [] if file is None else [pathlib.Path(file)]
     for folder in (options.ops_info_dir, options.ops_info_overlay):
         if folder is not None:
             files += sorted(pathlib.Path(folder).rglob("*.json"))

@@ -78,6 +78,7 @@ def measure(
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(model.graph_def, name="")
     fetches = {tensor: tensor for tensor in output_tensors(model, graph).values()}
+    batches = [model.fed(batch) for batch in batches]
     with contextlib.ExitStack() as stack:
         stack.callback(_library.take_overflow)  # As in run_as_it_is.
         steps = []

@@ -17,7 +17,7 @@ from npu_precision.accuracy.counterparts import low_type
 from npu_precision.accuracy.faults import Fault, FaultFinder
 from npu_precision.accuracy.frozen import FrozenModel
 from npu_precision.accuracy.model_inputs import Feed
-from npu_precision.accuracy.model_run import random_tensors, run_as_it_is
+from npu_precision.accuracy.model_run import is_float_array, random_tensors, run_as_it_is
 from npu_precision.ledger import Ledger
 from npu_precision.offline.graph_def import rewrite_graph_def
 from npu_precision.options import PrecisionOptions
@@ -33,7 +33,7 @@ class Trial:
     Attributes:
         lowered: how many float nodes are lowered.
         float_nodes: how many float nodes compute.
-        error: the largest error of an output, as Comparison.error(); NaN if no output is float32.
+        error: the largest error of an output, as Comparison.error(); NaN if no output is of floats.
         metric: the value of the user's metric, or None.
         fault: the first tensor that has a new NaN or infinity or became all zero, or None.
         is_met: whether the objective is met.
@@ -66,6 +66,9 @@ class Trials:
         batches: the inputs to run it on.
         objective: the limit to meet.
 
+    Attributes:
+        reference: the user's metric in float32, or None.
+
     Raises:
         ValueError: TensorFlow cannot run the model on the batches, or the metric fails.
     """
@@ -73,7 +76,7 @@ class Trials:
     def __init__(self, model: FrozenModel, batches: Sequence[Feed], objective: Objective):
         self._model = model
         self._batches = batches
-        self._objective = objective
+        self.objective = objective
         self._names = {given.tensor: name for name, given in model.inputs.items()}
         self._random = random_tensors(model.graph_def)
         self._compute_metric = None if isinstance(objective, MaxError) else objective.function()
@@ -83,7 +86,10 @@ class Trials:
             self._faults = FaultFinder(model, graph)
             kept = {tensor: tensor for tensor in [*self._outputs.values(), *self._random]}
             self._float32 = run_as_it_is(
-                graph, {**kept, **self._faults.fetches}, batches, model.states
+                graph,
+                {**kept, **self._faults.fetches},
+                map(model.fed, batches),
+                model.states,
             )
         self._faults.remember(self._float32)
         self._check()
@@ -93,10 +99,10 @@ class Trials:
 
     def _check(self) -> None:
         made = [[values[tensor] for tensor in self._outputs.values()] for values in self._float32]
-        is_float = any(output.dtype == np.float32 for output in made[0])
-        if isinstance(self._objective, MaxError) and not is_float:
+        is_float = any(map(is_float_array, made[0]))
+        if isinstance(self.objective, MaxError) and not is_float:
             raise ValueError(
-                f"no output is of float32: {', '.join(self._outputs)}; --metric can measure others"
+                f"no output is of floats: {', '.join(self._outputs)}; --metric can measure others"
             )
         if not any(output.size for outputs in made for output in outputs):
             raise ValueError(EMPTY)
@@ -116,14 +122,14 @@ class Trials:
         ]
         error = max((each.error for each in stats), default=math.nan)
         metric = self._metric(results)
-        is_met = self._objective.is_met(error, metric, self.reference)
+        is_met = self.objective.is_met(error, metric, self.reference)
         counts = ledger.counts
         lowered, total = counts.totals["lowered"], counts.totals["float_nodes"]
         return Trial(lowered, total, error, metric, fault, is_met, counts.sentence)
 
     def worse(self, trial: Trial) -> float:
         """The limited value: the error, or how much worse than float32's the metric is."""
-        return self._objective.worse(trial.error, trial.metric, self.reference)
+        return self.objective.worse(trial.error, trial.metric, self.reference)
 
     def decide(self, options: PrecisionOptions) -> tuple[graph_pb2.GraphDef, Ledger]:
         """The model rewritten to a precision, and the ledger, without a run."""
@@ -147,8 +153,8 @@ class Trials:
             statistics = tensor_stats.Statistics(low_type(ledger))
             references = {}
             for tensor in self._outputs.values():
-                if self._float32[0][tensor].dtype == np.float32:
-                    references[tensor] = tf.compat.v1.placeholder(tf.float32)
+                if is_float_array(self._float32[0][tensor]):
+                    references[tensor] = tf.compat.v1.placeholder(tf.float64)
                     output = graph.get_tensor_by_name(tensor)
                     statistics.add(_STATISTICS + tensor, references[tensor], output)
             fetches = dict(statistics.build())
@@ -159,7 +165,7 @@ class Trials:
             for feed, values, more in zip(self._batches, self._float32, watch.feeds):
                 given = {tensor: values[tensor] for tensor in self._random}
                 given.update({references[tensor].name: values[tensor] for tensor in references})
-                feeds.append({**feed, **given, **more})
+                feeds.append({**self._model.fed(feed), **given, **more})
             results = run_as_it_is(graph, fetches, feeds, self._model.states)
         return results, self._faults.first(watch, [each[_FAULTS] for each in results], ledger)
 

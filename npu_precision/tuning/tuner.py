@@ -11,6 +11,7 @@ from npu_precision.accuracy.model_inputs import Feed
 from npu_precision.ledger import Ledger
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import mixlist, risk
+from npu_precision.tuning.conversion import Checked, Conversions
 from npu_precision.tuning.front import Point, Times, worth_measuring
 from npu_precision.tuning.mixlist import Mixlist, flat_entries
 from npu_precision.tuning.risk import Suspect
@@ -32,6 +33,8 @@ class Tuned:
         reference: the user's metric in float32, or None.
         start: the model under the options as they were given.
         found: the model with the mixlist.
+        converted: what `convert` makes with the mixlist, on all inputs, judged without a margin;
+            None if it was not checked.
         kept: the nodes that the mixlist keeps, highest risk first.
         entries: the entries added to the black list for them.
         mixlist: the whole mixlist, as JSON.
@@ -48,6 +51,7 @@ class Tuned:
     reference: float | None
     start: Trial
     found: Trial
+    converted: Checked | None
     kept: tuple[Suspect, ...]
     entries: tuple[str, ...]
     mixlist: str
@@ -60,8 +64,9 @@ class Tuned:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the mixlist is good enough for the inputs that were held out too."""
-        return self.held_out is None or self.held_out.is_good
+        """Whether the mixlist is good enough for a conversion and for the held-out inputs too."""
+        is_good = self.held_out is None or self.held_out.is_good
+        return is_good and (self.converted is None or self.converted.is_met)
 
     @property
     def refused(self) -> tuple[Trial, ...]:
@@ -92,6 +97,8 @@ class Tuner:
             fastest; "pareto" is the fastest too, and also measures trials beyond the limit.
         measure: measures the step times of float32 and of the given precisions; only called if the
             aim is not "error".
+        conversions: judges what `convert` makes with a mixlist; None if it cannot be judged.
+        has_calls: whether the model has functions, which may be inlined.
     """
 
     def __init__(
@@ -104,6 +111,8 @@ class Tuner:
         progress: Callable[[int, int], None],
         aim: str = "error",
         measure: Callable[[Sequence[PrecisionOptions]], list[StepTime]] | None = None,
+        conversions: Conversions | None = None,
+        has_calls: bool = False,
     ):
         self._model = model
         self._options = options
@@ -115,16 +124,15 @@ class Tuner:
         self._search: Search | None = None
         self._aim = aim
         self._measure = measure
+        self._conversions = conversions
+        self._has_calls = has_calls
 
-    def run(
-        self, batches: Sequence[Feed], most: int | None, has_calls: bool, draws_curve: bool
-    ) -> Tuned:
+    def run(self, batches: Sequence[Feed], most: int | None, draws_curve: bool) -> Tuned:
         """Searches for a mixlist.
 
         Args:
             batches: the inputs for measuring ranges and errors.
             most: how many trials the search may make; None for any number.
-            has_calls: whether the model has functions, which may be inlined.
             draws_curve: whether to run further trials, over the whole range of lowered nodes.
 
         Raises:
@@ -133,7 +141,7 @@ class Tuner:
         """
         start = self._trials.run(self._options)
         self._progress(1, 0)
-        if start.is_good and self._aim == "error":
+        if start.is_good and self._aim == "error" and self._converts(frozenset(), ()):
             return self._tuned(start, start, (), (), self._options, ((0, start),), True)
         suspects = self._suspects(batches)
         names = [each.node for each in suspects]
@@ -142,32 +150,27 @@ class Tuner:
             left = sorted(self._lowered(flat_entries(suspects)))
             raise NothingFoundError(
                 f"no mixlist is good enough: with all {len(names)} nodes kept that one may be "
-                f"about, {len(left)} are lowered{_named(left)}; {_measured(everything)}"
+                f"about, {len(left)} are lowered{_named(left)}; the {self._measured(everything)}"
             )
-        found: frozenset[str] = frozenset()
-        is_complete = True
-        if not start.is_good:
-            self._search = Search(names, lambda kept: self._trial(kept).is_good, most)
-            found = frozenset(self._search.run())
-            is_complete = self._search.is_complete
+        found, is_complete = self._found(start, suspects, most)
         if suspects and (draws_curve or self._aim != "error"):
             self._draw_curve(suspects, start.lowered)
         times = None
         if self._aim != "error":
-            times = self._timed(start, found, suspects, has_calls)
+            times = self._timed(start, found, suspects)
             found = self._decided(times)
         kept = _members(suspects, found)
         tried = ((0, start), *((len(kept), trial) for kept, trial in self._state.trials.items()))
         if start.is_good and not kept:
             return self._tuned(start, start, (), (), self._options, tried, is_complete, times)
         is_float32 = times is not None and times.is_float32
-        entries = self._entries(kept, suspects, has_calls, is_float32)
+        entries = self._entries(kept, suspects, is_float32)
         options = self._mixlist.keeping(entries)
         last = self._trials.run(options)
         if not last.is_good:
             raise NothingFoundError(
-                f"{', '.join(entries)}: with these entries {_measured(last)}, and they were "
-                "good enough when they were tried first: results differ from run to run, or nodes "
+                f"{', '.join(entries)}: with these entries the {self._measured(last)}, and they "
+                "were good enough when they were tried first: results differ from run to run, or nodes "
                 "have names that no entry tells apart"
             )
         return self._tuned(start, last, kept, tuple(entries), options, tried, is_complete, times)
@@ -188,6 +191,7 @@ class Tuner:
             self._trials.reference,
             start,
             found,
+            None if self._conversions is None else self._conversions.last(kept, options),
             kept,
             entries,
             self._mixlist.text(entries),
@@ -214,6 +218,71 @@ class Tuner:
             self._state.save()
         return self._state.suspects
 
+    def _found(
+        self, start: Trial, suspects: Sequence[Suspect], most: int | None
+    ) -> tuple[frozenset[str], bool]:
+        """The nodes to keep, and whether none of them can be lowered.
+
+        Trials take less time than conversions. So the search makes trials alone. Only if what it
+        found is not good enough for a conversion, it begins again from there, with both.
+        """
+        names = [each.node for each in suspects]
+        found: frozenset[str] = frozenset()
+        is_complete = True
+        if not start.is_good:
+            self._search = Search(names, lambda kept: self._trial(kept).is_good, most)
+            found = frozenset(self._search.run())
+            is_complete = self._search.is_complete
+        if self._converts(found, suspects):
+            return found, is_complete
+        everything = frozenset(names)
+        if not self._converts(everything, suspects):
+            raise NothingFoundError(self._why_not_converted(everything))
+
+        def is_enough(kept: frozenset[str]) -> bool:
+            return self._trial(kept).is_good and self._converts(kept, suspects)
+
+        others = [name for name in names if name not in found]
+        first = [name for name in names if name in found]
+        self._search = Search([*first, *others], is_enough, most)
+        return frozenset(self._search.run()), self._search.is_complete
+
+    def _converts(
+        self, kept: frozenset[str], suspects: Sequence[Suspect], is_float32: bool = False
+    ) -> bool:
+        """Whether what `convert` makes is good enough if these nodes are kept."""
+        if self._conversions is None:
+            return True
+        checks = self._state.conversions
+        if kept not in checks:
+            members = _members(suspects, kept)
+            options = self._options
+            if members:
+                entries = self._entries(members, suspects, is_float32)
+                options = self._mixlist.keeping(entries)
+            checks[kept] = self._conversions.run(members, options)
+            if self._state.suspects is not None:
+                self._state.save()
+        return checks[kept].is_met
+
+    def _why_not_converted(self, kept: frozenset[str]) -> str:
+        check = self._state.conversions[kept]
+        error, metric = self._trials.objective.texts(
+            check.error, check.metric, self._trials.reference
+        )
+        return (
+            f"no mixlist is good enough: with all {len(kept)} nodes kept that one may be about, "
+            f"what convert writes has {_quality(error, metric)}. Its rewrites for speed also "
+            "change float32's rounding: --rewrites none leaves them out"
+        )
+
+    def _measured(self, trial: Trial) -> str:
+        error, metric = self._trials.objective.texts(
+            trial.error, trial.metric, self._trials.reference
+        )
+        fault = "" if trial.fault is None else f", and {trial.fault}"
+        return f"error is {error}{'' if metric is None else f' and the metric {metric}'}{fault}"
+
     def _draw_curve(self, suspects: Sequence[Suspect], all_lowered: int) -> None:
         """Runs a trial for each step of the curve; each keeps more of the riskiest suspects."""
         known: dict[int, int] = {0: all_lowered, len(suspects): 0}
@@ -236,7 +305,6 @@ class Tuner:
         start: Trial,
         found: frozenset[str],
         suspects: Sequence[Suspect],
-        has_calls: bool,
     ) -> Times:
         """Measures float32 and the trials that may be chosen.
 
@@ -266,8 +334,13 @@ class Tuner:
             if (point.kept, is_float32) in again:
                 return times
             again.add((point.kept, is_float32))
+            if not self._converts(point.kept, suspects, is_float32):
+                if is_float32:
+                    raise NothingFoundError(self._why_not_converted(point.kept))
+                times = times.refusing(point)
+                continue
             members = _members(suspects, point.kept)
-            entries = self._entries(members, suspects, has_calls, is_float32)
+            entries = self._entries(members, suspects, is_float32)
             _, time = self._measure([self._mixlist.keeping(entries)])
             times = times.measured_again(point, time)
 
@@ -318,7 +391,6 @@ class Tuner:
         self,
         kept: Sequence[Suspect],
         suspects: Sequence[Suspect],
-        has_calls: bool,
         is_float32: bool,
     ) -> list[str]:
         wanted = self._lowered(flat_entries(kept))
@@ -333,7 +405,7 @@ class Tuner:
             return [mixlist.EVERY_NODE]
         # A scope also names nodes that are float32 anyway, and named nodes may not be fused.
         scopes_of = suspects if self._aim == "error" else ()
-        return mixlist.entries(kept, scopes_of, has_calls, is_same)
+        return mixlist.entries(kept, scopes_of, self._has_calls, is_same)
 
     def _lowered(self, entries: Sequence[str]) -> set[tuple[str, str]]:
         _, ledger = self._trials.decide(self._mixlist.keeping(entries))
@@ -350,10 +422,8 @@ def _named(nodes: Sequence[tuple[str, str]]) -> str:
     return f" ({', '.join(name for _, name in nodes[:3])}{', ...' if len(nodes) > 3 else ''})"
 
 
-def _measured(trial: Trial) -> str:
-    metric = "" if trial.metric is None else f" and the metric {trial.metric:g}"
-    fault = "" if trial.fault is None else f", and {trial.fault}"
-    return f"the error is {trial.error:.1e}{metric}{fault}"
+def _quality(error: str, metric: str | None) -> str:
+    return f"error {error}{'' if metric is None else f', metric {metric}'}"
 
 
 def _lowered_nodes(ledger: Ledger) -> set[tuple[str, str]]:

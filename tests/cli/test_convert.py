@@ -17,6 +17,7 @@ from support.text_graph import read_graph
 from tensorflow.core.framework import graph_pb2
 
 from npu_precision import outputs
+from npu_precision.offline import model_file
 
 tf1 = tf.compat.v1
 MIXED = ("--mode", "allow_mix_precision")
@@ -127,7 +128,7 @@ def test_what_is_verified_is_written_with_its_error_or_not_at_all(
     assert path.exists()
     text = command("convert", source, *MIXED, "-o", tmp_path / "no", *flags, error / 9, status=1)
     assert re.match(
-        rf"nothing was written: output \S+ has error {error:.2g}, more than --max-error", text
+        rf"nothing was written: output \S+ has error {error:.1e}, more than --max-error", text
     )
     assert not (tmp_path / "no").exists()
     assert not [name for name in os.listdir(str(tmp_path)) if name.startswith(("no", "."))]
@@ -245,6 +246,18 @@ def test_fetches_are_not_for_saved_models(command, model_files, tmp_path):
     arguments = ("convert", model_files.cnn, *MIXED, "-o", tmp_path / "out", "--fetch")
     name = "StatefulPartitionedCall"
     assert "--fetch is for GraphDefs" in command(*arguments, name, status=2)
+
+
+def test_outputs_of_a_signature_are_for_verifying_it(command, model_files, tmp_path):
+    (name,) = (
+        model_file.load_model(model_files.cnn).meta_graph.signature_def["serving_default"].outputs
+    )
+    arguments = ("convert", model_files.cnn, *MIXED, "-o", tmp_path / "out", "--fetch", name)
+    assert "--fetch, for a SavedModel, goes with --verify" in command(*arguments, status=2)
+    text = command(
+        "convert", model_files.frozen, *MIXED, "-o", tmp_path / "o", "--batch-size", 2, status=2
+    )
+    assert "--batch-size goes with --verify" in text
 
 
 def dtypes(graph):

@@ -165,16 +165,85 @@ def test_ops_info_is_told_by_its_content_and_linted_file_by_file(command, tmp_pa
     (tmp_path / "gpu").mkdir()
     (tmp_path / "gpu" / "c.json").write_text("{")
     printed = command("lint", tmp_path, status=1).replace(f"{tmp_path}{os.sep}", "")
-    assert [line.partition(": ")[0] for line in printed.splitlines()] == [
+    read = [f"{name}: read as ops-info" for name in ("a.json", "b.json", f"gpu{os.sep}c.json")]
+    assert printed.splitlines()[:3] == read
+    assert [line.partition(": ")[0] for line in printed.splitlines()[3:]] == [
         "b.json:1:21",
         "b.json:1:35",
         f"gpu{os.sep}c.json",
     ]
     one = command("lint", tmp_path / "b.json", status=1).replace(f"{tmp_path}{os.sep}", "")
-    assert one.splitlines() == printed.splitlines()[:2]
-    assert command("lint", tmp_path / "a.json") == f"{tmp_path / 'a.json'}: nothing to be said\n"
+    assert one.splitlines() == [read[1], *printed.splitlines()[3:5]]
+    nothing = command("lint", tmp_path / "a.json").splitlines()
+    assert nothing[1:] == [f"{tmp_path / 'a.json'}: nothing to be said"]
     data = json.loads(command("lint", tmp_path / "b.json", "--json", status=1))
     assert [found["rule"] for found in data["findings"]] == ["structure", "unknown-op"]
+
+
+@pytest.mark.parametrize(
+    ("text", "read_as"),
+    [
+        ('{"black-list": {"to-add": ["Relu"]}}', "modify_mixlist"),
+        ("# mine\nOpType::Relu:InputDtype:float16,OutputDtype:float16\n", "customize_dtypes"),
+        ('{"Relu": {}}', "ops-info"),
+        ('{"Switch": {"input0": {"dtype": "float16"}}}', "ops-info"),
+        ('{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {}}}', "fusion_switch_file"),
+        ("ConvBatchnormFusionPass:off\nOther:on\n", "fusion_switch_file"),
+    ],
+)
+def test_the_detected_format_is_told(text, read_as, command, tmp_path):
+    file = tmp_path / "file"
+    file.write_text(text)
+    printed = command("lint", file)
+    assert printed.splitlines()[0] == f"{file}: read as {read_as}"
+    assert json.loads(command("lint", file, "--json"))["format"] == read_as
+    no_effect = "fusion_switch_file switches fusions of CANN, and has no effect here"
+    assert (no_effect in printed) == (read_as == "fusion_switch_file")
+
+
+def test_a_fusion_switch_file_is_not_fixed(command, tmp_path):
+    (tmp_path / "f.cfg").write_text("ConvBatchnormFusionPass:off")
+    text = command("lint", tmp_path / "f.cfg", "--fix", status=2)
+    assert "--fix goes with a mixlist" in text
+    assert "is fusion_switch_file" in text
+
+
+@pytest.mark.parametrize(
+    ("entry", "warning"),
+    [
+        (
+            '{"gray-list": {"to-remove": ["Relu"]}}',
+            "'Relu' is gray when it is on no other list, so removing it from gray-list changes "
+            "nothing; to-add of another list moves it [redundant]",
+        ),
+        (
+            '{"gray-list": {"to-remove": ["node:out"]}}',
+            "'node:out' is gray when it is on no other list, so removing it from gray-list changes "
+            "nothing; to-add of another list moves it [redundant]",
+        ),
+        (
+            '{"gray-list": {"to-remove": ["MatMul"]}}',
+            "'MatMul' is not on the target's gray-list, so removing it changes nothing [redundant]",
+        ),
+        (
+            '{"gray-list": {"to-remove": ["Relu"]}, "black-list": {"to-add": ["Relu"]}}',
+            "'Relu' is added to black-list at m.json:1:66, which takes it off gray-list "
+            "[redundant]",
+        ),
+    ],
+)
+def test_an_entry_that_removes_nothing_is_a_warning(entry, warning, lint):
+    (line,) = lint(entry)
+    assert line.partition(": warning: ")[2] == warning
+
+
+def test_a_pattern_that_removes_nothing_is_a_warning_for_a_model(lint, model_files):
+    text = '{"white-list": {"to-remove": ["node:lowered", "node:product"]}}'
+    (line,) = [line for line in lint(text, "--model", model_files.frozen) if "warning" in line]
+    assert line == (
+        "m.json:1:31: warning: 'node:lowered' matches no node of the graph on the white list, so "
+        "removing it changes nothing [no-match]"
+    )
 
 
 def test_ops_info_is_neither_fixed_nor_compared_with_a_model(command, tmp_path, model_files):

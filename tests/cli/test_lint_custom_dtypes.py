@@ -14,6 +14,7 @@ FOUND = {
         "m.json:1:1: warning: 'Relo' is not an op type of TensorFlow or Ascend; did you mean "
         "'Relu'? [unknown-op]"
     ],
+    "# First.\nscope/conv1::InputDtype:float16 # and last": ["m.json: nothing to be said"],
     "OpType::Placeholder:OutputDtype:float16": [
         "m.json:1:1: warning: 'Placeholder' is never changed, whatever its dtypes are to be "
         "[never-changed]"

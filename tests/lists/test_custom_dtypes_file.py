@@ -30,6 +30,8 @@ RIGHT = [
     "OpType::BatchMatMul:InputDtype:float16,float16,OutputDtype:float32\n"
     "OpType::BatchMatMulV2:InputDtype:float16,float16,OutputDtype:float32\n",
     "a::OutputDtype:bfloat16\n",
+    # Comments, alone and behind a line.
+    "# Of the encoder: a::Nonsense:1\n\na::OutputDtype:float16  # the last layer\n  # end",
     "a::InputDtype:float16\na::InputDtype:float16,float16\n",
     # Yolo is an op of Ascend that TensorFlow does not have.
     "OpType::Yolo:InputDtype:float16,OutputDtype:float16\n",

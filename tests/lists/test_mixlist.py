@@ -149,6 +149,28 @@ def test_removing_from_a_list_what_is_not_on_it_is_told(mixlist):
     )
 
 
+@pytest.mark.parametrize("entry", ["Relu", "node:relu"])
+def test_what_is_removed_from_the_gray_list_stays_gray_and_is_told(mixlist, entry):
+    path = mixlist(f'{{"gray-list": {{"to-remove": ["{entry}"]}}}}')
+    result = rewrite(path)
+    assert lowered(result) == lowered(rewrite(mixlist("{}")))
+    assert result.ledger.warnings == (
+        f"{path}:1:30: '{entry}' is gray when it is on no other list, so removing it from "
+        "gray-list changes nothing; to-add of another list moves it",
+    )
+    assert not [node for node in result.ledger.nodes if node.listed_by.startswith(path)]
+
+
+def test_a_pattern_that_takes_no_node_off_the_list_is_told(mixlist):
+    path = mixlist('{"white-list": {"to-remove": ["node:relu", "node:matmul"]}}')
+    result = rewrite(path)
+    assert "matmul" not in lowered(result)
+    assert result.ledger.warnings == (
+        f"{path}:1:31: 'node:relu' matches no node of the graph on the white list, so removing it "
+        "changes nothing",
+    )
+
+
 @needs_ops("BatchMatMulV3")
 def test_a_name_of_ascend_stands_for_every_op_of_tensorflow_that_it_covers(mixlist):
     """Ascend's Add is TensorFlow's Add and AddV2; its BatchMatMul, all three versions."""

@@ -135,8 +135,8 @@ def test_what_is_an_error_fails_a_run_with_the_same_text(parameter, text, tmp_pa
 
 
 def test_a_file_is_of_ops_info_if_it_names_an_op():
-    assert _library.is_ops_info(b'{"Relu": {}, "no such op": {}}')
-    assert _library.is_ops_info(b'// An op of Ascend.\n{"Yolo": {}}')
-    assert not _library.is_ops_info(b'{"black-list": {"to-add": ["Relu"]}}')
-    assert not _library.is_ops_info(b'{"blacklist": {}}')
-    assert not _library.is_ops_info(b"")
+    assert _library.file_format(b'{"Relu": {}, "no such op": {}}') == "ops-info"
+    assert _library.file_format(b'// An op of Ascend.\n{"Yolo": {}}') == "ops-info"
+    assert _library.file_format(b'{"black-list": {"to-add": ["Relu"]}}') == "modify_mixlist"
+    assert _library.file_format(b'{"blacklist": {}}') == "modify_mixlist"
+    assert _library.file_format(b"") == "modify_mixlist"

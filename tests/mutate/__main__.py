@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import difflib
 import os
 import pathlib
 import queue
@@ -48,7 +49,7 @@ def main() -> int:
     arguments = parser.parse_args()
     chosen = [mutation for mutation in MUTATIONS if arguments.only in mutation.name]
     if not chosen:
-        parser.error(f"--only: no mutation has {arguments.only!r} in its name")
+        parser.error(f"--only: {why_none(arguments.only)}")
     if arguments.list:
         for mutation in chosen:
             print(f"{mutation.name}: {mutation.breaks}")
@@ -59,6 +60,22 @@ def main() -> int:
         except MutateError as error:
             print(f"\nmake mutate: {error}", file=sys.stderr)
     return 2
+
+
+def why_none(name: str) -> str:
+    """Why no mutation has this in its name: its file has none, or there is no such file."""
+    files = {
+        path.stem
+        for folder in ("graph_passes", "cc", "npu_precision")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".cc", ".py")
+    }
+    if name in files:
+        return f"{name} has no mutations; CONTRIBUTING.md says how to add some"
+    known = sorted({mutation.name.partition("/")[0] for mutation in MUTATIONS} | files)
+    near = difflib.get_close_matches(name, known, 1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    return f"no mutation has {name!r} in its name, and no file is named so{meant}"
 
 
 def mutate(chosen: list[Mutation], folder: pathlib.Path, jobs: int, verbose: bool) -> int:

@@ -17,6 +17,8 @@ _mixlist = mutations_of("graph_passes/lists/mixlist.cc")
 _ops_info = mutations_of("graph_passes/lists/ops_info.cc")
 _ops_info_keys = mutations_of("graph_passes/lists/ops_info_keys.cc")
 _lint_mixlist = mutations_of("graph_passes/lists/lint_mixlist.cc")
+_file_format = mutations_of("graph_passes/lists/file_format.cc")
+_custom_dtypes = mutations_of("graph_passes/lists/custom_dtypes.cc")
 _mixlist_warnings = mutations_of("graph_passes/lists/mixlist_warnings.cc")
 _known_ops = mutations_of("graph_passes/lists/known_ops.cc")
 _did_you_mean = mutations_of("graph_passes/lists/did_you_mean.cc")
@@ -64,6 +66,55 @@ MUTATIONS = (
         "",
         "Removing an op from a list takes it off the list of another device.",
         f"{_GPU_LISTS}::test_removing_from_a_list_is_about_the_devices_whose_list_it_is",
+    ),
+    _op_lists(
+        "stays_gray",
+        "if (was_on_list && entry.list == ListColor::kGray) {",
+        "if (false) {",
+        "An op that is removed from the gray list counts as edited, and nothing is told.",
+        f"{_MIXLIST}::test_what_is_removed_from_the_gray_list_stays_gray_and_is_told",
+    ),
+    _op_lists(
+        "stays_gray_by_name",
+        "if (edits_[i].node_pattern != nullptr && stays_gray) {",
+        "if (false) {",
+        "The same of a node.",
+        f"{_MIXLIST}::test_what_is_removed_from_the_gray_list_stays_gray_and_is_told",
+    ),
+    _file_format(
+        "fusion_switch",
+        "if (IsFusionSwitch(document.root)) return FileFormat::kFusionSwitch;",
+        "",
+        "A fusion switch file is taken for an ops-info file.",
+        f"{_LINT}::test_the_detected_format_is_told",
+    ),
+    _file_format(
+        "switch_lines",
+        "return HasSwitchLines(text) ? FileFormat::kFusionSwitch : FileFormat::kCustomDtypes;",
+        "return FileFormat::kCustomDtypes;",
+        "The older form of a fusion switch file is taken for a customize_dtypes file.",
+        f"{_LINT}::test_the_detected_format_is_told",
+    ),
+    _custom_dtypes(
+        "comment",
+        "std::min(text_.find(kComment, begin), end)",
+        "end",
+        "A comment is read as a line.",
+        "lists/test_custom_dtypes_file.py::test_what_is_read",
+    ),
+    _mixlist(
+        "itself",
+        'return absl::StartsWith(value, "{");',
+        "return false;",
+        "A mixlist that was given itself is taken for a path.",
+        "session/test_mixlist_mapping.py::test_a_mapping_decides_as_the_file_does",
+    ),
+    _json_text(
+        "keys",
+        "if (places == JsonPlaces::kLines) return Place(*this, BeginOf(value));",
+        "return Place(*this, BeginOf(value));",
+        "Errors of a mapping have lines and columns.",
+        "session/test_mixlist_mapping.py::test_an_error_names_the_place_in_the_mapping",
     ),
     _mixlist(
         "two_lists",
@@ -137,11 +188,18 @@ MUTATIONS = (
     ),
     _mixlist_warnings(
         "unmatched",
-        "if (Matches(entry, ops, view)) {",
-        "if (true) {",
+        "if (removes_nodes ? RemovesAny(entry, lists, view) : Matches(entry, ops, view)) {",
+        "if (removes_nodes ? RemovesAny(entry, lists, view) : true) {",
         "An entry that matches no node is not told.",
         f"{_MIXLIST}::test_mixlists_of_published_scripts",
         f"{_MIXLIST}::test_forty_names_some_of_which_are_unknown",
+    ),
+    _mixlist_warnings(
+        "removes_none",
+        "if (removes_nodes ? RemovesAny(entry, lists, view) : Matches(entry, ops, view)) {",
+        "if (removes_nodes || Matches(entry, ops, view)) {",
+        "A pattern that takes no node off the list is not told.",
+        f"{_MIXLIST}::test_a_pattern_that_takes_no_node_off_the_list_is_told",
     ),
     _mixlist_warnings(
         "another_graph",

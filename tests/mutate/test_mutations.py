@@ -104,3 +104,18 @@ def test_what_a_mutation_leaves_unused_in_cxx_is_no_error(tmp_path, monkeypatch)
     mutation = Mutation("file/it", "file.cc", "Use(a);", "", "It breaks.", ("test_it.py",))
     assert make_mutate.outcome_of(mutation, original, tmp_path / "copy")[0] == "noticed"
     assert built == ['#pragma GCC diagnostic warning "-Wunused"\n\n']
+
+
+def test_a_pass_without_mutations_is_told_apart_from_an_unknown_name(monkeypatch, capsys):
+    monkeypatch.setattr(
+        make_mutate, "MUTATIONS", [each for each in MUTATIONS if "same_padding" not in each.name]
+    )
+    for name, message in (
+        ("same_padding", "--only: same_padding has no mutations"),
+        ("same_paddin", "and no file is named so; did you mean 'same_padding'?"),
+        ("xyzzy", "no mutation has 'xyzzy' in its name, and no file is named so\n"),
+    ):
+        monkeypatch.setattr("sys.argv", ["mutate", "--only", name])
+        with pytest.raises(SystemExit):
+            make_mutate.main()
+        assert message in capsys.readouterr().err

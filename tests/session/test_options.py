@@ -122,7 +122,7 @@ def test_paths_may_be_path_objects_and_are_kept_as_text(mixlist, tmp_path):
     [
         ({"precision_mode": True}, "precision_mode: got True (bool), expected str"),
         ({"precision_mode": pathlib.Path("force_fp16")}, "(PosixPath), expected str"),
-        ({"modify_mixlist": 3}, "modify_mixlist: got 3 (int), expected str or os.PathLike"),
+        ({"modify_mixlist": 3}, "modify_mixlist: got 3 (int), expected str, os.PathLike or a"),
         ({"strict": "yes"}, "strict: got 'yes' (str), expected bool"),
         ({"fold_constants": 1}, "fold_constants: got 1 (int), expected bool"),
         ({"precision_mode": "\ud800"}, "surrogates not allowed"),

@@ -31,12 +31,17 @@ def command(capsys):
 
 @pytest.fixture
 def lint(command, tmp_path):
-    """lint(text, ...) -> the lines about "m.json", without the name of its folder."""
+    """lint(text, ...) -> the lines about "m.json", without the name of its folder.
+
+    The first line, which says as what the file was read, is left out.
+    """
 
     def run(text, *arguments, status=0):
         (tmp_path / "m.json").write_text(text)
         printed = command("lint", tmp_path / "m.json", *arguments, status=status)
-        return printed.replace(f"{tmp_path}{os.sep}", "").splitlines()
+        first, *lines = printed.replace(f"{tmp_path}{os.sep}", "").splitlines()
+        assert first.startswith("m.json: read as ")
+        return lines
 
     return run
 

@@ -43,7 +43,7 @@ def test_a_measure_may_be_of_what_is_no_float(classes, tune):
 def test_an_error_is_of_floats_only(classes, command, tmp_path):
     arguments = ("tune", *classes, "--max-error", "0.1", "-o", tmp_path / "m.json")
     text = command(*arguments, *EMULATED, status=2)
-    assert "no output is of float32: class:0; --metric can measure others" in text
+    assert "no output is of floats: class:0; --metric can measure others" in text
 
 
 def test_inputs_of_no_rows_say_nothing(graph_file, arrays, command, tmp_path):
