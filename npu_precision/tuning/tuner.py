@@ -170,8 +170,8 @@ class Tuner:
         if not last.is_good:
             raise NothingFoundError(
                 f"{', '.join(entries)}: with these entries the {self._measured(last)}, and they "
-                "were good enough when they were tried first: results differ from run to run, or nodes "
-                "have names that no entry tells apart"
+                "were good enough when they were tried first: results differ from run to run, or "
+                "nodes have names that no entry tells apart"
             )
         return self._tuned(start, last, kept, tuple(entries), options, tried, is_complete, times)
 
