@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 
-class Recorder(Protocol):
-    """What a recorder does about a guard."""
-
-    def see_trials(self, begin: bool) -> None:
-        """What runs from now on is a trial, or is a trial no more."""
-
-    def see_heal(self, event: Mapping[str, Any]) -> None:
-        """A step was healed."""
-
-
-_recorders: list[Recorder] = []
+# Each has see_trials(begin) and see_heal(event).
+_recorders: list[Any] = []
 # Trials are made inside of trials.
 _depth = 0
 
 
-def add_recorder(recorder: Recorder) -> None:
+def add_recorder(recorder: Any) -> None:
     """Tells a recorder from now on."""
     _recorders.append(recorder)
 
 
-def remove_recorder(recorder: Recorder) -> None:
+def remove_recorder(recorder: Any) -> None:
     """Does not tell it any more."""
     if recorder in _recorders:
         _recorders.remove(recorder)
