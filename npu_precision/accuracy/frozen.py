@@ -98,24 +98,12 @@ def freeze(model: Model) -> FrozenModel:
             asked for, or TensorFlow cannot freeze it (1.15, if a loop reads a variable).
     """
     _check(model)
-    outputs, names, left_out = roots(model), output_names(model), ()
     graph = tf.Graph()
     with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
         load(model, session)
         whole = graph.as_graph_def()
-        flat = run_optimizer.inlined(whole, outputs)
-        table = _table_of(flat, outputs)
-        if model.outputs or (table and len(names) > 1):
-            outputs, names = _apart(flat, names)
-        if table and len(names) > 1 and not model.outputs:
-            left_out = tuple(name for name in names if _table_of(flat, [_node(names[name])]))
-            names = {name: names[name] for name in names if name not in left_out}
-            outputs = tuple(dict.fromkeys(map(_node, names.values())))
-        if not outputs or _table_of(flat, outputs):
-            raise ValueError(
-                f"{model.path!r} looks something up in a table ({table!r}), which is no "
-                "constant: ask for what does not need it, with --fetch"
-            )
+        flat = run_optimizer.inlined(whole, roots(model))
+        outputs, names, left_out = _outputs(model, flat)
         util = tf.compat.v1.graph_util
         try:
             graph_def = util.convert_variables_to_constants(session, flat, list(outputs))
@@ -145,6 +133,39 @@ def freeze(model: Model) -> FrozenModel:
     origins = {node.name: origins[node.name] for node in graph_def.node if node.name in origins}
     inputs = inputs_of(model).inputs  # Those of a conversion too, although not all may be read.
     return FrozenModel(inputs, graph_def, outputs, names, origins, left_out)
+
+
+def _outputs(
+    model: Model, graph_def: graph_pb2.GraphDef
+) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
+    """Chooses the outputs to compute: those that are asked for, or that need no table.
+
+    Args:
+        model: the model.
+        graph_def: its graph, with its calls inlined; it is changed if this is not the whole.
+
+    Returns:
+        (outputs, names, left_out): the nodes, the tensors by their names in the signature, and the
+        names of outputs that need a table.
+
+    Raises:
+        ValueError: what is asked for needs a table.
+    """
+    outputs, names = roots(model), output_names(model)
+    left_out: tuple[str, ...] = ()
+    table = _table_of(graph_def, outputs)
+    if model.outputs or (table and len(names) > 1):
+        outputs, names = _apart(graph_def, names)
+    if table and not model.outputs:
+        left_out = tuple(name for name in names if _table_of(graph_def, [_node(names[name])]))
+        names = {name: tensor for name, tensor in names.items() if name not in left_out}
+        outputs = tuple(dict.fromkeys(map(_node, names.values())))
+    if not outputs or _table_of(graph_def, outputs):
+        raise ValueError(
+            f"{model.path!r} looks something up in a table ({table!r}), which is no constant: ask "
+            "for what does not need it, with --fetch"
+        )
+    return outputs, names, left_out
 
 
 def _apart(

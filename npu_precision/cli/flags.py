@@ -232,8 +232,8 @@ _MODEL_FLAGS = {
         "--fetch",
         multiple=True,
         metavar="NAME",
-        help="A node, tensor or output of the signature to compute; may be repeated. Default: nodes "
-        "without consumers.",
+        help="A node, tensor or output of the signature to compute; may be repeated. Default: "
+        "nodes without consumers.",
     ),
 }
 
