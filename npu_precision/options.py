@@ -34,8 +34,9 @@ class PrecisionOptions:
     """All options of the optimizer; None stands for the default.
 
     Attributes:
-        precision_mode: one of npu_bridge's precision modes, such as "allow_mix_precision"; by
-            default "allow_fp32_to_fp16". See docs/modes.md.
+        precision_mode: one of npu_bridge's precision modes, such as "allow_mix_precision". By
+            default, enable() and autocast() choose a mixed mode that suits the device; sessions
+            and models in files take "allow_fp32_to_fp16". See docs/modes.md.
         precision_mode_v2: the newer name of a mode, such as "mixed_bfloat16"; not with
             precision_mode.
         modify_mixlist: path of a JSON file that edits the white, black and gray lists, or its

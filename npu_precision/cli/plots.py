@@ -10,7 +10,7 @@ from npu_precision.accuracy.comparison import Comparison
 from npu_precision.training.compared import Compared as TrainingCompared
 from npu_precision.tuning.objective import MaxError, Objective
 from npu_precision.tuning.trials import Trial
-from npu_precision.tuning.tuner import Tuned
+from npu_precision.tuning.tuned import Tuned
 
 
 def check(path: str) -> None:

@@ -38,7 +38,8 @@ from npu_precision.tuning.held_out import Split
 from npu_precision.tuning.objective import MaxError, Metric, Objective
 from npu_precision.tuning.state import State, fingerprint
 from npu_precision.tuning.trials import Trials
-from npu_precision.tuning.tuner import NothingFoundError, Tuned, Tuner
+from npu_precision.tuning.tuned import Tuned
+from npu_precision.tuning.tuner import NothingFoundError, Tuner
 
 # The file beside the mixlist that holds the state of an unfinished search has this suffix.
 _STATE = ".state"

@@ -18,7 +18,7 @@ from npu_precision.tuning.conversion import Checked
 from npu_precision.tuning.held_out import Split
 from npu_precision.tuning.objective import MaxError, Objective
 from npu_precision.tuning.trials import Trial
-from npu_precision.tuning.tuner import Tuned
+from npu_precision.tuning.tuned import Tuned
 
 SCHEMA = "npu_precision.tune/1"
 # The most ruined tensors to name.

@@ -9,7 +9,7 @@ import rich.console
 from npu_precision.cli import printing
 from npu_precision.tuning.front import Point, Times
 from npu_precision.tuning.objective import MaxError, Objective, apart
-from npu_precision.tuning.tuner import Tuned
+from npu_precision.tuning.tuned import Tuned
 
 FLOAT32_WINS = (
     "nothing within the limit is faster beyond the noise, so the mixlist keeps everything in "

@@ -14,6 +14,7 @@ from npu_precision.doctor.facts import ONEDNN_VARIABLE
 ERROR, WARNING, NOTE = "error", "warning", "note"
 # Ratios closer to 1 count as noise.
 _SLOWER, _FASTER = 1.1, 0.9
+_OLD_PROTOBUF = "pip install 'protobuf<3.21'"
 _LOW_TYPES = {"allow_mix_precision": "float16", "allow_mix_precision_bf16": "bfloat16"}
 _INSTRUCTIONS = {
     "float16": ("avx512_fp16", "amx_fp16"),
@@ -78,8 +79,9 @@ def _fix_of_import(error: str, packages: dict[str, str | None]) -> str:
             "this CPU lacks instructions that TensorFlow was compiled for, such as AVX: install a "
             "TensorFlow that was compiled for it"
         )
-    if "Descriptors cannot be created directly" in error:
-        return f"`pip install 'protobuf<3.21'` (protobuf {protobuf} is installed)"
+    # protobuf 4.21 says "cannot not be created".
+    if re.search("Descriptors cannot (not )?be created directly", error):
+        return f"`{_OLD_PROTOBUF}` (protobuf {protobuf} is installed)"
     if "runtime_version" in error or "gencode" in error:
         return f"`pip install --upgrade protobuf` (protobuf {protobuf} is installed)"
     if re.search("numpy|_ARRAY_API", error, re.IGNORECASE) and (numpy or "").startswith("2."):
@@ -88,6 +90,18 @@ def _fix_of_import(error: str, packages: dict[str, str | None]) -> str:
         f"`pip check` shows what does not fit together (numpy {numpy}, protobuf {protobuf} are "
         "installed); `npu-precision doctor --debug` shows more"
     )
+
+
+def _too_new_protobuf(facts: dict[str, Any]) -> Iterator[Finding]:
+    """TensorFlow 1.15 imports with a newer protobuf only if that runs in Python, which is slow."""
+    tensorflow, protobuf = facts["tensorflow"], (facts["packages"] or {}).get("protobuf")
+    if tensorflow is None or protobuf is None or not tensorflow["version"].startswith("1."):
+        return
+    if tuple(int(part) for part in re.findall(r"\d+", protobuf)[:2]) >= (3, 21):
+        what = (
+            f"TensorFlow {tensorflow['version']} needs protobuf<3.21, and {protobuf} is installed"
+        )
+        yield Finding(WARNING, what, f"`{_OLD_PROTOBUF}`")
 
 
 def _untested_library(facts: dict[str, Any]) -> Iterator[Finding]:
@@ -178,6 +192,7 @@ def _lacks(low_type: str, facts: dict[str, Any]) -> str:
 
 _CHECKS: tuple[Callable[[dict[str, Any]], Iterator[Finding]], ...] = (
     _failed_step,
+    _too_new_protobuf,
     _untested_library,
     _report_page,
     _onednn,

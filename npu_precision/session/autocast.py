@@ -158,8 +158,7 @@ class autocast:
             if self._enabled and (low_type is None or name not in low_types.MODE_FIELDS):
                 raise ValueError(
                     f"autocast() at {place}: got {name}={value!r} while a graph is built, where it "
-                    "takes dtype and enabled, or a mixed mode; put the scope around the call of "
-                    "the tf.function, or give the session npu_config_proto()"
+                    f"takes dtype and enabled, or a mixed mode; {_remedy(name, value, low_type)}"
                 )
         if not _tf_compat.functions_run_eagerly():
             _warn_once(
@@ -216,6 +215,19 @@ def _place_of(frame: Any) -> str:
     if "__autograph_generated_file" in code.co_filename:
         return f"the function {code.co_name.replace('tf__', '', 1)}"
     return f"{code.co_filename}:{frame.f_lineno}"
+
+
+def _remedy(name: str, value: object, low_type: tf.DType | None) -> str:
+    """What to write instead of an option that a scope in a graph does not take."""
+    around = "put the scope around the call of the tf.function"
+    if low_type is None or name in low_types.MODE_FIELDS:
+        return f"{around}, or give the session npu_config_proto()"
+    option = f"{name}={value!r}"
+    return (
+        f"write npu_precision.enable(autocast_only=True, {option}) before the call, and leave "
+        f"{name} out here; or {around}; or give the session "
+        f"npu_config_proto(autocast_only=True, {option})"
+    )
 
 
 def _warn_once(text: str) -> None:

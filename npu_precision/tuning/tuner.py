@@ -11,7 +11,7 @@ from npu_precision.accuracy.model_inputs import Feed
 from npu_precision.ledger import Ledger
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import mixlist, risk
-from npu_precision.tuning.conversion import Checked, Conversions
+from npu_precision.tuning.conversion import Conversions
 from npu_precision.tuning.front import Point, Times, worth_measuring
 from npu_precision.tuning.mixlist import Mixlist, flat_entries
 from npu_precision.tuning.risk import Suspect
@@ -19,63 +19,11 @@ from npu_precision.tuning.search import Search
 from npu_precision.tuning.state import State
 from npu_precision.tuning.step_time import StepTime
 from npu_precision.tuning.trials import Trial, Trials
+from npu_precision.tuning.tuned import Tuned
 
 
 class NothingFoundError(ValueError):
     """The search ended, and no mixlist was good enough."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Tuned:
-    """The result of a search.
-
-    Attributes:
-        reference: the user's metric in float32, or None.
-        start: the model under the options as they were given.
-        found: the model with the mixlist.
-        converted: what `convert` makes with the mixlist, on all inputs, judged without a margin;
-            None if it was not checked.
-        kept: the nodes that the mixlist keeps, highest risk first.
-        entries: the entries added to the black list for them.
-        mixlist: the whole mixlist, as JSON.
-        options: the options with the mixlist.
-        held_out: the model with the mixlist on the inputs that were held out, judged without a
-            margin; None if none were.
-        held_out_reference: the user's metric in float32 on those, or None.
-        trials: all trials, each with the number of nodes kept for it.
-        is_complete: whether the search showed that none of the kept nodes can be lowered; False if
-            it ran out of trials.
-        times: the step times, if they decided; then the kept nodes are those of the fastest.
-    """
-
-    reference: float | None
-    start: Trial
-    found: Trial
-    converted: Checked | None
-    kept: tuple[Suspect, ...]
-    entries: tuple[str, ...]
-    mixlist: str
-    options: PrecisionOptions
-    held_out: Trial | None
-    held_out_reference: float | None
-    trials: tuple[tuple[int, Trial], ...]
-    is_complete: bool
-    times: Times | None = None
-
-    @property
-    def is_accepted(self) -> bool:
-        """Whether the mixlist is good enough for a conversion and for the held-out inputs too."""
-        is_good = self.held_out is None or self.held_out.is_good
-        return is_good and (self.converted is None or self.converted.is_met)
-
-    @property
-    def refused(self) -> tuple[Trial, ...]:
-        """The trials that meet the objective, and were refused for a tensor that they ruin."""
-        return tuple(trial for _, trial in self.trials if trial.is_met and trial.fault is not None)
-
-    def share(self, trial: Trial) -> float:
-        """The nodes lowered in a trial, as a share of those lowered with the given options."""
-        return trial.lowered / self.start.lowered if self.start.lowered else 0.0
 
 
 # The number of steps of a curve, from all nodes that the mode lowers to none.

@@ -152,6 +152,20 @@ def test_a_healthy_installation_has_no_findings(doctor):
             id="protobuf_too_new",
         ),
         pytest.param(
+            failed("tensorflow", "TypeError: Descriptors cannot not be created directly."),
+            "error",
+            "TensorFlow does not import: TypeError: Descriptors",
+            "`pip install 'protobuf<3.21'` (protobuf 4.25.9 is installed)",
+            id="protobuf_too_new_in_other_words",
+        ),
+        pytest.param(
+            with_changes(tensorflow__version="1.15.5", library__minor="1.15"),
+            "warning",
+            "TensorFlow 1.15.5 needs protobuf<3.21, and 4.25.9 is installed",
+            "`pip install 'protobuf<3.21'`",
+            id="protobuf_too_new_and_slow",
+        ),
+        pytest.param(
             failed("tensorflow", "the process that tried it crashed (SIGILL)"),
             "error",
             "TensorFlow does not import: the process that tried it crashed (SIGILL)",

@@ -124,6 +124,27 @@ def test_options_for_whole_graphs_are_refused_inside_a_function(options):
         step(X)
 
 
+def test_the_error_says_what_to_write_and_that_works(tmp_path):
+    def step(x):
+        with autocast(dtype="bfloat16", report_dir=str(tmp_path)):
+            return tf.matmul(x, x)
+
+    with pytest.raises(ValueError) as raised:
+        tf.function(step)(X)
+    option = f"report_dir={str(tmp_path)!r}"
+    assert f"write npu_precision.enable(autocast_only=True, {option})" in str(raised.value)
+    assert f"npu_config_proto(autocast_only=True, {option})" in str(raised.value)
+
+    @tf.function
+    def again(x):
+        with autocast(dtype="bfloat16"):
+            return tf.matmul(x, x, transpose_a=True)
+
+    npu_precision.enable(autocast_only=True, report_dir=str(tmp_path))
+    again(X)
+    assert list(tmp_path.glob("*.json"))
+
+
 def test_eager_code_is_told_once_and_where(weights, caplog):
     def eager():
         with autocast(dtype="bfloat16"):
