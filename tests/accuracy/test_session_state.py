@@ -90,7 +90,7 @@ def test_a_table_without_content_is_named(tmp_path):
         tf.cast(constant_table().lookup(words), tf.float32, name="out")
     path = tmp_path / "graph.pb"
     path.write_bytes(graph.as_graph_def().SerializeToString())
-    with pytest.raises(ValueError, match=r"whose content is not known .*--fetch"):
+    with pytest.raises(ValueError, match="whose content is not known.*--fetch"):
         frozen.freeze(model_file.load_model(path))
 
 

@@ -51,4 +51,4 @@ def test_a_model_of_keras_can_be_compared_and_verified(tmp_path):
     assert compared.rows
     assert compared.error() == 0
     batches = feeds(frozen.inputs_of(model).inputs, features)
-    assert verification.verify(model, model, batches).worst()[1] == 0
+    assert verification.Verifier(model, batches).verify(model).worst()[1] == 0

@@ -68,7 +68,8 @@ def test_a_converted_model_is_verified_next_to_the_file(file, tmp_path):
     converted = model_file.load_model(tmp_path / "low")
     (given,) = frozen.inputs_of(loaded).inputs.values()
     features = np.random.default_rng(0).normal(size=[3, 8]).astype(np.float32)
-    assert verification.verify(loaded, converted, [{given.tensor: features}]).worst()[1] < 0.05
+    verified = verification.Verifier(loaded, [{given.tensor: features}]).verify(converted)
+    assert verified.worst()[1] < 0.05
 
 
 def test_a_class_that_keras_does_not_find_is_named_and_what_to_do(file):
