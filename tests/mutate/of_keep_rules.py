@@ -83,7 +83,8 @@ MUTATIONS = (
         "!HasErrors(view_.dtype(from)) ||",
         "",
         "A share of zeros keeps the layer that it looks at in float32.",
-        f"{_BEFORE}::test_what_counts_keeps_no_layer_that_it_counts_in",
+        f"{_BEFORE}::test_before_an_integer_nothing_is_kept_for_a_magnifier_behind_it",
+        f"{_BEFORE}::test_before_a_branch_that_counts_nothing_is_kept",
     ),
     _before(
         "branches",
@@ -95,7 +96,7 @@ MUTATIONS = (
     _before(
         "results_of_branches",
         "if (is_input && path.second == from.port) {",
-        "if (false) {",
+        "if (is_input && path.second != from.port) {",
         "Nothing before a branch is kept, whatever the branch returns.",
         f"{_BEFORE}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
     ),
@@ -123,7 +124,7 @@ MUTATIONS = (
     _body_facts(
         "inner_branches",
         "if (!chooses || reaches) push(view.fanin(id)[k]);",
-        "push(view.fanin(id)[k]);",
+        "if (!chooses || reaches || k >= 0) push(view.fanin(id)[k]);",
         "A branch in a branch is not looked into.",
         f"{_BEFORE}::test_a_branch_in_a_branch_is_looked_into_as_well",
     ),

@@ -710,7 +710,7 @@ MUTATIONS = (
     _compute_in_float32(
         "rounds_constants",
         "if (RoundThrough(low, values, *value, &rounded)) {",
-        "if (false) {",
+        "if (RoundThrough(low, values, *value, &rounded) && false) {",
         "A constant is read as if it were rounded.",
         f"{_COMPUTE_IN_FLOAT32}::test_a_constant_that_nothing_else_reads_holds_rounded_values",
     ),
