@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-
 # Each has see_trials(begin) and see_heal(event).
 _recorders: list[Any] = []
 # Trials are made inside of trials.
