@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support import ROOT, keras_models
+from support.large_layer import Large
 from support.tf_versions import needs_functions_by_default, needs_keras_2
 
 import npu_precision
@@ -21,25 +22,6 @@ layers = tf.keras.layers
 RANDOM = np.random.default_rng(3)
 IMAGES = RANDOM.normal(size=[256, 16]).astype(np.float32)
 DIGITS = np.argmax(IMAGES[:, :4], 1)
-
-
-class Large(layers.Layer):
-    """The identity, computed through values that overflow in float16."""
-
-    def __init__(self, size, **arguments):
-        super().__init__(**arguments)
-        self.size = size
-
-    def build(self, shape):
-        size = tf.keras.initializers.Constant(self.size)
-        width = int(shape[-1])
-        self.large = self.add_weight(name="large", shape=(), initializer=size, trainable=False)
-        self.identity = self.add_weight(
-            name="identity", shape=(width, width), initializer="identity", trainable=False
-        )
-
-    def call(self, x):
-        return tf.matmul(x * self.large, self.identity, name="product") / self.large
 
 
 def model_of(size=1.0, optimizer=None, **compiled):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support import keras_models
+from support.large_layer import Large
 from support.tf_versions import needs_functions_by_default
 
 import npu_precision
@@ -29,8 +30,7 @@ def healed(tmp_path_factory):
     model = tf.keras.Sequential(
         [
             layers.Dense(16, "relu", name="first"),
-            layers.Dense(16, kernel_initializer=tf.keras.initializers.Constant(1e5), name="large"),
-            layers.LayerNormalization(name="norm"),
+            Large(1e5, name="large"),
             layers.Dense(4, name="digits"),
         ],
         name="model",
