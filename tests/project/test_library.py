@@ -92,7 +92,7 @@ def not_ours(path):
     source = path.with_suffix(".cc")
     source.write_text("void nothing() {}")
     subprocess.run(["g++", "-shared", "-fPIC", "-o", path, source], check=True)
-    return "NpuPrecisionCheckMode"
+    return "undefined symbol: NpuPrecision"
 
 
 @pytest.mark.parametrize("make", [undefined_symbol, not_a_library, not_ours])
