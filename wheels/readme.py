@@ -65,7 +65,7 @@ def _check_kept_layer(
     page: str, folder: pathlib.Path, run_command: Callable[[list[str]], str]
 ) -> None:
     """The mixlist that the README shows in a line keeps the layer that it names."""
-    (mixlist,) = re.findall(r"with `(.*)` in the file", page)
+    (mixlist,) = re.findall(r"`modify_mixlist=(\{.*?\})` to `enable`", page)
     (folder / "keep.json").write_text(mixlist)
     flags = ["--mode", "allow_mix_precision_bf16", "--mixlist", "keep.json"]
     told = run_command(["explain", "model", *flags, "--node", "dense_1[^/]*/MatMul$"])
