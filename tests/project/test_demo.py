@@ -25,6 +25,8 @@ RUNS = {
     "with mixlist.json": "bfloat16_mixlist",
     "float16, emulated": "float16",
 }
+# TensorFlow 2.16 and newer print these lines when they are imported, whatever the log level.
+OF_TENSORFLOW = re.compile(r"^(WARNING: All log messages before absl|I0000 .* port\.cc:).*\n", re.M)
 LOWERED = [title for title in RUNS if title != "float32"]
 
 
@@ -50,7 +52,7 @@ def out(tmp_path_factory):
 def printed(out):
     process = run_demo("--quick", "--out", out)
     assert process.returncode == 0, process.stderr[-4000:]
-    assert process.stderr == ""
+    assert not OF_TENSORFLOW.sub("", process.stderr)
     return process.stdout
 
 
