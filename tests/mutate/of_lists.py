@@ -112,7 +112,7 @@ MUTATIONS = (
     _json_text(
         "keys",
         "if (places == JsonPlaces::kLines) return Place(*this, BeginOf(value));",
-        "return Place(*this, BeginOf(value));",
+        "if (true) return Place(*this, BeginOf(value));",
         "Errors of a mapping have lines and columns.",
         "session/test_mixlist_mapping.py::test_an_error_names_the_place_in_the_mapping",
     ),
