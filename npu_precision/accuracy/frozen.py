@@ -68,7 +68,7 @@ class FrozenModel(Inputs):
             unchanged are in it, so no variable that became a constant.
         states: lookup tables, and variables that the graph writes. Each session has to fill them
             before it runs the graph.
-        left_out: the outputs of the signature that need a lookup table, which is no constant.
+        left_out: the outputs of the signature that need a lookup table whose content is not known.
     """
 
     graph_def: graph_pb2.GraphDef
@@ -96,7 +96,8 @@ class FrozenModel(Inputs):
 def freeze(model: Model) -> FrozenModel:
     """Freezes the part of a model that its roots depend on, with the values of its variables.
 
-    Outputs of a signature that look something up in a table are left out, if others do not.
+    Outputs of a signature that need a table whose content is not known are left out, if others do
+    not.
 
     Raises:
         ValueError: its variables have no values, it has no outputs, it needs a table for what was
