@@ -28,24 +28,32 @@ def fill(
     Raises:
         ValueError: there are empty variables, and eager execution, which finds values, is off.
     """
+    found = {
+        handle.name: (signature, place, handle)
+        for signature, handles in _handles(meta_graph, session.graph).items()
+        for place, handle in handles.items()
+    }
+    # One run for all variables: each run of new ops extends the session's graph.
+    initialized = session.run(
+        {name: tf.raw_ops.VarIsInitializedOp(resource=found[name][2]) for name in found}
+    )
     empty: dict[str, dict[int, tf.Tensor]] = {}
-    seen: set[str] = set()
-    for signature, handles in _handles(meta_graph, session.graph).items():
-        for place, handle in handles.items():
-            if handle.name not in seen and not _is_initialized(handle, session):
-                empty.setdefault(signature, {})[place] = handle
-            seen.add(handle.name)
+    for name, (signature, place, handle) in found.items():
+        if not initialized[name]:
+            empty.setdefault(signature, {})[place] = handle
     if not empty:
         return
     tags = sorted(meta_graph.meta_info_def.tags)
     # In another thread, no graph or session of the caller is the current one.
     with futures.ThreadPoolExecutor(1) as thread:
-        found = thread.submit(_values, folder, tags, empty).result()
+        values = thread.submit(_values, folder, tags, empty).result()
+    assigns, feed = [], {}
     for signature, handles in empty.items():
         for place, handle in handles.items():
             value = tf.compat.v1.placeholder(handle.op.get_attr("dtype"))
-            assign = tf.raw_ops.AssignVariableOp(resource=handle, value=value)
-            session.run(assign, {value: found[signature].pop(place)})
+            assigns.append(tf.raw_ops.AssignVariableOp(resource=handle, value=value))
+            feed[value] = values[signature].pop(place)
+    session.run(assigns, feed)
 
 
 def _handles(
@@ -64,10 +72,6 @@ def _handles(
             if tensor.op.type == "VarHandleOp"
         }
     return found
-
-
-def _is_initialized(handle: tf.Tensor, session: tf.compat.v1.Session) -> bool:
-    return bool(session.run(tf.raw_ops.VarIsInitializedOp(resource=handle)))
 
 
 def _values(
