@@ -33,6 +33,8 @@ def fill(
         for signature, handles in _handles(meta_graph, session.graph).items()
         for place, handle in handles.items()
     }
+    if not found:
+        return
     # One run for all variables: each run of new ops extends the session's graph.
     initialized = session.run(
         {name: tf.raw_ops.VarIsInitializedOp(resource=found[name][2]) for name in found}
