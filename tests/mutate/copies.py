@@ -39,12 +39,13 @@ def link_project(original: pathlib.Path, copy: pathlib.Path) -> None:
 
 
 def _move_commands(original: pathlib.Path, copy: pathlib.Path) -> None:
-    """Puts the copy's folder into the recorded compile commands.
+    """Puts the copy's build folder into the recorded compile commands.
 
-    setup.py takes objects for current only if their commands, which name folders, are the same.
+    setup.py takes objects for current only if their commands, which name folders, are the same. The
+    environment, which may be in the original, is that of the copy too.
     """
     for path in (copy / BUILD).rglob("*.command"):
-        text = path.read_text().replace(f" {original}/", f" {copy}/")
+        text = path.read_text().replace(f" {original}/build/", f" {copy}/build/")
         path.unlink()
         path.write_text(text)
 
