@@ -88,6 +88,17 @@ Json::Value RangeJson(const ValueRange& range) {
 
 Json::Value FlopsJson(double flops) { return flops < 0 ? Json::Value() : Json::Value(flops); }
 
+// A size that is not known is null, and so is a shape whose rank is not known.
+Json::Value ShapeJson(const tensorflow::PartialTensorShape& shape) {
+  if (shape.unknown_rank()) return Json::Value();
+  Json::Value json(Json::arrayValue);
+  for (int dim = 0; dim < shape.dims(); ++dim) {
+    const int64_t size = shape.dim_size(dim);
+    json.append(size < 0 ? Json::Value() : Json::Value(static_cast<Json::Int64>(size)));
+  }
+  return json;
+}
+
 Json::Value NodeJson(const LedgerNode& node) {
   Json::Value json(Json::objectValue);
   json["name"] = node.name;
@@ -110,6 +121,8 @@ Json::Value NodeJson(const LedgerNode& node) {
   json["range"] = RangeJson(node.range);
   json["lacks_kernel"] = node.lacks_kernel;
   json["flops"] = FlopsJson(node.flops);
+  json["shapes"] = Json::Value(Json::arrayValue);
+  for (const auto& shape : node.shapes) json["shapes"].append(ShapeJson(shape));
   return json;
 }
 
@@ -205,6 +218,9 @@ void FillLedger(const GraphView& view, const Decisions& decisions, const GraphVi
     LedgerNode node = NodeEntry(view, decisions, id);
     node.role = NodeRoleName(counted.role);
     node.flops = counted.flops;
+    for (size_t port = 0; context.shapes && port < view.outputs(id).size(); ++port) {
+      node.shapes.push_back(context.shapes(node.name, port));
+    }
     if (lowered) {
       node.computes_in =
           DtypeName(counted.computes_in_float32 ? tensorflow::DT_FLOAT : context.NewDtype());

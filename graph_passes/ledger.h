@@ -14,6 +14,7 @@
 #include "graph_passes/graph/graph_view.h"
 #include "graph_passes/rewrite/collective_entry.h"
 #include "graph_passes/rewrite/rewrite_entry.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace npu_precision {
 
@@ -37,6 +38,7 @@ struct LedgerNode {
   ValueRange range;         // of its outputs
   bool lacks_kernel = false;
   double flops = kUnknownFlops;  // of a matrix or convolution op, for one sample
+  std::vector<tensorflow::PartialTensorShape> shapes;  // of its outputs, as far as they are known
 };
 
 struct LedgerCast {

@@ -36,6 +36,8 @@ class LedgerNode:
             if not known; None if neither is.
         flops: the additions and multiplications of a matrix or convolution op, for one sample if
             the batch size is not known; None for unknown shapes and for other ops.
+        shapes: of each of its outputs, the sizes of its dimensions; None is an unknown size, or a
+            shape of unknown rank. Empty in ledgers of earlier versions.
         lacks_kernel: whether it keeps float32 although the target has no such kernel.
         role: "computes", or what it does instead, for which it is counted apart: "source",
             "updates_variable" or "bookkeeping"; "" in ledgers of earlier versions.
@@ -56,6 +58,7 @@ class LedgerNode:
     why_listed: str = ""
     flops: float | None = None
     role: str = ""
+    shapes: Sequence[Sequence[int | None] | None] = ()
 
     @property
     def is_of_a_file(self) -> bool:

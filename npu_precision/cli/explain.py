@@ -273,6 +273,7 @@ def _print_story(out: rich.console.Console, shown: story.Story) -> None:
     for each in shown.fed_by:
         why_not = f", and does not vote because {each.no_vote}" if each.no_vote else ""
         lines.append(f"fed by {each.tensor} ({each.op}), {each.decision}{why_not}")
+    lines += [f"output shape {shown.shapes}"] if shown.shapes else []
     for cast in shown.casts:
         tensor = explanation.cast_tensor(cast)
         size = "" if cast.bytes is None else f", {rich.filesize.decimal(cast.bytes)}"

@@ -8,7 +8,7 @@ from google.protobuf import message
 
 # Of a list, the elements that are shown; of a text, the characters.
 _MOST_ELEMENTS, _MOST_CHARACTERS = 12, 80
-# The only mark of TensorFlow's that says something about the model.
+# A mark of TensorFlow's.
 _SHAPES = "_output_shapes"
 
 
@@ -22,13 +22,21 @@ def attribute_texts(definition: message.Message) -> tuple[tuple[str, str], ...]:
     """
     found = []
     for name in sorted(definition.attr):
-        value = definition.attr[name]
-        if name.startswith("_") and name != _SHAPES:
+        if name.startswith("_"):
             continue
-        text = _shortened(_text(value))
+        text = _shortened(_text(definition.attr[name]))
         if text:
-            found.append(("output shapes" if name == _SHAPES else name, text))
+            found.append((name, text))
     return tuple(found)
+
+
+def recorded_shapes(definition: message.Message) -> str:
+    """The shapes of a node's outputs that TensorFlow recorded in it, as "[?, 8], []"; mostly "".
+
+    Args:
+        definition: the NodeDef.
+    """
+    return _shortened(_text(definition.attr[_SHAPES])) if _SHAPES in definition.attr else ""
 
 
 def _text(value: Any) -> str:

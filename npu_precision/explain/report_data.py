@@ -109,7 +109,7 @@ class _Rows:
             name: {}
             for name in (
                 "advice attributes calls cause_elsewhere entered escaped followers inputs_after "
-                "no_vote op_after range remark rewrites values why_listed"
+                "no_vote op_after range remark rewrites shapes values why_listed"
             ).split()
         }
 
@@ -197,6 +197,11 @@ class _Rows:
         about = attribute_texts.attribute_texts(definition) if definition is not None else ()
         if about:
             self._some["attributes"][number] = self._attributes.number(about)
+        shapes = story.shapes(node) if node is not None else ""
+        if shapes == "" and definition is not None:
+            shapes = attribute_texts.recorded_shapes(definition)
+        if shapes:
+            self._some["shapes"][number] = self._strings.number(shapes)
         return number
 
     def _add_calls(self, body: Body, rows: Mapping[str, int]) -> None:

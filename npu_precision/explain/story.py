@@ -87,6 +87,7 @@ class Story:
         node: the node.
         values: the range of its values for all inputs, as "between 0 and 1"; "" if nothing is
             known.
+        shapes: the shapes of its outputs, as "[?, 8]"; "" if nothing is known.
         remark: a fact about its kernel that its reason does not contain; mostly "".
         steps: the chain of causes: first the node itself, last the one that decided in the end.
         fed_by: the float producers of its inputs.
@@ -98,6 +99,7 @@ class Story:
     body: str
     node: LedgerNode
     values: str
+    shapes: str
     remark: str
     steps: tuple[Step, ...]
     fed_by: tuple[Neighbour, ...]
@@ -170,6 +172,7 @@ def _story(body: Body, node: LedgerNode, followers: int, with_advice: bool) -> S
         body.name,
         node,
         values(node),
+        shapes(node),
         remark(node),
         tuple(Step(each.name, each.op, each.decision, _sentence(each)) for each in chain),
         neighbours(body, node),
@@ -222,6 +225,18 @@ def values(node: LedgerNode) -> str:
     if low == high:
         return shown_number(low)
     return f"between {shown_number(low)} and {shown_number(high)}"
+
+
+def shapes(node: LedgerNode) -> str:
+    """The shapes of a node's outputs, as "[?, 8], []"; "" if nothing is known about any."""
+    if all(shape is None for shape in node.shapes):
+        return ""
+    return ", ".join(
+        "unknown"
+        if shape is None
+        else f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
+        for shape in node.shapes
+    )
 
 
 def shown_number(value: float) -> str:

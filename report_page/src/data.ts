@@ -135,6 +135,7 @@ export interface Stored {
     range: Some<Range>;
     remark: Some<number>;
     rewrites: Some<string[]>;
+    shapes: Some<number>;
     values: Some<number>;
     why_listed: Some<number>;
   };
@@ -264,6 +265,11 @@ export class Report {
 
   range(node: number): Range | undefined {
     return this.stored.some.range[node];
+  }
+
+  /** The shapes of its outputs; "" if nothing is known. */
+  shapes(node: number): string {
+    return this.text(this.stored.some.shapes[node]);
   }
 
   /** What its values are, in words; "" if nothing is known. */

@@ -109,6 +109,7 @@ export class Details {
       facts.push(["list", `${report.list(node)} (${report.listedBy(node)})`]);
       facts.push(["reason", report.reason(node)]);
     }
+    if (report.shapes(node) !== "") facts.push(["output shape", report.shapes(node)]);
     if (report.values(node) !== "") facts.push(["values", report.values(node)]);
     const error = report.entered(node);
     if (error > 0) facts.push(["error enters", `${shown(error)} of float32's values`]);

@@ -25,16 +25,14 @@ export interface Layer {
   entered: number | null;
 }
 
-/** The layers of the scope that the page opens with; without single kept nodes, if there are any. */
+/** The layers of the scope that the page opens with, in the order of execution. */
 export function layersOf(tree: Tree, order: Order): Layer[] {
   const found = tree
     .children(tree.mainScope(VIEW), VIEW)
     .filter((item) => tree.isScope(item) && tree.scope(item).kind === "scope")
     .map((scope) => layer(tree, scope))
     .filter(({ computing }) => computing > 0);
-  found.sort((one, other) => order.place(one.scope) - order.place(other.scope));
-  const worth = found.filter(({ computing, kept }) => computing > 1 || kept < computing);
-  return worth.length > 0 ? worth : found;
+  return found.sort((one, other) => order.place(one.scope) - order.place(other.scope));
 }
 
 const rounded = (error: number): number => Number(error.toPrecision(2));

@@ -38,7 +38,7 @@ export function summary(report: Report): HTMLElement {
     make("h1", { title: model }, titleOf(report), " ", make("small", {}, about.join(", "))),
     make("p", { class: "options", title: options }, options),
     shares(report),
-    make("p", { class: "totals" }, make("b", {}, first), rest),
+    make("p", { class: "totals", tabindex: 0 }, make("b", {}, first), rest),
   );
   const notes = [
     ...warnings.map((text) => `warning: ${text}`),

@@ -44,6 +44,7 @@ def test_a_gray_node_s_story_goes_back_to_the_black_one_that_decided(tell):
         "  because both (AddV2), kept: gray; scale feeds it and was kept",
         f"  because scale (Exp), kept: {BLACK}",
         "  fed by both:0 (AddV2), kept",
+        "  output shape [4, 8]",
         "  Cast of after:0 from float32 to float16, 64 bytes",
         '  the mixlist {"gray-list": {"to-add": ["node:scale"]}} lets scale follow what feeds it',
         '  the mixlist {"white-list": {"to-add": ["node:after"]}} lowers it',
@@ -73,6 +74,7 @@ def test_a_fetched_node_s_story_names_the_cast_that_has_taken_its_name(tell):
         "  on the white list (built-in)",
         "  fed by lowered:0 (Relu), lowered",
         "  fed by after:0 (Tanh), kept",
+        "  output shape [4, 4]",
         "  Cast of out:0 from float16 to float32, 64 bytes",
         "  Cast of after:0 from float32 to float16, 64 bytes",
         '  the mixlist {"black-list": {"to-add": ["node:out"]}} keeps it in float32',
@@ -337,6 +339,7 @@ def test_a_line_of_customize_dtypes_is_named(tell_of, tmp_path):
         "product (MatMul): kept",
         f"  customize_dtypes gives its dtypes ({file}:1:1)",
         "  fed by x:0 (Placeholder), kept",
+        "  output shape [4, 4]",
         "  Cast of x/npu_cast_0_float16:0 from float16 to float32, 64 bytes",
         "  gray nodes that are kept because it is: 1",
     ]

@@ -842,6 +842,13 @@ MUTATIONS = (
         "Bytes that are unknown count for none.",
         "passes/test_ledger.py::test_bytes_are_unknown_where_a_shape_is",
     ),
+    _ledger(
+        "rank",
+        "if (shape.unknown_rank()) return Json::Value();",
+        "",
+        "A shape of unknown rank is that of a scalar.",
+        "passes/test_ledger.py::test_shapes_are_those_of_the_outputs_as_far_as_they_are_known",
+    ),
     _counts(
         "share_of_some",
         "if (changed < counts.products && knows_flops) {",

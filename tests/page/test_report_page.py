@@ -254,6 +254,18 @@ def test_a_strip_shows_each_layer_s_share_and_casts_and_leads_to_it(show, layere
     assert page.locator(".details h2").inner_text().endswith("second")
 
 
+def test_a_layer_of_one_op_that_is_kept_is_in_the_strip_and_in_the_table(show, tmp_path):
+    nodes = [("x", "Placeholder", [])]
+    nodes.append(("net/dense/product", "MatMul", ["x", "x"]))
+    nodes.append(("net/dense/relu", "Relu", ["net/dense/product"]))
+    nodes.append(("net/exp/Exp", "Exp", ["net/dense/relu"]))
+    page = show(write_graph(tmp_path, nodes))
+    assert page.locator(".strip .name").all_inner_texts() == ["dense", "exp"]
+    assert page.locator(".strip .counts").last.inner_text().startswith("0 of 1 lowered")
+    page.get_by_role("tab", name="Layers").click()
+    assert cells(page, 1) == ["net/dense", "net/exp"]
+
+
 def test_a_table_says_why_most_of_a_layer_is_kept(show, layered):
     page = show(layered)
     page.get_by_role("tab", name="Layers").click()

@@ -155,8 +155,10 @@ def test_a_story_has_the_attributes_of_the_node(show, tmp_path):
     assert facts["padding"] == "SAME"
     assert facts["data_format"] == "NHWC"
     assert "T" not in facts
-    go_to(page, "x")
-    assert "[?, 8, 8, 3]" in attributes.inner_text()
+    for node, shape in (("conv", "[?, 4, 4, 4]"), ("x", "[?, 8, 8, 3]")):
+        go_to(page, node)
+        texts = page.locator(".details dl").first.locator("dt, dd").all_inner_texts()
+        assert dict(zip(texts[::2], texts[1::2]))["output shape"] == shape
 
 
 def test_marks_and_long_values_are_no_attributes(tmp_path):
@@ -174,6 +176,19 @@ def test_marks_and_long_values_are_no_attributes(tmp_path):
     assert set(about) == {"many", "text"}
     assert about["many"].endswith("10, 11, ...")
     assert len(about["text"]) == 80
+
+
+def test_on_a_phone_the_graph_begins_in_the_upper_third(show, layered):
+    page = show(layered, **PHONE)
+    assert page.locator(".strip button").first.is_visible()
+    assert page.locator("#canvas").bounding_box()["y"] <= 844 / 3
+    # The rest of the sentence is shown at a tap.
+    totals = page.locator(".totals")
+    height = totals.bounding_box()["height"]
+    assert totals.evaluate("each => each.scrollHeight > each.clientHeight")
+    totals.tap()
+    assert totals.bounding_box()["height"] > height
+    assert not totals.evaluate("each => each.scrollHeight > each.clientHeight")
 
 
 def test_on_a_phone_a_tap_brings_the_story_into_view(show, model_files):

@@ -119,6 +119,18 @@ def test_bytes_are_unknown_where_a_shape_is():
     assert ledger.totals["cast_bytes"] is None
 
 
+def test_shapes_are_those_of_the_outputs_as_far_as_they_are_known():
+    with_unknown = GRAPH.replace("x = Placeholder(shape=4x8)", "x = Placeholder(shape=?x8)")
+    _, ledger = rewrite(with_unknown)
+    assert ledger.node("x").shapes == [[None, 8]]
+    assert ledger.node("w").shapes == [[8, 4]]
+    assert ledger.node("gray").shapes == [[None, 4]]
+    assert ledger.node("end").shapes == [[None]]
+    of_unknown_rank = GRAPH.replace("x = Placeholder(shape=4x8)", "x = Placeholder()")
+    _, ledger = rewrite(of_unknown_rank)
+    assert ledger.node("x").shapes == [None]
+
+
 def test_nothing_inserted_is_nothing_moved():
     _, ledger = rewrite(mode="must_keep_origin_dtype")
     assert ledger.totals["casts"] == 0
