@@ -100,10 +100,10 @@ def explain(
     """Shows what a precision mode makes of MODEL, and why.
 
     MODEL is a GraphDef (.pb, .pbtxt), a MetaGraph (.meta), the prefix or folder of a checkpoint
-    that has one, or the folder of a SavedModel. Or a ledger that a run has written into its
-    report_dir, or that folder: then it shows what was made of the graph in that run. --diff
-    compares a ledger with another one, such as that of another worker. Nothing is written, but by
-    --float32-nodes.
+    that has one, the folder of a SavedModel, or a file that Keras saved (.keras, .h5). Or a ledger
+    that a run has written into its report_dir, or that folder: then it shows what was made of the
+    graph in that run. --diff compares a ledger with another one, such as that of another worker.
+    Nothing is written, but by --float32-nodes.
     """
     _check_asked(pattern, other, as_json, wanted)
     if wanted.file is not None:
