@@ -13,6 +13,12 @@
 namespace npu_precision {
 namespace {
 
+const tensorflow::AttrValue& AttrOf(const tensorflow::NodeDef& node, const char* name) {
+  static const auto* none = new tensorflow::AttrValue();
+  const auto found = node.attr().find(name);
+  return found == node.attr().end() ? *none : found->second;
+}
+
 bool Registered(const std::string& device_type, const tensorflow::NodeDef& node) {
   const tensorflow::KernelDef* kernel = nullptr;
   return tensorflow::FindKernelDef(tensorflow::DeviceType(device_type), node, &kernel, nullptr)
@@ -28,8 +34,15 @@ bool IsMatrixProduct(const std::string& op) {
 }
 
 bool ComputesIn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) {
-  const auto found = node.attr().find("T");
-  return found != node.attr().end() && found->second.type() == dtype;
+  return AttrOf(node, "T").type() == dtype;
+}
+
+// oneDNN's gradient of a max pool in bfloat16 reads the places of the maxima as bytes.
+bool HasPlacesBeyondBytes(const tensorflow::NodeDef& node) {
+  if (!absl::StartsWith(node.op(), "MaxPool")) return false;
+  int64_t places = 1;
+  for (const int64_t size : AttrOf(node, "ksize").list().i()) places *= size;
+  return places > 255;
 }
 
 // Whether the CPU has a registered kernel that fails, or gives wrong values, when it runs. For
@@ -38,17 +51,14 @@ bool ComputesIn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) {
 // only on a processor with avx512_fp16. There, TensorFlow 2.21 computes an Einsum like
 // "...x,...xy->...y" wrongly.
 bool FailsOnCpu(const tensorflow::NodeDef& node) {
-  const auto attr = [&node](const char* name) {
-    const auto found = node.attr().find(name);
-    return found == node.attr().end() ? tensorflow::AttrValue() : found->second;
-  };
+  if (ComputesIn(node, tensorflow::DT_BFLOAT16)) return HasPlacesBeyondBytes(node);
   if (!ComputesIn(node, tensorflow::DT_HALF)) return false;
   if (IsFused(node)) return true;
-  if (absl::StrContains(attr("equation").s(), "...")) return true;
-  if (absl::StartsWith(attr("data_format").s(), "NC")) return true;
+  if (absl::StrContains(AttrOf(node, "equation").s(), "...")) return true;
+  if (absl::StartsWith(AttrOf(node, "data_format").s(), "NC")) return true;
   if (!absl::StrContains(node.op(), "Backprop")) return false;
-  const tensorflow::AttrValue dilations = attr("dilations");
-  return std::any_of(dilations.list().i().begin(), dilations.list().i().end(),
+  const auto& dilations = AttrOf(node, "dilations").list().i();
+  return std::any_of(dilations.begin(), dilations.end(),
                      [](int64_t dilation) { return dilation > 1; });
 }
 

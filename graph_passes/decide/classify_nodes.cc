@@ -237,7 +237,7 @@ class Classifier {
       absl::StrAppend(&key, "|", static_cast<int>(view_.groups(id)[g].dtype));
     }
     for (int g : changed) absl::StrAppend(&key, "!", g);
-    for (const char* name : {"_kernel", "data_format", "dilations"}) {
+    for (const char* name : {"_kernel", "data_format", "dilations", "ksize", "equation"}) {
       const auto attr = def.attr().find(name);
       if (attr == def.attr().end()) continue;
       absl::StrAppend(&key, "|", attr->second.s());

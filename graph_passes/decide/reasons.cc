@@ -70,7 +70,7 @@ const std::vector<ReasonRow>& Reasons() {
       {Reason::kFixedDtype, "fixed_dtype", ReasonKind::kSupport, false,
        "float32 is the only dtype that its op has here"},
       {Reason::kNoKernel, "no_kernel", ReasonKind::kSupport, false,
-       "TensorFlow has no kernel of it for the new dtype on its device"},
+       "TensorFlow has no working kernel of it for the new dtype on its device"},
       {Reason::kTargetUnsupported, "target_unsupported", ReasonKind::kSupport, false,
        "the target does not allow the new dtype"},
       {Reason::kSharesDtype, "shares_dtype", ReasonKind::kVotes, false,

@@ -77,7 +77,7 @@ MUTATIONS = (
     ),
     _classify_nodes(
         "dilations",
-        '{"_kernel", "data_format", "dilations"}',
+        '{"_kernel", "data_format", "dilations", "ksize", "equation"}',
         '{"_kernel", "data_format"}',
         "Convolutions share the answer whether there is a kernel, whatever their dilations.",
         f"{_EARLIER_RUNS}::test_whether_there_is_a_kernel_depends_on_the_dilations",

@@ -103,10 +103,17 @@ MUTATIONS = (
     ),
     _kernel_support(
         "channels_first",
-        'if (absl::StartsWith(attr("data_format").s(), "NC")) return true;',
+        'if (absl::StartsWith(AttrOf(node, "data_format").s(), "NC")) return true;',
         "",
         "A convolution of channels first gets a float16 kernel that fails.",
         f"{_EARLIER_RUNS}::test_convolutions_whose_float16_kernel_would_fail_on_a_cpu_stay_float32",
+    ),
+    _kernel_support(
+        "places",
+        "return places > 255;",
+        "return places > 256;",
+        "A max pool whose gradient oneDNN sends to wrong places is lowered to bfloat16.",
+        "passes/test_wrong_kernels.py::test_a_max_pool_over_256_places_stays_float32_in_bfloat16",
     ),
     _kernel_support(
         "dilated",
