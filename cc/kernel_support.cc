@@ -7,6 +7,7 @@
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/kernel_def.pb.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/util/device_name_utils.h"
 
@@ -87,6 +88,14 @@ bool KernelSupport::CanRun(const tensorflow::NodeDef& node,
   const bool fails_here = runs_here_ && IsFused(changed) &&
                           ComputesIn(changed, tensorflow::DT_BFLOAT16) && !FusedOpsRunInBfloat16();
   return !fails_here && !FailsOnCpu(changed);
+}
+
+// Newer oneDNNs, such as that of TensorFlow 2.19, whose widths up to 14 return.
+bool KernelSupport::NeverReturns(const tensorflow::NodeDef& node,
+                                 const tensorflow::NodeDef& changed,
+                                 const tensorflow::PartialTensorShape& filter) const {
+  return !emulates_ && ComputesIn(changed, tensorflow::DT_BFLOAT16) && filter.dims() == 4 &&
+         filter.dim_size(1) > 14 && DeviceTypeOf(node) == tensorflow::DEVICE_CPU;
 }
 
 bool KernelSupport::HasFastFloat16(const tensorflow::NodeDef& node) const {

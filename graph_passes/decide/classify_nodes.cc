@@ -13,6 +13,7 @@
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace npu_precision {
@@ -243,13 +244,20 @@ class Classifier {
       absl::StrAppend(&key, "|", attr->second.s());
       for (const auto i : attr->second.list().i()) absl::StrAppend(&key, ",", i);
     }
+    tensorflow::PartialTensorShape filter;
+    if (context_.shapes && OpsOf(def).front() == "DepthwiseConv2dNative") {
+      const OutputPort from = view_.fanin(id)[1];
+      filter = context_.shapes(view_.node(from.node).name(), from.port);
+      absl::StrAppend(&key, "|", filter.DebugString());
+    }
     const auto known = has_kernel_.find(key);
     if (known != has_kernel_.end()) return known->second;
     NodeDef trial = def;
     for (int g : changed) {
       SetGroupDtype(*view_.op_def(id), view_.groups(id)[g], context_.NewDtype(), &trial);
     }
-    return has_kernel_[key] = context_.support->CanRun(def, trial);
+    return has_kernel_[key] = context_.support->CanRun(def, trial) &&
+                              !context_.support->NeverReturns(def, trial, filter);
   }
 
   const GraphView& view_;

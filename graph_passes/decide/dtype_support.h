@@ -2,6 +2,7 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_DTYPE_SUPPORT_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_DTYPE_SUPPORT_H_
 
+#include "graph_passes/graph/tensor_shapes.h"
 #include "graph_passes/lists/op_lists.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/types.pb.h"
@@ -15,6 +16,11 @@ class DtypeSupport {
   // Whether the device that runs `node` can also run `changed`, which is `node` with other dtypes.
   virtual bool CanRun(const tensorflow::NodeDef& node,
                       const tensorflow::NodeDef& changed) const = 0;
+
+  // Whether the kernel for `changed`, a convolution, never returns with a filter of this shape,
+  // [height, width, ...]. False if the shape is not known.
+  virtual bool NeverReturns(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed,
+                            const tensorflow::PartialTensorShape& filter) const = 0;
 
   // The kind of device that `node` runs on. It selects the lists of the host.
   virtual DeviceKind KindOf(const tensorflow::NodeDef& node) const = 0;

@@ -109,6 +109,13 @@ MUTATIONS = (
         f"{_EARLIER_RUNS}::test_convolutions_whose_float16_kernel_would_fail_on_a_cpu_stay_float32",
     ),
     _kernel_support(
+        "wide_filters",
+        "filter.dim_size(1) > 14 &&",
+        "filter.dim_size(0) > 14 &&",
+        "A depthwise convolution with a wide filter never returns.",
+        "passes/test_wrong_kernels.py::test_a_depthwise_convolution_with_a_wide_filter_stays",
+    ),
+    _kernel_support(
         "places",
         "return places > 255;",
         "return places > 256;",
