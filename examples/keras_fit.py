@@ -6,8 +6,8 @@ import npu_precision
 
 images, digits = load_digits(return_X_y=True)
 images = images.astype("float32") / 16
-dense = tf.keras.layers.Dense
-model = tf.keras.Sequential([tf.keras.Input([64], name="inputs"), dense(128, "relu"), dense(10)])
+dense, inputs = tf.keras.layers.Dense, tf.keras.Input([64], name="inputs")
+model = tf.keras.Sequential([inputs, dense(128, "relu", name="hidden"), dense(10, name="logits")])
 loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 model.compile("adam", loss, metrics=["accuracy"])
 

@@ -6,8 +6,10 @@ from npu_precision.npu_init import *
 tf.disable_eager_execution()
 features = tf.placeholder(tf.float32, [None, 64])
 labels = tf.placeholder(tf.int64, [None])
-hidden = tf.layers.dense(features, 128, activation=tf.nn.relu)
-logits = tf.layers.dense(hidden, 10, name="logits")
+w1, b1 = tf.get_variable("w1", [64, 128]), tf.get_variable("b1", [128])
+w2, b2 = tf.get_variable("w2", [128, 10]), tf.get_variable("b2", [10])
+hidden = tf.nn.relu(tf.nn.xw_plus_b(features, w1, b1))
+logits = tf.nn.xw_plus_b(hidden, w2, b2, name="logits")
 loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
 train_op = tf.train.AdamOptimizer().minimize(loss)
 

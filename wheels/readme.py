@@ -14,7 +14,6 @@ import numpy as np
 import tensorflow as tf
 
 README = pathlib.Path(__file__).resolve().parents[1] / "README.md"
-# Keras 3 runs no sessions, and TensorFlow has no tf.layers with it.
 HAS_KERAS_2 = hasattr(tf.compat.v1.keras.backend, "set_session")
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 _COMMAND = re.compile(r"^    npu-precision (.*)$|`npu-precision (report .*?)`", re.M)
@@ -42,13 +41,11 @@ def follow(
     (mixlist,) = (text for kind, text in blocks if kind == "json")
     (folder / "mixlist.json").write_text(mixlist)
     run_code(_for_this_tensorflow(keras))
-    if HAS_KERAS_2:
-        run_code(session)
+    run_code(session)
     commands = ["".join(each) for each in _COMMAND.findall(page)]
     assert len(commands) >= 9, commands
     for command in commands:
-        if HAS_KERAS_2 or "tf1_ledgers" not in command:
-            run_command(shlex.split(command, comments=True))
+        run_command(shlex.split(command, comments=True))
     _check_kept_layer(page, folder, run_command)
     _check_loaded(page, folder)
 
@@ -68,8 +65,10 @@ def _check_kept_layer(
     (mixlist,) = re.findall(r"`modify_mixlist=(\{.*?\})` to `enable`", page)
     (folder / "keep.json").write_text(mixlist)
     flags = ["--mode", "allow_mix_precision_bf16", "--mixlist", "keep.json"]
-    told = run_command(["explain", "model", *flags, "--node", "dense_1[^/]*/MatMul$"])
-    assert re.search(r"\(MatMul\): kept\n  on the black list \(keep.json", told), told
+    told = run_command(["explain", "model", *flags, "--node", "/MatMul$"])
+    kept = re.findall(r"/(\w+)/MatMul .*\(MatMul\): kept\n  on the black list \(keep.json", told)
+    assert kept == ["logits"], told
+    assert re.search(r"/hidden/MatMul .*\(MatMul\): lowered", told), told
 
 
 def _check_loaded(page: str, folder: pathlib.Path) -> None:

@@ -15,7 +15,7 @@ from npu_precision.accuracy import converted_model, frozen, model_inputs, verifi
 from npu_precision.cli import flags, heading, printing
 from npu_precision.explain import explanation
 from npu_precision.ledger import Ledger, count_ledgers
-from npu_precision.offline import model_file, saved_model
+from npu_precision.offline import keras_file, model_file, saved_model
 from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions
 from npu_precision.tuning import objective
@@ -223,6 +223,11 @@ def _convert_folder(
         )
     if source.resolve() in target.resolve().parents:
         raise ValueError(f"output {str(target)!r} is inside the model, expected outside")
+    if target.suffix in keras_file.SUFFIXES:
+        raise ValueError(
+            f"output {str(target)!r} has the name of a file of Keras, expected that of a folder: "
+            "a SavedModel is written"
+        )
     if target.resolve() in source.resolve().parents:
         raise ValueError(f"the model is inside of output {str(target)!r}, expected outside")
     tags = sorted(model.meta_graph.meta_info_def.tags)

@@ -15,6 +15,7 @@ import zipfile
 import tensorflow as tf
 
 KERAS_MODEL = "Keras model"
+SUFFIXES = (".keras", ".h5")
 # The first bytes of files of Keras: .keras is a zip archive, .h5 is HDF5.
 _ZIP, _HDF5 = b"PK\x03\x04", b"\x89HDF"
 

@@ -8,6 +8,7 @@ import contextvars
 import dataclasses
 import functools
 import logging
+import shlex
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -204,11 +205,17 @@ def _warn_if_idle() -> None:
     elif lowered == 0 and float_nodes > 0:
         cause = (
             f"none of the {float_nodes} float nodes in the functions was lowered. "
-            "enable(report_dir=...) writes why, for `npu-precision explain`"
+            + _where_it_says_why(_enabled)
         )
     else:
         return
     _LOGGER.warning("npu_precision lowered nothing: %s", cause)
+
+
+def _where_it_says_why(options: PrecisionOptions) -> str:
+    if options.report_dir:
+        return f"`npu-precision explain {shlex.quote(options.report_dir)}` says why"
+    return "enable(report_dir=...) writes why, for `npu-precision explain`"
 
 
 def _note_reached() -> None:

@@ -334,6 +334,13 @@ def test_inputs_of_functions_keep_their_dtype_and_that_is_said(convert, model_fi
     assert "no input or output changed: they are of functions" in text
 
 
+def test_a_saved_model_is_not_given_the_name_of_a_file_of_keras(command, model_files, tmp_path):
+    output = str(tmp_path / "low.keras")
+    text = command("convert", model_files.cnn, *MIXED, "-o", output, status=2)
+    assert "has the name of a file of Keras, expected that of a folder" in text
+    assert not (tmp_path / "low.keras").exists()
+
+
 def test_a_model_inside_the_output_is_not_deleted(command, model_files, tmp_path):
     outer = tmp_path / "outer"
     shutil.copytree(model_files.cnn, str(outer))

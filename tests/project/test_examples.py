@@ -316,7 +316,7 @@ def fields(data, prefix=""):
             fields(value, f"{prefix}{name}.")
         else:
             print(prefix + name)
-        if isinstance(value, list) and value:
+        if isinstance(value, list) and value and isinstance(value[0], dict):
             fields(value[0], f"{prefix}{name}[].")
 fields(ledger.data)
 """

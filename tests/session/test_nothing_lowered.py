@@ -69,6 +69,12 @@ def test_functions_that_may_not_be_lowered_are_a_warning_with_their_float_nodes(
     assert "enable(report_dir=...) writes why" in lines
 
 
+def test_with_a_report_dir_the_warning_names_the_command_that_says_why(output_of, tmp_path):
+    options = f"precision_mode='allow_mix_precision_bf16', report_dir={str(tmp_path)!r}"
+    lines = output_of(f"npu_precision.enable({options}); exponential(x)")
+    assert f"lowered. `npu-precision explain {tmp_path}` says why" in lines
+
+
 def test_a_function_that_is_lowered_is_no_warning(output_of):
     lines = output_of("exponential(x); multiply(x)")
     assert "; lowered 1 of" in lines
