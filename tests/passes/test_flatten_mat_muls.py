@@ -607,6 +607,8 @@ def test_a_residual_sum_behind_an_identity_is_the_one_without_it(text, without, 
         ("end = ", "other = Exp(kept)\nend = "),
         ("end = ", "other = NoOp(^kept)\nend = "),
         ("Identity(biased)", "Identity(biased, ^x)"),
+        # The Identity does not wait for a Const, but it has a control input.
+        ("Identity(biased)", "Identity(biased, ^b)"),
         ("Identity(biased)", "Identity(biased) @ /cpu:1"),
         ("Identity(biased)", "Identity(biased, _keep_dtype=1)"),
         ("Identity(biased)", "Snapshot(biased)"),
