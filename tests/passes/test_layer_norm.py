@@ -399,16 +399,16 @@ def test_it_stays_where_a_row_has_one_value():
 
 
 def test_sums_of_one_number_end_the_search():
-    """Each of the sums adds the one before it 24 times: six levels are 382 million terms.
+    """Each of the sums adds the one before it 16 times: six levels are 34 million terms.
 
     With more levels, the limit of levels would end the search at its first term.
     """
     sums = ["sum0 = AddN(epsilon, epsilon)"]
-    sums += [f"sum{n} = AddN({', '.join(24 * [f'sum{n - 1}'])})" for n in range(1, 7)]
+    sums += [f"sum{n} = AddN({', '.join(16 * [f'sum{n - 1}'])})" for n in range(1, 7)]
     graph = GRAPH.replace("safe =", "\n".join(sums) + "\nsafe =")
     begin = time.process_time()
     assert not rewrites(check(graph.replace("(variance, epsilon)", "(variance, sum6)"), None))
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize("shape", ["?", "?x?x?"])
