@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "graph_passes/fuse/einsum_equation.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -55,10 +54,10 @@ bool ReadLabels(absl::string_view x, absl::string_view weights, absl::string_vie
                 Labels* labels) {
   const bool has_ellipsis = absl::ConsumePrefix(&x, "...");
   if (has_ellipsis != absl::ConsumePrefix(&result, "...")) return false;
-  if (absl::StrContains(weights, ".")) return false;
   size_t rows = 0;
   while (rows < x.size() && rows < result.size() && x[rows] == result[rows]) ++rows;
   const absl::string_view summed = x.substr(rows), columns = result.substr(rows);
+  // Another ellipsis has three dots, which do not differ.
   const std::string all(std::string(x) + std::string(columns));
   if (summed.empty() || columns.empty() || (rows == 0 && !has_ellipsis) || !AllDiffer(all)) {
     return false;

@@ -47,13 +47,6 @@ MUTATIONS = (
         "A diagonal is read as a matrix.",
         f"{_TESTS}::test_an_einsum_that_is_no_such_product_stays",
     ),
-    _flat_product(
-        "batched_weights",
-        'if (absl::StrContains(weights, ".")) return false;',
-        "",
-        "Weights with an ellipsis are taken to be the same for the whole batch.",
-        f"{_TESTS}::test_an_einsum_that_is_no_such_product_stays",
-    ),
     _flat_nodes(
         "frame",
         "if (has_loops_) node->add_input",
