@@ -75,15 +75,15 @@ def run_python(tmp_path):
     """Runs a script in a process of its own, in an empty folder; returns the finished process.
 
     It begins with TensorFlow imported, unless cold=True or one of the variables asks for a Python
-    that has imported nothing.
+    that has imported nothing. After `timeout` seconds it is ended, which is an error.
     """
 
-    def run(script, *args, check=True, cold=False, **environment):
+    def run(script, *args, check=True, cold=False, timeout=300, **environment):
         path = tmp_path / "script.py"
         path.write_text(script)
         own = {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "0", **environment}
         command = [str(path), *map(str, args)]
-        options = {"cwd": tmp_path, "env": {**os.environ, **own}, "timeout": 300}
+        options = {"cwd": tmp_path, "env": {**os.environ, **own}, "timeout": timeout}
         if cold or not warm_python.fits(environment):
             start = [sys.executable, "-B", *command]
             process = subprocess.run(start, capture_output=True, text=True, **options)
