@@ -38,8 +38,9 @@ bool ComputesIn(const tensorflow::NodeDef& node, tensorflow::DataType dtype) {
   return AttrOf(node, "T").type() == dtype;
 }
 
-// oneDNN's gradient of a max pool in bfloat16 reads the places of the maxima as bytes.
-bool HasPlacesBeyondBytes(const tensorflow::NodeDef& node) {
+// Whether it is a max pool, or the gradient of one, whose window has 256 places or more. In
+// bfloat16, oneDNN's gradient of such a pool goes to wrong places; with 255 it is right.
+bool HasLargeWindow(const tensorflow::NodeDef& node) {
   if (!absl::StartsWith(node.op(), "MaxPool")) return false;
   int64_t places = 1;
   for (const int64_t size : AttrOf(node, "ksize").list().i()) places *= size;
@@ -52,7 +53,7 @@ bool HasPlacesBeyondBytes(const tensorflow::NodeDef& node) {
 // only on a processor with avx512_fp16. There, TensorFlow 2.21 computes an Einsum like
 // "...x,...xy->...y" wrongly.
 bool FailsOnCpu(const tensorflow::NodeDef& node) {
-  if (ComputesIn(node, tensorflow::DT_BFLOAT16)) return HasPlacesBeyondBytes(node);
+  if (ComputesIn(node, tensorflow::DT_BFLOAT16)) return HasLargeWindow(node);
   if (!ComputesIn(node, tensorflow::DT_HALF)) return false;
   if (IsFused(node)) return true;
   if (absl::StrContains(AttrOf(node, "equation").s(), "...")) return true;
@@ -90,10 +91,10 @@ bool KernelSupport::CanRun(const tensorflow::NodeDef& node,
   return !fails_here && !FailsOnCpu(changed);
 }
 
-// Newer oneDNNs, such as that of TensorFlow 2.19, whose widths up to 14 return.
-bool KernelSupport::NeverReturns(const tensorflow::NodeDef& node,
-                                 const tensorflow::NodeDef& changed,
-                                 const tensorflow::PartialTensorShape& filter) const {
+// The oneDNN of TensorFlow 2.19 and 2.21, with wide images. Filters up to 14 wide are right.
+bool KernelSupport::MayRunForever(const tensorflow::NodeDef& node,
+                                  const tensorflow::NodeDef& changed,
+                                  const tensorflow::PartialTensorShape& filter) const {
   return !emulates_ && ComputesIn(changed, tensorflow::DT_BFLOAT16) && filter.dims() == 4 &&
          filter.dim_size(1) > 14 && DeviceTypeOf(node) == tensorflow::DEVICE_CPU;
 }

@@ -257,7 +257,7 @@ class Classifier {
       SetGroupDtype(*view_.op_def(id), view_.groups(id)[g], context_.NewDtype(), &trial);
     }
     return has_kernel_[key] = context_.support->CanRun(def, trial) &&
-                              !context_.support->NeverReturns(def, trial, filter);
+                              !context_.support->MayRunForever(def, trial, filter);
   }
 
   const GraphView& view_;

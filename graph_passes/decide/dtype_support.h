@@ -17,10 +17,10 @@ class DtypeSupport {
   virtual bool CanRun(const tensorflow::NodeDef& node,
                       const tensorflow::NodeDef& changed) const = 0;
 
-  // Whether the kernel for `changed`, a convolution, never returns with a filter of this shape,
-  // [height, width, ...]. False if the shape is not known.
-  virtual bool NeverReturns(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed,
-                            const tensorflow::PartialTensorShape& filter) const = 0;
+  // Whether the kernel of `changed`, a depthwise convolution, may run forever with a filter of this
+  // shape, [height, width, ...]. False if the shape is not known, and for other ops.
+  virtual bool MayRunForever(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed,
+                             const tensorflow::PartialTensorShape& filter) const = 0;
 
   // The kind of device that `node` runs on. It selects the lists of the host.
   virtual DeviceKind KindOf(const tensorflow::NodeDef& node) const = 0;

@@ -54,8 +54,8 @@ class FakeSupport : public DtypeSupport {
     for (const TypeGroup& group : types.groups) low |= group.dtype != tensorflow::DT_FLOAT;
     return !low || unsupported_.count(node.op()) == 0;
   }
-  bool NeverReturns(const tensorflow::NodeDef&, const tensorflow::NodeDef&,
-                    const tensorflow::PartialTensorShape&) const override {
+  bool MayRunForever(const tensorflow::NodeDef&, const tensorflow::NodeDef&,
+                     const tensorflow::PartialTensorShape&) const override {
     return false;
   }
   DeviceKind KindOf(const tensorflow::NodeDef&) const override { return DeviceKind::kOther; }

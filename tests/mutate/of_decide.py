@@ -77,10 +77,31 @@ MUTATIONS = (
     ),
     _classify_nodes(
         "dilations",
-        '{"_kernel", "data_format", "dilations", "ksize", "equation"}',
-        '{"_kernel", "data_format"}',
+        '"data_format", "dilations", ',
+        '"data_format", ',
         "Convolutions share the answer whether there is a kernel, whatever their dilations.",
         f"{_EARLIER_RUNS}::test_whether_there_is_a_kernel_depends_on_the_dilations",
+    ),
+    _classify_nodes(
+        "windows",
+        '"dilations", "ksize", ',
+        '"dilations", ',
+        "Max pools share the answer whether there is a kernel, whatever their windows.",
+        "passes/test_wrong_kernels.py::test_one_window_does_not_decide_for_another",
+    ),
+    _classify_nodes(
+        "equations",
+        '"ksize", "equation"}',
+        '"ksize"}',
+        "Einsums share the answer whether there is a kernel, whatever their equations.",
+        "passes/test_wrong_kernels.py::test_one_equation_does_not_decide_for_another",
+    ),
+    _classify_nodes(
+        "filters",
+        'absl::StrAppend(&key, "|", filter.DebugString());',
+        "",
+        "Depthwise convolutions share the answer whether there is a kernel.",
+        "passes/test_wrong_kernels.py::test_one_filter_does_not_decide_for_another",
     ),
     _classify_nodes(
         "target_forbids",
