@@ -223,13 +223,13 @@ def _convert_folder(
         )
     if source.resolve() in target.resolve().parents:
         raise ValueError(f"output {str(target)!r} is inside the model, expected outside")
-    if target.suffix in keras_file.SUFFIXES:
-        raise ValueError(
-            f"output {str(target)!r} has the name of a file of Keras, expected that of a folder: "
-            "a SavedModel is written"
-        )
     if target.resolve() in source.resolve().parents:
         raise ValueError(f"the model is inside of output {str(target)!r}, expected outside")
+    if target.suffix in keras_file.SUFFIXES:
+        raise ValueError(
+            f"output {str(target)!r} has the name of a Keras file, expected another name: "
+            "the result is a SavedModel, which is a folder"
+        )
     tags = sorted(model.meta_graph.meta_info_def.tags)
     with outputs.new_folder(target, force, saved_model.FILE_NAMES) as made:
         ledgers = saved_model.convert_saved_model(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import message
 
 # Of a list, the elements that are shown; of a text, the characters.
 _MOST_ELEMENTS, _MOST_CHARACTERS = 12, 80
-# A mark of TensorFlow's.
+# TensorFlow records shapes under this name, if asked to.
 _SHAPES = "_output_shapes"
 
 
@@ -69,11 +70,16 @@ def _list(values: Any) -> str:
     return ", ".join([*texts[:_MOST_ELEMENTS], *more])
 
 
-def _shape(shape: Any) -> str:
-    if shape.unknown_rank:
+def shape_text(sizes: Sequence[int | None] | None) -> str:
+    """A shape as "[?, 8]": None is an unknown size, or a shape of unknown rank ("unknown")."""
+    if sizes is None:
         return "unknown"
-    sizes = [str(dimension.size) if dimension.size >= 0 else "?" for dimension in shape.dim]
-    return f"[{', '.join(sizes)}]"
+    return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
+
+
+def _shape(shape: Any) -> str:
+    sizes = [dimension.size if dimension.size >= 0 else None for dimension in shape.dim]
+    return shape_text(None if shape.unknown_rank else sizes)
 
 
 def _shortened(text: str) -> str:

@@ -198,6 +198,7 @@ class _Rows:
         if about:
             self._some["attributes"][number] = self._attributes.number(about)
         shapes = story.shapes(node) if node is not None else ""
+        # The ledger has float nodes only.
         if shapes == "" and definition is not None:
             shapes = attribute_texts.recorded_shapes(definition)
         if shapes:

@@ -8,6 +8,7 @@ import re
 
 from npu_precision import _errors
 from npu_precision.explain import reasons
+from npu_precision.explain.attribute_texts import shape_text
 from npu_precision.explain.explanation import Body, Explanation
 from npu_precision.ledger import LedgerCast, LedgerNode
 from npu_precision.offline.tensor_names import flat_tensor
@@ -231,12 +232,7 @@ def shapes(node: LedgerNode) -> str:
     """The shapes of a node's outputs, as "[?, 8], []"; "" if nothing is known about any."""
     if all(shape is None for shape in node.shapes):
         return ""
-    return ", ".join(
-        "unknown"
-        if shape is None
-        else f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
-        for shape in node.shapes
-    )
+    return ", ".join(map(shape_text, node.shapes))
 
 
 def shown_number(value: float) -> str:

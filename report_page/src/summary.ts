@@ -38,6 +38,7 @@ export function summary(report: Report): HTMLElement {
     make("h1", { title: model }, titleOf(report), " ", make("small", {}, about.join(", "))),
     make("p", { class: "options", title: options }, options),
     shares(report),
+    // On a phone, where two lines are shown, a tap gives it the focus, and so shows the rest.
     make("p", { class: "totals", tabindex: 0 }, make("b", {}, first), rest),
   );
   const notes = [

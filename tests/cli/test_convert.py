@@ -334,10 +334,10 @@ def test_inputs_of_functions_keep_their_dtype_and_that_is_said(convert, model_fi
     assert "no input or output changed: they are of functions" in text
 
 
-def test_a_saved_model_is_not_given_the_name_of_a_file_of_keras(command, model_files, tmp_path):
+def test_a_saved_model_is_not_given_the_name_of_a_keras_file(command, model_files, tmp_path):
     output = str(tmp_path / "low.keras")
     text = command("convert", model_files.cnn, *MIXED, "-o", output, status=2)
-    assert "has the name of a file of Keras, expected that of a folder" in text
+    assert "has the name of a Keras file, expected another name" in text
     assert not (tmp_path / "low.keras").exists()
 
 

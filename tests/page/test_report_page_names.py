@@ -178,6 +178,17 @@ def test_marks_and_long_values_are_no_attributes(tmp_path):
     assert len(about["text"]) == 80
 
 
+def test_of_a_node_that_is_not_float_the_shapes_are_those_that_tensorflow_recorded(tmp_path):
+    path = write_graph(tmp_path, [("x", "Placeholder", []), ("y", "NoOp", [])])
+    model, found = explained(path)
+    (body,) = found.bodies
+    body.definitions["y"].attr["_output_shapes"].list.shape.add().dim.add().size = 3
+    body.definitions["y"].attr["_output_shapes"].list.shape.add().unknown_rank = True
+    data = report_data.report_data(model, found)
+    row = data["nodes"]["name"].index("y")
+    assert data["strings"][data["some"]["shapes"][row]] == "[3], unknown"
+
+
 def test_on_a_phone_the_graph_begins_in_the_upper_third(show, layered):
     page = show(layered, **PHONE)
     assert page.locator(".strip button").first.is_visible()
