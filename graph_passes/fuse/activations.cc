@@ -31,8 +31,9 @@ constexpr int kNone = -1;
 // A bound on the steps from an activation's input to its first op, and from that to its last op.
 constexpr int kMostSteps = 10;
 // TensorFlow's arithmetic optimizer gives this mark to products that it has regrouped, and does not
-// regroup marked ones. It would exchange the factors of an approximate GELU. The remapper matches
-// only one order of them, and only in the second of TensorFlow's passes over a graph.
+// regroup factors of a marked one. It would exchange the factors of an approximate GELU. The
+// remapper matches only one order of them, and only in the second of TensorFlow's passes over a
+// graph.
 constexpr char kRegrouped[] = "_grappler_ArithmeticOptimizer_MinimizeBroadcasts";
 
 // A product and its bias. Keras' Dense has a Reshape between them, which sink_reshapes moves. GPT-2
@@ -284,11 +285,13 @@ class ActivationWriter {
   static bool NeedsMark(const std::string& op) { return op == "Square" || op == "Softplus"; }
 
   bool AreMarked(const Site& site, const ActivationReader& reader) const {
-    const bool is_regrouped = site.activation == Activation::kGeluApproximate;
+    if (site.activation == Activation::kGeluApproximate &&
+        view_.node(site.root).attr().count(kRegrouped) == 0) {
+      return false;
+    }
     return std::all_of(reader.nodes().begin(), reader.nodes().end(), [&](int id) {
       const NodeDef& node = view_.node(id);
-      if (NeedsMark(node.op()) && !HasFusedMark(node)) return false;
-      return !is_regrouped || node.op() != "Mul" || node.attr().count(kRegrouped) != 0;
+      return !NeedsMark(node.op()) || HasFusedMark(node);
     });
   }
 
@@ -376,7 +379,6 @@ class ActivationWriter {
       SetNumber(form.number, dtype, (*node.mutable_attr())["value"].mutable_tensor());
     } else {
       (*node.mutable_attr())["T"].set_type(dtype);
-      if (form.op == "Mul") (*node.mutable_attr())[kRegrouped].set_b(true);
       if (NeedsMark(form.op)) MarkFused(&node);
       for (const Form& input : form.inputs) node.add_input(Add(site, input, controls, out));
     }

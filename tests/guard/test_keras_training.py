@@ -16,6 +16,8 @@ from support.tf_versions import needs_functions_by_default, needs_keras_2
 
 import npu_precision
 from npu_precision import TrainingFailed, amp
+from npu_precision.guard.keras_training import KerasTraining
+from npu_precision.guard.training import SEVERAL
 
 pytestmark = needs_functions_by_default
 layers = tf.keras.layers
@@ -50,6 +52,18 @@ def fit(model, guard, images=IMAGES, epochs=2, dtype="float16", **arguments):
         arguments = {"batch_size": 32, "shuffle": False, "verbose": 0, **arguments}
         history = model.fit(images, DIGITS, epochs=epochs, callbacks=callbacks, **arguments)
     return history.history["loss"]
+
+
+def test_a_weight_stands_still_only_where_the_optimizer_has_made_several_steps():
+    """Loss scaling skips steps, and a warm-up may begin with a rate of zero."""
+    model = model_of()
+    training = KerasTraining(model)
+    state = training.save()
+    unchanged = []
+    for _ in range(SEVERAL + 1):
+        model.optimizer.iterations.assign_add(1)
+        unchanged.append(len(training.unchanged(state)))
+    assert unchanged == [0] * (SEVERAL - 1) + [len(model.trainable_variables)] * 2
 
 
 def entries(path):

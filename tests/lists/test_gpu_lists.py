@@ -159,6 +159,8 @@ def test_removing_from_a_list_is_about_the_devices_whose_list_it_is(mixlist, col
     )
     assert result.reasons["on_gpu"][1] == "gray_follows_lowered"
     assert result.reasons["on_cpu"][1] == on_cpu
+    # What it was not taken off still has its list from the built-in one.
+    assert result.ledger.node("on_gpu").listed_by == "built-in"
     # What is gray when it is on no list cannot be taken off the gray list.
     stays = ["is gray when it is on no other list" in line for line in result.ledger.warnings]
     assert stays == ([True] if color == "gray" else [])

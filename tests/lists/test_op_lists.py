@@ -48,6 +48,7 @@ TABLE = """
     black+node:g                        L      L     -      -
     black-node:black                    L      L     L      -
     white-node:white                    -      -     -      -
+    white-node:black                    L      L     -      -
     gray-node:.*                        L      L     -      -
     gray+node:nowhere                   L      L     -      -
 

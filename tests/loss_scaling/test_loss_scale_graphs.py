@@ -236,3 +236,23 @@ def test_where_ops_have_an_order_the_scale_is_read_anew():
         session.run(tf1.global_variables_initializer())
         assert session.run([before, after]) == [8.0, 16.0]
         assert list(session.run(looped.stack())) == [32.0, 64.0, 128.0]
+
+
+@pytest.mark.usefixtures("form")
+def test_each_iteration_of_a_loop_reads_the_scale_anew():
+    manager = MANAGERS["exponential"]()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        before = manager.get_loss_scale()
+
+        def body(i, scales):
+            scale = manager.get_loss_scale()
+            with tf.control_dependencies([scale]):
+                updated = manager.update_loss_scale(tf.constant(True))
+            with tf.control_dependencies([updated]):
+                return i + 1, scales.write(i, scale)
+
+        scales = tf.TensorArray(tf.float32, 3)
+        looped = tf.while_loop(lambda i, _: i < 3, body, (0, scales), parallel_iterations=1)[1]
+        session.run(tf1.global_variables_initializer())
+        assert session.run(before) == 8.0
+        assert list(session.run(looped.stack())) == [8.0, 16.0, 32.0]

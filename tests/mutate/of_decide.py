@@ -279,7 +279,7 @@ MUTATIONS = (
         "if (IsLowType(dtype) && IsLowType(low_type)) return Vote::kKept;",
         "",
         "A second run lowers what the first kept after a node of another low type.",
-        f"{_AUTOCAST_MARKS}::test_a_mixed_mode_of_another_type_goes_on_around_the_scope",
+        f"{_AUTOCAST_MARKS}::test_a_second_application_keeps_what_followed_the_scope",
     ),
     _resolve_gray(
         "fixed_output",

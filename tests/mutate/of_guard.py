@@ -175,8 +175,7 @@ MUTATIONS = (
         "if self._iterations() < iterations + SEVERAL:",
         "if self._iterations() < iterations:",
         "Weights count as standing still that had no step yet.",
-        f"{_KERAS}",
-        _WORKERS,
+        f"{_KERAS}::test_a_weight_stands_still_only_where_the_optimizer_has_made_several_steps",
     ),
     _session_training(
         "batches",

@@ -69,7 +69,7 @@ MUTATIONS = (
         "HasElementDtype(op) || ReadsShapesOnly(op);",
         "HasElementDtype(op);",
         "A number of elements is off where the elements are.",
-        f"{_BEFORE}::test_a_number_of_elements_has_no_error_of_the_elements",
+        f"{_BEFORE}::test_ones_as_many_as_the_elements_have_no_error_of_the_elements",
     ),
     _error_paths(
         "bias_gradients",

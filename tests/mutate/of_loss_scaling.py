@@ -194,7 +194,7 @@ MUTATIONS = (
         "and graph._get_control_flow_context() is None",
         "",
         "A loop scales by the scale of before its first iteration.",
-        f"{_LOSS_SCALE_GRAPHS}::test_where_ops_have_an_order_the_scale_is_read_anew",
+        f"{_LOSS_SCALE_GRAPHS}::test_each_iteration_of_a_loop_reads_the_scale_anew",
     ),
     _graphs(
         "dependencies",

@@ -603,7 +603,7 @@ MUTATIONS = (
     ),
     _activations(
         "regrouped",
-        'if (form.op == "Mul") (*node.mutable_attr())[kRegrouped].set_b(true);',
+        "(*root.mutable_attr())[kRegrouped].set_b(true);",
         "",
         "TensorFlow exchanges the factors of an approximate GELU, and does not fuse it.",
         f"{_ACTIVATIONS}::test_tensorflow_fuses_it_and_yields_what_numpy_does",

@@ -531,6 +531,9 @@ def test_a_reshape_that_will_not_move_keeps_it_as_it_is(old, new):
         (END, "\nother = Exp(product)\nend = AddV2(gelu, other)"),
         (END, "\nother = Exp(erf)\nend = AddV2(gelu, other)"),
         (END, "\nother = Exp(plus)\nend = AddV2(gelu, other)"),
+        # These are not between the Erf, from which the pass looks for the end, and the end.
+        (END, "\nother = Exp(scaled)\nend = AddV2(gelu, other)"),
+        (END, "\nother = Exp(halved)\nend = AddV2(gelu, other)"),
         # Control dependencies.
         ("Erf(scaled)", "Erf(scaled, ^x)"),
         ("BiasAdd(product, b)", "BiasAdd(product, b, ^x)"),
@@ -677,12 +680,20 @@ def test_it_stays_where_it_was_not_asked_for_or_gains_nothing(options):
     assert not told(check(DENSE + KERAS_2 + END, None, **options))
 
 
-def test_a_graph_in_bfloat16_is_read_by_its_own_rounding():
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [(KERAS_3, "GeluExact"), (next(iter(APPROXIMATE.values())), "GeluApproximate")],
+)
+def test_a_graph_in_bfloat16_is_read_by_its_own_rounding(lines, kind):
+    """The root of 2 / pi is 0.796875 there, 0.13 percent off; that of 1/2 is only 0.01 off."""
+    text = (DENSE + lines + END).replace("= Const(", "= Const[bfloat16](")
+    text = text.replace("x = Placeholder", "x = Placeholder[bfloat16]")
+    assert told(check(text, None)) == [("activations", "gelu", f"{kind} of product")]
+
+
+def test_in_bfloat16_other_constants_are_others():
     text = (DENSE + KERAS_3 + END).replace("= Const(", "= Const[bfloat16](")
     text = text.replace("x = Placeholder", "x = Placeholder[bfloat16]")
-    text = text.replace("= Const[bfloat16](shape=4x8)", "= Const[bfloat16](shape=4x8)")
-    result = check(text, None)
-    assert told(result) == [("activations", "gelu", "GeluExact of product")]
     # 0.7 in bfloat16 is 0.69922, one percent from the root.
     assert not told(check(text.replace("0.70710678", "0.7"), None))
 

@@ -2,6 +2,7 @@
 
 import pytest
 import tensorflow as tf
+from support.check_ledger import AUTOCAST_MARK
 from support.check_rewrite import UNCHANGED, check_rewrite
 
 from npu_precision import PrecisionOptions, autocast, keep_dtype_scope
@@ -54,6 +55,18 @@ def test_a_mixed_mode_of_another_type_goes_on_around_the_scope(graph):
     }
     assert result.reasons["before"] == ("lowered", "white_list", "")
     assert result.reasons["after"] == ("kept", "gray_follows_kept", "relu")
+
+
+def test_a_second_application_keeps_what_followed_the_scope():
+    """In the second one, what `after` reads is bfloat16. It does not follow its reader instead."""
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [4, 4], name="x")
+        with autocast(dtype="bfloat16"):
+            marked = tf.matmul(x, x, name="marked")
+        after = tf.transpose(marked, name="after")
+        tf.matmul(after, after, name="end")
+    result = check_rewrite(graph.as_graph_def(), None)
+    assert result.reasons["after"] == ("kept", "gray_follows_kept", "marked")
 
 
 def test_in_the_mode_of_the_scope_nothing_is_special_about_it(graph):
@@ -131,6 +144,7 @@ def test_a_name_in_the_mixlist_lowers_what_the_scope_switched_off(mixlist):
 
 
 def test_gradients_follow_their_forward_op():
+    """Also those that have no mark of their own, as in graphs of other programs."""
     with tf.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [4, 4], name="x")
         first = tf.matmul(x, x, name="first")
@@ -138,7 +152,11 @@ def test_gradients_follow_their_forward_op():
             marked = tf.matmul(first, x, name="marked")
         (gradient,) = tf.gradients(marked, x)
         tf.identity(gradient, name="end")
-    result = check_rewrite(graph.as_graph_def(), None, ["end", "marked"], mode=KEEPS)
+    graph_def = graph.as_graph_def()
+    for node in graph_def.node:
+        if node.name.startswith("gradients/"):
+            node.attr.pop(AUTOCAST_MARK, None)
+    result = check_rewrite(graph_def, None, ["end", "marked"], mode=KEEPS)
     lowered = {name for name, (decision, *_) in result.reasons.items() if decision == "lowered"}
     assert lowered == {
         "marked",

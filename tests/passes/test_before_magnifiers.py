@@ -128,6 +128,30 @@ def test_what_one_given_number_divides_is_off_by_no_larger_share(mode, shape, is
 
 
 @modes
+def test_ones_as_many_as_the_elements_have_no_error_of_the_elements(mode):
+    low = LOW[mode]
+    need_kernels(low, "Relu")
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=4x4)
+        y = Placeholder(shape=4x4)
+        product = MatMul(x, x)
+        relu = Relu(product)
+        ones = OnesLike(relu)
+        square = Square(y)
+        times = Mul(ones, square)
+        end = Log(times)
+        again = MatMul(relu, relu)
+        """,
+        None,
+        ["end", "again"],
+        mode=mode,
+    )
+    assert result.reasons["times"] == ("kept", "before_magnifier", "end")
+    assert result.reasons["relu"] == ("lowered", "gray_follows_lowered", "product")
+
+
+@modes
 @pytest.mark.parametrize("count", ["Shape", "Size"])
 def test_a_number_of_elements_has_no_error_of_the_elements(mode, count):
     """The gradient of a mean divides by a number that TensorFlow counts in the step."""

@@ -160,11 +160,16 @@ def test_the_pad_stays_where_the_convolutions_cannot_take_its_place(other):
 
 
 def test_an_image_of_channels_first_stays():
-    text = graph("[[0, 0], [0, 0], [0, 1], [0, 1]]", "2x4x8x8").replace(
-        "strides=[1, 2, 2, 1], padding=VALID",
-        "strides=[1, 1, 2, 2], padding=VALID, data_format=NCHW",
-    )
-    assert not check(text, None, run=False).ledger.rewrites
+    for amounts, shape in (
+        ("[[0, 0], [0, 0], [0, 1], [0, 1]]", "2x4x8x8"),
+        # A channel is added, where images of channels last have their height.
+        (BEFORE_STRIDE_2, "2x3x8x9"),
+    ):
+        text = graph(amounts, shape).replace(
+            "strides=[1, 2, 2, 1], padding=VALID",
+            "strides=[1, 1, 2, 2], padding=VALID, data_format=NCHW",
+        )
+        assert not check(text, None, run=False).ledger.rewrites
 
 
 def test_a_filter_that_is_padded_stays():
