@@ -74,6 +74,10 @@ def add_benchmarks(corpus: Corpus, frozen_graphs: pathlib.Path) -> None:
         digest = add_graph(corpus, training.graph.as_graph_def(), fetches)
         add_cases(corpus, f"training {name}", digest, variants())
     for number, name in enumerate(inference_graphs.NAMES):
+        reason = inference_graphs.obstacle(name, frozen_graphs)
+        if reason is not None:
+            print(f"left out: {name}: {reason}")
+            continue
         frozen = inference_graphs.frozen_graph(name, frozen_graphs)
         digest = add_graph(corpus, frozen.graph_def(), frozen.fetch)
         for turn in (number, number + len(inference_graphs.NAMES)):
