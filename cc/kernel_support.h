@@ -19,8 +19,8 @@ class KernelSupport : public DtypeSupport {
       : has_gpu_(has_gpu), runs_here_(runs_here), emulates_(emulates), for_onednn_(for_onednn) {}
 
   bool CanRun(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed) const override;
-  bool MayRunForever(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed,
-                     const tensorflow::PartialTensorShape& filter) const override;
+  bool DependsOnShapes(const tensorflow::NodeDef& node) const override;
+  bool CanRunWith(const tensorflow::NodeDef& changed, const NodeShapes& shapes) const override;
   DeviceKind KindOf(const tensorflow::NodeDef& node) const override;
   // On a CPU, the products decide: only their kernels use such instructions. If they do, the ops
   // that TensorFlow fuses into them should keep the dtype of the products.

@@ -8,6 +8,7 @@
 #include "graph_passes/analysis/reference_reads.h"
 #include "graph_passes/decide/apply_custom_dtypes.h"
 #include "graph_passes/decide/kept_by_mark.h"
+#include "graph_passes/decide/node_shapes.h"
 #include "graph_passes/graph/fused_ops.h"
 #include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
@@ -238,17 +239,20 @@ class Classifier {
       absl::StrAppend(&key, "|", static_cast<int>(view_.groups(id)[g].dtype));
     }
     for (int g : changed) absl::StrAppend(&key, "!", g);
-    for (const char* name : {"_kernel", "data_format", "dilations", "ksize", "equation"}) {
+    for (const char* name :
+         {"_kernel", "data_format", "dilations", "ksize", "equation", "padding"}) {
       const auto attr = def.attr().find(name);
       if (attr == def.attr().end()) continue;
       absl::StrAppend(&key, "|", attr->second.s());
       for (const auto i : attr->second.list().i()) absl::StrAppend(&key, ",", i);
     }
-    tensorflow::PartialTensorShape filter;
-    if (context_.shapes && OpsOf(def).front() == "DepthwiseConv2dNative") {
-      const OutputPort from = view_.fanin(id)[1];
-      filter = context_.shapes(view_.node(from.node).name(), from.port);
-      absl::StrAppend(&key, "|", filter.DebugString());
+    NodeShapes shapes;
+    const bool depends_on_shapes = context_.shapes && context_.support->DependsOnShapes(def);
+    if (depends_on_shapes) {
+      for (const OutputPort& from : view_.fanin(id)) shapes.inputs.push_back(ShapeOf(from));
+      shapes.output = ShapeOf({id, 0});
+      for (const auto& shape : shapes.inputs) absl::StrAppend(&key, "|", shape.DebugString());
+      absl::StrAppend(&key, "|", shapes.output.DebugString());
     }
     const auto known = has_kernel_.find(key);
     if (known != has_kernel_.end()) return known->second;
@@ -257,7 +261,11 @@ class Classifier {
       SetGroupDtype(*view_.op_def(id), view_.groups(id)[g], context_.NewDtype(), &trial);
     }
     return has_kernel_[key] = context_.support->CanRun(def, trial) &&
-                              !context_.support->MayRunForever(def, trial, filter);
+                              (!depends_on_shapes || context_.support->CanRunWith(trial, shapes));
+  }
+
+  tensorflow::PartialTensorShape ShapeOf(const OutputPort& tensor) const {
+    return context_.shapes(view_.node(tensor.node).name(), tensor.port);
   }
 
   const GraphView& view_;

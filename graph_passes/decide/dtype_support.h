@@ -2,12 +2,13 @@
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_DTYPE_SUPPORT_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_DTYPE_SUPPORT_H_
 
-#include "graph_passes/graph/tensor_shapes.h"
 #include "graph_passes/lists/op_lists.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/types.pb.h"
 
 namespace npu_precision {
+
+struct NodeShapes;  // see node_shapes.h, whose include takes long to compile
 
 class DtypeSupport {
  public:
@@ -17,10 +18,10 @@ class DtypeSupport {
   virtual bool CanRun(const tensorflow::NodeDef& node,
                       const tensorflow::NodeDef& changed) const = 0;
 
-  // Whether the kernel of `changed`, a depthwise convolution, may run forever with a filter of this
-  // shape, [height, width, ...]. False if the shape is not known, and for other ops.
-  virtual bool MayRunForever(const tensorflow::NodeDef& node, const tensorflow::NodeDef& changed,
-                             const tensorflow::PartialTensorShape& filter) const = 0;
+  // Whether the answer depends on the shapes of tensors too; and then whether the kernel of
+  // `changed` works with such shapes. It does as far as they are not known.
+  virtual bool DependsOnShapes(const tensorflow::NodeDef& node) const = 0;
+  virtual bool CanRunWith(const tensorflow::NodeDef& changed, const NodeShapes& shapes) const = 0;
 
   // The kind of device that `node` runs on. It selects the lists of the host.
   virtual DeviceKind KindOf(const tensorflow::NodeDef& node) const = 0;

@@ -54,10 +54,8 @@ class FakeSupport : public DtypeSupport {
     for (const TypeGroup& group : types.groups) low |= group.dtype != tensorflow::DT_FLOAT;
     return !low || unsupported_.count(node.op()) == 0;
   }
-  bool MayRunForever(const tensorflow::NodeDef&, const tensorflow::NodeDef&,
-                     const tensorflow::PartialTensorShape&) const override {
-    return false;
-  }
+  bool DependsOnShapes(const tensorflow::NodeDef&) const override { return false; }
+  bool CanRunWith(const tensorflow::NodeDef&, const NodeShapes&) const override { return true; }
   DeviceKind KindOf(const tensorflow::NodeDef&) const override { return DeviceKind::kOther; }
   bool HasFastFloat16(const tensorflow::NodeDef& node) const override {
     return node.device() != kSlowDevice;

@@ -91,16 +91,16 @@ MUTATIONS = (
     ),
     _classify_nodes(
         "equations",
-        '"ksize", "equation"}',
-        '"ksize"}',
+        '"ksize", "equation", ',
+        '"ksize", ',
         "Einsums share the answer whether there is a kernel, whatever their equations.",
         "passes/test_wrong_kernels.py::test_one_equation_does_not_decide_for_another",
     ),
     _classify_nodes(
         "filters",
-        'absl::StrAppend(&key, "|", filter.DebugString());',
+        'for (const auto& shape : shapes.inputs) absl::StrAppend(&key, "|", shape.DebugString());',
         "",
-        "Depthwise convolutions share the answer whether there is a kernel.",
+        "Convolutions share the answer whether there is a kernel, whatever their shapes.",
         "passes/test_wrong_kernels.py::test_one_filter_does_not_decide_for_another",
     ),
     _classify_nodes(

@@ -14,6 +14,8 @@ _OPTIONS = "session/test_options.py"
 _RAISED = f"{_ERRORS}::test_the_python_helpers_raise_the_same_text_before_anything_runs"
 
 _parameters = mutations_of("cc/parameters.cc")
+_WRONG = "passes/test_wrong_kernels.py"
+_kernel_faults = mutations_of("cc/kernel_faults.cc")
 _kernel_support = mutations_of("cc/kernel_support.cc")
 _npu_optimizer = mutations_of("cc/npu_optimizer.cc")
 _targets = mutations_of("cc/targets.cc")
@@ -101,28 +103,49 @@ MUTATIONS = (
         "A conversion computes for the CPU that it runs on.",
         "passes/test_compute_in_float32.py::test_a_graph_that_is_converted_computes_in_float16",
     ),
-    _kernel_support(
+    _kernel_faults(
         "channels_first",
         'if (absl::StartsWith(AttrOf(node, "data_format").s(), "NC")) return true;',
         "",
         "A convolution of channels first gets a float16 kernel that fails.",
         f"{_EARLIER_RUNS}::test_convolutions_whose_float16_kernel_would_fail_on_a_cpu_stay_float32",
     ),
-    _kernel_support(
+    _kernel_faults(
         "wide_filters",
-        "filter.dim_size(1) > 14 &&",
-        "filter.dim_size(0) > 14 &&",
+        "filter.dim_size(1) <= kWidestFilter",
+        "filter.dim_size(0) <= kWidestFilter",
         "A depthwise convolution with a wide filter never returns.",
         "passes/test_wrong_kernels.py::test_a_depthwise_convolution_with_a_wide_filter_stays",
     ),
-    _kernel_support(
+    _kernel_faults(
+        "groups",
+        "image.dim_size(3) == filter.dim_size(3);",
+        "true;",
+        "A convolution of one channel keeps float32.",
+        f"{_WRONG}::test_a_convolution_with_a_group_for_each_channel_and_a_wide_filter_stays",
+    ),
+    _kernel_faults(
+        "odd_channels",
+        "channels % 16 != 0",
+        "channels % 8 != 0",
+        "A filter's gradient is garbage.",
+        f"{_WRONG}::test_the_filters_gradient_of_a_dilated_convolution_of_odd_channels_stays",
+    ),
+    _kernel_faults(
+        "long_filters",
+        "filter.dim_size(k) > image.dim_size(k + 1)",
+        "filter.dim_size(k) > 2 * image.dim_size(k + 1)",
+        "The gradient of a filter that is longer than the image is garbage.",
+        f"{_WRONG}::test_the_gradient_of_a_filter_longer_than_the_image_stays",
+    ),
+    _kernel_faults(
         "places",
         "return places > 255;",
         "return places > 256;",
         "A max pool whose gradient oneDNN sends to wrong places is lowered to bfloat16.",
         "passes/test_wrong_kernels.py::test_a_max_pool_with_256_places_or_more_stays_float32_in_bfloat16",
     ),
-    _kernel_support(
+    _kernel_faults(
         "dilated",
         "[](int64_t dilation) { return dilation > 1; }",
         "[](int64_t dilation) { return dilation > 2; }",

@@ -138,3 +138,81 @@ def test_one_equation_does_not_decide_for_another():
     )
     assert (ledger.node("plain").decision, ledger.node("plain").reason) == ("lowered", "forced")
     assert (ledger.node("dots").decision, ledger.node("dots").reason) == ("kept", "no_kernel")
+
+
+def decided(op, build, **inputs):
+    """The decision about the node of an op, in bfloat16; runs both graphs and compares them."""
+    values = np.random.default_rng(0)
+    with tf.Graph().as_default() as graph:
+        arrays = {name: values.random(shape, "f") for name, shape in inputs.items()}
+        tf.identity(build(**{name: tf.constant(array) for name, array in arrays.items()}), "end")
+    low, ledger = npu_precision.rewrite_graph_def(
+        graph.as_graph_def(), "end", precision_mode="allow_mix_precision_bf16", rewrites="none"
+    )
+    (want,), (got,) = run(graph.as_graph_def(), ["end"]), run(low, ["end"])
+    np.testing.assert_allclose(got, want, rtol=2e-2, atol=2e-2 * np.abs(want).max())
+    (node,) = (node for node in ledger.nodes if node.op == op)
+    return node.decision, node.reason
+
+
+@needs_onednn_in_bfloat16
+@pytest.mark.parametrize(
+    ("width", "channels", "filters", "is_kept"),
+    [(14, 8, 8, False), (15, 8, 8, True), (15, 8, 16, False), (15, 1, 1, False)],
+)
+def test_a_convolution_with_a_group_for_each_channel_and_a_wide_filter_stays(
+    width, channels, filters, is_kept
+):
+    """It runs forever with the oneDNN of TensorFlow 2.21, as a depthwise convolution does."""
+    found = decided(
+        "Conv2D",
+        lambda x, w: tf.nn.conv2d(x, w, 1, "SAME"),
+        x=[1, 40, 40, channels],
+        w=[3, width, 1, filters],
+    )
+    assert found == (("kept", "no_kernel") if is_kept else ("lowered", "white_list"))
+
+
+def filter_gradient(convolve):
+    def build(x, w):
+        return tf.gradients(convolve(x, w), w)[0]
+
+    return build
+
+
+@needs_onednn_in_bfloat16
+@pytest.mark.parametrize(
+    ("channels", "groups", "dilation", "is_kept"),
+    [
+        (16, 1, 2, False),
+        (17, 1, 2, True),
+        (17, 1, 1, False),
+        (24, 1, 3, True),
+        (32, 1, 2, False),
+        (32, 4, 2, True),
+    ],
+)
+def test_the_filters_gradient_of_a_dilated_convolution_of_odd_channels_stays(
+    channels, groups, dilation, is_kept
+):
+    """oneDNN's kernel yields garbage, or ends the process."""
+    found = decided(
+        "Conv2DBackpropFilter",
+        filter_gradient(lambda x, w: tf.nn.conv2d(x, w, 1, "SAME", dilations=dilation)),
+        x=[1, 12, 12, channels],
+        w=[3, 3, channels // groups, 8],
+    )
+    assert found == (("kept", "no_kernel") if is_kept else ("lowered", "white_list"))
+
+
+@needs_onednn_in_bfloat16
+@pytest.mark.parametrize(("depth", "is_kept"), [(3, False), (5, True)])
+def test_the_gradient_of_a_filter_longer_than_the_image_stays(depth, is_kept):
+    """Only with padding SAME is there such a convolution. At stride 1 float32 is right."""
+    found = decided(
+        "Conv3DBackpropFilterV2",
+        filter_gradient(lambda x, w: tf.nn.conv3d(x, w, [1, 1, 1, 1, 1], "SAME")),
+        x=[1, 4, 8, 8, 4],
+        w=[depth, 3, 3, 4, 4],
+    )
+    assert found == (("kept", "no_kernel") if is_kept else ("lowered", "white_list"))
