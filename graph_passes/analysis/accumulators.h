@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph_passes/analysis/value_range.h"
+#include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/graph_view.h"
 #include "graph_passes/graph/marks.h"
 
@@ -33,9 +34,11 @@ struct Accumulator {
 // fade too. A factor that is the same each time is a decay, however it was computed. A factor below
 // 0.9 does not forget if another factor on the same cycle makes the value larger, as in
 // (99 * mean + x) / 100.
+// The nodes of UnrolledSteps() count as those of a loop.
 //
 // `fed` are names of nodes. Paths end at nodes with `ends_path` set, by node id.
-std::vector<Accumulator> Accumulators(const GraphView& view, const std::vector<ValueRange>& ranges,
+std::vector<Accumulator> Accumulators(const GraphView& view, const ConstantValues& values,
+                                      const std::vector<ValueRange>& ranges,
                                       const std::set<std::string>& fed,
                                       const std::vector<bool>& ends_path, BodyRole role);
 

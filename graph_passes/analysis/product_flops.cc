@@ -22,13 +22,14 @@ bool MultipliesMatrices(const std::string& op) {
 }
 
 // The size of the dimension that is summed over, from the first operand of a matrix product.
-double Depth(const NodeDef& node, const PartialTensorShape& operand) {
+// `batch` is the size of a first dimension that is not known.
+double Depth(const NodeDef& node, const PartialTensorShape& operand, double batch) {
   const int dims = operand.dims();
   if (dims < 2) return kUnknownCost;
   const bool is_transposed = IsSet(node, node.op() == "MatMul" ? "transpose_a" : "adj_x");
   const int dim = is_transposed ? dims - 2 : dims - 1;
   const int64_t size = operand.dim_size(dim);
-  return size < 0 && dim == 0 ? 1 : size;
+  return size < 0 && dim == 0 ? batch : size;
 }
 
 // The number of products that each element of a convolution's output adds up.
@@ -40,8 +41,24 @@ double KernelSize(const std::string& op, const PartialTensorShape& filter) {
   return size;
 }
 
+PartialTensorShape ShapeOf(const GraphView& view, const TensorShapes& shapes,
+                           const OutputPort& tensor) {
+  return shapes(view.node(tensor.node).name(), tensor.port);
+}
+
 double Flops(double elements, double depth) {
   return elements < 0 || depth < 0 ? kUnknownCost : 2 * elements * depth;
+}
+
+double Terms(const GraphView& view, const TensorShapes& shapes, int id, double batch) {
+  const NodeDef& node = view.node(id);
+  if (MultipliesMatrices(node.op())) {
+    return Depth(node, ShapeOf(view, shapes, view.fanin(id)[0]), batch);
+  }
+  if (!absl::StrContains(node.op(), "Conv")) return kUnknownCost;
+  const bool makes_filter = absl::StrContains(node.op(), "BackpropFilter");
+  const OutputPort filter = makes_filter ? OutputPort{id, 0} : view.fanin(id)[1];
+  return KernelSize(node.op(), ShapeOf(view, shapes, filter));
 }
 
 }  // namespace
@@ -57,22 +74,15 @@ double ElementsOfSample(const PartialTensorShape& shape) {
   return elements;
 }
 
+double ProductTerms(const GraphView& view, const TensorShapes& shapes, int id) {
+  return Terms(view, shapes, id, kUnknownCost);
+}
+
 double ProductFlops(const GraphView& view, const TensorShapes& shapes, int id) {
-  const NodeDef& node = view.node(id);
-  const auto shape = [&](const OutputPort& tensor) {
-    return shapes(view.node(tensor.node).name(), tensor.port);
-  };
-  const auto input = [&](int k) { return shape(view.fanin(id)[k]); };
-  const std::string& op = node.op();
-  if (MultipliesMatrices(op)) {
-    return Flops(ElementsOfSample(shape({id, 0})), Depth(node, input(0)));
-  }
-  if (!absl::StrContains(op, "Conv")) return kUnknownCost;
   // A gradient computes as much as the convolution whose output gradient it reads.
   const bool is_gradient = view.num_fanin(id) == 3;
-  const bool makes_filter = absl::StrContains(op, "BackpropFilter");
-  const double result = ElementsOfSample(is_gradient ? input(2) : shape({id, 0}));
-  return Flops(result, KernelSize(op, makes_filter ? shape({id, 0}) : input(1)));
+  const OutputPort result = is_gradient ? view.fanin(id)[2] : OutputPort{id, 0};
+  return Flops(ElementsOfSample(ShapeOf(view, shapes, result)), Terms(view, shapes, id, 1));
 }
 
 }  // namespace npu_precision

@@ -17,6 +17,10 @@ double ElementsOfSample(const tensorflow::PartialTensorShape& shape);
 // sizes as in ElementsOfSample. kUnknownCost if the shapes are not known.
 double ProductFlops(const GraphView& view, const TensorShapes& shapes, int id);
 
+// The number of products that each element of the output of a node whose op is in
+// IsMatrixOrConvolution adds up; kUnknownCost if it is not known.
+double ProductTerms(const GraphView& view, const TensorShapes& shapes, int id);
+
 }  // namespace npu_precision
 
 #endif  // NPU_PRECISION_GRAPH_PASSES_ANALYSIS_PRODUCT_FLOPS_H_

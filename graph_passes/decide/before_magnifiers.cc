@@ -1,15 +1,16 @@
 #include "graph_passes/decide/before_magnifiers.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "graph_passes/analysis/differences_of_squares.h"
 #include "graph_passes/analysis/error_paths.h"
+#include "graph_passes/analysis/product_flops.h"
 #include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
+#include "tensorflow/core/framework/types.h"
 
 namespace npu_precision {
 namespace {
@@ -42,9 +43,16 @@ class Walk {
         moves_values_(view, MovesValues),
         reshapes_(view, Reshapes),
         products_(view, IsMatrixOrConvolution),
+        subtracts_(view, "Sub"),
+        divides_(view, Divides),
+        sums_(view, "Sum"),
         ends_walk_(view, EndsErrorPath),
+        is_accumulator_(view.size(), false),
         kept_(view.num_groups(), false) {
-    for (const Accumulator& each : accumulators) accumulators_.push_back(each.node);
+    for (const Accumulator& each : accumulators) {
+      accumulators_.push_back(each.node);
+      is_accumulator_[each.node] = true;
+    }
   }
 
   std::vector<KeptGroup> Run() {
@@ -56,6 +64,7 @@ class Walk {
       KeepBehind(difference.nodes, difference.difference);
     }
     for (int product : InOrderOfNames(view_, accumulators_)) KeepFactors(product);
+    for (int difference : InOrderOfNames(view_, subtracts_.Ids())) KeepTermsBefore(difference);
     return keeps_;
   }
 
@@ -77,7 +86,7 @@ class Walk {
     std::vector<MagnifiedInput> inputs;
     for (int i = 0; names != node.attr().end() && i < names->second.list().s_size(); ++i) {
       for (const MagnifiedInput& input : InputsOfOp(names->second.list().s(i))) {
-        inputs.push_back({0, i == 0 ? input.unless : Unless::kNever});
+        inputs.push_back({0, i == 0 ? input.unless : Unless::kNever, input.terms});
       }
     }
     return inputs;
@@ -96,9 +105,11 @@ class Walk {
       const int group = view_.GroupOf(InputPort{magnifier, input.index});
       if (group != kNoGroup) keeps_.push_back({group, Reason::kMagnifies});
       if (input.unless == Unless::kDivisorAwayFromZero && DividesByScale(magnifier)) continue;
+      few_terms_ = input.terms;
       Push(view_.fanin(magnifier)[input.index], magnifier, &nodes);
     }
     KeepBehind(std::move(nodes), magnifier);
+    few_terms_ = 0;
   }
 
   // Whether the divisor is one number for all elements that is not computed from the dividend, such
@@ -119,10 +130,26 @@ class Walk {
     std::vector<int> nodes;
     for (const OutputPort& factor : view_.fanin(product)) {
       const int from = view_.LookThroughInserted(factor).node;
-      const auto same = std::find(accumulators_.begin(), accumulators_.end(), from);
-      if (same == accumulators_.end()) Push(factor, product, &nodes);
+      if (!is_accumulator_[from]) Push(factor, product, &nodes);
     }
     KeepBehind(std::move(nodes), product);
+  }
+
+  // A constant minus a sum of products, such as 1 - cos(x, y) or a Dice loss, which may be divided:
+  // near zero, it has only the digits in which the sum differs from the constant.
+  void KeepTermsBefore(int difference) {
+    if (ends_path_[difference] || view_.num_fanin(difference) != 2) return;
+    if (!ranges_[view_.LookThroughInserted(view_.fanin(difference)[0]).node].IsPoint()) return;
+    const auto passes = [this](int id) {
+      return view_.IsTransparent(id) || moves_values_.Has(id) || divides_.Has(id);
+    };
+    const int sum = view_.LookThrough(view_.fanin(difference)[1], passes).node;
+    if (!sums_.Has(sum) || ends_path_[sum]) return;
+    const OutputPort term = view_.LookThroughInserted(view_.fanin(sum)[0]);
+    if (!scales_.Has(term.node)) return;
+    std::vector<int> nodes;
+    Push(term, difference, &nodes);
+    KeepBehind(std::move(nodes), difference);
   }
 
   // Walks breadth first, and visits each tensor once, for the first magnifier that reaches it.
@@ -139,7 +166,7 @@ class Walk {
     const OutputPort from = view_.LookThroughInserted(tensor);
     const bool ends = view_.op_def(from.node) == nullptr || view_.calls_function(from.node) ||
                       !HasErrors(view_.dtype(from)) || ends_walk_.Has(from.node) ||
-                      ends_path_[from.node] || IsReshapedProduct(from) ||
+                      ends_path_[from.node] || IsLargeProduct(from) ||
                       (accumulates_.Has(from.node) && !AccumulatesComplements(from.node)) ||
                       (accumulates_parameters_.Has(from.node) && from.port > 0) ||
                       context_.fed.count(view_.node(from.node).name()) != 0;
@@ -158,13 +185,17 @@ class Walk {
     }
   }
 
-  // A reshaped product has the dtype of the product: a Cast before the Reshape would restore no
-  // digit.
-  bool IsReshapedProduct(const OutputPort& tensor) const {
+  // Also if it is reshaped. It then has the dtype of the product: a Cast before the Reshape would
+  // restore no digit.
+  bool IsLargeProduct(const OutputPort& tensor) const {
     const auto moves = [this](int passed) {
       return view_.IsTransparent(passed) || (reshapes_.Has(passed) && !ends_path_[passed]);
     };
-    return products_.Has(view_.LookThrough(tensor, moves).node);
+    const int product = view_.LookThrough(tensor, moves).node;
+    if (!products_.Has(product)) return false;
+    if (few_terms_ == 0 || !context_.shapes) return true;
+    const double terms = ProductTerms(view_, context_.shapes, product);
+    return terms < 0 || terms > few_terms_;
   }
 
   // If a rounded p near 1 has lost all digits of 1 - p, no sum restores them.
@@ -202,6 +233,8 @@ class Walk {
         return !IsSmallPower(view_.LookThroughInserted(view_.fanin(id)[1]).node);
       case Unless::kOneTurn:
         return range.Magnitude() > kPi;
+      case Unless::kYieldsNoInteger:
+        return tensorflow::DataTypeIsInteger(view_.outputs(id)[0].dtype);
     }
     return true;
   }
@@ -220,9 +253,11 @@ class Walk {
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
   const OpSet chains_, scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_,
-      products_, ends_walk_;
-  std::vector<int> accumulators_;  // node ids
-  std::vector<bool> kept_;         // by group number
+      products_, subtracts_, divides_, sums_, ends_walk_;
+  int few_terms_ = 0;                 // as the magnifier says that the walk began at
+  std::vector<int> accumulators_;     // node ids
+  std::vector<bool> is_accumulator_;  // by node id
+  std::vector<bool> kept_;            // by group number
   std::vector<KeptGroup> keeps_;
 };
 

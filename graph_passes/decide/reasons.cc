@@ -39,9 +39,17 @@ const std::vector<ReasonRow>& Reasons() {
       {Reason::kSumsCalls, "sums_calls", ReasonKind::kKeepRule, false,
        "it accumulates from call to call of a function whose result is its next argument, which is "
        "done in float32"},
+      {Reason::kUpdatesValue, "updates_value", ReasonKind::kKeepRule, false,
+       "it is a small step of {cause}, a factor of a product, which is done in float32"},
       {Reason::kGuardConstant, "guard_constant", ReasonKind::kKeepRule, false,
        "it reads the constant {cause}, of which the low type would make 0, 1, infinity or a "
        "subnormal number"},
+      {Reason::kCountingConstant, "counting_constant", ReasonKind::kKeepRule, false,
+       "it computes with {cause}, a constant that counts in steps that are small for the low type"},
+      {Reason::kLargeOffset, "large_offset", ReasonKind::kKeepRule, false,
+       "it reads a sum with the constant {cause}, beside which the low type has large steps"},
+      {Reason::kAddsWindows, "adds_windows", ReasonKind::kKeepRule, false,
+       "its kernel adds up many overlapping windows in the low type"},
       {Reason::kLeavesRange, "leaves_range", ReasonKind::kKeepRule, false,
        "its values, or those of an input, are known to be too large for the low type"},
       {Reason::kBeforeMagnifier, "before_magnifier", ReasonKind::kKeepRule, false,

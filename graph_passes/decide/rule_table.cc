@@ -14,10 +14,13 @@
 #include "graph_passes/decide/keep_rules.h"
 #include "graph_passes/decide/missing_kernels.h"
 #include "graph_passes/decide/mixed_by_model.h"
+#include "graph_passes/decide/offset_rules.h"
 #include "graph_passes/decide/range_rules.h"
 #include "graph_passes/decide/resolve_gray.h"
 #include "graph_passes/decide/shared_dtypes.h"
+#include "graph_passes/decide/value_updates.h"
 #include "graph_passes/decide/variable_updates.h"
+#include "graph_passes/decide/window_sums.h"
 
 namespace npu_precision {
 namespace {
@@ -70,8 +73,9 @@ Status KeepVariableUpdates(DecideState* state) {
 
 Status FindAccumulators(DecideState* state) {
   state->ends_path = EndsPath(state->view, state->classes);
-  state->accumulators = Accumulators(state->view, state->decisions.ranges, state->context.fed,
-                                     state->ends_path, state->context.body_role);
+  state->accumulators =
+      Accumulators(state->view, state->values, state->decisions.ranges, state->context.fed,
+                   state->ends_path, state->context.body_role);
   return Status();
 }
 
@@ -85,10 +89,25 @@ Status KeepAccumulators(DecideState* state) {
   return Status();
 }
 
+Status KeepValueUpdates(DecideState* state) {
+  Keep(ValueUpdates(state->view, state->values, state->context, state->ends_path), state);
+  return Status();
+}
+
+Status KeepWindowSums(DecideState* state) {
+  Keep(WindowSums(state->view), state);
+  return Status();
+}
+
 Status KeepWhatLeavesRange(DecideState* state) {
   Keep(RangeRules(state->view, state->values, state->decisions.ranges, state->context,
                   state->ends_path),
        state);
+  return Status();
+}
+
+Status KeepLargeOffsets(DecideState* state) {
+  Keep(OffsetRules(state->view, state->values, state->context, state->ends_path), state);
   return Status();
 }
 
@@ -185,8 +204,13 @@ const std::vector<DecideRule>& DecideRules() {
        Lowers, KeepGradientsOfKept},
       {"sums_iterations", "before the rules about values, which say less about an accumulator",
        Lowers, KeepAccumulators},
+      {"value_updates", "after sums_iterations, which says more about a step of many", Lowers,
+       KeepValueUpdates},
+      {"window_sums", "before before_magnifiers: the kernel says more than what reads it", Lowers,
+       KeepWindowSums},
       {"range_rules", "before before_magnifiers: a wrong value says more than a rounding error",
        Lowers, KeepWhatLeavesRange},
+      {"offset_rules", "before before_magnifiers: it names the constant", Lowers, KeepLargeOffsets},
       {"before_magnifiers", "after all other keep rules, which say more about a node", Lowers,
        KeepBeforeMagnifiers},
       {"warn_of_keep_rules", "after the keep rules, which only count in a mode that forces dtypes",

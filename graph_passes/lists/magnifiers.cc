@@ -22,7 +22,8 @@ const std::map<std::string, Unless>& Conditions() {
       new std::map<std::string, Unless>{{"away_from_zero", Unless::kAwayFromZero},
                                         {"divisor_away_from_zero", Unless::kDivisorAwayFromZero},
                                         {"small_power", Unless::kSmallPower},
-                                        {"one_turn", Unless::kOneTurn}};
+                                        {"one_turn", Unless::kOneTurn},
+                                        {"yields_no_integer", Unless::kYieldsNoInteger}};
   return *conditions;
 }
 
@@ -33,20 +34,25 @@ Status ParseInput(const JsonDocument& document, const std::string& name, const J
     return InvalidArgument(document.PlaceOf(value), ": got key ", Quoted(name),
                            ", expected one like \"input0\"");
   }
-  input->unless = Unless::kNever;
-  if (value == Json::Value(Json::objectValue)) return Status();
-  const bool is_condition = value.isObject() && value.size() == 1 && value["unless"].isString();
-  const auto known =
-      is_condition ? Conditions().find(value["unless"].asString()) : Conditions().end();
-  if (known == Conditions().end()) {
-    std::vector<std::string> names;
-    for (const auto& condition : Conditions()) names.push_back(condition.first);
-    return InvalidArgument(document.PlaceOf(value),
-                           ": expected {} or {\"unless\": CONDITION}, with ", "a CONDITION of ",
-                           absl::StrJoin(names, ", "));
+  bool is_known = value.isObject();
+  for (const std::string& key : is_known ? value.getMemberNames() : std::vector<std::string>()) {
+    const Json::Value& given = value[key];
+    if (key == "terms" && given.isInt()) {
+      input->terms = given.asInt();
+      continue;
+    }
+    const auto known = key == "unless" && given.isString() ? Conditions().find(given.asString())
+                                                           : Conditions().end();
+    is_known &= known != Conditions().end();
+    if (is_known) input->unless = known->second;
   }
-  input->unless = known->second;
-  return Status();
+  if (is_known) return Status();
+  std::vector<std::string> names;
+  for (const auto& condition : Conditions()) names.push_back(condition.first);
+  return InvalidArgument(document.PlaceOf(value),
+                         ": expected an object with none, one or both of {\"unless\": CONDITION, "
+                         "\"terms\": NUMBER}, with a CONDITION of ",
+                         absl::StrJoin(names, ", "));
 }
 
 }  // namespace

@@ -16,18 +16,21 @@ enum class Unless : unsigned char {
   kAwayFromZero,
   kDivisorAwayFromZero,
   kSmallPower,
-  kOneTurn
+  kOneTurn,
+  kYieldsNoInteger
 };
 
 struct MagnifiedInput {
-  int index;
-  Unless unless;
+  int index = 0;
+  Unless unless = Unless::kNever;
+  // Products of so many terms or fewer count as elementwise.
+  int terms = 0;
 };
 
 // By op type.
 using Magnifiers = std::unordered_map<std::string, std::vector<MagnifiedInput>>;
 
-// Reads {"Rsqrt": {"input0": {"unless": "away_from_zero"}}, ...}.
+// Reads {"Sin": {"input0": {"unless": "one_turn", "terms": 16}}, ...}.
 tensorflow::Status ParseMagnifiers(const std::string& file, const std::string& text,
                                    Magnifiers* magnifiers);
 

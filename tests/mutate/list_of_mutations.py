@@ -15,6 +15,7 @@ from mutate import (
     of_loss_scaling,
     of_rewrite,
     of_shell,
+    of_sums_and_offsets,
 )
 
 MUTATIONS = (
@@ -22,6 +23,7 @@ MUTATIONS = (
     *of_lists.MUTATIONS,
     *of_decide.MUTATIONS,
     *of_keep_rules.MUTATIONS,
+    *of_sums_and_offsets.MUTATIONS,
     *of_batch_norms.MUTATIONS,
     *of_casts.MUTATIONS,
     *of_flat_products.MUTATIONS,

@@ -15,6 +15,7 @@ _FORCED = "passes/test_force_warnings.py"
 _ASCEND = "lists/test_ascend910.py"
 
 _accumulators = mutations_of("graph_passes/analysis/accumulators.cc")
+_gains = mutations_of("graph_passes/analysis/gains.cc")
 _error_paths = mutations_of("graph_passes/analysis/error_paths.cc")
 _body_facts = mutations_of("graph_passes/analysis/body_facts.cc")
 _few_values = mutations_of("graph_passes/analysis/few_values.cc")
@@ -29,28 +30,28 @@ _islands = mutations_of("graph_passes/decide/costly_islands.cc")
 _flops = mutations_of("graph_passes/analysis/product_flops.cc")
 
 MUTATIONS = (
-    _accumulators(
+    _gains(
         "divisors",
         "divides ? DividedBy(ValueRange::Of(1), range) : range",
         "range",
         "What is divided by two each time counts as if it were doubled.",
         f"{_LOOPS}::test_what_forgets_follows_its_predecessors",
     ),
-    _accumulators(
+    _gains(
         "additions",
         '{"AddV2", {Path::kAdds, 0, 1}},',
         "",
         "What an addition yields is not followed.",
         f"{_LOOPS}::test_whatever_the_addition_looks_like",
     ),
-    _accumulators(
+    _gains(
         "memory",
         "constexpr double kForgets = 0.9;",
         "constexpr double kForgets = 0.4;",
         "A factor of one half counts as one that remembers.",
         f"{_LOOPS}::test_what_forgets_follows_its_predecessors",
     ),
-    _accumulators(
+    _gains(
         "layers",
         "return varies_[factor.node] && ComesFromModel(factor.node) ?",
         "return false ?",
@@ -59,7 +60,7 @@ MUTATIONS = (
     ),
     _accumulators(
         "growth",
-        "if (component[id] == component[use.node] && MayGrow(use)) grows[component[id]] = true;",
+        "if (is_on_cycle && gains_.MayGrow(use)) grows[component[id]] = true;",
         "",
         "A running mean counts as one that forgets, since it is divided each time.",
         f"{_LOOPS}::test_whatever_the_addition_looks_like",
@@ -207,7 +208,7 @@ MUTATIONS = (
         "All that is summed before a logarithm is computed in float32.",
         f"{_BEFORE}::test_a_sum_brings_back_no_digits_that_a_complement_lost",
     ),
-    _accumulators(
+    _gains(
         "decays",
         "return varies_[factor.node] && ComesFromModel(factor.node) ?",
         "return ComesFromModel(factor.node) ?",
@@ -272,8 +273,8 @@ MUTATIONS = (
     ),
     _before(
         "products",
-        "return products_.Has(view_.LookThrough(tensor, moves).node);",
-        "return false;",
+        "if (few_terms_ == 0 || !context_.shapes) return true;",
+        "if (few_terms_ == 0 || !context_.shapes) return false;",
         "What is before the last matrix product is kept as well.",
         f"{_BEFORE}::test_a_probability_is_computed_in_float32_before_its_logarithm",
     ),
@@ -400,8 +401,8 @@ MUTATIONS = (
     ),
     _flops(
         "gradients",
-        "is_gradient ? input(2) : shape({id, 0})",
-        "shape({id, 0})",
+        "is_gradient ? view.fanin(id)[2] : OutputPort{id, 0}",
+        "OutputPort{id, 0}",
         "A gradient computes as much as its own result has elements.",
         f"{_ISLANDS}::test_the_gradients_of_a_convolution_compute_as_much",
     ),

@@ -121,7 +121,7 @@ def test_the_cause_is_what_reads_the_node_itself():
         "Exp(turned)",  # black
         "Relu(turned)",  # gray without a vote, but it computes
         "Slice(turned, order, order)",  # moves some of the values only: casting those is cheaper
-        "Cast[float32,int32](turned)",
+        "Cast[float32,float64](turned)",
     ],
 )
 def test_a_reader_that_stays_keeps_it(reader):

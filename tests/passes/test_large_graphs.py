@@ -14,7 +14,7 @@ pytestmark = needs_ops_without_python
 LISTS = """
     {"MatMul": {"precision_reduce": {"flag": "true"}},
      "Exp": {"precision_reduce": {"flag": "false"}},
-     "Relu": {}, "Enter": {}, "IdentityN": {}}
+     "Relu": {}, "Enter": {}, "IdentityN": {}, "AddV2": {}}
     """
 STACK = 256 * 1024
 
@@ -88,6 +88,23 @@ def test_a_chain_of_a_million_nodes_each_listed_before_the_one_it_reads(summary)
     nodes += copies(head.node[2], names)
     told = summary(serialized(reversed(nodes)), "g999999")
     assert told == says(1000000, 1000000, casts=2)
+
+
+def test_a_loop_of_a_hundred_thousand_steps_that_python_unrolled(summary):
+    """Each step but the first reads the one before through an Identity, and is like the others."""
+    head = read_graph(
+        """
+        x = Placeholder(shape=4x4)
+        white = MatMul(x, x)
+        s0 = AddV2(white, white)
+        i0 = Identity(s0)
+        """
+    )
+    nodes = [node.SerializeToString() for node in head.node]
+    steps, pairs = 100_000, range(1, 100_000)
+    nodes += copies(head.node[2], ((b"s%d" % i, b"i%d" % (i - 1), b"white") for i in pairs))
+    nodes += copies(head.node[3], ((b"i%d" % i, b"s%d" % i) for i in pairs))
+    assert summary(serialized(nodes), "i99999") == says(2, 1 + 2 * steps, casts=3)
 
 
 def test_a_tensor_that_a_hundred_thousand_nodes_read_is_cast_once(summary):

@@ -178,7 +178,7 @@ REASONS = {
 def test_the_reason_is_told(reason):
     """ "shares_dtype" needs a loop: see test_resolve_gray.py."""
     lines, options = REASONS[reason]
-    graph = f"x = Placeholder(shape=4x4) \n white = MatMul(x, x) \n {lines}"
+    graph = f"x = Placeholder(shape=32x32) \n white = MatMul(x, x) \n {lines}"
     _, ledger = rewrite(graph, "it", **options)
     it = ledger.node("it")
     assert it.reason == reason

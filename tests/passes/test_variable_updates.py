@@ -77,12 +77,12 @@ def test_what_the_model_also_uses_follows_its_predecessors():
 
 def test_what_no_kernel_can_lower_is_kept_for_that():
     """Its reason stays the same even if it does not update a variable."""
-    result = rewrite(
-        """
+    graph = """
         rounded = Rint(gradient)
         write = AssignVariableOp(v, rounded)
         """
-    )
+    wide = VARIABLE.replace("4x4", "32x32") + graph
+    result = check_rewrite(wide, None, ["write", "init"], run=False)
     assert result.reasons["rounded"] == ("kept", "no_kernel", "")
 
 

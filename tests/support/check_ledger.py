@@ -22,6 +22,9 @@ _REASONS_WITH_A_CAUSE = {
     "gray_follows_consumers",
     "shares_dtype",
     "guard_constant",
+    "counting_constant",
+    "large_offset",
+    "updates_value",
     "before_magnifier",
     "follows_forward",
 }

@@ -1,0 +1,156 @@
+"""Mutations of what finds unrolled loops, steps of a value, counts, offsets and windows."""
+
+from __future__ import annotations
+
+from mutate.mutation import mutations_of
+
+_BEFORE = "passes/test_before_magnifiers.py"
+_OFFSETS = "passes/test_offset_rules.py"
+_UNROLLED = "control_flow/test_unrolled_steps.py"
+_UPDATES = "passes/test_value_updates.py"
+_WINDOWS = "passes/test_window_sums.py"
+
+_before = mutations_of("graph_passes/decide/before_magnifiers.cc")
+_counting_constants = mutations_of("graph_passes/analysis/counting_constants.cc")
+_gains = mutations_of("graph_passes/analysis/gains.cc")
+_offset_rules = mutations_of("graph_passes/decide/offset_rules.cc")
+_unrolled_steps = mutations_of("graph_passes/analysis/unrolled_steps.cc")
+_value_updates = mutations_of("graph_passes/decide/value_updates.cc")
+_window_sums = mutations_of("graph_passes/decide/window_sums.cc")
+
+MUTATIONS = (
+    _gains(
+        "near_one",
+        "range.low >= kForgets || signs_.Has(factor.node)",
+        "signs_.Has(factor.node)",
+        "A factor that is known to be near one counts as one that forgets.",
+        f"{_UNROLLED}::test_many_like_steps_are_taken_in_float32",
+    ),
+    _gains(
+        "signs",
+        "range.low >= kForgets || signs_.Has(factor.node)",
+        "range.low >= kForgets",
+        "A soft threshold counts as a gate that forgets.",
+        f"{_UNROLLED}::test_many_like_steps_are_taken_in_float32",
+    ),
+    _unrolled_steps(
+        "many",
+        "constexpr int kManySteps = 16;",
+        "constexpr int kManySteps = 8;",
+        "A few steps count as many.",
+        f"{_UNROLLED}::test_a_few_steps_follow_their_predecessors",
+    ),
+    _unrolled_steps(
+        "weights",
+        "hash[id] = Joined(hash[id], Source(from));",
+        "",
+        "The residual sums of a network count as steps of a loop.",
+        f"{_UNROLLED}::test_residual_sums_of_layers_with_weights_of_their_own_are_lowered",
+    ),
+    _unrolled_steps(
+        "numbers",
+        'if (constants_.Has(id) && IsNumber(id)) return HashOf("a number");',
+        "",
+        "Steps with a scalar constant of their own are not alike.",
+        f"{_UNROLLED}::test_many_like_steps_are_taken_in_float32",
+    ),
+    _unrolled_steps(
+        "variables",
+        "has_handle ? Moved(view_.fanin(id)[0]) : id",
+        "id",
+        "Steps that each read a variable anew are not alike.",
+        f"{_UNROLLED}::test_steps_may_read_a_variable_anew",
+    ),
+    _unrolled_steps(
+        "between",
+        "const bool is_between = until[id] > 0 && (counts[id] || after[id] > 0);",
+        "const bool is_between = true;",
+        "What is added up by the first step is kept as well.",
+        f"{_UNROLLED}::test_what_comes_before_the_first_step_and_after_the_last_follows_its_"
+        "predecessors",
+    ),
+    _counting_constants(
+        "last_line",
+        "const int64_t begin_of_last = all.size() - 1 - (count - 1) * stride;",
+        "const int64_t begin_of_last = 0;",
+        "A grid counts as exact if its first row or column is.",
+        f"{_OFFSETS}::test_a_grid_counts_along_each_of_its_dimensions",
+    ),
+    _counting_constants(
+        "fine",
+        "kFine = 1.0 / 4;",
+        "kFine = 1.0;",
+        "Steps that are small for the low type count as large.",
+        f"{_OFFSETS}::test_a_constant_that_counts_in_steps_that_are_lost_is_added_in_float32",
+    ),
+    _offset_rules(
+        "products",
+        "if (!is_coarse && !matrix_.Has(id)) return;",
+        "if (!is_coarse) return;",
+        "A mean place is computed in the low type.",
+        f"{_OFFSETS}::test_a_product_with_what_counts_is_a_mean_place",
+    ),
+    _offset_rules(
+        "sums",
+        "if (!adds_.Has(id)) return;",
+        "",
+        "A large factor counts as an offset.",
+        f"{_OFFSETS}::test_a_large_factor_is_no_offset",
+    ),
+    _offset_rules(
+        "batch_norms",
+        "if (!is_centred && !stays_large_.Has(use.node)) return;",
+        "if (!stays_large_.Has(use.node)) return;",
+        "A batch norm reads a rounded offset.",
+        f"{_OFFSETS}::test_a_batch_norm_that_takes_the_offset_away_reads_it_in_float32",
+    ),
+    _value_updates(
+        "turned",
+        'if (view_.node(use.node).op() == "Sub" && use.index != 0) return false;',
+        "",
+        "A step minus the value counts as an update of it.",
+        f"{_UPDATES}::test_other_sums_follow_their_predecessors",
+    ),
+    _value_updates(
+        "numbers",
+        "if (!sources_.Has(from.node)) return false;",
+        "if (!sources_.Has(from.node)) return true;",
+        "A product with a gate counts as a small step.",
+        f"{_UPDATES}::test_other_sums_follow_their_predecessors",
+    ),
+    _value_updates(
+        "steps",
+        "KeepNode(StepOf(use), source);",
+        "",
+        "The step is scaled in the low type.",
+        f"{_UPDATES}::test_a_step_of_a_factor_is_taken_in_float32",
+    ),
+    _window_sums(
+        "many",
+        "kManyWindows = 32",
+        "kManyWindows = 33",
+        "More windows than 32 are added in the low type.",
+        f"{_WINDOWS}::test_where_more_than_32_windows_overlap_they_are_added_in_float32",
+    ),
+    _window_sums(
+        "strides",
+        "(sizes[k] + strides[k] - 1) / strides[k]",
+        "sizes[k]",
+        "Windows beside one another count as overlapping.",
+        f"{_WINDOWS}::test_where_more_than_32_windows_overlap_they_are_added_in_float32",
+    ),
+    _before(
+        "unknown_terms",
+        "return terms < 0 || terms > few_terms_;",
+        "return terms > few_terms_;",
+        "A product of unknown size keeps float32 before an angle.",
+        f"{_BEFORE}::test_a_product_of_unknown_shape_has_many_terms",
+    ),
+    _before(
+        "constant_minus",
+        ".node].IsPoint()) return;",
+        ".node].IsPoint()) {}",
+        "Any difference keeps the products in what it subtracts.",
+        f"{_BEFORE}::test_a_constant_minus_a_sum_of_products_has_these_in_float32",
+    ),
+)

@@ -1,0 +1,66 @@
+"""Gradients of average pools whose windows overlap a lot add up in float32."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.check_rewrite import run
+from support.tf_versions import need_kernels
+
+import npu_precision
+
+DTYPE = {"allow_mix_precision_bf16": "bfloat16", "allow_mix_precision_fp16": "float16"}
+
+
+def pooled(window, strides):
+    """A graph with the gradient of an average pool between two products, as the node "end"."""
+    size = [1, *(max(2 * edge, 1) if edge > 1 else 1 for edge in window), 4]
+    x = np.random.default_rng(0).random(size, "f")
+    with tf.Graph().as_default() as graph:
+        z = tf.reshape(tf.matmul(tf.reshape(tf.constant(x), [-1, 4]), tf.eye(4)), size)
+        pool = tf.nn.avg_pool2d if len(window) == 2 else tf.nn.avg_pool3d
+        y = tf.matmul(tf.reshape(pool(z, window, strides, "SAME"), [-1, 4]), tf.eye(4))
+        tf.identity(tf.gradients(y, z)[0], "end")
+    return graph.as_graph_def()
+
+
+@pytest.mark.parametrize("mode", DTYPE)
+@pytest.mark.parametrize(
+    ("window", "strides", "is_kept"),
+    [
+        ([8, 4], 1, False),
+        ([11, 3], 1, True),
+        ([10, 12], 2, False),
+        ([12, 11], 2, True),
+        ([1, 32], 1, False),
+        ([1, 33], 1, True),
+        ([4, 4, 2], 1, False),
+        ([4, 3, 3], 1, True),
+        ([64, 64], 64, False),
+    ],
+    ids=str,
+)
+def test_where_more_than_32_windows_overlap_they_are_added_in_float32(
+    window, strides, is_kept, mode
+):
+    need_kernels(DTYPE[mode], "AvgPoolGrad" if len(window) == 2 else "AvgPool3DGrad")
+    graph = pooled(window, strides)
+    low, ledger = npu_precision.rewrite_graph_def(graph, "end", precision_mode=mode)
+    (node,) = (node for node in ledger.nodes if node.op.endswith("PoolGrad") or "3DGrad" in node.op)
+    lowered = ("lowered", "gray_follows_lowered")
+    assert (node.decision, node.reason) == (("kept", "adds_windows") if is_kept else lowered)
+    (want,), (got,) = run(graph, ["end"]), run(low, ["end"])
+    np.testing.assert_allclose(got, want, rtol=2e-2, atol=2e-3)
+
+
+def test_a_mixlist_entry_beats_it():
+    need_kernels("bfloat16", "AvgPoolGrad")
+    edits = json.dumps({"gray-list": {"to-add": ["AvgPoolGrad"]}})
+    _, ledger = npu_precision.rewrite_graph_def(
+        pooled([16, 16], 1), "end", precision_mode="allow_mix_precision_bf16", mixlist_edits=edits
+    )
+    (node,) = (node for node in ledger.nodes if node.op == "AvgPoolGrad")
+    assert node.decision == "lowered"
