@@ -7,14 +7,10 @@ BROKEN: dict[str, tuple[str, ...]] = {
     # The sum of scores and -10000 is lowered: the low types have steps of 64 and 8, which hide
     # the differences between scores in a row of padding only.
     "attention, mask + -10000": ("bf16", "fp16"),
-    # The state of 20 steps is lowered behind each product; rounding the inputs alone does nothing.
-    "diffusion, cumulative product of 1 - beta": ("bf16",),
     # The products of tf.linalg.expm have coefficients up to 6e16; cube_fp16in_fp32out fails too.
     "expm of a product": ("fp16",),
     # The sum 1 + z/2 is lowered, and then raised to the sixth power as terms that cancel.
     "polynomial of 6th degree of a product": ("bf16", "fp16"),
-    # The difference is below the precision of the products' inputs: only keeping them helps.
-    "finite difference of a product": ("bf16", "fp16"),
     # y * x is lowered, and larger than 65504.
     "Poisson log-likelihood of large counts": ("fp16",),
     # Chaotic: the loss collapses to its margin, and keeping any one product, be it a gradient's,
