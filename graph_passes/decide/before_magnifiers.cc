@@ -16,6 +16,8 @@ namespace npu_precision {
 namespace {
 
 constexpr double kPi = 3.14159265358979;
+// A bound on the nodes that move a mean to where it is compared.
+constexpr size_t kMostMoves = 16;
 
 // The gradients of scale and offset are sums over all rows; the gradient of the input is not.
 bool AccumulatesParameters(const std::string& op) {
@@ -24,6 +26,8 @@ bool AccumulatesParameters(const std::string& op) {
 
 // The op yields the same elements in another shape. It rounds nothing.
 bool Reshapes(const std::string& op) { return IsElementwise(op) && MovesValues(op); }
+
+bool Compares(const std::string& op) { return op == "Sub" || op == "SquaredDifference"; }
 
 bool Scales(const std::string& op) { return Multiplies(op) || Divides(op); }
 
@@ -46,6 +50,8 @@ class Walk {
         subtracts_(view, "Sub"),
         divides_(view, Divides),
         sums_(view, "Sum"),
+        means_(view, "Mean"),
+        compares_(view, Compares),
         ends_walk_(view, EndsErrorPath),
         is_accumulator_(view.size(), false),
         kept_(view.num_groups(), false) {
@@ -63,6 +69,7 @@ class Walk {
       for (int node : difference.nodes) KeepNode(node, difference.difference);
       KeepBehind(difference.nodes, difference.difference);
     }
+    for (int mean : InOrderOfNames(view_, means_.Ids())) KeepCentre(mean);
     for (int product : InOrderOfNames(view_, accumulators_)) KeepFactors(product);
     for (int difference : InOrderOfNames(view_, subtracts_.Ids())) KeepTermsBefore(difference);
     return keeps_;
@@ -122,6 +129,30 @@ class Walk {
     const tensorflow::NodeDef& node = view_.node(divisor.node);
     return IsNeutralSource(node.op()) && context_.elements != nullptr &&
            context_.elements(node.name(), divisor.port) == 1;
+  }
+
+  // A mean that is compared with the values it is of, as in a batch or layer norm: if it is large,
+  // its rounding error is a large part of what they differ by. What subtracts it follows it.
+  void KeepCentre(int mean) {
+    if (ends_path_[mean] || view_.num_fanin(mean) == 0) return;
+    const int of = Moved(view_.fanin(mean)[0]);
+    std::vector<int> moved = {mean};
+    for (size_t i = 0; i < moved.size(); ++i) {
+      for (const InputPort& use : view_.fanout(moved[i])) {
+        const int id = use.node;
+        if (compares_.Has(id) && Moved(view_.fanin(id)[1 - use.index]) == of) {
+          KeepNode(mean, id);
+          return;
+        }
+        const bool passes = view_.IsTransparent(id) || (moves_values_.Has(id) && use.index == 0);
+        if (passes && moved.size() < kMostMoves) moved.push_back(id);
+      }
+    }
+  }
+
+  int Moved(const OutputPort& tensor) const {
+    const auto moves = [this](int id) { return view_.IsTransparent(id) || moves_values_.Has(id); };
+    return view_.LookThrough(tensor, moves).node;
   }
 
   // A value that is multiplied by a factor n times has n times the relative error of the factor.
@@ -200,10 +231,7 @@ class Walk {
 
   // If a rounded p near 1 has lost all digits of 1 - p, no sum restores them.
   bool AccumulatesComplements(int id) const {
-    const auto moves = [this](int passed) {
-      return view_.IsTransparent(passed) || moves_values_.Has(passed);
-    };
-    const int term = view_.LookThrough(view_.fanin(id)[0], moves).node;
+    const int term = Moved(view_.fanin(id)[0]);
     return view_.node(term).op() == "Sub" && ranges_[term].low >= 0 && MayBeNearZero(ranges_[term]);
   }
 
@@ -253,7 +281,7 @@ class Walk {
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
   const OpSet chains_, scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_,
-      products_, subtracts_, divides_, sums_, ends_walk_;
+      products_, subtracts_, divides_, sums_, means_, compares_, ends_walk_;
   int few_terms_ = 0;                 // as the magnifier says that the walk began at
   std::vector<int> accumulators_;     // node ids
   std::vector<bool> is_accumulator_;  // by node id

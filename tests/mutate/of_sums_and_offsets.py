@@ -153,4 +153,11 @@ MUTATIONS = (
         "Any difference keeps the products in what it subtracts.",
         f"{_BEFORE}::test_a_constant_minus_a_sum_of_products_has_these_in_float32",
     ),
+    _before(
+        "centres",
+        "if (compares_.Has(id) && Moved(view_.fanin(id)[1 - use.index]) == of) {",
+        "if (compares_.Has(id)) {",
+        "The mean of a squeeze-and-excitation block keeps float32.",
+        f"{_BEFORE}::test_a_mean_that_is_compared_with_its_values_is_computed_in_float32",
+    ),
 )

@@ -833,3 +833,41 @@ def test_a_constant_minus_a_sum_of_products_has_these_in_float32(lines, kept):
     for name in ("terms", "turned"):
         assert (result.reasons[name] == ("kept", "before_magnifier", "end")) == kept
     assert result.reasons["product"][0] == "lowered"
+
+
+GPU = "/device:GPU:0"  # where a Mean is gray
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [
+        (f"end = Sub(product, mean) @ {GPU}", True),
+        (f"end = SquaredDifference(product, mean) @ {GPU}", True),
+        (f"same = StopGradient(mean) @ {GPU} \n end = Sub(same, product) @ {GPU}", True),
+        (f"end = Sub(other, mean) @ {GPU}", False),
+        (f"end = Mul(product, mean) @ {GPU}", False),
+    ],
+)
+def test_a_mean_that_is_compared_with_its_values_is_computed_in_float32(lines, kept):
+    """As in a batch or layer norm of values near 29 that differ by 1."""
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=8x32)
+        w = Const(shape=32x32)
+        axis = Const[int32](value=[0])
+        product = MatMul(x, w) @ {GPU}
+        other = MatMul(w, w) @ {GPU}
+        image = Reshape(product, shape) @ {GPU}
+        shape = Const[int32](value=[8, 32])
+        mean = Mean(image, axis, keep_dims=True) @ {GPU}
+        {lines}
+        """,
+        None,
+        run=False,
+    )
+    if kept:
+        assert result.reasons["mean"] == ("kept", "before_magnifier", "end")
+        assert result.reasons["end"][0] == "kept"
+    else:
+        assert result.reasons["mean"] == ("lowered", "gray_follows_lowered", "image")
+    assert result.reasons["image"][0] == "lowered"
