@@ -126,9 +126,13 @@ class Walk {
       return view_.IsTransparent(passed) || (reshapes_.Has(passed) && !ends_path_[passed]);
     };
     const OutputPort divisor = view_.LookThrough(view_.fanin(quotient)[1], moves);
-    const tensorflow::NodeDef& node = view_.node(divisor.node);
+    return IsNumber(divisor);
+  }
+
+  bool IsNumber(const OutputPort& tensor) const {
+    const tensorflow::NodeDef& node = view_.node(tensor.node);
     return IsNeutralSource(node.op()) && context_.elements != nullptr &&
-           context_.elements(node.name(), divisor.port) == 1;
+           context_.elements(node.name(), tensor.port) == 1;
   }
 
   // A mean that is compared with the values it is of, as in a batch or layer norm: if it is large,
@@ -166,11 +170,14 @@ class Walk {
     KeepBehind(std::move(nodes), product);
   }
 
-  // A constant minus a sum of products, such as 1 - cos(x, y) or a Dice loss, which may be divided:
-  // near zero, it has only the digits in which the sum differs from the constant.
+  // One constant number minus a sum of products, such as 1 - cos(x, y) or a Dice loss, which may be
+  // divided: near zero, it has only the digits in which the sum differs from the number. A constant
+  // for each element is no such number: the gradient of a Softmax subtracts from the one it is
+  // given.
   void KeepTermsBefore(int difference) {
     if (ends_path_[difference] || view_.num_fanin(difference) != 2) return;
-    if (!ranges_[view_.LookThroughInserted(view_.fanin(difference)[0]).node].IsPoint()) return;
+    const int number = view_.LookThroughInserted(view_.fanin(difference)[0]).node;
+    if (!ranges_[number].IsPoint() || !IsNumber({number, 0})) return;
     const auto passes = [this](int id) {
       return view_.IsTransparent(id) || moves_values_.Has(id) || divides_.Has(id);
     };

@@ -182,8 +182,8 @@ MUTATIONS = (
     ),
     _before(
         "vectors_of_scales",
-        "context_.elements(node.name(), divisor.port) == 1;",
-        "context_.elements(node.name(), divisor.port) != 0;",
+        "context_.elements(node.name(), tensor.port) == 1;",
+        "context_.elements(node.name(), tensor.port) != 0;",
         "What moving deviations divide, of which one may be tiny, is computed in the low type.",
         f"{_BEFORE}::test_what_one_given_number_divides_is_off_by_no_larger_share",
     ),

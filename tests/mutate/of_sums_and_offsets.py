@@ -148,9 +148,16 @@ MUTATIONS = (
     ),
     _before(
         "constant_minus",
-        ".node].IsPoint()) return;",
-        ".node].IsPoint()) {}",
-        "Any difference keeps the products in what it subtracts.",
+        "!ranges_[number].IsPoint() || ",
+        "",
+        "Whatever number a sum is subtracted from, its products are kept.",
+        f"{_BEFORE}::test_a_constant_minus_a_sum_of_products_has_these_in_float32",
+    ),
+    _before(
+        "number_minus",
+        " || !IsNumber({number, 0})",
+        "",
+        "The gradient of a Softmax keeps the layers before it.",
         f"{_BEFORE}::test_a_constant_minus_a_sum_of_products_has_these_in_float32",
     ),
     _before(

@@ -809,6 +809,9 @@ def test_places_in_an_image_are_computed_in_float32(image, op):
         ("share = RealDiv(sum, total) \n end = Sub(one, share)", True),
         ("end = Sub(sum, one)", False),
         ("end = Sub(total, sum)", False),
+        ("given = Placeholder(shape=scalar) \n end = Sub(given, sum)", False),
+        # The gradient of a Softmax, of which each element's is one.
+        ("end = Sub(ones, sum)", False),
         ("gate = Sigmoid(product) \n end = Sub(one, gate)", False),
     ],
 )
@@ -821,6 +824,7 @@ def test_a_constant_minus_a_sum_of_products_has_these_in_float32(lines, kept):
         one = Const(value=1.0)
         axis = Const[int32](value=[1])
         total = Placeholder(shape=8)
+        ones = Const(value=[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
         product = MatMul(x, w)
         turned = Relu(product)
         terms = Mul(product, turned)
