@@ -5,7 +5,7 @@ import json
 import pytest
 from support.check_rewrite import check_rewrite
 from support.text_graph import read_graph
-from support.tf_versions import need_kernels, needs_ops
+from support.tf_versions import need_kernels, needs_gpu_kernels, needs_ops
 
 from npu_precision import rewrite_graph_def
 
@@ -842,6 +842,7 @@ def test_a_constant_minus_a_sum_of_products_has_these_in_float32(lines, kept):
 GPU = "/device:GPU:0"  # where a Mean is gray
 
 
+@needs_gpu_kernels
 @pytest.mark.parametrize(
     ("lines", "kept"),
     [
