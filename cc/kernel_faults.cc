@@ -37,24 +37,33 @@ bool IsConvolution(const NodeDef& node) { return node.op() == "Conv2D"; }
 bool IsFilterGradient(const NodeDef& node) { return node.op() == "Conv2DBackpropFilter"; }
 bool IsFilterGradient3D(const NodeDef& node) { return node.op() == "Conv3DBackpropFilterV2"; }
 
+bool HasChannelsFirst(const NodeDef& node) {
+  return absl::StartsWith(AttrOf(node, "data_format").s(), "NC");
+}
+
+int64_t ChannelsOf(const NodeDef& node, const PartialTensorShape& image) {
+  return image.dim_size(HasChannelsFirst(node) ? 1 : image.dims() - 1);
+}
+
 // With the oneDNN of TensorFlow 2.19 and 2.21 and wide images, a depthwise convolution with a
 // filter wider than this never returns; nor does a Conv2D that is one.
 constexpr int kWidestFilter = 14;
 
-bool NeverReturns(const NodeShapes& shapes, bool is_depthwise) {
+bool NeverReturns(const NodeDef& node, const NodeShapes& shapes) {
   const PartialTensorShape &image = shapes.inputs[0], &filter = shapes.inputs[1];
   if (filter.dims() != 4 || filter.dim_size(1) <= kWidestFilter) return false;
-  if (is_depthwise) return true;
+  if (IsDepthwise(node)) return true;
   return filter.dim_size(2) == 1 && filter.dim_size(3) > 1 && image.dims() == 4 &&
-         image.dim_size(3) == filter.dim_size(3);
+         ChannelsOf(node, image) == filter.dim_size(3);
 }
 
 // With dilations, the gradient of a filter is garbage, or the process ends, if there are more than
 // 16 channels that are no multiple of 16, or groups.
-bool HasOddChannels(const NodeShapes& shapes) {
+bool HasOddChannels(const NodeDef& node, const NodeShapes& shapes) {
   const PartialTensorShape &image = shapes.inputs[0], &filter = shapes.output;
-  if (image.dims() != 4 || image.dim_size(3) < 0) return false;
-  const int64_t channels = image.dim_size(3);
+  if (image.dims() != 4) return false;
+  const int64_t channels = ChannelsOf(node, image);
+  if (channels < 0) return false;
   const bool has_groups =
       filter.dims() == 4 && filter.dim_size(2) > 0 && filter.dim_size(2) != channels;
   return has_groups || (channels > 16 && channels % 16 != 0);
@@ -62,11 +71,13 @@ bool HasOddChannels(const NodeShapes& shapes) {
 
 // The gradient of a filter that is longer than the image, which padding SAME allows, is garbage, or
 // the process ends.
-bool IsLongerThanImage(const NodeShapes& shapes) {
+bool IsLongerThanImage(const NodeDef& node, const NodeShapes& shapes) {
   const PartialTensorShape &image = shapes.inputs[0], &filter = shapes.output;
   if (image.dims() != 5 || filter.dims() != 5) return false;
+  const int depth = HasChannelsFirst(node) ? 2 : 1;
   for (int k = 0; k < 3; ++k) {
-    if (image.dim_size(k + 1) > 0 && filter.dim_size(k) > image.dim_size(k + 1)) return true;
+    const int64_t size = image.dim_size(depth + k);
+    if (size > 0 && filter.dim_size(k) > size) return true;
   }
   return false;
 }
@@ -90,7 +101,7 @@ bool FailsOnCpu(const NodeDef& node) {
   if (!ComputesIn(node, tensorflow::DT_HALF)) return false;
   if (IsFusedByTensorFlow(node)) return true;
   if (absl::StrContains(AttrOf(node, "equation").s(), "...")) return true;
-  if (absl::StartsWith(AttrOf(node, "data_format").s(), "NC")) return true;
+  if (HasChannelsFirst(node)) return true;
   return absl::StrContains(node.op(), "Backprop") && IsDilated(node);
 }
 
@@ -101,8 +112,8 @@ bool MayFailOnCpu(const NodeDef& node) {
 
 bool FailsOnCpu(const NodeDef& node, const NodeShapes& shapes) {
   if (!ComputesIn(node, tensorflow::DT_BFLOAT16)) return false;
-  if (IsDepthwise(node) || IsConvolution(node)) return NeverReturns(shapes, IsDepthwise(node));
-  return IsFilterGradient(node) ? HasOddChannels(shapes) : IsLongerThanImage(shapes);
+  if (IsDepthwise(node) || IsConvolution(node)) return NeverReturns(node, shapes);
+  return IsFilterGradient(node) ? HasOddChannels(node, shapes) : IsLongerThanImage(node, shapes);
 }
 
 }  // namespace npu_precision

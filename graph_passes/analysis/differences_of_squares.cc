@@ -20,13 +20,11 @@ bool MultipliesTwo(const std::string& op) {
   return op == "Mul" || op == "Square" || op == "SquaredDifference";
 }
 
-bool AddsTwo(const std::string& op) { return op == "Add" || op == "AddV2" || op == "Sub"; }
-
 class Finder {
  public:
   explicit Finder(const GraphView& view)
       : view_(view),
-        adds_(view, AddsTwo),
+        adds_(view, AddsOrSubtracts),
         subtracts_(view, "Sub"),
         negates_(view, "Neg"),
         averages_(view, Averages),

@@ -61,4 +61,10 @@ ValueRange RangeOfConstant(const tensorflow::NodeDef& constant, const ConstantVa
   return range.IsNothing() ? ValueRange() : range;
 }
 
+bool IsNumber(const tensorflow::NodeDef& constant, const ConstantValues& values) {
+  const tensorflow::AttrValue* held = values.Find(constant);
+  return held != nullptr &&
+         tensorflow::PartialTensorShape(held->tensor().tensor_shape()).num_elements() == 1;
+}
+
 }  // namespace npu_precision

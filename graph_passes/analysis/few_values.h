@@ -19,6 +19,9 @@ std::vector<float> FewValues(const tensorflow::NodeDef& constant, const Constant
 // same decisions after another training, and frozen the same as with variables.
 ValueRange RangeOfConstant(const tensorflow::NodeDef& constant, const ConstantValues& values);
 
+// Whether the constant has one element.
+bool IsNumber(const tensorflow::NodeDef& constant, const ConstantValues& values);
+
 }  // namespace npu_precision
 
 #endif  // NPU_PRECISION_GRAPH_PASSES_ANALYSIS_FEW_VALUES_H_

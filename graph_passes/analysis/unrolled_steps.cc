@@ -8,9 +8,9 @@
 #include <unordered_map>
 
 #include "graph_passes/analysis/cycles.h"
+#include "graph_passes/analysis/few_values.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
-#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace npu_precision {
 namespace {
@@ -88,15 +88,9 @@ class Likeness {
 
   // Each step reads a variable anew.
   uint64_t Source(int id) const {
-    if (constants_.Has(id) && IsNumber(id)) return HashOf("a number");
+    if (constants_.Has(id) && IsNumber(view_.node(id), values_)) return HashOf("a number");
     const bool has_handle = reads_.Has(id) && view_.num_fanin(id) > 0;
     return HashOf(view_.node(has_handle ? Moved(view_.fanin(id)[0]) : id).name());
-  }
-
-  bool IsNumber(int id) const {
-    const tensorflow::AttrValue* value = values_.Find(view_.node(id));
-    return value != nullptr &&
-           tensorflow::PartialTensorShape(value->tensor().tensor_shape()).num_elements() == 1;
   }
 
   const GraphView& view_;

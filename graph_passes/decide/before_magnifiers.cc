@@ -16,7 +16,7 @@ namespace npu_precision {
 namespace {
 
 constexpr double kPi = 3.14159265358979;
-// A bound on the nodes that move a mean to where it is compared.
+// A bound on the nodes between a mean and the op that subtracts it.
 constexpr size_t kMostMoves = 16;
 
 // The gradients of scale and offset are sums over all rows; the gradient of the input is not.
@@ -135,8 +135,8 @@ class Walk {
            context_.elements(node.name(), tensor.port) == 1;
   }
 
-  // A mean that is compared with the values it is of, as in a batch or layer norm: if it is large,
-  // its rounding error is a large part of what they differ by. What subtracts it follows it.
+  // A mean that is subtracted from its own values, as in a batch or layer norm. If the mean is
+  // large, its rounding error is a large part of the differences. The Sub then follows the mean.
   void KeepCentre(int mean) {
     if (ends_path_[mean] || view_.num_fanin(mean) == 0) return;
     const int of = Moved(view_.fanin(mean)[0]);
@@ -171,9 +171,9 @@ class Walk {
   }
 
   // One constant number minus a sum of products, such as 1 - cos(x, y) or a Dice loss, which may be
-  // divided: near zero, it has only the digits in which the sum differs from the number. A constant
-  // for each element is no such number: the gradient of a Softmax subtracts from the one it is
-  // given.
+  // divided: near zero, it has only the digits in which the sum differs from the number. A tensor
+  // of equal elements does not count: the gradient of a Softmax may subtract a sum from such a
+  // tensor.
   void KeepTermsBefore(int difference) {
     if (ends_path_[difference] || view_.num_fanin(difference) != 2) return;
     const int number = view_.LookThroughInserted(view_.fanin(difference)[0]).node;
@@ -223,7 +223,7 @@ class Walk {
     }
   }
 
-  // Also if it is reshaped. It then has the dtype of the product: a Cast before the Reshape would
+  // A reshaped product counts too. It has the dtype of the product: a Cast before the Reshape would
   // restore no digit.
   bool IsLargeProduct(const OutputPort& tensor) const {
     const auto moves = [this](int passed) {
@@ -289,7 +289,7 @@ class Walk {
   const std::vector<bool>& ends_path_;
   const OpSet chains_, scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_,
       products_, subtracts_, divides_, sums_, means_, compares_, ends_walk_;
-  int few_terms_ = 0;                 // as the magnifier says that the walk began at
+  int few_terms_ = 0;                 // MagnifiedInput::terms of where the walk began
   std::vector<int> accumulators_;     // node ids
   std::vector<bool> is_accumulator_;  // by node id
   std::vector<bool> kept_;            // by group number

@@ -19,8 +19,6 @@ constexpr float kLargeOffset = 16;
 
 constexpr int kNotSeen = -1;
 
-bool AddsOrSubtracts(const std::string& op) { return AddsTensors(op) || op == "Sub"; }
-
 // Its result is as large as an input.
 bool StaysLarge(const std::string& op) {
   return AddsOrSubtracts(op) || op == "AddN" || op == "Mean" || SelectsValues(op);

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <string>
 
+#include "graph_passes/analysis/few_values.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
-#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace npu_precision {
 namespace {
-
-bool IsSum(const std::string& op) { return AddsTensors(op) || op == "Sub"; }
 
 class Finder {
  public:
@@ -23,7 +21,8 @@ class Finder {
         moves_values_(view, MovesValues),
         products_(view, IsMatrixOrConvolution),
         sources_(view, IsNeutralSource),
-        sums_(view, IsSum),
+        constants_(view, "Const"),
+        sums_(view, AddsOrSubtracts),
         multiplies_(view, Multiplies),
         divides_(view, Divides),
         is_kept_(view.size(), false) {}
@@ -85,11 +84,7 @@ class Finder {
     const OutputPort from = view_.LookThroughInserted(tensor);
     if (!sources_.Has(from.node)) return false;
     const tensorflow::NodeDef& node = view_.node(from.node);
-    const tensorflow::AttrValue* value = values_.Find(node);
-    if (value != nullptr) {
-      const tensorflow::PartialTensorShape shape(value->tensor().tensor_shape());
-      return shape.num_elements() == 1;
-    }
+    if (constants_.Has(from.node)) return npu_precision::IsNumber(node, values_);
     return context_.elements != nullptr && context_.elements(node.name(), from.port) == 1;
   }
 
@@ -103,7 +98,7 @@ class Finder {
   const ConstantValues& values_;
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
-  const OpSet moves_values_, products_, sources_, sums_, multiplies_, divides_;
+  const OpSet moves_values_, products_, sources_, constants_, sums_, multiplies_, divides_;
   std::vector<bool> is_kept_;  // by node id
   std::vector<KeptGroup> keeps_;
 };

@@ -184,6 +184,7 @@ bool IsMerge(const std::string& op) { return op == "Merge"; }
 bool FeedsLoopMerge(const std::string& op) { return op == "Enter" || op == "NextIteration"; }
 
 bool AddsTensors(const std::string& op) { return op == "Add" || op == "AddV2"; }
+bool AddsOrSubtracts(const std::string& op) { return AddsTensors(op) || op == "Sub"; }
 
 bool Multiplies(const std::string& op) { return op == "Mul" || op == "MulNoNan"; }
 bool Divides(const std::string& op) { return op == "RealDiv" || op == "Div" || op == "DivNoNan"; }

@@ -51,6 +51,8 @@ bool IsMatrixOrConvolution(const std::string& op);
 
 // The op adds two tensors with broadcasting.
 bool AddsTensors(const std::string& op);
+// The op adds two tensors, or subtracts one from the other.
+bool AddsOrSubtracts(const std::string& op);
 bool Multiplies(const std::string& op);
 bool Divides(const std::string& op);
 

@@ -105,7 +105,7 @@ MUTATIONS = (
     ),
     _kernel_faults(
         "channels_first",
-        'if (absl::StartsWith(AttrOf(node, "data_format").s(), "NC")) return true;',
+        "if (HasChannelsFirst(node)) return true;",
         "",
         "A convolution of channels first gets a float16 kernel that fails.",
         f"{_EARLIER_RUNS}::test_convolutions_whose_float16_kernel_would_fail_on_a_cpu_stay_float32",
@@ -118,8 +118,15 @@ MUTATIONS = (
         "passes/test_wrong_kernels.py::test_a_depthwise_convolution_with_a_wide_filter_stays",
     ),
     _kernel_faults(
+        "channels",
+        "image.dim_size(HasChannelsFirst(node) ? 1 : image.dims() - 1)",
+        "image.dim_size(image.dims() - 1)",
+        "The width of an image of channels first counts as its channels.",
+        f"{_WRONG}::test_channels_first_are_counted_where_they_are",
+    ),
+    _kernel_faults(
         "groups",
-        "image.dim_size(3) == filter.dim_size(3);",
+        "ChannelsOf(node, image) == filter.dim_size(3);",
         "true;",
         "A convolution of one channel keeps float32.",
         f"{_WRONG}::test_a_convolution_with_a_group_for_each_channel_and_a_wide_filter_stays",
@@ -133,8 +140,8 @@ MUTATIONS = (
     ),
     _kernel_faults(
         "long_filters",
-        "filter.dim_size(k) > image.dim_size(k + 1)",
-        "filter.dim_size(k) > 2 * image.dim_size(k + 1)",
+        "filter.dim_size(k) > size",
+        "filter.dim_size(k) > 2 * size",
         "The gradient of a filter that is longer than the image is garbage.",
         f"{_WRONG}::test_the_gradient_of_a_filter_longer_than_the_image_stays",
     ),

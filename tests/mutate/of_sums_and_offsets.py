@@ -49,7 +49,7 @@ MUTATIONS = (
     ),
     _unrolled_steps(
         "numbers",
-        'if (constants_.Has(id) && IsNumber(id)) return HashOf("a number");',
+        'if (constants_.Has(id) && IsNumber(view_.node(id), values_)) return HashOf("a number");',
         "",
         "Steps with a scalar constant of their own are not alike.",
         f"{_UNROLLED}::test_many_like_steps_are_taken_in_float32",
@@ -165,6 +165,6 @@ MUTATIONS = (
         "if (compares_.Has(id) && Moved(view_.fanin(id)[1 - use.index]) == of) {",
         "if (compares_.Has(id)) {",
         "The mean of a squeeze-and-excitation block keeps float32.",
-        f"{_BEFORE}::test_a_mean_that_is_compared_with_its_values_is_computed_in_float32",
+        f"{_BEFORE}::test_a_mean_that_is_subtracted_from_its_values_is_computed_in_float32",
     ),
 )

@@ -810,7 +810,7 @@ def test_places_in_an_image_are_computed_in_float32(image, op):
         ("end = Sub(sum, one)", False),
         ("end = Sub(total, sum)", False),
         ("given = Placeholder(shape=scalar) \n end = Sub(given, sum)", False),
-        # The gradient of a Softmax, of which each element's is one.
+        # In the gradient of a Softmax, if the gradient of each probability is one.
         ("end = Sub(ones, sum)", False),
         ("gate = Sigmoid(product) \n end = Sub(one, gate)", False),
     ],
@@ -853,7 +853,7 @@ GPU = "/device:GPU:0"  # where a Mean is gray
         (f"end = Mul(product, mean) @ {GPU}", False),
     ],
 )
-def test_a_mean_that_is_compared_with_its_values_is_computed_in_float32(lines, kept):
+def test_a_mean_that_is_subtracted_from_its_values_is_computed_in_float32(lines, kept):
     """As in a batch or layer norm of values near 29 that differ by 1."""
     result = check_rewrite(
         f"""

@@ -216,3 +216,23 @@ def test_the_gradient_of_a_filter_longer_than_the_image_stays(depth, is_kept):
         w=[depth, 3, 3, 4, 4],
     )
     assert found == (("kept", "no_kernel") if is_kept else ("lowered", "white_list"))
+
+
+@needs_onednn_in_bfloat16
+@pytest.mark.parametrize(("channels", "is_kept"), [(17, True), (32, False)])
+def test_channels_first_are_counted_where_they_are(channels, is_kept):
+    """The image is 17 wide, and 17 channels are odd."""
+
+    def build(x, dy):
+        return tf.raw_ops.Conv2DBackpropFilter(
+            input=x,
+            filter_sizes=[3, 3, channels, 8],
+            out_backprop=dy,
+            strides=[1, 1, 1, 1],
+            padding="SAME",
+            dilations=[1, 1, 2, 2],
+            data_format="NCHW",
+        )
+
+    found = decided("Conv2DBackpropFilter", build, x=[1, channels, 12, 17], dy=[1, 8, 12, 17])
+    assert found == (("kept", "no_kernel") if is_kept else ("lowered", "white_list"))
