@@ -28,6 +28,7 @@ pytest_plugins = [
     "support.commands",
     "support.dense_graph",
     "support.seconds",
+    "support.step_times",
     "support.tiers",
 ]
 tf1 = tf.compat.v1

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from support.model_files import input_name
 from support.overflowing import EMULATED, OVERFLOW, normal
+from support.step_times import by_kept, took
 from support.tf_versions import needs_frozen_loops
 
 from npu_precision.tuning.conversion import Checked, Conversion
@@ -106,11 +107,13 @@ def test_a_conversion_that_fails_on_what_was_held_out_is_not_written(
     assert not (tmp_path / "m.json").exists()
 
 
-def test_the_fastest_mixlist_is_one_that_convert_accepts(judged, overflow, tune):
+def test_the_fastest_mixlist_is_one_that_convert_accepts(judged, overflow, tune, timed):
     judged(lambda entries: 0.001 if len(entries) > 1 or "node:.*" in entries else 0.02)
-    time = ("--objective", "time", "--time-rounds", "5")
-    printed, _ = tune(*overflow, "--max-error", "0.01", *time, options=EMULATED[:-1])
+    timed(by_kept({1: took(0.5), 3: took(0.7)}))
+    options = ("--max-error", "0.01", "--objective", "time")
+    printed, _ = tune(*overflow, *options, options=EMULATED[:-1])
     assert printed["converted"]["good"]
+    assert len(printed["kept"]) == 3
 
 
 def test_random_outputs_are_tuned_and_never_verified(graph_file, arrays, command, capsys, tmp_path):

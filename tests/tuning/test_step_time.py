@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import pathlib
-import re
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.overflowing import EMULATED, OVERFLOW, normal
 from support.report_files import data_in, needs_page
+from support.step_times import by_kept, took
 
 from npu_precision import PrecisionOptions
 from npu_precision.accuracy import frozen, model_run
@@ -20,12 +20,8 @@ from npu_precision.cli.plots import check as check_plots
 from npu_precision.offline import model_file
 from npu_precision.tuning import step_time
 from npu_precision.tuning.front import Point, Times, worth_measuring
-from npu_precision.tuning.step_time import StepTime, in_rounds
+from npu_precision.tuning.step_time import in_rounds
 from npu_precision.tuning.trials import Trial
-
-
-def took(ratio, spread=0.01):
-    return StepTime(0.002 * ratio, ratio, ratio - spread, ratio + spread)
 
 
 def trial_of(lowered, error, is_met=True):
@@ -217,40 +213,6 @@ def test_what_keeps_everything_is_measured_where_less_is_as_accurate():
 # The command, with times that are made up.
 
 MODE = ("--mode", "allow_mix_precision")
-
-
-@pytest.fixture
-def timed(monkeypatch):
-    """timed(time) -> the calls of the replaced measurement.
-
-    time(number of kept nodes) is the StepTime of a mixlist.
-    """
-
-    def replace(time):
-        calls = []
-
-        def measure(model, batches, rounds, precisions):
-            nodes = [
-                node.name
-                for node in model.graph_def.node
-                if node.op not in ("Const", "Placeholder")
-            ]
-            kept = []
-            for options in precisions:
-                entries = json.loads(options.mixlist_edits)["black-list"]["to-add"]
-                pattern = re.compile("|".join(entry[len("node:") :] for entry in entries) or "$")
-                kept.append(len([name for name in nodes if pattern.fullmatch(name)]))
-            calls.append((rounds, kept))
-            return [took(1, 0), *map(time, kept)]
-
-        monkeypatch.setattr(step_time, "measure", measure)
-        return calls
-
-    return replace
-
-
-def by_kept(times, otherwise=None):
-    return lambda kept: times.get(kept, otherwise or took(0.95))
 
 
 def test_the_fastest_mixlist_within_the_limit_wins(overflow, tune, timed):
