@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutate.mutation import mutations_of
 
 _BEFORE = "passes/test_before_magnifiers.py"
+_GUARDED = "passes/test_guarded_differences.py"
 _OFFSETS = "passes/test_offset_rules.py"
 _UNROLLED = "control_flow/test_unrolled_steps.py"
 _UPDATES = "passes/test_value_updates.py"
@@ -148,17 +149,17 @@ MUTATIONS = (
     ),
     _before(
         "constant_minus",
-        "!ranges_[number].IsPoint() || ",
+        "ranges_[number].IsPoint() && ",
         "",
         "Whatever number a sum is subtracted from, its products are kept.",
-        f"{_BEFORE}::test_a_constant_minus_a_sum_of_products_has_these_in_float32",
+        f"{_BEFORE}::test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept",
     ),
     _before(
         "number_minus",
-        " || !IsNumber({number, 0})",
+        " && IsNumber({number, 0})",
         "",
         "The gradient of a Softmax keeps the layers before it.",
-        f"{_BEFORE}::test_a_constant_minus_a_sum_of_products_has_these_in_float32",
+        f"{_BEFORE}::test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept",
     ),
     _before(
         "centres",
@@ -166,5 +167,33 @@ MUTATIONS = (
         "if (compares_.Has(id)) {",
         "The mean of a squeeze-and-excitation block keeps float32.",
         f"{_BEFORE}::test_a_mean_that_is_subtracted_from_its_values_is_computed_in_float32",
+    ),
+    _before(
+        "guards_difference",
+        "return MayBeNearZero(range) || GuardsDifference(from);",
+        "return MayBeNearZero(range);",
+        "Any guard is enough for a difference.",
+        f"{_GUARDED}::test_what_a_guarded_difference_is_computed_from_keeps_float32",
+    ),
+    _before(
+        "safe_guard",
+        "if (ranges_[guard].low >= kSafeSteps * SpacingAt(context_.NewDtype(), 1)) return false;",
+        "",
+        "No guard is enough for a difference.",
+        f"{_GUARDED}::test_a_guard_that_is_large_beside_the_low_types_error_is_enough",
+    ),
+    _before(
+        "guards_anything",
+        "if (compares_.Has(behind[i])) return true;",
+        "if (i > 0) return true;",
+        "A guard of what has no difference is not enough.",
+        f"{_GUARDED}::test_a_guard_of_a_value_with_a_small_relative_error_is_enough",
+    ),
+    _before(
+        "behind_a_sum",
+        "if (!Ends(from)) behind.push_back(from.node);",
+        "behind.push_back(from.node);",
+        "The difference may be anywhere.",
+        f"{_GUARDED}::test_a_difference_behind_a_sum_is_not_looked_for",
     ),
 )

@@ -21,6 +21,7 @@ ROWS, WIDTH, COLUMNS = 4, 16, 6
 # A loop that runs longer is taken to never end.
 MOST_ITERATIONS = 3000
 EPSILONS = (1e-3, 1e-5, 1e-7, 1e-8, 1e-12)
+OFFSETS = (1.0, 30.0, -700.0)
 UNIT_ACTIVATIONS = ("sigmoid", "softmax")
 # The loss is multiplied by this before its gradients are computed, as float16's users do.
 LOSS_SCALE = 64.0
@@ -38,7 +39,7 @@ class Loop:
             0.1 reach turns / 10.
         turns: about how many iterations there are.
         inside: whether the model runs in the body, and not before the loop.
-        form: "while" or "scan"; a scan ends by count.
+        form: "while", "scan", or "unrolled" in Python; the last two end by count.
     """
 
     kind: str
@@ -63,6 +64,8 @@ class Program:
         loop: the loop, or None.
         steps: the number of steps of SGD; 0 is inference.
         seed: the seed of the values.
+        inner_steps: the number of steps of SGD that the graph makes before it computes the loss, as
+            in MAML.
     """
 
     scale: float
@@ -74,6 +77,7 @@ class Program:
     loop: Loop | None
     steps: int
     seed: int
+    inner_steps: int = 0
 
 
 def programs(loops: bool, trains: bool) -> st.SearchStrategy[Program]:
@@ -93,6 +97,7 @@ def _program(draw, loops: bool, trains: bool) -> Program:
         draw(_loops()) if loops else None,
         draw(st.integers(1, 3)) if trains else 0,
         draw(st.integers(0, 7)),
+        draw(st.sampled_from([0, 0, 1, 4])),
     )
 
 
@@ -111,7 +116,7 @@ def _loops() -> st.SearchStrategy[Loop]:
         st.sampled_from(["count", "state", "clock"]),
         st.sampled_from([10, 100, 600]),
         st.booleans(),
-        st.sampled_from(["while", "scan"]),
+        st.sampled_from(["while", "scan", "unrolled"]),
     )
 
 
@@ -173,6 +178,13 @@ class _Grammar:
             st.tuples(st.just("add"), inner, st.sampled_from([1.0, 1e-7, -10.0])),
             st.tuples(st.just("square"), inner),
             st.tuples(st.just("negative"), inner),
+            st.tuples(st.just("centre"), inner, st.sampled_from(OFFSETS)),
+            st.tuples(st.just("layer_norm"), inner, st.sampled_from(OFFSETS)),
+            st.tuples(st.just("waves"), inner),
+            st.tuples(st.just("floor"), inner, st.sampled_from([10.0, 60.0])),
+            st.tuples(st.just("soft_argmax"), inner),
+            st.tuples(st.just("one_minus_cosine"), inner, inner),
+            st.tuples(st.just("avg_pool"), inner),
         )
 
 
@@ -207,7 +219,55 @@ def _normalized(value: tf.Tensor, epsilon: float) -> tf.Tensor:
     return value / (tf.reduce_sum(value, 1, keepdims=True) + epsilon)
 
 
+def _centred(value: tf.Tensor, offset: float) -> tf.Tensor:
+    """What is left of `offset` + value without the mean of the rows."""
+    value += offset
+    return value - tf.reduce_mean(value, 0, keepdims=True)
+
+
+def _layer_norm(value: tf.Tensor, offset: float) -> tf.Tensor:
+    """The layer norm of Keras 3, of `offset` + value."""
+    value += offset
+    mean, variance = tf.nn.moments(value, [0], keepdims=True)
+    inverse = tf1.rsqrt(variance + 1e-3)
+    return value * inverse + (-mean * inverse)
+
+
+def _waves(value: tf.Tensor) -> tf.Tensor:
+    """The sum of sines at positions that a constant counts."""
+    return tf.reduce_sum(tf.sin(value[..., tf.newaxis] + tf.range(100.0)), -1)
+
+
+def _soft_argmax(value: tf.Tensor) -> tf.Tensor:
+    """The expected column of each row, from the middle."""
+    columns = value.shape.as_list()[1]
+    places = tf.reduce_sum(tf.nn.softmax(value) * tf.range(float(columns)), 1, keepdims=True)
+    return places - (columns - 1) / 2.0
+
+
+def _one_minus_cosine(value: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+    """The cosine distance of each row to itself, moved a little towards another."""
+    near = value + 0.1 * tf.tanh(other)
+    # With a tiny epsilon it would jump where a row is zero.
+    unit, unit_near = (tf.math.l2_normalize(each, 1, 0.01) for each in (value, near))
+    return 1.0 - tf.reduce_sum(unit * unit_near, 1, keepdims=True)
+
+
+def _avg_pool(value: tf.Tensor) -> tf.Tensor:
+    """Averages of all values, repeated so that 40 windows overlap."""
+    line = tf.tile(tf.reshape(value, [1, 1, -1, 1]), [1, 1, 96 // value.shape.num_elements(), 1])
+    pooled = tf.nn.avg_pool2d(line, [1, 40], [1, 1], "SAME")
+    return tf.reshape(pooled[:, :, : value.shape.num_elements()], value.shape)
+
+
 _OPS = {
+    "centre": _centred,
+    "layer_norm": _layer_norm,
+    "waves": _waves,
+    "floor": lambda value, steps: tf.floor(value * steps) / steps,
+    "soft_argmax": _soft_argmax,
+    "one_minus_cosine": _one_minus_cosine,
+    "avg_pool": _avg_pool,
     "sigmoid": tf.sigmoid,
     "one_minus": lambda value: 1.0 - value,
     "smooth": lambda value, share: value * (1.0 - share) + share / COLUMNS,
@@ -293,6 +353,10 @@ class BuiltProgram:
         self._target = tf1.placeholder(tf.float32, shape, "t")
         self._mask = tf1.placeholder(tf.bool, shape, "mask")
         weights = [tf.identity(variable) for variable in self.weights]
+        for _ in range(program.inner_steps):
+            inner_loss = tf.reduce_mean(tf.square(self._model(self._x, weights) - self._target))
+            gradients = tf1.gradients(inner_loss, weights)
+            weights = [w - 0.1 * gradient for w, gradient in zip(weights, gradients)]
         p = self._model(self._x, weights)
         loss = evaluate(program.loss, p, self._target, self._mask)
         reduce = _REDUCTIONS[program.reduction]
@@ -353,6 +417,11 @@ class BuiltProgram:
             return step, tf.reduce_mean(tf.sigmoid(y))
 
         start = tf.fill([ROWS, COLUMNS], 1.0 if loop.kind == "product" else 0.0)
+        if loop.form == "unrolled":
+            state = start
+            for _ in range(loop.turns):
+                state, _ = advance(state)
+            return state / _size(loop), tf.constant(float(loop.turns))
         if loop.form == "scan":
             states = tf.scan(lambda state, _: advance(state)[0], tf.zeros([loop.turns]), start)
             return states[-1] / _size(loop), tf.constant(float(loop.turns))
