@@ -75,7 +75,9 @@ def _trained(form: Training | KerasTraining, contender: str) -> Outcome:
         variables = [tf.Variable(value) for value in form.variables]
         loss = functools.partial(form.loss, variables)
         inputs = tuple(map(tf.constant, form.inputs))
-    optimizer = tf.keras.optimizers.Adam(form.rate, jit_compile=False)
+    optimizer = tf.keras.optimizers.Adam(form.rate)
+    if hasattr(optimizer, "jit_compile"):  # Keras 2 compiles it by itself.
+        optimizer.jit_compile = False
     optimizer.build(variables)
     scaler = npu_precision.GradScaler(enabled=contenders.scales_losses(contender))
 
@@ -108,7 +110,7 @@ def _set_weights(model: tf.keras.Model) -> None:
     """Sets the same weights under every policy, none of them zero, so that biases matter."""
     random = np.random.default_rng(7)
     for variable in model.trainable_variables:
-        shape = variable.shape.as_list()
+        shape = tuple(variable.shape)
         if len(shape) > 1:
             spread = 1 / np.sqrt(np.prod(shape[:-1]))
             variable.assign(random.normal(scale=spread, size=shape).astype(np.float32))

@@ -817,7 +817,7 @@ def test_places_in_an_image_are_computed_in_float32(image, op):
     ],
 )
 def test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept(lines, kept):
-    """1 - cos(x, y) of near vectors, the Dice loss of a good model, a soft argmax from the centre."""
+    """1 - cos(x, y) of near vectors, Dice losses of good models, soft argmaxes from the centre."""
     result = check_rewrite(
         f"""
         x = Placeholder(shape=8x32)
