@@ -7,6 +7,7 @@
 #include "graph_passes/fuse/einsums_as_mat_muls.h"
 #include "graph_passes/fuse/flatten_mat_muls.h"
 #include "graph_passes/fuse/fold_batch_norms.h"
+#include "graph_passes/fuse/fold_scales.h"
 #include "graph_passes/fuse/grouped_convolutions.h"
 #include "graph_passes/fuse/layer_norm.h"
 #include "graph_passes/fuse/means_as_pools.h"
@@ -111,6 +112,12 @@ const std::vector<Pass>& Passes() {
       {"pad_into_convolutions", "Lets convolutions pad by themselves instead of a Pad before them.",
        "before deciding: a Pad that goes needs no decision and no Cast", Switch::kForSpeed, false,
        LowersForSpeedHere, PadIntoConvolutions},
+      {"fold_scales",
+       "Folds scales of channels, as in Keras 3's batch norms, into convolutions, in float32.",
+       "after fold_batch_norms, which does it once where all is constant, and "
+       "pad_into_convolutions, which asks for the shape of the weights; before deciding, in "
+       "float32: weights are rounded once, after they were scaled",
+       Switch::kForSpeed, false, LowersForSpeedHere, FoldScales},
       {"means_as_pools",
        "Writes means over height and width as average pools, which bfloat16 can compute.",
        "before deciding: a pool may be lowered where its Mean may not", Switch::kForSpeed, false,

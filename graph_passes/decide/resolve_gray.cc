@@ -95,6 +95,8 @@ Vote VoteOn(const GraphView& view, const std::vector<int>& leader,
   const OutputPort direct = view.fanin(id)[index];
   const OutputPort port = view.LookThroughInserted(direct);
   *voter = port.node;
+  // A bias is a row beside many: a Cast of it costs nothing.
+  if (index == 1 && view.node(id).op() == "BiasAdd") return Vote::kUnknown;
   if (view.op_def(port.node) == nullptr) return Vote::kKept;
   if (port.node != direct.node) {
     const tensorflow::DataType dtype = view.dtype(port);

@@ -71,10 +71,15 @@ std::string FlatNodes::Scalar(const std::string& name, int number) {
 
 std::string FlatNodes::Reshape(const std::string& name, const OutputPort& tensor,
                                const std::vector<int64_t>& shape) {
+  return Reshape(name, TensorName(view_, tensor), shape);
+}
+
+std::string FlatNodes::Reshape(const std::string& name, const std::string& input,
+                               const std::vector<int64_t>& shape) {
   const std::string shape_name = Vector(absl::StrCat(name, "/shape"), shape);
   NodeDef* node = Add(name, "Reshape");
   SetType("Tshape", tensorflow::DT_INT32, node);
-  node->add_input(TensorName(view_, tensor));
+  node->add_input(input);
   node->add_input(shape_name);
   return node->name();
 }

@@ -32,6 +32,8 @@ class FlatNodes {
   std::string Scalar(const std::string& name, int value);
   std::string Reshape(const std::string& name, const OutputPort& tensor,
                       const std::vector<int64_t>& shape);
+  std::string Reshape(const std::string& name, const std::string& input,
+                      const std::vector<int64_t>& shape);
   // The tensor as [-1, columns]: one node for all calls with the same arguments.
   std::string Rows(const OutputPort& tensor, int64_t columns);
   // Also one node for all calls with the same arguments.

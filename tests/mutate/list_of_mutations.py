@@ -8,6 +8,7 @@ from mutate import (
     of_decide,
     of_flat_products,
     of_flight,
+    of_fold_scales,
     of_graph,
     of_guard,
     of_keep_rules,
@@ -30,6 +31,7 @@ MUTATIONS = (
     *of_rewrite.MUTATIONS,
     *of_shell.MUTATIONS,
     *of_flight.MUTATIONS,
+    *of_fold_scales.MUTATIONS,
     *of_guard.MUTATIONS,
     *of_loss_scaling.MUTATIONS,
 )
