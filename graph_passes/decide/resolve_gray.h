@@ -1,9 +1,9 @@
 // Makes gray nodes follow their predecessors.
 //
 // A gray type group is lowered iff at least one predecessor votes "lowered" and none votes "kept".
-// Only producers of tensors that are bound to the group vote. Neutral sources and biases do not, nor do
-// gray groups without votes. The result is the least fixpoint over the lattice unknown < lowered <
-// kept, so it does not depend on the order of the nodes, not even in loops.
+// Only producers of tensors that are bound to the group vote. Neutral sources and biases do not,
+// nor do gray groups without votes. The result is the least fixpoint over the lattice unknown <
+// lowered < kept, so it does not depend on the order of the nodes, not even in loops.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_RESOLVE_GRAY_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_RESOLVE_GRAY_H_
 
