@@ -69,6 +69,16 @@ std::string FlatNodes::Scalar(const std::string& name, int number) {
   return node->name();
 }
 
+std::string FlatNodes::Floats(const std::string& name, int64_t count, float value) {
+  tensorflow::TensorProto* proto;
+  NodeDef* node = Constant(name, &proto);
+  SetType("dtype", tensorflow::DT_FLOAT, node);
+  proto->set_dtype(tensorflow::DT_FLOAT);
+  proto->mutable_tensor_shape()->add_dim()->set_size(count);
+  proto->add_float_val(value);
+  return node->name();
+}
+
 std::string FlatNodes::Reshape(const std::string& name, const OutputPort& tensor,
                                const std::vector<int64_t>& shape) {
   return Reshape(name, TensorName(view_, tensor), shape);

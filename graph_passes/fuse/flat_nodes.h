@@ -30,6 +30,8 @@ class FlatNodes {
   // Each function returns the text of an input that reads the result.
   std::string Vector(const std::string& name, const std::vector<int64_t>& values);
   std::string Scalar(const std::string& name, int value);
+  // A float32 vector of equal numbers.
+  std::string Floats(const std::string& name, int64_t count, float value);
   std::string Reshape(const std::string& name, const OutputPort& tensor,
                       const std::vector<int64_t>& shape);
   std::string Reshape(const std::string& name, const std::string& input,

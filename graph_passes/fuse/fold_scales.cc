@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph_passes/decide/kept_by_mark.h"
+#include "graph_passes/fuse/channel_chains.h"
 #include "graph_passes/fuse/convolution_padding.h"
 #include "graph_passes/fuse/flat_nodes.h"
 #include "graph_passes/fuse/fusion_site.h"
@@ -14,7 +15,7 @@
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
-#include "graph_passes/rewrite/cast_nodes.h"
+#include "graph_passes/graph/registered_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -25,53 +26,32 @@ using tensorflow::NodeDef;
 using tensorflow::PartialTensorShape;
 
 constexpr char kDepthwise[] = "DepthwiseConv2dNative";
+constexpr char kNorm[] = "FusedBatchNormV3";
 constexpr int kRank = 4, kChannels = 3;
 // A Mul and an AddV2 with their Casts pass over the result about four times, a Mul over the weights
 // once.
 constexpr int64_t kPasses = 4;
-constexpr size_t kMostSteps = 8;
 // With such an epsilon, a scale is at most 3,200 times gamma, which float16 holds.
 constexpr double kSafeEpsilon = 1e-7;
-constexpr int kNone = -1;
 
 bool IsConvolution(const std::string& op) { return op == "Conv2D" || op == kDepthwise; }
-
-// One node of a chain: it combines its input with a vector.
-struct Step {
-  int node;
-  OutputPort vector;
-};
-
-struct Chain {
-  int convolution;
-  int64_t channels = 0;
-  std::vector<Step> steps;
-  // TensorFlow's arithmetic optimizer writes (conv * s + t) + other as (conv * s + other) + t,
-  // where it may write an AddN. If not kNone: the inner sum, the outer one, and what they add.
-  int inner = kNone, outer = kNone;
-  OutputPort other, last_vector;
-
-  // The node that yields the result of the convolution and its bias.
-  int end() const { return inner == kNone ? steps.back().node : inner; }
-};
 
 class ScaleFolder {
  public:
   explicit ScaleFolder(PassState* state)
-      : state_(state), view_(state->view()), site_(*state), is_taken_(view_.size(), false) {}
+      : state_(state), view_(state->view()), site_(*state), chains_(view_, site_) {}
 
-  void Run(const std::vector<int>& convolutions) {
-    std::vector<Chain> chains;
+  void Run() {
+    for (int id : InOrderOfNames(view_, OpSet(view_, IsConvolution).Ids())) FindFold(id);
+    for (int id : InOrderOfNames(view_, OpSet(view_, "Mul").Ids())) FindNorm(id);
+    if (folds_.empty() && norms_.empty()) return;
     std::vector<bool> vanishes(view_.size(), false);
-    for (int id : InOrderOfNames(view_, convolutions)) {
-      Chain chain = ChainOf(id);
-      if (!HasScale(chain) || !FitsLowType(chain) || !IsCheap(chain)) continue;
-      for (const Step& step : chain.steps) vanishes[step.node] = true;
-      vanishes[chain.end()] = false;
-      if (chain.inner != kNone) is_taken_[chain.inner] = true;
-      chains.push_back(std::move(chain));
+    for (const std::vector<ChannelChain>* found : {&folds_, &norms_}) {
+      for (const ChannelChain& chain : *found) {
+        for (const ChannelChain::Step& step : chain.steps) vanishes[step.node] = true;
+        vanishes[chain.end()] = false;
+      }
     }
-    if (chains.empty()) return;
     GraphDef* out = state_->NewGraph();
     CopyAllButNodes(state_->graph(), out);
     for (int id = 0; id < view_.size(); ++id) {
@@ -79,101 +59,70 @@ class ScaleFolder {
       if (!vanishes[id]) CopyWithoutValue(view_.node(id), out->add_node());
     }
     FlatNodes nodes(view_, site_, out);
-    for (const Chain& chain : chains) Fold(chain, &nodes, out);
+    for (const ChannelChain& chain : folds_) Fold(chain, &nodes, out);
+    for (const ChannelChain& chain : norms_) WriteNorm(chain, &nodes, out);
   }
 
  private:
-  // The longest chain of sums and products with vectors behind a convolution.
-  Chain ChainOf(int convolution) const {
-    Chain chain;
-    chain.convolution = convolution;
+  void FindFold(int convolution) {
     const NodeDef& node = view_.node(convolution);
     if (view_.op_def(convolution) == nullptr || !IsPlainConvolution(node) ||
         view_.outputs(convolution)[0].dtype != tensorflow::DT_FLOAT ||
-        KeptByMark(node, state_->context, false) != Reason::kNone) {
-      return chain;
-    }
-    size_t length = 0;  // up to the last node that may become a BiasAdd
-    bool adds = false;
-    for (int last = convolution; chain.steps.size() < kMostSteps && MayVanish(last);) {
-      const InputPort use = view_.fanout(last)[0];
-      Step step;
-      if (!site_.AreAlike(convolution, use.node)) break;
-      if (!IsStep(use, &step) || !ReadsChannels(step.vector, &chain)) {
-        if (length > 0 && length == chain.steps.size()) TakeSum(use, &chain);
-        break;
-      }
-      chain.steps.push_back(step);
-      last = use.node;
-      adds |= view_.node(last).op() != "Mul";
-      if (site_.MayBecome(last, adds ? "BiasAdd" : "Identity")) length = chain.steps.size();
-    }
-    chain.steps.resize(length);
-    return chain;
-  }
-
-  bool MayVanish(int id) const { return site_.MayVanish(id) && site_.HasOneReader(id); }
-
-  // Takes a sum with another tensor, if a vector is added to it.
-  void TakeSum(const InputPort& use, Chain* chain) const {
-    const int inner = use.node;
-    const std::string& op = view_.node(inner).op();
-    if ((op != "AddN" && !AddsTwo(op)) || view_.num_fanin(inner) != 2 || is_taken_[inner] ||
-        !MayVanish(inner)) {
+        KeptByMark(node, state_->context, false) != Reason::kNone ||
+        !chains_.MayVanish(convolution)) {
       return;
     }
-    const InputPort outer = view_.fanout(inner)[0];
-    Step step;
-    if (!AddsTwo(view_.node(outer.node).op()) || !site_.AreAlike(inner, outer.node) ||
-        !site_.MayChange(outer.node) || !IsStep(outer, &step) ||
-        !ReadsChannels(step.vector, chain)) {
+    const ChannelChain chain =
+        chains_.From(view_.fanout(convolution)[0], "BiasAdd", "Identity");
+    if (!chain.has_scale || !site_.AreAlike(convolution, chain.end()) || !FitsLowType(chain) ||
+        !IsCheap(chain)) {
       return;
     }
-    chain->inner = inner;
-    chain->outer = outer.node;
-    chain->other = view_.fanin(inner)[1 - use.index];
-    chain->last_vector = step.vector;
+    chains_.Take(chain);
+    folds_.push_back(chain);
   }
 
-  static bool AddsTwo(const std::string& op) { return op == "AddV2" || op == "Add"; }
-
-  bool IsStep(const InputPort& use, Step* step) const {
-    const NodeDef& node = view_.node(use.node);
-    const std::string& op = node.op();
-    if (op == "BiasAdd") {
-      const auto format = node.attr().find("data_format");
-      if (use.index != 0 || (format != node.attr().end() && format->second.s() != "NHWC")) {
-        return false;
+  // A chain behind anything else, and behind a convolution with many weights. What is fetched has one
+  // output, and a FusedBatchNormV3 has several.
+  void FindNorm(int product) {
+    const auto inputs = view_.fanin(product);
+    if (inputs.size() != 2 || view_.op_def(product) == nullptr ||
+        view_.outputs(product)[0].dtype != tensorflow::DT_FLOAT ||
+        KeptByMark(view_.node(product), state_->context, false) != Reason::kNone) {
+      return;
+    }
+    for (int index : {0, 1}) {
+      const ChannelChain chain = chains_.From({product, index}, kNorm, "");
+      if (!chain.has_scale || !chains_.IsFree(chain) || !site_.MayVanish(chain.end()) ||
+          !IsImage(chain) || !MayRunNorm(chain)) {
+        continue;
       }
-    } else if (op != "Mul" && op != "AddV2" && op != "Add" && !(op == "Sub" && use.index == 0)) {
-      return false;
+      chains_.Take(chain);
+      norms_.push_back(chain);
+      return;
     }
-    *step = {use.node, view_.fanin(use.node)[1 - use.index]};
-    return true;
   }
 
-  // Whether the tensor has one element per channel, the last dimension.
-  bool ReadsChannels(const OutputPort& tensor, Chain* chain) const {
-    const PartialTensorShape shape = site_.Shape(tensor);
-    if (shape.dims() < 1 || shape.dims() > kRank || !shape.IsFullyDefined()) return false;
-    const int64_t channels = shape.dim_size(shape.dims() - 1);
-    if (channels < 2 || shape.num_elements() != channels) return false;
-    if (chain->steps.empty()) chain->channels = channels;
-    return channels == chain->channels;
+  bool IsImage(const ChannelChain& chain) const {
+    const PartialTensorShape shape = site_.Shape(chain.root);
+    return shape.dims() == kRank && shape.dim_size(kChannels) == chain.channels;
   }
 
-  bool HasScale(const Chain& chain) const {
-    for (const Step& step : chain.steps) {
-      if (view_.node(step.node).op() == "Mul") return true;
-    }
-    return false;
+  // Whether the machine has a kernel of the low type.
+  bool MayRunNorm(const ChannelChain& chain) const {
+    const NodeDef& like = view_.node(chain.end());
+    NodeDef norm;
+    BecomeNorm(like.name(), &norm);
+    norm.set_device(like.device());
+    (*norm.mutable_attr())["T"].set_type(state_->context.mode.low_type);
+    return state_->context.support->CanRun(like, norm);
   }
 
   // A float16 holds no scaled weight above 65504. A batch norm with a tiny epsilon has such scales
   // where a channel is always zero.
-  bool FitsLowType(const Chain& chain) const {
+  bool FitsLowType(const ChannelChain& chain) const {
     if (state_->context.mode.low_type != tensorflow::DT_HALF) return true;
-    return std::all_of(chain.steps.begin(), chain.steps.end(), [this](const Step& step) {
+    return std::all_of(chain.steps.begin(), chain.steps.end(), [this](const ChannelChain::Step& step) {
       return view_.node(step.node).op() != "Mul" || IsModerate(step.vector);
     });
   }
@@ -195,11 +144,11 @@ class ScaleFolder {
            epsilon >= kSafeEpsilon;
   }
 
-  bool IsCheap(const Chain& chain) const {
-    const PartialTensorShape weights = site_.Shape(view_.fanin(chain.convolution)[1]);
-    const PartialTensorShape made = site_.Shape({chain.convolution, 0});
+  bool IsCheap(const ChannelChain& chain) const {
+    const PartialTensorShape weights = site_.Shape(view_.fanin(chain.root.node)[1]);
+    const PartialTensorShape made = site_.Shape(chain.root);
     if (!weights.IsFullyDefined() || weights.dims() != kRank || made.dims() != kRank) return false;
-    const bool is_depthwise = view_.node(chain.convolution).op() == kDepthwise;
+    const bool is_depthwise = view_.node(chain.root.node).op() == kDepthwise;
     // Weights of a depthwise convolution are [height, width, channels, multiplier].
     if (is_depthwise && weights.dim_size(kChannels) != 1) return false;
     if (weights.dim_size(is_depthwise ? kChannels - 1 : kChannels) != chain.channels) return false;
@@ -210,101 +159,102 @@ class ScaleFolder {
     return weights.num_elements() <= kPasses * elements;
   }
 
-  void Fold(const Chain& chain, FlatNodes* nodes, GraphDef* out) {
-    nodes->Begin(chain.convolution, view_.fanin(chain.convolution)[1].node);
-    std::string scale, offset;
-    std::vector<Step> steps = chain.steps;
-    if (chain.inner != kNone) steps.push_back({chain.outer, chain.last_vector});
-    for (const Step& step : steps) {
-      const std::string& op = view_.node(step.node).op();
-      const std::string vector = Vector(step, {chain.channels}, nodes);
-      if (op == "Mul") {
-        scale = scale.empty() ? vector : Combined(step.node, "scale", "Mul", scale, vector, nodes);
-        if (offset.empty()) continue;
-        offset = Combined(step.node, "offset", "Mul", offset, vector, nodes);
-      } else if (offset.empty()) {
-        offset = op == "Sub" ? Negative(step.node, vector, nodes) : vector;
-      } else {
-        const char* adds = op == "Sub" ? "Sub" : "AddV2";
-        offset = Combined(step.node, "offset", adds, offset, vector, nodes);
-      }
-    }
-    ScaleWeights(chain, scale, nodes, out->mutable_node(places_[chain.convolution]));
-    const NodeDef& before = view_.node(chain.end());
-    BecomeBiasAdd(chain, offset, out->mutable_node(places_[chain.end()]));
-    if (chain.inner != kNone) {
-      NodeDef* sum = out->mutable_node(places_[chain.outer]);
-      sum->set_input(0, before.name());
-      sum->set_input(1, TensorName(view_, chain.other));
-    }
-    const char* made = offset.empty() ? "Identity of " : "BiasAdd of ";
-    state_->rewrites.push_back({"fold_scales", before.name(), before.op(),
-                                absl::StrCat(made, view_.node(chain.convolution).name())});
+  void Fold(const ChannelChain& chain, FlatNodes* nodes, GraphDef* out) {
+    const int convolution = chain.root.node;
+    nodes->Begin(convolution, view_.fanin(convolution)[1].node);
+    const std::string scale = chains_.Scale(chain, nodes);
+    const std::string offset = chains_.Offset(chain, nodes);
+    ScaleWeights(chain, scale, nodes, out->mutable_node(places_[convolution]));
+    NodeDef* end = out->mutable_node(places_[chain.end()]);
+    const std::string& name = view_.node(convolution).name();
+    Replace(chain.end(), {name, offset}, end);
+    end->set_op(offset.empty() ? "Identity" : "BiasAdd");
+    if (!offset.empty()) (*end->mutable_attr())["data_format"].set_s("NHWC");
+    AddLater(chain, out);
+    Tell(chain, absl::StrCat(end->op(), " of ", name));
   }
 
-  std::string NameAt(int node, const char* part) const {
-    return absl::StrCat(view_.node(node).name(), "/npu_folded_", part);
-  }
-
-  std::string Vector(const Step& step, const std::vector<int64_t>& shape, FlatNodes* nodes) const {
-    if (site_.Shape(step.vector).dims() == 1) return TensorName(view_, step.vector);
-    return nodes->Reshape(NameAt(step.node, "vector"), step.vector, shape);
-  }
-
-  // A new node keeps float32, in which a sum or product of few numbers costs nothing.
-  std::string Combined(int at, const char* part, const char* op, const std::string& a,
-                       const std::string& b, FlatNodes* nodes) const {
-    NodeDef* node = nodes->Add(NameAt(at, part), op);
-    MarkKeepDtype(node);
-    node->add_input(a);
-    if (!b.empty()) node->add_input(b);
-    return node->name();
-  }
-  std::string Negative(int at, const std::string& of, FlatNodes* nodes) const {
-    return Combined(at, "offset", "Neg", of, "", nodes);
-  }
-
-  void ScaleWeights(const Chain& chain, std::string scale, FlatNodes* nodes,
+  void ScaleWeights(const ChannelChain& chain, std::string scale, FlatNodes* nodes,
                     NodeDef* convolution) const {
-    const OutputPort weights = view_.fanin(chain.convolution)[1];
+    const std::string& name = convolution->name();
     if (convolution->op() == kDepthwise) {
-      scale = nodes->Reshape(NameAt(chain.convolution, "scale"), scale, {chain.channels, 1});
+      scale = nodes->Reshape(absl::StrCat(name, "/npu_folded_scale"), scale, {chain.channels, 1});
     }
-    const std::string given = TensorName(view_, weights);
-    convolution->set_input(1, Combined(chain.convolution, "weights", "Mul", given, scale, nodes));
+    const std::string weights = TensorName(view_, view_.fanin(chain.root.node)[1]);
+    convolution->set_input(1, chains_.Combined(absl::StrCat(name, "/npu_folded_weights"), "Mul",
+                                               weights, scale, nodes));
   }
 
-  void BecomeBiasAdd(const Chain& chain, const std::string& offset, NodeDef* node) const {
-    NodeDef sum;
-    sum.set_name(node->name());
-    site_.Inherit(chain.end(), &sum);
-    sum.add_input(view_.node(chain.convolution).name());
-    (*sum.mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
-    sum.set_op("Identity");
-    if (!offset.empty()) {
-      sum.set_op("BiasAdd");
-      sum.add_input(offset);
-      (*sum.mutable_attr())["data_format"].set_s("NHWC");
+  // As a batch norm of mean 0 and variance 1.
+  void WriteNorm(const ChannelChain& chain, FlatNodes* nodes, GraphDef* out) {
+    const int end = chain.end();
+    nodes->Begin(end, chain.root.node);
+    const std::string scale = chains_.Scale(chain, nodes);
+    const std::string offset = chains_.Offset(chain, nodes);
+    const std::string name = view_.node(end).name();
+    const std::string mean = nodes->Floats(absl::StrCat(name, "/npu_mean"), chain.channels, 0);
+    const std::string one = nodes->Floats(absl::StrCat(name, "/npu_variance"), chain.channels, 1);
+    NodeDef* norm = out->mutable_node(places_[end]);
+    Replace(end, {TensorName(view_, chain.root), scale, offset, mean, one}, norm);
+    BecomeNorm(name, norm);
+    AddLater(chain, out);
+    Tell(chain, kNorm);
+  }
+
+  static void BecomeNorm(const std::string& name, NodeDef* norm) {
+    norm->set_name(name);
+    norm->set_op(kNorm);
+    auto& attr = *norm->mutable_attr();
+    // TensorFlow's remapper ends the process if an attribute with a default is missing.
+    for (const auto& defined : RegisteredOp(kNorm)->attr()) {
+      if (defined.has_default_value()) attr[defined.name()] = defined.default_value();
     }
+    attr["T"].set_type(tensorflow::DT_FLOAT);
+    attr["U"].set_type(tensorflow::DT_FLOAT);
+    attr["epsilon"].set_f(0);
+    attr["is_training"].set_b(false);
+  }
+
+  // Leaves name, device, marks and control inputs.
+  void Replace(int id, const std::vector<std::string>& inputs, NodeDef* node) const {
+    NodeDef made;
+    made.set_name(node->name());
+    site_.Inherit(id, &made);
+    for (const std::string& input : inputs) {
+      if (!input.empty()) made.add_input(input);
+    }
+    (*made.mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
     for (const std::string& input : node->input()) {
-      if (input[0] == '^') sum.add_input(input);
+      if (input[0] == '^') made.add_input(input);
     }
-    node->Swap(&sum);
+    node->Swap(&made);
+  }
+
+  void AddLater(const ChannelChain& chain, GraphDef* out) const {
+    if (chain.inner == ChannelChain::kNone) return;
+    NodeDef* sum = out->mutable_node(places_[chain.outer]);
+    sum->set_input(0, view_.node(chain.inner).name());
+    sum->set_input(1, TensorName(view_, chain.other));
+  }
+
+  void Tell(const ChannelChain& chain, const std::string& after) {
+    const NodeDef& before = view_.node(chain.end());
+    state_->rewrites.push_back({"fold_scales", before.name(), before.op(), after});
   }
 
   PassState* const state_;
   const GraphView& view_;
   const FusionSite site_;
-  std::vector<bool> is_taken_;  // by node id, the inner sums of chains
-  std::vector<int> places_;     // by node id, in the new graph
+  ChannelChains chains_;
+  std::vector<ChannelChain> folds_, norms_;
+  std::vector<int> places_;  // by node id, in the new graph
 };
 
 }  // namespace
 
 tensorflow::Status FoldScales(PassState* state, bool* changed) {
   const size_t rewrites = state->rewrites.size();
-  const std::vector<int> convolutions = OpSet(state->view(), IsConvolution).Ids();
-  if (!convolutions.empty()) ScaleFolder(state).Run(convolutions);
+  if (!OpSet(state->view(), "Mul").IsEmpty()) ScaleFolder(state).Run();
   *changed = state->rewrites.size() != rewrites;
   return tensorflow::Status();
 }

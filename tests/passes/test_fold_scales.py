@@ -45,9 +45,15 @@ NORM = """
     """
 
 
-def folded(result):
+def written(result):
+    """The op before and what is there now, by node."""
     assert {rewrite.by for rewrite in result.ledger.rewrites} <= {"fold_scales"}
     return {rewrite.node: (rewrite.before, rewrite.after) for rewrite in result.ledger.rewrites}
+
+
+def folded(result):
+    """The same, of what went into convolutions."""
+    return {node: ops for node, ops in written(result).items() if " of " in ops[1]}
 
 
 @pytest.mark.parametrize(("mode", "low"), [("allow_mix_precision", "float16"), (BF16, "bfloat16")])
@@ -89,16 +95,16 @@ def test_any_chain_of_sums_and_products_with_vectors_is_folded(chain, offset):
     assert set(folded(result)) == {"end"}
     nodes = {node.name: node for node in result.graph.node}
 
-    def written(name):
+    def text(name):
         node = nodes[name]
         if node.op == "Placeholder":
             return name
-        return f"{node.op}({', '.join(written(each) for each in node.input)})"
+        return f"{node.op}({', '.join(text(each) for each in node.input)})"
 
     assert "a" not in nodes
     bias = next(node for node in nodes.values() if node.op == "BiasAdd")
     cast = nodes[bias.input[1]]
-    assert written(cast.input[0]) == offset
+    assert text(cast.input[0]) == offset
 
 
 @pytest.mark.parametrize("shape", ["1x1x1x8", "1x8"])
@@ -257,6 +263,67 @@ def test_what_a_mixlist_names_stays(tmp_path):
         mixlist = {"black-list": {"to-add": [f"node:{name}"]}}
         result = check(f"{CONVOLUTION}{lines}", None, mode=BF16, modify_mixlist=mixlist)
         assert folded(result) == {}
+
+
+IMAGE = """
+    x = Placeholder(shape=?x8x8x4)
+    w = Placeholder(shape=3x3x4x8)
+    s = Placeholder(shape=8)
+    t = Placeholder(shape=8)
+    conv = Conv2D(x, w, strides=[1, 1, 1, 1], padding=SAME)
+    read = Relu(conv)
+    """
+
+
+@pytest.mark.parametrize(
+    ("lines", "offset"),
+    [
+        ("scaled = Mul(read, s)\nnorm = AddV2(scaled, t)", "t"),
+        ("scaled = Mul(s, read)\nnorm = Sub(scaled, t)", "norm/npu_folded_offset"),
+    ],
+)
+def test_elsewhere_a_scale_and_offset_are_one_batch_norm(lines, offset):
+    """With mean 0 and variance 1: the kernel computes in float32, and reads and writes bfloat16."""
+    result = check(
+        f"{IMAGE}{lines}\nend = LogSoftmax(norm)",
+        None,
+        mode=BF16,
+        run=False,
+    )
+    assert [*written(result).values()] == [("Sub" if "Sub" in lines else "AddV2", "FusedBatchNormV3")]
+    (norm,) = (node for node in result.graph.node if node.name == "norm")
+    mean, variance = "norm/npu_mean", "norm/npu_variance"
+    assert [*norm.input] == ["read", "s", offset, mean, variance]
+    assert norm.attr["epsilon"].f == 0
+    assert norm.attr["T"].type == tf.bfloat16.as_datatype_enum
+
+
+def test_its_values_are_those_of_the_chain():
+    check(
+        f"{CONVOLUTION}read = Relu(conv)\nscaled = Mul(read, s)\nnorm = AddV2(scaled, t)"
+        "\nend = Tanh(norm)",
+        None,
+        mode=BF16,
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "norm = Mul(read, s)",
+        "row = Mul(s, t)\nnorm = AddV2(row, s)",
+        "rows = Reshape(read, sizes)\nsizes = Const[int32](value=[-1, 8])\nscaled = Mul(rows, s)"
+        "\nnorm = AddV2(scaled, t)",
+    ],
+    ids=["no offset", "vectors", "rows"],
+)
+def test_what_is_no_image_with_both_stays(lines):
+    assert not written(check(f"{IMAGE}{lines}\nend = Tanh(norm)", None, mode=BF16, run=False))
+
+
+def test_a_fetched_end_stays():
+    lines = "scaled = Mul(read, s)\nnorm = AddV2(scaled, t)"
+    assert not written(check(f"{IMAGE}{lines}", None, mode=BF16, run=False))
 
 
 def test_values_are_as_near_to_float64_as_without_it():
