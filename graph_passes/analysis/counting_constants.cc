@@ -11,6 +11,8 @@ namespace npu_precision {
 namespace {
 
 constexpr int64_t kLeastSteps = 16;
+// Learned values are not equal steps by chance, so a few are enough where the low type loses them.
+constexpr int64_t kLeastCoarseSteps = 4;
 // The share of a step that a value may be off in float32, and that the low type's spacing may be:
 // what is added to a count is mostly smaller than a step.
 constexpr double kExact = 1e-2, kFine = 1.0 / 4;
@@ -43,9 +45,9 @@ Counts CountsOf(const tensorflow::NodeDef& constant, const ConstantValues& value
   for (int dim = 0; dim < shape.dims() && stride > 0; ++dim) {
     const int64_t count = shape.dim_size(dim);
     stride /= std::max<int64_t>(count, 1);
-    if (count < kLeastSteps) continue;
+    if (count <= kLeastCoarseSteps) continue;
     const Counts first = CountsOfLine(all, 0, count, stride, low_type);
-    if (first == Counts::kNo) continue;
+    if (first == Counts::kNo || (first == Counts::kFinely && count < kLeastSteps)) continue;
     const int64_t begin_of_last = all.size() - 1 - (count - 1) * stride;
     counts = std::max({counts, first, CountsOfLine(all, begin_of_last, count, stride, low_type)});
   }

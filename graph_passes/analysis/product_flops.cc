@@ -21,13 +21,15 @@ bool MultipliesMatrices(const std::string& op) {
   return op == "MatMul" || absl::StartsWith(op, "BatchMatMul");
 }
 
-// The size of the dimension that is summed over, from the first operand of a matrix product.
-// `batch` is the size of a first dimension that is not known.
-double Depth(const NodeDef& node, const PartialTensorShape& operand, double batch) {
+// The size of the dimension that is summed over, from an operand of a matrix product: the first, or
+// the second. `batch` is the size of a first dimension that is not known.
+double Depth(const NodeDef& node, int index, const PartialTensorShape& operand, double batch) {
   const int dims = operand.dims();
   if (dims < 2) return kUnknownCost;
-  const bool is_transposed = IsSet(node, node.op() == "MatMul" ? "transpose_a" : "adj_x");
-  const int dim = is_transposed ? dims - 2 : dims - 1;
+  const char* of_mat_mul = index == 0 ? "transpose_a" : "transpose_b";
+  const char* of_batches = index == 0 ? "adj_x" : "adj_y";
+  const bool is_transposed = IsSet(node, node.op() == "MatMul" ? of_mat_mul : of_batches);
+  const int dim = is_transposed == (index == 0) ? dims - 2 : dims - 1;
   const int64_t size = operand.dim_size(dim);
   return size < 0 && dim == 0 ? batch : size;
 }
@@ -53,7 +55,9 @@ double Flops(double elements, double depth) {
 double Terms(const GraphView& view, const TensorShapes& shapes, int id, double batch) {
   const NodeDef& node = view.node(id);
   if (MultipliesMatrices(node.op())) {
-    return Depth(node, ShapeOf(view, shapes, view.fanin(id)[0]), batch);
+    const double depth = Depth(node, 0, ShapeOf(view, shapes, view.fanin(id)[0]), batch);
+    // A pass may have added what yields the first operand; its shape is then not known.
+    return depth >= 0 ? depth : Depth(node, 1, ShapeOf(view, shapes, view.fanin(id)[1]), batch);
   }
   if (!absl::StrContains(node.op(), "Conv")) return kUnknownCost;
   const bool makes_filter = absl::StrContains(node.op(), "BackpropFilter");

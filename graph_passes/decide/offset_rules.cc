@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "graph_passes/analysis/counting_constants.h"
 #include "graph_passes/analysis/few_values.h"
+#include "graph_passes/graph/float_values.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 
@@ -19,9 +21,13 @@ constexpr float kLargeOffset = 16;
 
 constexpr int kNotSeen = -1;
 
+bool Adds(const std::string& op) {
+  return AddsOrSubtracts(op) || op == "AddN" || op == "BiasAdd";
+}
+
 // Its result is as large as an input.
 bool StaysLarge(const std::string& op) {
-  return AddsOrSubtracts(op) || op == "AddN" || op == "Mean" || SelectsValues(op);
+  return Adds(op) || op == "Mean" || SelectsValues(op);
 }
 
 // It takes a mean away from its input.
@@ -37,7 +43,8 @@ class Rules {
         ends_path_(ends_path),
         moves_values_(view, MovesValues),
         matrix_(view, IsMatrixOrConvolution),
-        adds_(view, AddsOrSubtracts),
+        adds_(view, Adds),
+        biases_(view, "BiasAdd"),
         stays_large_(view, StaysLarge),
         centres_(view, Centres),
         seen_(view.size(), kNotSeen),
@@ -49,16 +56,35 @@ class Rules {
     for (int id : InOrderOfNames(view_, OpSet(view_, "Const").Ids())) {
       if (context_.fed.count(view_.node(id).name()) != 0) continue;
       const Counts counts = CountsOf(view_.node(id), values_, context_.NewDtype());
-      if (counts != Counts::kNo) KeepCounts(id, counts == Counts::kCoarsely);
-      if (IsLargeOffset(id)) KeepSums(id);
+      if (counts == Counts::kNo) {
+        KeepSums(id);
+      } else {
+        KeepCounts(id, counts == Counts::kCoarsely);
+      }
     }
     return keeps_;
   }
 
  private:
-  bool IsLargeOffset(int id) const {
-    const std::vector<float> values = FewValues(view_.node(id), values_);
-    return values.size() == 1 && std::isfinite(values[0]) && std::fabs(values[0]) >= kLargeOffset;
+  enum class Offset : unsigned char { kNone, kScalar, kTensor };
+
+  // A large number, also a tensor of equal ones, or a tensor of many values such as a grid of
+  // places. One of few values is a mask.
+  Offset OffsetOf(int id) const {
+    const auto is_large = [](float value) {
+      return std::isfinite(value) && std::fabs(value) >= kLargeOffset;
+    };
+    const std::vector<float> few = FewValues(view_.node(id), values_);
+    if (!few.empty()) {
+      return few.size() == 1 && is_large(few[0]) ? Offset::kScalar : Offset::kNone;
+    }
+    const tensorflow::AttrValue* held = values_.Find(view_.node(id));
+    FloatValues all;
+    if (held == nullptr || !all.Read(held->tensor())) return Offset::kNone;
+    for (int64_t i = 0; i < all.size(); ++i) {
+      if (is_large(all[i])) return Offset::kTensor;
+    }
+    return Offset::kNone;
   }
 
   // Calls visit(node, group) for the nodes that read the values of a constant, directly or after
@@ -91,13 +117,19 @@ class Rules {
     KeepLarge(std::move(large), Reason::kCountingConstant, constant);
   }
 
+  // A learned bias may have large values, which are small beside what they are added to.
   void KeepSums(int offset) {
-    std::vector<int> large;
+    std::vector<std::pair<int, int>> sums;
     VisitReaders(offset, [&](int id, int group) {
-      if (!adds_.Has(id)) return;
-      Keep(group, Reason::kLargeOffset, offset);
-      large.push_back(id);
+      if (adds_.Has(id)) sums.emplace_back(id, group);
     });
+    const Offset kind = sums.empty() ? Offset::kNone : OffsetOf(offset);
+    std::vector<int> large;
+    for (const auto& sum : sums) {
+      if (kind == Offset::kNone || (kind == Offset::kTensor && biases_.Has(sum.first))) continue;
+      Keep(sum.second, Reason::kLargeOffset, offset);
+      large.push_back(sum.first);
+    }
     KeepLarge(std::move(large), Reason::kLargeOffset, offset);
   }
 
@@ -125,7 +157,7 @@ class Rules {
   const ConstantValues& values_;
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
-  const OpSet moves_values_, matrix_, adds_, stays_large_, centres_;
+  const OpSet moves_values_, matrix_, adds_, biases_, stays_large_, centres_;
   std::vector<int> seen_;      // by node id, the last constant whose values it reads
   std::vector<bool> is_kept_;  // by group number
   std::vector<KeptGroup> keeps_;

@@ -93,10 +93,31 @@ MUTATIONS = (
     ),
     _offset_rules(
         "sums",
-        "if (!adds_.Has(id)) return;",
-        "",
+        "if (adds_.Has(id)) sums.emplace_back(id, group);",
+        "sums.emplace_back(id, group);",
         "A large factor counts as an offset.",
         f"{_OFFSETS}::test_a_large_factor_is_no_offset",
+    ),
+    _offset_rules(
+        "biases",
+        " || (kind == Offset::kTensor && biases_.Has(sum.first))",
+        "",
+        "A learned bias is an offset.",
+        f"{_OFFSETS}::test_a_tensor_may_be_an_offset",
+    ),
+    _offset_rules(
+        "masks",
+        "return few.size() == 1 && is_large(few[0]) ? Offset::kScalar : Offset::kNone;",
+        "return is_large(few[0]) || is_large(few.back()) ? Offset::kScalar : Offset::kNone;",
+        "A mask is an offset.",
+        f"{_OFFSETS}::test_a_tensor_may_be_an_offset",
+    ),
+    _counting_constants(
+        "few",
+        "(first == Counts::kFinely && count < kLeastSteps)",
+        "(count < kLeastSteps)",
+        "A few steps that are lost do not count.",
+        f"{_OFFSETS}::test_a_few_steps_are_enough_where_they_are_lost",
     ),
     _offset_rules(
         "batch_norms",

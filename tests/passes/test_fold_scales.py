@@ -290,7 +290,9 @@ def test_elsewhere_a_scale_and_offset_are_one_batch_norm(lines, offset):
         mode=BF16,
         run=False,
     )
-    assert [*written(result).values()] == [("Sub" if "Sub" in lines else "AddV2", "FusedBatchNormV3")]
+    assert [*written(result).values()] == [
+        ("Sub" if "Sub" in lines else "AddV2", "FusedBatchNormV3")
+    ]
     (norm,) = (node for node in result.graph.node if node.name == "norm")
     mean, variance = "norm/npu_mean", "norm/npu_variance"
     assert [*norm.input] == ["read", "s", offset, mean, variance]

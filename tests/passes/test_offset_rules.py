@@ -42,6 +42,23 @@ def test_an_offset_of_16_or_more_is_added_in_float32(op, value, reason, mode):
     assert reasons(f"end = {op}", value, mode)["end"] == reason
 
 
+@pytest.mark.parametrize(
+    ("op", "values", "reason"),
+    [
+        ("AddN(product, constant, product)", [[1000.0] * 32] * 64, OFFSET),
+        ("BiasAdd(product, constant)", [1000.0] * 32, OFFSET),
+        ("AddV2(product, constant)", [1.5 * i * i for i in range(32)], OFFSET),
+        ("BiasAdd(product, constant)", [1.5 * i * i for i in range(32)], LOWERED),
+        ("AddV2(product, constant)", [0.0, -100.0] * 16, LOWERED),
+        ("AddV2(product, constant)", [i * i / 64 for i in range(32)], LOWERED),
+    ],
+    ids=["AddN", "an equal bias", "places", "a learned bias", "a mask", "small places"],
+)
+def test_a_tensor_may_be_an_offset(op, values, reason):
+    """Anchors of a detector, for example."""
+    assert reasons(f"end = {op}", values)["end"] == reason
+
+
 def test_a_large_factor_is_no_offset():
     assert reasons("end = Mul(product, constant)", 1000.0)["end"] == LOWERED
 
@@ -95,13 +112,35 @@ COLUMN = [[float(i)] for i in range(64)]
         ([[1000.0 + i] for i in range(64)], COUNTS),
         ([[i / 64] for i in range(64)], LOWERED),
         ([[10 + i / 100] for i in range(64)], COUNTS),  # times of samples
-        ([[float(i * i)] for i in range(64)], LOWERED),
+        ([[float(i * i)] for i in range(64)], OFFSET),
+        ([[i * i / 1024] for i in range(64)], LOWERED),
         ([[1000.0]] * 64, OFFSET),
     ],
-    ids=["ones", "up to 64", "eights", "fives", "thousands", "shares", "times", "squares", "equal"],
+    ids=[
+        "ones",
+        "up to 64",
+        "eights",
+        "fives",
+        "thousands",
+        "shares",
+        "times",
+        "squares",
+        "small squares",
+        "equal",
+    ],
 )
 def test_a_constant_that_counts_in_steps_that_are_lost_is_added_in_float32(constant, reason):
     assert reasons("end = AddV2(product, constant)", constant)["end"] == reason
+
+
+@pytest.mark.parametrize(
+    ("step", "count", "reason"), [(20.0, 5, COUNTS), (20.0, 4, LOWERED), (0.25, 5, LOWERED)]
+)
+def test_a_few_steps_are_enough_where_they_are_lost(step, count, reason):
+    first = 4000.0 if step > 1 else 0.0
+    constant = [[[first + step * i]] for i in range(count)]
+    lines = "images = ExpandDims(product, axis)\nend = AddV2(images, constant)"
+    assert reasons(lines, constant)["end"][:2] == reason[:2]
 
 
 def test_float16_counts_further():
