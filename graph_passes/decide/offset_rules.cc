@@ -21,14 +21,10 @@ constexpr float kLargeOffset = 16;
 
 constexpr int kNotSeen = -1;
 
-bool Adds(const std::string& op) {
-  return AddsOrSubtracts(op) || op == "AddN" || op == "BiasAdd";
-}
+bool Adds(const std::string& op) { return AddsOrSubtracts(op) || op == "AddN" || op == "BiasAdd"; }
 
 // Its result is as large as an input.
-bool StaysLarge(const std::string& op) {
-  return Adds(op) || op == "Mean" || SelectsValues(op);
-}
+bool StaysLarge(const std::string& op) { return Adds(op) || op == "Mean" || SelectsValues(op); }
 
 // It takes a mean away from its input.
 bool Centres(const std::string& op) { return absl::StartsWith(op, "FusedBatchNorm"); }

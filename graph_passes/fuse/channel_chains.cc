@@ -1,7 +1,6 @@
 #include "graph_passes/fuse/channel_chains.h"
 
 #include "absl/strings/str_cat.h"
-#include "graph_passes/graph/marks.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 
 namespace npu_precision {
@@ -106,8 +105,8 @@ std::string ChannelChains::Scale(const ChannelChain& chain, FlatNodes* nodes) co
   for (const ChannelChain::Step& step : chain.steps) {
     if (view_.node(step.node).op() != "Mul") continue;
     const std::string vector = Vector(step, chain.channels, nodes);
-    scale = scale.empty() ? vector
-                          : Combined(NameAt(step.node, "scale"), "Mul", scale, vector, nodes);
+    scale =
+        scale.empty() ? vector : Combined(NameAt(step.node, "scale"), "Mul", scale, vector, nodes);
   }
   return scale;
 }
@@ -132,7 +131,6 @@ std::string ChannelChains::Offset(const ChannelChain& chain, FlatNodes* nodes) c
 std::string ChannelChains::Combined(const std::string& name, const char* op, const std::string& a,
                                     const std::string& b, FlatNodes* nodes) const {
   tensorflow::NodeDef* node = nodes->Add(name, op);
-  MarkKeepDtype(node);
   node->add_input(a);
   if (!b.empty()) node->add_input(b);
   return node->name();

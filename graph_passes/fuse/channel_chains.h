@@ -1,5 +1,6 @@
-// Finds chains of sums and products of a tensor with vectors of one element per channel, such as the
-// batch norm `x * scale + offset` of Keras 3, and writes what they come to: one scale and one offset.
+// Finds chains of sums and products of a tensor with vectors of one element per channel, such as
+// the batch norm `x * scale + offset` of Keras 3, and writes what they come to: one scale and one
+// offset.
 #ifndef NPU_PRECISION_GRAPH_PASSES_FUSE_CHANNEL_CHAINS_H_
 #define NPU_PRECISION_GRAPH_PASSES_FUSE_CHANNEL_CHAINS_H_
 
@@ -24,8 +25,8 @@ struct ChannelChain {
   OutputPort root{};  // what the chain begins with
   int64_t channels = 0;
   std::vector<Step> steps;
-  // TensorFlow's arithmetic optimizer writes (x * s + t) + other as (x * s + other) + t, where it may
-  // write an AddN. If not kNone: the inner sum, the outer one, and what they add.
+  // TensorFlow's arithmetic optimizer writes (x * s + t) + other as (x * s + other) + t, where it
+  // may write an AddN. If not kNone: the inner sum, the outer one, and what they add.
   int inner = kNone, outer = kNone;
   OutputPort other{}, last_vector{};
 
@@ -55,7 +56,7 @@ class ChannelChains {
   // "" if there is none.
   std::string Scale(const ChannelChain& chain, FlatNodes* nodes) const;
   std::string Offset(const ChannelChain& chain, FlatNodes* nodes) const;
-  // Adds a node that keeps float32, in which a sum or product of few numbers costs nothing.
+  // Adds a node with one or two inputs (`b` may be "").
   std::string Combined(const std::string& name, const char* op, const std::string& a,
                        const std::string& b, FlatNodes* nodes) const;
 

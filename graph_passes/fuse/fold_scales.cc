@@ -72,8 +72,7 @@ class ScaleFolder {
         !chains_.MayVanish(convolution)) {
       return;
     }
-    const ChannelChain chain =
-        chains_.From(view_.fanout(convolution)[0], "BiasAdd", "Identity");
+    const ChannelChain chain = chains_.From(view_.fanout(convolution)[0], "BiasAdd", "Identity");
     if (!chain.has_scale || !site_.AreAlike(convolution, chain.end()) || !FitsLowType(chain) ||
         !IsCheap(chain)) {
       return;
@@ -82,8 +81,8 @@ class ScaleFolder {
     folds_.push_back(chain);
   }
 
-  // A chain behind anything else, and behind a convolution with many weights. What is fetched has one
-  // output, and a FusedBatchNormV3 has several.
+  // A chain behind anything else, and behind a convolution with many weights. What is fetched has
+  // one output, and a FusedBatchNormV3 has several.
   void FindNorm(int product) {
     const auto inputs = view_.fanin(product);
     if (inputs.size() != 2 || view_.op_def(product) == nullptr ||
@@ -122,9 +121,10 @@ class ScaleFolder {
   // where a channel is always zero.
   bool FitsLowType(const ChannelChain& chain) const {
     if (state_->context.mode.low_type != tensorflow::DT_HALF) return true;
-    return std::all_of(chain.steps.begin(), chain.steps.end(), [this](const ChannelChain::Step& step) {
-      return view_.node(step.node).op() != "Mul" || IsModerate(step.vector);
-    });
+    return std::all_of(chain.steps.begin(), chain.steps.end(),
+                       [this](const ChannelChain::Step& step) {
+                         return view_.node(step.node).op() != "Mul" || IsModerate(step.vector);
+                       });
   }
 
   bool IsModerate(const OutputPort& tensor) const {

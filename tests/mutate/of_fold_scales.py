@@ -95,13 +95,6 @@ MUTATIONS = (
         "Two norms take the vector that is added to their sum.",
         f"{_FILE}::test_of_two_norms_in_a_sum_the_first_takes_the_vector",
     ),
-    _chains(
-        "in_float32",
-        "  MarkKeepDtype(node);\n",
-        "",
-        "Weights are rounded before they are scaled.",
-        f"{_FILE}::test_a_scale_alone_is_folded_too",
-    ),
     _fold(
         "fetched_norm",
         "!chains_.IsFree(chain) || !site_.MayVanish(chain.end())",
