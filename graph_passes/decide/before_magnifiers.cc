@@ -6,6 +6,8 @@
 #include "graph_passes/analysis/differences_of_squares.h"
 #include "graph_passes/analysis/error_paths.h"
 #include "graph_passes/analysis/product_flops.h"
+#include "graph_passes/analysis/whole_products.h"
+#include "graph_passes/decide/magnified_inputs.h"
 #include "graph_passes/graph/low_types.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
@@ -33,6 +35,9 @@ bool Reshapes(const std::string& op) { return IsElementwise(op) && MovesValues(o
 
 bool Compares(const std::string& op) { return op == "Sub" || op == "SquaredDifference"; }
 
+// A constant or a fill selects nothing.
+bool SelectsElements(const std::string& op) { return SelectsValues(op) && !EndsErrorPath(op); }
+
 bool Scales(const std::string& op) { return Multiplies(op) || Divides(op); }
 
 class Walk {
@@ -44,7 +49,7 @@ class Walk {
         ranges_(ranges),
         context_(context),
         ends_path_(ends_path),
-        chains_(view, "_UnaryOpsComposition"),
+        inputs_(view, *context.magnifiers),
         scales_(view, Scales),
         accumulates_(view, AveragesErrors),
         accumulates_parameters_(view, AccumulatesParameters),
@@ -56,6 +61,7 @@ class Walk {
         sums_(view, "Sum"),
         means_(view, "Mean"),
         compares_(view, Compares),
+        selects_(view, SelectsElements),
         ends_walk_(view, EndsErrorPath),
         is_accumulator_(view.size(), false),
         kept_(view.num_groups(), false) {
@@ -68,7 +74,12 @@ class Walk {
   std::vector<KeptGroup> Run() {
     // The first cause of a node stays, so the order of causes must not depend on the order of the
     // nodes.
-    for (int magnifier : InOrderOfNames(view_, MagnifyingNodes())) KeepBefore(magnifier);
+    // A walk ends where an earlier one was, so those that pass the largest products go first.
+    for (int terms : inputs_.terms()) {
+      few_terms_ = terms;
+      for (int magnifier : inputs_.nodes()) KeepBefore(magnifier);
+    }
+    for (int magnifier : inputs_.nodes()) KeepWhole(magnifier);
     for (const DifferenceOfSquares& difference : DifferencesOfSquares(view_)) {
       for (int node : difference.nodes) KeepNode(node, difference.difference);
       KeepBehind(difference.nodes, difference.difference);
@@ -80,47 +91,29 @@ class Walk {
   }
 
  private:
-  std::vector<int> MagnifyingNodes() const {
-    std::vector<int> found;
-    for (int id = 0; id < view_.size(); ++id) {
-      if (view_.op_def(id) != nullptr && !InputsOf(id).empty()) found.push_back(id);
-    }
-    return found;
-  }
-
-  // For a chain of unary ops, which TensorFlow fuses into one op: the inputs that any of them
-  // magnifies. The inputs of all ops but the first have unknown ranges.
-  std::vector<MagnifiedInput> InputsOf(int id) const {
-    const tensorflow::NodeDef& node = view_.node(id);
-    if (!chains_.Has(id)) return InputsOfOp(node.op());
-    const auto names = node.attr().find("op_names");
-    std::vector<MagnifiedInput> inputs;
-    for (int i = 0; names != node.attr().end() && i < names->second.list().s_size(); ++i) {
-      for (const MagnifiedInput& input : InputsOfOp(names->second.list().s(i))) {
-        inputs.push_back({0, i == 0 ? input.unless : Unless::kNever, input.terms});
-      }
-    }
-    return inputs;
-  }
-
-  std::vector<MagnifiedInput> InputsOfOp(const std::string& op) const {
-    const auto found = context_.magnifiers->find(op);
-    return found == context_.magnifiers->end() ? std::vector<MagnifiedInput>() : found->second;
-  }
-
+  // Keeps what is before the inputs whose `terms` are few_terms_.
   void KeepBefore(int magnifier) {
     if (ends_path_[magnifier]) return;
     std::vector<int> nodes;
-    for (const MagnifiedInput& input : InputsOf(magnifier)) {
+    for (const MagnifiedInput& input : inputs_.Of(magnifier)) {
+      if (input.terms != few_terms_) continue;
       if (input.index >= view_.num_inputs(magnifier) || !Magnifies(magnifier, input)) continue;
       const int group = view_.GroupOf(InputPort{magnifier, input.index});
       if (group != kNoGroup) keeps_.push_back({group, Reason::kMagnifies});
       if (input.unless == Unless::kDivisorAwayFromZero && DividesByScale(magnifier)) continue;
-      few_terms_ = input.terms;
       Push(view_.fanin(magnifier)[input.index], magnifier, &nodes);
     }
     KeepBehind(std::move(nodes), magnifier);
-    few_terms_ = 0;
+  }
+
+  void KeepWhole(int magnifier) {
+    if (ends_path_[magnifier]) return;
+    for (const MagnifiedInput& input : inputs_.Of(magnifier)) {
+      const bool may_be_whole = input.whole && input.index < view_.num_inputs(magnifier);
+      if (!may_be_whole || !Magnifies(magnifier, input)) continue;
+      const OutputPort& whole = view_.fanin(magnifier)[input.index];
+      for (int node : WholeProducts(view_, ranges_, ends_path_, whole)) KeepNode(node, magnifier);
+    }
   }
 
   // Whether the divisor is one number for all elements that is not computed from the dividend, such
@@ -284,8 +277,23 @@ class Walk {
         return range.Magnitude() > kPi;
       case Unless::kYieldsNoInteger:
         return tensorflow::DataTypeIsInteger(view_.outputs(id)[0].dtype);
+      case Unless::kOneSelects:
+        return Selected(id, 0) != Selected(id, 1) && !IsZero(id, 0) && !IsZero(id, 1);
     }
     return true;
+  }
+
+  // The node whose elements an input selects, as a Max and its gradient do.
+  int Selected(int id, int index) const {
+    const auto selects = [this](int passed) {
+      return view_.IsTransparent(passed) || selects_.Has(passed);
+    };
+    return view_.LookThrough(view_.fanin(id)[index], selects).node;
+  }
+
+  bool IsZero(int id, int index) const {
+    const ValueRange& range = ranges_[view_.LookThroughInserted(view_.fanin(id)[index]).node];
+    return range.low == 0 && range.high == 0;
   }
 
   bool MayBeNearZero(const ValueRange& range) const {
@@ -316,9 +324,10 @@ class Walk {
   const std::vector<ValueRange>& ranges_;
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
-  const OpSet chains_, scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_,
-      products_, subtracts_, divides_, sums_, means_, compares_, ends_walk_;
-  int few_terms_ = 0;                 // MagnifiedInput::terms of where the walk began
+  const MagnifiedInputs inputs_;
+  const OpSet scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_, products_,
+      subtracts_, divides_, sums_, means_, compares_, selects_, ends_walk_;
+  int few_terms_ = 0;                 // MagnifiedInput::terms of where walks now begin
   std::vector<int> accumulators_;     // node ids
   std::vector<bool> is_accumulator_;  // by node id
   std::vector<bool> kept_;            // by group number

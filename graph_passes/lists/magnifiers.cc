@@ -23,7 +23,8 @@ const std::map<std::string, Unless>& Conditions() {
                                         {"divisor_away_from_zero", Unless::kDivisorAwayFromZero},
                                         {"small_power", Unless::kSmallPower},
                                         {"one_turn", Unless::kOneTurn},
-                                        {"yields_no_integer", Unless::kYieldsNoInteger}};
+                                        {"yields_no_integer", Unless::kYieldsNoInteger},
+                                        {"one_selects", Unless::kOneSelects}};
   return *conditions;
 }
 
@@ -41,6 +42,10 @@ Status ParseInput(const JsonDocument& document, const std::string& name, const J
       input->terms = given.asInt();
       continue;
     }
+    if (key == "whole" && given.isBool()) {
+      input->whole = given.asBool();
+      continue;
+    }
     const auto known = key == "unless" && given.isString() ? Conditions().find(given.asString())
                                                            : Conditions().end();
     is_known &= known != Conditions().end();
@@ -49,10 +54,11 @@ Status ParseInput(const JsonDocument& document, const std::string& name, const J
   if (is_known) return Status();
   std::vector<std::string> names;
   for (const auto& condition : Conditions()) names.push_back(condition.first);
-  return InvalidArgument(document.PlaceOf(value),
-                         ": expected an object with none, one or both of {\"unless\": CONDITION, "
-                         "\"terms\": NUMBER}, with a CONDITION of ",
-                         absl::StrJoin(names, ", "));
+  return InvalidArgument(
+      document.PlaceOf(value),
+      ": expected an object with any of {\"unless\": CONDITION, \"terms\": NUMBER, "
+      "\"whole\": BOOL}, with a CONDITION of ",
+      absl::StrJoin(names, ", "));
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ enum class Unless : unsigned char {
   kDivisorAwayFromZero,
   kSmallPower,
   kOneTurn,
-  kYieldsNoInteger
+  kYieldsNoInteger,
+  kOneSelects
 };
 
 struct MagnifiedInput {
@@ -25,6 +26,8 @@ struct MagnifiedInput {
   Unless unless = Unless::kNever;
   // Products of so many terms or fewer count as elementwise.
   int terms = 0;
+  // The input may be a whole number from a product, however many terms that has.
+  bool whole = false;
 };
 
 // By op type.

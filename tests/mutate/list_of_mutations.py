@@ -17,6 +17,7 @@ from mutate import (
     of_rewrite,
     of_shell,
     of_sums_and_offsets,
+    of_whole_numbers,
 )
 
 MUTATIONS = (
@@ -25,6 +26,7 @@ MUTATIONS = (
     *of_decide.MUTATIONS,
     *of_keep_rules.MUTATIONS,
     *of_sums_and_offsets.MUTATIONS,
+    *of_whole_numbers.MUTATIONS,
     *of_batch_norms.MUTATIONS,
     *of_casts.MUTATIONS,
     *of_flat_products.MUTATIONS,

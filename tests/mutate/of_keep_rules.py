@@ -24,6 +24,7 @@ _value_ranges = mutations_of("graph_passes/analysis/value_ranges.cc")
 _squares = mutations_of("graph_passes/analysis/differences_of_squares.cc")
 _range_rules = mutations_of("graph_passes/decide/range_rules.cc")
 _before = mutations_of("graph_passes/decide/before_magnifiers.cc")
+_magnified_inputs = mutations_of("graph_passes/decide/magnified_inputs.cc")
 _keep_rules = mutations_of("graph_passes/decide/keep_rules.cc")
 _rule_table = mutations_of("graph_passes/decide/rule_table.cc")
 _islands = mutations_of("graph_passes/decide/costly_islands.cc")
@@ -187,10 +188,10 @@ MUTATIONS = (
         "What moving deviations divide, of which one may be tiny, is computed in the low type.",
         f"{_BEFORE}::test_what_one_given_number_divides_is_off_by_no_larger_share",
     ),
-    _before(
+    _magnified_inputs(
         "chains",
-        "if (!chains_.Has(id)) return InputsOfOp(node.op());",
-        "return InputsOfOp(node.op());",
+        "if (!chains_.Has(id)) return OfOp(node.op());",
+        "return OfOp(node.op());",
         "Log and Neg as one op are no magnifier.",
         f"{_BEFORE}::test_a_chain_of_unary_ops_magnifies_what_one_of_them_does",
     ),
