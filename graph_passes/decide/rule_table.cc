@@ -60,8 +60,8 @@ Status AskModeAndLists(DecideState* state) {
 }
 
 Status FindValueRanges(DecideState* state) {
-  state->decisions.ranges =
-      ValueRanges(state->view, state->values, state->context.fed, state->context.elements);
+  state->decisions.ranges = ValueRanges(state->view, state->values, state->context.fed,
+                                        state->context.elements, state->context.shapes);
   return Status();
 }
 
