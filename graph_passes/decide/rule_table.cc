@@ -6,6 +6,7 @@
 #include "graph_passes/decide/apply_custom_dtypes.h"
 #include "graph_passes/decide/apply_mode.h"
 #include "graph_passes/decide/before_magnifiers.h"
+#include "graph_passes/decide/cancelling_products.h"
 #include "graph_passes/decide/conclude.h"
 #include "graph_passes/decide/costly_islands.h"
 #include "graph_passes/decide/cube_inputs.h"
@@ -111,6 +112,11 @@ Status KeepLargeOffsets(DecideState* state) {
   return Status();
 }
 
+Status KeepCancellingProducts(DecideState* state) {
+  Keep(CancellingProducts(state->view, state->values, state->context, state->ends_path), state);
+  return Status();
+}
+
 Status KeepBeforeMagnifiers(DecideState* state) {
   Keep(BeforeMagnifiers(state->view, state->decisions.ranges, state->accumulators, state->context,
                         state->ends_path),
@@ -211,6 +217,8 @@ const std::vector<DecideRule>& DecideRules() {
       {"range_rules", "before before_magnifiers: a wrong value says more than a rounding error",
        Lowers, KeepWhatLeavesRange},
       {"offset_rules", "before before_magnifiers: it names the constant", Lowers, KeepLargeOffsets},
+      {"cancelling_products", "after the rules about constants, which say more about a sum", Lowers,
+       KeepCancellingProducts},
       {"before_magnifiers", "after all other keep rules, which say more about a node", Lowers,
        KeepBeforeMagnifiers},
       {"warn_of_keep_rules", "after the keep rules, which only count in a mode that forces dtypes",
