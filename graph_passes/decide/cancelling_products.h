@@ -1,4 +1,4 @@
-// Keeps float32 in products whose values cancel with another term of a sum.
+// Keeps float32 in products whose values cancel: with another term, or by weights that sum to zero.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_CANCELLING_PRODUCTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_DECIDE_CANCELLING_PRODUCTS_H_
 
@@ -11,8 +11,8 @@
 
 namespace npu_precision {
 
-// Returns, with reason before_magnifier, the groups of FindCancellingTerms. The
-// cause is the sum. Paths end at nodes with `ends_path` set, by node id.
+// Returns, with reason before_magnifier, the groups of FindCancellingTerms and ZeroSumProducts. The
+// cause is the sum, or the weights. Paths end at nodes with `ends_path` set, by node id.
 std::vector<KeptGroup> CancellingProducts(const GraphView& view, const ConstantValues& values,
                                           const DecideContext& context,
                                           const std::vector<bool>& ends_path);

@@ -6,11 +6,14 @@ from mutate.mutation import mutations_of
 
 _CANCELLING = "passes/test_cancelling_products.py"
 _RANGES = "passes/test_value_ranges.py"
+_WEIGHTS = "passes/test_zero_sum_weights.py"
 
+_cancelling_products = mutations_of("graph_passes/decide/cancelling_products.cc")
 _cancelling_terms = mutations_of("graph_passes/analysis/cancelling_terms.cc")
 _linear_paths = mutations_of("graph_passes/analysis/linear_paths.cc")
 _op_ranges = mutations_of("graph_passes/analysis/op_ranges.cc")
 _value_ranges = mutations_of("graph_passes/analysis/value_ranges.cc")
+_zero_sum_weights = mutations_of("graph_passes/analysis/zero_sum_weights.cc")
 
 MUTATIONS = (
     _cancelling_terms(
@@ -83,6 +86,62 @@ MUTATIONS = (
         "*sign = -*sign;",
         "Each factor turns the sign.",
         f"{_CANCELLING}::test_two_linear_maps_of_what_was_measured_keep_float32",
+    ),
+    _zero_sum_weights(
+        "rounding",
+        "constexpr double kRounding = 1e-6;",
+        "constexpr double kRounding = 1e-2;",
+        "Weights whose sum is small count as weights that sum to zero.",
+        f"{_WEIGHTS}::test_other_filters_are_lowered",
+    ),
+    _zero_sum_weights(
+        "different",
+        "return nonzero <= kFewWeights || 2 * different <= nonzero + 1;",
+        "return true;",
+        "Standardized weights of a trained layer count.",
+        f"{_WEIGHTS}::test_other_filters_are_lowered",
+    ),
+    _zero_sum_weights(
+        "few",
+        "constexpr int64_t kFewWeights = 4;",
+        "constexpr int64_t kFewWeights = 2;",
+        "An upwind difference of three weights does not count.",
+        f"{_WEIGHTS}::test_a_convolution_by_a_derivative_keeps_float32",
+    ),
+    _zero_sum_weights(
+        "zeros",
+        "any |= !is_zero;",
+        "any = true;",
+        "Weights of zeros count.",
+        f"{_WEIGHTS}::test_other_filters_are_lowered",
+    ),
+    _zero_sum_weights(
+        "axis",
+        "const bool outputs_are_last = is_first == is_turned;",
+        "const bool outputs_are_last = !is_first;",
+        "The outputs of a turned matrix are looked for in the other dimension.",
+        f"{_WEIGHTS}::test_so_does_a_product_by_a_matrix_of_differences",
+    ),
+    _zero_sum_weights(
+        "depthwise",
+        'if (node.op() == "DepthwiseConv2dNative") outputs *= shape.dim_size(dims - 2);',
+        "",
+        "The channels of a depthwise filter count as one output.",
+        f"{_WEIGHTS}::test_each_channel_of_a_depthwise_convolution_has_an_output_of_its_own",
+    ),
+    _zero_sum_weights(
+        "laplacian",
+        "return summed.node == a.node && summed.port == a.port;",
+        "return false;",
+        "A Laplacian that the graph computes does not count.",
+        f"{_WEIGHTS}::test_so_does_a_product_by_a_laplacian_that_the_graph_computes",
+    ),
+    _cancelling_products(
+        "fed",
+        "if (is_fed || ends_path[found.product]) continue;",
+        "",
+        "A constant whose value the caller replaces counts.",
+        f"{_WEIGHTS}::test_a_constant_that_is_fed_says_nothing",
     ),
     _op_ranges(
         "product_by_itself",
