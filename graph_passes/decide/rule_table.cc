@@ -6,6 +6,7 @@
 #include "graph_passes/decide/apply_custom_dtypes.h"
 #include "graph_passes/decide/apply_mode.h"
 #include "graph_passes/decide/before_magnifiers.h"
+#include "graph_passes/decide/before_solvers.h"
 #include "graph_passes/decide/cancelling_products.h"
 #include "graph_passes/decide/conclude.h"
 #include "graph_passes/decide/costly_islands.h"
@@ -117,6 +118,11 @@ Status KeepCancellingProducts(DecideState* state) {
   return Status();
 }
 
+Status KeepBeforeSolvers(DecideState* state) {
+  Keep(BeforeSolvers(state->view, state->values, state->context, state->ends_path), state);
+  return Status();
+}
+
 Status KeepBeforeMagnifiers(DecideState* state) {
   Keep(BeforeMagnifiers(state->view, state->decisions.ranges, state->accumulators, state->context,
                         state->ends_path),
@@ -219,6 +225,8 @@ const std::vector<DecideRule>& DecideRules() {
       {"offset_rules", "before before_magnifiers: it names the constant", Lowers, KeepLargeOffsets},
       {"cancelling_products", "after the rules about constants, which say more about a sum", Lowers,
        KeepCancellingProducts},
+      {"before_solvers", "after cancelling_products: a sum that cancels is nearer than a solver",
+       Lowers, KeepBeforeSolvers},
       {"before_magnifiers", "after all other keep rules, which say more about a node", Lowers,
        KeepBeforeMagnifiers},
       {"warn_of_keep_rules", "after the keep rules, which only count in a mode that forces dtypes",

@@ -6,8 +6,10 @@ from mutate.mutation import mutations_of
 
 _CANCELLING = "passes/test_cancelling_products.py"
 _RANGES = "passes/test_value_ranges.py"
+_SOLVERS = "passes/test_before_solvers.py"
 _WEIGHTS = "passes/test_zero_sum_weights.py"
 
+_before_solvers = mutations_of("graph_passes/decide/before_solvers.cc")
 _cancelling_products = mutations_of("graph_passes/decide/cancelling_products.cc")
 _cancelling_terms = mutations_of("graph_passes/analysis/cancelling_terms.cc")
 _linear_paths = mutations_of("graph_passes/analysis/linear_paths.cc")
@@ -142,6 +144,28 @@ MUTATIONS = (
         "",
         "A constant whose value the caller replaces counts.",
         f"{_WEIGHTS}::test_a_constant_that_is_fed_says_nothing",
+    ),
+    _before_solvers(
+        "layer",
+        "if (weights_.Has(paths_.Base(factor).node)) return;",
+        "",
+        "The layers before a solver keep float32.",
+        f"{_SOLVERS}::test_so_do_products_of_products_but_not_a_layer",
+    ),
+    _before_solvers(
+        "products",
+        "if (!products_.Has(from.node)) continue;",
+        "continue;",
+        "A product that another product before a solver reads is lowered.",
+        f"{_SOLVERS}::test_so_do_products_of_products_but_not_a_layer",
+    ),
+    _before_solvers(
+        "solution",
+        "if (Keep(view_.GroupOf(use), solver) && moves) moved.push_back(use.node);",
+        "",
+        "What multiplies a solution is lowered.",
+        f"{_SOLVERS}::test_what_multiplies_a_solution_keeps_float32_but_not_what_multiplies_an_"
+        "inverse",
     ),
     _op_ranges(
         "product_by_itself",
