@@ -62,6 +62,10 @@ ValueRange CastOf(In in) {
       return {0, 255};
     case tensorflow::DT_INT8:
       return {-128, 127};
+    case tensorflow::DT_UINT16:
+      return {0, 65535};
+    case tensorflow::DT_INT16:
+      return {-32768, 32767};
     case tensorflow::DT_FLOAT:
     case tensorflow::DT_HALF:
     case tensorflow::DT_BFLOAT16:
@@ -77,6 +81,12 @@ ValueRange Sum(In in) {
   if (terms == ValueRange::Of(0)) return terms;
   if (std::isfinite(in.num_terms)) return Times(terms, ValueRange::Of(in.num_terms));
   return {terms.low >= 0 ? 0 : -kInfinity, terms.high <= 0 ? 0 : kInfinity};
+}
+
+// A product at the edge of a padded image has fewer terms.
+ValueRange Product(In in) {
+  const ValueRange term = Times(Input(in, 0), Input(in, 1));
+  return Join(Times(term, ValueRange::Of(in.num_terms)), ValueRange::Of(0));
 }
 
 ValueRange AddAll(In in) {
@@ -242,6 +252,13 @@ const std::unordered_map<std::string, OpRange>& Table() {
       {"BiasAdd", [](In in) { return Plus(Input(in, 0), Input(in, 1)); }},
       {"AddN", AddAll},
       {"Sum", Sum},
+      {"MatMul", Product},
+      {"BatchMatMul", Product},
+      {"BatchMatMulV2", Product},
+      {"BatchMatMulV3", Product},
+      {"Conv2D", Product},
+      {"Conv3D", Product},
+      {"DepthwiseConv2dNative", Product},
       {"Sub", Subtract},
       {"Mul", Multiply},
       {"RealDiv", Divide},

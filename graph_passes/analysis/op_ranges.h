@@ -15,7 +15,9 @@ struct OpRangeInputs {
   // The ranges of the data inputs. Inputs that are not of a float dtype are unknown.
   absl::Span<const ValueRange> ranges;
   bool first_two_are_one;  // Both read the same tensor, so x * x is a square.
-  double num_terms;        // For a Sum: the number of elements it adds up; infinity if unknown.
+  // For a Sum, the number of elements it adds up; for a product, that of products that each element
+  // adds up. Infinity if unknown.
+  double num_terms;
 };
 
 // Returns the range of all outputs of a node.

@@ -7,6 +7,7 @@
 
 #include "graph_passes/analysis/few_values.h"
 #include "graph_passes/analysis/op_ranges.h"
+#include "graph_passes/analysis/product_flops.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 
@@ -31,12 +32,14 @@ double NextAbove(double high) {
 class Solver {
  public:
   Solver(const GraphView& view, const ConstantValues& values, const std::set<std::string>& fed,
-         const ElementCounts& elements)
+         const ElementCounts& elements, const TensorShapes& shapes)
       : view_(view),
         values_(values),
         fed_(fed),
         elements_(elements),
+        shapes_(shapes),
         sums_(view, "Sum"),
+        products_(view, IsMatrixOrConvolution),
         constants_(view, "Const"),
         merges_(view, IsMerge),
         next_(view, "NextIteration"),
@@ -108,7 +111,7 @@ class Solver {
     }
     const bool first_two_are_one =
         fanin.size() > 1 && fanin[0].node == fanin[1].node && fanin[0].port == fanin[1].port;
-    const double num_terms = sums_.Has(id) ? NumTerms(id) : 1;
+    const double num_terms = sums_.Has(id) ? NumTerms(id) : products_.Has(id) ? NumProducts(id) : 1;
     return of_op({view_.node(id), inputs_, first_two_are_one, num_terms});
   }
 
@@ -123,11 +126,19 @@ class Solver {
     return static_cast<double>(before) / after;
   }
 
+  double NumProducts(int id) const {
+    const bool matters = inputs_.size() == 2 && std::isfinite(inputs_[0].Magnitude()) &&
+                         std::isfinite(inputs_[1].Magnitude());
+    const double terms = matters && shapes_ ? ProductTerms(view_, shapes_, id) : kUnknownCost;
+    return terms < 0 ? ValueRange::kInfinity : terms;
+  }
+
   const GraphView& view_;
   const ConstantValues& values_;
   const std::set<std::string>& fed_;
   const ElementCounts& elements_;
-  const OpSet sums_, constants_, merges_, next_;
+  const TensorShapes& shapes_;
+  const OpSet sums_, products_, constants_, merges_, next_;
   std::vector<OpRange> of_op_;      // by the number of the op in the view
   std::vector<ValueRange> inputs_;  // of the current node
   std::vector<ValueRange> ranges_;  // by node id
@@ -136,9 +147,9 @@ class Solver {
 }  // namespace
 
 std::vector<ValueRange> ValueRanges(const GraphView& view, const ConstantValues& values,
-                                    const std::set<std::string>& fed,
-                                    const ElementCounts& elements) {
-  return Solver(view, values, fed, elements).Run();
+                                    const std::set<std::string>& fed, const ElementCounts& elements,
+                                    const TensorShapes& shapes) {
+  return Solver(view, values, fed, elements, shapes).Run();
 }
 
 }  // namespace npu_precision

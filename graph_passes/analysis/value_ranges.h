@@ -15,15 +15,16 @@
 #include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/element_counts.h"
 #include "graph_passes/graph/graph_view.h"
+#include "graph_passes/graph/tensor_shapes.h"
 
 namespace npu_precision {
 
 // Returns, by node id, the range of all outputs of a node together. `values` has the constants that
 // the view's graph lacks. `fed` are names of nodes whose outputs the caller replaces. `elements` is
-// asked only for sums of bounded values.
+// asked only for sums of bounded values, and `shapes` only for products of such. Both may be empty.
 std::vector<ValueRange> ValueRanges(const GraphView& view, const ConstantValues& values,
-                                    const std::set<std::string>& fed,
-                                    const ElementCounts& elements);
+                                    const std::set<std::string>& fed, const ElementCounts& elements,
+                                    const TensorShapes& shapes);
 
 }  // namespace npu_precision
 

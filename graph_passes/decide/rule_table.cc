@@ -6,6 +6,8 @@
 #include "graph_passes/decide/apply_custom_dtypes.h"
 #include "graph_passes/decide/apply_mode.h"
 #include "graph_passes/decide/before_magnifiers.h"
+#include "graph_passes/decide/before_solvers.h"
+#include "graph_passes/decide/cancelling_products.h"
 #include "graph_passes/decide/conclude.h"
 #include "graph_passes/decide/costly_islands.h"
 #include "graph_passes/decide/cube_inputs.h"
@@ -60,8 +62,8 @@ Status AskModeAndLists(DecideState* state) {
 }
 
 Status FindValueRanges(DecideState* state) {
-  state->decisions.ranges =
-      ValueRanges(state->view, state->values, state->context.fed, state->context.elements);
+  state->decisions.ranges = ValueRanges(state->view, state->values, state->context.fed,
+                                        state->context.elements, state->context.shapes);
   return Status();
 }
 
@@ -108,6 +110,16 @@ Status KeepWhatLeavesRange(DecideState* state) {
 
 Status KeepLargeOffsets(DecideState* state) {
   Keep(OffsetRules(state->view, state->values, state->context, state->ends_path), state);
+  return Status();
+}
+
+Status KeepCancellingProducts(DecideState* state) {
+  Keep(CancellingProducts(state->view, state->values, state->context, state->ends_path), state);
+  return Status();
+}
+
+Status KeepBeforeSolvers(DecideState* state) {
+  Keep(BeforeSolvers(state->view, state->values, state->context, state->ends_path), state);
   return Status();
 }
 
@@ -211,6 +223,10 @@ const std::vector<DecideRule>& DecideRules() {
       {"range_rules", "before before_magnifiers: a wrong value says more than a rounding error",
        Lowers, KeepWhatLeavesRange},
       {"offset_rules", "before before_magnifiers: it names the constant", Lowers, KeepLargeOffsets},
+      {"cancelling_products", "after the rules about constants, which say more about a sum", Lowers,
+       KeepCancellingProducts},
+      {"before_solvers", "after cancelling_products: a sum that cancels is nearer than a solver",
+       Lowers, KeepBeforeSolvers},
       {"before_magnifiers", "after all other keep rules, which say more about a node", Lowers,
        KeepBeforeMagnifiers},
       {"warn_of_keep_rules", "after the keep rules, which only count in a mode that forces dtypes",

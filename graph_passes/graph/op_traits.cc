@@ -128,6 +128,10 @@ bool ReadsVariable(const std::string& op) {
   return op == "ReadVariableOp" || op == "VariableV2" || op == "Variable";
 }
 
+bool YieldsWeight(const std::string& op) {
+  return op == "Const" || ReadsVariable(op) || absl::StartsWith(op, "ResourceGather");
+}
+
 bool WritesVariable(const std::string& op) {
   static const auto* others = new Names{"ScatterAdd",
                                         "ScatterDiv",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutate import (
     of_batch_norms,
+    of_cancelling,
     of_casts,
     of_decide,
     of_flat_products,
@@ -28,6 +29,7 @@ MUTATIONS = (
     *of_sums_and_offsets.MUTATIONS,
     *of_whole_numbers.MUTATIONS,
     *of_batch_norms.MUTATIONS,
+    *of_cancelling.MUTATIONS,
     *of_casts.MUTATIONS,
     *of_flat_products.MUTATIONS,
     *of_rewrite.MUTATIONS,

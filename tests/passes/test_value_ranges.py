@@ -124,6 +124,32 @@ LOOSE = {
     "TruncatedNormal": lambda x: tf1.truncated_normal([1000]),
 }
 KINDS = {**OF_ONE, **OF_TWO, **LOOSE}
+EDGES = {
+    tf.bool: (False, True),
+    tf.uint8: (0, 255),
+    tf.int8: (-128, 127),
+    tf.uint16: (0, 65535),
+    tf.int16: (-32768, 32767),
+}
+# Products of `x` and `y`, whose elements are all the largest, and the terms of each element.
+PRODUCTS = {
+    "MatMul": (lambda x, y: tf.matmul(x, y), [8, 16], [16, 4], 16),
+    "turned": (lambda x, y: tf.matmul(x, y, transpose_a=True), [16, 8], [16, 4], 16),
+    "BatchMatMulV2": (lambda x, y: tf.matmul(x, y), [2, 8, 16], [2, 16, 4], 16),
+    "Conv2D": (lambda x, y: tf.nn.conv2d(x, y, 1, "SAME"), [1, 9, 9, 3], [3, 3, 3, 2], 27),
+    "DepthwiseConv2dNative": (
+        lambda x, y: tf.nn.depthwise_conv2d(x, y, [1, 1, 1, 1], "SAME"),
+        [1, 9, 9, 3],
+        [3, 3, 3, 1],
+        9,
+    ),
+    "Conv3D": (
+        lambda x, y: tf.nn.conv3d(x, y, [1] * 5, "SAME"),
+        [1, 5, 5, 5, 2],
+        [3, 3, 3, 2, 1],
+        54,
+    ),
+}
 
 
 @functools.lru_cache(maxsize=None)
@@ -175,6 +201,51 @@ def test_the_ends_of_a_range_are_values_that_a_run_comes_to(name):
     np.testing.assert_allclose([low, high], [values.min(), values.max()], rtol=1e-5, atol=1e-6)
 
 
+def range_of(build, shapes, dtype=tf.uint8, mode="allow_mix_precision_fp16"):
+    """The ledger's entry of a node that computes from a Cast of each placeholder."""
+    with tf.Graph().as_default() as graph:
+        given = [tf.cast(tf1.placeholder(dtype, shape), tf.float32) for shape in shapes]
+        tf.identity(build(*given), "end")
+    _, ledger = npu_precision.rewrite_graph_def(
+        graph.as_graph_def(), "end", precision_mode=mode, rewrites="none"
+    )
+    return ledger
+
+
+@pytest.mark.parametrize("dtype", EDGES, ids=lambda dtype: dtype.name)
+def test_a_cast_of_few_bits_has_the_range_of_its_dtype(dtype):
+    ledger = range_of(tf.identity, [[4]], dtype)
+    low, high = tf.cast(tf.constant(EDGES[dtype], dtype), tf.float32).numpy()
+    assert ledger.node("end").range == [low, high]
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_product_of_known_size_has_the_range_of_its_terms(name):
+    build, x, y, terms = PRODUCTS[name]
+    assert range_of(build, [x, y]).node("end").range == [0, terms * 255**2]
+    largest = build(tf.fill(x, 255.0), tf.fill(y, 255.0)).numpy().max()
+    assert largest == terms * 255**2
+    bounds = sorted([terms * -128 * 127, terms * 128**2])
+    assert range_of(build, [x, y], tf.int8).node("end").range == bounds
+
+
+def test_a_product_of_a_tensor_by_itself_is_no_square():
+    square = range_of(lambda x: tf.matmul(x, x), [[4, 4]], tf.int8)
+    assert square.node("end").range == [4 * -128 * 127, 4 * 128**2]
+
+
+def test_a_product_of_unknown_size_or_factors_has_no_limit():
+    assert range_of(tf.matmul, [[None, None], [None, 4]]).node("end").range == [0, None]
+    assert range_of(lambda x: tf.matmul(x, x + np.nan), [[4, 4]]).node("end").range is None
+
+
+def test_a_product_of_bytes_that_float16_does_not_hold_keeps_float32():
+    for terms, reason in ((2, "leaves_range"), (1, "white_list")):
+        ledger = range_of(tf.matmul, [[8, terms], [terms, 8]])
+        (product,) = (node for node in ledger.nodes if node.op == "MatMul")
+        assert product.reason == reason
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -184,7 +255,8 @@ def test_the_ends_of_a_range_are_values_that_a_run_comes_to(name):
         ("turn = AddV2(switch:1, half_enter)", [5, None]),
         ("turn = Sub(switch:1, half_enter)", [None, 5]),
         ("turn = Neg(switch:1)", [-5, 5]),
-        ("turn = MatMul(switch:1, switch:1)", None),
+        ("turn = MatMul(switch:1, switch:1)", [0, None]),
+        ("turn = Digamma(switch:1)", None),
     ],
 )
 def test_a_loop_variable_has_the_range_of_all_its_iterations(body, expected):
