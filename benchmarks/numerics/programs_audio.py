@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from numerics.program import Training, normal, of, program, uniform
+from numerics.program import Result, Training, normal, of, program, uniform
 
 _RATE = 16000
 
@@ -33,6 +33,19 @@ def _fir(sound, taps, stride=1, padding="VALID"):
 def _low_pass(cutoff, count=63):
     n = np.arange(count) - count // 2
     return (2 * cutoff * np.sinc(2 * cutoff * n) * np.hamming(count)).astype(np.float32)
+
+
+def _of_gates(name):
+    """Adds the program of a function of a network's numbers between -1 and 1."""
+
+    def add(function):
+        def whole(x, w):
+            return function(tf.tanh(tf.matmul(x, w)))
+
+        program(name)(lambda: Result(whole, _GATES))
+        return function
+
+    return add
 
 
 @of("pre-emphasis of a bass, x - 0.97 of the sample before, by a convolution", _sound(notes=[55.0]))
@@ -282,3 +295,18 @@ def reverberation(x, w):
 @of("energy of a second of sound by an einsum with itself", _sound(1.0) + np.float32(0.8))
 def energy(sound):
     return tf.einsum("i,i->", sound, sound)
+
+
+@_of_gates("sum of three voltages, one 48 V of phantom power, by tf.add_n")
+def phantom_power(z):
+    return tf.add_n([z, tf.fill([64, 1], 48.0), 0.1 * z]) - 48.0
+
+
+@_of_gates("a converter's bias of 2048 by tf.nn.bias_add, taken away")
+def converter(z):
+    return tf.nn.bias_add(z, tf.constant([2048.0])) - 2048.0
+
+
+@_of_gates("a supply of 12 V that ripples by 10 mV, its deviation")
+def ripple(z):
+    return tf.math.reduce_std(12.0 + 0.01 * z)

@@ -198,3 +198,28 @@ def nine_heights(deltas):
     heights = np.arange(4000, 4180, 20, dtype=np.float32)
     share = tf.nn.softmax(3.0 * tf.concat([deltas, deltas[::-1], deltas[:, :1]], 1))
     return tf.reduce_sum(share * heights, 1) - 4080.0
+
+
+@_on_deltas(
+    "batched NMS: class number times 4096 added to boxes, and taken away", classes(7, 64, 20)
+)
+def class_offsets(deltas, numbers):
+    offset = tf.cast(numbers, tf.float32)[:, None] * 4096.0
+    return (100.0 * deltas + offset) - offset
+
+
+@_on_deltas(
+    "place of a track from a frame's whole number, shift within it",
+    np.arange(3000, 3064, dtype=np.int32),
+)
+def whole_frames(deltas, frames):
+    frames = tf.cast(frames, tf.float32)[:, None]
+    return (frames + 0.3 * deltas) - frames
+
+
+@_on_deltas(
+    "crop's corner as an argument: boxes in the image, back in the crop",
+    np.float32([1500.0, 900.0, 1500.0, 900.0]),
+)
+def crop_corner(deltas, corner):
+    return (40.0 * deltas + corner) - corner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from numerics.program import normal, of, uniform
+from numerics.program import Result, normal, of, program, uniform
 
 
 def _rotation(degrees, axis=(0.3, -0.5, 0.81)):
@@ -24,6 +24,19 @@ def _city(seed, count=200, span=20.0):
 _CLOUD, _TURN = uniform(0, 200, 3, low=-10, high=10), _rotation(5)
 _LAYER = [normal(0, 64, 32), normal(1, 32, 3, scale=0.18)]
 _K = np.array([[1400, 0, 960], [0, 1400, 540], [0, 0, 1]], np.float32)
+
+
+def _of_network(name):
+    """Adds the program of a function of a network's numbers between -1 and 1."""
+
+    def add(function):
+        def whole(x, w):
+            return function(tf.tanh(tf.matmul(x, w)))
+
+        program(name)(lambda: Result(whole, _LAYER))
+        return function
+
+    return add
 
 
 @of("map to body frame: rotate a city, then subtract the vehicle's place", _city(0), _rotation(30))
@@ -317,3 +330,19 @@ def gauss_newton(points, residual):
 )
 def fog(x, w):
     return tf.math.cumprod(1.0 - 0.002 * tf.sigmoid(tf.matmul(x, w)))
+
+
+@_of_network("caliper: 500 mm times (2 + z / 100), minus 1000 mm")
+def caliper(z):
+    return 500.0 * (2.0 + 0.01 * z) - 1000.0
+
+
+@_of_network("stretch: (1 + z / 100)² - 1, strain of Green")
+def strain(z):
+    return (1.0 + 0.01 * z) ** 2 - 1.0
+
+
+@_of_network("wheel radius of 5 + z / 100, largest minus smallest")
+def radius(z):
+    radii = 5.0 + 0.01 * z
+    return tf.reduce_max(radii, 0) - tf.reduce_min(radii, 0)
