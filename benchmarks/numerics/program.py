@@ -97,6 +97,20 @@ def program(name: str, kind: str = "result", tolerance: dict | None = None, seco
     return add
 
 
+def of(name: str, *inputs: np.ndarray, tolerance: dict | None = None):
+    """Decorator that adds the program whose result is a function of these inputs."""
+
+    def add(function):
+        def build():
+            return Result(function, inputs)
+
+        build.__module__ = function.__module__  # The room's.
+        program(name, tolerance=tolerance)(build)
+        return function
+
+    return add
+
+
 def corpus() -> dict[str, Program]:
     """All programs by name, file after file."""
     for path in sorted(pathlib.Path(__file__).parent.glob("programs_*.py")):
