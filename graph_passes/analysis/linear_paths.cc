@@ -9,6 +9,10 @@
 namespace npu_precision {
 namespace {
 
+// Without a bound, a graph of many products behind many moves would take a time that grows with the
+// square of its size. No program was seen with more than a few.
+constexpr int kMostHops = 64;
+
 // A Merge yields another value in each iteration.
 bool Moves(const std::string& op) {
   const bool makes_diagonal =
@@ -50,8 +54,7 @@ OutputPort LinearPaths::PickedBase(OutputPort tensor, std::vector<int>* nodes, i
 OutputPort LinearPaths::Follow(OutputPort tensor, bool picks, std::vector<int>* nodes,
                                int* sign) const {
   int turns = 1;
-  // The bound ends the walk on a damaged graph.
-  for (int hops = 0; hops < view_.size(); ++hops) {
+  for (int hops = 0; hops < kMostHops; ++hops) {
     tensor = view_.LookThroughInserted(tensor);
     const int passed = Passed(tensor.node, picks, &turns);
     if (passed < 0) break;
@@ -82,7 +85,7 @@ int LinearPaths::Passed(int id, bool picks, int* sign) const {
 }
 
 void LinearPaths::AddOffsets(OutputPort tensor, std::vector<int>* nodes) const {
-  for (int hops = 0; hops < view_.size(); ++hops) {
+  for (int hops = 0; hops < kMostHops; ++hops) {
     tensor = Base(tensor, nodes, nullptr);
     const absl::Span<const OutputPort> fanin = view_.fanin(tensor.node);
     if (!adds_.Has(tensor.node) || fanin.size() != 2 || ends_path_[tensor.node]) return;
