@@ -31,10 +31,10 @@ BROKEN: dict[str, tuple[str, ...]] = {
     # On some CPUs the float16 kernel of the product adds 1024 terms in float16. These runs ask for
     # it with float16_compute="native".
     "Gram matrices of features, style loss": ("fp16",),
-    # Found by 400 programs from images, audio, geometry, graphs, recommendation, control and science,
-    # before the rules for squared distances, covariances, solvers, written filters, whole numbers and
-    # tensors as offsets; none was run again since. What is left are sums that are taken apart again,
-    # products of few terms less a measurement, and linear recurrences through a product.
+    # Found by 400 programs of images, audio, geometry, graphs, recommendation, control and science,
+    # before the rules for squared distances, covariances, solvers, written filters, whole numbers
+    # and tensors as offsets; none was run again since. What is left are sums that are taken apart
+    # again, products of few terms less a measurement, and linear recurrences through a product.
     "ALS: a user's factors from 12 ratings": ("bf16", "fp16"),
     "AR(4): residuals of a pressure around 1000": ("bf16", "fp16"),
     "CIELAB of a photo, a and b": ("bf16", "fp16"),
