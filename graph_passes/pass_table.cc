@@ -112,12 +112,6 @@ const std::vector<Pass>& Passes() {
       {"pad_into_convolutions", "Lets convolutions pad by themselves instead of a Pad before them.",
        "before deciding: a Pad that goes needs no decision and no Cast", Switch::kForSpeed, false,
        LowersForSpeedHere, PadIntoConvolutions},
-      {"fold_scales",
-       "Folds scales of channels, as in Keras 3's batch norms, into convolutions, in float32.",
-       "after fold_batch_norms, which does it once where all is constant, and "
-       "pad_into_convolutions, which asks for the shape of the weights; before deciding, in "
-       "float32: weights are rounded once, after they were scaled",
-       Switch::kForSpeed, false, LowersForSpeedHere, FoldScales},
       {"means_as_pools",
        "Writes means over height and width as average pools, which bfloat16 can compute.",
        "before deciding: a pool may be lowered where its Mean may not", Switch::kForSpeed, false,
@@ -141,6 +135,12 @@ const std::vector<Pass>& Passes() {
        "Reshapes it must know of; before deciding, which lowers what it writes, but not what it "
        "finds",
        Switch::kForSpeed, false, LowersForSpeedHere, WriteLayerNorms},
+      {"fold_scales",
+       "Folds scales of channels, as in Keras 3's batch norms, into convolutions, in float32.",
+       "after fold_batch_norms, which does it once where all is constant, and "
+       "pad_into_convolutions, which asks for the shape of the weights; after layer_norm, whose "
+       "scale and offset are of channels, too; before activations, which need its biases",
+       Switch::kForSpeed, false, LowersForSpeedHere, FoldScales},
       {"activations", "Writes activations behind products in the form that TensorFlow fuses.",
        "after fold_batch_norms, which makes the biases of convolutions, and flatten_mat_muls, "
        "whose Reshapes it moves; before deciding: what is written anew is decided about",

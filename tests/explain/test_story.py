@@ -196,8 +196,9 @@ def test_what_computes_in_float32_is_told(tell_of):
 VOTES = """
     x = Placeholder(shape=4x4)
     w = Placeholder(shape=4x4)
+    v = Placeholder(shape=4x4)
     product = MatMul(x, w)
-    turned = Neg(w)
+    turned = Neg(v)
     both = AddV2(product, turned)
     scale = Exp(x)
     three = AddN(both, turned, scale, w)
@@ -214,7 +215,7 @@ def test_an_input_without_a_vote_is_told_to_have_none_and_why(tell_of):
         "fed by turned:0 (Neg), kept, and does not vote because nothing that feeds it votes",
     ]
     assert fed_by(tell_of(VOTES, "^turned$")) == [
-        "fed by w:0 (Placeholder), kept, and does not vote because it is a source"
+        "fed by v:0 (Placeholder), kept, and does not vote because it is a source"
     ]
 
 
