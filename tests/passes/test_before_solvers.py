@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.check_rewrite import check_rewrite, run
+from support.tf_versions import needs_kernels
 
 import npu_precision
 
@@ -75,6 +76,7 @@ def test_so_do_products_of_products_but_not_a_layer():
     assert found["layer"] == found["features"] == LOWERED
 
 
+@needs_kernels("bfloat16", "Tanh")
 def test_the_activation_of_the_last_layer_before_a_gram_matrix_is_lowered():
     lines = """
         layer = MatMul(x, weight)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.check_rewrite import check_rewrite, run
+from support.tf_versions import needs_kernels
 
 import npu_precision
 
@@ -82,6 +83,7 @@ def test_an_einsum_adds_up_squares_too():
     assert any(name.startswith("squares") for name in kept)
 
 
+@needs_kernels("bfloat16", "Tanh")
 def test_what_squares_a_lowered_tensor_does_so_in_float32_but_the_layer_stays_lowered():
     lines = HIDDEN + (
         "square = Mul(hidden, hidden) \n of_x = Sum(square, axis, keep_dims=True) \n"

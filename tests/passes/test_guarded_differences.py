@@ -2,6 +2,9 @@
 
 import pytest
 from support.check_rewrite import check_rewrite
+from support.tf_versions import needs_kernels
+
+pytestmark = needs_kernels("bfloat16", "Tanh")
 
 FROM_DIFFERENCE = "difference = Sub(y, t)\nfar = Abs(difference)\nnear = AddV2(far, guard)\n"
 

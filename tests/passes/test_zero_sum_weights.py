@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.check_rewrite import run
-from support.tf_versions import need_kernels
+from support.tf_versions import need_kernels, needs_kernels
 
 import npu_precision
 
@@ -52,6 +52,7 @@ def product_of(graph, **options):
     return node
 
 
+@needs_kernels("bfloat16", "Conv2D")
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -70,6 +71,7 @@ def test_a_convolution_by_a_derivative_keeps_float32(kernel):
     assert (node.decision, node.reason) == ("kept", "before_magnifier")
 
 
+@needs_kernels("bfloat16", "Conv2D")
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -133,12 +135,14 @@ def test_so_does_a_product_by_a_laplacian_that_the_graph_computes():
     assert product_of(graph_of(lambda x: energies(x, True), [32, 32])).decision == "lowered"
 
 
+@needs_kernels("bfloat16", "Conv2D")
 def test_a_constant_that_is_fed_says_nothing():
     graph = graph_of(lambda x: tf.nn.conv2d(x, tf.constant(LAPLACE), 1, "VALID"), [2, 32, 32, 1])
     (kernel,) = (node.name for node in graph.node if node.op == "Const")
     assert product_of(graph, feeds=[kernel]).decision == "lowered"
 
 
+@needs_kernels("bfloat16", "Conv2D")
 @pytest.mark.parametrize("entry", ["Conv2D", "node:Conv2D"])
 def test_a_mixlist_entry_beats_it(entry):
     edits = json.dumps({"white-list": {"to-add": [entry]}})
