@@ -9,15 +9,13 @@
 namespace npu_precision {
 namespace {
 
-// Without a bound, a graph of many products behind many moves would take a time that grows with the
-// square of its size. No program was seen with more than a few.
+// A bound on the nodes of a path: an Enter of a weight may follow another in thousands of loops.
 constexpr int kMostHops = 64;
 
-// A Merge yields another value in each iteration.
 bool Moves(const std::string& op) {
   const bool makes_diagonal =
       absl::StartsWith(op, "MatrixDiag") && !absl::StartsWith(op, "MatrixDiagPart");
-  return (MovesValues(op) && !IsMerge(op)) || makes_diagonal;
+  return MovesValues(op) || makes_diagonal;
 }
 
 bool Picks(const std::string& op) {
@@ -67,6 +65,7 @@ OutputPort LinearPaths::Follow(OutputPort tensor, bool picks, std::vector<int>* 
 
 int LinearPaths::Passed(int id, bool picks, int* sign) const {
   const absl::Span<const OutputPort> fanin = view_.fanin(id);
+  // Besides the ops that split a tensor, those of a loop, whose values vary, have several outputs.
   if (fanin.empty() || view_.num_outputs(id) != 1 || ends_path_[id]) return -1;
   // The first input of a Split is a dimension, which is no float.
   if ((moves_.Has(id) || (picks && picks_.Has(id))) &&

@@ -76,6 +76,13 @@ MUTATIONS = (
         f"{_CANCELLING}::test_squares_are_known_however_they_are_written",
     ),
     _linear_paths(
+        "loops",
+        "if (fanin.empty() || view_.num_outputs(id) != 1 || ends_path_[id]) return -1;",
+        "if (fanin.empty() || ends_path_[id]) return -1;",
+        "The state of a loop counts as what it begins with.",
+        f"{_CANCELLING}::test_the_state_of_a_loop_is_no_measurement",
+    ),
+    _linear_paths(
         "divides",
         "if (number == 0 && (divides_.Has(id) || !IsNumber(fanin[0]))) return -1;",
         "if (number == 0 && !IsNumber(fanin[0])) return -1;\n  if (divides_.Has(id)) return -1;",

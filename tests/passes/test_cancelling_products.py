@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.check_rewrite import check_rewrite, run
+from support.loop_text import counter
 from support.tf_versions import needs_kernels
 
 import npu_precision
@@ -171,6 +172,22 @@ def test_two_parts_of_a_tensor_are_not_one():
         "end = Sub(of_x, xy)"
     )
     assert decided(lines)["xy"] == LOWERED
+
+
+def test_the_state_of_a_loop_is_no_measurement():
+    lines = f"""
+        {counter(3)}
+        enter = Enter(a, frame_name=loop)
+        b_enter = Enter(b, frame_name=loop, is_constant=True)
+        merge = Merge(enter, next)
+        switch = Switch(merge, cond)
+        bx = MatMul(switch:1, b_enter)
+        change = Sub(bx, switch:1)
+        turn = Tanh(change)
+        next = NextIteration(turn)
+        end = Exit(switch)
+        """
+    assert decided(lines)["bx"] == LOWERED
 
 
 @pytest.mark.parametrize("entry", ["MatMul", "node:xy"])
