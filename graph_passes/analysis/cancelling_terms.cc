@@ -75,23 +75,26 @@ class Finder {
     OutputPort tensor;
     int sign;
     std::vector<int> path;  // the nodes between the sum and the tensor, and the tensor's
+    bool is_part;           // some elements of the tensor
   };
 
   std::vector<Term> TermsOf(int sum) const {
-    std::vector<Term> open = {{{sum, 0}, 1, {}}}, terms;
+    std::vector<Term> open = {{{sum, 0}, 1, {}, false}}, terms;
     while (!open.empty() && open.size() + terms.size() < kMostTerms) {
       Term term = std::move(open.back());
       open.pop_back();
+      const OutputPort moved = paths_.Base(term.tensor);
       term.tensor = paths_.PickedBase(term.tensor, &term.path, &term.sign);
       const int id = term.tensor.node;
       term.path.push_back(id);
+      term.is_part |= !AreOne(moved, term.tensor);
       if (!adds_.Has(id) || ends_path_[id]) {
         terms.push_back(std::move(term));
         continue;
       }
       for (int k = 0; k < view_.num_fanin(id); ++k) {
         const int turns = subtracts_.Has(id) && k == 1 ? -1 : 1;
-        open.push_back({view_.fanin(id)[k], term.sign * turns, term.path});
+        open.push_back({view_.fanin(id)[k], term.sign * turns, term.path, term.is_part});
       }
     }
     return terms;
@@ -173,7 +176,9 @@ class Finder {
     return true;
   }
 
+  // A whole tensor less a multiple of itself is no difference of two maps, but y[1:] - y[:-1] is.
   bool MapsTheSame(const Term& a, const Term& b) const {
+    if (AreOne(a.tensor, b.tensor) && !a.is_part && !b.is_part) return false;
     for (const OutputPort& x : MappedBy(a.tensor)) {
       for (const OutputPort& y : MappedBy(b.tensor)) {
         if (AreOne(x, y)) return true;

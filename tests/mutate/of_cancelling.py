@@ -33,6 +33,20 @@ MUTATIONS = (
         f"{_CANCELLING}::test_other_sums_of_products_are_lowered",
     ),
     _cancelling_terms(
+        "itself",
+        "if (AreOne(a.tensor, b.tensor) && !a.is_part && !b.is_part) return false;",
+        "",
+        "A product less a multiple of itself, as in a moving average, counts.",
+        f"{_CANCELLING}::test_other_sums_of_products_are_lowered",
+    ),
+    _cancelling_terms(
+        "part",
+        "term.is_part |= !AreOne(moved, term.tensor);",
+        "",
+        "The difference of two parts of a product does not count.",
+        f"{_CANCELLING}::test_two_linear_maps_of_what_was_measured_keep_float32",
+    ),
+    _cancelling_terms(
         "bytes",
         "return !tensorflow::DataTypeIsFloating(view_.dtype(view_.fanin(tensor.node)[0]));",
         "return false;",
@@ -177,7 +191,7 @@ MUTATIONS = (
     _op_ranges(
         "product_by_itself",
         "const ValueRange term = Times(Input(in, 0), Input(in, 1));",
-        "const ValueRange term = Multiply(in);",
+        "const ValueRange term = SquareOf(Input(in, 0));",
         "A matrix product of a tensor by itself counts as its squares.",
         f"{_RANGES}::test_a_product_of_a_tensor_by_itself_is_no_square",
     ),

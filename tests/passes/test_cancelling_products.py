@@ -131,6 +131,9 @@ def test_a_product_less_the_product_of_the_means_keeps_both(means):
         "size = Const[int32](value=[4, 8]) \n part = Slice(x, begin, size) \n"
         "of_ax = Slice(ax, begin, size) \n"
         "end = Sub(part, of_ax)",
+        "ax = MatMul(x, y) \n begin = Const[int32](value=[0, 0]) \n"
+        "after = Const[int32](value=[1, 0]) \n size = Const[int32](value=[4, 8]) \n"
+        "part = Slice(ax, begin, size) \n next = Slice(ax, after, size) \n end = Sub(next, part)",
         "of_bytes = Placeholder[uint8](shape=8x8) \n u = Cast[uint8,float32](of_bytes) \n"
         "ax = MatMul(a, u) \n end = Sub(ax, u)",
     ],
@@ -152,6 +155,8 @@ def test_two_linear_maps_of_what_was_measured_keep_float32(lines):
         # One weight for two inputs.
         "w1 = Const(shape=32x8) \n v = Placeholder(shape=8x32) \n ax = MatMul(x, w1) \n"
         "bx = MatMul(v, w1) \n end = Sub(ax, bx)",
+        # A moving average, two steps of it.
+        "ax = MatMul(a, x) \n late = Mul(ax, two) \n end = Sub(ax, late)",
         # The squares of something else; the gradient of a weight's decay.
         "square = Square(w) \n of_x = Sum(square, axis) \n ax = MatMul(x, y) \nend = Sub(ax, of_x)",
         MEANS + "means = MatMul(n, m, transpose_a=True, transpose_b=True) \n"
