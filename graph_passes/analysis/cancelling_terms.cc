@@ -23,10 +23,6 @@ bool MapsLinearly(const std::string& op) {
 bool TakesDiagonal(const std::string& op) {
   return op == "DiagPart" || absl::StartsWith(op, "MatrixDiagPart");
 }
-bool AreOne(const OutputPort& a, const OutputPort& b) {
-  return a.node == b.node && a.port == b.port;
-}
-
 class Finder {
  public:
   Finder(const GraphView& view, const ConstantValues& values, const LinearPaths& paths,
@@ -87,7 +83,7 @@ class Finder {
       term.tensor = paths_.PickedBase(term.tensor, &term.path, &term.sign);
       const int id = term.tensor.node;
       term.path.push_back(id);
-      term.is_part |= !AreOne(moved, term.tensor);
+      term.is_part |= moved != term.tensor;
       if (!adds_.Has(id) || ends_path_[id]) {
         terms.push_back(std::move(term));
         continue;
@@ -113,7 +109,7 @@ class Finder {
     const OutputPort x = SquaredIn(square.tensor.node, &squared);
     if (x.node < 0) return false;
     for (const OutputPort& factor : view_.fanin(product.tensor.node)) {
-      if (!AreOne(paths_.Base(factor), x)) continue;
+      if (paths_.Base(factor) != x) continue;
       nodes->insert(nodes->end(), squared.begin(), squared.end());
       paths_.AddOffsets(factor, nodes);
       return true;
@@ -147,7 +143,7 @@ class Finder {
     if (fanin.size() != 2) return {-1, 0};
     if (powers_.Has(id) && IsTwo(fanin[1])) return x;
     const bool multiplies = multiplies_.Has(id) || products_.Has(id);
-    return multiplies && AreOne(x, paths_.Base(fanin[1])) ? x : OutputPort{-1, 0};
+    return multiplies && x == paths_.Base(fanin[1]) ? x : OutputPort{-1, 0};
   }
 
   bool IsTwo(const OutputPort& exponent) const {
@@ -169,8 +165,8 @@ class Finder {
     const absl::Span<const OutputPort> factors = view_.fanin(product.tensor.node);
     if (factors.size() != 2) return false;
     const OutputPort x = paths_.Base(factors[0]), y = paths_.Base(factors[1]);
-    const bool same = AreOne(x, averaged[0]) && AreOne(y, averaged[1]);
-    if (!same && !(AreOne(x, averaged[1]) && AreOne(y, averaged[0]))) return false;
+    const bool same = x == averaged[0] && y == averaged[1];
+    if (!same && !(x == averaged[1] && y == averaged[0])) return false;
     nodes->insert(nodes->end(), passed.begin(), passed.end());
     for (const OutputPort& factor : factors) paths_.AddOffsets(factor, nodes);
     return true;
@@ -178,10 +174,10 @@ class Finder {
 
   // A whole tensor less a multiple of itself is no difference of two maps, but y[1:] - y[:-1] is.
   bool MapsTheSame(const Term& a, const Term& b) const {
-    if (AreOne(a.tensor, b.tensor) && !a.is_part && !b.is_part) return false;
+    if (a.tensor == b.tensor && !a.is_part && !b.is_part) return false;
     for (const OutputPort& x : MappedBy(a.tensor)) {
       for (const OutputPort& y : MappedBy(b.tensor)) {
-        if (AreOne(x, y)) return true;
+        if (x == y) return true;
       }
     }
     return false;

@@ -4,6 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph_passes/graph/node_attributes.h"
+#include "graph_passes/graph/op_traits.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 
 namespace npu_precision {
@@ -12,24 +14,12 @@ namespace {
 using tensorflow::NodeDef;
 using tensorflow::PartialTensorShape;
 
-bool IsSet(const NodeDef& node, const char* attr) {
-  const auto found = node.attr().find(attr);
-  return found != node.attr().end() && found->second.b();
-}
-
-bool MultipliesMatrices(const std::string& op) {
-  return op == "MatMul" || absl::StartsWith(op, "BatchMatMul");
-}
-
 // The size of the dimension that is summed over, from an operand of a matrix product: the first, or
 // the second. `batch` is the size of a first dimension that is not known.
 double Depth(const NodeDef& node, int index, const PartialTensorShape& operand, double batch) {
   const int dims = operand.dims();
   if (dims < 2) return kUnknownCost;
-  const char* of_mat_mul = index == 0 ? "transpose_a" : "transpose_b";
-  const char* of_batches = index == 0 ? "adj_x" : "adj_y";
-  const bool is_transposed = IsSet(node, node.op() == "MatMul" ? of_mat_mul : of_batches);
-  const int dim = is_transposed == (index == 0) ? dims - 2 : dims - 1;
+  const int dim = IsTransposed(node, index) == (index == 0) ? dims - 2 : dims - 1;
   const int64_t size = operand.dim_size(dim);
   return size < 0 && dim == 0 ? batch : size;
 }

@@ -109,8 +109,7 @@ class Solver {
       if (input.IsNothing() && !merges_.Has(id)) return input;
       inputs_.push_back(input);
     }
-    const bool first_two_are_one =
-        fanin.size() > 1 && fanin[0].node == fanin[1].node && fanin[0].port == fanin[1].port;
+    const bool first_two_are_one = fanin.size() > 1 && fanin[0] == fanin[1];
     const double num_terms = sums_.Has(id) ? NumTerms(id) : products_.Has(id) ? NumProducts(id) : 1;
     return of_op({view_.node(id), inputs_, first_two_are_one, num_terms});
   }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "graph_passes/graph/float_values.h"
+#include "graph_passes/graph/node_attributes.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 #include "tensorflow/core/framework/tensor_shape.h"
@@ -18,10 +19,6 @@ namespace {
 constexpr double kRounding = 1e-6;
 constexpr int64_t kFewWeights = 4;
 
-bool MultipliesMatrices(const std::string& op) {
-  return op == "MatMul" || absl::StartsWith(op, "BatchMatMul");
-}
-
 bool Convolves(const std::string& op) {
   return op == "Conv2D" || op == "Conv3D" || op == "DepthwiseConv2dNative" || op == "Conv";
 }
@@ -31,11 +28,6 @@ bool MultipliesWeights(const std::string& op) { return MultipliesMatrices(op) ||
 // The op changes no more than the shape, and not the last dimension of a filter.
 bool Reshapes(const std::string& op) {
   return op == "Identity" || op == "Enter" || op == "ExpandDims" || op == "Reshape";
-}
-
-bool IsSet(const tensorflow::NodeDef& node, const char* attr) {
-  const auto found = node.attr().find(attr);
-  return found != node.attr().end() && found->second.b();
 }
 
 // `count` weights, `stride` apart.
@@ -133,11 +125,7 @@ class Finder {
       return AllSumToZero(all, outputs, /*outputs_are_last=*/true);
     }
     if (dims != 2) return false;
-    const bool is_first = k == 0;
-    const bool is_turned =
-        IsSet(node, node.op() == "MatMul" ? (is_first ? "transpose_a" : "transpose_b")
-                                          : (is_first ? "adj_x" : "adj_y"));
-    const bool outputs_are_last = is_first == is_turned;
+    const bool outputs_are_last = (k == 0) == IsTransposed(node, k);
     return AllSumToZero(all, shape.dim_size(outputs_are_last ? 1 : 0), outputs_are_last);
   }
 
@@ -147,7 +135,7 @@ class Finder {
     const int sum = paths_.Base(view_.fanin(difference)[0]).node;
     if (!sums_.Has(sum)) return false;
     const OutputPort summed = paths_.Base(view_.fanin(sum)[0]);
-    return summed.node == a.node && summed.port == a.port;
+    return summed == a;
   }
 
   const GraphView& view_;

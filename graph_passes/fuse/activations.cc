@@ -12,6 +12,7 @@
 #include "graph_passes/fuse/fusion_site.h"
 #include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/marks.h"
+#include "graph_passes/graph/node_attributes.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/rewrite/constants.h"
@@ -56,16 +57,6 @@ struct Site {
   std::set<int> constants;
   Form form;  // no op if the root already has a form that is fused
 };
-
-bool Flag(const NodeDef& node, const char* name) {
-  const auto found = node.attr().find(name);
-  return found != node.attr().end() && found->second.b();
-}
-
-bool ChannelsFirst(const NodeDef& node) {
-  const auto found = node.attr().find("data_format");
-  return found != node.attr().end() && found->second.s() == "NCHW";
-}
 
 bool IsProduct(const std::string& op) { return op == "MatMul" || op == "Conv2D"; }
 
@@ -174,7 +165,7 @@ class ActivationWriter {
     const bool is_gelu = site.activation == Activation::kGeluExact ||
                          site.activation == Activation::kGeluApproximate;
     const NodeDef& product = view_.node(layer.product);
-    if ((product.op() == "MatMul") != is_gelu || Flag(product, "transpose_a")) return false;
+    if ((product.op() == "MatMul") != is_gelu || IsTransposed(product, 0)) return false;
     if (!is_gelu && (layer.reshape != kNone || layer.IsReshaped())) return false;
     // The numbers in an activation may have two dimensions.
     if (layer.IsReshaped() && site_.Shape({layer.x, 0}).dims() < 2) return false;
@@ -225,15 +216,15 @@ class ActivationWriter {
           ShapeOfConstant(view_, values_, context_.fed, view_.fanin(layer.product)[1]);
       const auto* vector = ShapeOfConstant(view_, values_, context_.fed, bias);
       if (weights == nullptr || weights->dim_size() != 2 || vector == nullptr ||
-          vector->dim_size() != 1 || ChannelsFirst(biased)) {
+          vector->dim_size() != 1 || !HasChannelsLast(biased)) {
         return false;
       }
-      const int width = Flag(view_.node(layer.product), "transpose_b") ? 0 : 1;
+      const int width = IsTransposed(view_.node(layer.product), 1) ? 0 : 1;
       if (weights->dim(width).size() != vector->dim(0).size()) return false;
     }
     if (!AddsTensors(biased.op())) return true;
     if (!site_.MayVanish(layer.biased)) return false;
-    if (ChannelsFirst(view_.node(layer.product))) return false;
+    if (!HasChannelsLast(view_.node(layer.product))) return false;
     const PartialTensorShape vector = site_.Shape(bias);
     const OutputPort& to = view_.fanin(layer.biased)[1 - layer.bias_input];
     const int dims = vector.dims();

@@ -28,8 +28,6 @@ constexpr int kMean = 3, kVariance = 4, kReserved = 5;
 bool IsForward(const std::string& op) { return op == "FusedBatchNorm"; }
 bool IsGradient(const std::string& op) { return op == "FusedBatchNormGrad"; }
 
-bool Same(const OutputPort& a, const OutputPort& b) { return a.node == b.node && a.port == b.port; }
-
 class BatchNormWriter {
  public:
   BatchNormWriter(const GraphView& view, const DecideContext& context)
@@ -92,15 +90,14 @@ class BatchNormWriter {
     const auto training = view_.node(gradient).attr().find("is_training");
     if (training == view_.node(gradient).attr().end() || training->second.b()) {
       const int forward = inputs[kMean].node;
-      const bool reads =
-          Same(inputs[kMean], {forward, kMean}) && Same(inputs[kVariance], {forward, kVariance});
+      const bool reads = inputs[kMean] == OutputPort{forward, kMean} &&
+                         inputs[kVariance] == OutputPort{forward, kVariance};
       return reads && becomes_v3_[forward] ? forward : kNone;
     }
     for (const InputPort& use : view_.fanout(inputs[1])) {
       if (!becomes_v3_[use.node]) continue;
       const auto of_forward = view_.fanin(use.node);
-      if (Same(inputs[kMean], of_forward[kMean]) &&
-          Same(inputs[kVariance], of_forward[kVariance])) {
+      if (inputs[kMean] == of_forward[kMean] && inputs[kVariance] == of_forward[kVariance]) {
         return use.node;
       }
     }

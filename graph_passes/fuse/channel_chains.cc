@@ -1,6 +1,8 @@
 #include "graph_passes/fuse/channel_chains.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph_passes/graph/node_attributes.h"
+#include "graph_passes/graph/op_traits.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 
 namespace npu_precision {
@@ -10,8 +12,6 @@ constexpr int kRank = 4;
 constexpr size_t kMostSteps = 8;
 
 }  // namespace
-
-bool AddsTwo(const std::string& op) { return op == "AddV2" || op == "Add"; }
 
 ChannelChain ChannelChains::From(const InputPort& use, const std::string& sum,
                                  const std::string& scale) const {
@@ -40,13 +40,13 @@ ChannelChain ChannelChains::From(const InputPort& use, const std::string& sum,
 void ChannelChains::TakeSum(const InputPort& use, ChannelChain* chain) const {
   const int inner = use.node;
   const std::string& op = view_.node(inner).op();
-  if ((op != "AddN" && !AddsTwo(op)) || view_.num_fanin(inner) != 2 || is_taken_[inner] ||
+  if ((op != "AddN" && !AddsTensors(op)) || view_.num_fanin(inner) != 2 || is_taken_[inner] ||
       !MayVanish(inner)) {
     return;
   }
   const InputPort outer = view_.fanout(inner)[0];
   ChannelChain::Step step;
-  if (!AddsTwo(view_.node(outer.node).op()) || !site_.AreAlike(inner, outer.node) ||
+  if (!AddsTensors(view_.node(outer.node).op()) || !site_.AreAlike(inner, outer.node) ||
       !site_.MayChange(outer.node) || !IsStep(outer, &step) || !ReadsChannels(step.vector, chain)) {
     return;
   }
@@ -61,11 +61,8 @@ bool ChannelChains::IsStep(const InputPort& use, ChannelChain::Step* step) const
   const tensorflow::NodeDef& node = view_.node(use.node);
   const std::string& op = node.op();
   if (op == "BiasAdd") {
-    const auto format = node.attr().find("data_format");
-    if (use.index != 0 || (format != node.attr().end() && format->second.s() != "NHWC")) {
-      return false;
-    }
-  } else if (op != "Mul" && !AddsTwo(op) && !(op == "Sub" && use.index == 0)) {
+    if (use.index != 0 || !HasChannelsLast(node)) return false;
+  } else if (op != "Mul" && !AddsTensors(op) && !(op == "Sub" && use.index == 0)) {
     return false;
   }
   *step = {use.node, view_.fanin(use.node)[1 - use.index]};

@@ -73,8 +73,6 @@ class ChannelChains {
   std::vector<bool> is_taken_;  // by node id
 };
 
-bool AddsTwo(const std::string& op);
-
 }  // namespace npu_precision
 
 #endif  // NPU_PRECISION_GRAPH_PASSES_FUSE_CHANNEL_CHAINS_H_

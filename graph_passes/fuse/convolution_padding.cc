@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph_passes/graph/low_types.h"
+#include "graph_passes/graph/node_attributes.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -19,12 +20,6 @@ const AttrValue& Attr(const NodeDef& node, const char* name) {
   static const auto* none = new AttrValue();
   const auto found = node.attr().find(name);
   return found == node.attr().end() ? *none : found->second;
-}
-
-// A saved model leaves out attributes with their default.
-bool ChannelsLast(const NodeDef& node) {
-  const std::string& format = Attr(node, "data_format").s();
-  return format.empty() || format == "NHWC";
 }
 
 bool HasFloats(const NodeDef& node) {
@@ -45,7 +40,8 @@ void SameAmounts(int64_t size, int64_t kernel, int64_t stride, int64_t* before, 
 bool IsPlainConvolution(const NodeDef& node) {
   if (node.op() != "Conv2D" && node.op() != "DepthwiseConv2dNative") return false;
   const auto& dilations = Attr(node, "dilations").list().i();
-  return HasFloats(node) && ChannelsLast(node) && Attr(node, "strides").list().i_size() == kRank &&
+  return HasFloats(node) && HasChannelsLast(node) &&
+         Attr(node, "strides").list().i_size() == kRank &&
          std::all_of(dilations.begin(), dilations.end(), [](int64_t one) { return one == 1; });
 }
 

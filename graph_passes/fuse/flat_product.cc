@@ -5,6 +5,7 @@
 
 #include "absl/strings/strip.h"
 #include "graph_passes/fuse/einsum_equation.h"
+#include "graph_passes/graph/node_attributes.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -12,11 +13,6 @@ namespace {
 
 using tensorflow::NodeDef;
 using tensorflow::PartialTensorShape;
-
-bool IsSet(const NodeDef& node, const char* name) {
-  const auto found = node.attr().find(name);
-  return found != node.attr().end() && found->second.b();
-}
 
 bool IsOfFloat32(const GraphView& view, int id) {
   const auto has_float32 = [](const TypeGroup& group) {
@@ -126,9 +122,9 @@ bool ReadFlatProduct(const GraphView& view, const FusionSite& site, int id, Flat
   if (node.op() == "Einsum") {
     if (!ReadEquation(node, &operand, &labels)) return false;
   } else {
-    if (IsSet(node, "adj_x")) return false;
+    if (IsTransposed(node, 0)) return false;
     labels.depth_dims = labels.width_dims = 1;
-    labels.is_transposed = IsSet(node, "adj_y");
+    labels.is_transposed = IsTransposed(node, 1);
   }
   product->x = view.fanin(id)[operand];
   product->weights = view.fanin(id)[1 - operand];

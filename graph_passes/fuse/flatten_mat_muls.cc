@@ -12,6 +12,7 @@
 #include "graph_passes/fuse/fusion_site.h"
 #include "graph_passes/graph/constant_values.h"
 #include "graph_passes/graph/control_inputs.h"
+#include "graph_passes/graph/node_attributes.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/rewrite/changed_graph.h"
@@ -157,7 +158,8 @@ class Flattener {
   bool ReadBias(const InputPort& use, Site* found) const {
     const int add = use.node;
     if (!adds_vectors_.Has(add) || !MayRewrite(add, "BiasAdd") || !IsOfFloat32(add)) return false;
-    if (!adds_tensors_.Has(add) && (use.index != 0 || ChannelsFirst(add))) return false;
+    if (!adds_tensors_.Has(add) && (use.index != 0 || !HasChannelsLast(view_.node(add))))
+      return false;
     found->bias = view_.fanin(add)[1 - use.index];
     return true;
   }
@@ -179,11 +181,6 @@ class Flattener {
   }
 
   bool IsOfFloat32(int id) const { return view_.outputs(id)[0].dtype == tensorflow::DT_FLOAT; }
-
-  bool ChannelsFirst(int id) const {
-    const auto found = view_.node(id).attr().find("data_format");
-    return found != view_.node(id).attr().end() && found->second.s() == "NCHW";
-  }
 
   // Reads the width of a MatMul.
   bool ReadWidth(Site* found) const {

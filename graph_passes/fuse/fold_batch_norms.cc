@@ -10,6 +10,7 @@
 #include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/float_values.h"
 #include "graph_passes/graph/fused_ops.h"
+#include "graph_passes/graph/node_attributes.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/rewrite/constants.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -51,12 +52,6 @@ bool IsConvolution(const std::string& op) {
 DataType TypeOf(const NodeDef& node) {
   const auto found = node.attr().find("T");
   return found == node.attr().end() ? tensorflow::DT_INVALID : found->second.type();
-}
-
-// Formats of five dimensions have names of their own, but not for BiasAdd.
-bool ChannelsLast(const NodeDef& node) {
-  const auto found = node.attr().find("data_format");
-  return found == node.attr().end() || absl::EndsWith(found->second.s(), "C");
 }
 
 double Largest(DataType low) {
@@ -133,7 +128,9 @@ class BatchNormFolder {
       if (node == kNone) continue;
       bool may_change = false;
       TF_RETURN_IF_ERROR(MayChange(node, &may_change));
-      if (!may_change || ChannelsLast(view_.node(node)) != ChannelsLast(norm)) return Status();
+      if (!may_change || HasChannelsLast(view_.node(node)) != HasChannelsLast(norm)) {
+        return Status();
+      }
     }
     *found = view_.IndexOf(absl::StrCat(norm.name(), kWeightsSuffix)) < 0 &&
              view_.IndexOf(absl::StrCat(norm.name(), kBiasSuffix)) < 0;
@@ -279,7 +276,7 @@ class BatchNormFolder {
       if (input[0] == '^') bias_add.add_input(input);
     }
     (*bias_add.mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
-    (*bias_add.mutable_attr())["data_format"].set_s(ChannelsLast(norm) ? "NHWC" : "NCHW");
+    (*bias_add.mutable_attr())["data_format"].set_s(HasChannelsLast(norm) ? "NHWC" : "NCHW");
     const auto place = norm.attr().find("_class");
     if (place != norm.attr().end()) (*bias_add.mutable_attr())["_class"] = place->second;
     node->Swap(&bias_add);

@@ -138,7 +138,7 @@ class ScaleFolder {
     if (op != "Rsqrt" || inputs.empty()) return IsNeutralSource(op);
     const int sum = inputs[0].node;
     double epsilon = 0;
-    return AddsTwo(view_.node(sum).op()) && view_.num_fanin(sum) == 2 &&
+    return AddsTensors(view_.node(sum).op()) && view_.num_fanin(sum) == 2 &&
            (site_.Number(view_.fanin(sum)[0], &epsilon) ||
             site_.Number(view_.fanin(sum)[1], &epsilon)) &&
            epsilon >= kSafeEpsilon;

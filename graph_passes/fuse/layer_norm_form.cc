@@ -16,8 +16,6 @@ constexpr size_t kMostBehindRoot = 24;
 constexpr int kMostLevels = 8;
 constexpr size_t kMostTerms = 8;
 
-bool Same(const OutputPort& a, const OutputPort& b) { return a.node == b.node && a.port == b.port; }
-
 // TensorFlow's arithmetic optimizer combines sums of like shapes into an AddN.
 bool IsSum(const std::string& op) { return op == "AddV2" || op == "Add" || op == "AddN"; }
 bool IsCopy(const std::string& op) { return op == "Identity" || op == "StopGradient"; }
@@ -105,7 +103,7 @@ class Matcher {
   bool IsMeanOf(const OutputPort& x, const OutputPort& tensor, LayerNormForm* form) const {
     OutputPort of;
     LayerNormForm found = *form;
-    if (!IsMean(tensor, &of, &found) || !Same(of, x)) return false;
+    if (!IsMean(tensor, &of, &found) || of != x) return false;
     *form = std::move(found);
     return true;
   }
@@ -127,7 +125,7 @@ class Matcher {
     const absl::Span<const OutputPort> inputs = view_.fanin(id);
     *root = inputs[0];
     if (op(id) == "Square") return true;
-    if (op(id) == "Mul") return Same(inputs[0], inputs[1]);
+    if (op(id) == "Mul") return inputs[0] == inputs[1];
     double exponent = 0;
     return op(id) == "Pow" && IsNumber(inputs[1], &exponent) && exponent == 2;
   }
@@ -237,7 +235,7 @@ class Matcher {
   bool TermsOf(const OutputPort& tensor, int levels, LayerNormForm* form,
                std::vector<Term>* terms) const {
     Term term;
-    if (Same(tensor, form->x)) {
+    if (tensor == form->x) {
       term.base = Base::kX;
       terms->push_back(term);
       return true;
@@ -312,7 +310,7 @@ class Matcher {
       *place = &term;
     }
     if (x == nullptr || mean == nullptr || !x->has_root || !mean->has_root || x->sign != 1 ||
-        mean->sign != -1 || !Same(x->parameter, mean->parameter)) {
+        mean->sign != -1 || x->parameter != mean->parameter) {
       return false;
     }
     form->gamma = x->parameter;

@@ -6,6 +6,7 @@
 
 #include "graph_passes/graph/control_inputs.h"
 #include "graph_passes/graph/low_types.h"
+#include "graph_passes/graph/node_attributes.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/rewrite/constants.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
@@ -27,17 +28,6 @@ bool ActsOnEachElement(const std::string& op) {
       "Relu6",     "Rsqrt",   "Selu",  "Sigmoid", "Softplus", "Sqrt", "Square", "SquaredDifference",
       "Sub",       "Tanh"};
   return names->count(op) != 0;
-}
-
-// Whether a bool attribute is set.
-bool Has(const NodeDef& node, const char* name) {
-  const auto found = node.attr().find(name);
-  return found != node.attr().end() && found->second.b();
-}
-
-bool ChannelsFirst(const NodeDef& node) {
-  const auto found = node.attr().find("data_format");
-  return found != node.attr().end() && found->second.s() == "NCHW";
 }
 
 class Sinker {
@@ -112,9 +102,9 @@ class Sinker {
         bias->dim_size() != 1) {
       return false;
     }
-    const int width = Has(view_.node(mat_mul), "transpose_b") ? 0 : 1;
+    const int width = IsTransposed(view_.node(mat_mul), 1) ? 0 : 1;
     return weights->dim(width).size() == bias->dim(0).size() &&
-           !ChannelsFirst(view_.node(bias_add));
+           HasChannelsLast(view_.node(bias_add));
   }
 
   // Makes the nodes `above` read `below`, and the Reshape read the last of them. `above` may begin

@@ -19,6 +19,11 @@ namespace npu_precision {
 struct OutputPort {
   int node;
   int port;
+
+  bool operator==(const OutputPort& other) const {
+    return node == other.node && port == other.port;
+  }
+  bool operator!=(const OutputPort& other) const { return !(*this == other); }
 };
 
 struct InputPort {

@@ -187,6 +187,9 @@ bool IsMerge(const std::string& op) { return op == "Merge"; }
 
 bool FeedsLoopMerge(const std::string& op) { return op == "Enter" || op == "NextIteration"; }
 
+bool MultipliesMatrices(const std::string& op) {
+  return op == "MatMul" || absl::StartsWith(op, "BatchMatMul");
+}
 bool AddsTensors(const std::string& op) { return op == "Add" || op == "AddV2"; }
 bool AddsOrSubtracts(const std::string& op) { return AddsTensors(op) || op == "Sub"; }
 

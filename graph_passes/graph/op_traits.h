@@ -54,6 +54,7 @@ bool IsMatrixOrConvolution(const std::string& op);
 
 // The op adds two tensors with broadcasting.
 bool AddsTensors(const std::string& op);
+bool MultipliesMatrices(const std::string& op);  // MatMul and all versions of BatchMatMul
 // The op adds two tensors, or subtracts one from the other.
 bool AddsOrSubtracts(const std::string& op);
 bool Multiplies(const std::string& op);

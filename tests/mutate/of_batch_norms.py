@@ -65,7 +65,7 @@ MUTATIONS = (
     ),
     _fold_batch_norms(
         "channels_elsewhere",
-        "!may_change || ChannelsLast(view_.node(node)) != ChannelsLast(norm)",
+        "!may_change || HasChannelsLast(view_.node(node)) != HasChannelsLast(norm)",
         "!may_change",
         "A batch norm of channels last is folded into a convolution of channels first.",
         f"{_NOT_FOLDED}[channels elsewhere in the convolution]",
@@ -222,7 +222,7 @@ MUTATIONS = (
     ),
     _batch_norm_v3(
         "statistics",
-        "Same(inputs[kMean], of_forward[kMean]) &&",
+        "inputs[kMean] == of_forward[kMean] &&",
         "true ||",
         "The gradient belongs to a batch norm of other statistics.",
         f"{_NOT_V3}[a gradient of other statistics]",

@@ -12,6 +12,7 @@ _WEIGHTS = "passes/test_zero_sum_weights.py"
 _before_solvers = mutations_of("graph_passes/decide/before_solvers.cc")
 _cancelling_products = mutations_of("graph_passes/decide/cancelling_products.cc")
 _cancelling_terms = mutations_of("graph_passes/analysis/cancelling_terms.cc")
+_graph_view = mutations_of("graph_passes/graph/graph_view.h")
 _linear_paths = mutations_of("graph_passes/analysis/linear_paths.cc")
 _op_ranges = mutations_of("graph_passes/analysis/op_ranges.cc")
 _value_ranges = mutations_of("graph_passes/analysis/value_ranges.cc")
@@ -34,14 +35,14 @@ MUTATIONS = (
     ),
     _cancelling_terms(
         "itself",
-        "if (AreOne(a.tensor, b.tensor) && !a.is_part && !b.is_part) return false;",
+        "if (a.tensor == b.tensor && !a.is_part && !b.is_part) return false;",
         "",
         "A product less a multiple of itself, as in a moving average, counts.",
         f"{_CANCELLING}::test_other_sums_of_products_are_lowered",
     ),
     _cancelling_terms(
         "part",
-        "term.is_part |= !AreOne(moved, term.tensor);",
+        "term.is_part |= moved != term.tensor;",
         "",
         "The difference of two parts of a product does not count.",
         f"{_CANCELLING}::test_two_linear_maps_of_what_was_measured_keep_float32",
@@ -55,21 +56,21 @@ MUTATIONS = (
     ),
     _cancelling_terms(
         "same_square",
-        "if (!AreOne(paths_.Base(factor), x)) continue;",
+        "if (paths_.Base(factor) != x) continue;",
         "",
         "Squares of another tensor than the product's count.",
         f"{_CANCELLING}::test_other_sums_of_products_are_lowered",
     ),
-    _cancelling_terms(
+    _graph_view(
         "port",
-        "return a.node == b.node && a.port == b.port;",
-        "return a.node == b.node;",
+        "return node == other.node && port == other.port;",
+        "return node == other.node;",
         "Two outputs of a Split count as one tensor.",
         f"{_CANCELLING}::test_two_parts_of_a_tensor_are_not_one",
     ),
     _cancelling_terms(
         "same_means",
-        "if (!same && !(AreOne(x, averaged[1]) && AreOne(y, averaged[0]))) return false;",
+        "if (!same && !(x == averaged[1] && y == averaged[0])) return false;",
         "",
         "Means of other tensors than the product's count.",
         f"{_CANCELLING}::test_other_sums_of_products_are_lowered",
@@ -140,8 +141,8 @@ MUTATIONS = (
     ),
     _zero_sum_weights(
         "axis",
-        "const bool outputs_are_last = is_first == is_turned;",
-        "const bool outputs_are_last = !is_first;",
+        "const bool outputs_are_last = (k == 0) == IsTransposed(node, k);",
+        "const bool outputs_are_last = k != 0;",
         "The outputs of a turned matrix are looked for in the other dimension.",
         f"{_WEIGHTS}::test_so_does_a_product_by_a_matrix_of_differences",
     ),
@@ -154,7 +155,7 @@ MUTATIONS = (
     ),
     _zero_sum_weights(
         "laplacian",
-        "return summed.node == a.node && summed.port == a.port;",
+        "return summed == a;",
         "return false;",
         "A Laplacian that the graph computes does not count.",
         f"{_WEIGHTS}::test_so_does_a_product_by_a_laplacian_that_the_graph_computes",

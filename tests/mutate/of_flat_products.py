@@ -21,7 +21,7 @@ _sink_reshapes = mutations_of("graph_passes/fuse/sink_reshapes.cc")
 MUTATIONS = (
     _flat_product(
         "transposed_x",
-        'if (IsSet(node, "adj_x")) return false;',
+        "if (IsTransposed(node, 0)) return false;",
         "",
         "A transposed x is multiplied as it stands.",
         f"{_TESTS}::test_the_product_stays",
@@ -133,7 +133,7 @@ MUTATIONS = (
     ),
     _flatten(
         "channels_first",
-        "(use.index != 0 || ChannelsFirst(add))",
+        "(use.index != 0 || !HasChannelsLast(view_.node(add)))",
         "(use.index != 0)",
         "A bias of channels first is added to the last dimension.",
         f"{_TESTS}::test_a_bias_of_channels_first_stays",

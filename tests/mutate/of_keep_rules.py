@@ -395,7 +395,7 @@ MUTATIONS = (
     ),
     _flops(
         "transposed",
-        "is_transposed == (index == 0) ? dims - 2 : dims - 1",
+        "IsTransposed(node, index) == (index == 0) ? dims - 2 : dims - 1",
         "dims - 1",
         "The depth of a transposed operand is its last dimension.",
         f"{_ISLANDS}::test_a_transposed_operand_is_summed_over_its_other_dimension",
