@@ -25,4 +25,11 @@ bool AveragesErrors(const std::string& op) {
   return names->count(op) != 0;
 }
 
+bool ErrorPathEnds::Has(const OutputPort& tensor) const {
+  const int id = tensor.node;
+  return view_.op_def(id) == nullptr || view_.calls_function(id) ||
+         view_.GroupOf(tensor) == kNoGroup || !HasErrors(view_.dtype(tensor)) || ends_.Has(id) ||
+         ends_path_[id] || fed_.count(view_.node(id).name()) != 0;
+}
+
 }  // namespace npu_precision

@@ -62,7 +62,7 @@ class Walk {
         means_(view, "Mean"),
         compares_(view, Compares),
         selects_(view, SelectsElements),
-        ends_walk_(view, EndsErrorPath),
+        ends_(view, context.fed, ends_path),
         is_accumulator_(view.size(), false),
         kept_(view.num_groups(), false) {
     for (const Accumulator& each : accumulators) {
@@ -206,12 +206,9 @@ class Walk {
 
   // Whether no error of the tensor comes through elementwise ops.
   bool Ends(const OutputPort& from) const {
-    return view_.op_def(from.node) == nullptr || view_.calls_function(from.node) ||
-           view_.GroupOf(from) == kNoGroup || !HasErrors(view_.dtype(from)) ||
-           ends_walk_.Has(from.node) || ends_path_[from.node] || IsLargeProduct(from) ||
+    return ends_.Has(from) || IsLargeProduct(from) ||
            (accumulates_.Has(from.node) && !AccumulatesComplements(from.node)) ||
-           (accumulates_parameters_.Has(from.node) && from.port > 0) ||
-           context_.fed.count(view_.node(from.node).name()) != 0;
+           (accumulates_parameters_.Has(from.node) && from.port > 0);
   }
 
   void Push(const OutputPort& tensor, int magnifier, std::vector<int>* nodes) {
@@ -326,7 +323,8 @@ class Walk {
   const std::vector<bool>& ends_path_;
   const MagnifiedInputs inputs_;
   const OpSet scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_, products_,
-      subtracts_, divides_, sums_, means_, compares_, selects_, ends_walk_;
+      subtracts_, divides_, sums_, means_, compares_, selects_;
+  const ErrorPathEnds ends_;
   int few_terms_ = 0;                 // MagnifiedInput::terms of where walks now begin
   std::vector<int> accumulators_;     // node ids
   std::vector<bool> is_accumulator_;  // by node id

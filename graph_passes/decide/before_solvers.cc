@@ -43,16 +43,15 @@ class Walk {
   Walk(const GraphView& view, const ConstantValues& values, const DecideContext& context,
        const std::vector<bool>& ends_path)
       : view_(view),
-        context_(context),
         ends_path_(ends_path),
         paths_(view, values, context.elements, ends_path),
         solvers_(view, Solves),
         products_(view, IsMatrixOrConvolution),
         averages_(view, AveragesErrors),
-        ends_walk_(view, EndsErrorPath),
         weights_(view, YieldsWeight),
         solutions_(view, YieldsSolution),
         moves_values_(view, MovesValues),
+        ends_(view, context.fed, ends_path),
         is_kept_(view.num_groups(), false) {}
 
   std::vector<KeptGroup> Run() {
@@ -105,10 +104,7 @@ class Walk {
   }
 
   bool Ends(const OutputPort& from) const {
-    return view_.op_def(from.node) == nullptr || view_.calls_function(from.node) ||
-           view_.GroupOf(from) == kNoGroup || !HasErrors(view_.dtype(from)) ||
-           ends_walk_.Has(from.node) || ends_path_[from.node] || averages_.Has(from.node) ||
-           solvers_.Has(from.node) || context_.fed.count(view_.node(from.node).name()) != 0;
+    return ends_.Has(from) || averages_.Has(from.node) || solvers_.Has(from.node);
   }
 
   // Whether the group was not kept before.
@@ -120,10 +116,10 @@ class Walk {
   }
 
   const GraphView& view_;
-  const DecideContext& context_;
   const std::vector<bool>& ends_path_;
   const LinearPaths paths_;
-  const OpSet solvers_, products_, averages_, ends_walk_, weights_, solutions_, moves_values_;
+  const OpSet solvers_, products_, averages_, weights_, solutions_, moves_values_;
+  const ErrorPathEnds ends_;
   std::vector<bool> is_kept_;  // by group number
   std::vector<KeptGroup> keeps_;
 };

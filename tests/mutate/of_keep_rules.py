@@ -80,9 +80,9 @@ MUTATIONS = (
         "Loss scaling keeps the forward pass in float32.",
         f"{_BEFORE}::test_the_gradient_of_a_bias_is_a_sum_that_ends_the_path",
     ),
-    _before(
+    _error_paths(
         "integers",
-        "!HasErrors(view_.dtype(from)) ||",
+        "!HasErrors(view_.dtype(tensor)) || ",
         "",
         "A share of zeros keeps the layer that it looks at in float32.",
         f"{_BEFORE}::test_before_an_integer_nothing_is_kept_for_a_magnifier_behind_it",
@@ -169,7 +169,7 @@ MUTATIONS = (
     ),
     _before(
         "norm_gradients",
-        "(accumulates_parameters_.Has(from.node) && from.port > 0) ||",
+        " ||\n           (accumulates_parameters_.Has(from.node) && from.port > 0)",
         "",
         "Loss scaling keeps all between convolutions and batch norms in float32.",
         f"{_BEFORE}::test_the_gradients_of_a_batch_norms_parameters_end_the_path",
