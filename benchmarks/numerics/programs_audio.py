@@ -5,24 +5,12 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from numerics.program import Result, Training, normal, of, program, uniform
+from numerics.forms import of_network
+from numerics.inputs import RATE, chord, decibels, frames_of_sound, low_pass
+from numerics.program import Training, normal, of, program, uniform
 
-_RATE = 16000
-
-
-def _sound(seconds=0.25, notes=(220.0, 554.4, 1320.0)):
-    """A chord of three notes at 16 kHz, and a little noise; values below 1."""
-    t = np.arange(int(seconds * _RATE)) / _RATE
-    chord = sum(0.3 / (k + 1) * np.sin(2 * np.pi * f * t) for k, f in enumerate(notes))
-    return (chord + np.random.default_rng(3).normal(scale=1e-3, size=t.shape)).astype(np.float32)
-
-
-_FRAMES = np.stack([_sound()[i : i + 512] for i in range(0, 3488, 128)])
+_FRAMES = frames_of_sound()
 _GATES = [normal(0, 64, 32), normal(1, 32, 1, scale=0.18)]
-
-
-def _decibels(power, least=1e-10):
-    return 10.0 * tf.math.log(tf.maximum(power, least)) / np.log(10.0)
 
 
 def _fir(sound, taps, stride=1, padding="VALID"):
@@ -30,56 +18,38 @@ def _fir(sound, taps, stride=1, padding="VALID"):
     return tf.nn.conv1d(sound[None, :, None], kernel, stride, padding)[0, :, 0]
 
 
-def _low_pass(cutoff, count=63):
-    n = np.arange(count) - count // 2
-    return (2 * cutoff * np.sinc(2 * cutoff * n) * np.hamming(count)).astype(np.float32)
-
-
-def _of_gates(name):
-    """Adds the program of a function of a network's numbers between -1 and 1."""
-
-    def add(function):
-        def whole(x, w):
-            return function(tf.tanh(tf.matmul(x, w)))
-
-        program(name)(lambda: Result(whole, _GATES))
-        return function
-
-    return add
-
-
-@of("pre-emphasis of a bass, x - 0.97 of the sample before, by a convolution", _sound(notes=[55.0]))
+@of("pre-emphasis of a bass, x - 0.97 of the sample before, by a convolution", chord(notes=[55.0]))
 def pre_emphasis(sound):
     return _fir(sound, [-0.97, 1.0])
 
 
-@of("DC blocker: a loud offset of a sensor, minus its long average", _sound())
+@of("DC blocker: a loud offset of a sensor, minus its long average", chord())
 def dc_blocker(sound):
     return _fir(0.05 * sound + 4.0, np.eye(1, 129, 64)[0] - 1.0 / 129)
 
 
-@of("crossover: low band by a FIR, high band as the rest", _sound())
+@of("crossover: low band by a FIR, high band as the rest", chord())
 def crossover(sound):
-    return (sound[31:-31] - _fir(sound, _low_pass(0.1))) * 4.0
+    return (sound[31:-31] - _fir(sound, low_pass(0.1))) * 4.0
 
 
 @of(
     "residual of a notch by subtraction, in dB",
-    _sound(notes=[220.0]),
+    chord(notes=[220.0]),
     tolerance={"bfloat16": 0.2, "float16": 0.1},
 )
 def notch(sound):
-    rest = sound[31:-31] - _fir(sound, _low_pass(0.1))
-    return _decibels(tf.reduce_mean(rest**2), 1e-8)
+    rest = sound[31:-31] - _fir(sound, low_pass(0.1))
+    return decibels(tf.reduce_mean(rest**2), 1e-8)
 
 
-@of("resampling by 3/2 with a polyphase bank", _sound())
+@of("resampling by 3/2 with a polyphase bank", chord())
 def polyphase(sound):
-    bank = tf.constant(3 * _low_pass(1 / 6, 63).reshape(21, 3)[:, None])
+    bank = tf.constant(3 * low_pass(1 / 6, 63).reshape(21, 3)[:, None])
     return tf.reshape(tf.nn.conv1d(sound[None, :, None], bank, 2, "VALID"), [-1])
 
 
-@of("biquad as a state of four samples, 600 steps of a 2 x 2 product", _sound()[:600])
+@of("biquad as a state of four samples, 600 steps of a 2 x 2 product", chord()[:600])
 def biquad(sound):
     matrix = tf.constant([[1.96, -0.9604], [1.0, 0.0]])
 
@@ -113,13 +83,13 @@ def envelope(x, w):
 @of("oscillator bank: phases as a cumsum of network's frequencies in Hz", *_GATES)
 def oscillators(x, w):
     frequency = 440.0 * 2.0 ** (0.5 * tf.tanh(tf.matmul(x, w)))
-    phase = tf.cumsum(2 * np.pi * tf.repeat(frequency, 2, 0) / _RATE)
+    phase = tf.cumsum(2 * np.pi * tf.repeat(frequency, 2, 0) / RATE)
     return tf.reduce_sum(tf.sin(phase * tf.range(1.0, 5.0)) / 4.0, 1)
 
 
 @of("additive synthesis: harmonics of 110 Hz by a product with amplitudes", uniform(2, 32, 1))
 def additive(amplitudes):
-    t = tf.range(4000.0) / _RATE
+    t = tf.range(4000.0) / RATE
     return tf.matmul(tf.sin(2 * np.pi * 110.0 * t[:, None] * tf.range(1.0, 33.0)), amplitudes)
 
 
@@ -151,27 +121,27 @@ def cents(x, w):
     return 100.0 * (note - 69.0)
 
 
-@of("loudness: K-weighted power in LUFS, gated", _sound(1.0))
+@of("loudness: K-weighted power in LUFS, gated", chord(1.0))
 def loudness(sound):
     weighted = _fir(sound, [1.53, -2.69, 1.19])
     blocks = tf.signal.frame(weighted, 3200, 800)
-    levels = -0.691 + _decibels(tf.reduce_mean(blocks**2, 1))
+    levels = -0.691 + decibels(tf.reduce_mean(blocks**2, 1))
     return tf.reduce_mean(tf.boolean_mask(levels, levels > -70.0))
 
 
-@of("gain in decibels from a network, applied", _sound()[:64], *_GATES)
+@of("gain in decibels from a network, applied", chord()[:64], *_GATES)
 def gain(sound, x, w):
     return sound * 10.0 ** ((-40.0 + 10.0 * tf.tanh(tf.matmul(x, w)[:, 0])) / 20.0) * 100.0
 
 
 @of(
     "compressor: threshold -20 dB, ratio 4, soft knee",
-    _sound()[:64],
+    chord()[:64],
     *_GATES,
     tolerance={"bfloat16": 0.04},
 )
 def compressor(sound, x, w):
-    level = _decibels((tf.tanh(tf.matmul(x, w)[:, 0])) ** 2 + 1e-4)
+    level = decibels((tf.tanh(tf.matmul(x, w)[:, 0])) ** 2 + 1e-4)
     over = level + 20.0
     cut = tf.where(over > 3.0, over * 0.75, tf.where(over < -3.0, 0.0, 0.75 * (over + 3) ** 2 / 12))
     return sound * 10.0 ** (-cut / 20.0)
@@ -186,7 +156,7 @@ def mu_law(x, w):
     return tf.sign(back) * (256.0 ** tf.abs(back) - 1.0) / 255.0
 
 
-@of("16-bit samples: a filter's output to int16, and its lowest bits", (_sound() * 30000).round())
+@of("16-bit samples: a filter's output to int16, and its lowest bits", (chord() * 30000).round())
 def sixteen_bits(sound):
     return tf.cast(tf.round(_fir(sound, [0.25, 0.5, 0.25])), tf.int32) % 16
 
@@ -243,10 +213,10 @@ def si_sdr(frames, mixing):
     )
     target = scale * frames
     ratio = tf.reduce_sum(target**2, 1) / (tf.reduce_sum((target - made) ** 2, 1) + 1e-8)
-    return _decibels(ratio)
+    return decibels(ratio)
 
 
-@of("echo cancelling by LMS, 500 steps of 32 taps", _sound()[:532], normal(5, 32, scale=0.2))
+@of("echo cancelling by LMS, 500 steps of 32 taps", chord()[:532], normal(5, 32, scale=0.2))
 def echo(sound, room):
     def step(i, taps):
         heard = sound[i : i + 32]
@@ -268,9 +238,9 @@ def learnt_taps():
     def loss(variables, sound, target):
         return 100.0 * tf.reduce_mean((_fir(sound, variables[0]) - target) ** 2)
 
-    target = np.convolve(_sound(), _low_pass(0.2, 15), "valid").astype(np.float32)
+    target = np.convolve(chord(), low_pass(0.2, 15), "valid").astype(np.float32)
     target += normal(6, target.size, scale=0.03)
-    return Training(loss, [np.eye(1, 15, 7)[0].astype(np.float32)], [_sound(), target], rate=0.01)
+    return Training(loss, [np.eye(1, 15, 7)[0].astype(np.float32)], [chord(), target], rate=0.01)
 
 
 @of(
@@ -292,21 +262,21 @@ def reverberation(x, w):
     return tf.scan(lambda level, g: level * g, 1.0 - 0.002 * tf.sigmoid(tf.matmul(x, w)[:, 0]), 1.0)
 
 
-@of("energy of a second of sound by an einsum with itself", _sound(1.0) + np.float32(0.8))
+@of("energy of a second of sound by an einsum with itself", chord(1.0) + np.float32(0.8))
 def energy(sound):
     return tf.einsum("i,i->", sound, sound)
 
 
-@_of_gates("sum of three voltages, one 48 V of phantom power, by tf.add_n")
+@of_network("sum of three voltages, one 48 V of phantom power, by tf.add_n", 1)
 def phantom_power(z):
     return tf.add_n([z, tf.fill([64, 1], 48.0), 0.1 * z]) - 48.0
 
 
-@_of_gates("a converter's bias of 2048 by tf.nn.bias_add, taken away")
+@of_network("a converter's bias of 2048 by tf.nn.bias_add, taken away", 1)
 def converter(z):
     return tf.nn.bias_add(z, tf.constant([2048.0])) - 2048.0
 
 
-@_of_gates("a supply of 12 V that ripples by 10 mV, its deviation")
+@of_network("a supply of 12 V that ripples by 10 mV, its deviation", 1)
 def ripple(z):
     return tf.math.reduce_std(12.0 + 0.01 * z)

@@ -5,23 +5,10 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from numerics.inputs import city, rotation_by
 from numerics.program import Training, normal, of, program, uniform
 
-
-def _rotation(degrees, axis=(0.3, -0.5, 0.81)):
-    x, y, z = np.array(axis) / np.linalg.norm(axis)
-    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    angle = np.deg2rad(degrees)
-    turned = np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
-    return turned.astype(np.float32)
-
-
-def _city(seed, count=200, span=20.0):
-    """Points in a city of 20 m around a place 4 km east and 7 km north of the map's origin."""
-    return (uniform(seed, count, 3, low=-span, high=span) + [4000, 7000, 120]).astype(np.float32)
-
-
-_CLOUD, _TURN = uniform(0, 200, 3, low=-10, high=10), _rotation(5)
+_CLOUD, _TURN = uniform(0, 200, 3, low=-10, high=10), rotation_by(5)
 _MOVED = (_CLOUD @ _TURN.T + [0.5, -0.2, 0.1]).astype(np.float32)
 
 
@@ -32,8 +19,8 @@ def icp_residual(points, target, rotation):
 
 @of(
     "ICP: nearest partners by x²+y²-2xy, distances",
-    _city(2, 100),
-    _city(2, 100)[::-1] + np.float32(0.3),
+    city(2, 100),
+    city(2, 100)[::-1] + np.float32(0.3),
 )
 def icp_nearest(points, target):
     squares = tf.reduce_sum(points**2, 1, keepdims=True) + tf.reduce_sum(target**2, 1)
@@ -83,7 +70,7 @@ def plane(points):
     return tf.concat([values[:1], vectors[:, 0] ** 2], 0)
 
 
-@of("covariance of a scan as E[xx'] - mean mean'", _city(7, 300))
+@of("covariance of a scan as E[xx'] - mean mean'", city(7, 300))
 def covariance(points):
     mean = tf.reduce_mean(points, 0)
     return tf.matmul(points, points, transpose_a=True) / 300.0 - mean[:, None] * mean
@@ -98,7 +85,7 @@ def height_normals(heights):
     return tf.math.l2_normalize(tf.concat([-dx, -dy, tf.ones_like(dx)], -1), -1)
 
 
-@of("signed distance to planes, points inside a hull", _city(14, 300), _rotation(17))
+@of("signed distance to planes, points inside a hull", city(14, 300), rotation_by(17))
 def hull(points, rotation):
     sides = tf.concat([rotation, -rotation], 0)
     offsets = tf.linalg.matvec(sides, tf.constant([4000.0, 7000.0, 120.0])) + 10.0
@@ -116,7 +103,7 @@ def mesh_volume(shape, deform):
     return tf.norm(tf.linalg.cross(b - a, c - a), axis=1) / 2.0
 
 
-@of("mesh smoothing by a sparse Laplacian, 20 steps", _city(25, 100))
+@of("mesh smoothing by a sparse Laplacian, 20 steps", city(25, 100))
 def mesh_smoothing(vertices):
     ring = np.roll(np.eye(100), 1, 0) / 2 + np.roll(np.eye(100), -1, 0) / 2 - np.eye(100)
     matrix = tf.constant(ring, tf.float32)
@@ -142,8 +129,8 @@ def pose_training():
     normal(1, 32, 2, scale=0.18),
 )
 def map_tiles(x, w):
-    place = 20.0 * tf.tanh(tf.matmul(x, w)) + tf.constant(_city(3, 64)[:, :2] // 200 * 200)
-    return tf.norm(place - tf.constant(_city(3, 64)[:, :2]), axis=1)
+    place = 20.0 * tf.tanh(tf.matmul(x, w)) + tf.constant(city(3, 64)[:, :2] // 200 * 200)
+    return tf.norm(place - tf.constant(city(3, 64)[:, :2]), axis=1)
 
 
 @of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from numerics.forms import layer, loop
 from numerics.program import Result, normal, program, uniform
 
 _DT = np.float32(0.02)
@@ -17,36 +18,11 @@ def _double_integrator():
     return a, b
 
 
-def _loop(step, steps, state, *rest):
-    """The state after `step(state, i, *rest)` in tf.while_loop."""
-
-    def function(state, *rest):
-        body = lambda i, state: (i + 1, step(state, i, *rest))  # noqa: E731
-        return tf.while_loop(lambda i, _: i < steps, body, (0, state))[1]
-
-    return Result(function, [state, *rest])
-
-
-def _chain(states=30, seed=5):
-    """A Markov chain that mostly stays where it is: each row sums to one."""
-    p = np.exp(normal(seed, states, states, scale=2.0)) + 20.0 * np.eye(states)
-    return (p / p.sum(1, keepdims=True)).astype(np.float32)
-
-
-def _layer(function, rows=64, outputs=1, *more):
-    """`function` of a product of 32 numbers a row."""
-
-    def whole(x, w, *rest):
-        return function(tf.matmul(x, w), *rest)
-
-    return Result(whole, [normal(0, rows, 32), normal(1, 32, outputs, scale=0.18), *more])
-
-
 @program("x = Ax + Bu for 500 steps, position and speed")
 def integrator():
     step = lambda x, i, a, b, u: tf.matmul(a, x) + tf.matmul(b, u)  # noqa: E731
     start = np.array([[100.0], [3.0]] * 4, np.float32)
-    return _loop(step, 500, start, *_double_integrator(), normal(0, 4, 1, scale=0.1))
+    return loop(step, 500, start, *_double_integrator(), normal(0, 4, 1, scale=0.1))
 
 
 @program("x = xA in tf.scan, 300 steps of a pendulum's linear model")
@@ -77,7 +53,7 @@ def closed_loop():
         return tf.matmul(a, x) + tf.matmul(b, tf.matmul(gain, goal - x))
 
     start = np.array([[20.0], [0.0]] * 4, np.float32)
-    result = _loop(step, 400, start, *_double_integrator(), gain, goal)
+    result = loop(step, 400, start, *_double_integrator(), gain, goal)
     return Result(lambda *inputs: result.function(*inputs) - inputs[-1], result.inputs)
 
 
@@ -120,7 +96,7 @@ def riccati():
         gain = tf.linalg.solve(s, tf.matmul(pb, a, transpose_a=True))
         return tf.eye(8) + tf.matmul(a, tf.matmul(p, a - tf.matmul(b, gain)), transpose_a=True)
 
-    result = _loop(step, 200, np.eye(8, dtype=np.float32), *_double_integrator())
+    result = loop(step, 200, np.eye(8, dtype=np.float32), *_double_integrator())
 
     def function(p, a, b):
         pb = tf.matmul(result.function(p, a, b), b)
@@ -135,7 +111,7 @@ def riccati():
 def lyapunov():
     a = 0.995 * np.linalg.qr(normal(0, 8, 8))[0].astype(np.float32)
     step = lambda p, i, a: tf.matmul(a, tf.matmul(p, a), transpose_a=True) + tf.eye(8)  # noqa: E731
-    return _loop(step, 500, np.eye(8, dtype=np.float32), a)
+    return loop(step, 500, np.eye(8, dtype=np.float32), a)
 
 
 @program("MPC: errors of predicted positions along a reference")
@@ -155,7 +131,7 @@ def projected():
         return tf.clip_by_value(u - 0.02 * (tf.matmul(gram, u) - right), -1.0, 1.0)
 
     gram = (np.tri(30) @ np.tri(30).T / 30 + 0.1 * np.eye(30)).astype(np.float32)
-    return _loop(step, 100, np.zeros([30, 1], np.float32), gram, normal(0, 30, 1))
+    return loop(step, 100, np.zeros([30, 1], np.float32), gram, normal(0, 30, 1))
 
 
 @program("a pendulum with a policy, 200 steps, its angle")
@@ -169,14 +145,14 @@ def pendulum():
 
     start = np.concatenate([uniform(0, 8, 1, low=2, high=4), np.zeros([8, 1])], 1)
     weights = [normal(1, 3, 16), normal(2, 16, 1, scale=0.25)]
-    return _loop(step, 200, start.astype(np.float32), *weights)
+    return loop(step, 200, start.astype(np.float32), *weights)
 
 
 @program("a gyroscope: an orientation turned by 0.003 rad, 300 times")
 def gyroscope():
     c, s = np.cos(np.float32(0.003)), np.sin(np.float32(0.003))
     turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]], np.float32)
-    return _loop(lambda r, i, turn: tf.matmul(r, turn), 300, np.eye(3, dtype=np.float32), turn)
+    return loop(lambda r, i, turn: tf.matmul(r, turn), 300, np.eye(3, dtype=np.float32), turn)
 
 
 @program("an orientation as a quaternion, turned by speeds from a product")
@@ -197,7 +173,7 @@ def quaternion():
         return tf.nn.l2_normalize(q + 0.5 * 0.01 * turned, -1)
 
     start = np.tile(np.float32([[1, 0, 0, 0]]), [8, 1])
-    return _loop(step, 300, start, normal(0, 8, 32), normal(1, 32, 3, scale=0.18))
+    return loop(step, 300, start, normal(0, 8, 32), normal(1, 32, 3, scale=0.18))
 
 
 def _arm(angles, lengths):
@@ -269,7 +245,7 @@ def bearing():
         return tf.atan2(away[:, 1], away[:, 0]) + tf.norm(away, axis=1) / 100.0
 
     robot = np.float32([[1500.0, 2000.0]])
-    return _layer(function, 64, 2, robot, robot + normal(3, 64, 2, scale=20.0))
+    return layer(function, robot, robot + normal(3, 64, 2, scale=20.0), outputs=2)
 
 
 @program("a speed from positions, 1 ms apart")
@@ -289,7 +265,7 @@ def dead_zone():
         error = reference - (z + reference)
         return error - tf.clip_by_value(error, -0.5, 0.5)
 
-    return _layer(function, 64, 1, np.float32([[220.0]]))
+    return layer(function, np.float32([[220.0]]))
 
 
 @program("a recursive filter with poles at 0.99")
@@ -301,7 +277,7 @@ def recursive():
 
         return tf.scan(step, z[:, 0], (0.0, 0.0))[0]
 
-    return _layer(function, 400, 1, np.float32([1.96, -0.9801]))
+    return layer(function, np.float32([1.96, -0.9801]), rows=400)
 
 
 @program("contact forces of 10⁴ N/m where a foot is below ground")
@@ -310,13 +286,13 @@ def contact():
         foot = ground + 0.01 * tf.tanh(z)
         return 1e4 * tf.nn.relu(ground - foot)
 
-    return _layer(function, 64, 1, uniform(2, 64, 1, low=1.0, high=2.0))
+    return layer(function, uniform(2, 64, 1, low=1.0, high=2.0))
 
 
 @program("an occupancy grid: log-odds of 200 scans")
 def occupancy():
     step = lambda grid, i, x, w: grid + 0.02 * tf.tanh(tf.matmul(x, w))  # noqa: E731
-    return _loop(
+    return loop(
         step, 200, np.zeros([16, 32], np.float32), normal(0, 16, 32), normal(1, 32, 32, scale=0.18)
     )
 
@@ -328,7 +304,7 @@ def collision():
         return (ahead[1:] - ahead[:-1]) / speeds[1:]
 
     place = np.cumsum(uniform(2, 64, 1, low=8, high=40), 0)
-    return _layer(function, 64, 1, place, uniform(3, 64, 1, low=1.0, high=5.0))
+    return layer(function, place, uniform(3, 64, 1, low=1.0, high=5.0))
 
 
 @program("an observer that corrects a linear model, 200 steps")
@@ -341,7 +317,7 @@ def observer():
     gain = np.kron(np.eye(4), [[0.1], [0.2]]).astype(np.float32)
     z = np.float32(120.0) + normal(0, 4, 1)
     start = np.zeros([8, 1], np.float32)
-    result = _loop(step, 200, start, _double_integrator()[0], gain, h, z)
+    result = loop(step, 200, start, _double_integrator()[0], gain, h, z)
     return Result(lambda *inputs: result.function(*inputs)[::2] - inputs[-1], result.inputs)
 
 
@@ -364,7 +340,7 @@ def disparity():
         right = left - 20.0 - tf.tanh(z)
         return 1000.0 * 0.5 / (left - right)
 
-    return _layer(function, 64, 1, uniform(2, 64, 1, low=500, high=4000))
+    return layer(function, uniform(2, 64, 1, low=500, high=4000))
 
 
 # A small difference of products of what the convolution rounds.
@@ -386,6 +362,6 @@ def harris():
 
 @program("a phase from a cumsum of 1 + 0.001 z, less the steps")
 def phase():
-    return _layer(
-        lambda z: tf.cumsum(1.0 + 0.001 * tf.nn.relu(z[:, 0])) - tf.range(1.0, 401.0), 400
+    return layer(
+        lambda z: tf.cumsum(1.0 + 0.001 * tf.nn.relu(z[:, 0])) - tf.range(1.0, 401.0), rows=400
     )

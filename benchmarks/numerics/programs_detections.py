@@ -5,22 +5,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from numerics.program import Result, Training, classes, normal, program, uniform
-
-_X = [normal(0, 64, 32), normal(1, 32, 4, scale=0.18)]
-
-
-def _on_deltas(name, *more, tolerance=None):
-    """Adds the program of a function of a network's 64 x 4 numbers between -1 and 1."""
-
-    def add(function):
-        def whole(x, w, *rest):
-            return function(tf.tanh(tf.matmul(x, w)), *rest)
-
-        program(name, tolerance=tolerance)(lambda: Result(whole, [*_X, *more]))
-        return function
-
-    return add
+from numerics.forms import of_network
+from numerics.program import Training, classes, normal, program, uniform
 
 
 def _anchors(size=1300.0):
@@ -45,25 +31,27 @@ def _decoded(deltas, anchors):
     return _corners(anchors[:, :2] + 0.1 * deltas[:, :2] * anchors[:, 2:], size)
 
 
-@_on_deltas("Faster R-CNN: boxes of anchors as an argument, their IoU with the anchors", _anchors())
+@of_network(
+    "Faster R-CNN: boxes of anchors as an argument, their IoU with the anchors", 4, _anchors()
+)
 def argument_anchors(deltas, anchors):
     return _iou(_decoded(deltas, anchors), _corners(anchors[:, :2], anchors[:, 2:]))
 
 
-@_on_deltas("Faster R-CNN: boxes of anchors in a constant, their IoU with the anchors")
+@of_network("Faster R-CNN: boxes of anchors in a constant, their IoU with the anchors", 4)
 def constant_anchors(deltas):
     anchors = tf.constant(_anchors())
     return _iou(_decoded(deltas, anchors), _corners(anchors[:, :2], anchors[:, 2:]))
 
 
-@_on_deltas("YOLO: sigmoid plus a cell of 80, stride 8, widths from the corners")
+@of_network("YOLO: sigmoid plus a cell of 80, stride 8, widths from the corners", 4)
 def yolo(deltas):
     cell = tf.constant(np.stack(np.mgrid[60:68, 70:78], -1).reshape([64, 2]).astype(np.float32))
     boxes = _corners((0.5 + 0.5 * deltas[:, :2] + cell) * 8.0, 12.0 * tf.exp(0.3 * deltas[:, 2:]))
     return boxes[:, 2:] - boxes[:, :2]
 
 
-@_on_deltas("FCOS: distances to four sides from places of a stride 8, overlap of neighbours")
+@of_network("FCOS: distances to four sides from places of a stride 8, overlap of neighbours", 4)
 def fcos(deltas):
     place = tf.constant(np.arange(800, 800 + 64 * 8, 8, dtype=np.float32))[:, None] * tf.ones(
         [1, 2]
@@ -73,32 +61,32 @@ def fcos(deltas):
     return _iou(boxes[1:], boxes[:-1])
 
 
-@_on_deltas("sides of detector boxes clipped to an image of 1333", _anchors())
+@of_network("sides of detector boxes clipped to an image of 1333", 4, _anchors())
 def clipped_sides(deltas, anchors):
     boxes = tf.clip_by_value(_decoded(deltas, anchors), 0.0, 1333.0)
     return boxes[:, 2:] - boxes[:, :2]
 
 
-@_on_deltas("soft NMS: scores times exp(-IoU² / 0.5) of boxes in pixels", _anchors(300.0))
+@of_network("soft NMS: scores times exp(-IoU² / 0.5) of boxes in pixels", 4, _anchors(300.0))
 def soft_nms(deltas, anchors):
     overlap = tf.linalg.band_part(_iou(*2 * [_decoded(deltas, anchors)]), 0, -1)
     overlap -= tf.linalg.diag(tf.linalg.diag_part(overlap))
     return tf.reduce_prod(tf.exp(-(overlap**2) / 0.5), 0)
 
 
-@_on_deltas("combined non-max suppression, boxes in shares of 1000 pixels", _anchors(900.0))
+@of_network("combined non-max suppression, boxes in shares of 1000 pixels", 4, _anchors(900.0))
 def combined(deltas, anchors):
     boxes = _decoded(deltas, anchors / 1000.0)[None, :, None]
     scores = tf.linspace(1.0, 0.1, 64)[None, :, None]
     return tf.image.combined_non_max_suppression(boxes, scores, 32, 32, 0.1)[1]
 
 
-@_on_deltas("best anchor of each truth by argmax of an IoU", _anchors(300.0))
+@of_network("best anchor of each truth by argmax of an IoU", 4, _anchors(300.0))
 def best_anchor(deltas, anchors):
     return tf.argmax(_iou(_decoded(deltas, anchors), _corners(anchors[:, :2], anchors[:, 2:])), 1)
 
 
-@_on_deltas("targets of a second stage: box minus box over the anchor's sides", _anchors(3000.0))
+@of_network("targets of a second stage: box minus box over the anchor's sides", 4, _anchors(3000.0))
 def targets(deltas, anchors):
     boxes = _decoded(deltas, anchors)
     centre, size = (boxes[:, 2:] + boxes[:, :2]) / 2, boxes[:, 2:] - boxes[:, :2]
@@ -106,27 +94,29 @@ def targets(deltas, anchors):
                       tf.math.log(size / anchors[:, 2:]) * 5.0], 1)  # fmt: skip
 
 
-@_on_deltas("pyramid level: floor(4 + log2(side / 224))", _anchors(), tolerance={"bfloat16": 0.5})
+@of_network(
+    "pyramid level: floor(4 + log2(side / 224))", 4, _anchors(), tolerance={"bfloat16": 0.5}
+)
 def level(deltas, anchors):
     boxes = _decoded(deltas, anchors * 4.0)
     area = tf.reduce_prod(boxes[:, 2:] - boxes[:, :2], 1)
     return tf.cast(tf.floor(4.0 + tf.math.log(tf.sqrt(area) / 224.0) / np.log(2.0)), tf.int32)
 
 
-@_on_deltas("distribution focal: mean of 16 bins by a product with 0 to 15, times a stride")
+@of_network("distribution focal: mean of 16 bins by a product with 0 to 15, times a stride", 4)
 def bins(deltas):
     share = tf.nn.softmax(4.0 * tf.tile(deltas, [1, 4]))
     return tf.linalg.matvec(share, tf.range(16.0)) * 32.0 + 1000.0 - 1240.0
 
 
-@_on_deltas("rotated boxes: corners by sin and cos of an angle in degrees")
+@of_network("rotated boxes: corners by sin and cos of an angle in degrees", 4)
 def rotated(deltas):
     angle = deltas[:, :1] * 90.0 * np.pi / 180.0
     c, s, w, h = tf.cos(angle), tf.sin(angle), 60.0, 20.0
     return tf.concat([c * w - s * h, s * w + c * h, -c * w - s * h, c * h - s * w], 1)
 
 
-@_on_deltas("complete IoU loss: atan of sides and distance of centres in pixels", _anchors())
+@of_network("complete IoU loss: atan of sides and distance of centres in pixels", 4, _anchors())
 def complete_iou(deltas, anchors):
     a, b = _decoded(deltas, anchors), _corners(anchors[:, :2], anchors[:, 2:])
     centre = (a[:, :2] + a[:, 2:] - b[:, :2] - b[:, 2:]) / 2
@@ -134,22 +124,23 @@ def complete_iou(deltas, anchors):
     return tf.reduce_sum(centre**2, 1) / (tf.reduce_sum(hull**2, 1) + 1e-7)
 
 
-@_on_deltas("area of a polygon by the shoelace formula, vertices in pixels", _anchors(3500.0))
+@of_network("area of a polygon by the shoelace formula, vertices in pixels", 4, _anchors(3500.0))
 def shoelace(deltas, anchors):
     x, y = tf.unstack((anchors[:, :2] + 20.0 * deltas[:, :2])[:60], axis=1)
     x, y = (tf.reshape(500.0 + t, [20, 3]) for t in (x, y))
     return tf.reduce_sum(x * tf.roll(y, -1, 1) - tf.roll(x, -1, 1) * y, 1) / 2.0
 
 
-@_on_deltas(
-    "text lines: place along a baseline of 4000 pixels, sorted", uniform(5, 64, low=0, high=4000)
+@of_network(
+    "text lines: place along a baseline of 4000 pixels, sorted", 4, uniform(5, 64, low=0, high=4000)
 )
 def reading_order(deltas, places):
     return tf.argsort(tf.sort(places) + 4.0 * deltas[:, 0])
 
 
-@_on_deltas(
+@of_network(
     "mean average precision: cumsum of hits in the order of scores",
+    4,
     classes(6, 64, 2),
     tolerance={"bfloat16": 0.1},
 )
@@ -178,14 +169,15 @@ def giou_training():
     return Training(loss, [np.zeros([16, 4], np.float32)], [x, target], rate=0.02)
 
 
-@_on_deltas("width of boxes: right side minus left side of places in a constant")
+@of_network("width of boxes: right side minus left side of places in a constant", 4)
 def widths(deltas):
     centre = tf.constant(_anchors(3000.0)[:, :2])
     return (centre + 8.0 * (1.5 + deltas[:, :2])) - (centre - 8.0 * (1.5 + deltas[:, 2:]))
 
 
-@_on_deltas(
+@of_network(
     "age of tracks: frame numbers as an argument plus a shift, then differences",
+    4,
     np.arange(30000, 30256, 4, dtype=np.float32),
 )
 def ages(deltas, frames):
@@ -193,23 +185,24 @@ def ages(deltas, frames):
     return times[1:] - times[:-1]
 
 
-@_on_deltas("mean of nine heights around 4000 mm, by a softmax")
+@of_network("mean of nine heights around 4000 mm, by a softmax", 4)
 def nine_heights(deltas):
     heights = np.arange(4000, 4180, 20, dtype=np.float32)
     share = tf.nn.softmax(3.0 * tf.concat([deltas, deltas[::-1], deltas[:, :1]], 1))
     return tf.reduce_sum(share * heights, 1) - 4080.0
 
 
-@_on_deltas(
-    "batched NMS: class number times 4096 added to boxes, and taken away", classes(7, 64, 20)
+@of_network(
+    "batched NMS: class number times 4096 added to boxes, and taken away", 4, classes(7, 64, 20)
 )
 def class_offsets(deltas, numbers):
     offset = tf.cast(numbers, tf.float32)[:, None] * 4096.0
     return (100.0 * deltas + offset) - offset
 
 
-@_on_deltas(
+@of_network(
     "place of a track from a frame's whole number, shift within it",
+    4,
     np.arange(3000, 3064, dtype=np.int32),
 )
 def whole_frames(deltas, frames):
@@ -217,8 +210,9 @@ def whole_frames(deltas, frames):
     return (frames + 0.3 * deltas) - frames
 
 
-@_on_deltas(
+@of_network(
     "crop's corner as an argument: boxes in the image, back in the crop",
+    4,
     np.float32([1500.0, 900.0, 1500.0, 900.0]),
 )
 def crop_corner(deltas, corner):

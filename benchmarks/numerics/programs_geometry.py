@@ -5,47 +5,22 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from numerics.program import Result, normal, of, program, uniform
+from numerics.forms import of_network
+from numerics.inputs import city, rotation_by
+from numerics.program import normal, of, uniform
 
-
-def _rotation(degrees, axis=(0.3, -0.5, 0.81)):
-    x, y, z = np.array(axis) / np.linalg.norm(axis)
-    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    angle = np.deg2rad(degrees)
-    turned = np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
-    return turned.astype(np.float32)
-
-
-def _city(seed, count=200, span=20.0):
-    """Points in a city of 20 m around a place 4 km east and 7 km north of the map's origin."""
-    return (uniform(seed, count, 3, low=-span, high=span) + [4000, 7000, 120]).astype(np.float32)
-
-
-_CLOUD, _TURN = uniform(0, 200, 3, low=-10, high=10), _rotation(5)
+_CLOUD, _TURN = uniform(0, 200, 3, low=-10, high=10), rotation_by(5)
 _LAYER = [normal(0, 64, 32), normal(1, 32, 3, scale=0.18)]
 _K = np.array([[1400, 0, 960], [0, 1400, 540], [0, 0, 1]], np.float32)
 
 
-def _of_network(name):
-    """Adds the program of a function of a network's numbers between -1 and 1."""
-
-    def add(function):
-        def whole(x, w):
-            return function(tf.tanh(tf.matmul(x, w)))
-
-        program(name)(lambda: Result(whole, _LAYER))
-        return function
-
-    return add
-
-
-@of("map to body frame: rotate a city, then subtract the vehicle's place", _city(0), _rotation(30))
+@of("map to body frame: rotate a city, then subtract the vehicle's place", city(0), rotation_by(30))
 def map_to_body(points, rotation):
     turned = tf.matmul(points, rotation, transpose_b=True)
     return turned - tf.linalg.matvec(rotation, tf.constant([4000.0, 7000.0, 120.0]))
 
 
-@of("homogeneous transform of a city, 4 x 4, to the camera", _city(1), _rotation(30))
+@of("homogeneous transform of a city, 4 x 4, to the camera", city(1), rotation_by(30))
 def homogeneous(points, rotation):
     shift = -tf.linalg.matvec(rotation, tf.constant([4000.0, 7000.0, 120.0]))
     pose = tf.concat([tf.concat([rotation, shift[:, None]], 1), [[0.0, 0.0, 0.0, 1.0]]], 0)
@@ -69,13 +44,13 @@ def quaternions(x, w, points):
     return points + q[:, :1] * t + tf.linalg.cross(q[:, 1:], t)
 
 
-@of("angle between rotations, acos of (trace - 1) / 2", _rotation(40), _rotation(41))
+@of("angle between rotations, acos of (trace - 1) / 2", rotation_by(40), rotation_by(41))
 def rotation_angle(a, b):
     cosine = (tf.linalg.trace(tf.matmul(a, b, transpose_a=True)) - 1.0) / 2.0
     return tf.acos(tf.clip_by_value(cosine, -1.0, 1.0)) * 180.0 / np.pi
 
 
-@of("logarithm of a rotation by its skew part", _rotation(40), _rotation(41.5))
+@of("logarithm of a rotation by its skew part", rotation_by(40), rotation_by(41.5))
 def rotation_log(a, b):
     turn = tf.matmul(a, b, transpose_b=True)
     skew = (turn - tf.transpose(turn)) / 2.0
@@ -93,7 +68,7 @@ def dead_reckoning(speeds):
     return tf.while_loop(lambda i, p: i < 300, step, (0, tf.eye(3)))[1][:2]
 
 
-@of("rotations composed 200 times, is it still one", _rotation(1.8))
+@of("rotations composed 200 times, is it still one", rotation_by(1.8))
 def composed(turn):
     result = tf.while_loop(lambda i, r: i < 200, lambda i, r: (i + 1, r @ turn), (0, tf.eye(3)))[1]
     return tf.matmul(result, result, transpose_b=True)
@@ -115,7 +90,7 @@ def gyroscope(rates):
 @of(
     "IMU: velocity and place by rotated accelerations, 400 steps",
     uniform(10, 400, 3, low=-1, high=1),
-    _rotation(20),
+    rotation_by(20),
 )
 def imu(accelerations, rotation):
     def step(state, a):
@@ -152,7 +127,7 @@ def inverse_kinematics(angles):
 @of(
     "rays of a pinhole camera through an inverse of K, hits on the ground",
     _K,
-    _rotation(-25, [1, 0, 0]),
+    rotation_by(-25, [1, 0, 0]),
 )
 def ground_hits(camera, rotation):
     x, y = np.meshgrid(np.arange(0, 1920, 120), np.arange(700, 1080, 40))
@@ -223,7 +198,7 @@ def volume_rendering(features, w):
 @of(
     "hash grid: corners of the cells of turned places, hashed, mixed",
     uniform(2, 64, 3, low=-0.3, high=0.3),
-    _rotation(25),
+    rotation_by(25),
     normal(5, 1024, 2),
 )
 def hash_grid(points, rotation, table):
@@ -262,7 +237,7 @@ def gps_metres(x, w, places):
     return (corrected - [47.005, 47.005]) * [111320.0, 75900.0]
 
 
-@of("speeds along a track: places plus a network's correction, differences", *_LAYER, _city(18, 64))
+@of("speeds along a track: places plus a network's correction, differences", *_LAYER, city(18, 64))
 def track_speeds(x, w, places):
     smooth = tf.cumsum(places - [4000.0, 7000.0, 120.0]) * 0.02 + [4000.0, 7000.0, 120.0]
     corrected = smooth + 0.3 * tf.tanh(tf.matmul(x, w))
@@ -298,7 +273,7 @@ def epipolar(pixels, f):
 @of(
     "triangulation of two views by least squares",
     uniform(21, 64, 3, low=-5, high=5) + np.float32([0, 0, 25]),
-    _rotation(3, [0, 1, 0]),
+    rotation_by(3, [0, 1, 0]),
 )
 def triangulation(points, rotation):
     other = tf.matmul(points, rotation, transpose_b=True) - [1.0, 0.0, 0.0]
@@ -332,17 +307,17 @@ def fog(x, w):
     return tf.math.cumprod(1.0 - 0.002 * tf.sigmoid(tf.matmul(x, w)))
 
 
-@_of_network("caliper: 500 mm times (2 + z / 100), minus 1000 mm")
+@of_network("caliper: 500 mm times (2 + z / 100), minus 1000 mm", 3)
 def caliper(z):
     return 500.0 * (2.0 + 0.01 * z) - 1000.0
 
 
-@_of_network("stretch: (1 + z / 100)² - 1, strain of Green")
+@of_network("stretch: (1 + z / 100)² - 1, strain of Green", 3)
 def strain(z):
     return (1.0 + 0.01 * z) ** 2 - 1.0
 
 
-@_of_network("wheel radius of 5 + z / 100, largest minus smallest")
+@of_network("wheel radius of 5 + z / 100, largest minus smallest", 3)
 def radius(z):
     radii = 5.0 + 0.01 * z
     return tf.reduce_max(radii, 0) - tf.reduce_min(radii, 0)

@@ -5,22 +5,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from numerics.forms import of_network
 from numerics.program import Result, normal, of, program, uniform
-
-_X = [normal(0, 64, 32), normal(1, 32, 4, scale=0.18)]
-
-
-def _on_deltas(name, *more, tolerance=None):
-    """Adds the program of a function of a network's 64 x 4 numbers between -1 and 1."""
-
-    def add(function):
-        def whole(x, w, *rest):
-            return function(tf.tanh(tf.matmul(x, w)), *rest)
-
-        program(name, tolerance=tolerance)(lambda: Result(whole, [*_X, *more]))
-        return function
-
-    return add
 
 
 def _heat(name, tolerance=None):
@@ -89,13 +75,14 @@ def heat_focal(maps):
     return -tf.reduce_mean((1 - y) ** 4 * p**2 * tf.math.log(1 - p), [1, 2])
 
 
-@_on_deltas("depth from a disparity: focal length times baseline over pixels")
+@of_network("depth from a disparity: focal length times baseline over pixels", 4)
 def depth(deltas):
     return 721.0 * 0.54 / (40.0 + 30.0 * deltas)
 
 
-@_on_deltas(
+@of_network(
     "depth from a disparity, difference to the ground of a plane in metres",
+    4,
     uniform(8, 64, 4, low=0, high=0.01),
 )
 def ground_depth(deltas, noise):
@@ -154,8 +141,9 @@ def _warped(h, places):
     return seen[:, :2] / seen[:, 2:]
 
 
-@_on_deltas(
+@of_network(
     "homography of four moved corners by solve, warped places minus their own",
+    4,
     tolerance={"bfloat16": 0.06, "float16": 0.01},
 )
 def four_points(deltas):

@@ -5,32 +5,9 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from numerics.forms import layer, loop
+from numerics.inputs import markov_chain
 from numerics.program import Result, classes, normal, program, uniform
-
-
-def _loop(step, steps, state, *rest):
-    """The state after `step(state, i, *rest)` in tf.while_loop."""
-
-    def function(state, *rest):
-        body = lambda i, state: (i + 1, step(state, i, *rest))  # noqa: E731
-        return tf.while_loop(lambda i, _: i < steps, body, (0, state))[1]
-
-    return Result(function, [state, *rest])
-
-
-def _chain(states=30, seed=5):
-    """A Markov chain that mostly stays where it is: each row sums to one."""
-    p = np.exp(normal(seed, states, states, scale=2.0)) + 20.0 * np.eye(states)
-    return (p / p.sum(1, keepdims=True)).astype(np.float32)
-
-
-def _layer(function, rows=64, outputs=1, *more):
-    """`function` of a product of 32 numbers a row."""
-
-    def whole(x, w, *rest):
-        return function(tf.matmul(x, w), *rest)
-
-    return Result(whole, [normal(0, rows, 32), normal(1, 32, outputs, scale=0.18), *more])
 
 
 @program("Huber loss of a temporal difference, values around 200")
@@ -39,7 +16,7 @@ def temporal_difference():
         error = reward + 0.99 * after - (200.0 + z[:, 0])
         return tf.where(tf.abs(error) < 1.0, 0.5 * tf.square(error), tf.abs(error) - 0.5)
 
-    return _layer(function, 64, 1, normal(2, 64), 202.0 + normal(3, 64))
+    return layer(function, normal(2, 64), 202.0 + normal(3, 64))
 
 
 @program("dueling network: values of states from a product, the best action")
@@ -63,7 +40,7 @@ def gaussian_ratio():
 
     actions = 90.0 + normal(2, 64, 3)
     before = -0.5 * np.square((actions - 90.0) / 2.0).sum(1)
-    return _layer(function, 64, 3, actions, before)
+    return layer(function, actions, before, outputs=3)
 
 
 @program("generalised advantages over 1000 steps")
@@ -73,7 +50,7 @@ def advantages():
         delta = rewards[:-1] + 0.99 * values[1:] - values[:-1]
         return tf.scan(lambda a, d: d + 0.95 * 0.99 * a, delta[::-1], 0.0)[::-1]
 
-    return _layer(function, 1000, 1, 0.5 + normal(2, 1000, scale=0.1))
+    return layer(function, 0.5 + normal(2, 1000, scale=0.1), rows=1000)
 
 
 @program("advantages from returns and values that are handed in")
@@ -82,7 +59,7 @@ def handed_advantages():
         return returns - (values + z[:, 0])
 
     values = 300.0 + normal(2, 64)
-    return _layer(function, 64, 1, values, values + normal(3, 64))
+    return layer(function, values, values + normal(3, 64))
 
 
 # The float16 kernel of the product adds 200 terms in float16.
@@ -99,7 +76,7 @@ def return_matrix():
 @program("values of a policy, v = r + 0.99 Pv, 1000 times")
 def policy_values():
     step = lambda v, i, p, r: r + 0.99 * tf.matmul(p, v)  # noqa: E731
-    return _loop(step, 1000, np.zeros([30, 1], np.float32), _chain(), uniform(0, 30, 1))
+    return loop(step, 1000, np.zeros([30, 1], np.float32), markov_chain(), uniform(0, 30, 1))
 
 
 @program("values of the best actions after 500 steps, gamma 0.98")
@@ -107,8 +84,8 @@ def best_values():
     def q(v, p, r):
         return r + 0.98 * tf.einsum("ast,t->sa", p, v)
 
-    p = np.stack([_chain(30, seed) for seed in (5, 6, 7)])
-    result = _loop(
+    p = np.stack([markov_chain(30, seed) for seed in (5, 6, 7)])
+    result = loop(
         lambda v, i, p, r: tf.reduce_max(q(v, p, r), 1),
         500,
         np.zeros(30, np.float32),
@@ -122,13 +99,13 @@ def best_values():
 @program("successor representation, M = I + 0.98 PM")
 def successors():
     step = lambda m, i, p: tf.eye(30) + 0.98 * tf.matmul(p, m)  # noqa: E731
-    return _loop(step, 500, np.zeros([30, 30], np.float32), _chain())
+    return loop(step, 500, np.zeros([30, 30], np.float32), markov_chain())
 
 
 @program("a Markov chain after 1000 steps, sums to one")
 def markov():
     step = lambda q, i, p: tf.matmul(q, p)  # noqa: E731
-    result = _loop(step, 1000, np.full([1, 30], 1 / 30, np.float32), _chain())
+    result = loop(step, 1000, np.full([1, 30], 1 / 30, np.float32), markov_chain())
     return Result(lambda q, p: tf.reduce_sum(result.function(q, p)), result.inputs)
 
 
@@ -138,7 +115,7 @@ def priorities():
         p = tf.pow(tf.abs(z[:, 0]) + 1e-6, 0.6)
         return tf.searchsorted(tf.cumsum(p) / tf.reduce_sum(p), u)
 
-    return _layer(function, 500, 1, np.linspace(0.001, 0.999, 64, dtype=np.float32))
+    return layer(function, np.linspace(0.001, 0.999, 64, dtype=np.float32), rows=500)
 
 
 @program("C51: a distribution of returns moved onto 51 atoms")
@@ -149,7 +126,7 @@ def atoms():
         near = tf.nn.relu(1.0 - tf.abs(place[:, :, None] - np.arange(51, dtype=np.float32)))
         return tf.einsum("bi,bij->bj", tf.nn.softmax(logits), near)
 
-    return _layer(function, 64, 51, normal(2, 64, 1))
+    return layer(function, normal(2, 64, 1), outputs=51)
 
 
 @program("quantile regression of returns, Huber")
@@ -160,7 +137,7 @@ def quantiles():
         share = (tf.range(16.0) + 0.5)[:, None] / 16.0
         return tf.reduce_mean(tf.abs(share - tf.cast(error < 0.0, tf.float32)) * huber, [1, 2])
 
-    return _layer(function, 64, 16, normal(2, 64, 16))
+    return layer(function, normal(2, 64, 16), outputs=16)
 
 
 @program("PUCT: the child that a tree search visits next")
@@ -170,7 +147,7 @@ def tree_search():
         return tf.reduce_max(totals / (1.0 + visits) + bonus / (1.0 + visits), 1)
 
     visits = classes(2, 64 * 8, 400).reshape([64, 8]).astype(np.float32)
-    return _layer(function, 64, 8, visits, visits * uniform(3, 64, 8))
+    return layer(function, visits, visits * uniform(3, 64, 8), outputs=8)
 
 
 @program("path integral control: weights of 64 rollouts")
@@ -201,7 +178,7 @@ def viterbi():
         scores = tf.scan(step, emissions, tf.zeros([6]))
         return tf.one_hot(tf.argmax(scores, 1), 6)
 
-    transitions = np.log(_chain(6))
+    transitions = np.log(markov_chain(6))
     return Result(function, [normal(0, 100, 32), normal(1, 32, 6, scale=0.3), transitions])
 
 
@@ -216,7 +193,7 @@ def forward():
         emissions = tf.nn.softmax(tf.matmul(x, w))[:, None]
         return tf.scan(step, emissions, (tf.fill([1, 6], 1 / 6), 0.0))[1][-1]
 
-    return Result(function, [normal(0, 300, 32), normal(1, 32, 6, scale=0.3), _chain(6)])
+    return Result(function, [normal(0, 300, 32), normal(1, 32, 6, scale=0.3), markov_chain(6)])
 
 
 @program("CEM: the mean of the ten best plans")
@@ -234,7 +211,7 @@ def shaping():
         potential = height + z[:, 0]
         return 0.99 * potential[1:] - potential[:-1]
 
-    return _layer(function, 64, 1, np.float32(120.0) + normal(2, 64))
+    return layer(function, np.float32(120.0) + normal(2, 64))
 
 
 @program("values of a policy until they move less than 1e-4", seconds=8)
@@ -270,4 +247,4 @@ def ragged():
         row = tf.RaggedTensor.from_row_lengths(base + z[:, 0], lengths)
         return tf.reduce_max(row, 1) - tf.reduce_min(row, 1)
 
-    return _layer(function, 136, 1, 5000.0 + normal(2, 136))
+    return layer(function, 5000.0 + normal(2, 136), rows=136)

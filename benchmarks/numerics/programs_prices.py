@@ -5,23 +5,9 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from numerics.forms import layer
+from numerics.inputs import DAYS, daily_prices
 from numerics.program import Result, classes, normal, program, uniform
-
-_DAYS = 256
-
-
-def _rows(function, *more, rows=64, outputs=1):
-    """`function` of a product of 32 numbers a row."""
-
-    def whole(x, w, *rest):
-        return function(tf.matmul(x, w), *rest)
-
-    return Result(whole, [normal(0, rows, 32), normal(1, 32, outputs, scale=0.18), *more])
-
-
-def _prices(start=3000.0):
-    """Prices of 256 days that move by about one percent a day."""
-    return (start * np.exp(np.cumsum(normal(7, _DAYS, scale=0.01)))).astype(np.float32)
 
 
 @program("crossover of two moving averages of a price")
@@ -31,7 +17,7 @@ def crossover():
             0, :, 0
         ]
 
-    return Result(lambda p: average(p, 5)[-200:] - average(p, 20)[-200:], [_prices()])
+    return Result(lambda p: average(p, 5)[-200:] - average(p, 20)[-200:], [daily_prices()])
 
 
 @program("a price less its mean of 20 days, by a convolution")
@@ -40,27 +26,27 @@ def detrended():
         kernel = tf.fill([20, 1, 1], 0.05)
         return p[19:] - tf.nn.conv1d(p[None, :, None], kernel, 1, "VALID")[0, :, 0]
 
-    return Result(function, [_prices()])
+    return Result(function, [daily_prices()])
 
 
 @program("MACD by matrices of weights")
 def macd():
     def weights(days):
-        lag = np.arange(_DAYS)[:, None] - np.arange(_DAYS)
+        lag = np.arange(DAYS)[:, None] - np.arange(DAYS)
         rate = 2.0 / (days + 1.0)
         return np.where(lag >= 0, rate * (1 - rate) ** np.maximum(lag, 0), 0).astype(np.float32)
 
     def function(p, fast, slow):
         return (tf.matmul(fast, p) - tf.matmul(slow, p))[100:]
 
-    return Result(function, [_prices()[:, None], weights(12), weights(26)])
+    return Result(function, [daily_prices()[:, None], weights(12), weights(26)])
 
 
 @program("the value of a portfolio less that of its benchmark")
 def benchmark():
-    prices = np.stack([_prices(start) for start in (20.0, 80.0, 300.0, 900.0)], 1)
+    prices = np.stack([daily_prices(start) for start in (20.0, 80.0, 300.0, 900.0)], 1)
     shares = np.float32([[10.0], [5.0], [2.0], [1.0]])
-    index = prices @ shares * (1 + normal(3, _DAYS, 1, scale=1e-3))
+    index = prices @ shares * (1 + normal(3, DAYS, 1, scale=1e-3))
     return Result(lambda p, s, index: tf.matmul(p, s) - index, [prices, shares, index])
 
 
@@ -70,7 +56,7 @@ def wealth():
         returns = 0.001 * (1.0 + tf.tanh(tf.reshape(z, [8, 250])))
         return tf.math.cumprod(1.0 + returns, 1)
 
-    return _rows(function, rows=2000)
+    return layer(function, rows=2000)
 
 
 @program("return of a week, a product of 1 + return minus one")
@@ -79,7 +65,7 @@ def week():
         growth = 1.0 + 0.01 * tf.tanh(z)
         return growth[:, 0] * growth[:, 1] * growth[:, 2] * growth[:, 3] * growth[:, 4] - 1.0
 
-    return _rows(function, outputs=5)
+    return layer(function, outputs=5)
 
 
 @program("drawdown of a learnt price, a maximum less the price")
@@ -88,7 +74,7 @@ def drawdown():
         value = price + z[:, 0]
         return tf.scan(tf.maximum, value) - value
 
-    return _rows(function, _prices(), rows=_DAYS)
+    return layer(function, daily_prices(), rows=DAYS)
 
 
 @program("the direction of a forecast: last price and a change")
@@ -97,16 +83,16 @@ def direction():
         forecast = last + z[:, 0]
         return tf.sign(forecast - last)
 
-    return _rows(function, _prices(), rows=_DAYS)
+    return layer(function, daily_prices(), rows=DAYS)
 
 
 @program("errors of forecasts: last value and a change, less what came")
 def forecast_errors():
-    return _rows(
+    return layer(
         lambda z, last, came: tf.abs(last + 5.0 * z[:, 0] - came),
-        _prices()[:-1],
-        _prices()[1:],
-        rows=_DAYS - 1,
+        daily_prices()[:-1],
+        daily_prices()[1:],
+        rows=DAYS - 1,
     )
 
 
@@ -116,7 +102,7 @@ def sharpe():
         mine = tf.reduce_sum(tf.nn.softmax(z) * returns, 1)
         return tf.reduce_mean(mine) / tf.math.reduce_std(mine) * 252.0**0.5
 
-    return _rows(function, normal(2, _DAYS, 16, scale=0.01) + 5e-4, rows=_DAYS, outputs=16)
+    return layer(function, normal(2, DAYS, 16, scale=0.01) + 5e-4, rows=DAYS, outputs=16)
 
 
 @program("Black-Scholes with a learnt volatility")
@@ -127,7 +113,7 @@ def black_scholes():
         share = lambda d: 0.5 * (1.0 + tf.math.erf(d / 2.0**0.5))  # noqa: E731
         return price * share(d1) - strike * share(d1 - sigma)
 
-    return _rows(function, uniform(2, 64, low=80, high=120), uniform(3, 64, low=90, high=110))
+    return layer(function, uniform(2, 64, low=80, high=120), uniform(3, 64, low=90, high=110))
 
 
 @program("bonds: coupons discounted by learnt yields")
@@ -136,7 +122,7 @@ def bonds():
         rate = 0.03 + 0.01 * tf.tanh(z)
         return tf.reduce_sum(4.0 * tf.pow(1.0 + rate, -tf.range(1.0, 31.0)), 1)
 
-    return _rows(function)
+    return layer(function)
 
 
 @program("anomalies: temperatures less the mean of their month")
@@ -173,7 +159,7 @@ def holt_winters():
         return tf.scan(step, series, (series[0], 0.0))[1]
 
     series = 400.0 + 2.0 * np.arange(200, dtype=np.float32) + normal(2, 200)
-    return _rows(function, series)
+    return layer(function, series)
 
 
 @program("N-BEATS: what three blocks leave of a series around 400")
@@ -195,7 +181,7 @@ def hazards():
         hazard = 0.004 * tf.sigmoid(tf.reshape(z, [4, 120]))
         return tf.math.cumprod(1.0 - hazard, 1)
 
-    return _rows(function, rows=480)
+    return layer(function, rows=480)
 
 
 @program("concordance of risks and times")
@@ -205,7 +191,7 @@ def concordance():
         right = tf.cast(z[:, 0][:, None] < z[:, 0], tf.float32)
         return tf.reduce_sum(later * right) / tf.reduce_sum(later)
 
-    return _rows(function, uniform(2, 256, high=4000.0), rows=256)
+    return layer(function, uniform(2, 256, high=4000.0), rows=256)
 
 
 @program("Welford's running variance of values around 500")
@@ -218,7 +204,7 @@ def welford():
 
         return tf.scan(step, 500.0 + z[:, 0], (0.0, 0.0, 0.0))[2][-1] / 256.0
 
-    return _rows(function, rows=256)
+    return layer(function, rows=256)
 
 
 @program("expected improvement of a learnt mean over the best")
@@ -229,7 +215,7 @@ def improvement():
         density = tf.exp(-0.5 * u * u) / (2 * np.pi) ** 0.5
         return (mean - best) * 0.5 * (1.0 + tf.math.erf(u / 2.0**0.5)) + sigma * density
 
-    return _rows(function, np.float32(92.0))
+    return layer(function, np.float32(92.0))
 
 
 @program("Metropolis: a ratio of Gaussian densities, mean 100")
@@ -238,7 +224,7 @@ def metropolis():
         density = lambda y: -0.5 * tf.square((y - 100.0) / 0.5)  # noqa: E731
         return tf.exp(tf.minimum(density(x + 0.1 * z) - density(x), 0.0))
 
-    return _rows(function, 100.0 + normal(2, 64, 1, scale=0.5))
+    return layer(function, 100.0 + normal(2, 64, 1, scale=0.5))
 
 
 @program("events in the order of their predicted days")
@@ -246,7 +232,7 @@ def order_of_days():
     def function(z, days):
         return tf.argsort(days + z[:, 0])
 
-    return _rows(
+    return layer(
         function, 19800.0 + 10.0 * np.random.default_rng(2).permutation(64).astype(np.float32)
     )
 
@@ -257,12 +243,12 @@ def elo():
         now = ratings + 30.0 * z[:, 0]
         return tf.sigmoid((now[1:] - now[:-1]) * (np.log(10.0) / 400.0))
 
-    return _rows(function, 1500.0 + normal(2, 64, scale=50.0))
+    return layer(function, 1500.0 + normal(2, 64, scale=50.0))
 
 
 @program("the mean growth of 1 + 0.001 z, in basis points")
 def mean_growth():
-    return _rows(lambda z: (tf.reduce_mean(1.0 + 0.001 * tf.nn.relu(z)) - 1.0) * 1e4)
+    return layer(lambda z: (tf.reduce_mean(1.0 + 0.001 * tf.nn.relu(z)) - 1.0) * 1e4)
 
 
 @program("weather: a state in its own units, its change in a step")
@@ -305,7 +291,7 @@ def corrected_norm():
         mean, variance = tf.nn.moments(h, [0])
         return (h - mean) * tf.math.rsqrt(variance + 1e-3)
 
-    return _rows(function, 1000.0 + normal(2, 64, 8), outputs=8)
+    return layer(function, 1000.0 + normal(2, 64, 8), outputs=8)
 
 
 @program("a whole number of days by a map over rows")
@@ -329,4 +315,4 @@ def corrected_price():
         error = came - (last + z[:, 0])
         return tf.gradients(tf.reduce_mean(tf.square(error)), z)[0]
 
-    return _rows(function, _prices()[:64], _prices()[1:65])
+    return layer(function, daily_prices()[:64], daily_prices()[1:65])

@@ -5,23 +5,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from numerics.forms import layer
 from numerics.program import Result, classes, normal, program, uniform
-
-_DAYS = 256
-
-
-def _rows(function, *more, rows=64, outputs=1):
-    """`function` of a product of 32 numbers a row."""
-
-    def whole(x, w, *rest):
-        return function(tf.matmul(x, w), *rest)
-
-    return Result(whole, [normal(0, rows, 32), normal(1, 32, outputs, scale=0.18), *more])
-
-
-def _prices(start=3000.0):
-    """Prices of 256 days that move by about one percent a day."""
-    return (start * np.exp(np.cumsum(normal(7, _DAYS, scale=0.01)))).astype(np.float32)
 
 
 def _plate(degrees=300.0):
@@ -255,7 +240,7 @@ def perplexity():
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(words, z)
         return tf.exp(tf.reduce_mean(loss))
 
-    return _rows(function, classes(2, 64, 50), outputs=50)
+    return layer(function, classes(2, 64, 50), outputs=50)
 
 
 @program("mixture of experts: words sent by a product with their places")
@@ -310,7 +295,7 @@ def levels():
         matrix = steps.astype(np.float32) + tf.linalg.diag(z[:, 0])
         return tf.linalg.eigvalsh(matrix)[:4]
 
-    return _rows(function, rows=40)
+    return layer(function, rows=40)
 
 
 # The product itself is worth 1 % in float16.
@@ -320,7 +305,7 @@ def threshold():
         p, t = tf.sigmoid(z[:, :1]), tf.sigmoid(z[:, 1:])
         return tf.sigmoid(50.0 * (p - t))
 
-    return _rows(function, outputs=2)
+    return layer(function, outputs=2)
 
 
 @program("gradient of a gate that is nearly open")
@@ -329,17 +314,17 @@ def open_gate():
         gate = tf.sigmoid(6.0 + z)
         return tf.gradients(tf.reduce_sum(gate), z)[0]
 
-    return _rows(function)
+    return layer(function)
 
 
 @program("what a gate of nearly one leaves out")
 def closed_gate():
-    return _rows(lambda z: 1.0 - tf.sigmoid(6.0 + z))
+    return layer(lambda z: 1.0 - tf.sigmoid(6.0 + z))
 
 
 @program("site energies of 300 and a correction, softmax")
 def site_energies():
-    return _rows(lambda z, energy: tf.nn.softmax(-(energy + z)), 300.0 + normal(2, 16), outputs=16)
+    return layer(lambda z, energy: tf.nn.softmax(-(energy + z)), 300.0 + normal(2, 16), outputs=16)
 
 
 @program("a fixed point z = tanh(Wz + x), until it moves less than 1e-5", seconds=8)

@@ -5,28 +5,10 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from numerics.inputs import RATE, chord, decibels, frames_of_sound, low_pass
 from numerics.program import normal, of, uniform
 
-_RATE = 16000
-
-
-def _sound(seconds=0.25, notes=(220.0, 554.4, 1320.0)):
-    """A chord of three notes at 16 kHz, and a little noise; values below 1."""
-    t = np.arange(int(seconds * _RATE)) / _RATE
-    chord = sum(0.3 / (k + 1) * np.sin(2 * np.pi * f * t) for k, f in enumerate(notes))
-    return (chord + np.random.default_rng(3).normal(scale=1e-3, size=t.shape)).astype(np.float32)
-
-
-_FRAMES = np.stack([_sound()[i : i + 512] for i in range(0, 3488, 128)])
-
-
-def _decibels(power, least=1e-10):
-    return 10.0 * tf.math.log(tf.maximum(power, least)) / np.log(10.0)
-
-
-def _low_pass(cutoff, count=63):
-    n = np.arange(count) - count // 2
-    return (2 * cutoff * np.sinc(2 * cutoff * n) * np.hamming(count)).astype(np.float32)
+_FRAMES = frames_of_sound()
 
 
 def _fourier(size, count=None):
@@ -42,10 +24,10 @@ def _fourier(size, count=None):
 def dft_decibels(frames):
     windowed = frames * tf.signal.hann_window(512)
     c, s = _fourier(512)
-    return _decibels(tf.matmul(windowed, c) ** 2 + tf.matmul(windowed, s) ** 2, 1.0)
+    return decibels(tf.matmul(windowed, c) ** 2 + tf.matmul(windowed, s) ** 2, 1.0)
 
 
-@of("spectrogram by a convolution with windowed waves, STFT of nnAudio", _sound())
+@of("spectrogram by a convolution with windowed waves, STFT of nnAudio", chord())
 def stft_convolution(sound):
     c, s = (w * tf.signal.hann_window(256)[:, None] for w in _fourier(256))
     bank = tf.concat([c, s], 1)[:, None]
@@ -56,15 +38,15 @@ def stft_convolution(sound):
 @of("spectrum to mel by a matrix, dB relative to the loudest, 80 dB of range", _FRAMES)
 def mel_decibels(frames):
     power = tf.abs(tf.signal.rfft(frames * tf.signal.hann_window(512))) ** 2
-    matrix = tf.signal.linear_to_mel_weight_matrix(40, 257, _RATE, 60.0, 7600.0)
-    levels = _decibels(tf.matmul(power, matrix))
+    matrix = tf.signal.linear_to_mel_weight_matrix(40, 257, RATE, 60.0, 7600.0)
+    levels = decibels(tf.matmul(power, matrix))
     return tf.maximum(levels, tf.reduce_max(levels) - 80.0)
 
 
 @of("MFCCs by a matrix of cosines, means taken away", _FRAMES)
 def mfcc_matrix(frames):
     power = tf.abs(tf.signal.rfft(frames)) ** 2
-    matrix = tf.signal.linear_to_mel_weight_matrix(32, 257, _RATE, 60.0, 7600.0)
+    matrix = tf.signal.linear_to_mel_weight_matrix(32, 257, RATE, 60.0, 7600.0)
     cosines = np.cos(np.pi / 32 * np.outer(np.arange(32) + 0.5, np.arange(13)))
     mfcc = tf.matmul(tf.math.log(tf.matmul(power, matrix) + 1e-6), tf.constant(cosines, tf.float32))
     return mfcc - tf.reduce_mean(mfcc, 0)
@@ -118,8 +100,8 @@ def yin(frames):
 
 @of(
     "delay of two microphones by a cross-correlation, parabola at its top",
-    _sound()[:1024],
-    _sound()[5:1029],
+    chord()[:1024],
+    chord()[5:1029],
 )
 def delay(left, right):
     lags = tf.signal.frame(tf.pad(left, [[0, 32]]), 992, 1)[:33]
@@ -129,7 +111,7 @@ def delay(left, right):
     return tf.cast(top, tf.float32) + 0.5 * (a - c) / (a - 2 * b + c)
 
 
-@of("GCC-PHAT of sounds through a mixing matrix", _sound()[:1024], _sound()[7:1031])
+@of("GCC-PHAT of sounds through a mixing matrix", chord()[:1024], chord()[7:1031])
 def phat(left, right):
     mixed = tf.matmul(tf.constant([[0.9, 0.1], [0.1, 0.9]]), tf.stack([left, right]))
     spectra = tf.signal.rfft(mixed)
@@ -150,7 +132,7 @@ def vocoder(frames):
 
 @of(
     "group delay: differences of unwrapped phases of a FIR",
-    _low_pass(0.2, 32),
+    low_pass(0.2, 32),
     tolerance={"bfloat16": 0.1},
 )
 def group_delay(taps):

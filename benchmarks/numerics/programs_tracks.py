@@ -5,35 +5,10 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from numerics.inputs import blurred_video, video
 from numerics.program import normal, of, uniform
 
-_SIDE = 32
-
-
-def _video(frames=16, speed=0.7):
-    """A smooth scene up to 230 that moves by 0.7 pixels a frame: frames x 32 x 32 x 1."""
-    y, x = np.mgrid[:_SIDE, :_SIDE]
-    scenes = [
-        140
-        + 50 * np.sin((x - speed * t) / 5) * np.cos(y / 6)
-        + 30 * np.sin((x + y - speed * t) / 3)
-        for t in range(frames)
-    ]
-    noise = np.random.default_rng(4).normal(size=[frames, _SIDE, _SIDE])
-    return (np.stack(scenes) + noise)[..., None].astype(np.float32)
-
-
 _NET = [normal(0, 64, 32), normal(1, 32, 4, scale=0.18)]
-
-
-def _volume(frames, kernel, padding="VALID"):
-    """A convolution in time, rows and columns with a kernel of three axes."""
-    kernel = tf.constant(np.asarray(kernel, np.float32)[..., None, None])
-    return tf.nn.conv3d(frames[None], kernel, [1] * 5, padding)[0]
-
-
-def _blur(frames, size=3, padding="VALID"):
-    return _volume(frames, np.full([1, size, size], 1 / size**2), padding)
 
 
 @of("Kalman filter of a box's place and speed in pixels, 100 frames",
@@ -69,9 +44,9 @@ def resampling(x, w):
     return tf.searchsorted(tf.cumsum(weights), (tf.range(64.0) + 0.37) / 64.0)
 
 
-@of("correlation filter of a tracker: FFT of a blurred patch, the top", _video(2, 3.0))
+@of("correlation filter of a tracker: FFT of a blurred patch, the top", video(2, 3.0))
 def correlation_filter(frames):
-    now, then = tf.unstack(tf.cast(_blur(frames)[..., 0] - 140.0, tf.complex64))
+    now, then = tf.unstack(tf.cast(blurred_video(frames)[..., 0] - 140.0, tf.complex64))
     target, patch = tf.signal.fft2d(now), tf.signal.fft2d(then)
     response = tf.signal.ifft2d(
         patch * tf.math.conj(target) / (target * tf.math.conj(target) + 1e4)
@@ -179,7 +154,7 @@ def occupancy(scans, w):
 @of(
     "occupancy by trilinear samples of a volume at turned places",
     uniform(13, 100, 3, low=4, high=24),
-    _video(32),
+    video(32),
 )
 def trilinear(points, volume):
     turned = tf.matmul(points, tf.constant([[1, -0.1, 0], [0.1, 1, 0], [0, 0, 1]], tf.float32))
@@ -206,7 +181,7 @@ def rolling_shutter(x, w):
     return tf.sin(rate * times * 100.0)
 
 
-@of("frame interpolation: two warps and a mask, bilinear", *_NET, _video(2))
+@of("frame interpolation: two warps and a mask, bilinear", *_NET, video(2))
 def interpolation(x, w, frames):
     flow = 2.0 * tf.tanh(tf.matmul(x, w))
     y, x_ = np.mgrid[4:28:3, 4:28:3]

@@ -5,149 +5,125 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from numerics.inputs import SIDE, blurred_video, filtered_video, video
 from numerics.program import Training, normal, of, program, uniform
-
-_SIDE = 32
-
-
-def _video(frames=16, speed=0.7):
-    """A smooth scene up to 230 that moves by 0.7 pixels a frame: frames x 32 x 32 x 1."""
-    y, x = np.mgrid[:_SIDE, :_SIDE]
-    scenes = [
-        140
-        + 50 * np.sin((x - speed * t) / 5) * np.cos(y / 6)
-        + 30 * np.sin((x + y - speed * t) / 3)
-        for t in range(frames)
-    ]
-    noise = np.random.default_rng(4).normal(size=[frames, _SIDE, _SIDE])
-    return (np.stack(scenes) + noise)[..., None].astype(np.float32)
-
-
-def _volume(frames, kernel, padding="VALID"):
-    """A convolution in time, rows and columns with a kernel of three axes."""
-    kernel = tf.constant(np.asarray(kernel, np.float32)[..., None, None])
-    return tf.nn.conv3d(frames[None], kernel, [1] * 5, padding)[0]
 
 
 def _line(values, axis):
     return np.expand_dims(np.array(values, np.float32), tuple({0, 1, 2} - {axis}))
 
 
-def _blur(frames, size=3, padding="VALID"):
-    return _volume(frames, np.full([1, size, size], 1 / size**2), padding)
-
-
-@of("frame differences by a Conv3D of -1 and 1 in time", _video())
+@of("frame differences by a Conv3D of -1 and 1 in time", video())
 def frame_differences(frames):
-    return _volume(frames, _line([-1, 1], 0))
+    return filtered_video(frames, _line([-1, 1], 0))
 
 
 @of(
     "frame differences of blurred frames, the share that moves",
-    _video(),
+    video(),
     tolerance={"bfloat16": 0.1},
 )
 def moving_share(frames):
-    blurred = _blur(frames)
+    blurred = blurred_video(frames)
     moved = tf.abs(blurred[1:] - blurred[:-1]) > 6.0
     return tf.reduce_mean(tf.cast(moved, tf.float32), [1, 2, 3])
 
 
-@of("temporal Laplacian by a Conv3D, flicker", _video())
+@of("temporal Laplacian by a Conv3D, flicker", video())
 def flicker(frames):
-    return tf.reduce_mean(tf.abs(_volume(frames, _line([1, -2, 1], 0))), [1, 2, 3])
+    return tf.reduce_mean(tf.abs(filtered_video(frames, _line([1, -2, 1], 0))), [1, 2, 3])
 
 
-@of("temporal high-pass: a frame minus the mean of nine", _video())
+@of("temporal high-pass: a frame minus the mean of nine", video())
 def temporal_high_pass(frames):
-    return frames[4:-4] - _volume(frames, _line([1 / 9] * 9, 0))
+    return frames[4:-4] - filtered_video(frames, _line([1 / 9] * 9, 0))
 
 
 _FILTERS = [normal(1, 3, 3, 3, 1, 8, scale=0.2), normal(2, 3, 3, 3, 8, 8, scale=0.07)]
 
 
-@of("Conv3D of a clip in two layers, mean pooled", _video() / np.float32(255), *_FILTERS)
+@of("Conv3D of a clip in two layers, mean pooled", video() / np.float32(255), *_FILTERS)
 def two_layers(frames, first, second):
     hidden = tf.nn.relu(tf.nn.conv3d(frames[None], first, [1] * 5, "SAME"))
     return tf.reduce_mean(tf.nn.conv3d(hidden, second, [1] * 5, "SAME"), [1, 2, 3])
 
 
-@of("variance in time of a volume: Conv3D of x² minus the square", _video())
+@of("variance in time of a volume: Conv3D of x² minus the square", video())
 def time_variance(frames):
-    mean = _volume(frames, _line([1 / 8] * 8, 0))
-    return _volume(frames * frames, _line([1 / 8] * 8, 0)) - mean * mean
+    mean = filtered_video(frames, _line([1 / 8] * 8, 0))
+    return filtered_video(frames * frames, _line([1 / 8] * 8, 0)) - mean * mean
 
 
-@of("variance in pools of a volume, AvgPool3D of x² minus the square", _video())
+@of("variance in pools of a volume, AvgPool3D of x² minus the square", video())
 def pooled_variance(frames):
-    blurred = _blur(frames)[None]
+    blurred = blurred_video(frames)[None]
     mean = tf.nn.avg_pool3d(blurred, [4, 4, 4], [2, 2, 2], "VALID")
     return tf.nn.avg_pool3d(blurred**2, [4, 4, 4], [2, 2, 2], "VALID") - mean**2
 
 
-@of(
-    "background by a running average of blurred frames, foreground", np.tile(_video(), [8, 1, 1, 1])
-)
+@of("background by a running average of blurred frames, foreground", np.tile(video(), [8, 1, 1, 1]))
 def background(frames):
-    blurred = _blur(frames)
+    blurred = blurred_video(frames)
     back = tf.scan(lambda b, f: b + 0.02 * (f - b), blurred, tf.fill([30, 30, 1], 140.0))
     return (blurred[1:] - back[:-1])[::16]
 
 
-@of("background with a mean and a variance per pixel, Mahalanobis", np.tile(_video(), [4, 1, 1, 1]))
+@of("background with a mean and a variance per pixel, Mahalanobis", np.tile(video(), [4, 1, 1, 1]))
 def background_variance(frames):
     def step(state, frame):
         miss = frame - state[0]
         return tf.stack([state[0] + 0.05 * miss, 0.95 * state[1] + 0.05 * miss**2])
 
     start = tf.stack([tf.fill([30, 30, 1], 140.0), tf.fill([30, 30, 1], 400.0)])
-    state = tf.scan(step, _blur(frames), start)[-1]
-    return (_blur(frames[-1:])[0] - state[0]) / tf.sqrt(state[1])
+    state = tf.scan(step, blurred_video(frames), start)[-1]
+    return (blurred_video(frames[-1:])[0] - state[0]) / tf.sqrt(state[1])
 
 
-@of("background by a median of blurred frames, minus a frame", _video(15))
+@of("background by a median of blurred frames, minus a frame", video(15))
 def median_background(frames):
-    blurred = _blur(frames)
+    blurred = blurred_video(frames)
     ordered = tf.sort(blurred, 0)
     return blurred - ordered[7]
 
 
-@of("motion history: maximum of a decaying image and a stamp of time", _video(40))
+@of("motion history: maximum of a decaying image and a stamp of time", video(40))
 def motion_history(frames):
-    moved = tf.abs(_volume(frames, _line([-1, 1], 0))) > 12.0
+    moved = tf.abs(filtered_video(frames, _line([-1, 1], 0))) > 12.0
     stamps = 1000.0 + tf.range(39.0)
 
     def step(history, now):
         return tf.where(now[0], now[1], tf.maximum(history, 1000.0))
 
     stamped = (moved, tf.broadcast_to(stamps[:, None, None, None], tf.shape(moved)))
-    return tf.scan(step, stamped, tf.fill([_SIDE, _SIDE, 1], 1000.0))[-1] - 1000.0
+    return tf.scan(step, stamped, tf.fill([SIDE, SIDE, 1], 1000.0))[-1] - 1000.0
 
 
 def _gradients(frames):
-    dx = _volume(frames, _line([-0.5, 0, 0.5], 2))[:-1, 1:-1]
-    dy = _volume(frames, _line([-0.5, 0, 0.5], 1))[:-1, :, 1:-1]
-    return dx, dy, _volume(frames, _line([-1, 1], 0))[:, 1:-1, 1:-1]
+    dx = filtered_video(frames, _line([-0.5, 0, 0.5], 2))[:-1, 1:-1]
+    dy = filtered_video(frames, _line([-0.5, 0, 0.5], 1))[:-1, :, 1:-1]
+    return dx, dy, filtered_video(frames, _line([-1, 1], 0))[:, 1:-1, 1:-1]
 
 
 _OF_DETERMINANTS = {"bfloat16": 0.06, "float16": 0.03}
 
 
-@of("optical flow of Lucas and Kanade in windows of 9 pixels", _video(), tolerance=_OF_DETERMINANTS)
+@of("optical flow of Lucas and Kanade in windows of 9 pixels", video(), tolerance=_OF_DETERMINANTS)
 def lucas_kanade(frames):
     dx, dy, dt = _gradients(frames)
-    xx, xy, yy, xt, yt = (_blur(t, 9) for t in (dx * dx, dx * dy, dy * dy, dx * dt, dy * dt))
+    xx, xy, yy, xt, yt = (
+        blurred_video(t, 9) for t in (dx * dx, dx * dy, dy * dy, dx * dt, dy * dt)
+    )
     det = xx * yy - xy * xy + 1e-2
     return tf.concat([(xy * yt - yy * xt) / det, (xy * xt - xx * yt) / det], -1)[::4]
 
 
-@of("optical flow of Horn and Schunck, 100 steps with averages of neighbours", _video(3))
+@of("optical flow of Horn and Schunck, 100 steps with averages of neighbours", video(3))
 def horn_schunck(frames):
     dx, dy, dt = _gradients(frames)
     kernel = np.array([[[1, 2, 1], [2, 0, 2], [1, 2, 1]]]) / 12
 
     def step(i, u, v):
-        mean_u, mean_v = _volume(u, kernel, "SAME"), _volume(v, kernel, "SAME")
+        mean_u, mean_v = filtered_video(u, kernel, "SAME"), filtered_video(v, kernel, "SAME")
         share = (dx * mean_u + dy * mean_v + dt) / (100.0 + dx**2 + dy**2)
         return i + 1, mean_u - dx * share, mean_v - dy * share
 
@@ -174,16 +150,16 @@ def track_steps(x, w):
     return places[1:] - places[:-1]
 
 
-@of("block matching: sums of absolute differences of blurred blocks, the shift", _video(2, 3.0))
+@of("block matching: sums of absolute differences of blurred blocks, the shift", video(2, 3.0))
 def block_matching(frames):
-    now, then = tf.unstack(_blur(frames)[..., 0])
+    now, then = tf.unstack(blurred_video(frames)[..., 0])
     costs = [
         tf.reduce_sum(tf.abs(now[8:24, 8:24] - then[8:24, 8 + s : 24 + s])) for s in range(-6, 7)
     ]
     return tf.argmin(tf.stack(costs)) - 6
 
 
-@of("block matching by squares: x² + y² - 2 xy of patches", _video(2, 3.0))
+@of("block matching by squares: x² + y² - 2 xy of patches", video(2, 3.0))
 def block_squares(frames):
     frames /= 255.0
     block, row = frames[0, 8:24, 8:24, 0], frames[1, 8:24, :, 0]
@@ -192,9 +168,9 @@ def block_squares(frames):
     return (far - 2.0 * tf.einsum("sij,ij->s", patches, block)) / 256.0
 
 
-@of("time-lapse exposure: a frame's mean pulled to the clip's", _video())
+@of("time-lapse exposure: a frame's mean pulled to the clip's", video())
 def exposure(frames):
-    blurred = _blur(frames)
+    blurred = blurred_video(frames)
     means = tf.reduce_mean(blurred, [1, 2, 3], keepdims=True)
     return blurred * (tf.reduce_mean(means) / means)
 
@@ -213,7 +189,7 @@ def temporal_shift(clips, kernel):
 
 @of(
     "3-D max pool of a clip, where the top is",
-    _video() / np.float32(255),
+    video() / np.float32(255),
     normal(17, 3, 3, 3, 1, 8, scale=0.2),
 )
 def clip_top(frames, kernel):
@@ -238,7 +214,7 @@ def wave(start):
     stencil = [[[0, 1, 0], [1, -4, 1], [0, 1, 0]]]
 
     def step(i, now, before):
-        return i + 1, 2.0 * now - before + 0.1 * _volume(now, stencil, "SAME"), now
+        return i + 1, 2.0 * now - before + 0.1 * filtered_video(now, stencil, "SAME"), now
 
     return tf.while_loop(lambda i, *_: i < 200, step, (0, start, start))[1]
 
@@ -252,8 +228,8 @@ def reaction(start):
 
     def step(i, u, v):
         meet = u * v * v
-        u, v = (u + 0.16 * _volume(u, stencil, "SAME") * 3 - meet + 0.035 * (1 - u),
-                v + 0.08 * _volume(v, stencil, "SAME") * 3 + meet - 0.1 * v)  # fmt: skip
+        u, v = (u + 0.16 * filtered_video(u, stencil, "SAME") * 3 - meet + 0.035 * (1 - u),
+                v + 0.08 * filtered_video(v, stencil, "SAME") * 3 + meet - 0.1 * v)  # fmt: skip
         return i + 1, u, v
 
     return tf.while_loop(lambda i, *_: i < 500, step, (0, 1 - 0.5 * start, 0.25 * start))[1]
@@ -266,7 +242,7 @@ def learnt_difference():
         made = tf.nn.conv3d(frames[None] / 255.0, variables[0], [1] * 5, "VALID")[0]
         return tf.reduce_mean((made - target) ** 2)
 
-    return Training(loss, [normal(1, 2, 1, 1, 1, 1, scale=0.1)], [_video()], steps=150, rate=0.1)
+    return Training(loss, [normal(1, 2, 1, 1, 1, 1, scale=0.1)], [video()], steps=150, rate=0.1)
 
 
 @of(
