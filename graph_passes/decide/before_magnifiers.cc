@@ -77,8 +77,10 @@ class Walk {
     // A walk ends where an earlier one was, so those that pass the largest products go first.
     for (int terms : inputs_.terms()) {
       few_terms_ = terms;
-      for (int magnifier : inputs_.nodes()) KeepBefore(magnifier);
+      for (int magnifier : inputs_.nodes()) KeepBefore(magnifier, &Walk::Magnifies);
     }
+    // Later, so that what always magnifies is the cause where both are.
+    for (int magnifier : inputs_.nodes()) KeepBefore(magnifier, &Walk::MagnifiesGuarded);
     for (int magnifier : inputs_.nodes()) KeepWhole(magnifier);
     for (const DifferenceOfSquares& difference : DifferencesOfSquares(view_)) {
       for (int node : difference.nodes) KeepNode(node, difference.difference);
@@ -91,13 +93,15 @@ class Walk {
   }
 
  private:
-  // Keeps what is before the inputs whose `terms` are few_terms_.
-  void KeepBefore(int magnifier) {
+  // Keeps what is before the inputs whose `terms` are few_terms_ and for which `magnifies` is true.
+  void KeepBefore(int magnifier, bool (Walk::*magnifies)(int, const MagnifiedInput&) const) {
     if (ends_path_[magnifier]) return;
     std::vector<int> nodes;
     for (const MagnifiedInput& input : inputs_.Of(magnifier)) {
       if (input.terms != few_terms_) continue;
-      if (input.index >= view_.num_inputs(magnifier) || !Magnifies(magnifier, input)) continue;
+      if (input.index >= view_.num_inputs(magnifier) || !(this->*magnifies)(magnifier, input)) {
+        continue;
+      }
       const int group = view_.GroupOf(InputPort{magnifier, input.index});
       if (group != kNoGroup) keeps_.push_back({group, Reason::kMagnifies});
       if (input.unless == Unless::kDivisorAwayFromZero && DividesByScale(magnifier)) continue;
@@ -265,7 +269,7 @@ class Walk {
       case Unless::kNever:
         return true;
       case Unless::kAwayFromZero:
-        return MayBeNearZero(range) || GuardsDifference(from);
+        return MayBeNearZero(range);
       case Unless::kDivisorAwayFromZero:
         return MayBeNearZero(ranges_[view_.LookThroughInserted(view_.fanin(id)[1]).node]);
       case Unless::kSmallPower:
@@ -278,6 +282,14 @@ class Walk {
         return Selected(id, 0) != Selected(id, 1) && !IsZero(id, 0) && !IsZero(id, 1);
     }
     return true;
+  }
+
+  // A small number that is added to |x - y| keeps a root or quotient finite. Near zero the
+  // difference is as wrong as x and y are, and that may be more than the small number.
+  bool MagnifiesGuarded(int id, const MagnifiedInput& input) const {
+    const int from = view_.LookThroughInserted(view_.fanin(id)[input.index]).node;
+    return input.unless == Unless::kAwayFromZero && !MayBeNearZero(ranges_[from]) &&
+           GuardsDifference(from);
   }
 
   // The node whose elements an input selects, as a Max and its gradient do.
@@ -297,8 +309,7 @@ class Walk {
     return range.low < SmallestNormalOf(context_.NewDtype());
   }
 
-  // A small number that is added to |x - y| keeps a root or quotient finite. Near zero the
-  // difference is as wrong as x and y are, and that may be more than the small number.
+  // Whether elementwise ops compute the node from a difference, and what guards it is small.
   bool GuardsDifference(int guard) const {
     if (ranges_[guard].low >= kSafeSteps * SpacingAt(context_.NewDtype(), 1)) return false;
     std::vector<int> behind = {guard};

@@ -191,8 +191,8 @@ MUTATIONS = (
     ),
     _before(
         "guards_difference",
-        "return MayBeNearZero(range) || GuardsDifference(from);",
-        "return MayBeNearZero(range);",
+        "for (int magnifier : inputs_.nodes()) KeepBefore(magnifier, &Walk::MagnifiesGuarded);",
+        "",
         "Any guard is enough for a difference.",
         f"{_GUARDED}::test_what_a_guarded_difference_is_computed_from_keeps_float32",
     ),

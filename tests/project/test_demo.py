@@ -131,8 +131,7 @@ def test_what_keeps_the_loss_finite_here_is_explained(printed, training_ledgers)
         ("loss/clip_by_value/Minimum", "guard_constant"),
         ("loss/sub_1", "before_magnifier"),
     ):
-        told = rf"^{name} is kept: {reason}, because of (gradient_tape/)?loss/"
-        assert re.search(told, printed, re.MULTILINE)
+        assert f"\n{name} is kept: {reason}, because of loss/" in printed
         (node,) = (each for each in training_ledgers["bfloat16"].nodes if each.name == name)
         assert (node.decision, node.reason) == ("kept", reason)
 
