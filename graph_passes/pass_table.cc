@@ -136,7 +136,7 @@ const std::vector<Pass>& Passes() {
        "finds",
        Switch::kForSpeed, false, LowersForSpeedHere, WriteLayerNorms},
       {"fold_scales",
-       "Folds scales of channels, as in Keras 3's batch norms, into convolutions, in float32.",
+       "Folds scales of channels, as in Keras 3's batch norms, into convolutions, or fuses them.",
        "after fold_batch_norms, which does it once where all is constant, and "
        "pad_into_convolutions, which asks for the shape of the weights; after layer_norm, whose "
        "scale and offset are of channels, too; before activations, which need its biases",

@@ -31,6 +31,8 @@ constexpr int kRank = 4, kChannels = 3;
 // A Mul and an AddV2 with their Casts pass over the result about four times, a Mul over the weights
 // once.
 constexpr int64_t kPasses = 4;
+// A bound on the nodes that compute a scale and an offset.
+constexpr size_t kMostBehind = 64;
 // With such an epsilon, a scale is at most 3,200 times gamma, which float16 holds.
 constexpr double kSafeEpsilon = 1e-7;
 
@@ -93,13 +95,28 @@ class ScaleFolder {
     for (int index : {0, 1}) {
       const ChannelChain chain = chains_.From({product, index}, kNorm, "");
       if (!chain.has_scale || !chains_.IsFree(chain) || !site_.MayVanish(chain.end()) ||
-          !IsImage(chain) || !MayRunNorm(chain)) {
+          !IsImage(chain) || !MayRunNorm(chain) || IsOfBatch(chain)) {
         continue;
       }
       chains_.Take(chain);
       norms_.push_back(chain);
       return;
     }
+  }
+
+  // Whether the scale comes from what it scales, as in a batch norm that is trained. Its gradient
+  // reads and yields float32, so that nothing is gained by the low type here.
+  bool IsOfBatch(const ChannelChain& chain) const {
+    std::vector<int> behind;
+    for (const ChannelChain::Step& step : chain.steps) behind.push_back(step.vector.node);
+    for (size_t i = 0; i < behind.size() && i < kMostBehind; ++i) {
+      if (behind[i] == chain.root.node) return true;
+      for (const OutputPort& from : view_.fanin(behind[i])) {
+        const bool is_new = std::find(behind.begin(), behind.end(), from.node) == behind.end();
+        if (is_new) behind.push_back(from.node);
+      }
+    }
+    return false;
   }
 
   bool IsImage(const ChannelChain& chain) const {

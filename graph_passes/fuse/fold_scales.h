@@ -2,6 +2,10 @@
 //
 //   out = conv(x, w) * s + t   becomes   out = BiasAdd(conv(x, w * s), t)
 //
+// or, where there is no convolution or its weights are many, writes scale and offset as one op:
+//
+//   out = x * s + t            becomes   out = FusedBatchNormV3(x, s, t, mean=0, variance=1)
+//
 // That is a batch norm as Keras 3 writes it in inference, with s = gamma * rsqrt(variance +
 // epsilon) and t = beta - mean * s from variables, or any other chain of sums and products with
 // vectors. fold_batch_norms does the same where all of these are constants. Here w * s is computed

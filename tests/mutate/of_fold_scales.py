@@ -110,6 +110,13 @@ MUTATIONS = (
         f"{_FILE}::test_what_is_no_image_with_both_stays",
     ),
     _fold(
+        "of_batch",
+        " || IsOfBatch(chain)",
+        "",
+        "A batch norm that is trained is lowered beside its gradient in float32.",
+        f"{_FILE}::test_a_batch_norm_of_the_batch_itself_stays",
+    ),
+    _fold(
         "epsilon",
         'attr["epsilon"].set_f(0);',
         "",

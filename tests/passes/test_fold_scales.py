@@ -323,6 +323,21 @@ def test_what_is_no_image_with_both_stays(lines):
     assert not written(check(f"{IMAGE}{lines}\nend = Tanh(norm)", None, mode=BF16, run=False))
 
 
+def test_a_batch_norm_of_the_batch_itself_stays():
+    """Its gradient reads and yields float32."""
+    statistics = """
+        axes = Const[int32](value=[0, 1, 2])
+        mean = Mean(read, axes)
+        far = SquaredDifference(read, mean)
+        variance = Mean(far, axes)
+        inverse = Rsqrt(variance)
+        scaled = Mul(read, inverse)
+        norm = AddV2(scaled, t)
+        end = Tanh(norm)
+        """
+    assert not written(check(f"{IMAGE}{statistics}", None, mode=BF16, run=False))
+
+
 def test_a_fetched_end_stays():
     lines = "scaled = Mul(read, s)\nnorm = AddV2(scaled, t)"
     assert not written(check(f"{IMAGE}{lines}", None, mode=BF16, run=False))
