@@ -56,7 +56,6 @@ class Walk {
         moves_values_(view, MovesValues),
         reshapes_(view, Reshapes),
         products_(view, IsMatrixOrConvolution),
-        subtracts_(view, "Sub"),
         divides_(view, Divides),
         sums_(view, "Sum"),
         means_(view, "Mean"),
@@ -88,7 +87,7 @@ class Walk {
     }
     for (int mean : InOrderOfNames(view_, means_.Ids())) KeepCentre(mean);
     for (int product : InOrderOfNames(view_, accumulators_)) KeepFactors(product);
-    for (int difference : InOrderOfNames(view_, subtracts_.Ids())) KeepTermsBefore(difference);
+    for (int difference : InOrderOfNames(view_, compares_.Ids())) KeepTermsBefore(difference);
     return keeps_;
   }
 
@@ -334,7 +333,7 @@ class Walk {
   const std::vector<bool>& ends_path_;
   const MagnifiedInputs inputs_;
   const OpSet scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_, products_,
-      subtracts_, divides_, sums_, means_, compares_, selects_;
+      divides_, sums_, means_, compares_, selects_;
   const ErrorPathEnds ends_;
   int few_terms_ = 0;                 // MagnifiedInput::terms of where walks now begin
   std::vector<int> accumulators_;     // node ids

@@ -13,6 +13,7 @@ _WINDOWS = "passes/test_window_sums.py"
 
 _before = mutations_of("graph_passes/decide/before_magnifiers.cc")
 _counting_constants = mutations_of("graph_passes/analysis/counting_constants.cc")
+_flops = mutations_of("graph_passes/analysis/product_flops.cc")
 _gains = mutations_of("graph_passes/analysis/gains.cc")
 _offset_rules = mutations_of("graph_passes/decide/offset_rules.cc")
 _unrolled_steps = mutations_of("graph_passes/analysis/unrolled_steps.cc")
@@ -176,6 +177,13 @@ MUTATIONS = (
         f"{_BEFORE}::test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept",
     ),
     _before(
+        "squared_difference",
+        "InOrderOfNames(view_, compares_.Ids())) KeepTermsBefore",
+        'InOrderOfNames(view_, OpSet(view_, "Sub").Ids())) KeepTermsBefore',
+        "The square of 1 - sum(x * y) is computed from rounded products.",
+        f"{_BEFORE}::test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept",
+    ),
+    _before(
         "number_minus",
         " && IsNumber({number, 0})",
         "",
@@ -188,6 +196,14 @@ MUTATIONS = (
         "if (compares_.Has(id)) {",
         "The mean of a squeeze-and-excitation block keeps float32.",
         f"{_BEFORE}::test_a_mean_that_is_subtracted_from_its_values_is_computed_in_float32",
+    ),
+    _flops(
+        "flattened",
+        "return depth >= 0 ? depth : ",
+        "if (depth < 1e9) return depth;\n    return ",
+        "A product that a pass flattened has an unknown number of terms.",
+        "passes/test_product_terms.py::test_a_product_that_a_pass_flattened_has_the_terms_of_its_"
+        "weights",
     ),
     _before(
         "guards_difference",

@@ -809,6 +809,8 @@ def test_places_in_an_image_are_computed_in_float32(image, op):
         ("share = RealDiv(sum, total) \n end = Sub(one, share)", True),
         ("end = Sub(sum, one)", True),
         ("end = AddV2(sum, one)", False),
+        # TensorFlow's arithmetic optimizer writes the square of a difference so.
+        ("end = SquaredDifference(one, sum)", True),
         ("end = Sub(total, sum)", False),
         ("given = Placeholder(shape=scalar) \n end = Sub(given, sum)", False),
         # In the gradient of a Softmax, if the gradient of each probability is one.

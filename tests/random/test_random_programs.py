@@ -127,6 +127,10 @@ def failure(program, modes=tuple(UNIT), told=None):
     return None
 
 
+def _norm_of_a_norm(program):
+    return sum(part[0] == "layer_norm" for part in parts(program.loss)) > 1
+
+
 def _ratio_of_the_output_to_itself(program):
     return program.steps > 0 and any(
         part[0] == "div" and all(map(reads_output, part[1:])) for part in parts(program.loss)
@@ -153,6 +157,21 @@ KNOWN = {
             loop=None,
             steps=1,
             seed=1,
+        ),
+    ),
+    # p + 1 loses the last digits of p in bfloat16, and each norm divides by a small deviation.
+    "the norm of a norm": (
+        _norm_of_a_norm,
+        Program(
+            scale=4.0,
+            layers=2,
+            activation="softmax",
+            reshaped=False,
+            loss=("layer_norm", ("layer_norm", ("layer_norm", ("p",), 1.0), 1.0), 1.0),
+            reduction="mean",
+            loop=None,
+            steps=0,
+            seed=0,
         ),
     ),
 }
@@ -195,6 +214,12 @@ def test_what_is_known_to_break_still_does(kind, monkeypatch):
     assert failure(example) is not None, f"{kind!r} is fixed: take it out of KNOWN"
 
 
+# In a row of zeros, the soft argmax is exactly in the centre.
+NEAR_THE_CENTRE = (
+    "div",
+    ("soft_argmax", ("mul", ("p",), ("t",))),
+    ("add_sum", ("square", ("mul", ("p",), ("t",))), 1e-12),
+)
 PLAIN = Program(1.0, 1, "sigmoid", True, ("p",), "mean", None, 0, 0)
 
 
@@ -204,8 +229,17 @@ PLAIN = Program(1.0, 1, "sigmoid", True, ("p",), "mean", None, 0, 0)
         {"loss": ("log", ("add", ("t",), 1e-12))},
         {"loop": Loop("max", 0.01, "clock", 600, inside=False, form="while")},
         {"loop": Loop("sum", 0.01, "count", 600, inside=True, form="scan")},
+        {"loop": Loop("decay", 0.01, "count", 600, inside=False, form="unrolled")},
+        {"loss": ("centre", ("p",), -700.0)},
+        {"loss": ("layer_norm", ("p",), -700.0)},
+        {"loss": ("one_minus_cosine", ("p",), ("p",))},
+        {"loss": NEAR_THE_CENTRE},
+        {"inner_steps": 4},
     ],
-    ids=["guard", "clock", "sum"],
+    ids=[
+        *("guard", "clock", "sum", "unrolled", "centre", "layer norm", "cosine"),
+        *("soft argmax", "inner steps"),
+    ],
 )
 def test_what_a_mode_without_our_rules_breaks_is_noticed(changed):
     program = dataclasses.replace(PLAIN, **changed)

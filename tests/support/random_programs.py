@@ -181,10 +181,8 @@ class _Grammar:
             st.tuples(st.just("centre"), inner, st.sampled_from(OFFSETS)),
             st.tuples(st.just("layer_norm"), inner, st.sampled_from(OFFSETS)),
             st.tuples(st.just("waves"), inner),
-            st.tuples(st.just("floor"), inner, st.sampled_from([10.0, 60.0])),
             st.tuples(st.just("soft_argmax"), inner),
             st.tuples(st.just("one_minus_cosine"), inner, inner),
-            st.tuples(st.just("avg_pool"), inner),
         )
 
 
@@ -235,7 +233,7 @@ def _layer_norm(value: tf.Tensor, offset: float) -> tf.Tensor:
 
 def _waves(value: tf.Tensor) -> tf.Tensor:
     """The sum of sines at positions that a constant counts."""
-    return tf.reduce_sum(tf.sin(value[..., tf.newaxis] + tf.range(100.0)), -1)
+    return tf.reduce_sum(tf.sin(value[..., tf.newaxis] + 10.0 * tf.range(100.0)), -1)
 
 
 def _soft_argmax(value: tf.Tensor) -> tf.Tensor:
@@ -253,21 +251,12 @@ def _one_minus_cosine(value: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
     return 1.0 - tf.reduce_sum(unit * unit_near, 1, keepdims=True)
 
 
-def _avg_pool(value: tf.Tensor) -> tf.Tensor:
-    """Averages of all values, repeated so that 40 windows overlap."""
-    line = tf.tile(tf.reshape(value, [1, 1, -1, 1]), [1, 1, 96 // value.shape.num_elements(), 1])
-    pooled = tf.nn.avg_pool2d(line, [1, 40], [1, 1], "SAME")
-    return tf.reshape(pooled[:, :, : value.shape.num_elements()], value.shape)
-
-
 _OPS = {
     "centre": _centred,
     "layer_norm": _layer_norm,
     "waves": _waves,
-    "floor": lambda value, steps: tf.floor(value * steps) / steps,
     "soft_argmax": _soft_argmax,
     "one_minus_cosine": _one_minus_cosine,
-    "avg_pool": _avg_pool,
     "sigmoid": tf.sigmoid,
     "one_minus": lambda value: 1.0 - value,
     "smooth": lambda value, share: value * (1.0 - share) + share / COLUMNS,
@@ -309,7 +298,9 @@ class BuiltProgram:
         graph: the graph.
         start: assigns the fed weights to the variables.
         step: makes a step of SGD.
-        results: the tensors that are compared, by name: "loss", and for a loop "state" and "count".
+        results: the tensors that are compared, by name: "loss", and "values", of which it is the
+            mean or sum; "state" and "count" of a loop; "inner change", which inner steps add to the
+            weights.
         terms: the loss with the absolute values of its terms. If terms cancel, errors are measured
             as a share of this size.
         largest_gradient: the largest element of the scaled gradients; 0 in inference.
@@ -353,6 +344,7 @@ class BuiltProgram:
         self._target = tf1.placeholder(tf.float32, shape, "t")
         self._mask = tf1.placeholder(tf.bool, shape, "mask")
         weights = [tf.identity(variable) for variable in self.weights]
+        given = weights
         for _ in range(program.inner_steps):
             inner_loss = tf.reduce_mean(tf.square(self._model(self._x, weights) - self._target))
             gradients = tf1.gradients(inner_loss, weights)
@@ -360,7 +352,11 @@ class BuiltProgram:
         p = self._model(self._x, weights)
         loss = evaluate(program.loss, p, self._target, self._mask)
         reduce = _REDUCTIONS[program.reduction]
-        self.results = {"loss": reduce(loss)}
+        # A mean hides errors of different signs.
+        self.results = {"loss": reduce(loss), "values": loss}
+        if program.inner_steps:
+            moved = [tf.reshape(w - first, [-1]) for w, first in zip(weights, given)]
+            self.results["inner change"] = tf.concat(moved, 0)
         self.terms = reduce(tf.abs(loss))
         objective = self.results["loss"]
         if program.loop is not None:
