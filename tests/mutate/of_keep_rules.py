@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
+_CANCELLING_SUMS = "passes/test_cancelling_sums.py"
+_ENDS = "passes/test_error_path_ends.py"
 _BEFORE = "passes/test_before_magnifiers.py"
 _RANGES = "passes/test_range_rules.py"
 _LOOPS = "control_flow/test_loop_sums.py"
@@ -71,64 +73,64 @@ MUTATIONS = (
         "HasElementDtype(op) || ReadsShapesOnly(op);",
         "HasElementDtype(op);",
         "A number of elements is off where the elements are.",
-        f"{_BEFORE}::test_ones_as_many_as_the_elements_have_no_error_of_the_elements",
+        f"{_ENDS}::test_ones_as_many_as_the_elements_have_no_error_of_the_elements",
     ),
     _error_paths(
         "bias_gradients",
         '"BiasAddGrad"',
         '"Sum"',
         "Loss scaling keeps the forward pass in float32.",
-        f"{_BEFORE}::test_the_gradient_of_a_bias_is_a_sum_that_ends_the_path",
+        f"{_ENDS}::test_the_gradient_of_a_bias_is_a_sum_that_ends_the_path",
     ),
     _error_paths(
         "integers",
         "!HasErrors(view_.dtype(tensor)) || ",
         "",
         "A share of zeros keeps the layer that it looks at in float32.",
-        f"{_BEFORE}::test_before_an_integer_nothing_is_kept_for_a_magnifier_behind_it",
-        f"{_BEFORE}::test_before_a_branch_that_counts_nothing_is_kept",
+        f"{_ENDS}::test_before_an_integer_nothing_is_kept_for_a_magnifier_behind_it",
+        f"{_ENDS}::test_before_a_branch_that_counts_nothing_is_kept",
     ),
     _before(
         "branches",
         "if (!ReadErrorPaths(view_.node(from.node), &paths)) {",
         "if (true) {",
         "All that is handed to a branch is kept, whatever the branch returns.",
-        f"{_BEFORE}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
+        f"{_ENDS}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
     ),
     _before(
         "results_of_branches",
         "if (is_input && path.second == from.port) {",
         "if (is_input && path.second != from.port) {",
         "Nothing before a branch is kept, whatever the branch returns.",
-        f"{_BEFORE}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
+        f"{_ENDS}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
     ),
     _error_paths(
         "wide_floats",
         "tensorflow::DataTypeIsFloating(dtype) ||",
         "dtype == tensorflow::DT_FLOAT ||",
         "A Cast to float64 ends the path.",
-        f"{_BEFORE}::test_before_an_integer_nothing_is_kept_for_a_magnifier_behind_it",
+        f"{_ENDS}::test_before_an_integer_nothing_is_kept_for_a_magnifier_behind_it",
     ),
     _body_facts(
         "branch_products",
         "if (EndsErrorPath(op) || IsMatrixOrConvolution(op) ||",
         "if (EndsErrorPath(op) ||",
         "A product in a branch does not end the path.",
-        f"{_BEFORE}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
+        f"{_ENDS}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
     ),
     _body_facts(
         "branch_sums",
         "if (AveragesErrors(op) && !SumsComplements(view, id)) continue;",
         "if (AveragesErrors(op)) continue;",
         "What a sum of 1 - p in a branch lost before a logarithm stays lost.",
-        f"{_BEFORE}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
+        f"{_ENDS}::test_before_a_branch_only_what_it_computes_its_result_from_is_kept",
     ),
     _body_facts(
         "inner_branches",
         "if (!chooses || reaches) push(view.fanin(id)[k]);",
         "if (!chooses || reaches || k >= 0) push(view.fanin(id)[k]);",
         "A branch in a branch is not looked into.",
-        f"{_BEFORE}::test_a_branch_in_a_branch_is_looked_into_as_well",
+        f"{_ENDS}::test_a_branch_in_a_branch_is_looked_into_as_well",
     ),
     _body_facts(
         "loop_branches",
@@ -172,21 +174,21 @@ MUTATIONS = (
         " ||\n           (accumulates_parameters_.Has(from.node) && from.port > 0)",
         "",
         "Loss scaling keeps all between convolutions and batch norms in float32.",
-        f"{_BEFORE}::test_the_gradients_of_a_batch_norms_parameters_end_the_path",
+        f"{_ENDS}::test_the_gradients_of_a_batch_norms_parameters_end_the_path",
     ),
     _before(
         "scales",
         "&& DividesByScale(magnifier)) continue;",
         "&& false) continue;",
         "Unscaling keeps what leads to the gradient of an embedding in float32.",
-        f"{_BEFORE}::test_what_one_given_number_divides_is_off_by_no_larger_share",
+        f"{_ENDS}::test_what_one_given_number_divides_is_off_by_no_larger_share",
     ),
     _before(
         "vectors_of_scales",
         "context_.elements(node.name(), tensor.port) == 1;",
         "context_.elements(node.name(), tensor.port) != 0;",
         "What moving deviations divide, of which one may be tiny, is computed in the low type.",
-        f"{_BEFORE}::test_what_one_given_number_divides_is_off_by_no_larger_share",
+        f"{_ENDS}::test_what_one_given_number_divides_is_off_by_no_larger_share",
     ),
     _magnified_inputs(
         "chains",
@@ -200,14 +202,14 @@ MUTATIONS = (
         "(accumulates_.Has(from.node) && !AccumulatesComplements(from.node)) ||",
         "accumulates_.Has(from.node) ||",
         "What a sum of 1 - p lost before a logarithm stays lost.",
-        f"{_BEFORE}::test_a_sum_brings_back_no_digits_that_a_complement_lost",
+        f"{_ENDS}::test_a_sum_brings_back_no_digits_that_a_complement_lost",
     ),
     _before(
         "sums",
         "(accumulates_.Has(from.node) && !AccumulatesComplements(from.node)) ||",
         "",
         "All that is summed before a logarithm is computed in float32.",
-        f"{_BEFORE}::test_a_sum_brings_back_no_digits_that_a_complement_lost",
+        f"{_ENDS}::test_a_sum_brings_back_no_digits_that_a_complement_lost",
     ),
     _gains(
         "decays",
@@ -298,7 +300,7 @@ MUTATIONS = (
         "all_are_means &= averages_.Has(mean.node);",
         "",
         "Any difference of products counts as a variance.",
-        f"{_BEFORE}::test_a_blurred_square_minus_a_square_that_is_not_blurred_is_no_variance",
+        f"{_CANCELLING_SUMS}::test_a_blurred_square_minus_a_square_that_is_not_blurred_is_no_variance",
     ),
     _rule_table(
         "accumulating",

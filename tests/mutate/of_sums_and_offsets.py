@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mutate.mutation import mutations_of
 
-_BEFORE = "passes/test_before_magnifiers.py"
+_CANCELLING_SUMS = "passes/test_cancelling_sums.py"
+_TERMS = "passes/test_product_terms.py"
 _GUARDED = "passes/test_guarded_differences.py"
 _OFFSETS = "passes/test_offset_rules.py"
 _UNROLLED = "control_flow/test_unrolled_steps.py"
@@ -167,43 +168,42 @@ MUTATIONS = (
         "return terms < 0 || terms > few_terms_;",
         "return terms > few_terms_;",
         "A product of unknown size keeps float32 before an angle.",
-        f"{_BEFORE}::test_a_product_of_unknown_shape_has_many_terms",
+        f"{_TERMS}::test_a_product_of_unknown_shape_has_many_terms",
     ),
     _before(
         "constant_minus",
         "ranges_[number].IsPoint() && ",
         "",
         "Whatever number a sum is subtracted from, its products are kept.",
-        f"{_BEFORE}::test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept",
+        f"{_CANCELLING_SUMS}::test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept",
     ),
     _before(
         "squared_difference",
         "InOrderOfNames(view_, compares_.Ids())) KeepTermsBefore",
         'InOrderOfNames(view_, OpSet(view_, "Sub").Ids())) KeepTermsBefore',
         "The square of 1 - sum(x * y) is computed from rounded products.",
-        f"{_BEFORE}::test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept",
+        f"{_CANCELLING_SUMS}::test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept",
     ),
     _before(
         "number_minus",
         " && IsNumber({number, 0})",
         "",
         "The gradient of a Softmax keeps the layers before it.",
-        f"{_BEFORE}::test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept",
+        f"{_CANCELLING_SUMS}::test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept",
     ),
     _before(
         "centres",
         "if (compares_.Has(id) && Moved(view_.fanin(id)[1 - use.index]) == of) {",
         "if (compares_.Has(id)) {",
         "The mean of a squeeze-and-excitation block keeps float32.",
-        f"{_BEFORE}::test_a_mean_that_is_subtracted_from_its_values_is_computed_in_float32",
+        f"{_CANCELLING_SUMS}::test_a_mean_that_is_subtracted_from_its_values_is_computed_in_float32",
     ),
     _flops(
         "flattened",
         "return depth >= 0 ? depth : ",
         "if (depth < 1e9) return depth;\n    return ",
         "A product that a pass flattened has an unknown number of terms.",
-        "passes/test_product_terms.py::test_a_product_that_a_pass_flattened_has_the_terms_of_its_"
-        "weights",
+        f"{_TERMS}::test_a_product_that_a_pass_flattened_has_the_terms_of_its_weights",
     ),
     _before(
         "guards_difference",
