@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mutate import (
+    of_activations,
     of_batch_norms,
     of_cancelling,
     of_casts,
@@ -10,6 +11,7 @@ from mutate import (
     of_flat_products,
     of_flight,
     of_fold_scales,
+    of_fuse,
     of_graph,
     of_guard,
     of_keep_rules,
@@ -28,6 +30,7 @@ MUTATIONS = (
     *of_keep_rules.MUTATIONS,
     *of_sums_and_offsets.MUTATIONS,
     *of_whole_numbers.MUTATIONS,
+    *of_activations.MUTATIONS,
     *of_batch_norms.MUTATIONS,
     *of_cancelling.MUTATIONS,
     *of_casts.MUTATIONS,
@@ -36,6 +39,7 @@ MUTATIONS = (
     *of_shell.MUTATIONS,
     *of_flight.MUTATIONS,
     *of_fold_scales.MUTATIONS,
+    *of_fuse.MUTATIONS,
     *of_guard.MUTATIONS,
     *of_loss_scaling.MUTATIONS,
 )
