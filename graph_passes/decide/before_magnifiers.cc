@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "graph_passes/analysis/close_differences.h"
 #include "graph_passes/analysis/differences_of_squares.h"
 #include "graph_passes/analysis/error_paths.h"
 #include "graph_passes/analysis/product_flops.h"
@@ -17,6 +18,8 @@
 namespace npu_precision {
 namespace {
 
+// A product of so many terms or fewer keeps float32 before a close difference.
+constexpr int kFewTerms = 16;
 constexpr double kPi = 3.14159265358979;
 // A bound on the nodes between a mean and the op that subtracts it.
 constexpr size_t kMostMoves = 16;
@@ -62,6 +65,7 @@ class Walk {
         compares_(view, Compares),
         selects_(view, SelectsElements),
         ends_(view, context.fed, ends_path),
+        layers_(view),
         is_accumulator_(view.size(), false),
         kept_(view.num_groups(), false) {
     for (const Accumulator& each : accumulators) {
@@ -75,6 +79,7 @@ class Walk {
     // nodes.
     // A walk ends where an earlier one was, so those that pass the largest products go first.
     for (int terms : inputs_.terms()) {
+      if (terms == 0) KeepCloseDifferences();
       few_terms_ = terms;
       for (int magnifier : inputs_.nodes()) KeepBefore(magnifier, &Walk::Magnifies);
     }
@@ -107,6 +112,32 @@ class Walk {
       Push(view_.fanin(magnifier)[input.index], magnifier, &nodes);
     }
     KeepBehind(std::move(nodes), magnifier);
+  }
+
+  void KeepCloseDifferences() {
+    few_terms_ = kFewTerms;
+    is_in_difference_ = true;
+    const bool takes_arguments = context_.body_role != BodyRole::kIterated;
+    for (const CloseDifference& close : CloseDifferences(view_, ranges_, takes_arguments)) {
+      KeepClose(close);
+    }
+    is_in_difference_ = false;
+  }
+
+  // The difference itself rounds what the caller gave, if something of a side was computed.
+  void KeepClose(const CloseDifference& close) {
+    if (ends_path_[close.difference]) return;
+    if (close.product >= 0 && IsLargeProduct({close.product, 0})) return;
+    std::vector<int> nodes;
+    bool is_computed = false;
+    for (const OutputPort& side : close.sides) {
+      Push(side, close.difference, &nodes);
+      const OutputPort from = view_.LookThroughInserted(side);
+      const int group = view_.GroupOf(from);
+      is_computed |= (group != kNoGroup && kept_[group]) || IsLargeProduct(from);
+    }
+    KeepBehind(std::move(nodes), close.difference);
+    if (is_computed) KeepNode(close.difference, close.difference);
   }
 
   void KeepWhole(int magnifier) {
@@ -239,8 +270,18 @@ class Walk {
     const int product = view_.LookThrough(tensor, moves).node;
     if (!products_.Has(product)) return false;
     if (few_terms_ == 0 || !context_.shapes) return true;
+    if (is_in_difference_) {
+      if (!layers_.ReadsNone(product)) return true;
+      if (HasOneColumn(product)) return false;
+    }
     const double terms = ProductTerms(view_, context_.shapes, product);
     return terms < 0 || terms > few_terms_;
+  }
+
+  // A product of a matrix and a vector reads each element once: no low type makes it faster.
+  bool HasOneColumn(int product) const {
+    const auto shape = context_.shapes(view_.node(product).name(), 0);
+    return shape.dims() >= 2 && shape.dim_size(shape.dims() - 1) == 1;
   }
 
   // If a rounded p near 1 has lost all digits of 1 - p, no sum restores them.
@@ -335,7 +376,9 @@ class Walk {
   const OpSet scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_, products_,
       divides_, sums_, means_, compares_, selects_;
   const ErrorPathEnds ends_;
+  const LayerReads layers_;
   int few_terms_ = 0;                 // MagnifiedInput::terms of where walks now begin
+  bool is_in_difference_ = false;     // whether they begin at a close difference
   std::vector<int> accumulators_;     // node ids
   std::vector<bool> is_accumulator_;  // by node id
   std::vector<bool> kept_;            // by group number

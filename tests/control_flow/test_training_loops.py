@@ -23,19 +23,20 @@ STEPS = 20
 
 def training_loop(use_resource):
     """The loop takes STEPS batches from an iterator; each step minimizes with Adam."""
-    features = random_values("features", [STEPS, 8, 4])
-    labels = np.tanh(features @ random_values("solution", [4, 2]))
+    # A product of up to 16 terms would keep float32 before the difference with the labels.
+    features = random_values("features", [STEPS, 8, 17])
+    labels = np.tanh(features @ random_values("solution", [17, 2]))
     with tf.Graph().as_default() as graph:
         data = tf1.data.Dataset.from_tensor_slices((features, labels))
         iterator = tf1.data.make_initializable_iterator(data)
         tf1.get_variable_scope().set_use_resource(use_resource)
-        weights = tf1.get_variable("w", initializer=random_values("w", [4, 2]))
+        weights = tf1.get_variable("w", initializer=random_values("w", [17, 2]))
         bias = tf1.get_variable("b", initializer=random_values("b", [2]))
         optimizer = tf1.train.AdamOptimizer(0.1)
 
         def step(i, losses):
             x, y = iterator.get_next()
-            x.set_shape([8, 4])
+            x.set_shape([8, 17])
             y.set_shape([8, 2])
             output = tf.tanh(tf.nn.bias_add(tf.matmul(x, weights), bias))
             loss = tf.reduce_mean(tf1.squared_difference(output, y))
@@ -65,7 +66,7 @@ def test_variables_change_in_every_iteration(use_resource):
     graph = training_loop(use_resource)
     exact, exact_variables = train(graph, "must_keep_origin_dtype")
     lowered, lowered_variables = train(graph, "allow_mix_precision")
-    assert exact.values[-1] < 0.1 * exact.values[0]
+    assert exact.values[-1] < 0.3 * exact.values[0]
     # A forward product and a gradient in each step; the update itself is done in float32.
     assert lowered.of("MatMul") == {("MatMul", "float16"): 2 * STEPS}
     assert lowered.of("ApplyAdam", "ResourceApplyAdam") == exact.of(

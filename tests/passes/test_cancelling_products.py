@@ -156,7 +156,8 @@ def test_two_linear_maps_of_what_was_measured_keep_float32(lines):
         "w1 = Const(shape=32x8) \n v = Placeholder(shape=8x32) \n ax = MatMul(x, w1) \n"
         "bx = MatMul(v, w1) \n end = Sub(ax, bx)",
         # A moving average, two steps of it.
-        "ax = MatMul(a, x) \n late = Mul(ax, two) \n end = Sub(ax, late)",
+        "w1 = Const(shape=32x8) \n v = Placeholder(shape=8x32) \n ax = MatMul(v, w1) \n"
+        "late = Mul(ax, two) \n end = Sub(ax, late)",
         # The squares of something else; the gradient of a weight's decay.
         "square = Square(w) \n of_x = Sum(square, axis) \n ax = MatMul(x, y) \nend = Sub(ax, of_x)",
         MEANS + "means = MatMul(n, m, transpose_a=True, transpose_b=True) \n"

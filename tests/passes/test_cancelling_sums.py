@@ -75,7 +75,7 @@ def test_a_difference_of_two_products_of_different_values_follows_its_predecesso
     """A rotation: x * cos - y * sin."""
     result = check_rewrite(
         """
-        x = Placeholder(shape=4x4)
+        x = Placeholder(shape=32x32)
         y = MatMul(x, x)
         a = Mul(y, y)
         b = Mul(y, y)

@@ -13,7 +13,7 @@ def reason_of(body, guard=0.001, mode="allow_mix_precision_bf16", node="y"):
     result = check_rewrite(
         f"""
         x = Placeholder(shape=4x4)
-        t = Placeholder(shape=4x4)
+        t = Const(shape=4x4)
         guard = Const(value={guard})
         product = MatMul(x, x)
         y = Tanh(product)
