@@ -41,8 +41,9 @@ bool ReadFixed(const std::string& text, Fixed* fixed) {
 
 // Returns JSON: the facts about the functions of a graph, a serialized GraphDef, as marks.
 // "roles" has the role of each function by its name, "choices" a list of nodes: "body", "node" and
-// "paths", input and output by turns. ReadFixed reads `fixed_text`. Returns nullptr if the graph
-// cannot be read. Release it with NpuPrecisionFree.
+// "paths", input and output by turns; "read", by the body of a While, the results that the
+// condition reads, each its place and how. ReadFixed reads `fixed_text`. Returns nullptr if the
+// graph cannot be read. Release it with NpuPrecisionFree.
 NPU_PRECISION_EXPORT char* NpuPrecisionBodyFacts(const char* graph, size_t graph_size,
                                                  const char* fixed_text) {
   tensorflow::GraphDef graph_def;
@@ -68,6 +69,14 @@ NPU_PRECISION_EXPORT char* NpuPrecisionBodyFacts(const char* graph, size_t graph
       value["paths"].append(path.second);
     }
     root["choices"].append(value);
+  }
+  root["read"] = Json::Value(Json::objectValue);
+  for (const auto& body : facts.read) {
+    Json::Value& value = root["read"][body.first] = Json::Value(Json::arrayValue);
+    for (const npu_precision::ReadByCondition& each : body.second) {
+      value.append(each.place);
+      value.append(static_cast<int>(each.as));
+    }
   }
   return npu_precision::NewString(Json::writeString(Json::StreamWriterBuilder(), root));
 }

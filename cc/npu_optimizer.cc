@@ -70,6 +70,9 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
     if (HasPreservedMark(node)) context.preserved.insert(node.name());
     const BodyRole role = BodyRoleMark(node);
     if (role != BodyRole::kCalled) context.body_role = role;
+    for (const ReadByCondition& each : ReadsByCondition(node)) {
+      context.read_by_condition.push_back(each);
+    }
   }
   for (const std::string& fetch : item.fetch) {
     context.fetched.insert(std::string(ParseInput(fetch).producer));

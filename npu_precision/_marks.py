@@ -32,6 +32,9 @@ BODY_ROLE: str = _NAMES["body_role"]
 # Set by offline rewrites on an If or Case: the pairs of an input and an output such that an error
 # of the input reaches the output.
 ERROR_PATHS: str = _NAMES["error_paths"]
+# Set by offline rewrites on one node of the body of a While: what the condition reads of its
+# results.
+READ_BY_CONDITION: str = _NAMES["read_by_condition"]
 # Set by offline rewrites while a graph is optimized: a copy of _class, which Grappler would drop.
 COLOCATION: str = _NAMES["colocation"]
 # Set by the optimizer on the nodes that it inserted.

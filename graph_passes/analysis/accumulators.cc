@@ -1,10 +1,12 @@
 #include "graph_passes/analysis/accumulators.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "graph_passes/analysis/cycles.h"
 #include "graph_passes/analysis/gains.h"
+#include "graph_passes/analysis/next_arguments.h"
 #include "graph_passes/analysis/unrolled_steps.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
@@ -23,16 +25,18 @@ class Finder {
         next_(view, "NextIteration"),
         arguments_(view, IsArgument),
         placeholders_(view, IsPlaceholder),
-        results_(view, IsResult) {}
+        results_(view, IsResult),
+        sums_(view, AddsOrSubtracts) {}
 
   std::vector<Accumulator> Run(BodyRole role) {
     std::vector<bool> in_loop(view_.size(), false), in_function(view_.size(), false);
-    if (!next_.IsEmpty()) FindInLoops(&in_loop);
+    if (!next_.IsEmpty()) FindInLoops(false, &in_loop);
     if (!results_.IsEmpty() && role != BodyRole::kBranch) FindInFunction(&in_function);
+    if (!next_.IsEmpty() || role == BodyRole::kLoopBody) FindRecurrences(role, &in_loop);
     std::vector<Accumulator> found;
     for (int id = 0; id < view_.size(); ++id) {
       if (!in_loop[id] && !in_function[id]) continue;
-      found.push_back({id, in_loop[id] || role == BodyRole::kIterated});
+      found.push_back({id, in_loop[id] || IsIterated(role)});
     }
     return found;
   }
@@ -40,10 +44,20 @@ class Finder {
  private:
   // A factor that shrinks a value forgets it, unless another op on the same cycle makes the value
   // larger: the gain of (99 * mean + x) / 100 is 0.99.
-  void FindGrowing() {
+  // So does the gain of 0.5 x + 0.5 Ax, in a loop that passes products.
+  void FindGrowing(bool passes_products) {
     gains_.set_grows(std::vector<bool>(view_.size(), true));
     const std::vector<int> component = Components();
     std::vector<bool> grows(view_.size(), false);
+    for (int id = 0; passes_products && id < view_.size(); ++id) {
+      const auto is_on_cycle = [&](const OutputPort& from) {
+        return component[from.node] == component[id];
+      };
+      const auto fanin = view_.fanin(id);
+      if (sums_.Has(id) && std::all_of(fanin.begin(), fanin.end(), is_on_cycle)) {
+        grows[component[id]] = true;
+      }
+    }
     for (int id = 0; id < view_.size(); ++id) {
       for (const InputPort& use : view_.fanout(id)) {
         const bool is_on_cycle = component[id] == component[use.node];
@@ -59,13 +73,28 @@ class Finder {
   std::vector<int> Components() {
     return StronglyConnected(view_.size(), [this](int id, const auto& visit) {
       for (const InputPort& use : view_.fanout(id)) {
-        if (gains_.PathInto(use) != Path::kEnds) visit(use.node);
+        const bool is_returned = !next_arguments_.empty() && results_.Has(use.node);
+        if (is_returned || gains_.PathInto(use) != Path::kEnds) visit(use.node);
+      }
+      if (!next_arguments_.empty() && next_arguments_[id] != kNoArgument) {
+        visit(next_arguments_[id]);
       }
     });
   }
 
-  void FindInLoops(std::vector<bool>* found) {
-    FindGrowing();
+  // Finds values that come back through products as well.
+  void FindRecurrences(BodyRole role, std::vector<bool>* found) {
+    if (role == BodyRole::kLoopBody) next_arguments_ = NextArguments(view_);
+    std::vector<bool> recurs(view_.size(), false);
+    gains_.set_passes_products(true);
+    FindInLoops(true, &recurs);
+    gains_.set_passes_products(false);
+    next_arguments_.clear();
+    for (int id = 0; id < view_.size(); ++id) (*found)[id] = (*found)[id] || recurs[id];
+  }
+
+  void FindInLoops(bool passes_products, std::vector<bool>* found) {
+    FindGrowing(passes_products);
     const std::vector<int> component = Components();
     std::vector<bool> accumulates(view_.size(), false);
     for (int id = 0; id < view_.size(); ++id) {
@@ -146,7 +175,8 @@ class Finder {
 
   const GraphView& view_;
   Gains& gains_;
-  const OpSet next_, arguments_, placeholders_, results_;
+  const OpSet next_, arguments_, placeholders_, results_, sums_;
+  std::vector<int> next_arguments_;  // see NextArguments(); empty unless paths follow them
 };
 
 }  // namespace

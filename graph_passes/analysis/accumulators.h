@@ -27,7 +27,8 @@ struct Accumulator {
 // - from a loop variable to its next value, or from an argument of a function to a result, unless
 //   `role` says that the function is a branch that adds up nothing,
 // - of ops that yield an input with a gain of about 1: additions, moves, choices, maxima, and
-//   products with a factor that does not forget,
+//   products with a factor that does not forget; in a loop, also of matrix products whose other
+//   factor does not vary, if no activation is on the path,
 // - with at least one op that adds to the value, or multiplies it.
 // A factor forgets if it is known to be below 0.9. It also forgets if it varies and comes from a
 // matrix product, a list, or a Sigmoid, Tanh or Softmax, as the gate of an LSTM does: then errors

@@ -7,6 +7,7 @@
 
 #include "graph_passes/analysis/cycles.h"
 #include "graph_passes/analysis/error_paths.h"
+#include "graph_passes/analysis/loop_ends.h"
 #include "graph_passes/graph/graph_view.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/registered_ops.h"
@@ -74,9 +75,9 @@ class Finder {
       if (!body.second.is_read) continue;
       const GraphView& view = body.second.view;
       for (int id = 0; id < view.size(); ++id) {
-        if (!IsChoice(view.node(id).op())) continue;
+        if (IsLoop(view.node(id).op())) FindReadByCondition(view.node(id));
         Paths paths;
-        if (PathsThrough(view.node(id), &paths)) {
+        if (IsChoice(view.node(id).op()) && PathsThrough(view.node(id), &paths)) {
           facts_.choices.push_back({body.first, view.node(id).name(), paths});
         }
       }
@@ -139,7 +140,10 @@ class Finder {
 
   // Of several roles, the one that accumulates more counts.
   static int Rank(BodyRole role) {
-    return role == BodyRole::kBranch ? 0 : role == BodyRole::kCalled ? 1 : 2;
+    return role == BodyRole::kBranch     ? 0
+           : role == BodyRole::kCalled   ? 1
+           : role == BodyRole::kIterated ? 2
+                                         : 3;
   }
 
   void Call(const std::string& name, BodyRole role) {
@@ -173,11 +177,14 @@ class Finder {
       BodyRole callee = BodyRole::kCalled;
       if (IsLoop(op) || iterated[id]) {
         callee = BodyRole::kIterated;
+      } else if (IsChoice(op) && !returned[id]) {
+        callee = BodyRole::kBranch;
+      } else if (IsIterated(role)) {
+        callee = BodyRole::kIterated;
       } else if (IsChoice(op)) {
-        callee = returned[id] ? role : BodyRole::kBranch;
-      } else if (role == BodyRole::kIterated) {
         callee = role;
       }
+      if (IsLoop(op)) Call(view.node(id).attr().at("body").func().name(), BodyRole::kLoopBody);
       Call(op, callee);
       for (const std::string& named : Named(view.node(id))) Call(named, callee);
     }
@@ -242,6 +249,17 @@ class Finder {
       });
     }
     return reached;
+  }
+
+  // --- Conditions.
+
+  void FindReadByCondition(const NodeDef& loop) {
+    const auto condition = bodies_.find(loop.attr().at("cond").func().name());
+    if (condition == bodies_.end() || !condition->second.is_read) return;
+    const GraphView& view = condition->second.view;
+    const LoopEnds ends = FindLoopEnds(view, {}, std::vector<bool>(view.size(), false), {});
+    std::vector<ReadByCondition>& read = facts_.read[loop.attr().at("body").func().name()];
+    read.insert(read.end(), ends.arguments.begin(), ends.arguments.end());
   }
 
   // --- Paths of errors.

@@ -30,6 +30,9 @@ struct BodyFacts {
     std::vector<std::pair<int, int>> paths;
   };
   std::vector<Choice> choices;
+
+  // By the body of a While: what the condition reads of its results.
+  std::map<std::string, std::vector<ReadByCondition>> read;
 };
 
 // `known` are names of functions that are called from outside the graph too. A function that cannot

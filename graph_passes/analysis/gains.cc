@@ -20,6 +20,9 @@ bool IsOfModel(const std::string& op) {
   return names->count(op) != 0 || IsMatrixOrConvolution(op) || HasElementDtype(op);
 }
 
+// Of the activations, those that yield a value with a gain of 1.
+bool Activates(const std::string& op) { return op == "Relu" || op == "Relu6"; }
+
 }  // namespace
 
 Gains::Gains(const GraphView& view, const std::vector<ValueRange>& ranges,
@@ -33,6 +36,8 @@ Gains::Gains(const GraphView& view, const std::vector<ValueRange>& ranges,
       divides_(view, Divides),
       of_model_(view, IsOfModel),
       signs_(view, "Sign"),
+      products_(view, IsMatrixOrConvolution),
+      activates_(view, Activates),
       forgets_(view.size(), Known::kNo),
       grows_(view.size(), false) {
   for (int op = 0; op < view.num_ops(); ++op) {
@@ -87,9 +92,21 @@ Path Gains::PathInto(const InputPort& use) {
     const bool ends = gain == Gain::kForgets || (gain == Gain::kShrinks && !grows_[id]);
     return ends ? Path::kEnds : Path::kAdds;
   }
+  if (passes_products_ && products_.Has(id)) return PathIntoProduct(use);
+  if (passes_products_ && activates_.Has(id)) return Path::kEnds;
   const Yields& yields = of_op_[view_.op(id)];
   const bool is_yielded = use.index >= yields.first && use.index <= yields.last;
   return is_yielded && IsValue(use) ? yields.path : Path::kEnds;
+}
+
+Path Gains::PathIntoProduct(const InputPort& use) const {
+  if (!IsValue(use)) return Path::kEnds;
+  for (int k = 0; k < view_.num_inputs(use.node); ++k) {
+    if (k == use.index || !IsValue({use.node, k})) continue;
+    const int factor = view_.LookThroughInserted(view_.fanin(use.node)[k]).node;
+    if (varies_[factor]) return Path::kEnds;
+  }
+  return Path::kAdds;
 }
 
 // The effect of the product or ratio on the tensor that `use` reads.

@@ -35,6 +35,11 @@ class Gains {
   // shrinks a value does not end the path: the gain of (99 * mean + x) / 100 is 0.99.
   void set_grows(std::vector<bool> grows) { grows_ = std::move(grows); }
 
+  // Whether a matrix product or convolution adds to an input if its other factor does not vary, as
+  // in the linear recurrence x = Ax + b. Paths then end at activations, so that those of a
+  // recurrent cell do not pass its products. By default they end at products.
+  void set_passes_products(bool passes) { passes_products_ = passes; }
+
  private:
   // The inputs that the op yields with a gain of 1.
   struct Yields {
@@ -50,12 +55,14 @@ class Gains {
   Gain GainOf(const InputPort& use);
   ValueRange FactorsRange(const OutputPort& factor, bool divides) const;
   bool ComesFromModel(int id);
+  Path PathIntoProduct(const InputPort& use) const;
 
   const GraphView& view_;
   const std::vector<ValueRange>& ranges_;
   const std::vector<bool> varies_;
   const std::vector<bool>& ends_path_;
-  const OpSet moves_values_, multiplies_, divides_, of_model_, signs_;
+  const OpSet moves_values_, multiplies_, divides_, of_model_, signs_, products_, activates_;
+  bool passes_products_ = false;
   std::vector<Known> forgets_;  // by node id: the result of ComesFromModel
   std::vector<Yields> of_op_;   // by the number of the op in the view
   std::vector<bool> grows_;

@@ -41,10 +41,11 @@ class Finder {
  private:
   bool VariesByItself(int id) const {
     const std::string& op = view_.node(id).op();
-    if (fed_.count(view_.node(id).name()) != 0 || view_.op_def(id) == nullptr) return true;
+    if (view_.op_def(id) == nullptr) return true;
+    // All arguments of a function are fed. TensorFlow 1.15 presents them as placeholders.
+    if (IsArgument(op) || op == "Placeholder") return !IsHandle(id) && !IsHandedOut(id);
+    if (fed_.count(view_.node(id).name()) != 0) return true;
     if (IsMerge(op)) return ClosesLoop(id) && invariants_.EnterOf({id, 0}) < 0;
-    if (IsArgument(op)) return !IsHandle(id) && !IsHandedOut(id);
-    if (op == "Placeholder") return !IsHandle(id);
     return view_.op_def(id)->is_stateful() && !ReadsVariable(op) && !IsHandle(id);
   }
 

@@ -117,7 +117,7 @@ class Walk {
   void KeepCloseDifferences() {
     few_terms_ = kFewTerms;
     is_in_difference_ = true;
-    const bool takes_arguments = context_.body_role != BodyRole::kIterated;
+    const bool takes_arguments = !IsIterated(context_.body_role);
     for (const CloseDifference& close : CloseDifferences(view_, ranges_, takes_arguments)) {
       KeepClose(close);
     }

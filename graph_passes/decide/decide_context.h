@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "graph_passes/decide/dtype_support.h"
 #include "graph_passes/decide/float16_compute.h"
@@ -39,6 +40,8 @@ struct DecideContext {
 
   // What calls the function whose body this is.
   BodyRole body_role = BodyRole::kCalled;
+  // If that is a While, what its condition reads of the results.
+  std::vector<ReadByCondition> read_by_condition;
 
   ElementCounts elements;
   TensorShapes shapes;

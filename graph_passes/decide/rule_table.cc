@@ -14,6 +14,7 @@
 #include "graph_passes/decide/follow_consumers.h"
 #include "graph_passes/decide/follows_forward.h"
 #include "graph_passes/decide/keep_rules.h"
+#include "graph_passes/decide/loop_end_rules.h"
 #include "graph_passes/decide/missing_kernels.h"
 #include "graph_passes/decide/mixed_by_model.h"
 #include "graph_passes/decide/offset_rules.h"
@@ -88,6 +89,11 @@ Status KeepGradientsOfKept(DecideState* state) {
 
 Status KeepAccumulators(DecideState* state) {
   Keep(Accumulating(state->view, state->accumulators), state);
+  return Status();
+}
+
+Status KeepLoopEnds(DecideState* state) {
+  Keep(LoopEndRules(state->view, state->context, state->ends_path), state);
   return Status();
 }
 
@@ -216,6 +222,8 @@ const std::vector<DecideRule>& DecideRules() {
        Lowers, KeepGradientsOfKept},
       {"sums_iterations", "before the rules about values, which say less about an accumulator",
        Lowers, KeepAccumulators},
+      {"loop_end_rules", "after sums_iterations, which says more about an accumulator", Lowers,
+       KeepLoopEnds},
       {"value_updates", "after sums_iterations, which says more about a step of many", Lowers,
        KeepValueUpdates},
       {"window_sums", "before before_magnifiers: the kernel says more than what reads it", Lowers,

@@ -23,6 +23,7 @@ const std::string& kNamed = *new std::string("_npu_precision_named");
 const std::string& kLowerIo = *new std::string("_npu_precision_lower_io");
 const std::string& kBodyRole = *new std::string("_npu_precision_body");
 const std::string& kErrorPaths = *new std::string("_npu_precision_error_paths");
+const std::string& kReadByCondition = *new std::string("_npu_precision_condition");
 const std::string& kInserted = *new std::string("_npu_precision_cast");
 const std::string& kRounding = *new std::string("_npu_precision_rounding");
 const std::string& kInFloat32 = *new std::string("_npu_precision_in_float32");
@@ -51,6 +52,7 @@ std::map<std::string, std::string> MarkNames() {
           {"lower_io", kLowerIo},
           {"body_role", kBodyRole},
           {"error_paths", kErrorPaths},
+          {"read_by_condition", kReadByCondition},
           {"inserted", kInserted},
           {"colocation", kColocations[1]}};
 }
@@ -106,6 +108,8 @@ const char* BodyRoleName(BodyRole role) {
   switch (role) {
     case BodyRole::kIterated:
       return "iterated";
+    case BodyRole::kLoopBody:
+      return "loop_body";
     case BodyRole::kBranch:
       return "branch";
     case BodyRole::kCalled:
@@ -116,7 +120,7 @@ const char* BodyRoleName(BodyRole role) {
 
 BodyRole BodyRoleMark(const tensorflow::NodeDef& node) {
   const tensorflow::AttrValue* value = Find(node, kBodyRole);
-  for (const BodyRole role : {BodyRole::kIterated, BodyRole::kBranch}) {
+  for (const BodyRole role : {BodyRole::kIterated, BodyRole::kLoopBody, BodyRole::kBranch}) {
     if (value != nullptr && value->s() == BodyRoleName(role)) return role;
   }
   return BodyRole::kCalled;
@@ -130,6 +134,16 @@ bool ReadErrorPaths(const tensorflow::NodeDef& node, std::vector<std::pair<int, 
                         static_cast<int>(value->list().i(i + 1)));
   }
   return true;
+}
+
+std::vector<ReadByCondition> ReadsByCondition(const tensorflow::NodeDef& node) {
+  const tensorflow::AttrValue* value = Find(node, kReadByCondition);
+  std::vector<ReadByCondition> reads;
+  for (int i = 0; value != nullptr && i + 1 < value->list().i_size(); i += 2) {
+    reads.push_back(
+        {static_cast<int>(value->list().i(i)), static_cast<Reading>(value->list().i(i + 1))});
+  }
+  return reads;
 }
 
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {

@@ -60,9 +60,13 @@ bool HasLowerIoMark(const tensorflow::NodeDef& node);
 // What calls the function that a node is in: see analysis/body_facts.h.
 enum class BodyRole : unsigned char {
   kCalled,    // a call, or it is not known
-  kIterated,  // a loop, in each iteration
+  kIterated,  // something in a loop, in each iteration
+  kLoopBody,  // a While, whose body it is: its results are its next arguments
   kBranch,    // an If or Case that is in no loop and adds up nothing from call to call
 };
+inline bool IsIterated(BodyRole role) {
+  return role == BodyRole::kIterated || role == BodyRole::kLoopBody;
+}
 const char* BodyRoleName(BodyRole role);
 // Set by the offline rewrite on one node of each body; kCalled if there is no mark.
 BodyRole BodyRoleMark(const tensorflow::NodeDef& node);
@@ -71,6 +75,19 @@ BodyRole BodyRoleMark(const tensorflow::NodeDef& node);
 // error of the input reaches the output. Returns false, and leaves `paths` as it was, if there is
 // no such mark.
 bool ReadErrorPaths(const tensorflow::NodeDef& node, std::vector<std::pair<int, int>>* paths);
+
+// How the condition of a While reads an argument: see analysis/loop_ends.h.
+enum class Reading : unsigned char {
+  kCondition,   // a bool
+  kMagnitude,   // a number that it compares
+  kDifference,  // part of a difference that it compares
+};
+struct ReadByCondition {
+  int place;  // of the argument
+  Reading as;
+};
+// Set by the offline rewrite on one node of the body of a While. Empty if there is no mark.
+std::vector<ReadByCondition> ReadsByCondition(const tensorflow::NodeDef& node);
 
 // The nodes that `node` is colocated with: the content of _class, or of the copy of _class that the
 // offline rewrite makes, because TensorFlow erases the attribute there.

@@ -8,7 +8,7 @@ from tensorflow.core.framework import graph_pb2
 
 from npu_precision import _library, _marks
 
-MARKS = (_marks.BODY_ROLE, _marks.ERROR_PATHS)
+MARKS = (_marks.BODY_ROLE, _marks.ERROR_PATHS, _marks.READ_BY_CONDITION)
 
 
 def mark_bodies(
@@ -30,6 +30,9 @@ def mark_bodies(
     for name, role in facts["roles"].items():
         if bodies[name]:
             bodies[name][0].attr[_marks.BODY_ROLE].s = role.encode()
+    for name, read in facts["read"].items():
+        if bodies[name] and read:
+            bodies[name][0].attr[_marks.READ_BY_CONDITION].list.i.extend(read)
     paths = {(each["body"], each["node"]): each["paths"] for each in facts["choices"]}
     for body, nodes in [("", marked.node), *bodies.items()]:
         for node in nodes:

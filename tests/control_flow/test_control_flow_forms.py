@@ -55,7 +55,7 @@ FORWARD = {
     "cond": (1, {"Switch": 2, "Tanh": 1}),
     "case": (1, {"_SwitchN": 2, "Tanh": 1}),
     "loop_in_loop": (15, {"_Arg": 1, "Switch": 15, "Tanh": 15}),
-    "cond_in_loop": (2, {"_Arg": 1, "Switch": 2, "MatMul": 2}),
+    "cond_in_loop": (2, {"_Arg": 1, "Switch": 2, "Tanh": 2}),
     "loop_in_cond": (5, {"Switch": 2, "Exit": 1}),
     "tensor_array_loop": (4, {"_Arg": 2, "Squeeze": 1}),
     "scan": (3, {"_Arg": 2, "stack": 1}),

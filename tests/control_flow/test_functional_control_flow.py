@@ -28,17 +28,19 @@ def test_a_loop_body_is_lowered_inside_and_casts_what_it_takes_and_yields(op, mo
         def less_than_three(n[int32], x, w) -> (less):
             three = Const[int32](value=3)
             less = Less(n, three)
-        def multiply(n[int32], x, w) -> (next, product, w):
+        def multiply(n[int32], x, w) -> (next, cell, w):
             one = Const[int32](value=1)
             next = AddV2(n, one)
             product = MatMul(x, w)
+            cell = Relu(product)
         """,
         f"""
         loop = {op}[int32,float32,float32](zero, x, w)
         end = Relu[float32](loop:1)
         def less_than_three(n[int32], x, w) -> (less):
-        def multiply(n[int32], x, w) -> (next, product/npu_cast_0_float32, w):
+        def multiply(n[int32], x, w) -> (next, cell/npu_cast_0_float32, w):
             product = MatMul[{low}](x/npu_cast_0_{low}, w/npu_cast_0_{low})
+            cell = Relu[{low}](product)
         """,
         mode=mode,
     )

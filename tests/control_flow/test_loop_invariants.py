@@ -75,7 +75,8 @@ def test_a_weight_that_is_read_directly_and_through_an_identity_enters_the_loop_
         w_enter = Enter(w, frame_name=loop, is_constant=True)
         same = Identity(w_enter)
         first = MatMul(switch:1, w_enter)
-        second = MatMul(first, same)
+        hidden = Tanh(first)
+        second = MatMul(hidden, same)
         black = Exp(same)
         sum = AddN(second, black)
         next = NextIteration(sum)
@@ -275,7 +276,8 @@ def test_a_lowered_invariant_is_cast_back_outside():
             w_enter = Enter(white, frame_name=loop, is_constant=True)
             product = MatMul(switch:1, w_enter)
             black = Softmax(w_enter)
-            turn = Mul(product, black)
+            half = Mul(product, black)
+            turn = Softmax(half)
             """
         ),
         """
@@ -287,7 +289,8 @@ def test_a_lowered_invariant_is_cast_back_outside():
         product = MatMul[float16](switch/npu_cast_1_float16, w_enter)
         w_enter/npu_cast_0_float32 = Enter[float32](white/npu_cast_0_float32)
         black = Softmax[float32](w_enter/npu_cast_0_float32)
-        turn = Mul[float32](product/npu_cast_0_float32, black)
+        half = Mul[float32](product/npu_cast_0_float32, black)
+        turn = Softmax[float32](half)
         next = NextIteration[float32](turn)
         exit = Exit[float32](switch)
         """,

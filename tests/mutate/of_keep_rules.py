@@ -141,8 +141,8 @@ MUTATIONS = (
     ),
     _body_facts(
         "paths_to_results",
-        "callee = returned[id] ? role : BodyRole::kBranch;",
-        "callee = role;",
+        "} else if (IsChoice(op) && !returned[id]) {",
+        "} else if (false) {",
         "A residual sum in a branch between two layers of a function is kept.",
         f"{_FUNCTIONS}::"
         "test_a_branch_in_a_called_function_sums_from_call_to_call_between_argument_and_result",
@@ -164,7 +164,7 @@ MUTATIONS = (
     ),
     _accumulators(
         "iterated",
-        "in_loop[id] || role == BodyRole::kIterated",
+        "in_loop[id] || IsIterated(role)",
         "in_loop[id]",
         "The sum in the body of a While is told to be one over calls.",
         f"{_FUNCTIONS}::test_the_body_of_a_while_adds_in_float32",

@@ -196,7 +196,7 @@ def test_loop_bodies_and_branches_are_in_the_scope():
         with autocast(dtype="bfloat16"):
             _, looped = tf1.while_loop(
                 lambda i, _: i < 2,
-                lambda i, y: (i + 1, tf.matmul(y, x, name="in_loop")),
+                lambda i, y: (i + 1, tf.tanh(tf.matmul(y, x, name="in_loop"))),
                 (tf.constant(0), x),
                 name="loop",
             )

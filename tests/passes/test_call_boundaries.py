@@ -22,10 +22,11 @@ LOOP = """
     def less_than_three(n[int32], x, w) -> (less):
         three = Const[int32](value=3)
         less = Less(n, three)
-    def multiply(n[int32], x, w) -> (next, product, w):
+    def multiply(n[int32], x, w) -> (next, cell, w):
         one = Const[int32](value=1)
         next = AddV2(n, one)
         product = MatMul(x, w)
+        cell = Tanh(product)
 """
 LOW_LOOP = """
     loop = While[int32,float16,float16](zero, x/npu_cast_0_float16, w/npu_cast_0_float16)
@@ -33,10 +34,11 @@ LOW_LOOP = """
     def less_than_three(n[int32], x[float16], w[float16]) -> (less):
     x = _Arg[float16]()
     w = _Arg[float16]()
-    def multiply(n[int32], x[float16], w[float16]) -> (next, product, w):
+    def multiply(n[int32], x[float16], w[float16]) -> (next, cell, w):
     x = _Arg[float16]()
     w = _Arg[float16]()
         product = MatMul[float16](x, w)
+        cell = Tanh[float16](product)
 """
 
 
@@ -73,7 +75,7 @@ def test_an_unchanged_variable_is_read_from_before_the_loop_in_float32():
 
 
 def test_a_variable_that_the_body_copies_is_unchanged_too():
-    graph = LOOP.replace("(next, product, w)", "(next, product, copy)").replace(
+    graph = LOOP.replace("(next, cell, w)", "(next, cell, copy)").replace(
         "product = MatMul(x, w)", "product = MatMul(x, w)\n        copy = Identity(w)"
     )
     result = check(graph, None)
@@ -99,10 +101,11 @@ def test_a_loop_in_a_loop_casts_its_weight_before_both():
         def inner_goes_on(n[int32], x, w) -> (less):
             two = Const[int32](value=2)
             less = Less(n, two)
-        def inner(n[int32], x, w) -> (next, product, w):
+        def inner(n[int32], x, w) -> (next, cell, w):
             one = Const[int32](value=1)
             next = AddV2(n, one)
             product = MatMul(x, w)
+            cell = Tanh(product)
         """,
         None,
         mode="allow_mix_precision_bf16",
@@ -242,11 +245,11 @@ OTHER = """next = AddV2(n, one)
             "a state that is read in float32",
             {
                 "next = AddV2(n, one)": OTHER,
-                "(next, product, w)": "(next, other, w)",
+                "(next, cell, w)": "(next, other, w)",
                 "MatMul(x, w)": "MatMul(w, w)",
             },
         ),
-        ("a weight that changes", {"(next, product, w)": "(next, product, x)"}),
+        ("a weight that changes", {"(next, cell, w)": "(next, cell, x)"}),
         (
             "a condition that reads float32",
             {"less = Less(n, three)": "large = Exp(x)\n        less = Less(n, three)"},
@@ -295,7 +298,7 @@ def test_one_value_for_two_variables_keeps_its_dtype():
     """The other variable is read in float32."""
     graph = LOOP.replace("(zero, x, w,", "(zero, x, w, x,").replace("Exp(loop:1)", "Exp(loop:3)")
     graph = graph.replace("(n[int32], x, w)", "(n[int32], x, w, last)")
-    graph = graph.replace("(next, product, w)", "(next, product, w, w)")
+    graph = graph.replace("(next, cell, w)", "(next, cell, w, w)")
     assert told(check(graph, None).ledger) == {"loop": "variable 1 float16"}
 
 
@@ -338,14 +341,14 @@ def test_the_body_of_a_loop_gets_constants_of_its_own():
 
 
 def test_the_copy_that_a_body_returns_is_the_variable():
-    graph = CONSTANT_LOOP.replace("(next, product, w)", "(next, product, copy)").replace(
+    graph = CONSTANT_LOOP.replace("(next, cell, w)", "(next, cell, copy)").replace(
         "product = MatMul(x, w)", "product = MatMul(x, w)\n        copy = Identity(w)"
     )
     result = check_constants(graph.replace("Exp(loop:1)", "Sub(loop:2, loop:1)"), None)
     assert of_constants(result) == [("loop", "variable 2", "constant")]
 
 
-MORE = "def multiply(n[int32], x, w) -> (next, product, more)"
+MORE = "def multiply(n[int32], x, w) -> (next, cell, more)"
 CHANGED = "product = MatMul(x, w)\n        more = AddV2(w, w)"
 
 
@@ -354,8 +357,8 @@ CHANGED = "product = MatMul(x, w)\n        more = AddV2(w, w)"
     [
         ("Const(shape=4x4)", "Placeholder(shape=4x4)"),
         ("product = MatMul(x, w)", "half = Tanh(x)\n        product = MatMul(half, half)"),
-        ("(next, product, w)", "(next, w, product)"),
-        ("def multiply(n[int32], x, w) -> (next, product, w)", MORE),
+        ("(next, cell, w)", "(next, w, product)"),
+        ("def multiply(n[int32], x, w) -> (next, cell, w)", MORE),
     ],
 )
 def test_a_variable_stays_that_is_no_constant_or_does_not_stay_one(old, new):

@@ -36,7 +36,7 @@ def cond_in_loop(x, w):
 
     def step(i, y):
         even = tf.equal(i % 2, 0)
-        return i + 1, tf.cond(even, lambda: tf.matmul(y, w), lambda: tf.nn.softmax(y))
+        return i + 1, tf.cond(even, lambda: layer(y, w), lambda: tf.nn.softmax(y))
 
     return tf.while_loop(lambda i, y: i < 4, step, [0, x])[1]
 
