@@ -49,7 +49,7 @@ const std::vector<ReasonRow>& Reasons() {
       {Reason::kLargeOffset, "large_offset", ReasonKind::kKeepRule, false,
        "it reads a sum with the constant {cause}, beside which the low type has large steps"},
       {Reason::kAddsWindows, "adds_windows", ReasonKind::kKeepRule, false,
-       "its kernel adds up many overlapping windows in the low type"},
+       "its kernel adds up many places or windows in the low type"},
       {Reason::kLeavesRange, "leaves_range", ReasonKind::kKeepRule, false,
        "its values, or those of an input, are known to be too large for the low type"},
       {Reason::kBeforeMagnifier, "before_magnifier", ReasonKind::kKeepRule, false,

@@ -103,7 +103,7 @@ Status KeepValueUpdates(DecideState* state) {
 }
 
 Status KeepWindowSums(DecideState* state) {
-  Keep(WindowSums(state->view), state);
+  Keep(WindowSums(state->view, state->context), state);
   return Status();
 }
 

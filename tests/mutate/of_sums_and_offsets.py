@@ -157,6 +157,13 @@ MUTATIONS = (
         f"{_WINDOWS}::test_where_more_than_32_windows_overlap_they_are_added_in_float32",
     ),
     _window_sums(
+        "places",
+        "if (Places(node) > most && !context.support->HasOneDnn(node, low)) keep(id);",
+        "",
+        "The mean over a large window is added up in float16.",
+        f"{_WINDOWS}::test_so_are_the_places_of_a_large_window_if_onednn_may_not_add_them",
+    ),
+    _window_sums(
         "strides",
         "(sizes[k] + strides[k] - 1) / strides[k]",
         "sizes[k]",

@@ -123,9 +123,9 @@ def assert_matrix_ops_ran_low(ledgers, mode):
         assert sum(ledger.totals["casts"] for ledger in ledgers) > len(decided)
         return
     low = "bfloat16" if mode.endswith("bf16") else "float16"
-    # This op is on the black list of CPUs where oneDNN computes in bfloat16.
-    slow = {"DepthwiseConv2dNativeBackpropFilter"} if low == "bfloat16" else set()
-    kept = [node for node in decided if node.op in slow and node.decision != "lowered"]
+    # This op is on the black list of CPUs.
+    black = "DepthwiseConv2dNativeBackpropFilter"
+    kept = [node for node in decided if node.op == black and node.decision != "lowered"]
     assert {node.reason for node in kept} <= {"black_list"}
     decided = [node for node in decided if node not in kept]
     assert {node.decision for node in decided} == {"lowered"}
