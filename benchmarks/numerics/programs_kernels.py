@@ -156,3 +156,54 @@ def long_filter():
         normal(0, 1, 2, 8, 8, 4),
         normal(1, 5, 3, 3, 4, 4, scale=0.1),
     )
+
+
+def _average(*size):
+    """The mean of each channel of an image, between two products."""
+
+    def function(x, w):
+        z = tf.reshape(tf.matmul(tf.reshape(x, [-1, 4]), w), size)
+        pool = tf.nn.avg_pool2d(tf.abs(z), size[1:3], 1, "VALID")
+        return tf.matmul(tf.reshape(pool, [-1, 4]), w)
+
+    return Result(function, [_distinct(*size), np.eye(4, dtype=np.float32)])
+
+
+@program("an average pool of 16 x 16")
+def small_average():
+    return _average(2, 16, 16, 4)
+
+
+@program("an average pool of 64 x 64")
+def large_average():
+    return _average(2, 64, 64, 4)
+
+
+@program("an average pool of 200 x 200")
+def larger_average():
+    return _average(1, 200, 200, 4)
+
+
+def _depthwise_gradient(*size):
+    """The gradient of a depthwise filter: a sum over the batch and the image."""
+
+    def function(x, w, filters):
+        z = tf.reshape(tf.matmul(tf.reshape(x, [-1, 4]), w), size)
+        with tf.GradientTape() as tape:
+            tape.watch(filters)
+            y = tf.nn.depthwise_conv2d(tf.abs(z), filters, [1, 1, 1, 1], "SAME")
+            loss = tf.reduce_sum(y) / float(np.prod(size))
+        return tf.reshape(tape.gradient(loss, filters), [9, 4])
+
+    ones = np.ones([3, 3, 4, 1], dtype=np.float32)
+    return Result(function, [_distinct(*size), np.eye(4, dtype=np.float32), ones])
+
+
+@program("gradient of a depthwise filter, 8 images of 64 x 64")
+def depthwise_filter():
+    return _depthwise_gradient(8, 64, 64, 4)
+
+
+@program("gradient of a depthwise filter, an image of 32 x 32")
+def small_depthwise_filter():
+    return _depthwise_gradient(1, 32, 32, 4)

@@ -39,6 +39,7 @@ enum class Reason : unsigned char {
   kCountingConstant,
   kLargeOffset,
   kAddsWindows,
+  kCarriesValue,
   kLeavesRange,
   kBeforeMagnifier,
   kMagnifies,

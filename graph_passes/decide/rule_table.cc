@@ -8,6 +8,7 @@
 #include "graph_passes/decide/before_magnifiers.h"
 #include "graph_passes/decide/before_solvers.h"
 #include "graph_passes/decide/cancelling_products.h"
+#include "graph_passes/decide/carried_values.h"
 #include "graph_passes/decide/conclude.h"
 #include "graph_passes/decide/costly_islands.h"
 #include "graph_passes/decide/cube_inputs.h"
@@ -104,6 +105,11 @@ Status KeepValueUpdates(DecideState* state) {
 
 Status KeepWindowSums(DecideState* state) {
   Keep(WindowSums(state->view, state->context), state);
+  return Status();
+}
+
+Status KeepCarriedValues(DecideState* state) {
+  Keep(CarriedValues(state->view, state->context, state->ends_path), state);
   return Status();
 }
 
@@ -235,6 +241,8 @@ const std::vector<DecideRule>& DecideRules() {
        KeepCancellingProducts},
       {"before_solvers", "after cancelling_products: a sum that cancels is nearer than a solver",
        Lowers, KeepBeforeSolvers},
+      {"carried_values", "after the rules about what a node computes: this node only moves values",
+       Lowers, KeepCarriedValues},
       {"before_magnifiers", "after all other keep rules, which say more about a node", Lowers,
        KeepBeforeMagnifiers},
       {"warn_of_keep_rules", "after the keep rules, which only count in a mode that forces dtypes",

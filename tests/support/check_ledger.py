@@ -24,6 +24,7 @@ _REASONS_WITH_A_CAUSE = {
     "guard_constant",
     "counting_constant",
     "large_offset",
+    "carries_value",
     "updates_value",
     "before_magnifier",
     "follows_forward",

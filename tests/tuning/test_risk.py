@@ -83,7 +83,8 @@ LOOP = f"""
     switch = Switch(merge, cond)
     long = MatMul(row_enter, column_enter)
     turn = MatMul(switch:1, long)
-    next = NextIteration(turn)
+    layer = Tanh(turn)
+    next = NextIteration(layer)
     exit = Exit(switch)
     out = Tanh(exit)
     """
