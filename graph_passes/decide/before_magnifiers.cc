@@ -316,6 +316,8 @@ class Walk {
         return !IsSmallPower(view_.LookThroughInserted(view_.fanin(id)[1]).node);
       case Unless::kOneTurn:
         return range.Magnitude() > kPi;
+      case Unless::kBeyondOne:
+        return range.Magnitude() <= 1;
       case Unless::kYieldsNoInteger:
         return tensorflow::DataTypeIsInteger(view_.outputs(id)[0].dtype);
       case Unless::kOneSelects:

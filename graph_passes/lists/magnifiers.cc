@@ -23,6 +23,7 @@ const std::map<std::string, Unless>& Conditions() {
                                         {"divisor_away_from_zero", Unless::kDivisorAwayFromZero},
                                         {"small_power", Unless::kSmallPower},
                                         {"one_turn", Unless::kOneTurn},
+                                        {"beyond_one", Unless::kBeyondOne},
                                         {"yields_no_integer", Unless::kYieldsNoInteger},
                                         {"one_selects", Unless::kOneSelects}};
   return *conditions;

@@ -17,6 +17,7 @@ enum class Unless : unsigned char {
   kDivisorAwayFromZero,
   kSmallPower,
   kOneTurn,
+  kBeyondOne,
   kYieldsNoInteger,
   kOneSelects
 };

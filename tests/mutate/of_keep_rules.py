@@ -170,6 +170,13 @@ MUTATIONS = (
         f"{_FUNCTIONS}::test_the_body_of_a_while_adds_in_float32",
     ),
     _before(
+        "probabilities",
+        "return range.Magnitude() <= 1;",
+        "return true;",
+        "The logits of a choice keep float32.",
+        f"{_BEFORE}::test_what_orders_probabilities_magnifies",
+    ),
+    _before(
         "norm_gradients",
         " ||\n           (accumulates_parameters_.Has(from.node) && from.port > 0)",
         "",

@@ -155,6 +155,46 @@ def test_an_op_magnifies_only_where_its_input_may_be_where_it_does(body, kept):
     assert (result.reasons["y"][1] == "before_magnifier") == kept
 
 
+@pytest.mark.parametrize("mode", ["allow_mix_precision_bf16", "allow_mix_precision_fp16"])
+@pytest.mark.parametrize(
+    ("scores", "choice", "kept"),
+    [
+        ("Sigmoid(product)", "ArgMax(scores, axis)", True),
+        ("Tanh(product)", "ArgMin(scores, axis)", True),
+        ("Sigmoid(product)", "TopKV2(scores, k)", True),
+        ("Sigmoid(product)", "Greater(scores, limit)", True),
+        ("Sigmoid(product)", "LessEqual(limit, scores)", True),
+        ("Sigmoid(product)", "NonMaxSuppressionV3(corners, flat, k, limit, limit)", True),
+        ("Relu(product)", "ArgMax(scores, axis)", False),
+        ("Relu(product)", "Greater(scores, limit)", False),
+    ],
+)
+def test_what_orders_probabilities_magnifies(scores, choice, kept, mode):
+    """bfloat16 has three values between 0.99 and 1. The order of logits needs no more digits."""
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=8x32)
+        w = Const(shape=32x8)
+        product = MatMul(x, w)
+        scores = {scores}
+        axis = Const[int32](value=1)
+        k = Const[int32](value=3)
+        limit = Const(value=0.75)
+        sizes = Const[int32](value=[64])
+        flat = Reshape(scores, sizes)
+        corners = Const(shape=64x4)
+        end = {choice}
+        """,
+        None,
+        ["end"],
+        mode=mode,
+        run=False,
+    )
+    expected = ("kept", "before_magnifier", "end") if kept else None
+    assert (result.reasons["scores"] == expected) == kept
+    assert result.reasons["product"][0] == "lowered"
+
+
 @pytest.mark.parametrize("all_white", [False, True])
 def test_of_a_node_with_several_dtypes_only_the_one_that_is_read_is_kept(all_white):
     result = check_rewrite(

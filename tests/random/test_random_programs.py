@@ -21,7 +21,6 @@ from support.random_programs import (
     Program,
     parts,
     programs,
-    reads_output,
 )
 from support.tf_versions import LARGEST_SHARE, needs_onednn_in_bfloat16
 from support.tiers import corpus_settings, corpus_size, mostly_full
@@ -131,34 +130,9 @@ def _norm_of_a_norm(program):
     return sum(part[0] == "layer_norm" for part in parts(program.loss)) > 1
 
 
-def _ratio_of_the_output_to_itself(program):
-    return program.steps > 0 and any(
-        part[0] == "div" and all(map(reads_output, part[1:])) for part in parts(program.loss)
-    )
-
-
 # The programs that modes are known to break, by kind: whether a program is of the kind, and an
 # example. In these, only NaNs and infinities count. Remove a kind from the list when it is fixed.
 KNOWN = {
-    # The gradient of p / max(p, 0.001) is 1 / p - p / p**2: two rounded terms, which cancel.
-    "the gradient of a ratio of what the model yields to itself": (
-        _ratio_of_the_output_to_itself,
-        Program(
-            scale=4.0,
-            layers=2,
-            activation="sigmoid",
-            reshaped=False,
-            loss=(
-                "div",
-                ("div", ("mul", ("p",), ("t",)), ("maximum", ("p",), 0.001)),
-                ("clip", ("normalize", ("p",), 1e-07), 0.001),
-            ),
-            reduction="mean",
-            loop=None,
-            steps=1,
-            seed=1,
-        ),
-    ),
     # p + 1 loses the last digits of p in bfloat16, and each norm divides by a small deviation.
     "the norm of a norm": (
         _norm_of_a_norm,
