@@ -1,4 +1,4 @@
-"""Values that no product made, and that leave the graph beside those of one: they arrive as given."""
+"""Values that no product made arrive as given, where they leave the graph beside those of one."""
 
 from __future__ import annotations
 

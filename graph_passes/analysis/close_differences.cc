@@ -3,6 +3,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "graph_passes/analysis/next_arguments.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 #include "tensorflow/core/framework/types.h"
@@ -54,20 +55,22 @@ class Finder {
   Finder(const GraphView& view, const std::vector<ValueRange>& ranges, bool takes_arguments)
       : view_(view),
         ranges_(ranges),
-        takes_arguments_(takes_arguments),
+        is_loops_(view.size(), false),
         picks_(view, Picks),
         stays_as_large_(view, StaysAsLarge),
         sources_(view, IsNeutralSource),
         constants_(view, IsConstant),
         reads_variable_(view, ReadsVariable),
-        arguments_(view, IsArgument),
         casts_(view, "Cast"),
         sums_(view, AddsOrSubtracts),
         products_(view, IsMatrixOrConvolution),
         compares_(view, Compares),
         weighs_(view, Weighs),
         chooses_(view, ChoosesLargest),
-        means_(view, "Mean") {}
+        means_(view, "Mean") {
+    if (takes_arguments) return;
+    for (int argument : ArgumentsOf(view)) is_loops_[argument] = true;
+  }
 
   std::vector<CloseDifference> Run() const {
     std::vector<int> ids;
@@ -134,7 +137,7 @@ class Finder {
     int from = Picked(tensor).node;
     if (casts_.Has(from)) from = Picked(view_.fanin(from)[0]).node;
     return sources_.Has(from) && !constants_.Has(from) && !reads_variable_.Has(from) &&
-           (takes_arguments_ || !arguments_.Has(from));
+           !is_loops_[from];
   }
 
   bool IsLargeNumber(const OutputPort& tensor) const {
@@ -183,9 +186,10 @@ class Finder {
 
   const GraphView& view_;
   const std::vector<ValueRange>& ranges_;
-  const bool takes_arguments_;
-  const OpSet picks_, stays_as_large_, sources_, constants_, reads_variable_, arguments_, casts_,
-      sums_, products_, compares_, weighs_, chooses_, means_;
+  std::vector<bool>
+      is_loops_;  // by node id: whether it is an argument that the caller does not give
+  const OpSet picks_, stays_as_large_, sources_, constants_, reads_variable_, casts_, sums_,
+      products_, compares_, weighs_, chooses_, means_;
 };
 
 }  // namespace

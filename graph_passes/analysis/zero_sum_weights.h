@@ -17,8 +17,9 @@ struct ZeroSumProduct {
 };
 
 // Finds all such products, in the order of their names: matrix products and convolutions by a
-// constant whose weights sum to zero for each output, but for their rounding. The weights of an
-// output also must be at most four, or have at most half as many magnitudes as there are weights.
+// constant whose weights sum to zero, but for their rounding, for one of the first eight outputs: a
+// bank may have a blur beside its derivatives. The weights of that output also must be at most
+// four, or have at most half as many magnitudes as there are weights.
 // So those of a trained network that standardizes its weights do not count. Matrix products by a
 // Laplacian diag(sum(A)) - A that the graph computes count as well.
 std::vector<ZeroSumProduct> ZeroSumProducts(const GraphView& view, const ConstantValues& values,

@@ -62,6 +62,7 @@ class Walk {
         divides_(view, Divides),
         sums_(view, "Sum"),
         means_(view, "Mean"),
+        constants_(view, "Const"),
         compares_(view, Compares),
         selects_(view, SelectsElements),
         ends_(view, context.fed, ends_path),
@@ -209,10 +210,25 @@ class Walk {
     if (ends_path_[difference] || view_.num_fanin(difference) != 2) return;
     for (int side : {0, 1}) {
       const int number = view_.LookThroughInserted(view_.fanin(difference)[side]).node;
-      if (ranges_[number].IsPoint() && IsNumber({number, 0})) {
-        KeepTerms(view_.fanin(difference)[1 - side], difference);
-      }
+      const OutputPort& other = view_.fanin(difference)[1 - side];
+      if (ranges_[number].IsPoint() && IsNumber({number, 0})) KeepTerms(other, difference);
+      if (side == 0 && IsOneOrIdentity(number)) KeepProduct(other, difference);
     }
+  }
+
+  // A constant of zeros and ones, from which a product is subtracted, is an identity matrix.
+  bool IsOneOrIdentity(int id) const {
+    const ValueRange& range = ranges_[id];
+    return constants_.Has(id) && range.high == 1 && (range.low == 1 || range.low == 0);
+  }
+
+  // One minus a product: a distance of unit vectors, or what an update of a Kalman filter leaves.
+  void KeepProduct(const OutputPort& tensor, int difference) {
+    const auto passes = [this](int id) { return view_.IsTransparent(id) || moves_values_.Has(id); };
+    const int product = view_.LookThrough(tensor, passes).node;
+    if (!products_.Has(product) || ends_path_[product]) return;
+    KeepNode(product, difference);
+    KeepBehind({product}, difference);
   }
 
   void KeepTerms(const OutputPort& tensor, int difference) {
@@ -376,7 +392,7 @@ class Walk {
   const std::vector<bool>& ends_path_;
   const MagnifiedInputs inputs_;
   const OpSet scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_, products_,
-      divides_, sums_, means_, compares_, selects_;
+      divides_, sums_, means_, constants_, compares_, selects_;
   const ErrorPathEnds ends_;
   const LayerReads layers_;
   int few_terms_ = 0;                 // MagnifiedInput::terms of where walks now begin

@@ -1,19 +1,24 @@
 #include "graph_passes/decide/carried_values.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "graph_passes/analysis/error_paths.h"
+#include "graph_passes/analysis/next_arguments.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 
 namespace npu_precision {
 namespace {
 
-// A Merge may begin an iteration. Handles hide what is behind them.
+// Handles hide what is behind them. IdentityN has a dtype for each input.
 bool Carries(const std::string& op) {
-  return SelectsValues(op) && !ReadsShapesOnly(op) && !HasElementDtype(op) && !IsMerge(op);
+  return SelectsValues(op) && !ReadsShapesOnly(op) && !HasElementDtype(op) && op != "IdentityN";
 }
+
+// With a number for each element, as for a place in pixels.
+bool Scales(const std::string& op) { return AddsOrSubtracts(op) || Multiplies(op) || Divides(op); }
 
 class Finder {
  public:
@@ -22,6 +27,9 @@ class Finder {
         context_(context),
         ends_path_(ends_path),
         carries_(view, Carries),
+        scales_(view, Scales),
+        merges_(view, IsMerge),
+        next_(view, "NextIteration"),
         products_(view, IsMatrixOrConvolution),
         casts_(view, "Cast") {}
 
@@ -40,13 +48,14 @@ class Finder {
  private:
   // What the caller gives, and whole numbers.
   std::vector<int> Known() const {
-    const OpSet sources(view_, IsNeutralSource), weights(view_, YieldsWeight),
-        arguments(view_, IsArgument);
-    const bool takes_arguments = !IsIterated(context_.body_role);
+    const OpSet sources(view_, IsNeutralSource), weights(view_, YieldsWeight);
+    std::vector<bool> is_loops(view_.size(), false);
+    if (IsIterated(context_.body_role)) {
+      for (int argument : ArgumentsOf(view_)) is_loops[argument] = true;
+    }
     std::vector<int> known;
     for (int id = 0; id < view_.size(); ++id) {
-      const bool is_loops = arguments.Has(id) && !takes_arguments;
-      const bool is_given = sources.Has(id) && !weights.Has(id) && !is_loops;
+      const bool is_given = sources.Has(id) && !weights.Has(id) && !is_loops[id];
       if (is_given || IsWholeNumber(id)) known.push_back(id);
     }
     return known;
@@ -73,6 +82,17 @@ class Finder {
     return reached;
   }
 
+  // Whether values that no product made pass the node as they are, or scaled by others of these.
+  bool Passes(int id) const {
+    const auto fanin = view_.fanin(id);
+    const auto made = [this](const OutputPort& from) { return from_products_[from.node]; };
+    if (scales_.Has(id)) return std::count_if(fanin.begin(), fanin.end(), made) < 2;
+    const auto next = [this](const OutputPort& from) { return next_.Has(from.node); };
+    // The variables of a loop are no such values.
+    if (merges_.Has(id) && std::any_of(fanin.begin(), fanin.end(), next)) return false;
+    return carries_.Has(id);
+  }
+
   // By node id: whether the node carries values to where they leave the graph.
   std::vector<bool> Leaving() const {
     const OpSet results(view_, IsResult);
@@ -80,7 +100,7 @@ class Finder {
     std::vector<int> open;
     const auto push = [&](const OutputPort& tensor) {
       const int id = view_.LookThroughInserted(tensor).node;
-      if (leaves[id] || !carries_.Has(id) || ends_path_[id]) return;
+      if (leaves[id] || !Passes(id) || ends_path_[id]) return;
       leaves[id] = true;
       open.push_back(id);
     };
@@ -100,6 +120,8 @@ class Finder {
       view_.VisitThroughInserted(view_.fanout(open[i]), [&](const InputPort& use) {
         const bool carries = leaves_[use.node] && from_products_[use.node] && !is_kept_[use.node];
         if (!carries || !HasErrors(view_.dtype(use))) return;
+        // Else the node computes with the value and a product.
+        if (scales_.Has(use.node) && !from_products_[open[i]]) return;
         is_kept_[use.node] = true;
         open.push_back(use.node);
         for (int g = 0; g < view_.num_groups(use.node); ++g) {
@@ -112,7 +134,7 @@ class Finder {
   const GraphView& view_;
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
-  const OpSet carries_, products_, casts_;
+  const OpSet carries_, scales_, merges_, next_, products_, casts_;
   std::vector<bool> from_products_, leaves_;  // by node id
   std::vector<bool> is_kept_ = std::vector<bool>(view_.size(), false);
   std::vector<KeptGroup> keeps_;

@@ -18,7 +18,8 @@ namespace npu_precision {
 
 // Returns, with reason carries_value and the value as the cause, the groups of nodes that
 // - yield values which the caller gave the graph, or that were computed from these without a matrix
-//   product, or whole numbers, through ops that only select values,
+//   product, or whole numbers, through ops that only select values, or scale and shift what was
+//   selected by others of these or by weights,
 // - yield values of a matrix product too, and
 // - lead, through such ops, to a result or to what keeps its dtype in any case.
 // Constants and variables are no such values: rounding weights is what the modes are for. Nor are

@@ -21,7 +21,7 @@ MAIN_GRAPH = ""
 AS_IT_IS = "the model as it is"
 TRAINING_STEP = "the training step"
 THAT_RAN = "the graph that ran"
-FROZEN = "the frozen graph, functions inlined"
+FROZEN = "the frozen graph, functions inlined, variables as constants"
 SAVED = "all that is saved"
 
 

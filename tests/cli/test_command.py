@@ -263,7 +263,7 @@ def test_every_command_counts_the_same_float_nodes_and_says_of_which_graph(
     said = "2 of 2 matrix and convolution ops in bfloat16; lowered 3 of 6 float nodes, "
     counted, frozen = (
         f"\nthe model as it is: {said}",
-        f"the frozen graph, functions inlined: {said}",
+        f"the frozen graph, functions inlined, variables as constants: {said}",
     )
     asked = (model_files.frozen, "--mode", "allow_mix_precision_bf16")
     inputs = ("--inputs", arrays(x=np.ones([4, 8], np.float32)))

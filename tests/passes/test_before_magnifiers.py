@@ -171,6 +171,7 @@ def test_an_op_magnifies_only_where_its_input_may_be_where_it_does(body, kept):
 )
 def test_what_orders_probabilities_magnifies(scores, choice, kept, mode):
     """bfloat16 has three values between 0.99 and 1. The order of logits needs no more digits."""
+    need_kernels("bfloat16", "Sigmoid", "Tanh")
     result = check_rewrite(
         f"""
         x = Placeholder(shape=8x32)

@@ -105,7 +105,7 @@ def test_a_loop_in_a_loop_casts_its_weight_before_both():
             one = Const[int32](value=1)
             next = AddV2(n, one)
             product = MatMul(x, w)
-            cell = Tanh(product)
+            cell = Relu(product)
         """,
         None,
         mode="allow_mix_precision_bf16",

@@ -179,3 +179,30 @@ def test_a_mean_that_is_subtracted_from_its_values_is_computed_in_float32(lines,
     else:
         assert result.reasons["mean"] == ("lowered", "gray_follows_lowered", "image")
     assert result.reasons["image"][0] == "lowered"
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [
+        ("one = Const(value=1.0)\nend = Sub(one, product)", True),
+        ("eye = Const(value=[[1.0, 0.0], [0.0, 1.0]])\nend = Sub(eye, product)", True),
+        ("one = Const(value=1.0)\nend = Sub(product, one)", False),
+        ("two = Const(value=2.0)\nend = Sub(two, product)", False),
+        ("eye = Const(value=[[2.0, 0.0], [0.0, 1.0]])\nend = Sub(eye, product)", False),
+    ],
+)
+def test_one_or_an_identity_minus_a_product_keeps_the_product(lines, kept):
+    """The distance of unit vectors, or what an update of a Kalman filter leaves of a variance."""
+    result = check_rewrite(
+        f"""
+        x = Placeholder(shape=2x64)
+        y = Placeholder(shape=64x2)
+        unit = Square(x)
+        product = MatMul(unit, y)
+        {lines}
+        """,
+        None,
+        ["end"],
+        run=False,
+    )
+    assert (result.reasons["product"] == ("kept", "before_magnifier", "end")) == kept

@@ -26,6 +26,8 @@ def reasons_of(lines, mode="allow_mix_precision_bf16", **options):
         time = Placeholder(shape=8x8)
         id = Placeholder[int32](shape=8x8)
         weights = Const(shape=8x8)
+        pixels = Const(shape=16)
+        which = Const[bool](value=True)
         is_known = Placeholder[bool](shape=8x8)
         axis = Const[int32](value=1)
         begin = Const[int32](value=[0, 4])
@@ -52,7 +54,14 @@ def reasons_of(lines, mode="allow_mix_precision_bf16", **options):
         ("number = Cast[int32,float32](id)\nend = ConcatV2(product, number, axis)", "number"),
         ("late = AddV2(time, time)\nend = ConcatV2(late, product, axis)", "late"),
         ("joined = ConcatV2(product, time, axis)\nend = Slice(joined, begin, size)", "time"),
-        ("layer = Tanh(product)\nend = ConcatV2(layer, time, axis)", "time"),
+        ("layer = Relu(product)\nend = ConcatV2(layer, time, axis)", "time"),
+        ("joined = ConcatV2(product, time, axis)\nend = Mul(joined, pixels)", "time"),
+        (
+            "of = Switch(product, which)\nat = Switch(time, which)\n"
+            "joined = ConcatV2(of:1, at:1, axis)\ndefault = ConcatV2(of, of, axis)\n"
+            "either = Merge(joined, default)\nend = Identity(either)",
+            "at",
+        ),
     ],
 )
 def test_what_only_moves_to_a_result_is_not_rounded(lines, cause, mode):
@@ -70,10 +79,18 @@ def test_what_only_moves_to_a_result_is_not_rounded(lines, cause, mode):
         "join = ConcatV2(product, time, axis)\nend = Tanh(join)",
         "v = Const(shape=16x8)\njoin = ConcatV2(product, time, axis)\nend = MatMul(join, v)",
         "join = AddV2(product, time)\nend = Identity(join)",
+        "joined = ConcatV2(product, time, axis)\njoin = Mul(joined, joined)\nend = Identity(join)",
         "number = Cast[bool,float32](is_known)\njoin = ConcatV2(product, number, axis)\n"
         "end = Identity(join)",
     ],
-    ids=["weights", "computed with", "a product reads it", "a sum", "a mask, exact in any dtype"],
+    ids=[
+        "weights",
+        "computed with",
+        "a product reads it",
+        "a sum",
+        "a square",
+        "a mask, exact in any dtype",
+    ],
 )
 def test_elsewhere_a_join_follows_its_predecessors(lines):
     assert reasons_of(lines)[0]["join"] == LOWERED
