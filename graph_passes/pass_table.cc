@@ -15,6 +15,7 @@
 #include "graph_passes/fuse/same_padding.h"
 #include "graph_passes/fuse/sink_reshapes.h"
 #include "graph_passes/fuse/squeeze_masks.h"
+#include "graph_passes/fuse/trained_norms.h"
 #include "graph_passes/ledger.h"
 #include "graph_passes/rewrite/compute_in_float32.h"
 #include "graph_passes/rewrite/emulate.h"
@@ -135,6 +136,11 @@ const std::vector<Pass>& Passes() {
        "Reshapes it must know of; before deciding, which lowers what it writes, but not what it "
        "finds",
        Switch::kForSpeed, false, LowersForSpeedHere, WriteLayerNorms},
+      {"trained_norms",
+       "Writes batch norms in training, and their gradients, as TensorFlow's fused ops.",
+       "after layer_norm, which looks for nodes of the user; before fold_scales, which would take "
+       "the scale alone",
+       Switch::kForSpeed, false, LowersForSpeedHere, WriteTrainedNorms},
       {"fold_scales",
        "Folds scales of channels, as in Keras 3's batch norms, into convolutions, or fuses them.",
        "after fold_batch_norms, which does it once where all is constant, and "

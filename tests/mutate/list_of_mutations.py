@@ -23,6 +23,7 @@ from mutate import (
     of_rewrite,
     of_shell,
     of_sums_and_offsets,
+    of_trained_norms,
     of_whole_numbers,
 )
 
@@ -32,6 +33,7 @@ MUTATIONS = (
     *of_decide.MUTATIONS,
     *of_keep_rules.MUTATIONS,
     *of_sums_and_offsets.MUTATIONS,
+    *of_trained_norms.MUTATIONS,
     *of_whole_numbers.MUTATIONS,
     *of_activations.MUTATIONS,
     *of_loops.MUTATIONS,

@@ -186,6 +186,11 @@ OPTIMIZES_WHATEVER_IS_FED = not _tf_compat.IS_TF1
 needs_any_node_name = _needs(not _tf_compat.IS_TF1, "allows fewer characters in the names of nodes")
 needs_3d_batch_norm = _needs(not _tf_compat.IS_TF1, "has no fused batch norm of five dimensions")
 
+needs_gradients_of_means_by_shape = _needs(
+    not _tf_compat.IS_TF1,
+    "writes the gradient of a mean over any batch in another form, which stays",
+)
+
 # Which instructions oneDNN's kernels use is known by version alone.
 _VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
 _FLAGS = re.search(r"^flags\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)

@@ -1,0 +1,352 @@
+#include "graph_passes/fuse/trained_norms.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph_passes/decide/kept_by_mark.h"
+#include "graph_passes/fuse/flat_nodes.h"
+#include "graph_passes/fuse/fusion_site.h"
+#include "graph_passes/fuse/trained_norm_form.h"
+#include "graph_passes/graph/input_names.h"
+#include "graph_passes/graph/marks.h"
+#include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
+#include "graph_passes/graph/registered_ops.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+
+constexpr char kPass[] = "trained_norms";
+// A bound on the sums of shifts in one another.
+constexpr int kMostLevels = 8;
+constexpr char kNorm[] = "FusedBatchNormV3", kGradient[] = "FusedBatchNormGradV3";
+
+// A vector of channels may have the rank of x.
+bool IsVector(const tensorflow::PartialTensorShape& shape, int64_t channels) {
+  return (shape.dims() == 1 || shape.dims() == 4) && shape.num_elements() == channels &&
+         shape.dim_size(shape.dims() - 1) == channels;
+}
+
+class Writer {
+ public:
+  explicit Writer(PassState* state) : state_(state), view_(state->view()), site_(*state) {}
+
+  void Run() {
+    std::vector<TrainedNorm> norms;
+    std::set<int> taken;
+    for (TrainedNorm& norm : TrainedNorms(view_, site_)) {
+      // Two norms of one x add their gradients in one sum.
+      const bool is_taken = taken.count(norm.end) != 0 || taken.count(norm.dx) != 0;
+      if (is_taken || !MayWrite(norm)) continue;
+      taken.insert(norm.end);
+      if (norm.dx != TrainedNorm::kNone) taken.insert(norm.dx);
+      norms.push_back(std::move(norm));
+    }
+    if (norms.empty()) return;
+    GraphDef* out = state_->Copied();
+    FlatNodes nodes(view_, site_, out);
+    for (const TrainedNorm& norm : norms) {
+      WriteForward(norm, &nodes, out);
+      if (norm.dx != TrainedNorm::kNone) WriteGradient(norm, &nodes, out);
+    }
+    for (const TrainedNorm& norm : norms) {
+      if (norm.shift != TrainedNorm::kNone && IsZero(norm.small)) LeaveOut(norm, out);
+    }
+    Drop(norms, out);
+  }
+
+ private:
+  bool MayWrite(const TrainedNorm& norm) const {
+    const bool has_gradient = norm.dx != TrainedNorm::kNone;
+    std::vector<int> changed = {norm.mean, norm.variance, norm.end};
+    if (norm.shift != TrainedNorm::kNone) {
+      changed.insert(changed.end(), {norm.shift, norm.meeting});
+      if (!IsVector(site_.Shape({norm.shift, 0}), norm.channels)) return false;
+    }
+    if (has_gradient) changed.insert(changed.end(), {norm.sum, norm.centred, norm.dx});
+    for (int id : changed) {
+      if (!site_.MayChange(id) || !site_.AreAlike(id, norm.end) ||
+          view_.outputs(id)[0].dtype != tensorflow::DT_FLOAT ||
+          KeptByMark(view_.node(id), state_->context, false) != Reason::kNone) {
+        return false;
+      }
+    }
+    // What is fetched has one output, and the fused ops have several.
+    for (int id : {norm.end, norm.dx}) {
+      if (id != TrainedNorm::kNone && state_->preserved.count(view_.node(id).name()) != 0) {
+        return false;
+      }
+    }
+    for (const OutputPort& vector : {norm.gamma, norm.beta}) {
+      if (vector.node != TrainedNorm::kNone && !IsVector(site_.Shape(vector), norm.channels)) {
+        return false;
+      }
+    }
+    if (!has_gradient) return !HasGradient(norm) && MayRun(norm.end, kNorm);
+    const tensorflow::PartialTensorShape root = site_.Shape({norm.root, 0});
+    return IsVector(root, norm.channels) && root.IsIdenticalTo(site_.Shape({norm.centred, 0})) &&
+           MayRun(norm.end, kNorm) && MayRun(norm.dx, kGradient) &&
+           std::all_of(norm.variables.begin(), norm.variables.end(),
+                       [this](int id) { return MayDrop(id); });
+  }
+
+  // Whether x is read by more than the forward pass: by a gradient of another form. In float32,
+  // that would read what is computed in the low type.
+  bool HasGradient(const TrainedNorm& norm) const {
+    for (const InputPort& use : view_.fanout(norm.x)) {
+      const bool is_own = norm.inner.count(use.node) != 0 || use.node == norm.mean;
+      if (!is_own && view_.node(use.node).op() == "Mul") return true;
+    }
+    return false;
+  }
+
+  // Whether the machine has a kernel of the low type.
+  bool MayRun(int id, const char* op) const {
+    NodeDef node;
+    Become(op, 1, &node);
+    node.set_name(view_.node(id).name());
+    node.set_device(view_.node(id).device());
+    (*node.mutable_attr())["T"].set_type(state_->context.mode.low_type);
+    return state_->context.support->CanRun(view_.node(id), node);
+  }
+
+  static void Become(const char* op, double epsilon, NodeDef* node) {
+    node->set_op(op);
+    auto& attr = *node->mutable_attr();
+    // TensorFlow's remapper ends the process if an attribute with a default is missing.
+    for (const auto& defined : RegisteredOp(op)->attr()) {
+      if (defined.has_default_value()) attr[defined.name()] = defined.default_value();
+    }
+    attr["T"].set_type(tensorflow::DT_FLOAT);
+    attr["U"].set_type(tensorflow::DT_FLOAT);
+    attr["epsilon"].set_f(static_cast<float>(epsilon));
+    attr["is_training"].set_b(true);
+  }
+
+  // Leaves name, device, marks and control inputs.
+  void Replace(const TrainedNorm& norm, int id, const char* op,
+               const std::vector<std::string>& inputs, NodeDef* node) const {
+    NodeDef made;
+    made.set_name(node->name());
+    made.set_op(op);
+    site_.Inherit(id, &made);
+    (*made.mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+    for (const std::string& input : inputs) made.add_input(input);
+    for (const std::string& input : node->input()) {
+      if (input[0] != '^') continue;
+      const int from = view_.IndexOf(std::string(ParseInput(input).producer));
+      if (norm.inner.count(from) == 0) made.add_input(input);
+    }
+    node->Swap(&made);
+  }
+
+  std::string Name(int id) const { return view_.node(id).name(); }
+
+  std::string Output(int id, int port) const { return absl::StrCat(Name(id), ":", port); }
+
+  std::string Vector(const TrainedNorm& norm, const OutputPort& tensor, const char* what,
+                     float value, FlatNodes* nodes) const {
+    const std::string name = absl::StrCat(Name(norm.end), what);
+    if (tensor.node == TrainedNorm::kNone) return nodes->Floats(name, norm.channels, value);
+    if (site_.Shape(tensor).dims() == 1) return TensorName(view_, tensor);
+    return nodes->Reshape(name, tensor, {norm.channels});
+  }
+
+  // Gives a node that reduced x the value of a vector.
+  void Shape(int id, const TrainedNorm& norm, const std::string& vector, FlatNodes* nodes,
+             GraphDef* out) const {
+    const auto keeps = view_.node(id).attr().find("keep_dims");
+    std::string shaped = vector;
+    if (keeps != view_.node(id).attr().end() && keeps->second.b()) {
+      shaped =
+          nodes->Reshape(absl::StrCat(Name(id), "/npu_shaped"), vector, {1, 1, 1, norm.channels});
+    }
+    Replace(norm, id, "Identity", {shaped}, out->mutable_node(id));
+  }
+
+  void WriteForward(const TrainedNorm& norm, FlatNodes* nodes, GraphDef* out) {
+    nodes->Begin(norm.end, norm.x.node);
+    const std::string name = Name(norm.end);
+    const std::string none = nodes->Floats(absl::StrCat(name, "/npu_none"), 0, 0);
+    const std::string gamma = Vector(norm, norm.gamma, "/npu_gamma", 1, nodes);
+    const std::string beta = Vector(norm, norm.beta, "/npu_beta", 0, nodes);
+    NodeDef* end = out->mutable_node(norm.end);
+    Replace(norm, norm.end, kNorm, {TensorName(view_, norm.x), gamma, beta, none, none}, end);
+    Become(kNorm, norm.epsilon, end);
+    Shape(norm.mean, norm, Output(norm.end, 1), nodes, out);
+    const std::string share = Share(norm, nodes);
+    const std::string biased =
+        Combined(absl::StrCat(name, "/npu_biased"), "Mul", Output(norm.end, 2), share, nodes);
+    Shape(norm.variance, norm, biased, nodes, out);
+    if (norm.shift != TrainedNorm::kNone) WriteZeros(norm, nodes, out);
+    state_->rewrites.push_back({kPass, name, view_.node(norm.end).op(), kNorm});
+  }
+
+  // The fused op has added the shift.
+  void WriteZeros(const TrainedNorm& norm, FlatNodes* nodes, GraphDef* out) {
+    const std::string name = absl::StrCat(Name(norm.shift), "/npu_zeros");
+    std::string zeros = nodes->Floats(name, norm.channels, 0);
+    if (site_.Shape({norm.shift, 0}).dims() != 1) {
+      zeros = nodes->Reshape(absl::StrCat(name, "_shaped"), zeros, {1, 1, 1, norm.channels});
+    }
+    Replace(norm, norm.shift, "Identity", {zeros}, out->mutable_node(norm.shift));
+    zeros_.insert(norm.shift);
+  }
+
+  // Whether the node is a shift that was replaced by zeros, or a sum of such.
+  bool IsZero(int id, int levels = kMostLevels) const {
+    if (zeros_.count(id) != 0) return true;
+    if (levels == 0) return false;
+    const auto inputs = view_.fanin(id);
+    return !inputs.empty() && (AddsTensors(view_.node(id).op()) || view_.node(id).op() == "AddN") &&
+           std::all_of(inputs.begin(), inputs.end(),
+                       [&](const OutputPort& input) { return IsZero(input.node, levels - 1); });
+  }
+
+  void LeaveOut(const TrainedNorm& norm, GraphDef* out) const {
+    const auto inputs = view_.fanin(norm.meeting);
+    const OutputPort& large = inputs[inputs[0].node == norm.small ? 1 : 0];
+    Replace(norm, norm.meeting, "Identity", {TensorName(view_, large)},
+            out->mutable_node(norm.meeting));
+  }
+
+  // (n - 1) / n
+  std::string Share(const TrainedNorm& norm, FlatNodes* nodes) const {
+    const std::string name = absl::StrCat(Name(norm.end), "/npu_share");
+    const float channels = static_cast<float>(norm.channels);
+    if (norm.places > 0) {
+      return nodes->Floats(name, norm.channels,
+                           static_cast<float>((norm.places - 1.0) / norm.places));
+    }
+    NodeDef* size = nodes->Add(absl::StrCat(name, "_size"), "Size");
+    size->add_input(TensorName(view_, norm.x));
+    (*size->mutable_attr())["out_type"].set_type(tensorflow::DT_INT32);
+    const std::string size_name = size->name();
+    NodeDef* cast = nodes->Add(absl::StrCat(name, "_cast"), "Cast");
+    cast->add_input(size_name);
+    cast->mutable_attr()->erase("T");
+    (*cast->mutable_attr())["SrcT"].set_type(tensorflow::DT_INT32);
+    (*cast->mutable_attr())["DstT"].set_type(tensorflow::DT_FLOAT);
+    (*cast->mutable_attr())["Truncate"].set_b(false);
+    const std::string count = cast->name();
+    const std::string all = nodes->Floats(absl::StrCat(name, "_channels"), norm.channels, channels);
+    const std::string part = Combined(absl::StrCat(name, "_part"), "RealDiv", all, count, nodes);
+    const std::string one = nodes->Floats(absl::StrCat(name, "_one"), norm.channels, 1);
+    return Combined(name, "Sub", one, part, nodes);
+  }
+
+  static std::string Combined(const std::string& name, const char* op, const std::string& a,
+                              const std::string& b, FlatNodes* nodes) {
+    NodeDef* node = nodes->Add(name, op);
+    node->add_input(a);
+    node->add_input(b);
+    return node->name();
+  }
+
+  void WriteGradient(const TrainedNorm& norm, FlatNodes* nodes, GraphDef* out) {
+    nodes->Begin(norm.dx, norm.x.node);
+    const std::string gamma = Vector(norm, norm.gamma, "/npu_gamma_of_gradient", 1, nodes);
+    const std::vector<std::string> inputs = {
+        TensorName(view_, norm.dy), TensorName(view_, norm.x), gamma,
+        Output(norm.end, 3),        Output(norm.end, 4),       Output(norm.end, 5)};
+    NodeDef* dx = out->mutable_node(norm.dx);
+    NodeDef* gradient = dx;
+    if (norm.others.empty()) {
+      Replace(norm, norm.dx, kGradient, inputs, dx);
+    } else {
+      gradient = nodes->Add(absl::StrCat(Name(norm.dx), "/npu_gradient"), kGradient);
+      for (const std::string& input : inputs) gradient->add_input(input);
+      std::vector<std::string> terms = {gradient->name()};
+      for (const OutputPort& other : norm.others) terms.push_back(TensorName(view_, other));
+      Replace(norm, norm.dx, "AddN", terms, dx);
+      (*dx->mutable_attr())["N"].set_i(terms.size());
+    }
+    Become(kGradient, norm.epsilon, gradient);
+    const std::string name = gradient->name();
+    Shape(norm.sum, norm, absl::StrCat(name, ":2"), nodes, out);
+    // The fused op yields c * r.
+    std::string scaled = absl::StrCat(name, ":1");
+    if (site_.Shape({norm.root, 0}).dims() != 1) {
+      scaled = nodes->Reshape(absl::StrCat(Name(norm.centred), "/npu_shaped"), scaled,
+                              {1, 1, 1, norm.channels});
+    }
+    Replace(norm, norm.centred, "RealDiv", {scaled, Name(norm.root)},
+            out->mutable_node(norm.centred));
+    state_->rewrites.push_back({kPass, Name(norm.dx), "AddN", kGradient});
+  }
+
+  // The nodes that a node reads, or is colocated with.
+  static std::vector<std::string> Needed(const NodeDef& node) {
+    std::vector<std::string> names;
+    for (const std::string& input : node.input()) {
+      names.push_back(std::string(ParseInput(input).producer));
+    }
+    for (const std::string& name : ColocatedWith(node)) {
+      if (name != node.name()) names.push_back(name);
+    }
+    return names;
+  }
+
+  // Deletes what no other node needs any more.
+  void Drop(const std::vector<TrainedNorm>& norms, GraphDef* out) const {
+    std::unordered_map<std::string, int> place;
+    std::vector<int> readers(out->node_size(), 0);
+    for (int k = 0; k < out->node_size(); ++k) place[out->node(k).name()] = k;
+    for (const NodeDef& node : out->node()) {
+      for (const std::string& name : Needed(node)) ++readers[place[name]];
+    }
+    std::vector<int> open;
+    for (const TrainedNorm& norm : norms) {
+      std::vector<int> own(norm.inner.begin(), norm.inner.end());
+      own.insert(own.end(), {norm.mean, norm.variance, norm.sum, norm.centred});
+      for (int id : own) {
+        if (id != TrainedNorm::kNone && MayDrop(id)) open.push_back(id);
+      }
+    }
+    std::vector<bool> may_drop(out->node_size(), false), dropped(out->node_size(), false);
+    for (int id : open) may_drop[id] = true;
+    for (size_t i = 0; i < open.size(); ++i) {
+      const int id = open[i];
+      if (readers[id] > 0 || dropped[id]) continue;
+      dropped[id] = true;
+      for (const std::string& name : Needed(out->node(id))) {
+        const int from = place[name];
+        if (--readers[from] == 0 && (may_drop[from] || from >= view_.size())) open.push_back(from);
+      }
+    }
+    GraphDef kept;
+    for (int k = 0; k < out->node_size(); ++k) {
+      if (!dropped[k]) kept.add_node()->Swap(out->mutable_node(k));
+    }
+    out->mutable_node()->Swap(kept.mutable_node());
+  }
+
+  bool MayDrop(int id) const {
+    return site_.MayChange(id) && state_->preserved.count(view_.node(id).name()) == 0;
+  }
+
+  PassState* const state_;
+  const GraphView& view_;
+  const FusionSite site_;
+  std::set<int> zeros_;  // the shifts that are zeros now
+};
+
+}  // namespace
+
+tensorflow::Status WriteTrainedNorms(PassState* state, bool* changed) {
+  const size_t rewrites = state->rewrites.size();
+  if (!OpSet(state->view(), "SquaredDifference").IsEmpty()) Writer(state).Run();
+  *changed = state->rewrites.size() != rewrites;
+  return tensorflow::Status();
+}
+
+}  // namespace npu_precision

@@ -1,0 +1,288 @@
+"""trained_norms: a batch norm in training, written as single ops, becomes the fused op."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.check_rewrite import run
+from support.live_rewrite import rewrite_and_run
+from support.text_graph import random_values
+from support.tf_versions import need_kernels, needs_gradients_of_means_by_shape
+
+import npu_precision
+
+tf1 = tf.compat.v1
+pytestmark = needs_gradients_of_means_by_shape
+MODES = {"allow_mix_precision_bf16": "bfloat16", "allow_mix_precision_fp16": "float16"}
+SHAPE = [3, 6, 5, 4]
+FETCHES = ["y", "dx", "dgamma", "dbeta", "of_mean", "of_variance"]
+FUSED = ["FusedBatchNormGradV3", "FusedBatchNormV3"]
+
+
+def keras3(x, gamma, beta, axes=(0, 1, 2), epsilon=1e-3):
+    """As Keras 3 computes it; and its mean and variance."""
+    mean, variance = (tf.squeeze(each, axes) for each in moments(x, axes))
+    return tf.nn.batch_normalization(x, mean, variance, beta, gamma, epsilon), mean, variance
+
+
+def moments(x, axes):
+    mean = tf.reduce_mean(x, axes, keepdims=True)
+    squares = tf1.squared_difference(x, tf.stop_gradient(mean))
+    return mean, tf.reduce_mean(squares, axes, keepdims=True)
+
+
+def by_hand(x, gamma, beta):
+    """The gradient goes through the mean in the variance, too."""
+    mean = tf.reduce_mean(x, [0, 1, 2], keepdims=True)
+    variance = tf.reduce_mean(tf.square(x - mean), [0, 1, 2], keepdims=True)
+    return (x - mean) * tf1.rsqrt(variance + 1e-3) * gamma + beta, mean, variance
+
+
+def graph_of(norm, dtype=tf.float32, shape=SHAPE, unknown=False, layer=False, more=None):
+    """A norm and its gradient, and whatever `more(x, y, gradient)` adds."""
+    channels = shape[-1]
+    with tf.Graph().as_default() as graph:
+        given = [None, *shape[1:]] if unknown else shape
+        inputs = tf1.placeholder(dtype, given, name="x")
+        t = tf1.placeholder(dtype, given, name="t")
+        gamma = tf1.placeholder(dtype, [channels], name="gamma")
+        beta = tf1.placeholder(dtype, [channels], name="beta")
+        window = tf.constant(random_values("w", [1, 1, channels, channels]), dtype)
+        convolve = lambda z: tf.nn.conv2d(z, window, 1, "SAME") if layer else z  # noqa: E731
+        x = convolve(inputs)
+        y, mean, variance = norm(x, gamma, beta)
+        loss = tf.reduce_sum(t * tf.tanh(convolve(y)))
+        wanted = [each for each in (gamma, beta) if each is not None]
+        gradients = tf.gradients(loss, [x, *wanted])
+        if layer:
+            gradients[0] = tf.gradients(x, inputs, gradients[0])[0]
+        if more is not None:
+            more(x, y, gradients[0])
+        for name, value in zip(FETCHES, [y, *gradients, mean, variance]):
+            if value is not None:
+                tf.identity(value + 0 if name.startswith("of_") else tf.abs(value), name)
+    return graph.as_graph_def()
+
+
+def rewritten(graph, mode="allow_mix_precision_bf16", fetches=None, **options):
+    fetches = fetches or fetches_of(graph)
+    options = {"rewrites": "none,fold_constants,trained_norms", **options}
+    low, ledger = npu_precision.rewrite_graph_def(graph, fetches, precision_mode=mode, **options)
+    after = [entry.after for entry in ledger.rewrites if entry.by == "trained_norms"]
+    return low, sorted(after)
+
+
+def fetches_of(graph):
+    names = {node.name for node in graph.node}
+    return [name for name in FETCHES if name in names]
+
+
+def feeds(dtype, shape=SHAPE):
+    x = 3.0 + random_values("x", shape).astype(dtype)
+    rest = {name: random_values(name, [shape[-1]]).astype(dtype) for name in ("gamma", "beta")}
+    return {"x": x, "t": random_values("t", shape).astype(dtype), **rest}
+
+
+def values_of(graph, dtype=np.float32, shape=SHAPE):
+    with tf.Graph().as_default() as built:
+        tf.import_graph_def(graph, name="")
+        placeholders = {node.name for node in graph.node if node.op == "Placeholder"}
+        fed = {f"{k}:0": v for k, v in feeds(dtype, shape).items() if k in placeholders}
+        with tf1.Session(graph=built) as session:
+            return session.run([name + ":0" for name in fetches_of(graph)], fed)
+
+
+def ran(graph, folder, shape=SHAPE, mode="allow_mix_precision_bf16"):
+    """In a session that runs this pass alone."""
+    return rewrite_and_run(
+        graph,
+        fetches_of(graph),
+        folder,
+        feeds=feeds(np.float32, shape),
+        precision_mode=mode,
+        float16_compute="native",
+        rewrites="none,trained_norms",
+    )
+
+
+def without_gamma(x, gamma, beta):
+    return keras3(x, None, beta)
+
+
+def without_beta(x, gamma, beta):
+    return keras3(x, gamma, None)
+
+
+def without_both(x, gamma, beta):
+    return keras3(x, None, None)
+
+
+NORMS = [keras3, without_gamma, without_beta, without_both]
+
+
+def assert_exact(graph, norm, found, unknown=False, shape=SHAPE):
+    exact = values_of(graph_of(norm, tf.float64, shape, unknown), np.float64, shape)
+    for name, want, got in zip(fetches_of(graph), exact, found):
+        atol = 3e-6 * np.abs(want).max() + 1e-6
+        np.testing.assert_allclose(got, want, rtol=0, atol=atol, err_msg=name)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("unknown", [False, True], ids=["batch of 3", "any batch"])
+def test_values_and_gradients_are_those_of_float64(norm, unknown, mode, tmp_path):
+    """Without a product nothing is lowered, so the fused ops run in float32."""
+    need_kernels(MODES[mode], *FUSED)
+    graph = graph_of(norm, unknown=unknown)
+    found = ran(graph, tmp_path, mode=mode)
+    assert sorted(entry.after for entry in found.rewrites) == FUSED
+    assert not {"SquaredDifference", "RsqrtGrad"} & set(found.ops().values())
+    assert_exact(graph, norm, found.values, unknown)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_between_convolutions_the_fused_ops_are_lowered(mode, tmp_path):
+    need_kernels(MODES[mode], "Conv2D", *FUSED)
+    graph = graph_of(keras3, layer=True)
+    found = ran(graph, tmp_path, mode=mode)
+    assert sorted(entry.after for entry in found.rewrites) == FUSED
+    types = [
+        node.attr["T"].type
+        for node in found.nodes.values()
+        if node.op.replace("_MklNative", "").replace("_Mkl", "") in FUSED
+    ]
+    assert types == 2 * [tf.as_dtype(MODES[mode])]
+    for want, got in zip(values_of(graph), found.values):
+        np.testing.assert_allclose(got, want, rtol=0, atol=0.03 * np.abs(want).max())
+
+
+def test_a_norm_whose_results_alone_are_read_is_fused_without_a_gradient():
+    need_kernels("bfloat16", *FUSED)
+    graph = graph_of(keras3)
+    _, after = rewritten(graph, fetches=["y", "of_mean", "of_variance"])
+    assert after in (["FusedBatchNormV3"], FUSED)
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["a batch", "any batch"])
+@pytest.mark.parametrize(("shape", "after"), [([2, 2, 2, 4], FUSED), ([1, 1, 1, 4], [])])
+def test_the_variance_of_few_places_is_biased(unknown, shape, after, tmp_path):
+    """The fused op divides by n - 1. A gradient without sums has another form."""
+    need_kernels("bfloat16", *FUSED)
+    graph = graph_of(keras3, shape=shape, unknown=unknown)
+    found = ran(graph, tmp_path, shape)
+    assert sorted(entry.after for entry in found.rewrites) == after
+    assert_exact(graph, keras3, found.values, unknown, shape)
+
+
+def residual(x, gamma, beta):
+    """TensorFlow's arithmetic optimizer writes (x * s + t) + u as (x * s + u) + t."""
+    y, mean, variance = keras3(x, gamma, beta)
+    return y + tf.sigmoid(tf.stop_gradient(x)), mean, variance
+
+
+def beside(x, gamma, beta):
+    """Something else reads x, too, as in a DenseNet: its gradient is one of four terms."""
+    y, mean, variance = keras3(x, gamma, beta)
+    return y + tf.sigmoid(x), mean, variance
+
+
+def shortcut(x, gamma, beta):
+    """And the sum of two norms as (x * s + u * r) + (t + v)."""
+    y, mean, variance = keras3(x, gamma, beta)
+    return y + keras3(tf.square(x), beta, gamma)[0], mean, variance
+
+
+def twice(x, gamma, beta):
+    """Two norms of one tensor, whose gradients are six terms of one sum."""
+    y, mean, variance = keras3(x, gamma, beta)
+    return y * tf.sigmoid(keras3(x, beta, gamma, epsilon=0.1)[0]), mean, variance
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["batch of 3", "any batch"])
+def test_of_two_norms_of_one_tensor_one_is_fused(unknown, tmp_path):
+    need_kernels("bfloat16", *FUSED)
+    graph = graph_of(twice, unknown=unknown)
+    found = ran(graph, tmp_path)
+    assert sorted(entry.after for entry in found.rewrites) == FUSED
+    assert_exact(graph, twice, found.values, unknown)
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["batch of 3", "any batch"])
+@pytest.mark.parametrize(("norm", "count"), [(residual, 1), (beside, 1), (shortcut, 2)])
+def test_a_norm_whose_terms_were_added_to_others_is_fused(norm, count, unknown, tmp_path):
+    need_kernels("bfloat16", *FUSED)
+    graph = graph_of(norm, unknown=unknown)
+    found = ran(graph, tmp_path)
+    assert sorted(entry.after for entry in found.rewrites) == sorted(count * FUSED)
+    assert_exact(graph, norm, found.values, unknown)
+
+
+def second(x, y, gradient):
+    tf.identity(tf.gradients(tf.reduce_sum(tf.square(gradient)), x)[0], "second")
+
+
+@pytest.mark.parametrize(
+    ("norm", "options"),
+    [
+        (by_hand, {}),
+        (lambda x, gamma, beta: keras3(x, gamma, beta, epsilon=0.0), {}),
+        (lambda x, gamma, beta: keras3(x, gamma[:, None, None], None, (0, 2, 3)), {}),
+        (keras3, {"more": second}),
+    ],
+    ids=["another gradient", "no epsilon", "channels first", "a second derivative"],
+)
+def test_other_forms_stay_as_they_are(norm, options):
+    need_kernels("bfloat16", *FUSED)
+    shape = [3, 4, 4, 4]
+    graph = graph_of(norm, shape=shape, **options)
+    fetches = fetches_of(graph) + [n.name for n in graph.node if n.name == "second"]
+    low, after = rewritten(graph, fetches=fetches)
+    assert after == [] or options
+    for want, got in zip(values_of(graph, shape=shape), values_of(low, shape=shape)):
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max() + 1e-6)
+
+
+def test_nodes_that_a_file_names_or_the_caller_fetches_stay():
+    need_kernels("bfloat16", *FUSED)
+    graph = graph_of(keras3)
+    ends = [node.name for node in graph.node if node.name.endswith("batchnorm/add_1")]
+    assert len(ends) == 1
+    assert rewritten(graph, fetches=[*FETCHES, *ends])[1] == []
+    edits = json.dumps({"black-list": {"to-add": [f"node:{ends[0]}"]}})
+    assert rewritten(graph, mixlist_edits=edits)[1] == []
+
+
+def test_a_second_application_changes_nothing():
+    need_kernels("bfloat16", *FUSED)
+    low, _ = rewritten(graph_of(keras3, layer=True))
+    again, after = rewritten(low)
+    assert after == []
+    assert again == low
+    assert len(run(low, ["y"])) == 1
+
+
+def test_a_sum_in_place_of_a_difference_is_no_norm():
+    need_kernels("bfloat16", *FUSED)
+
+    def added(x, gamma, beta):
+        mean, variance = (tf.squeeze(each, [0, 1, 2]) for each in moments(x, [0, 1, 2]))
+        scale = tf1.rsqrt(variance + 1e-3) * gamma
+        return x * scale + (beta - -mean * scale), mean, variance
+
+    assert rewritten(graph_of(added), fetches=["y", "of_mean", "of_variance"])[1] == []
+
+
+def test_a_gradient_of_another_factor_is_another_form():
+    """The loss of the variance is 3 in place of 1."""
+    need_kernels("bfloat16", *FUSED)
+    graph = graph_of(keras3)
+    low, _ = rewritten(graph)
+    changed = tf1.GraphDef()
+    changed.CopyFrom(graph)
+    (two,) = (n for n in changed.node if n.name.endswith("SquaredDifference_grad/scalar"))
+    two.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(6.0))
+    assert rewritten(graph)[1] == FUSED
+    assert rewritten(changed)[1] == []
