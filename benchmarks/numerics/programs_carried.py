@@ -60,3 +60,18 @@ def best_row(x, w, scores):
     ids = tf.cast(tf.argmax(scores, -1), tf.float32)
     rows = tf.concat([ids[:, None], tf.nn.softmax(tf.matmul(x, w))], 1)
     return tf.reduce_max(rows, 1)
+
+
+@of("class ids in rows that are scaled to pixels", _X, _W, _CLASSES, tolerance=_EXACT)
+def scaled_rows(x, w, scores):
+    ids = tf.cast(tf.argmax(scores, -1), tf.float32)
+    rows = tf.concat([tf.sigmoid(tf.matmul(x, w)), ids[:, None]], -1)
+    return (rows * [640.0, 480.0, 640.0, 480.0, 1.0])[:, 4]
+
+
+@of("times beside a prediction, in a branch of tf.cond", _X, _W, _TIMES, tolerance=_EXACT)
+def in_a_branch(x, w, time):
+    y = tf.matmul(x, w)
+    return tf.cond(
+        time[0, 0] > 0, lambda: tf.concat([time, y], 1), lambda: tf.pad(y, [[0, 0], [0, 1]])
+    )[:, 0]

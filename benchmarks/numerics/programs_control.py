@@ -365,3 +365,14 @@ def phase():
     return layer(
         lambda z: tf.cumsum(1.0 + 0.001 * tf.nn.relu(z[:, 0])) - tf.range(1.0, 401.0), rows=400
     )
+
+
+@program("Kalman filter: what a precise measurement leaves of the variance")
+def precise_measurement():
+    def left(p, noise):
+        gain = tf.matmul(p, tf.linalg.inv(p + noise))
+        return tf.linalg.diag_part(tf.matmul(tf.eye(4) - tf.matmul(gain, tf.eye(4)), p))
+
+    spread = normal(0, 4, 4)
+    covariance = 4.0 * np.eye(4, dtype=np.float32) + 0.1 * spread @ spread.T
+    return Result(left, [covariance, 0.004 * np.eye(4, dtype=np.float32)])

@@ -179,3 +179,19 @@ def factors(v, w, h):
 
     w, h = tf.while_loop(lambda i, *_: i < 50, step, (0, w, h))[1:]
     return tf.matmul(w, h)
+
+
+@of(
+    "a tone of 1 % on a level of 1, by a matrix of cosines",
+    uniform(3, 50, 256, low=0.99, high=1.01),
+)
+def faint_tone(level):
+    """The level is in the first column alone: the others sum to zero."""
+    cosines, _ = _fourier(256, 127)
+    return tf.matmul(level, cosines)[:, 1:]
+
+
+@of("detail of a signal near 100 by Haar's filters, its mean beside", 100.0 + uniform(4, 2, 256, 1))
+def haar(signal):
+    bank = tf.constant([[[0.5, 0.5]], [[0.5, -0.5]]])
+    return tf.nn.conv1d(signal, bank, 2, "VALID")[..., 1]

@@ -228,7 +228,10 @@ class Walk {
     const int product = view_.LookThrough(tensor, passes).node;
     if (!products_.Has(product) || ends_path_[product]) return;
     KeepNode(product, difference);
+    // A gain is a product of few terms itself.
+    few_terms_ = kFewTerms;
     KeepBehind({product}, difference);
+    few_terms_ = 0;
   }
 
   void KeepTerms(const OutputPort& tensor, int difference) {

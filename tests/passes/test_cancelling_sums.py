@@ -197,7 +197,10 @@ def test_one_or_an_identity_minus_a_product_keeps_the_product(lines, kept):
         f"""
         x = Placeholder(shape=2x64)
         y = Placeholder(shape=64x2)
-        unit = Square(x)
+        p = Placeholder(shape=2x16)
+        s = Placeholder(shape=16x64)
+        gain = MatMul(p, s)
+        unit = Mul(x, gain)
         product = MatMul(unit, y)
         {lines}
         """,
@@ -205,4 +208,5 @@ def test_one_or_an_identity_minus_a_product_keeps_the_product(lines, kept):
         ["end"],
         run=False,
     )
-    assert (result.reasons["product"] == ("kept", "before_magnifier", "end")) == kept
+    for name in ("product", "unit", "gain"):
+        assert (result.reasons[name] == ("kept", "before_magnifier", "end")) == kept
