@@ -1,6 +1,7 @@
 #include "graph_passes/decide/before_magnifiers.h"
 
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "graph_passes/analysis/close_differences.h"
@@ -28,9 +29,12 @@ constexpr double kSafeSteps = 32;
 // A bound on the nodes between a guard and a difference.
 constexpr size_t kMostGuarded = 32;
 
-// The gradients of scale and offset are sums over all rows; the gradient of the input is not.
-bool AccumulatesParameters(const std::string& op) {
-  return op == "FusedBatchNormGrad" || op == "FusedBatchNormGradV2" || op == "FusedBatchNormGradV3";
+// All outputs but the first are means or sums over all rows.
+bool AccumulatesChannels(const std::string& op) {
+  static const auto* names = new std::unordered_set<std::string>{
+      "FusedBatchNorm",     "FusedBatchNormV2",     "FusedBatchNormV3",
+      "FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"};
+  return names->count(op) != 0;
 }
 
 // The op yields the same elements in another shape. It rounds nothing.
@@ -55,7 +59,7 @@ class Walk {
         inputs_(view, *context.magnifiers),
         scales_(view, Scales),
         accumulates_(view, AveragesErrors),
-        accumulates_parameters_(view, AccumulatesParameters),
+        accumulates_channels_(view, AccumulatesChannels),
         moves_values_(view, MovesValues),
         reshapes_(view, Reshapes),
         products_(view, IsMatrixOrConvolution),
@@ -261,7 +265,7 @@ class Walk {
   bool Ends(const OutputPort& from) const {
     return ends_.Has(from) || IsLargeProduct(from) ||
            (accumulates_.Has(from.node) && !AccumulatesComplements(from.node)) ||
-           (accumulates_parameters_.Has(from.node) && from.port > 0);
+           (accumulates_channels_.Has(from.node) && from.port > 0);
   }
 
   void Push(const OutputPort& tensor, int magnifier, std::vector<int>* nodes) {
@@ -394,7 +398,7 @@ class Walk {
   const DecideContext& context_;
   const std::vector<bool>& ends_path_;
   const MagnifiedInputs inputs_;
-  const OpSet scales_, accumulates_, accumulates_parameters_, moves_values_, reshapes_, products_,
+  const OpSet scales_, accumulates_, accumulates_channels_, moves_values_, reshapes_, products_,
       divides_, sums_, means_, constants_, compares_, selects_;
   const ErrorPathEnds ends_;
   const LayerReads layers_;

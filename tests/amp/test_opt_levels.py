@@ -70,8 +70,8 @@ BUT_BATCH_NORMS = ["conv", "relu", "softmax"]
     ("level", "overrides", "expected"),
     [
         ("O0", {}, []),
-        # The nodes after a mean follow it, also in batch norms of several ops.
-        ("O1", {}, ["conv", "fused"]),
+        # A batch norm of several ops is one op now.
+        ("O1", {}, ["conv", "fused", "relu"]),
         ("O1", {"keep_batchnorm_fp32": True}, ["conv"]),
         ("O2", {}, BUT_BATCH_NORMS),
         ("O2", {"keep_batchnorm_fp32": "False"}, ALL),

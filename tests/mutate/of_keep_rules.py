@@ -178,7 +178,7 @@ MUTATIONS = (
     ),
     _before(
         "norm_gradients",
-        " ||\n           (accumulates_parameters_.Has(from.node) && from.port > 0)",
+        " ||\n           (accumulates_channels_.Has(from.node) && from.port > 0)",
         "",
         "Loss scaling keeps all between convolutions and batch norms in float32.",
         f"{_ENDS}::test_the_gradients_of_a_batch_norms_parameters_end_the_path",

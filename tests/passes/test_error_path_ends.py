@@ -73,6 +73,30 @@ def test_the_gradients_of_a_batch_norms_parameters_end_the_path(mode):
 
 
 @modes
+def test_so_do_the_mean_and_the_variance_of_the_batch(mode):
+    """The moving averages, and the gradient of a norm that was written out, read them."""
+    need_kernels(LOW[mode], "FusedBatchNormV3", "BiasAdd")
+    result = check_rewrite(
+        """
+        x = Placeholder(shape=1x4x4x2)
+        filter = Const(shape=1x1x2x2)
+        one = Const(value=[1.0, 1.0])
+        none = Const(shape=0)
+        conv = Conv2D(x, filter, strides=[1, 1, 1, 1], padding=SAME)
+        moved = BiasAdd(conv, one)
+        norm = FusedBatchNormV3(moved, one, one, none, none)
+        inverse = Rsqrt(norm:2)
+        end = Conv2D(norm, filter, strides=[1, 1, 1, 1], padding=SAME)
+        """,
+        None,
+        ["inverse", "end"],
+        mode=mode,
+    )
+    assert result.reasons["moved"][0] == result.reasons["norm"][0] == "lowered"
+    assert result.reasons["inverse"][0] == "kept"
+
+
+@modes
 @pytest.mark.parametrize(("shape", "is_scale"), [("scalar", True), ("1", True), ("4", False)])
 def test_what_one_given_number_divides_is_off_by_no_larger_share(mode, shape, is_scale):
     """A loss scale is such a number. Of several divisors, one may be tiny where the dividend is a
