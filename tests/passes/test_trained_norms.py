@@ -39,8 +39,8 @@ def through_mean(x, gamma, beta):
     mean = tf.reduce_mean(x, [0, 1, 2], keepdims=True)
     squares = tf1.squared_difference(x, mean)
     variance = tf.reduce_mean(squares, [0, 1, 2], keepdims=True)
-    flat = [tf.squeeze(each, [0, 1, 2]) for each in (mean, variance)]
-    return tf.nn.batch_normalization(x, *flat, beta, gamma, 1e-3), *flat
+    mean, variance = (tf.squeeze(each, [0, 1, 2]) for each in (mean, variance))
+    return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-3), mean, variance
 
 
 def by_hand(x, gamma, beta):
