@@ -75,9 +75,7 @@ class Reader : private NormTerms {
     int dx = kNone;
     std::vector<OutputPort> rest = TermsOf(reader, &dx, norm);
     if (rest.size() < 3 || rest.size() > kMostTerms) return false;
-    rest.erase(std::remove_if(rest.begin(), rest.end(),
-                              [product](const OutputPort& term) { return term.node == product; }),
-               rest.end());
+    rest.erase(std::find(rest.begin(), rest.end(), OutputPort{product, 0}));
     for (size_t i = 0; i < rest.size(); ++i) {
       TrainedNorm found = *norm;
       found.dx = dx;

@@ -11,6 +11,7 @@ _NAMED = f"{_TESTS}::test_nodes_that_a_file_names_or_the_caller_fetches_stay"
 
 _form = mutations_of("graph_passes/fuse/trained_norm_form.cc")
 _gradient = mutations_of("graph_passes/fuse/trained_norm_gradient.cc")
+_terms = mutations_of("graph_passes/fuse/norm_terms.cc")
 _products = mutations_of("graph_passes/fuse/norm_terms.h")
 _norms = mutations_of("graph_passes/fuse/trained_norms.cc")
 
@@ -83,6 +84,13 @@ MUTATIONS = (
         "!(found.epsilon > 0)",
         "false",
         "A norm without an epsilon is fused.",
+        _OTHERS,
+    ),
+    _terms(
+        "axes",
+        "return axes == std::vector<int64_t>{0, 1, 2};",
+        "return true;",
+        "A norm over other axes is fused.",
         _OTHERS,
     ),
     _products(
