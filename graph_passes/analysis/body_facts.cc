@@ -138,19 +138,12 @@ class Finder {
     }
   }
 
-  // Of several roles, the one that accumulates more counts.
-  static int Rank(BodyRole role) {
-    return role == BodyRole::kBranch     ? 0
-           : role == BodyRole::kCalled   ? 1
-           : role == BodyRole::kIterated ? 2
-                                         : 3;
-  }
-
   void Call(const std::string& name, BodyRole role) {
     if (functions_.count(name) == 0) return;
     const auto added = facts_.roles.insert({name, role});
     if (!added.second) {
-      if (Rank(role) <= Rank(added.first->second)) return;
+      // Of several roles, the one that accumulates more counts.
+      if (role <= added.first->second) return;
       added.first->second = role;
     }
     open_.push_back(name);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMostTerms = 16;
 
-bool Adds(const std::string& op) { return AddsOrSubtracts(op) || op == "AddN"; }
+bool Adds(const std::string& op) { return AddsAll(op) || op == "Sub"; }
 bool Averages(const std::string& op) { return op == "Sum" || op == "Mean"; }
 bool MapsLinearly(const std::string& op) {
   return IsMatrixOrConvolution(op) || Averages(op) || op == "AvgPool" || op == "Cumsum";

@@ -3,6 +3,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "graph_passes/analysis/large_offset.h"
 #include "graph_passes/analysis/next_arguments.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
@@ -11,8 +12,6 @@
 namespace npu_precision {
 namespace {
 
-// As in the rules about large offsets.
-constexpr double kLargeOffset = 16;
 // Bounds on the nodes between a difference and what it comes from.
 constexpr int kMostHops = 32;
 constexpr size_t kMostNodes = 64;
@@ -31,8 +30,6 @@ bool StaysAsLarge(const std::string& op) {
                                        "MaxPool", "AvgPool3D", "MaxPool3D", "Maximum", "Minimum"};
   return names->count(op) != 0 || Picks(op);
 }
-
-bool Compares(const std::string& op) { return op == "Sub" || op == "SquaredDifference"; }
 
 bool ChoosesLargest(const std::string& op) {
   return op == "ArgMax" || op == "ArgMin" || op == "TopKV2" || op == "TopK";
@@ -64,7 +61,7 @@ class Finder {
         casts_(view, "Cast"),
         sums_(view, AddsOrSubtracts),
         products_(view, IsMatrixOrConvolution),
-        compares_(view, Compares),
+        differences_(view, IsDifference),
         weighs_(view, Weighs),
         chooses_(view, ChoosesLargest),
         means_(view, "Mean") {
@@ -75,12 +72,12 @@ class Finder {
   std::vector<CloseDifference> Run() const {
     std::vector<int> ids;
     for (int id = 0; id < view_.size(); ++id) {
-      if (view_.num_fanin(id) == 2 && (compares_.Has(id) || chooses_.Has(id))) ids.push_back(id);
+      if (view_.num_fanin(id) == 2 && (differences_.Has(id) || chooses_.Has(id))) ids.push_back(id);
     }
     std::vector<CloseDifference> found;
     for (int id : InOrderOfNames(view_, std::move(ids))) {
       CloseDifference close = {id, {}, -1};
-      if (compares_.Has(id)) {
+      if (differences_.Has(id)) {
         AddSides(&close);
       } else if (IsSumWithGiven(RootOf(view_.fanin(id)[0], 0))) {
         close.sides = {view_.fanin(id)[0]};
@@ -189,7 +186,7 @@ class Finder {
   std::vector<bool>
       is_loops_;  // by node id: whether it is an argument that the caller does not give
   const OpSet picks_, stays_as_large_, sources_, constants_, reads_variable_, casts_, sums_,
-      products_, compares_, weighs_, chooses_, means_;
+      products_, differences_, weighs_, chooses_, means_;
 };
 
 }  // namespace

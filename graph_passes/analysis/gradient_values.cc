@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph_passes/analysis/forward_names.h"
+#include "graph_passes/graph/op_traits.h"
 
 namespace npu_precision {
 namespace {
@@ -14,10 +15,6 @@ bool OnlyMovesValues(const std::string& op) {
       "Cast", "ExpandDims", "Identity", "Reshape", "Squeeze", "Transpose"};
   return names->count(op) != 0;
 }
-
-// Adds the gradients of a variable that is read in several places. These sums are outside of any
-// op's own scope.
-bool AddsUp(const std::string& op) { return op == "AddN" || op == "AddV2" || op == "Add"; }
 
 }  // namespace
 
@@ -37,7 +34,9 @@ bool IsGradient(const GraphView& view, const OutputPort& tensor) {
       }
     } else if (OnlyMovesValues(view.node(id).op())) {
       waiting.push_back(inputs[0].node);
-    } else if (AddsUp(view.node(id).op())) {
+    } else if (AddsAll(view.node(id).op())) {
+      // The gradients of a variable that is read in several places are added outside of any op's
+      // own scope.
       for (const OutputPort& input : inputs) waiting.push_back(input.node);
     } else {
       return false;

@@ -30,8 +30,6 @@ bool IsLogical(const std::string& op) {
   return names->count(op) != 0;
 }
 
-bool IsDifference(const std::string& op) { return op == "Sub" || op == "SquaredDifference"; }
-
 // The result is small where the input is.
 bool IsMagnitude(const std::string& op) {
   static const auto* names = new Names{

@@ -40,8 +40,6 @@ bool AccumulatesChannels(const std::string& op) {
 // The op yields the same elements in another shape. It rounds nothing.
 bool Reshapes(const std::string& op) { return IsElementwise(op) && MovesValues(op); }
 
-bool Compares(const std::string& op) { return op == "Sub" || op == "SquaredDifference"; }
-
 // A constant or a fill selects nothing.
 bool SelectsElements(const std::string& op) { return SelectsValues(op) && !EndsErrorPath(op); }
 
@@ -67,7 +65,7 @@ class Walk {
         sums_(view, "Sum"),
         means_(view, "Mean"),
         constants_(view, "Const"),
-        compares_(view, Compares),
+        differences_(view, IsDifference),
         selects_(view, SelectsElements),
         ends_(view, context.fed, ends_path),
         layers_(view),
@@ -97,7 +95,7 @@ class Walk {
     }
     for (int mean : InOrderOfNames(view_, means_.Ids())) KeepCentre(mean);
     for (int product : InOrderOfNames(view_, accumulators_)) KeepFactors(product);
-    for (int difference : InOrderOfNames(view_, compares_.Ids())) KeepTermsBefore(difference);
+    for (int difference : InOrderOfNames(view_, differences_.Ids())) KeepTermsBefore(difference);
     return keeps_;
   }
 
@@ -180,7 +178,7 @@ class Walk {
     for (size_t i = 0; i < moved.size(); ++i) {
       for (const InputPort& use : view_.fanout(moved[i])) {
         const int id = use.node;
-        if (compares_.Has(id) && Moved(view_.fanin(id)[1 - use.index]) == of) {
+        if (differences_.Has(id) && Moved(view_.fanin(id)[1 - use.index]) == of) {
           KeepNode(mean, id);
           return;
         }
@@ -379,7 +377,7 @@ class Walk {
     if (ranges_[guard].low >= kSafeSteps * SpacingAt(context_.NewDtype(), 1)) return false;
     std::vector<int> behind = {guard};
     for (size_t i = 0; i < behind.size() && behind.size() < kMostGuarded; ++i) {
-      if (compares_.Has(behind[i])) return true;
+      if (differences_.Has(behind[i])) return true;
       for (int k = 0; k < view_.num_inputs(behind[i]); ++k) {
         const OutputPort from = view_.LookThroughInserted(view_.fanin(behind[i])[k]);
         if (!Ends(from)) behind.push_back(from.node);
@@ -399,7 +397,7 @@ class Walk {
   const std::vector<bool>& ends_path_;
   const MagnifiedInputs inputs_;
   const OpSet scales_, accumulates_, accumulates_channels_, moves_values_, reshapes_, products_,
-      divides_, sums_, means_, constants_, compares_, selects_;
+      divides_, sums_, means_, constants_, differences_, selects_;
   const ErrorPathEnds ends_;
   const LayerReads layers_;
   int few_terms_ = 0;                 // MagnifiedInput::terms of where walks now begin

@@ -21,7 +21,7 @@ namespace npu_precision {
 //   product, or whole numbers, through ops that only select values, or scale and shift what was
 //   selected by others of these or by weights,
 // - yield values of a matrix product too, and
-// - lead, through such ops, to a result or to what keeps its dtype in any case.
+// - lead, through such ops, to a result or a fetched node.
 // Constants and variables are no such values: rounding weights is what the modes are for. Nor are
 // the variables of a loop. Paths end at nodes with `ends_path` set, by node id.
 std::vector<KeptGroup> CarriedValues(const GraphView& view, const DecideContext& context,

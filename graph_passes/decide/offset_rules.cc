@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "graph_passes/analysis/counting_constants.h"
 #include "graph_passes/analysis/few_values.h"
+#include "graph_passes/analysis/large_offset.h"
 #include "graph_passes/graph/float_values.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
@@ -15,13 +16,9 @@
 namespace npu_precision {
 namespace {
 
-// Next to such an offset, bfloat16 has steps of 1/8 and float16 of 1/64. Activations such as a hard
-// swish add at most 6.
-constexpr float kLargeOffset = 16;
-
 constexpr int kNotSeen = -1;
 
-bool Adds(const std::string& op) { return AddsOrSubtracts(op) || op == "AddN" || op == "BiasAdd"; }
+bool Adds(const std::string& op) { return AddsAll(op) || op == "Sub" || op == "BiasAdd"; }
 
 // Its result is as large as an input.
 bool StaysLarge(const std::string& op) { return Adds(op) || op == "Mean" || SelectsValues(op); }

@@ -40,8 +40,7 @@ ChannelChain ChannelChains::From(const InputPort& use, const std::string& sum,
 void ChannelChains::TakeSum(const InputPort& use, ChannelChain* chain) const {
   const int inner = use.node;
   const std::string& op = view_.node(inner).op();
-  if ((op != "AddN" && !AddsTensors(op)) || view_.num_fanin(inner) != 2 || is_taken_[inner] ||
-      !MayVanish(inner)) {
+  if (!AddsAll(op) || view_.num_fanin(inner) != 2 || is_taken_[inner] || !MayVanish(inner)) {
     return;
   }
   const InputPort outer = view_.fanout(inner)[0];

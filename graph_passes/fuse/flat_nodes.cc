@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/registered_ops.h"
 #include "graph_passes/rewrite/cast_nodes.h"
 #include "graph_passes/rewrite/changed_graph.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -190,6 +191,35 @@ std::string FlatNodes::ResultShape(const std::string& name, const FlatProduct& p
 
 std::string TensorName(const GraphView& view, const OutputPort& tensor) {
   return InputName(view.node(tensor.node).name(), tensor.port);
+}
+
+void ReplaceOp(const FusionSite& site, int id, const std::string& op,
+               const std::vector<std::string>& inputs, NodeDef* node) {
+  NodeDef made;
+  made.set_name(node->name());
+  made.set_op(op);
+  site.Inherit(id, &made);
+  for (const std::string& input : inputs) {
+    if (!input.empty()) made.add_input(input);
+  }
+  SetType("T", tensorflow::DT_FLOAT, &made);
+  for (const std::string& input : node->input()) {
+    if (input[0] == '^') made.add_input(input);
+  }
+  node->Swap(&made);
+}
+
+void BecomeFusedNorm(const char* op, double epsilon, bool is_training, NodeDef* node) {
+  node->set_op(op);
+  auto& attr = *node->mutable_attr();
+  // TensorFlow's remapper ends the process if an attribute with a default is missing.
+  for (const auto& defined : RegisteredOp(op)->attr()) {
+    if (defined.has_default_value()) attr[defined.name()] = defined.default_value();
+  }
+  SetType("T", tensorflow::DT_FLOAT, node);
+  SetType("U", tensorflow::DT_FLOAT, node);
+  attr["epsilon"].set_f(static_cast<float>(epsilon));
+  attr["is_training"].set_b(is_training);
 }
 
 void BecomeOp(const char* op, NodeDef* node) {

@@ -71,6 +71,14 @@ class FlatNodes {
 // The text of an input that reads the tensor.
 std::string TensorName(const GraphView& view, const OutputPort& tensor);
 
+// Turns `node`, the node `id` of the site's graph, into a float32 node of another op with these
+// inputs; empty ones are left out. It keeps its name, device, scope marks and control inputs.
+void ReplaceOp(const FusionSite& site, int id, const std::string& op,
+               const std::vector<std::string>& inputs, tensorflow::NodeDef* node);
+
+// Turns `node` into a fused batch norm, or a gradient of one, in float32. It keeps its inputs.
+void BecomeFusedNorm(const char* op, double epsilon, bool is_training, tensorflow::NodeDef* node);
+
 // Turns `node` into a float32 node of another op without inputs. It keeps its name, device and
 // marks.
 void BecomeOp(const char* op, tensorflow::NodeDef* node);

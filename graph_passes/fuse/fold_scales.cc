@@ -15,7 +15,6 @@
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
-#include "graph_passes/graph/registered_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -128,7 +127,8 @@ class ScaleFolder {
   bool MayRunNorm(const ChannelChain& chain) const {
     const NodeDef& like = view_.node(chain.end());
     NodeDef norm;
-    BecomeNorm(like.name(), &norm);
+    norm.set_name(like.name());
+    BecomeFusedNorm(kNorm, 0, false, &norm);
     norm.set_device(like.device());
     (*norm.mutable_attr())["T"].set_type(state_->context.mode.low_type);
     return state_->context.support->CanRun(like, norm);
@@ -184,8 +184,7 @@ class ScaleFolder {
     ScaleWeights(chain, scale, nodes, out->mutable_node(places_[convolution]));
     NodeDef* end = out->mutable_node(places_[chain.end()]);
     const std::string& name = view_.node(convolution).name();
-    Replace(chain.end(), {name, offset}, end);
-    end->set_op(offset.empty() ? "Identity" : "BiasAdd");
+    ReplaceOp(site_, chain.end(), offset.empty() ? "Identity" : "BiasAdd", {name, offset}, end);
     if (!offset.empty()) (*end->mutable_attr())["data_format"].set_s("NHWC");
     AddLater(chain, out);
     Tell(chain, absl::StrCat(end->op(), " of ", name));
@@ -212,39 +211,10 @@ class ScaleFolder {
     const std::string mean = nodes->Floats(absl::StrCat(name, "/npu_mean"), chain.channels, 0);
     const std::string one = nodes->Floats(absl::StrCat(name, "/npu_variance"), chain.channels, 1);
     NodeDef* norm = out->mutable_node(places_[end]);
-    Replace(end, {TensorName(view_, chain.root), scale, offset, mean, one}, norm);
-    BecomeNorm(name, norm);
+    ReplaceOp(site_, end, kNorm, {TensorName(view_, chain.root), scale, offset, mean, one}, norm);
+    BecomeFusedNorm(kNorm, 0, false, norm);
     AddLater(chain, out);
     Tell(chain, kNorm);
-  }
-
-  static void BecomeNorm(const std::string& name, NodeDef* norm) {
-    norm->set_name(name);
-    norm->set_op(kNorm);
-    auto& attr = *norm->mutable_attr();
-    // TensorFlow's remapper ends the process if an attribute with a default is missing.
-    for (const auto& defined : RegisteredOp(kNorm)->attr()) {
-      if (defined.has_default_value()) attr[defined.name()] = defined.default_value();
-    }
-    attr["T"].set_type(tensorflow::DT_FLOAT);
-    attr["U"].set_type(tensorflow::DT_FLOAT);
-    attr["epsilon"].set_f(0);
-    attr["is_training"].set_b(false);
-  }
-
-  // Leaves name, device, marks and control inputs.
-  void Replace(int id, const std::vector<std::string>& inputs, NodeDef* node) const {
-    NodeDef made;
-    made.set_name(node->name());
-    site_.Inherit(id, &made);
-    for (const std::string& input : inputs) {
-      if (!input.empty()) made.add_input(input);
-    }
-    (*made.mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
-    for (const std::string& input : node->input()) {
-      if (input[0] == '^') made.add_input(input);
-    }
-    node->Swap(&made);
   }
 
   void AddLater(const ChannelChain& chain, GraphDef* out) const {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "graph_passes/graph/control_inputs.h"
+#include "graph_passes/graph/op_traits.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -16,11 +17,9 @@ constexpr size_t kMostBehindRoot = 24;
 constexpr int kMostLevels = 8;
 constexpr size_t kMostTerms = 8;
 
-// TensorFlow's arithmetic optimizer combines sums of like shapes into an AddN.
-bool IsSum(const std::string& op) { return op == "AddV2" || op == "Add" || op == "AddN"; }
 bool IsCopy(const std::string& op) { return op == "Identity" || op == "StopGradient"; }
 bool IsArithmetic(const std::string& op) {
-  return IsSum(op) || op == "Sub" || op == "Mul" || op == "RealDiv" || op == "Neg";
+  return AddsAll(op) || op == "Sub" || op == "Mul" || op == "RealDiv" || op == "Neg";
 }
 
 enum class Base { kOne, kX, kMean };
@@ -175,7 +174,7 @@ class Matcher {
     }
     const int id = tensor.node;
     if (levels == 0 || !IsPlain(id)) return false;
-    if (IsSum(op(id)) || op(id) == "Sub") {
+    if (AddsAll(op(id)) || op(id) == "Sub") {
       of_root_.inner.insert(id);
       for (const OutputPort& input : view_.fanin(id)) {
         if (!ReadTerms(input, sign, levels - 1, variance)) return false;

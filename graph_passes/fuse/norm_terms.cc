@@ -19,7 +19,7 @@ std::vector<NormTerms::Ports> NormTerms::Orders(int id) const {
 }
 
 bool NormTerms::IsSum(int id) const {
-  return (AddsTensors(view_.node(id).op()) || Is(id, "AddN")) && view_.op_def(id) != nullptr;
+  return AddsAll(view_.node(id).op()) && view_.op_def(id) != nullptr;
 }
 
 bool NormTerms::Reduces(int id, const char* op) const {

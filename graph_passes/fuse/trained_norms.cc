@@ -16,7 +16,6 @@
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
-#include "graph_passes/graph/registered_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace npu_precision {
@@ -112,41 +111,24 @@ class Writer {
   // Whether the machine has a kernel of the low type.
   bool MayRun(int id, const char* op) const {
     NodeDef node;
-    Become(op, 1, &node);
+    BecomeFusedNorm(op, 1, true, &node);
     node.set_name(view_.node(id).name());
     node.set_device(view_.node(id).device());
     (*node.mutable_attr())["T"].set_type(state_->context.mode.low_type);
     return state_->context.support->CanRun(view_.node(id), node);
   }
 
-  static void Become(const char* op, double epsilon, NodeDef* node) {
-    node->set_op(op);
-    auto& attr = *node->mutable_attr();
-    // TensorFlow's remapper ends the process if an attribute with a default is missing.
-    for (const auto& defined : RegisteredOp(op)->attr()) {
-      if (defined.has_default_value()) attr[defined.name()] = defined.default_value();
-    }
-    attr["T"].set_type(tensorflow::DT_FLOAT);
-    attr["U"].set_type(tensorflow::DT_FLOAT);
-    attr["epsilon"].set_f(static_cast<float>(epsilon));
-    attr["is_training"].set_b(true);
-  }
-
-  // Leaves name, device, marks and control inputs.
+  // Leaves out control inputs from nodes of the norm.
   void Replace(const TrainedNorm& norm, int id, const char* op,
                const std::vector<std::string>& inputs, NodeDef* node) const {
-    NodeDef made;
-    made.set_name(node->name());
-    made.set_op(op);
-    site_.Inherit(id, &made);
-    (*made.mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
-    for (const std::string& input : inputs) made.add_input(input);
+    NodeDef before;
+    before.set_name(node->name());
     for (const std::string& input : node->input()) {
-      if (input[0] != '^') continue;
       const int from = view_.IndexOf(std::string(ParseInput(input).producer));
-      if (norm.inner.count(from) == 0) made.add_input(input);
+      if (input[0] == '^' && norm.inner.count(from) == 0) before.add_input(input);
     }
-    node->Swap(&made);
+    ReplaceOp(site_, id, op, inputs, &before);
+    node->Swap(&before);
   }
 
   std::string Name(int id) const { return view_.node(id).name(); }
@@ -181,7 +163,7 @@ class Writer {
     const std::string beta = Vector(norm, norm.beta, "/npu_beta", 0, nodes);
     NodeDef* end = out->mutable_node(norm.end);
     Replace(norm, norm.end, kNorm, {TensorName(view_, norm.x), gamma, beta, none, none}, end);
-    Become(kNorm, norm.epsilon, end);
+    BecomeFusedNorm(kNorm, norm.epsilon, true, end);
     Shape(norm.mean, norm, Output(norm.end, 1), nodes, out);
     const std::string share = Share(norm, nodes);
     const std::string biased =
@@ -207,7 +189,7 @@ class Writer {
     if (zeros_.count(id) != 0) return true;
     if (levels == 0) return false;
     const auto inputs = view_.fanin(id);
-    return !inputs.empty() && (AddsTensors(view_.node(id).op()) || view_.node(id).op() == "AddN") &&
+    return !inputs.empty() && AddsAll(view_.node(id).op()) &&
            std::all_of(inputs.begin(), inputs.end(),
                        [&](const OutputPort& input) { return IsZero(input.node, levels - 1); });
   }
@@ -270,7 +252,7 @@ class Writer {
       Replace(norm, norm.dx, "AddN", terms, dx);
       (*dx->mutable_attr())["N"].set_i(terms.size());
     }
-    Become(kGradient, norm.epsilon, gradient);
+    BecomeFusedNorm(kGradient, norm.epsilon, true, gradient);
     const std::string name = gradient->name();
     Shape(norm.sum, norm, absl::StrCat(name, ":2"), nodes, out);
     // The fused op yields c * r.

@@ -57,12 +57,13 @@ bool HasNameMark(const tensorflow::NodeDef& node);
 // Set by the offline rewrite on inputs and outputs that may get the low type.
 bool HasLowerIoMark(const tensorflow::NodeDef& node);
 
-// What calls the function that a node is in: see analysis/body_facts.h.
+// What calls the function that a node is in: see analysis/body_facts.h. A later one accumulates
+// more.
 enum class BodyRole : unsigned char {
+  kBranch,    // an If or Case that is in no loop and adds up nothing from call to call
   kCalled,    // a call, or it is not known
   kIterated,  // something in a loop, in each iteration
   kLoopBody,  // a While, whose body it is: its results are its next arguments
-  kBranch,    // an If or Case that is in no loop and adds up nothing from call to call
 };
 inline bool IsIterated(BodyRole role) {
   return role == BodyRole::kIterated || role == BodyRole::kLoopBody;

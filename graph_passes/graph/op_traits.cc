@@ -191,7 +191,9 @@ bool MultipliesMatrices(const std::string& op) {
   return op == "MatMul" || absl::StartsWith(op, "BatchMatMul");
 }
 bool AddsTensors(const std::string& op) { return op == "Add" || op == "AddV2"; }
+bool AddsAll(const std::string& op) { return AddsTensors(op) || op == "AddN"; }
 bool AddsOrSubtracts(const std::string& op) { return AddsTensors(op) || op == "Sub"; }
+bool IsDifference(const std::string& op) { return op == "Sub" || op == "SquaredDifference"; }
 
 bool Multiplies(const std::string& op) { return op == "Mul" || op == "MulNoNan"; }
 bool Divides(const std::string& op) { return op == "RealDiv" || op == "Div" || op == "DivNoNan"; }

@@ -54,9 +54,13 @@ bool IsMatrixOrConvolution(const std::string& op);
 
 // The op adds two tensors with broadcasting.
 bool AddsTensors(const std::string& op);
+// The op yields the sum of all its inputs.
+bool AddsAll(const std::string& op);
 bool MultipliesMatrices(const std::string& op);  // MatMul and all versions of BatchMatMul
 // The op adds two tensors, or subtracts one from the other.
 bool AddsOrSubtracts(const std::string& op);
+// The op yields the difference of two tensors, or its square.
+bool IsDifference(const std::string& op);
 bool Multiplies(const std::string& op);
 bool Divides(const std::string& op);
 

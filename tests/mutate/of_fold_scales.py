@@ -118,8 +118,8 @@ MUTATIONS = (
     ),
     _fold(
         "epsilon",
-        'attr["epsilon"].set_f(0);',
-        "",
+        "BecomeFusedNorm(kNorm, 0, false, norm);",
+        "BecomeFusedNorm(kNorm, 1e-3, false, norm);",
         "The variance of 1 has an epsilon added.",
         f"{_FILE}::test_elsewhere_a_scale_and_offset_are_one_batch_norm",
     ),

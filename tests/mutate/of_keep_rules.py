@@ -150,7 +150,7 @@ MUTATIONS = (
     ),
     _body_facts(
         "several_callers",
-        "if (Rank(role) <= Rank(added.first->second)) return;",
+        "if (role <= added.first->second) return;",
         "return;",
         "Of several callers only the first counts.",
         f"{_FUNCTIONS}::test_a_branch_that_another_node_calls_too_is_judged_as_a_called_function",

@@ -186,7 +186,7 @@ MUTATIONS = (
     ),
     _before(
         "squared_difference",
-        "InOrderOfNames(view_, compares_.Ids())) KeepTermsBefore",
+        "InOrderOfNames(view_, differences_.Ids())) KeepTermsBefore",
         'InOrderOfNames(view_, OpSet(view_, "Sub").Ids())) KeepTermsBefore',
         "The square of 1 - sum(x * y) is computed from rounded products.",
         f"{_CANCELLING_SUMS}::test_before_a_difference_of_a_constant_and_a_sum_of_products_these_are_kept",
@@ -200,8 +200,8 @@ MUTATIONS = (
     ),
     _before(
         "centres",
-        "if (compares_.Has(id) && Moved(view_.fanin(id)[1 - use.index]) == of) {",
-        "if (compares_.Has(id)) {",
+        "if (differences_.Has(id) && Moved(view_.fanin(id)[1 - use.index]) == of) {",
+        "if (differences_.Has(id)) {",
         "The mean of a squeeze-and-excitation block keeps float32.",
         f"{_CANCELLING_SUMS}::test_a_mean_that_is_subtracted_from_its_values_is_computed_in_float32",
     ),
@@ -228,7 +228,7 @@ MUTATIONS = (
     ),
     _before(
         "guards_anything",
-        "if (compares_.Has(behind[i])) return true;",
+        "if (differences_.Has(behind[i])) return true;",
         "if (i > 0) return true;",
         "A guard of what has no difference is not enough.",
         f"{_GUARDED}::test_a_guard_of_a_value_with_a_small_relative_error_is_enough",
