@@ -61,6 +61,7 @@ class Finder {
         casts_(view, "Cast"),
         sums_(view, AddsOrSubtracts),
         products_(view, IsMatrixOrConvolution),
+        convolutions_(view, Convolves),
         differences_(view, IsDifference),
         weighs_(view, Weighs),
         chooses_(view, ChoosesLargest),
@@ -102,6 +103,8 @@ class Finder {
     const OutputPort root = RootOf(first, 0), other = RootOf(second, 0);
     if (root.node != other.node || root.port != other.port) return;
     if (products_.Has(root.node)) {
+      // A fused norm of a convolution takes its statistics from what the convolution rounds, too.
+      if (is_norm && convolutions_.Has(root.node)) return;
       close->sides = {first, second, root};
       close->product = root.node;
     } else if (IsSumWithGiven(root) && !is_norm) {
@@ -186,7 +189,7 @@ class Finder {
   std::vector<bool>
       is_loops_;  // by node id: whether it is an argument that the caller does not give
   const OpSet picks_, stays_as_large_, sources_, constants_, reads_variable_, casts_, sums_,
-      products_, differences_, weighs_, chooses_, means_;
+      products_, convolutions_, differences_, weighs_, chooses_, means_;
 };
 
 }  // namespace

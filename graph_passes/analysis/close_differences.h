@@ -27,8 +27,8 @@ struct CloseDifference {
 // - a difference with one side that the caller gave the graph (a measurement, a target), or that is
 //   a constant number of 16 or more: the other side counts, unless it is a step of weights,
 // - a difference whose sides come from one tensor by moves, choices, means, and factors that are
-//   numbers, if that tensor is a product, or a sum with what the caller gave and no mean of it is
-//   subtracted from itself, as in a norm: both sides count,
+//   numbers, if that tensor is a product, or a sum with what the caller gave: both sides count.
+//   A norm, which subtracts a mean of its input, counts only where that is a matrix product,
 // - what chooses the largest elements of such a sum.
 // `takes_arguments` says whether the caller gives the function's arguments; those of a loop's body
 // are its own.

@@ -19,10 +19,6 @@ namespace {
 constexpr double kRounding = 1e-6;
 constexpr int64_t kFewWeights = 4, kSeenOutputs = 8;
 
-bool Convolves(const std::string& op) {
-  return op == "Conv2D" || op == "Conv3D" || op == "DepthwiseConv2dNative" || op == "Conv";
-}
-
 bool MultipliesWeights(const std::string& op) { return MultipliesMatrices(op) || Convolves(op); }
 
 // The op changes no more than the shape, and not the last dimension of a filter.

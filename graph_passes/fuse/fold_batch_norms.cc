@@ -12,6 +12,7 @@
 #include "graph_passes/graph/fused_ops.h"
 #include "graph_passes/graph/node_attributes.h"
 #include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
 #include "graph_passes/rewrite/constants.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/tensor.pb.h"
@@ -43,10 +44,6 @@ struct Site {
 
 bool IsBatchNorm(const std::string& op) {
   return op == "FusedBatchNorm" || op == "FusedBatchNormV2" || op == "FusedBatchNormV3";
-}
-
-bool IsConvolution(const std::string& op) {
-  return op == "Conv2D" || op == "Conv3D" || op == "DepthwiseConv2dNative";
 }
 
 DataType TypeOf(const NodeDef& node) {
@@ -123,7 +120,7 @@ class BatchNormFolder {
       before = view_.fanin(before)[0].node;
     }
     site->convolution = before;
-    if (!IsConvolution(view_.node(before).op()) || !IsReadOnlyOnce(before)) return Status();
+    if (!Convolves(view_.node(before).op()) || !IsReadOnlyOnce(before)) return Status();
     for (int node : {site->norm, site->bias_add, site->convolution}) {
       if (node == kNone) continue;
       bool may_change = false;

@@ -221,6 +221,10 @@ bool IsMatrixOrConvolution(const std::string& op) {
   return names->count(op) != 0;
 }
 
+bool Convolves(const std::string& op) {
+  return op == "Conv2D" || op == "Conv3D" || op == "DepthwiseConv2dNative" || op == "Conv";
+}
+
 std::string ComputedByEinsum(const tensorflow::NodeDef& node) {
   const auto equation = node.attr().find("equation");
   if (equation == node.attr().end()) return "Einsum";

@@ -51,6 +51,8 @@ bool FeedsLoopMerge(const std::string& op);
 
 // The op multiplies matrices or convolves: it runs on Ascend's cube unit.
 bool IsMatrixOrConvolution(const std::string& op);
+// The op convolves its first input with a filter, its second.
+bool Convolves(const std::string& op);
 
 // The op adds two tensors with broadcasting.
 bool AddsTensors(const std::string& op);

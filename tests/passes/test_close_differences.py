@@ -107,6 +107,19 @@ def test_a_product_of_few_terms_or_one_column_is_kept(lines, terms, columns, is_
     assert (reasons_of(lines, terms, columns)["product"] == KEPT) == is_kept
 
 
+@pytest.mark.parametrize("subtracts", ["Sub", "SquaredDifference"])
+def test_a_norm_of_a_convolution_is_lowered_as_a_fused_one_is(subtracts):
+    reasons = reasons_of(f"""
+        image = Placeholder(shape=8x8x8x1)
+        filter = Const(shape=3x3x1x8)
+        conv = Conv2D(image, filter, strides=[1, 1, 1, 1], padding="SAME")
+        places = Const[int32](value=[0, 1, 2])
+        mean = Mean(conv, places, keep_dims=True)
+        end = {subtracts}(conv, mean)
+    """)
+    assert reasons["conv"] == LOWERED
+
+
 def test_but_not_one_that_reads_a_hidden_layer():
     lines = (
         "v = Const(shape=8x1)\nout = MatMul(z, v)\nt = Placeholder(shape=8x1)\nend = Sub(out, t)"
