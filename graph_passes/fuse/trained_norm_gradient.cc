@@ -189,9 +189,12 @@ class Reader : private NormTerms {
         is_spread = Spreads(op);
         tensor = inputs[0];
       } else if (op == "Mul" && inputs.size() == 2 && site_.Number(inputs[1], &number)) {
+        // Its control input is the gradient before it.
+        norm->inner.insert(inputs[1].node);
         spread->factor *= number;
         tensor = inputs[0];
       } else if (op == "Mul" && inputs.size() == 2 && site_.Number(inputs[0], &number)) {
+        norm->inner.insert(inputs[0].node);
         spread->factor *= number;
         tensor = inputs[1];
       } else if (op == "RealDiv" && site_.Number(inputs[1], &number)) {

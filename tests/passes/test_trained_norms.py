@@ -183,6 +183,18 @@ def test_a_norm_without_a_gradient_is_fused():
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
 
 
+def test_the_factor_of_the_gradient_that_waits_for_another_part_goes_too():
+    """TensorFlow makes the 2 of 2 * (x - m) after what the gradient was so far."""
+    need_kernels("bfloat16", *FUSED)
+    whole = graph_of(keras3)
+    graph = tf1.graph_util.extract_sub_graph(whole, fetches_of(whole))
+    (two,) = (n for n in graph.node if n.name.endswith("SquaredDifference_grad/scalar"))
+    assert [name[0] for name in two.input] == ["^"]
+    low, after = rewritten(graph)
+    assert after == FUSED
+    assert two.name not in {node.name for node in low.node}
+
+
 def in_a_variable(graph):
     """As TensorFlow's memory optimizer writes the sum of a gradient's three terms."""
     changed = tf1.GraphDef()
