@@ -24,6 +24,8 @@ def runner(model: str, contender: str) -> Iterator[worker.Worker]:
     """Context of a worker on one of fit_models' models, which ends with the context."""
     path = os.pathsep.join([str(_ROOT), str(_ROOT / "tests")])
     environment = {**os.environ, "PYTHONPATH": path}
+    # Keras 3, where TensorFlow has it: the variable is for the models of TensorFlow 1's layers.
+    environment.pop("TF_USE_LEGACY_KERAS", None)
     arguments = [model, contender]
     with worker.started(contender, sys.executable, __file__, arguments, environment) as started:
         yield started

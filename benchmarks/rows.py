@@ -11,10 +11,11 @@ import contenders
 import fit_models
 import inference_graphs
 import inference_models
+import live_models
 import saved_models
 import training_graphs
 
-Kind = Literal["frozen", "train", "saved", "fit"]
+Kind = Literal["frozen", "train", "saved", "fit", "live", "live train"]
 _FLOAT16 = "float16 "
 _FLOAT16_MODE = "allow_mix_precision"
 _MODELS: dict[Kind, Sequence[str]] = {
@@ -22,12 +23,16 @@ _MODELS: dict[Kind, Sequence[str]] = {
     "train": training_graphs.NAMES,
     "saved": saved_models.NAMES,
     "fit": fit_models.NAMES,
+    "live": live_models.NAMES,
+    "live train": live_models.NAMES,
 }
 _CONTENDERS = {
     "frozen": contenders.NAMES,
     "train": contenders.NAMES,
     "saved": (*contenders.NAMES, contenders.FOR_ONEDNN, contenders.FROZEN),
     "fit": (*contenders.NAMES, contenders.POLICY),
+    "live": (*contenders.NAMES, contenders.POLICY),
+    "live train": (*contenders.NAMES, contenders.POLICY),
 }
 
 
@@ -36,7 +41,8 @@ class Row:
     """One row of the table.
 
     Attributes:
-        kind: a frozen graph, a training step of TF1, a SavedModel, or a step of Keras' fit.
+        kind: a frozen graph, a training step of TF1, a SavedModel, a step of Keras' fit, or a call
+            of a Keras 3 model in a tf.function, for inference or for a training step.
         model: the name among the models of this kind.
         is_float16: whether our float16 mode runs in it, instead of the bfloat16 modes.
     """
@@ -58,6 +64,11 @@ class Row:
         return [*_CONTENDERS[self.kind], *map(contenders.of_mode, modes)]
 
     @property
+    def runs_in_sessions(self) -> bool:
+        """Whether the contenders run it in sessions, where the rewrite can be timed alone."""
+        return self.kind in ("frozen", "train", "saved")
+
+    @property
     def has_peers(self) -> bool:
         """Whether peers in environments of their own take part; they support bfloat16 only."""
         return self.kind in ("frozen", "train") and not self.is_float16
@@ -66,6 +77,8 @@ class Row:
         """Why the row cannot be run with the graphs of this folder, or None."""
         if self.kind == "frozen":
             return inference_graphs.obstacle(self.model, graphs)
+        if self.kind in ("live", "live train"):
+            return live_models.obstacle()
         return inference_models.obstacle(self.model) if self.kind == "saved" else None
 
 

@@ -8,7 +8,7 @@ import contenders
 import report
 
 # By the beginning of a row's name, the table that it is in.
-_KINDS = {"saved ": "saved", "fit ": "fit", "float16 ": None}
+_KINDS = {"saved ": "saved", "fit ": "fit", "live ": "live", "float16 ": None}
 
 
 def tables(found: Mapping[str, dict]) -> dict[str, tuple[report.Columns, list[list[str]]]]:

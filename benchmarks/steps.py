@@ -55,7 +55,7 @@ def entry(row: rows.Row, options: argparse.Namespace, peak: float) -> dict[str, 
         found["converted_size"] = converted_size(graph)
         seconds = 1e-3 * figures[contenders.BASELINE].milliseconds
         found["limit"] = limit.speed_up(graph, seconds, peak)
-    if row.kind != "fit" and not options.no_alone:
+    if row.runs_in_sessions and not options.no_alone:
         found["alone"] = {
             key: dataclasses.asdict(value)
             for key, value in alone.measured(row.name, options.graphs, here).items()
@@ -119,6 +119,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
+    # Functions of the same text, one for each contender, look like a function that is traced anew.
+    tf.get_logger().setLevel("ERROR")
     absent = {peer.name: peer.absence() for peer in elsewhere.PEERS}
     found = {
         "machine": machine(),

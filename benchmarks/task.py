@@ -1,4 +1,4 @@
-"""Task: what a row runs in a session: a frozen graph, a training step, or a SavedModel."""
+"""Task: what a row runs in this process: a graph or a SavedModel in sessions, or a tf.function."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class InSession:
 
 
 class Task(Protocol):
-    """The work of a row, which every contender does in a session of its own."""
+    """The work of a row, which every contender does in a session or function of its own."""
 
     def runner(self, contender: str) -> contextlib.AbstractContextManager[Runner]:
-        """Context of a Runner with a session of this contender."""
+        """Context of a Runner in the precision of this contender."""
 
 
 class GraphTask:
@@ -129,7 +129,11 @@ class SavedModelTask:
 
 
 def task(row: Row, graphs_folder: pathlib.Path) -> Task:
-    """The task of a row that is run in sessions: any but Keras' fit."""
+    """The task of any row but those of Keras' fit, which has processes of its own."""
+    if row.kind in ("live", "live train"):
+        import live
+
+        return live.LiveTask(row.model, row.kind == "live train")
     if row.kind == "train":
         import training_graphs
 

@@ -51,15 +51,15 @@ MUTATIONS = (
     ),
     _fold_batch_norms(
         "no_convolution",
-        "!IsConvolution(view_.node(before).op()) || ",
+        "!Convolves(view_.node(before).op()) || ",
         "",
         "Whatever stands before a batch norm counts as a convolution.",
         f"{_NOT_FOLDED}[no convolution]",
     ),
     _fold_batch_norms(
         "readers_of_convolution",
-        "!IsConvolution(view_.node(before).op()) || !IsReadOnlyOnce(before)",
-        "!IsConvolution(view_.node(before).op())",
+        "!Convolves(view_.node(before).op()) || !IsReadOnlyOnce(before)",
+        "!Convolves(view_.node(before).op())",
         "A convolution that others read too is folded into.",
         f"{_NOT_FOLDED}[another reader of the convolution]",
     ),

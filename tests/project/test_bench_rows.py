@@ -35,6 +35,9 @@ CONTENDERS = {
         "npu, force_fp16",
     ],
     "fit cnn": ["float32", "tf amp", "npu", "npu, dtypes", "keras policy", "npu, force_fp16"],
+    "live train lstm": [
+        *["float32", "tf amp", "npu", "npu, dtypes", "keras policy", "npu, force_fp16"],
+    ],
     "float16 bert": ["float32", "npu, allow_mix_precision"],
 }
 

@@ -101,6 +101,7 @@ needs_keras_2 = _needs(
     _HAS_KERAS_2,
     "has Keras 3, without tf.layers, sessions and SavedModels of its own",
 )
+needs_keras_3 = _needs(not _HAS_KERAS_2, "has Keras 2")
 HAS_NPU_DEVICE = not _tf_compat.IS_TF1
 needs_functions_by_default = _needs(
     not _tf_compat.IS_TF1, "runs a tf.function only after tf.enable_v2_behavior()"
