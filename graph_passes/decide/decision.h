@@ -39,6 +39,7 @@ enum class Reason : unsigned char {
   kCountingConstant,
   kLargeOffset,
   kAddsWindows,
+  kSlowKernel,
   kCarriesValue,
   kLeavesRange,
   kBeforeMagnifier,

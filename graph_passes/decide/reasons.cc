@@ -50,6 +50,8 @@ const std::vector<ReasonRow>& Reasons() {
        "it reads a sum with the constant {cause}, beside which the low type has large steps"},
       {Reason::kAddsWindows, "adds_windows", ReasonKind::kKeepRule, false,
        "its kernel adds up many places or windows in the low type"},
+      {Reason::kSlowKernel, "slow_kernel", ReasonKind::kKeepRule, false,
+       "its kernel is much slower in the low type, with this size"},
       {Reason::kCarriesValue, "carries_value", ReasonKind::kKeepRule, false,
        "it moves {cause}, which no product made, to where it leaves the graph"},
       {Reason::kLeavesRange, "leaves_range", ReasonKind::kKeepRule, false,

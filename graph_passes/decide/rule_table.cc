@@ -22,6 +22,7 @@
 #include "graph_passes/decide/range_rules.h"
 #include "graph_passes/decide/resolve_gray.h"
 #include "graph_passes/decide/shared_dtypes.h"
+#include "graph_passes/decide/slow_kernels.h"
 #include "graph_passes/decide/value_updates.h"
 #include "graph_passes/decide/variable_updates.h"
 #include "graph_passes/decide/window_sums.h"
@@ -105,6 +106,11 @@ Status KeepValueUpdates(DecideState* state) {
 
 Status KeepWindowSums(DecideState* state) {
   Keep(WindowSums(state->view, state->context), state);
+  return Status();
+}
+
+Status KeepSlowKernels(DecideState* state) {
+  Keep(SlowKernels(state->view, state->context), state);
   return Status();
 }
 
@@ -245,6 +251,8 @@ const std::vector<DecideRule>& DecideRules() {
        Lowers, KeepCarriedValues},
       {"before_magnifiers", "after all other keep rules, which say more about a node", Lowers,
        KeepBeforeMagnifiers},
+      {"slow_kernels", "after the rules about values: right comes before fast", Mixes,
+       KeepSlowKernels},
       {"warn_of_keep_rules", "after the keep rules, which only count in a mode that forces dtypes",
        LowersByForce, WarnOfLoweredAnyway},
       {"all_white", "after the keep rules, which keep nodes that are white by default",

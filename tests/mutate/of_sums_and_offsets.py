@@ -1,4 +1,4 @@
-"""Mutations of what finds unrolled loops, steps of a value, counts, offsets and windows."""
+"""Mutations of what finds unrolled loops, steps of a value, counts, offsets and slow kernels."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ _GUARDED = "passes/test_guarded_differences.py"
 _OFFSETS = "passes/test_offset_rules.py"
 _UNROLLED = "control_flow/test_unrolled_steps.py"
 _UPDATES = "passes/test_value_updates.py"
+_SLOW = "passes/test_slow_kernels.py"
 _WINDOWS = "passes/test_window_sums.py"
 
 _before = mutations_of("graph_passes/decide/before_magnifiers.cc")
@@ -19,6 +20,7 @@ _gains = mutations_of("graph_passes/analysis/gains.cc")
 _offset_rules = mutations_of("graph_passes/decide/offset_rules.cc")
 _unrolled_steps = mutations_of("graph_passes/analysis/unrolled_steps.cc")
 _value_updates = mutations_of("graph_passes/decide/value_updates.cc")
+_slow_kernels = mutations_of("graph_passes/decide/slow_kernels.cc")
 _window_sums = mutations_of("graph_passes/decide/window_sums.cc")
 
 MUTATIONS = (
@@ -148,6 +150,27 @@ MUTATIONS = (
         "",
         "The step is scaled in the low type.",
         f"{_UPDATES}::test_a_step_of_a_factor_is_taken_in_float32",
+    ),
+    _slow_kernels(
+        "vector",
+        "kVector = 16",
+        "kVector = 8",
+        "A batch norm of 24 channels runs in oneDNN's slow code for bfloat16.",
+        f"{_SLOW}::test_a_batch_norm_whose_channels_are_no_multiple_of_16_keeps_float32",
+    ),
+    _slow_kernels(
+        "strides",
+        "return size > 1;",
+        "return size > 0;",
+        "A depthwise gradient without strides is kept, too.",
+        f"{_SLOW}::test_the_gradient_of_a_depthwise_convolution_with_strides_keeps_float32",
+    ),
+    _slow_kernels(
+        "onednn",
+        "if (!context.support->HasOneDnn(node, tensorflow::DT_BFLOAT16)) continue;",
+        "",
+        "A conversion for an unknown machine keeps what only oneDNN is slow at.",
+        f"{_SLOW}::test_without_onednn_the_kernels_are_others",
     ),
     _window_sums(
         "many",
