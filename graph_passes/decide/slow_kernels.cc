@@ -34,17 +34,20 @@ bool HasStrides(const tensorflow::NodeDef& node) {
   return std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size > 1; });
 }
 
-// 0 if it is not known.
-int64_t Channels(const TensorShapes& shapes, const tensorflow::NodeDef& node) {
-  if (!shapes) return 0;
-  const tensorflow::PartialTensorShape shape = shapes(node.name(), 0);
-  return shape.dims() == kRank ? std::max<int64_t>(shape.dim_size(kChannels), 0) : 0;
+// 0 if it is not known. The output of a node that was part of a fused one has no shape.
+int64_t Channels(const GraphView& view, const TensorShapes& shapes, int id) {
+  if (!shapes || view.num_fanin(id) == 0) return 0;
+  for (const OutputPort& tensor : {OutputPort{id, 0}, view.fanin(id)[0]}) {
+    const tensorflow::PartialTensorShape shape = shapes(view.node(tensor.node).name(), tensor.port);
+    if (shape.dims() == kRank && shape.dim_size(kChannels) > 0) return shape.dim_size(kChannels);
+  }
+  return 0;
 }
 
-bool IsSlow(const tensorflow::NodeDef& node, const TensorShapes& shapes) {
-  if (!HasChannelsLast(node)) return false;
-  if (node.op() == kOfInput) return HasStrides(node);
-  return Channels(shapes, node) % kVector != 0;
+bool IsSlow(const GraphView& view, const TensorShapes& shapes, int id) {
+  if (!HasChannelsLast(view.node(id))) return false;
+  if (view.node(id).op() == kOfInput) return HasStrides(view.node(id));
+  return Channels(view, shapes, id) % kVector != 0;
 }
 
 }  // namespace
@@ -53,9 +56,8 @@ std::vector<KeptGroup> SlowKernels(const GraphView& view, const DecideContext& c
   std::vector<KeptGroup> keeps;
   if (context.NewDtype() != tensorflow::DT_BFLOAT16) return keeps;
   for (int id : OpSet(view, MayBeSlow).Ids()) {
-    const tensorflow::NodeDef& node = view.node(id);
-    if (!IsSlow(node, context.shapes)) continue;
-    if (!context.support->HasOneDnn(node, tensorflow::DT_BFLOAT16)) continue;
+    if (!IsSlow(view, context.shapes, id)) continue;
+    if (!context.support->HasOneDnn(view.node(id), tensorflow::DT_BFLOAT16)) continue;
     for (int g = 0; g < view.num_groups(id); ++g) {
       keeps.push_back({view.first_group(id) + g, Reason::kSlowKernel});
     }

@@ -167,7 +167,7 @@ MUTATIONS = (
     ),
     _slow_kernels(
         "onednn",
-        "if (!context.support->HasOneDnn(node, tensorflow::DT_BFLOAT16)) continue;",
+        "if (!context.support->HasOneDnn(view.node(id), tensorflow::DT_BFLOAT16)) continue;",
         "",
         "A conversion for an unknown machine keeps what only oneDNN is slow at.",
         f"{_SLOW}::test_without_onednn_the_kernels_are_others",

@@ -392,15 +392,17 @@ def test_a_pattern_sees_only_the_last_name_of_a_fused_node_which_is_told(mixlist
 
 NETWORK = f"""
     {IMAGE}
-    g = Const(shape=3x3x4x4)
-    w = Const(shape=64x8)
+    g = Const(shape=3x3x4x16)
+    s16 = Const(value={4 * [1.0, 0.5, 1.5, 2.0]})
+    b16 = Const(shape=16)
+    w = Const(shape=256x8)
     v = Const(shape=8)
-    shape = Const[int32](value=[2, 64])
+    shape = Const[int32](value=[2, 256])
     conv = Conv2D(x, f, {CONV})
     bias = BiasAdd(conv, b)
     relu = Relu(bias)
     conv2 = Conv2D(relu, g, {CONV})
-    norm = FusedBatchNormV3(conv2, s, b, b, s, is_training=False)
+    norm = FusedBatchNormV3(conv2, s16, b16, b16, s16, is_training=False)
     relu2 = Relu(norm)
     flat = Reshape(relu2, shape)
     product = MatMul(flat, w)
@@ -454,4 +456,5 @@ def test_decisions_do_not_depend_on_the_remapper(
     assert {"flat", "relu2", "tanh", "end"} <= shared
     assert {name: got[name] for name in shared} == {name: expected[name] for name in shared}
     want = run(plain.graph, ["end"])[0]
-    np.testing.assert_allclose(value, want, rtol=0, atol=2e-2 * np.abs(want).max())
+    tolerance = 5e-2 if mode.endswith("bf16") else 2e-2
+    np.testing.assert_allclose(value, want, rtol=0, atol=tolerance * np.abs(want).max())
