@@ -101,6 +101,13 @@ MUTATIONS = (
         f"{_TESTS}::test_a_sum_in_place_of_a_difference_is_no_norm",
     ),
     _gradient(
+        "control_input",
+        "        norm->inner.insert(inputs[0].node);\n",
+        "",
+        "The gradient that was replaced stays, because a number waits for it.",
+        f"{_TESTS}::test_the_factor_of_the_gradient_that_waits_for_another_part_goes_too",
+    ),
+    _gradient(
         "share",
         "std::fabs(spread.factor * norm.places - times) <= kRounding * times",
         "spread.factor > 0",
