@@ -191,7 +191,8 @@ def test_what_is_around_is_lowered_as_around_ordinary_batch_norms(
     plain, keras, amp = (
         lowered_around(ledgers(tmp_path / name)) for name in ("unsynchronized", "keras", "amp")
     )
-    assert amp["ReluGrad"] == 6
+    # Of three in each replica: the first batch norm, of 3 channels, keeps float32 with oneDNN.
+    assert amp["ReluGrad"] == (4 if is_slow(ledgers(tmp_path / "amp")) else 6)
     assert all(amp[op] >= plain[op] > 0 for op in ("Conv2D", "Conv2DBackpropFilter", "MatMul"))
     assert all(amp[op] >= plain[op] for op in AROUND)
     assert sum(keras.values()) < sum(amp.values())
@@ -199,6 +200,10 @@ def test_what_is_around_is_lowered_as_around_ordinary_batch_norms(
 
 # The ops around the batch norms.
 AROUND = ["Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Relu", "ReluGrad", "MatMul"]
+
+
+def is_slow(ledgers):
+    return any(node.reason == "slow_kernel" for node in largest(ledgers).nodes)
 
 
 def lowered_around(ledgers):
