@@ -100,7 +100,7 @@ def _precision(contender: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # An option that was never given is as TensorFlow's own default, which is the opposite.
+        # Not given before: TensorFlow's default of each of these options is the opposite.
         tf.config.optimizer.set_experimental_options(
             {name: before.get(name, not is_on) for name, is_on in toggles.items()}
         )

@@ -82,14 +82,7 @@ def built(name: str, policy: str) -> Any:
 
 def calibrate(model: Any) -> None:
     """Gives the batch norms the statistics of the inputs."""
-    norms = [layer for layer in model.layers if hasattr(layer, "moving_variance")]
-    before = [layer.momentum for layer in norms]
-    for layer in norms:
-        layer.momentum = 0.0
-    if norms:
-        model(keras_models.examples(model, _CALIBRATION, keras_models.SEED), training=True)
-    for layer, momentum in zip(norms, before):
-        layer.momentum = momentum
+    keras_models.take_batch_norm_statistics(model, _CALIBRATION)
 
 
 def batch(name: str, model: Any) -> tuple[np.ndarray, np.ndarray]:

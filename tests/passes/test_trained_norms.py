@@ -228,15 +228,6 @@ def in_a_variable(graph):
     return changed
 
 
-def test_the_sum_of_a_gradient_may_be_in_a_temporary_variable():
-    need_kernels("bfloat16", *FUSED)
-    graph = in_a_variable(graph_of(keras3))
-    low, after = rewritten(graph)
-    assert after == FUSED
-    assert not {"TemporaryVariable", "Assign", "AssignAdd"} & {node.op for node in low.node}
-    assert_exact(low, keras3, values_of(low))
-
-
 def with_sums_that_drop_axes(graph):
     """As older versions of TensorFlow write the sums of a gradient: a Reshape follows each."""
     changed = tf1.GraphDef()
@@ -249,11 +240,12 @@ def with_sums_that_drop_axes(graph):
     return changed
 
 
-def test_the_sums_of_a_gradient_may_drop_axes():
+@pytest.mark.parametrize("written", [in_a_variable, with_sums_that_drop_axes])
+def test_a_gradient_that_is_written_in_another_way_is_fused(written):
     need_kernels("bfloat16", *FUSED)
-    graph = with_sums_that_drop_axes(graph_of(keras3))
-    low, after = rewritten(graph)
+    low, after = rewritten(written(graph_of(keras3)))
     assert after == FUSED
+    assert not {"TemporaryVariable", "Assign", "AssignAdd"} & {node.op for node in low.node}
     assert_exact(low, keras3, values_of(low))
 
 

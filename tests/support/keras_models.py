@@ -108,7 +108,8 @@ def with_realistic_weights(builder):
     set_seed()
     model = builder()
     _randomize_biases_and_norms(model)
-    _take_batch_norm_statistics(model)
+    _shift_batch_norms(model)
+    take_batch_norm_statistics(model)
     _spread_logits(model)
     return model
 
@@ -210,17 +211,30 @@ def _randomize_biases_and_norms(model):
             variable.assign(variable + noise.astype(np.float32))
 
 
-def _take_batch_norm_statistics(model):
-    norms = {layer: layer.momentum for layer in model.layers if hasattr(layer, "moving_variance")}
+def take_batch_norm_statistics(model, count=CALIBRATION):
+    """Gives the batch norms the statistics of `count` inputs, in one step."""
+    norms = _batch_norms(model)
+    before = [layer.momentum for layer in norms]
     for layer in norms:
         layer.momentum = 0.0
-        # A random net whose activations are centred on a ReLU's bend is chaotic: each layer moves
-        # two close inputs further apart, until only noise is left. Trained nets are not chaotic.
-        layer.beta.assign(layer.beta + 1.0)
     if norms:
-        model(examples(model, CALIBRATION, SEED), training=True)
-    for layer, momentum in norms.items():
+        model(examples(model, count, SEED), training=True)
+    for layer, momentum in zip(norms, before):
         layer.momentum = momentum
+
+
+def _batch_norms(model):
+    return [layer for layer in model.layers if hasattr(layer, "moving_variance")]
+
+
+def _shift_batch_norms(model):
+    """Keeps a random net from being chaotic, which trained nets are not.
+
+    In a net whose activations are centred on a ReLU's bend, each layer moves two close inputs
+    further apart, until only noise is left.
+    """
+    for layer in _batch_norms(model):
+        layer.beta.assign(layer.beta + 1.0)
 
 
 def _spread_logits(model):
