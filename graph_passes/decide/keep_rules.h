@@ -1,6 +1,6 @@
 // The common part of the keep rules. A keep rule keeps float32, whatever the built-in lists and the
-// predecessors say, because the low type would make values infinite, zero or NaN, or a loop
-// endless.
+// predecessors say, because the low type would make values infinite, zero or NaN, a loop endless,
+// or a kernel much slower.
 //
 // rule_table.cc has the rules in their order. The first that applies to a node gives its reason.
 #ifndef NPU_PRECISION_GRAPH_PASSES_DECIDE_KEEP_RULES_H_
