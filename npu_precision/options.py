@@ -156,8 +156,8 @@ class PrecisionOptions:
 
     def to_dict(self) -> dict[str, str | bool]:
         """The fields that are set."""
-        fields = dataclasses.asdict(self)
-        return {name: value for name, value in fields.items() if value is not None}
+        fields = ((name, getattr(self, name)) for name in FIELD_NAMES)
+        return {name: value for name, value in fields if value is not None}
 
     def to_json(self) -> str:
         """The fields that are set, as a JSON object."""
@@ -275,6 +275,8 @@ def resolve(options: PrecisionOptions | None, fields: Mapping[str, Any]) -> Prec
         ValueError: a wrong value.
     """
     check_arguments(options, fields)
+    if options is not None and not fields:
+        return options
     # One instance, since each is checked as the optimizer would, files included.
     return PrecisionOptions(**fields) if options is None else dataclasses.replace(options, **fields)
 

@@ -218,8 +218,8 @@ MUTATIONS = (
     ),
     _options(
         "false",
-        "return {name: value for name, value in fields.items() if value is not None}",
-        "return {name: value for name, value in fields.items() if value}",
+        "return {name: value for name, value in fields if value is not None}",
+        "return {name: value for name, value in fields if value}",
         "An option that is False is left to its default.",
         f"{_OPTIONS}::test_what_is_not_set_is_not_passed_on",
         f"{_OPTIONS}::test_json_holds_only_what_is_set",
