@@ -21,6 +21,7 @@
 #include "graph_passes/rewrite/emulate.h"
 #include "graph_passes/rewrite/fold_constants.h"
 #include "graph_passes/rewrite/hoist_loop_invariants.h"
+#include "graph_passes/rewrite/hoist_variable_reads.h"
 #include "graph_passes/rewrite/insert_casts.h"
 #include "graph_passes/rewrite/lower_collectives.h"
 #include "graph_passes/rewrite/lower_io_types.h"
@@ -94,6 +95,11 @@ const std::vector<Pass>& Passes() {
        "Makes float16 or bfloat16 again what an earlier run computes in float32.",
        "before all others: what an earlier run left in float32 is of the low type to them",
        Switch::kNone, false, MayHaveFloat16, RestoreFloat16},
+      {"hoist_variable_reads",
+       "Reads variables that no loop writes before a loop instead of in each iteration.",
+       "before hoist_loop_invariants, which drops what only the reads waited for; before deciding: "
+       "the weights are cast once",
+       Switch::kForSpeed, false, LowersForSpeed, HoistVariableReads},
       {"hoist_loop_invariants",
        "Reads a loop variable that no iteration changes from outside the loop.",
        "before deciding: what comes of it is decided about as if written so", Switch::kForSpeed,

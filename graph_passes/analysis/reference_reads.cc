@@ -47,7 +47,7 @@ void PropagateMemory(const GraphView& view, const std::set<std::string>& fed,
       const std::string& op = view.node(use.node).op();
       if (!AliasesInput(op) || (use.index > 0 && !IsMerge(op))) continue;
       if (fed.count(view.node(use.node).name()) != 0 || IsLoopVariable(view, use.node)) continue;
-      const bool enters = op == "Enter" || op == "RefEnter";
+      const bool enters = IsEnter(op);
       const Memory here = enters ? Memory::kOfReferenceOutsideLoop : from;
       if (here <= (*memory)[use.node]) continue;
       (*memory)[use.node] = here;

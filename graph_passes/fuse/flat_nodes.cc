@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph_passes/graph/op_set.h"
+#include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/registered_ops.h"
 #include "graph_passes/rewrite/cast_nodes.h"
 #include "graph_passes/rewrite/changed_graph.h"
@@ -14,8 +15,6 @@ namespace npu_precision {
 namespace {
 
 using tensorflow::NodeDef;
-
-bool EntersLoop(const std::string& op) { return op == "Enter" || op == "RefEnter"; }
 
 void SetType(const char* attribute, tensorflow::DataType dtype, NodeDef* node) {
   (*node->mutable_attr())[attribute].set_type(dtype);
@@ -28,7 +27,7 @@ FlatNodes::FlatNodes(const GraphView& view, const FusionSite& site, tensorflow::
       site_(site),
       out_(out),
       names_(view),
-      has_loops_(!OpSet(view, EntersLoop).IsEmpty()) {}
+      has_loops_(!OpSet(view, IsEnter).IsEmpty()) {}
 
 void FlatNodes::Begin(int like, int in_frame) {
   like_ = like;

@@ -183,6 +183,10 @@ bool IsControlFlow(const std::string& op) {
   return op == "Switch" || op == "Exit" || IsMerge(op) || FeedsLoopMerge(op);
 }
 
+bool IsEnter(const std::string& op) { return op == "Enter" || op == "RefEnter"; }
+
+bool IsExit(const std::string& op) { return op == "Exit" || op == "RefExit"; }
+
 bool IsMerge(const std::string& op) { return op == "Merge"; }
 
 bool FeedsLoopMerge(const std::string& op) { return op == "Enter" || op == "NextIteration"; }

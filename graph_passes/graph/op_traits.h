@@ -45,6 +45,8 @@ bool IsResult(const std::string& op);
 
 // An op of TensorFlow 1 loops and branches, which yields its input.
 bool IsControlFlow(const std::string& op);
+bool IsEnter(const std::string& op);
+bool IsExit(const std::string& op);
 // Merge and the Enter or NextIteration that feed it are one value of one dtype.
 bool IsMerge(const std::string& op);
 bool FeedsLoopMerge(const std::string& op);

@@ -7,6 +7,7 @@ from mutate.mutation import mutations_of
 _LOOP_INVARIANTS = "control_flow/test_loop_invariants.py"
 _EARLIER_RUNS = "passes/test_earlier_runs.py"
 _HOIST_LOOP_INVARIANTS = "passes/test_hoist_loop_invariants.py"
+_HOIST_VARIABLE_READS = "passes/test_hoist_variable_reads.py"
 _INSERT_CASTS = "passes/test_insert_casts.py"
 
 _insert_casts = mutations_of("graph_passes/rewrite/insert_casts.cc")
@@ -15,6 +16,7 @@ _loop_carriers = mutations_of("graph_passes/rewrite/loop_carriers.cc")
 _reference_casts = mutations_of("graph_passes/rewrite/reference_casts.cc")
 _rename_stateful = mutations_of("graph_passes/rewrite/rename_stateful.cc")
 _unique_names = mutations_of("graph_passes/rewrite/unique_names.cc")
+_hoist_variable_reads = mutations_of("graph_passes/rewrite/hoist_variable_reads.cc")
 _hoist_loop_invariants = mutations_of("graph_passes/rewrite/hoist_loop_invariants.cc")
 
 MUTATIONS = (
@@ -126,6 +128,28 @@ MUTATIONS = (
         "Two inserted nodes get one name.",
         "passes/test_wide_reference_reads.py::"
         "test_casts_for_one_reader_depend_on_one_node_with_its_control_inputs",
+    ),
+    _hoist_variable_reads(
+        "writes",
+        "if (in_loop_[id] && MayWrite(id)) return;",
+        "",
+        "A loop does not see what it writes to a variable.",
+        f"{_HOIST_VARIABLE_READS}::test_a_loop_that_writes_a_variable_reads_in_each_turn",
+    ),
+    _hoist_variable_reads(
+        "python",
+        "if (RunsPython(op->name())) return true;",
+        "if (RunsPython(op->name())) return false;",
+        "A loop does not see that a py_function may assign any variable.",
+        f"{_HOIST_VARIABLE_READS}::"
+        "test_a_loop_whose_python_assigns_the_variable_reads_in_each_turn",
+    ),
+    _hoist_variable_reads(
+        "dead",
+        "    return AreDeadAfterwards(id);",
+        "    return true;",
+        "What reads only a variable runs once more when the loop is over.",
+        f"{_HOIST_VARIABLE_READS}::test_a_read_that_goes_on_when_the_loop_is_over_stays",
     ),
     _hoist_loop_invariants(
         "control_inputs",
