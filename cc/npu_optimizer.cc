@@ -63,6 +63,8 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
   context.magnifiers = &BuiltInMagnifiers();
   context.support = &support;
   context.float16_compute = parameters.float16_compute;
+  context.weighs_kernels =
+      parameters.target == kHostTarget && parameters.passes.count("emulate") == 0;
   context.keep_costly_islands = parameters.keep_costly_islands;
   context.lowers_matrix_ops = FactsOf(parameters.target).lowers_matrix_ops;
   for (const std::string& name : item.NodesToPreserve()) context.preserved.insert(name);

@@ -51,7 +51,7 @@ const std::vector<ReasonRow>& Reasons() {
       {Reason::kAddsWindows, "adds_windows", ReasonKind::kKeepRule, false,
        "its kernel adds up many places or windows in the low type"},
       {Reason::kSlowKernel, "slow_kernel", ReasonKind::kKeepRule, false,
-       "its kernel is much slower in the low type, with this size"},
+       "its kernel is slower in the low type here, by more than Casts take"},
       {Reason::kCarriesValue, "carries_value", ReasonKind::kKeepRule, false,
        "it moves {cause}, which no product made, to where it leaves the graph"},
       {Reason::kLeavesRange, "leaves_range", ReasonKind::kKeepRule, false,
@@ -63,8 +63,7 @@ const std::vector<ReasonRow>& Reasons() {
       {Reason::kFollowsForward, "follows_forward", ReasonKind::kKeepRule, false,
        "it is the gradient of {cause}, which was kept by its name or scope"},
       {Reason::kCastsCostMore, "casts_cost_more", ReasonKind::kUse, false,
-       "it is among few lowered nodes with float32 all around, whose Casts would take more time "
-       "than they save"},
+       "to lower it would take more time, in Casts or in the nodes around it, than it saves"},
       {Reason::kHandleLeavesGraph, "handle_leaves_graph", ReasonKind::kNode, false,
        "gray; its elements are behind a handle that is used elsewhere too, where dtypes stay"},
       {Reason::kKeepDtypeScope, "keep_dtype_scope", ReasonKind::kNode, false,

@@ -9,6 +9,7 @@
 #include "graph_passes/decide/before_solvers.h"
 #include "graph_passes/decide/cancelling_products.h"
 #include "graph_passes/decide/carried_values.h"
+#include "graph_passes/decide/cheapest_dtypes.h"
 #include "graph_passes/decide/conclude.h"
 #include "graph_passes/decide/costly_islands.h"
 #include "graph_passes/decide/cube_inputs.h"
@@ -45,6 +46,14 @@ bool MixesAllWhite(const DecideState& state) {
 
 bool FollowsConsumers(const DecideState& state) {
   return Mixes(state) && state.context.lists->follows_consumers();
+}
+
+bool WeighsKernels(const DecideState& state) {
+  return Mixes(state) && state.context.weighs_kernels;
+}
+
+bool WeighsKernelsAndLists(const DecideState& state) {
+  return WeighsKernels(state) && !state.context.lists->all_white();
 }
 
 bool KeepsCostlyIslands(const DecideState& state) {
@@ -180,14 +189,30 @@ Status LowerWhatFollowsConsumers(DecideState* state) {
   return Status();
 }
 
+// Takes back that gray follows its predecessors.
+void KeepAfterVotes(const std::vector<KeptGroup>& keeps, DecideState* state) {
+  for (const KeptGroup& keep : keeps) {
+    state->groups[keep.group].vote = Vote::kKept;
+    Decision& decision = state->decisions.nodes[state->view.node_of_group(keep.group)];
+    decision.reason = keep.reason;
+    decision.cause = keep.cause;
+  }
+}
+
+Status KeepCheapestDtypes(DecideState* state) {
+  KeepAfterVotes(
+      CheapestDtypes(state->view, state->context, state->classes, state->leader, state->groups),
+      state);
+  return Status();
+}
+
 Status KeepCostlyIslands(DecideState* state) {
+  std::vector<KeptGroup> keeps;
   for (int group :
        CostlyIslands(state->view, state->context, state->classes, state->leader, state->groups)) {
-    state->groups[group].vote = Vote::kKept;
-    Decision& decision = state->decisions.nodes[state->view.node_of_group(group)];
-    decision.reason = Reason::kCastsCostMore;
-    decision.cause = -1;
+    keeps.push_back({group, Reason::kCastsCostMore});
   }
+  KeepAfterVotes(keeps, state);
   return Status();
 }
 
@@ -251,7 +276,7 @@ const std::vector<DecideRule>& DecideRules() {
        Lowers, KeepCarriedValues},
       {"before_magnifiers", "after all other keep rules, which say more about a node", Lowers,
        KeepBeforeMagnifiers},
-      {"slow_kernels", "after the rules about values: right comes before fast", Mixes,
+      {"slow_kernels", "after the rules about values: right comes before fast", WeighsKernels,
        KeepSlowKernels},
       {"warn_of_keep_rules", "after the keep rules, which only count in a mode that forces dtypes",
        LowersByForce, WarnOfLoweredAnyway},
@@ -263,7 +288,9 @@ const std::vector<DecideRule>& DecideRules() {
        ResolveGrayByVotes},
       {"follow_consumers", "after resolve_gray, which leaves gray nodes without votes",
        FollowsConsumers, LowerWhatFollowsConsumers},
-      {"costly_islands", "after all that lowers: an island is what is lowered in the end",
+      {"cheapest_dtypes", "after all that lowers: it weighs what is lowered in the end",
+       WeighsKernelsAndLists, KeepCheapestDtypes},
+      {"costly_islands", "after cheapest_dtypes: an island is what is lowered in the end",
        KeepsCostlyIslands, KeepCostlyIslands},
       {"conclude", "after the last vote: dtypes and reasons come from the votes", Always,
        ConcludeNodes},

@@ -12,6 +12,7 @@ _LOOPS = "control_flow/test_loop_sums.py"
 _VALUES = "passes/test_value_ranges.py"
 _FORWARD = "passes/test_follows_forward.py"
 _ISLANDS = "passes/test_costly_islands.py"
+_CHEAPEST = "passes/test_cheapest_dtypes.py"
 _FUNCTIONS = "control_flow/test_function_sums.py"
 _FORCED = "passes/test_force_warnings.py"
 _ASCEND = "lists/test_ascend910.py"
@@ -30,6 +31,9 @@ _magnified_inputs = mutations_of("graph_passes/decide/magnified_inputs.cc")
 _keep_rules = mutations_of("graph_passes/decide/keep_rules.cc")
 _rule_table = mutations_of("graph_passes/decide/rule_table.cc")
 _islands = mutations_of("graph_passes/decide/costly_islands.cc")
+_cheapest = mutations_of("graph_passes/decide/cheapest_dtypes.cc")
+_min_cut = mutations_of("graph_passes/graph/min_cut.cc")
+_fused_later = mutations_of("graph_passes/analysis/fused_later.cc")
 _flops = mutations_of("graph_passes/analysis/product_flops.cc")
 
 MUTATIONS = (
@@ -415,5 +419,47 @@ MUTATIONS = (
         "OutputPort{id, 0}",
         "A gradient computes as much as its own result has elements.",
         f"{_ISLANDS}::test_the_gradients_of_a_convolution_compute_as_much",
+    ),
+    _cheapest(
+        "casts",
+        "(kMemory * elements + kElementsToStart)",
+        "kElementsToStart",
+        "A Cast of a large tensor takes no longer than one of a small tensor.",
+        f"{_CHEAPEST}::test_a_kernel_that_costs_less_than_two_casts_is_lowered",
+    ),
+    _cheapest(
+        "start",
+        "constexpr double kElementsToStart = 65536;",
+        "constexpr double kElementsToStart = 0;",
+        "A Cast of a small tensor takes no time.",
+        f"{_CHEAPEST}::test_small_tensors_are_lowered",
+    ),
+    _cheapest(
+        "edited",
+        "node.listing.edited == Edited::kNo &&",
+        "",
+        "A mixlist does not overrule what is faster.",
+        f"{_CHEAPEST}::test_a_mixlist_entry_beats_it",
+    ),
+    _rule_table(
+        "weighs",
+        "return Mixes(state) && state.context.weighs_kernels;",
+        "return Mixes(state);",
+        "Where another device is emulated, this machine's kernels count.",
+        f"{_CHEAPEST}::test_other_devices_and_dtypes_have_other_kernels",
+    ),
+    _min_cut(
+        "side",
+        "side[node] = level_[node] != kUnreached;",
+        "side[node] = true;",
+        "All nodes are on the side of the source.",
+        f"{_CHEAPEST}::test_a_kernel_that_costs_less_than_two_casts_is_lowered",
+    ),
+    _fused_later(
+        "bias",
+        'Is(next.node, "BiasAdd") ||',
+        "",
+        "An activation behind a bias seems not to be fused.",
+        f"{_CHEAPEST}::test_what_tensorflow_fuses_into_a_product_is_lowered",
     ),
 )

@@ -9,7 +9,6 @@ positive numbers, and any.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -184,14 +183,6 @@ class _Grammar:
             st.tuples(st.just("soft_argmax"), inner),
             st.tuples(st.just("one_minus_cosine"), inner, inner),
         )
-
-
-def parts(expression: tuple) -> Iterator[tuple]:
-    """An expression, and all that it is made of."""
-    yield expression
-    for operand in expression:
-        if isinstance(operand, tuple):
-            yield from parts(operand)
 
 
 def evaluate(expression: tuple, p: tf.Tensor, t: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
