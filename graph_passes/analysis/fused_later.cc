@@ -40,8 +40,8 @@ class Finder {
   }
 
  private:
-  // The only input that reads the node's first output, or that of node -1. Other outputs of a batch
-  // norm are statistics.
+  // The only input that reads the node's first output; an input of node -1 if there is none, or the
+  // caller reads the node too. Other outputs of a batch norm are statistics.
   InputPort OnlyReader(int id) const {
     const auto uses = view_.fanout({id, 0});
     if (uses.size() != 1 || fixed_.count(view_.node(id).name()) != 0) return {-1, 0};
@@ -95,6 +95,7 @@ class Finder {
 
   void BehindNorm(int norm) {
     for (InputPort next = OnlyReader(norm); next.node >= 0; next = OnlyReader(next.node)) {
+      if (found_[next.node]) return;  // a damaged graph may have a cycle here
       const std::string& op = view_.node(next.node).op();
       if (op == "Relu") found_[next.node] = true;
       const bool is_weighted =
