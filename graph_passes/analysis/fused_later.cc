@@ -11,10 +11,6 @@ namespace {
 // The exact GELU of Keras 3 has the most nodes of all activations.
 constexpr size_t kMostNodes = 12;
 
-bool IsBatchNorm(const std::string& op) {
-  return op == "FusedBatchNorm" || op == "FusedBatchNormV2" || op == "FusedBatchNormV3";
-}
-
 bool MayHeadFusion(const std::string& op) {
   return Convolves(op) || MultipliesMatrices(op) || IsBatchNorm(op);
 }
@@ -97,11 +93,11 @@ class Finder {
     for (InputPort next = OnlyReader(norm); next.node >= 0; next = OnlyReader(next.node)) {
       if (found_[next.node]) return;  // a damaged graph may have a cycle here
       const std::string& op = view_.node(next.node).op();
-      if (op == "Relu") found_[next.node] = true;
       const bool is_weighted =
           (Multiplies(op) || AddsTensors(op)) && ReadsOnlyWeightsBeside(next.node, next.index);
-      if (!is_weighted && op != "Reshape") return;
-      found_[next.node] = true;
+      const bool goes_on = is_weighted || op == "Reshape";
+      if (goes_on || op == "Relu") found_[next.node] = true;
+      if (!goes_on) return;
     }
   }
 

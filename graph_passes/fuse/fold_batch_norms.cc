@@ -42,10 +42,6 @@ struct Site {
   int convolution = kNone;
 };
 
-bool IsBatchNorm(const std::string& op) {
-  return op == "FusedBatchNorm" || op == "FusedBatchNormV2" || op == "FusedBatchNormV3";
-}
-
 DataType TypeOf(const NodeDef& node) {
   const auto found = node.attr().find("T");
   return found == node.attr().end() ? tensorflow::DT_INVALID : found->second.type();

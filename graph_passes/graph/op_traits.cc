@@ -187,6 +187,10 @@ bool IsEnter(const std::string& op) { return op == "Enter" || op == "RefEnter"; 
 
 bool IsExit(const std::string& op) { return op == "Exit" || op == "RefExit"; }
 
+bool IsBatchNorm(const std::string& op) {
+  return op == "FusedBatchNorm" || op == "FusedBatchNormV2" || op == "FusedBatchNormV3";
+}
+
 bool IsMerge(const std::string& op) { return op == "Merge"; }
 
 bool FeedsLoopMerge(const std::string& op) { return op == "Enter" || op == "NextIteration"; }

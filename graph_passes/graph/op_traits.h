@@ -56,6 +56,9 @@ bool IsMatrixOrConvolution(const std::string& op);
 // The op convolves its first input with a filter, its second.
 bool Convolves(const std::string& op);
 
+// A fused batch norm in any version, but not its gradient.
+bool IsBatchNorm(const std::string& op);
+
 // The op adds two tensors with broadcasting.
 bool AddsTensors(const std::string& op);
 // The op yields the sum of all its inputs.
