@@ -77,7 +77,7 @@ mutate: $(VENV)/.requirements $(MUTATE_NEEDS) ## show that tests notice when lin
 	PYTHONPATH=tests $(BIN)/python -m mutate $(MUTATE_FLAGS)
 
 # A suite is a file in benchmarks/. For example: make bench SUITE=rewrite BENCH_FLAGS="--repeat 1"
-SUITES = steps rewrite optimizers flight distributed convergence kernel_sums
+SUITES = steps rewrite optimizers flight distributed convergence kernel_sums compiled
 SUITE ?= steps
 KNOWN_SUITE = $(if $(filter $(SUITE),$(SUITES)),,$(error SUITE: got '$(SUITE)', expected one of $(SUITES)))
 bench: $(VENV)/.installed build ## time steps next to float32 and TensorFlow's, or SUITE=rewrite, ... (BENCH_FLAGS=--help)

@@ -2,20 +2,13 @@
 
 #include "absl/strings/match.h"
 #include "cc/kernel_faults.h"
+#include "cc/registered_kernels.h"
 #include "cc/tf_compat.h"
-#include "tensorflow/core/framework/kernel_def.pb.h"
-#include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/util/device_name_utils.h"
 
 namespace npu_precision {
 namespace {
-
-bool Registered(const std::string& device_type, const tensorflow::NodeDef& node) {
-  const tensorflow::KernelDef* kernel = nullptr;
-  return tensorflow::FindKernelDef(tensorflow::DeviceType(device_type), node, &kernel, nullptr)
-      .ok();
-}
 
 bool IsMatrixProduct(const std::string& op) {
   return op == "MatMul" || op == "Einsum" || absl::StartsWith(op, "BatchMatMul");
@@ -31,7 +24,7 @@ std::string KernelSupport::DeviceTypeOf(const tensorflow::NodeDef& node) const {
     type_of_device_[node.device()] = name.type;
     return name.type;
   }
-  if (has_gpu_ && Registered(tensorflow::DEVICE_GPU, node)) return tensorflow::DEVICE_GPU;
+  if (has_gpu_ && HasKernel(tensorflow::DEVICE_GPU, node)) return tensorflow::DEVICE_GPU;
   return tensorflow::DEVICE_CPU;
 }
 
@@ -40,7 +33,7 @@ bool KernelSupport::CanRun(const tensorflow::NodeDef& node,
   if (emulates_) return true;
   if (absl::StartsWith(changed.op(), "_Mkl") && !FusesWithOneDnn()) return false;
   const std::string type = DeviceTypeOf(node);
-  if (!Registered(type, changed)) return false;
+  if (!HasKernel(type, changed)) return false;
   if (type != tensorflow::DEVICE_CPU) return true;
   // Another machine may have what this one lacks.
   const bool fails_here = runs_here_ && IsFusedByTensorFlow(changed) &&

@@ -1,12 +1,17 @@
 // NpuOptimizer, the Grappler optimizer. Sessions, functions and offline rewrites all run it.
+#include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cc/collective_agreement.h"
+#include "cc/compiled_functions.h"
 #include "cc/error_op.h"
+#include "cc/flight_store.h"
 #include "cc/float16_on_cpu.h"
 #include "cc/kernel_support.h"
 #include "cc/log_once.h"
@@ -18,10 +23,13 @@
 #include "cc/shapes.h"
 #include "cc/targets.h"
 #include "cc/tf_compat.h"
+#include "cc/watch_compiled.h"
+#include "cc/xla_support.h"
 #include "graph_passes/autocast_runs.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/input_names.h"
 #include "graph_passes/graph/marks.h"
+#include "graph_passes/pass_table.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer.h"
@@ -53,6 +61,14 @@ bool RunsHere(const Cluster* cluster) {
   return cluster != nullptr && cluster->GetDeviceSet() != nullptr;
 }
 
+std::set<std::string> Fetched(const GrapplerItem& item) {
+  std::set<std::string> names;
+  for (const std::string& fetch : item.fetch) {
+    names.insert(std::string(ParseInput(fetch).producer));
+  }
+  return names;
+}
+
 DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
                         const CustomDtypesFile& custom_dtypes, const DtypeSupport& support,
                         const GrapplerItem& item) {
@@ -76,19 +92,46 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
       context.read_by_condition.push_back(each);
     }
   }
-  for (const std::string& fetch : item.fetch) {
-    context.fetched.insert(std::string(ParseInput(fetch).producer));
-  }
+  context.fetched = Fetched(item);
   for (const auto& feed : item.feed) {
     context.fed.insert(std::string(ParseInput(feed.first).producer));
   }
   return context;
 }
 
+// What executes the nodes of a graph.
+enum Run { kByKernels, kByXla };
+
+bool IsCompiled(const GraphDef& graph) {
+  return std::any_of(graph.node().begin(), graph.node().end(), HasCompiledMark);
+}
+
+// They write what TensorFlow's kernels are fast at. XLA fuses ops by itself.
+void EraseForSpeed(std::set<std::string>* passes) {
+  for (const Pass& pass : Passes()) {
+    if (pass.purpose == Switch::kForSpeed) passes->erase(pass.name);
+  }
+}
+
+// The item with the signatures of its functions, as an optimizer gets it that has no use for their
+// bodies.
+GrapplerItem WithStubs(const GrapplerItem& item) {
+  GraphDef graph;
+  *graph.mutable_node() = item.graph.node();
+  *graph.mutable_versions() = item.graph.versions();
+  for (const tensorflow::FunctionDef& function : item.graph.library().function()) {
+    tensorflow::FunctionDef* stub = graph.mutable_library()->add_function();
+    *stub->mutable_signature() = function.signature();
+    *stub->mutable_attr() = function.attr();
+    *stub->mutable_arg_attr() = function.arg_attr();
+  }
+  return item.WithGraph(std::move(graph));
+}
+
 class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
  public:
   std::string name() const override { return kOptimizerName; }
-  bool UsesFunctionLibrary() const override { return false; }
+  bool UsesFunctionLibrary() const override { return true; }
 
   // A user error is kept and reported when the graph runs: TensorFlow would ignore it here.
   Status Init(const tensorflow::RewriterConfig_CustomGraphOptimizer* config) override {
@@ -111,15 +154,15 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
 
   // Grappler runs its whole list of optimizers twice over a graph, with the same objects. Only the
   // first run changes the graph: before the second, the remapper has fused nodes, and the names and
-  // marks that decisions depend on are lost.
+  // marks that decisions depend on are lost. What XLA compiles is rewritten for each caller.
   Status Optimize(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) override {
-    if (decided_) {
+    if (decided_ || IsOfCompiledFunction(item)) {
       *optimized = item.graph;
       return Status();
     }
     decided_ = true;
     Status status = user_error_;
-    if (status.ok()) status = Rewrite(cluster, item, optimized);
+    if (status.ok()) status = RewriteWithCompiled(cluster, item, optimized);
     if (status.ok()) return status;
     const std::string text = StatusText(status);
     const bool users = IsUserError(status);
@@ -140,11 +183,41 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
 #endif
 
  private:
-  Status Rewrite(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) {
+  // Grappler optimizes each function of the library as an item of its own, but for those that XLA
+  // compiles.
+  Status RewriteWithCompiled(Cluster* cluster, const GrapplerItem& item, GraphDef* optimized) {
+    bool changed;
+    const Run run = IsCompiled(item.graph) ? kByXla : kByKernels;
+    if (item.graph.library().function_size() == 0) {
+      return Rewrite(cluster, item, run, optimized, &changed);
+    }
+    TF_RETURN_IF_ERROR(Rewrite(cluster, WithStubs(item), run, optimized, &changed));
+    *optimized->mutable_library() = item.graph.library();
+    const RewriteBody rewrite = [&](const GrapplerItem& body, GraphDef* out, bool* changed) {
+      return Rewrite(cluster, body, kByXla, out, changed);
+    };
+    if (!parameters_.lower_compiled) return Status();
+    TF_RETURN_IF_ERROR(RewriteCompiledFunctions(cluster, rewrite, optimized));
+    const Watch watch = FlightStore::Get().watch();
+    if (watch == Watch::kNothing || !RunsHere(cluster)) return Status();
+    return WatchCompiled(watch, Fetched(item), optimized);
+  }
+
+  Status Rewrite(Cluster* cluster, const GrapplerItem& item, Run run, GraphDef* optimized,
+                 bool* changed) {
     const bool emulates = parameters_.passes.count("emulate") != 0;
-    const KernelSupport support(HasGpu(cluster), RunsHere(cluster), emulates,
+    const KernelSupport kernels(HasGpu(cluster), RunsHere(cluster), emulates,
                                 parameters_.for_onednn);
+    const XlaSupport xla(HasGpu(cluster));
+    const DtypeSupport& support = run == kByXla ? static_cast<const DtypeSupport&>(xla) : kernels;
     DecideContext context = ContextOf(parameters_, lists_, custom_dtypes_, support, item);
+    context.compiled = run == kByXla;
+    context.weighs_kernels &= !context.compiled;
+    if (context.compiled && emulates && parameters_.saturates) {
+      return tensorflow::errors::InvalidArgument(
+          "overflow: got 'saturate', which XLA cannot compile, as in the function '", item.id,
+          "'; use 'inf', or compile without jit_compile=True");
+    }
     Shapes shapes(item);
     context.elements = [&shapes](const std::string& node, int port) {
       return shapes.NumElements(node, port);
@@ -152,6 +225,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     context.shapes = [&shapes](const std::string& node, int port) { return shapes.Of(node, port); };
     PipelineOptions options;
     options.passes = parameters_.passes;
+    if (run == kByXla) EraseForSpeed(&options.passes);
     options.saturates = parameters_.saturates;
     options.details = !parameters_.report_dir.empty();
     options.check_changed = parameters_.strict;
@@ -161,6 +235,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     Ledger ledger;
     ledger.graph = item.id;
     if (RunsHere(cluster)) ledger.process = ProcessName();
+    ledger.compiled = run == kByXla;
     ledger.options = parameters_.given;
     ledger.warnings = warnings_;
     if (options.passes.count("lower_collectives") != 0 && RunsHere(cluster)) {
@@ -175,7 +250,8 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     autocast.use_mode = [this](tensorflow::DataType dtype, DecideContext* marked) {
       return UseMixedMode(dtype, marked);
     };
-    TF_RETURN_IF_ERROR(RunWithAutocast(item.graph, context, options, autocast, optimized, &ledger));
+    TF_RETURN_IF_ERROR(
+        RunWithAutocast(item.graph, context, options, autocast, optimized, &ledger, changed));
     if (parameters_.saturates) PlaceSaturationOnCpu(optimized);
     // An entry about the training step does not have to match in the prediction graph.
     for (const std::string& line : ledger.matched) NeverWarn(line);
@@ -185,7 +261,9 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
                               mapping.ops.empty() ? "no op type of TensorFlow, so it has no effect"
                                                   : absl::StrJoin(mapping.ops, ", ")));
     }
-    if (options.details) {
+    const auto& nodes = item.graph.node();
+    const bool only_calls = std::any_of(nodes.begin(), nodes.end(), HasCallerMark);
+    if (options.details && !only_calls) {
       MeasureCasts(item, *optimized, &ledger);
       TF_RETURN_IF_ERROR(WriteReport(parameters_.report_dir, WorkerSuffix(item.graph), ledger,
                                      item.graph, *optimized, &report));
@@ -230,7 +308,8 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     }
     const std::string line =
         absl::StrCat("npu_precision: graph '", ledger.graph, "' (", absl::StrJoin(modes, ", "),
-                     ", ", parameters_.target, "): ", CountsSentence(CountsOf(ledger)),
+                     ", ", parameters_.target, ledger.compiled ? ", compiled by XLA" : "",
+                     "): ", CountsSentence(CountsOf(ledger)),
                      report.empty() ? "" : absl::StrCat("; ledger: ", report));
     LOG(INFO) << line;
   }

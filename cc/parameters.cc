@@ -277,15 +277,24 @@ Status ChooseFloat16Compute(const Values& values, const Parameters& parameters,
 }
 
 std::vector<ParameterType> AllParameters() {
-  std::vector<ParameterType> parameters = {{"precision_mode", 's'},     {"precision_mode_v2", 's'},
-                                           {"modify_mixlist", 's'},     {"target", 's'},
-                                           {"ops_info_dir", 's'},       {"report_dir", 's'},
-                                           {"dump_passes_dir", 's'},    {"mixlist_edits", 's'},
-                                           {"overflow", 's'},           {"float16_compute", 's'},
-                                           {"rewrites", 's'},           {"all_white", 'b'},
-                                           {"autocast_only", 'b'},      {"strict", 'b'},
-                                           {"ops_info_overlay", 's'},   {"customize_dtypes", 's'},
-                                           {"keep_costly_islands", 'b'}};
+  std::vector<ParameterType> parameters = {{"precision_mode", 's'},
+                                           {"precision_mode_v2", 's'},
+                                           {"modify_mixlist", 's'},
+                                           {"target", 's'},
+                                           {"ops_info_dir", 's'},
+                                           {"report_dir", 's'},
+                                           {"dump_passes_dir", 's'},
+                                           {"mixlist_edits", 's'},
+                                           {"overflow", 's'},
+                                           {"float16_compute", 's'},
+                                           {"rewrites", 's'},
+                                           {"all_white", 'b'},
+                                           {"autocast_only", 'b'},
+                                           {"strict", 'b'},
+                                           {"ops_info_overlay", 's'},
+                                           {"customize_dtypes", 's'},
+                                           {"keep_costly_islands", 'b'},
+                                           {"lower_compiled", 'b'}};
   for (const Pass& pass : Passes()) {
     if (pass.purpose != Switch::kNone && !IsRewrite(pass)) parameters.push_back({pass.name, 'b'});
   }
@@ -339,6 +348,7 @@ Status ParseParameters(const tensorflow::RewriterConfig_CustomGraphOptimizer* co
   parameters->customize_dtypes = values.String("customize_dtypes", "");
   parameters->all_white = values.Bool("all_white", false);
   parameters->keep_costly_islands = values.Bool("keep_costly_islands", false);
+  parameters->lower_compiled = values.Bool("lower_compiled", true);
   parameters->autocast_only = values.Bool("autocast_only", false);
   parameters->target = values.String("target", parameters->target);
   parameters->ops_info_dir = values.String("ops_info_dir", "");

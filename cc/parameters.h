@@ -27,6 +27,7 @@ struct Parameters {
   std::string customize_dtypes;  // path, "" when not given
   bool all_white = false;
   bool keep_costly_islands = false;
+  bool lower_compiled = true;  // functions that XLA compiles, too
   bool autocast_only = false;  // nodes without a mark of autocast() keep their dtype
   Float16Compute float16_compute = Float16Compute::kAuto;
   std::string target = kHostTarget;

@@ -17,6 +17,10 @@
 // CustomGraphOptimizer has a pure virtual Feedback() up to 2.5.
 #define NPU_PRECISION_HAS_FEEDBACK !NPU_PRECISION_TF_AT_LEAST(2, 6)
 
+// Grappler leaves out functions that XLA compiles. In 1.15 it optimizes them like others, and has
+// no optimizer for common subgraphs.
+#define NPU_PRECISION_LEAVES_OUT_COMPILED NPU_PRECISION_TF_AT_LEAST(2, 4)
+
 namespace npu_precision {
 
 // Status::error_message() was renamed in 2.13.

@@ -117,10 +117,10 @@ class Runs {
 
 Status RunWithAutocast(const GraphDef& given, const DecideContext& context,
                        const PipelineOptions& options, const AutocastOptions& autocast,
-                       GraphDef* out, Ledger* ledger) {
-  bool changed = false;
+                       GraphDef* out, Ledger* ledger, bool* changed) {
+  *changed = false;
   if (!HasInheritedMarks(given)) {
-    if (!autocast.only) return RunPipeline(given, context, options, out, ledger, &changed);
+    if (!autocast.only) return RunPipeline(given, context, options, out, ledger, changed);
     *out = given;
     ledger->total_nodes = given.node_size();
     return Status();
@@ -130,8 +130,8 @@ Status RunWithAutocast(const GraphDef& given, const DecideContext& context,
   *out = given;
   InheritMarks(view, out);
   TF_RETURN_IF_ERROR(
-      Runs(context, options, autocast, ledger).Run(AutocastDtypes(given), out, &changed));
-  if (!changed) *out = given;
+      Runs(context, options, autocast, ledger).Run(AutocastDtypes(given), out, changed));
+  if (!*changed) *out = given;
   if (!options.details) {
     ledger->nodes.clear();
     ledger->cast_list.clear();

@@ -16,11 +16,11 @@ struct AutocastOptions {
 };
 
 // Applies the mode of `context` to nodes without a mark, and the mode of its mark to each other
-// node. For a graph without marks, this is RunPipeline(). If there is nothing to change, `out` is
-// `given` to the byte.
+// node. For a graph without marks, this is RunPipeline(). If there is nothing to change, `changed`
+// is false and `out` is `given` to the byte.
 tensorflow::Status RunWithAutocast(const tensorflow::GraphDef& given, const DecideContext& context,
                                    const PipelineOptions& options, const AutocastOptions& autocast,
-                                   tensorflow::GraphDef* out, Ledger* ledger);
+                                   tensorflow::GraphDef* out, Ledger* ledger, bool* changed);
 
 }  // namespace npu_precision
 

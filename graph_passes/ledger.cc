@@ -252,6 +252,7 @@ std::string LedgerJson(const Ledger& ledger) {
   root["schema"] = kLedgerSchema;
   root["graph"] = ledger.graph;
   if (!ledger.process.empty()) root["process"] = ledger.process;
+  if (ledger.compiled) root["compiled"] = true;
   root["options"] = Json::Value(Json::objectValue);
   for (const auto& option : ledger.options) root["options"][option.first] = option.second;
   root["summary"] = CountsSentence(CountsOf(ledger));

@@ -58,7 +58,8 @@ struct LedgerMapping {
 
 struct Ledger {
   std::string graph;
-  std::string process;  // empty if no process runs the graph
+  std::string process;    // empty if no process runs the graph
+  bool compiled = false;  // by XLA
   std::vector<std::pair<std::string, std::string>> options;
   int total_nodes = 0;
   Counts counts;  // nodes only: see CountsOf

@@ -26,6 +26,7 @@
 #include "graph_passes/rewrite/lower_collectives.h"
 #include "graph_passes/rewrite/lower_io_types.h"
 #include "graph_passes/rewrite/restore_float16.h"
+#include "graph_passes/rewrite/round_for_xla.h"
 
 namespace npu_precision {
 namespace {
@@ -52,6 +53,8 @@ bool MayComputeInFloat32(const PassState& state) {
   return MayHaveFloat16(state) && !state.emulates &&
          state.context.float16_compute != Float16Compute::kNative;
 }
+
+bool IsCompiled(const PassState& state) { return state.context.compiled; }
 
 bool KeepsLowTypes(const PassState& state) { return !state.emulates; }
 
@@ -183,6 +186,10 @@ const std::vector<Pass>& Passes() {
        "after the casts and all that changes what is of a low type, which it undoes the dtypes of; "
        "before the ledger, which says in which dtype a node computes",
        Switch::kNone, true, MayComputeInFloat32, ComputeInFloat32},
+      {"round_for_xla",
+       "Rounds by XlaReducePrecision where XLA might drop a Cast to a low type and back.",
+       "after compute_in_float32, whose Casts it replaces; before the ledger, which counts Casts",
+       Switch::kNone, true, IsCompiled, RoundForXla},
       {"ledger", "Writes down what was decided and changed.",
        "before emulate, which undoes what it is about", Switch::kNone, true, Always, WriteLedger},
       {"emulate", "Computes lowered nodes in float32 and rounds their values to the low type.",

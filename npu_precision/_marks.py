@@ -37,5 +37,9 @@ ERROR_PATHS: str = _NAMES["error_paths"]
 READ_BY_CONDITION: str = _NAMES["read_by_condition"]
 # Set by offline rewrites while a graph is optimized: a copy of _class, which Grappler would drop.
 COLOCATION: str = _NAMES["colocation"]
+# Set by offline rewrites on one node of a function that XLA compiles.
+COMPILED: str = _NAMES["compiled"]
+# Set on the node of a function that only calls one that XLA compiles: it needs no ledger.
+CALLER: str = _NAMES["caller"]
 # Set by the optimizer on the nodes that it inserted.
 INSERTED: str = _NAMES["inserted"]

@@ -166,6 +166,11 @@ class Ledger:
         return self.data["graph"]
 
     @property
+    def compiled(self) -> bool:
+        """Whether XLA compiles this function."""
+        return self.data.get("compiled", False)
+
+    @property
     def options(self) -> dict[str, Any]:
         """The parameters in force."""
         return dict(self.data["options"])
@@ -315,7 +320,8 @@ class Ledger:
         return cls(data)
 
     def __str__(self) -> str:
-        return f"{self.graph}: {self.counts.sentence}"
+        name = f"{self.graph} (compiled by XLA)" if self.compiled else self.graph
+        return f"{name}: {self.counts.sentence}"
 
 
 def count_ledgers(ledgers: Iterable[Ledger]) -> Counts:

@@ -54,6 +54,9 @@ class PrecisionOptions:
             with small products, such as a MatMul of 64 columns or fewer between two black ops.
             Nodes that an edit makes white are lowered. The reason in the ledger is
             casts_cost_more. Mixed modes only.
+        lower_compiled: lowers functions that XLA compiles (`jit_compile=True`) too, which is the
+            default. Without a mode, on a CPU, enable() and autocast() set it to False: there, XLA's
+            code is slower in bfloat16 than in float32. See docs/options.md#what-xla-compiles.
         autocast_only: decides only about ops that autocast() marked while the graph was built; all
             others keep their dtype. Not with a mode. See
             docs/options.md#autocast-lower-some-ops-only.
@@ -107,6 +110,7 @@ class PrecisionOptions:
     customize_dtypes: str | None = None
     all_white: bool | None = None
     keep_costly_islands: bool | None = None
+    lower_compiled: bool | None = None
     autocast_only: bool | None = None
     target: str | None = None
     ops_info_dir: str | None = None

@@ -2,6 +2,7 @@
 
     make numerics NUMERICS_FLAGS="--only attention --modes bf16,fp16"
     make numerics NUMERICS_FLAGS=--write
+    make numerics NUMERICS_FLAGS="--compiled --modes bf16,fp16"
 
 Every program runs in float32 and in each mode, from the same values. A program that a mode breaks
 stays in the table, with the fault in bold. The status is 1 if a mode breaks a program and known.py
@@ -36,6 +37,7 @@ def flags() -> argparse.Namespace:
     measurements.add_flag(parser)
     parser.add_argument("--json", type=pathlib.Path, help="write what was found into a file")
     parser.add_argument("--found", type=pathlib.Path, help="measure nothing; read such a file")
+    parser.add_argument("--compiled", action="store_true", help="let XLA compile the programs")
     parser.add_argument("--blame", action="store_true", help="find the lowered ops that break it")
     parser.add_argument("--list", action="store_true", help="print the names of the programs")
     return parser.parse_args()
@@ -62,7 +64,7 @@ def main() -> int:
     if chosen.found:
         found = json.loads(chosen.found.read_text(encoding="utf-8"))
     else:
-        found = measured(programs, names, chosen.blame)
+        found = measured(programs, names, chosen.blame, chosen.compiled)
     if chosen.json:
         chosen.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     shown = [contender.FLOAT32, *names]
@@ -70,12 +72,14 @@ def main() -> int:
     report.show(report.grid(columns, rows))
     if chosen.write:
         command = measurements.command("numerics", "NUMERICS_FLAGS")
-        print(measurements.write("numerics", command, columns, rows, keys=2))
-    return conclusion(found, [name for name in names if name in OURS])
+        suite = "numerics-compiled" if chosen.compiled else "numerics"
+        print(measurements.write(suite, command, columns, rows, keys=2))
+    expected = {**known.BROKEN, **(known.COMPILED if chosen.compiled else {})}
+    return conclusion(found, [name for name in names if name in OURS], expected)
 
 
-def conclusion(found: dict, modes: list[str]) -> int:
-    """Prints the programs that our modes break; returns 1 if one is not in known.py."""
+def conclusion(found: dict, modes: list[str], expected: dict[str, tuple[str, ...]]) -> int:
+    """Prints the programs that our modes break; returns 1 if one is not expected to."""
     broken = {
         name: ",".join(mode for mode in modes if entry[mode]["status"] not in measure.GOOD)
         for name, entry in found.items()
@@ -83,7 +87,7 @@ def conclusion(found: dict, modes: list[str]) -> int:
     new = {
         name: which
         for name, which in broken.items()
-        if not set(filter(None, which.split(","))) <= set(known.BROKEN.get(name, ()))
+        if not set(filter(None, which.split(","))) <= set(expected.get(name, ()))
     }
     print(f"{len(found)} programs, of which our modes break {sum(map(bool, broken.values()))}")
     print("not known before:", "; ".join(f"{name} ({new[name]})" for name in new) or "none")
@@ -93,13 +97,19 @@ def conclusion(found: dict, modes: list[str]) -> int:
 OURS = tuple(contender.MODES)
 
 
-def measured(programs: list[program.Program], names: list[str], blames: bool) -> dict:
-    """The verdict of each contender, by program."""
-    workers = measure.Workers()
+def measured(
+    programs: list[program.Program], names: list[str], blames: bool, compiled: bool
+) -> dict:
+    """The verdict of each contender, by program; with XLA, of programs that it compiles."""
+    workers = measure.Workers(compiled)
     found = {}
     try:
         for one in programs:
-            found[one.name] = verdicts(workers, one, names, blames)
+            reference = workers.run(contender.FLOAT32, one.name, one.seconds)
+            if compiled and "values" not in reference:
+                print(f"{one.name}: is not compiled", flush=True)
+                continue
+            found[one.name] = verdicts(workers, one, names, blames, reference)
             print_line(one.name, found[one.name])
     finally:
         workers.close()
@@ -107,10 +117,13 @@ def measured(programs: list[program.Program], names: list[str], blames: bool) ->
 
 
 def verdicts(
-    workers: measure.Workers, one: program.Program, names: list[str], blames: bool
+    workers: measure.Workers,
+    one: program.Program,
+    names: list[str],
+    blames: bool,
+    reference: dict,
 ) -> dict:
-    """The verdicts on a program, by contender."""
-    reference = workers.run(contender.FLOAT32, one.name, one.seconds)
+    """The verdicts on a program, by contender; reference is float32's reply."""
     entry: dict = {"room": one.room, "kind": one.kind}
     entry[contender.FLOAT32] = dataclasses.asdict(measure.judge(reference, reference, 0.0))
     for name in names:

@@ -16,12 +16,19 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 # The time for a worker to import TensorFlow on a busy machine.
 _START_SECONDS = 120
 GOOD = ("ok", "does not apply")
+# Compiling takes longer than a program.
+_COMPILING = 5
 
 
 class Workers:
-    """A worker per contender, started at its first use, and again after it died or did not end."""
+    """A worker per contender, started at its first use, and again after it died or did not end.
 
-    def __init__(self) -> None:
+    Args:
+        compiled: whether XLA compiles the programs.
+    """
+
+    def __init__(self, compiled: bool = False) -> None:
+        self._compiled = compiled
         self._running: dict[str, subprocess.Popen] = {}
 
     def run(self, contender: str, program: str, seconds: float, edits: dict | None = None) -> dict:
@@ -32,10 +39,10 @@ class Workers:
                 raise RuntimeError(f"the worker of {contender} does not start; run it by itself")
         worker = self._running[contender]
         assert worker.stdin is not None
-        request = json.dumps({"program": program, "edits": edits})
+        request = json.dumps({"program": program, "edits": edits, "compiled": self._compiled})
         worker.stdin.write((request + "\n").encode())
         worker.stdin.flush()
-        reply = _reply(worker, seconds)
+        reply = _reply(worker, seconds * (_COMPILING if self._compiled else 1))
         if reply is None or "died" in reply:
             self._stop(contender)
         return {"endless": seconds} if reply is None else reply

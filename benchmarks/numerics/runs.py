@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -29,14 +31,21 @@ class Outcome:
 
 
 class DoesNotApply(Exception):
-    """The contender has no way to change this program."""
+    """The contender has no way to change this program, or XLA would compile no function of it."""
 
 
-def run(program: Program, contender: str, **options: object) -> Outcome:
+def run(program: Program, contender: str, compiled: bool = False, **options: object) -> Outcome:
     """Builds a program anew and runs it.
 
+    Args:
+        program: the program.
+        contender: the name of the contender.
+        compiled: whether XLA compiles it.
+        **options: of our modes.
+
     Raises:
-        DoesNotApply: the contender is Keras' policy, and the program is no Keras model.
+        DoesNotApply: the contender is Keras' policy, and the program is no Keras model; or it is a
+            graph for a session, and is to be compiled.
     """
     tf.keras.utils.set_random_seed(1)
     with contenders.functions(contender, **options):
@@ -44,11 +53,17 @@ def run(program: Program, contender: str, **options: object) -> Outcome:
         if contender == contenders.KERAS and not isinstance(form, KerasTraining):
             raise DoesNotApply
         if isinstance(form, Result):
-            result = tf.function(form.function)(*map(tf.constant, form.inputs))
+            result = _function(form.function, compiled)(*map(tf.constant, form.inputs))
             return Outcome(_flat(result))
         if isinstance(form, Graph):
+            if compiled:
+                raise DoesNotApply
             return _graph(form, contender, options)
-        return _trained(form, contender)
+        return _trained(form, contender, compiled)
+
+
+def _function(function: Callable[..., Any], compiled: bool) -> Any:
+    return tf.function(function, jit_compile=True) if compiled else tf.function(function)
 
 
 def _built(program: Program):
@@ -63,7 +78,7 @@ def _flat(result: tf.Tensor) -> list[float]:
     return [float(value) for value in np.ravel(np.asarray(result, np.float64))]
 
 
-def _trained(form: Training | KerasTraining, contender: str) -> Outcome:
+def _trained(form: Training | KerasTraining, contender: str, compiled: bool) -> Outcome:
     if isinstance(form, KerasTraining):
         model = form.model
         model(form.inputs)  # makes the variables
@@ -81,7 +96,6 @@ def _trained(form: Training | KerasTraining, contender: str) -> Outcome:
     optimizer.build(variables)
     scaler = npu_precision.GradScaler(enabled=contenders.scales_losses(contender))
 
-    @tf.function
     def step(*inputs):
         with tf.GradientTape() as tape:
             value = tf.reduce_mean(loss(*inputs))
@@ -91,7 +105,8 @@ def _trained(form: Training | KerasTraining, contender: str) -> Outcome:
         scaler.update()
         return value, made
 
-    return _steps(lambda: step(*inputs), form.steps)
+    step_function = _function(step, compiled)
+    return _steps(lambda: step_function(*inputs), form.steps)
 
 
 def _steps(step, count: int) -> Outcome:

@@ -40,7 +40,8 @@ def answer(programs: dict, contender: str, request: dict) -> dict:
             if request.get("edits"):
                 options["mixlist_edits"] = json.dumps(request["edits"])
         try:
-            outcome = runs.run(programs[request["program"]], contender, **options)
+            program = programs[request["program"]]
+            outcome = runs.run(program, contender, request["compiled"], **options)
         except runs.DoesNotApply:
             return {"does_not_apply": True}
         except Exception as error:  # It goes into the table.

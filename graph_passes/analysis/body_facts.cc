@@ -347,4 +347,20 @@ BodyFacts FindBodyFacts(const GraphDef& graph, const std::set<std::string>& know
   return Finder(graph, known).Run();
 }
 
+void MarkBody(const BodyFacts& facts, const std::string& function, GraphDef* body) {
+  if (body->node_size() == 0) return;
+  const auto role = facts.roles.find(function);
+  if (role != facts.roles.end()) MarkBodyRole(role->second, body->mutable_node(0));
+  const auto read = facts.read.find(function);
+  if (read != facts.read.end()) MarkReadsByCondition(read->second, body->mutable_node(0));
+  std::unordered_map<std::string, const BodyFacts::Choice*> choices;
+  for (const BodyFacts::Choice& choice : facts.choices) {
+    if (choice.body == function) choices[choice.node] = &choice;
+  }
+  for (NodeDef& node : *body->mutable_node()) {
+    const auto choice = choices.find(node.name());
+    if (choice != choices.end()) MarkErrorPaths(choice->second->paths, &node);
+  }
+}
+
 }  // namespace npu_precision

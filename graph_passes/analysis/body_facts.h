@@ -1,6 +1,6 @@
 // Facts about functions that only a graph with its whole library shows. The optimizer decides about
-// each body alone, without the library, so these facts come to it as marks (see marks.h). Offline,
-// all callers are known, and the marks are set; elsewhere there are none.
+// each body alone, without the library, so these facts come to it as marks (see marks.h). They are
+// set where all callers are known: offline, and in functions that XLA compiles.
 #ifndef NPU_PRECISION_GRAPH_PASSES_ANALYSIS_BODY_FACTS_H_
 #define NPU_PRECISION_GRAPH_PASSES_ANALYSIS_BODY_FACTS_H_
 
@@ -38,6 +38,9 @@ struct BodyFacts {
 // `known` are names of functions that are called from outside the graph too. A function that cannot
 // be read has no role, and the nodes that choose it have no paths.
 BodyFacts FindBodyFacts(const tensorflow::GraphDef& graph, const std::set<std::string>& known);
+
+// Marks the nodes of a function's body with the facts about it.
+void MarkBody(const BodyFacts& facts, const std::string& function, tensorflow::GraphDef* body);
 
 }  // namespace npu_precision
 

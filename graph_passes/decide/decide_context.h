@@ -29,6 +29,8 @@ struct DecideContext {
   // Whether nodes keep float32 if their kernels on this machine are slower in the low type. Not if
   // another device is emulated.
   bool weighs_kernels = false;
+  // Whether XLA compiles the graph, instead of running kernels.
+  bool compiled = false;
   // Whether lowered nodes keep float32 if their Casts take more time than they save.
   bool keep_costly_islands = false;
   // Whether modes that lower nodes without float32 kernels lower all matrix and convolution ops.

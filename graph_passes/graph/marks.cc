@@ -24,6 +24,8 @@ const std::string& kLowerIo = *new std::string("_npu_precision_lower_io");
 const std::string& kBodyRole = *new std::string("_npu_precision_body");
 const std::string& kErrorPaths = *new std::string("_npu_precision_error_paths");
 const std::string& kReadByCondition = *new std::string("_npu_precision_condition");
+const std::string& kCompiled = *new std::string("_npu_precision_compiled");
+const std::string& kCaller = *new std::string("_npu_precision_caller");
 const std::string& kInserted = *new std::string("_npu_precision_cast");
 const std::string& kRounding = *new std::string("_npu_precision_rounding");
 const std::string& kInFloat32 = *new std::string("_npu_precision_in_float32");
@@ -53,6 +55,8 @@ std::map<std::string, std::string> MarkNames() {
           {"body_role", kBodyRole},
           {"error_paths", kErrorPaths},
           {"read_by_condition", kReadByCondition},
+          {"compiled", kCompiled},
+          {"caller", kCaller},
           {"inserted", kInserted},
           {"colocation", kColocations[1]}};
 }
@@ -126,6 +130,10 @@ BodyRole BodyRoleMark(const tensorflow::NodeDef& node) {
   return BodyRole::kCalled;
 }
 
+void MarkBodyRole(BodyRole role, tensorflow::NodeDef* node) {
+  (*node->mutable_attr())[kBodyRole].set_s(BodyRoleName(role));
+}
+
 bool ReadErrorPaths(const tensorflow::NodeDef& node, std::vector<std::pair<int, int>>* paths) {
   const tensorflow::AttrValue* value = Find(node, kErrorPaths);
   if (value == nullptr) return false;
@@ -134,6 +142,14 @@ bool ReadErrorPaths(const tensorflow::NodeDef& node, std::vector<std::pair<int, 
                         static_cast<int>(value->list().i(i + 1)));
   }
   return true;
+}
+
+void MarkErrorPaths(const std::vector<std::pair<int, int>>& paths, tensorflow::NodeDef* node) {
+  auto* list = (*node->mutable_attr())[kErrorPaths].mutable_list();  // An empty list is a fact too.
+  for (const auto& path : paths) {
+    list->add_i(path.first);
+    list->add_i(path.second);
+  }
 }
 
 std::vector<ReadByCondition> ReadsByCondition(const tensorflow::NodeDef& node) {
@@ -145,6 +161,25 @@ std::vector<ReadByCondition> ReadsByCondition(const tensorflow::NodeDef& node) {
   }
   return reads;
 }
+
+void MarkReadsByCondition(const std::vector<ReadByCondition>& reads, tensorflow::NodeDef* node) {
+  if (reads.empty()) return;
+  auto* list = (*node->mutable_attr())[kReadByCondition].mutable_list();
+  for (const ReadByCondition& read : reads) {
+    list->add_i(read.place);
+    list->add_i(static_cast<int>(read.as));
+  }
+}
+
+void ForgetBodyMarks(tensorflow::NodeDef* node) {
+  for (const std::string& mark : {kBodyRole, kErrorPaths, kReadByCondition}) {
+    node->mutable_attr()->erase(mark);
+  }
+}
+
+bool HasCompiledMark(const tensorflow::NodeDef& node) { return Find(node, kCompiled) != nullptr; }
+
+bool HasCallerMark(const tensorflow::NodeDef& node) { return Find(node, kCaller) != nullptr; }
 
 std::vector<std::string> ColocatedWith(const tensorflow::NodeDef& node) {
   std::vector<std::string> names;

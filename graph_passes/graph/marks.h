@@ -69,13 +69,15 @@ inline bool IsIterated(BodyRole role) {
   return role == BodyRole::kIterated || role == BodyRole::kLoopBody;
 }
 const char* BodyRoleName(BodyRole role);
-// Set by the offline rewrite on one node of each body; kCalled if there is no mark.
+// Set on one node of each body, if all callers are known; kCalled if there is no mark.
 BodyRole BodyRoleMark(const tensorflow::NodeDef& node);
+void MarkBodyRole(BodyRole role, tensorflow::NodeDef* node);
 
-// Set by the offline rewrite on an If or Case: the pairs of an input and an output such that an
+// Set, if all callers are known, on an If or Case: the pairs of an input and an output such that an
 // error of the input reaches the output. Returns false, and leaves `paths` as it was, if there is
 // no such mark.
 bool ReadErrorPaths(const tensorflow::NodeDef& node, std::vector<std::pair<int, int>>* paths);
+void MarkErrorPaths(const std::vector<std::pair<int, int>>& paths, tensorflow::NodeDef* node);
 
 // How the condition of a While reads an argument: see analysis/loop_ends.h.
 enum class Reading : unsigned char {
@@ -87,8 +89,18 @@ struct ReadByCondition {
   int place;  // of the argument
   Reading as;
 };
-// Set by the offline rewrite on one node of the body of a While. Empty if there is no mark.
+// Set on one node of the body of a While, if all callers are known. Empty if there is no mark.
 std::vector<ReadByCondition> ReadsByCondition(const tensorflow::NodeDef& node);
+void MarkReadsByCondition(const std::vector<ReadByCondition>& reads, tensorflow::NodeDef* node);
+
+// Removes these three marks.
+void ForgetBodyMarks(tensorflow::NodeDef* node);
+
+// Set by the offline rewrite on one node of a function that XLA compiles.
+bool HasCompiledMark(const tensorflow::NodeDef& node);
+
+// Set on the only node of a function that calls one that XLA compiles, for the optimizer's sake.
+bool HasCallerMark(const tensorflow::NodeDef& node);
 
 // The nodes that `node` is colocated with: the content of _class, or of the copy of _class that the
 // offline rewrite makes, because TensorFlow erases the attribute there.

@@ -5,6 +5,7 @@
 #include "graph_passes/graph/op_set.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/rewrite/raise_groups.h"
+#include "graph_passes/rewrite/round_for_xla.h"
 #include "graph_passes/rewrite/saturate_overflows.h"
 
 namespace npu_precision {
@@ -17,6 +18,7 @@ tensorflow::Status EmulateLowTypes(PassState* state, bool* changed) {
   *changed = GroupRaiser(view, graph, LoweredGroups(view), "npu_emulated").Run([&](int id) {
     return moves_values.Has(id);
   });
+  if (state->context.compiled) *changed |= !RoundForXla(graph).empty();
   for (tensorflow::NodeDef& node : *graph->mutable_node()) *changed |= ForgetMarks(&node);
   if (state->saturates) *changed |= SaturateOverflows(view, state->context.fed, graph);
   return tensorflow::Status();

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/low_types.h"
+#include "graph_passes/graph/marks.h"
 #include "graph_passes/rewrite/cast_nodes.h"
 
 namespace npu_precision {
@@ -58,7 +59,7 @@ const std::string& GroupRaiser::Cast(const OutputPort& from, const std::string& 
   const NodeDef& producer = view_.node(from.node);
   name = names_.Take(
       absl::StrCat(producer.name(), "/", suffix_, "_", from.port, "_", DtypeName(wanted)));
-  AddCast(name, input, source, wanted, producer.device(), &graph_);
+  MarkInserted(AddCast(name, input, source, wanted, producer.device(), &graph_));
   return name;
 }
 

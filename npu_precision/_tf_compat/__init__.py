@@ -8,6 +8,10 @@ from npu_precision._tf_compat.collectives import (
     broadcast_send,
     sum_over_replicas,
 )
+from npu_precision._tf_compat.compiled_functions import (
+    call_compiled_from_function,
+    show_compiled_as,
+)
 from npu_precision._tf_compat.debugger import WatchedRun, remove_watched, watch_every_tensor
 from npu_precision._tf_compat.estimators import (
     config_of_session,
@@ -121,6 +125,7 @@ __all__ = [
     "broadcast_send",
     "build_gradients_in",
     "build_optimizer",
+    "call_compiled_from_function",
     "call_for_new_functions",
     "call_for_new_ops",
     "call_for_no_new_ops",
@@ -169,6 +174,7 @@ __all__ = [
     "seed_keras",
     "set_keras_session",
     "set_op_attribute",
+    "show_compiled_as",
     "sum_over_replicas",
     "synchronized_batch_norm",
     "tensors_in_checkpoint",

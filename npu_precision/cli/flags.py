@@ -22,7 +22,7 @@ from npu_precision.offline.model_file import Model
 from npu_precision.options import PrecisionOptions, mixlist_file
 
 # Fields of PrecisionOptions without a flag: they only matter when a session or function runs.
-WITHOUT_FLAG = ("strict", "autocast_only")
+WITHOUT_FLAG = ("strict", "autocast_only", "lower_compiled")
 # By field: its flag and its help. --mode sets precision_mode or precision_mode_v2.
 FLAGS = {
     "modify_mixlist": ("--mixlist", "A JSON file that edits the lists; mixed modes only."),

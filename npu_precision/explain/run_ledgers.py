@@ -109,6 +109,8 @@ def _load(chosen: pathlib.Path, kind: str) -> tuple[Model, Explanation]:
             waiting += graph.node
     meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=before)
     title = "graph of a session" if ledger.graph == _OF_A_SESSION else ledger.graph
+    if ledger.compiled:
+        title += " (compiled by XLA)"
     model = Model(str(chosen), kind, meta_graph, (), (), "", title=title)
     mappings = ((entry.place, entry.entry, entry.ops) for entry in ledger.mappings)
     warnings = tuple(ledger.all_warnings)

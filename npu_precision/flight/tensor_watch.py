@@ -115,7 +115,7 @@ class TensorWatch:
 
     tf.functions that ran before are prepared again. Sessions are not: a graph that a session ran
     before with the same fetches is not watched. There is one watch at a time in a process. The
-    tensors of GPUs are not watched.
+    tensors of GPUs are not watched, but for those in functions that XLA compiles.
 
     Args:
         watch: "lowered", what is computed in a low type or rounded to one; "all", all floats of up

@@ -26,7 +26,7 @@ from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config
 
 from npu_precision import _library, _marks, _rewrites, _tf_compat
 from npu_precision.ledger import Ledger
-from npu_precision.offline import body_marks, call_boundaries
+from npu_precision.offline import body_marks, call_boundaries, compiled_marks
 from npu_precision.offline.argument_shapes import write_argument_shapes
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
 
@@ -48,7 +48,7 @@ _NUMBERS = frozenset(
 _NOT_INLINED = ("api_implements", "api_preferred_device", "_noinline")
 # Marks that are gone from the result.
 _OF_THIS_RUN = (
-    *(_marks.COLOCATION, _marks.PRESERVED, _marks.NAMED, _marks.LOWER_IO),
+    *(_marks.COLOCATION, _marks.PRESERVED, _marks.NAMED, _marks.LOWER_IO, _marks.COMPILED),
     *body_marks.MARKS,
 )
 # The options whose passes change shapes; _output_shapes is then out of date.
@@ -130,6 +130,7 @@ def _run(
     """Runs the optimizer once, over the graph and each function; arguments are those of rewrite."""
     meta_graph, replaced = _meta_graph(graph_def, fetch_nodes, feed_nodes, known_functions)
     body_marks.mark_bodies(graph_def, known_functions, meta_graph.graph_def)
+    compiled_marks.mark_compiled(meta_graph.graph_def)
     if not keep_io_types:
         for node in meta_graph.graph_def.node:
             if node.name in fetch_nodes or node.op in _PLACEHOLDERS or node.name in replaced:
@@ -397,6 +398,8 @@ def _restored_node(
         if "_class" in node.attr:
             restored.attr["_class"].CopyFrom(node.attr["_class"])
         return restored
+    if compiled_marks.MUST_COMPILE in original.attr:
+        node.attr[compiled_marks.MUST_COMPILE].CopyFrom(original.attr[compiled_marks.MUST_COMPILE])
     if node.op != original.op:
         return node
     if "_output_shapes" in original.attr and not reshaped:

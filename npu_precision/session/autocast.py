@@ -23,6 +23,7 @@ from npu_precision.session import functions, low_types
 _LOGGER = logging.getLogger("npu_precision")
 # Warnings that were logged, with their places.
 _warned: set[str] = set()
+_OF_A_GRAPH = (*low_types.MODE_FIELDS, "lower_compiled")
 _OWN_ARGUMENTS = ("dtype", "enabled", "cache_enabled", "device_type")
 
 
@@ -155,7 +156,7 @@ class autocast:
     def _in_graph(self, place: str) -> Iterator[None]:
         low_type = low_types.of_mode(self._options) if self._enabled else tf.float32
         for name, value in self._options.to_dict().items():
-            if self._enabled and (low_type is None or name not in low_types.MODE_FIELDS):
+            if self._enabled and (low_type is None or name not in _OF_A_GRAPH):
                 raise ValueError(
                     f"autocast() at {place}: got {name}={value!r} while a graph is built, where it "
                     f"takes dtype and enabled, or a mixed mode; {_remedy(name, value, low_type)}"
@@ -166,6 +167,9 @@ class autocast:
                 "effect in those with npu_precision.npu_config_proto()"
             )
         assert low_type is not None
+        if self._enabled and functions.leaves_compiled(self._options, f"autocast() at {place}"):
+            yield
+            return
         mark = attr_value_pb2.AttrValue(type=low_type.as_datatype_enum)
         functions.look_for_marks(place)
         with _mark_scopes.mark_new_ops({_marks.AUTOCAST: mark}):

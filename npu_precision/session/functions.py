@@ -13,12 +13,13 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import config_pb2
 
-from npu_precision import _library, _mark_scopes, _tf_compat
+from npu_precision import _library, _mark_scopes, _marks, _tf_compat
 from npu_precision.distribute import agreement, servers
 from npu_precision.options import OPTIMIZER_NAME, PrecisionOptions
-from npu_precision.session import low_types, rewriter_config
+from npu_precision.session import compiler_ir, low_types, rewriter_config
 
 _LOGGER = logging.getLogger("npu_precision")
 
@@ -62,23 +63,24 @@ _MOST_NUMBERS = 8
 # The number of changes of files that the options in force name.
 _changes = 0
 _OF_MARKS = PrecisionOptions(autocast_only=True)
-# Functions that a warning has named.
+# Compiled functions that a warning has named; None if it named one that becomes slower.
 _warned: set[str | None] = set()
 
 
 def enable(options: PrecisionOptions | None = None, **fields: Any) -> None:
     """Puts the options in force for every tf.function called from now on, in all threads.
 
-    This includes Keras' fit, evaluate and predict, and functions already traced or loaded from a
-    SavedModel. A second call replaces the options of the first. It has no effect on ops that run
-    eagerly, functions compiled by XLA (jit_compile=True), functions given to tf.data, and sessions
+    This includes Keras' fit, evaluate and predict, functions that XLA compiles (jit_compile=True),
+    and functions already traced or loaded from a SavedModel. A second call replaces the options of
+    the first. It has no effect on ops that run eagerly, functions given to tf.data, and sessions
     (see npu_config_proto). A tf.function called by a tf.function uses the options in force around
     the outer call. If TensorFlow does not inline it, it uses the options that were in force when
     the outer function was traced.
 
     Args:
         options: the precision options. Without a mode: allow_mix_precision_bf16 on a CPU,
-            allow_mix_precision on a GPU or for the target of one that is emulated.
+            allow_mix_precision on a GPU or for the target of one that is emulated; and on a CPU,
+            what XLA compiles is not lowered.
         **fields: fields of PrecisionOptions, on top of options.
 
     Raises:
@@ -144,8 +146,6 @@ def look_for_marks(place: str) -> None:
     global _looks_for_marks
     _looks_for_marks = True
     _install_hooks()
-    if _compiled.get() is not None:
-        _warn_of_compiled(_compiled.get(), f"autocast() at {place}")
 
 
 def make_ready_anew(number: int, without_remapper: bool = False) -> None:
@@ -169,6 +169,18 @@ def read_files_anew() -> None:
     _install_hooks()
 
 
+def leaves_compiled(options: PrecisionOptions, what: str) -> bool:
+    """Whether a scope with these options, in the function that is traced, has no effect there.
+
+    Warns if so; what is the scope, with its place.
+    """
+    name = _compiled.get()
+    if name is None or options.lower_compiled is not False:
+        return False
+    _warn_of_compiled(name, what)
+    return True
+
+
 def is_compiled() -> bool:
     """Whether the caller is within a tf.function that XLA compiles."""
     return _compiled.get() is not None
@@ -183,6 +195,8 @@ def _install_hooks() -> None:
             lambda config: _numbered(_with_active_options(config), *_ready, _changes)
         )
         _tf_compat.enter_for_compiled_functions(_in_compiled)
+        _tf_compat.call_compiled_from_function(_lowers_compiled, _marks.CALLER)
+        _tf_compat.show_compiled_as(_shown_compiled)
         _tf_compat.hand_to_replica_threads(_take, _give)
         _tf_compat.hand_to_closures(_take_scheduled, _exchange)
         _tf_compat.call_when_functions_fail(_note_failed)
@@ -244,11 +258,26 @@ def _with_active_options(config: bytes) -> bytes:
     return _configured(config, options)
 
 
+def _lowers_compiled() -> bool:
+    """Whether a function that XLA compiles would be lowered if it were called here."""
+    options = active_options()
+    return _looks_for_marks if options is None else options.lower_compiled is not False
+
+
+def _shown_compiled(graph_def: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
+    """The graph as it would be optimized if it were called here."""
+    options = active_options() or _OF_MARKS
+    if not _lowers_compiled():
+        return graph_def
+    return compiler_ir.optimized(graph_def, options)
+
+
 @contextlib.contextmanager
 def _in_compiled(name: str) -> Iterator[None]:
-    """Context of a call of a function that XLA compiles, which the optimizer does not see."""
-    if active_options() is not None:
-        _warn_of_compiled(name, "autocast()" if _scopes.get() else "enable()")
+    """Context of a call of a function that XLA compiles."""
+    options = active_options()
+    if options is not None and low_types.of_mode(options) is not None and not options.emulate:
+        _tell_of_compiled(name, options)
     before = _compiled.get()
     _compiled.set(name)
     try:
@@ -257,12 +286,26 @@ def _in_compiled(name: str) -> Iterator[None]:
         _compiled.set(before)
 
 
-def _warn_of_compiled(name: str | None, what: str) -> None:
+def _tell_of_compiled(name: str, options: PrecisionOptions) -> None:
+    """Warns where a compiled function is not lowered, or becomes slower."""
+    if options.lower_compiled is False:
+        _warn_of_compiled(name, "autocast()" if _scopes.get() else "enable()")
+    elif not _tf_compat.has_gpu() and None not in _warned:
+        _warned.add(None)
+        _LOGGER.warning(
+            "XLA compiles the tf.function %r, and is slower in a low type than in float32 on a "
+            "CPU: compile it without XLA (for a Keras model, compile(jit_compile=False))",
+            name,
+        )
+
+
+def _warn_of_compiled(name: str, what: str) -> None:
     if name not in _warned:
         _warned.add(name)
         _LOGGER.warning(
-            "%s has no effect on the tf.function %r, because XLA compiles it (jit_compile=True), "
-            "with what it calls; for a Keras model, call compile(jit_compile=False)",
+            "%s does not lower the tf.function %r, which XLA compiles (jit_compile=True), with "
+            "what it calls: on a CPU, XLA is slower in bfloat16. Compile it without XLA (for a "
+            "Keras model, compile(jit_compile=False)), or pass lower_compiled=True",
             what,
             name,
         )

@@ -73,11 +73,15 @@ def resolve(
     has_mode = any(given.get(name) is not None for name in MODE_FIELDS)
     if has_mode or given.get("autocast_only"):
         return resolve_options(options, fields)
+    chosen = {}
     if low_type is None:
         # An Ascend 910 computes in float16.
         low_type = for_device(None if given.get("target") in (None, "host") else "npu")
         _LOGGER.info("%s lowers to %s, because no mode was given", caller, low_type.name)
-    return resolve_options(options, {**fields, "precision_mode": MODES[low_type]})
+        if low_type == tf.bfloat16 and given.get("lower_compiled") is None:
+            chosen["lower_compiled"] = False  # XLA is slower in bfloat16 on a CPU.
+    chosen["precision_mode"] = MODES[low_type]
+    return resolve_options(options, {**fields, **chosen})
 
 
 def of_mode(options: PrecisionOptions) -> tf.DType | None:

@@ -24,6 +24,7 @@ OF_THE_RUN = {
     "all_white",
     "autocast_only",
     "keep_costly_islands",
+    "lower_compiled",
     "strict",
 }
 FIELDS = {

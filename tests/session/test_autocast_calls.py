@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.products import X
-from support.tf_versions import (
-    needs_compiled_functions,
-    needs_logical_devices,
-)
+from support.tf_versions import needs_logical_devices
 
 import npu_precision
 from npu_precision import autocast
@@ -165,32 +162,6 @@ def test_a_scope_that_reached_a_function_says_nothing(product, caplog):
         with pytest.raises(KeyError), autocast(BF16):
             raise KeyError
     assert not caplog.records
-
-
-@needs_compiled_functions
-@pytest.mark.parametrize("where", ["around", "inside", "enable"])
-def test_a_compiled_function_is_told_of_once(where, weights, caplog, low_type):
-    @tf.function(jit_compile=True)
-    def compiled(x):
-        if where != "inside":
-            return tf.matmul(x, weights)
-        with autocast(BF16):
-            return tf.matmul(x, weights)
-
-    compiled.__name__ = f"compiled_{where}"
-    with caplog.at_level(logging.WARNING, "npu_precision"):
-        for _ in range(2):
-            if where == "around":
-                with autocast(BF16):
-                    result = compiled(X)
-            else:
-                if where == "enable":
-                    npu_precision.enable(BF16)
-                result = compiled(X)
-    assert low_type(result) == "float32"
-    messages = [record.getMessage() for record in caplog.records if "XLA" in record.getMessage()]
-    assert len(messages) == 1
-    assert f"has no effect on the tf.function 'compiled_{where}'" in messages[0]
 
 
 REPLICAS = """

@@ -29,6 +29,7 @@ def every_value(mixlist, tmp_path):
         "mixlist_edits": '{"white-list": {"to-add": ["Exp"]}}',
         "all_white": True,
         "keep_costly_islands": True,
+        "lower_compiled": False,
         "autocast_only": True,
         "float16_compute": "auto",
         "target": "host",

@@ -13,6 +13,7 @@ import re
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 from tensorflow.python.framework import kernels
 
 try:
@@ -128,6 +129,10 @@ needs_function_attributes = _needs(
 needs_compiled_functions = _needs(
     "jit_compile" in inspect.signature(tf.function).parameters,
     "compiles no tf.function by itself",
+)
+needs_compiler_ir = _needs(
+    hasattr(context.Context, "get_compiler_ir"),
+    "does not show the code that XLA generates",
 )
 needs_logical_devices = _needs(
     hasattr(tf.config, "set_logical_device_configuration"),

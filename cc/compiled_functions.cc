@@ -1,0 +1,171 @@
+#include "cc/compiled_functions.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cc/prepare_body.h"
+#include "graph_passes/analysis/body_facts.h"
+#include "graph_passes/graph/marks.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/grappler/utils/functions.h"
+#include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/lib/hash/hash.h"
+#include "tensorflow/core/lib/strings/proto_serialization.h"
+
+namespace npu_precision {
+namespace {
+
+using tensorflow::AttrValue;
+using tensorflow::FunctionDef;
+using tensorflow::FunctionLibraryDefinition;
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+using tensorflow::Status;
+using tensorflow::grappler::Cluster;
+using tensorflow::grappler::GrapplerItem;
+
+// In TensorFlow 1.15, functions have another attribute, and Grappler optimizes them.
+constexpr char kMustCompile[] = "_XlaMustCompile";
+
+template <typename Attributes>
+bool IsTrue(const Attributes& attributes, const char* name) {
+  const auto found = attributes.find(name);
+  return found != attributes.end() && found->second.b();
+}
+
+bool IsCompiled(const FunctionDef& function) { return IsTrue(function.attr(), kMustCompile); }
+
+bool HasCompiled(const GraphDef& graph) {
+  const auto& functions = graph.library().function();
+  return std::any_of(functions.begin(), functions.end(), IsCompiled) ||
+         std::any_of(graph.node().begin(), graph.node().end(), CallsCompiled);
+}
+
+class Rewriter {
+ public:
+  Rewriter(Cluster* cluster, const RewriteBody& rewrite, GraphDef* graph)
+      : cluster_(cluster),
+        rewrite_(rewrite),
+        graph_(*graph),
+        library_(tensorflow::OpRegistry::Global(), graph->library()),
+        facts_(FindBodyFacts(*graph, /*known=*/{})) {}
+
+  Status Run() {
+    bool changed = false;
+    for (NodeDef& node : *graph_.mutable_node()) {
+      TF_RETURN_IF_ERROR(PointToNew(CallsCompiled(node), &node, &changed));
+    }
+    for (const std::string& name : added_) {
+      *graph_.mutable_library()->add_function() = *library_.Find(name);
+    }
+    return Status();
+  }
+
+ private:
+  // Lets a node refer to rewritten functions: all of its own if it is compiled itself, else those
+  // that XLA compiles.
+  Status PointToNew(bool is_compiled, NodeDef* node, bool* changed) {
+    std::string op = node->op();
+    TF_RETURN_IF_ERROR(Rename(is_compiled, &op, changed));
+    node->set_op(op);
+    for (auto& attribute : *node->mutable_attr()) {
+      AttrValue& value = attribute.second;
+      if (value.has_func()) {
+        TF_RETURN_IF_ERROR(Rename(is_compiled, value.mutable_func()->mutable_name(), changed));
+      }
+      if (!value.has_list()) continue;
+      for (auto& function : *value.mutable_list()->mutable_func()) {
+        TF_RETURN_IF_ERROR(Rename(is_compiled, function.mutable_name(), changed));
+      }
+    }
+    return Status();
+  }
+
+  Status Rename(bool is_compiled, std::string* name, bool* changed) {
+    const FunctionDef* function = library_.Find(*name);
+    if (function == nullptr) return Status();
+    if (!is_compiled && !IsCompiled(*function)) return Status();
+    const std::string old_name = *name;
+    if (new_names_.count(old_name) == 0) {
+      new_names_[old_name] = old_name;  // A function may call itself.
+      TF_RETURN_IF_ERROR(Rewrite(*function, &new_names_[old_name]));
+    }
+    *name = new_names_[old_name];
+    *changed |= *name != old_name;
+    return Status();
+  }
+
+  Status Rewrite(const FunctionDef& function, std::string* new_name) {
+    tensorflow::grappler::GrapplerFunctionItem item;
+    TF_RETURN_IF_ERROR(tensorflow::grappler::MakeGrapplerFunctionItem(
+        function, library_, graph_.versions().producer(), &item));
+    PrepareBody(cluster_, &item);
+    for (const FunctionDef& known : item.graph.library().function()) TF_RETURN_IF_ERROR(Add(known));
+    MarkBody(facts_, function.signature().name(), &item.graph);
+    GraphDef body;
+    bool changed = false;
+    TF_RETURN_IF_ERROR(rewrite_(item, &body, &changed));
+    for (NodeDef& node : *body.mutable_node()) {
+      ForgetBodyMarks(&node);
+      TF_RETURN_IF_ERROR(PointToNew(/*is_compiled=*/true, &node, &changed));
+    }
+    if (!changed) return Status();
+    item.SwapFunctionBody(std::move(body));
+    FunctionDef made;
+    TF_RETURN_IF_ERROR(tensorflow::grappler::MakeFunctionDef(item, library_, &made));
+    FunctionDef rewritten = function;
+    rewritten.mutable_node_def()->Swap(made.mutable_node_def());
+    rewritten.mutable_ret()->swap(*made.mutable_ret());
+    rewritten.mutable_control_ret()->swap(*made.mutable_control_ret());
+    std::string serialized;
+    if (!tensorflow::SerializeToStringDeterministic(rewritten, &serialized)) {
+      return tensorflow::errors::Internal("cannot serialize ", function.signature().name());
+    }
+    const auto hash = absl::Hex(tensorflow::Hash64(serialized), absl::kZeroPad16);
+    const std::string name = absl::StrCat(function.signature().name(), "_lowered_", hash);
+    rewritten.mutable_signature()->set_name(name);
+    *new_name = name;
+    return Add(rewritten);
+  }
+
+  Status Add(const FunctionDef& function) {
+    const std::string& name = function.signature().name();
+    if (library_.Find(name) != nullptr) return Status();
+    added_.push_back(name);
+    return library_.AddFunctionDef(function);
+  }
+
+  Cluster* const cluster_;
+  const RewriteBody& rewrite_;
+  GraphDef& graph_;
+  FunctionLibraryDefinition library_;
+  const BodyFacts facts_;
+  std::unordered_map<std::string, std::string> new_names_;
+  std::vector<std::string> added_;
+};
+
+}  // namespace
+
+// XlaLaunch is what TensorFlow makes of tf.xla.experimental.compile(), before Grappler runs.
+bool CallsCompiled(const NodeDef& node) {
+  return node.op() == "XlaLaunch" || IsTrue(node.attr(), kMustCompile);
+}
+
+bool IsOfCompiledFunction(const GrapplerItem& item) {
+  const auto* function = dynamic_cast<const tensorflow::grappler::GrapplerFunctionItem*>(&item);
+  if (function == nullptr) return false;
+  const tensorflow::AttrValue* value = function->func_attr().Find(kMustCompile);
+  return value != nullptr && value->b();
+}
+
+Status RewriteCompiledFunctions(Cluster* cluster, const RewriteBody& rewrite, GraphDef* graph) {
+  if (!HasCompiled(*graph)) return Status();
+  return Rewriter(cluster, rewrite, graph).Run();
+}
+
+}  // namespace npu_precision

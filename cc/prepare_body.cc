@@ -1,0 +1,46 @@
+#include "cc/prepare_body.h"
+
+#include "cc/tf_compat.h"
+
+#if NPU_PRECISION_LEAVES_OUT_COMPILED
+#include "tensorflow/core/grappler/optimizers/arithmetic_optimizer.h"
+#include "tensorflow/core/grappler/optimizers/common_subgraph_elimination.h"
+#include "tensorflow/core/grappler/optimizers/constant_folding.h"
+#include "tensorflow/core/grappler/optimizers/function_optimizer.h"
+#include "tensorflow/core/grappler/optimizers/model_pruner.h"
+#endif
+
+namespace npu_precision {
+
+using tensorflow::grappler::Cluster;
+using tensorflow::grappler::GrapplerItem;
+
+#if NPU_PRECISION_LEAVES_OUT_COMPILED
+namespace {
+
+void Run(tensorflow::grappler::GraphOptimizer* optimizer, Cluster* cluster, GrapplerItem* item) {
+  tensorflow::GraphDef optimized;
+  // If there is nothing to do, this is an error.
+  if (optimizer->Optimize(cluster, *item, &optimized).ok()) item->graph.Swap(&optimized);
+}
+
+}  // namespace
+
+void PrepareBody(Cluster* cluster, GrapplerItem* item) {
+  constexpr auto kOn = tensorflow::RewriterConfig::ON;
+  tensorflow::grappler::FunctionOptimizer inlining(kOn, /*lower_control_flow=*/false);
+  tensorflow::grappler::CommonSubgraphElimination common_subgraphs(kOn);
+  tensorflow::grappler::ConstantFolding constants(/*cpu_device=*/nullptr);
+  tensorflow::grappler::ArithmeticOptimizer arithmetic(kOn);
+  tensorflow::grappler::ModelPruner pruning;
+  Run(&inlining, cluster, item);
+  Run(&common_subgraphs, cluster, item);
+  Run(&constants, cluster, item);
+  Run(&arithmetic, cluster, item);
+  Run(&pruning, cluster, item);
+}
+#else
+void PrepareBody(Cluster*, GrapplerItem*) {}
+#endif
+
+}  // namespace npu_precision

@@ -1,0 +1,335 @@
+"""Functions that XLA compiles are lowered too: wherever they are called, in a mode only."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.products import X
+from support.tf_versions import needs_compiled_functions
+from tensorflow.python.eager import context
+
+import npu_precision
+from npu_precision import _tf_compat, autocast, keep_dtype_scope
+from npu_precision.ledger import Ledger
+
+pytestmark = needs_compiled_functions
+BF16 = npu_precision.PrecisionOptions(precision_mode="allow_mix_precision_bf16")
+FP16 = npu_precision.PrecisionOptions(precision_mode="allow_mix_precision_fp16")
+
+
+@pytest.fixture
+def compiled(weights):
+    @tf.function(jit_compile=True)
+    def compiled(x):
+        return tf.matmul(x, weights)
+
+    return compiled
+
+
+def in_a_loop(compiled):
+    @tf.function
+    def step(x):
+        result = tf.zeros([x.shape[0], 32])
+        for _ in tf.range(3):
+            result = compiled(x)
+        return result
+
+    return step
+
+
+def in_a_branch(compiled):
+    return tf.function(
+        lambda x: tf.cond(tf.reduce_sum(x) > -1e6, lambda: compiled(x), lambda: x @ tf.eye(32))
+    )
+
+
+def mapped(compiled):
+    return tf.function(lambda x: tf.map_fn(lambda row: compiled(row[tf.newaxis])[0], x))
+
+
+def compiled_too(compiled):
+    return tf.function(lambda x: compiled(x), jit_compile=True)
+
+
+def in_a_compiled_loop(compiled):
+    return tf.function(in_a_loop(compiled), jit_compile=True)
+
+
+def in_a_compiled_branch(compiled):
+    return tf.function(in_a_branch(compiled), jit_compile=True)
+
+
+CALLERS = {
+    "directly": lambda compiled: compiled,
+    "a concrete function": lambda compiled: compiled.get_concrete_function(X),
+    "from a function": lambda compiled: tf.function(lambda x: compiled(x)),
+    "in a loop": in_a_loop,
+    "in a branch": in_a_branch,
+    "in map_fn": mapped,
+    "in a compiled function": compiled_too,
+    "in a compiled loop": in_a_compiled_loop,
+    "in a compiled branch": in_a_compiled_branch,
+}
+
+
+@pytest.mark.parametrize("how", CALLERS)
+@pytest.mark.parametrize("options", [BF16, FP16], ids=["bf16", "fp16"])
+def test_it_is_lowered_within_a_mode_and_float32_to_the_bit_outside(
+    how, options, compiled, low_type
+):
+    step = CALLERS[how](compiled)
+    expected = "bfloat16" if options is BF16 else "float16"
+    with autocast(options):
+        assert low_type(step(X)) == expected
+    exact = step(X)
+    assert low_type(exact) == "float32"
+    npu_precision.enable(options)
+    assert low_type(step(X)) == expected
+    with autocast(enabled=False):
+        np.testing.assert_array_equal(step(X), exact)
+    npu_precision.disable()
+    np.testing.assert_array_equal(step(X), exact)
+
+
+@pytest.mark.parametrize(
+    "compile_by",
+    [
+        lambda weights: tf.function(
+            lambda x: tf.xla.experimental.compile(lambda y: tf.matmul(y, weights), [x])[0],
+            autograph=False,
+        ),
+        lambda weights: tf.function(
+            lambda x: tf.matmul(x, weights), experimental_compile=True, autograph=False
+        ),
+    ],
+    ids=["experimental.compile", "experimental_compile"],
+)
+def test_the_older_ways_to_compile_are_lowered_too(compile_by, weights, low_type):
+    try:
+        step = compile_by(weights)
+    except TypeError:
+        pytest.skip(f"TensorFlow {tf.__version__} has no experimental_compile")
+    with autocast(BF16):
+        assert low_type(step(X)) == "bfloat16"
+    assert low_type(step(X)) == "float32"
+
+
+def test_a_scope_of_ops_to_compile_is_lowered(weights, low_type):
+    @tf.function
+    def step(x):
+        with tf.xla.experimental.jit_scope():
+            return tf.matmul(x, weights)
+
+    with autocast(BF16):
+        assert low_type(step(X)) == "bfloat16"
+    assert low_type(step(X)) == "float32"
+
+
+def gradients(step, weights):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(step(X) ** 2)
+    return tape.gradient(loss, weights)
+
+
+def test_gradients_by_a_tape_around_it_are_lowered(compiled, weights):
+    exact = gradients(compiled, weights)
+    with autocast(BF16):
+        lowered = gradients(compiled, weights)
+    largest = np.abs(exact).max()
+    assert 1e-4 * largest < np.abs(lowered - exact).max() < 2e-2 * largest
+    np.testing.assert_array_equal(gradients(compiled, weights), exact)
+
+
+def test_gradients_by_a_tape_within_it_are_lowered(weights):
+    @tf.function(jit_compile=True)
+    def step():
+        return gradients(lambda x: tf.matmul(x, weights), weights)
+
+    exact = step()
+    with autocast(BF16):
+        lowered = step()
+    largest = np.abs(exact).max()
+    assert 1e-4 * largest < np.abs(lowered - exact).max() < 2e-2 * largest
+
+
+def test_a_custom_gradient_is_the_users_own(weights):
+    @tf.custom_gradient
+    def doubled(x):
+        return tf.matmul(x, weights), lambda dy, variables=None: (2.0 * dy, [None])
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(doubled(x))
+        return tape.gradient(loss, x)
+
+    with autocast(BF16):
+        np.testing.assert_array_equal(step(X), np.full_like(X, 2.0))
+
+
+def test_each_shape_is_lowered(compiled, weights):
+    with autocast(BF16):
+        for rows in (1, 3, 4):
+            x = tf.ones([rows, 32])
+            error = np.abs(compiled(x) - tf.matmul(x, weights)).max()
+            assert 1e-5 < error < 0.2
+
+
+def test_a_variable_is_assigned_once_per_call():
+    calls = tf.Variable(0.0)
+
+    @tf.function(jit_compile=True)
+    def step():
+        calls.assign_add(1.0)
+
+    for _ in range(2):
+        step()
+        with autocast(BF16):
+            step()
+    assert calls.numpy() == 4.0
+
+
+def test_threads_have_their_own_modes(compiled, low_type):
+    found = {}
+
+    def call(name, scope):
+        with scope:
+            found[name] = [low_type(compiled(X)) for _ in range(5)]
+
+    scopes = {
+        "bfloat16": autocast(BF16),
+        "float16": autocast(FP16),
+        "float32": autocast(enabled=False),
+    }
+    threads = [threading.Thread(target=call, args=each) for each in scopes.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {name: [name] * 5 for name in scopes}
+
+
+def test_scopes_within_it_decide(weights, low_type):
+    @tf.function(jit_compile=True)
+    def kept(x):
+        with keep_dtype_scope():
+            return tf.matmul(x, weights)
+
+    @tf.function(jit_compile=True)
+    def marked(x):
+        with autocast(BF16):
+            return tf.matmul(x, weights)
+
+    assert low_type(marked(X)) == "bfloat16"
+    with autocast(FP16):
+        assert low_type(kept(X)) == "float32"
+
+
+@pytest.mark.parametrize("entry", ["MatMul", "node:.*product"])
+def test_a_mixlist_decides(entry, weights, low_type):
+    step = tf.function(lambda x: tf.matmul(x, weights, name="product"), jit_compile=True)
+    with autocast(BF16, modify_mixlist={"black-list": {"to-add": [entry]}}):
+        assert low_type(step(X)) == "float32"
+
+
+def test_customized_dtypes_decide(weights, low_type, tmp_path):
+    lines = tmp_path / "dtypes.cfg"
+    lines.write_text("OpType::MatMul:InputDtype:float16,float16,OutputDtype:float16\n")
+    step = tf.function(lambda x: tf.matmul(x, weights), jit_compile=True)
+    options = npu_precision.PrecisionOptions(
+        precision_mode="must_keep_origin_dtype", customize_dtypes=str(lines)
+    )
+    with autocast(options):
+        assert low_type(step(X)) == "float16"
+
+
+def test_its_ledger_says_that_xla_compiles_it(compiled, tmp_path):
+    with autocast(BF16, report_dir=str(tmp_path)):
+        compiled(X)
+    (ledger,) = (Ledger.from_json(file.read_text()) for file in tmp_path.glob("*.json"))
+    assert ledger.compiled
+    assert str(ledger).startswith(f"{ledger.graph} (compiled by XLA): 1 of 1 matrix")
+    (product,) = (node for node in ledger.nodes if node.op == "MatMul")
+    assert product.decision == "lowered"
+
+
+def test_a_users_error_fails_the_call(compiled):
+    options = npu_precision.PrecisionOptions(
+        precision_mode="must_keep_origin_dtype", target="ascend910"
+    )
+    with autocast(options), pytest.raises(tf.errors.InvalidArgumentError, match="MatMul"):
+        compiled(X)
+    compiled(X)
+
+
+def test_no_op_of_onednn_is_written_into_it():
+    norm = tf.keras.layers.LayerNormalization()
+    dense = tf.keras.layers.Dense(64, activation="gelu")
+    x = np.random.default_rng(0).normal(size=[8, 16, 64]).astype(np.float32)
+    norm(x), dense(x)
+    step = tf.function(lambda x: norm(dense(norm(x))), jit_compile=True)
+    exact = step(x)
+    with autocast(BF16):
+        np.testing.assert_allclose(step(x), exact, atol=5e-2)
+
+
+@pytest.mark.parametrize("where", ["around", "inside", "enable"])
+def test_without_a_mode_a_cpu_keeps_it_in_float32_and_says_so_once(
+    where, weights, low_type, caplog, monkeypatch
+):
+    monkeypatch.setattr(_tf_compat, "has_gpu", lambda: False)
+
+    @tf.function(jit_compile=True)
+    def compiled(x):
+        with autocast() if where == "inside" else contextlib.nullcontext():
+            return tf.matmul(x, weights)
+
+    compiled.__name__ = f"compiled_{where}"
+    if where == "enable":
+        npu_precision.enable()
+    with caplog.at_level(logging.WARNING, "npu_precision"):
+        for _ in range(2):
+            with autocast() if where == "around" else contextlib.nullcontext():
+                assert low_type(compiled(X)) == "float32"
+    messages = [record.getMessage() for record in caplog.records if "XLA" in record.getMessage()]
+    assert len(messages) == 1
+    assert f"does not lower the tf.function 'compiled_{where}'" in messages[0]
+    with autocast(lower_compiled=True):
+        assert low_type(tf.function(compiled)(X)) == "bfloat16"
+
+
+def test_a_gpu_lowers_it_without_a_mode_too(compiled, low_type, monkeypatch):
+    monkeypatch.setattr(_tf_compat, "has_gpu", lambda: True)
+    with autocast():
+        assert low_type(compiled(X)) == "float16"
+
+
+def test_a_mode_is_obeyed_on_a_cpu_which_a_warning_calls_slow(compiled, caplog, monkeypatch):
+    monkeypatch.setattr(_tf_compat, "has_gpu", lambda: False)
+    monkeypatch.setattr(npu_precision.session.functions, "_warned", set())
+    with caplog.at_level(logging.WARNING, "npu_precision"), autocast(BF16):
+        compiled(X)
+        tf.function(lambda x: x, jit_compile=True)(X)
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert "XLA compiles the tf.function 'compiled', and is slower in a low type" in message
+
+
+def test_a_function_that_is_gone_leaves_nothing_behind(weights):
+    callers = _tf_compat.compiled_functions._callers
+    before = set(callers)
+    step = tf.function(lambda x: tf.matmul(x, weights), jit_compile=True)
+    with autocast(BF16):
+        step(X)
+    added = {name: callers[name] for name in set(callers) - before if callers[name]}
+    assert len(added) == 1
+    del step
+    gc.collect()
+    assert not added.keys() & callers.keys()
+    assert not any(map(context.context().has_function, [*added, *added.values()]))
