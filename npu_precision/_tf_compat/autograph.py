@@ -24,8 +24,13 @@ def converted(function: Callable[..., Any]) -> Callable[..., Any]:
     return api.tf_convert(function, context)
 
 
-def traced(function: Callable[..., Any]) -> Any:
-    """A tf.function of one of ours, which calls the user's by converted()."""
+def traced(function: Callable[..., Any], jit_compile: bool = False) -> Any:
+    """A tf.function of one of ours, which calls the user's by converted().
+
+    Args:
+        function: the function.
+        jit_compile: whether XLA compiles it.
+    """
     options = converter.ConversionOptions(recursive=True)
 
     def in_context(*args: Any) -> Any:
@@ -33,4 +38,6 @@ def traced(function: Callable[..., Any]) -> Any:
             return function(*args)
 
     # With the function's own name and arguments, which name the graph and its inputs.
-    return tf.function(tf_decorator.make_decorator(function, in_context), autograph=False)
+    decorated = tf_decorator.make_decorator(function, in_context)
+    compiled = {"jit_compile": True} if jit_compile else {}  # 1.15 has no such argument.
+    return tf.function(decorated, autograph=False, **compiled)

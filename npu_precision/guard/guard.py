@@ -113,12 +113,13 @@ class PrecisionGuard(tf.keras.callbacks.Callback, tf1.train.SessionRunHook):  # 
                 f"PrecisionGuard: {policy}, Keras' own mixed precision, is in the model, which no "
                 "mixlist changes; use npu_precision.enable() or autocast() instead of the policy"
             )
-        if _tf_compat.is_compiled_by_xla(self.model):
+        training = KerasTraining(self.model)
+        if _tf_compat.is_compiled_by_xla(self.model) and not training.is_compiled:
             _LOGGER.warning(
                 "PrecisionGuard: the model is compiled with jit_compile=True; its steps run "
-                "without XLA, so that a precision mode has an effect"
+                "without XLA, as several replicas do, and a mode that does not lower what XLA "
+                "compiles"
             )
-        training = KerasTraining(self.model)
         self._healer = Healer(training, self._mixlist, self._limits)
         self.model.make_test_function()
         self.model.test_function = HealedFunction(self.model, training)

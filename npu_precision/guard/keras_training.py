@@ -28,7 +28,14 @@ class KerasTraining(Training):
     def __init__(self, model: Any) -> None:
         self._model = model
         self._strategy = model.distribute_strategy
-        self._step = _tf_compat.traced(self._in_all_replicas)
+        # XLA compiles the steps if it compiles those of the model, but not what is diagnosed, whose
+        # tensors are watched one by one.
+        self.is_compiled = _is_compiled(model)
+        self._plain_step = _tf_compat.traced(self._in_all_replicas)
+        self._step = self._plain_step
+        if self.is_compiled:
+            self._step = _tf_compat.traced(self._in_all_replicas, jit_compile=True)
+        self._diagnoses = False
         # The variables that a step changes.
         self._handles: list[tuple[tf.Tensor, tf.DType]] = []
         # The function that reads them, and the values of small ones after the last step.
@@ -41,7 +48,8 @@ class KerasTraining(Training):
     def run(self, inputs: Any) -> Outcome:
         """See Training; the result is the logs by name."""
         with self.in_force():
-            logs, loss, is_finite = self._step(inputs)
+            step = self._plain_step if self._diagnoses else self._step
+            logs, loss, is_finite = step(inputs)
         self._small = self._read_small()
         return Outcome(logs, float(loss), bool(is_finite))
 
@@ -106,11 +114,12 @@ class KerasTraining(Training):
     @contextlib.contextmanager
     def under(self, options: PrecisionOptions | None, is_diagnosis: bool = False) -> Iterator[None]:
         """See Training."""
-        before, self._trial = self._trial, [options]
+        before = self._trial, self._diagnoses
+        self._trial, self._diagnoses = [options], is_diagnosis
         try:
             yield
         finally:
-            self._trial = before
+            self._trial, self._diagnoses = before
 
     def use(self, options: PrecisionOptions) -> None:
         """See Training."""
@@ -179,6 +188,16 @@ class KerasTraining(Training):
                 loss, share = tf.unstack(context.all_reduce(tf.distribute.ReduceOp.MEAN, both))
                 is_finite = tf.greater(share, 1 - 0.5 / replicas)
         return logs, loss, is_finite
+
+
+def _is_compiled(model: Any) -> bool:
+    """Whether XLA compiles the model's steps, and the mode in force lowers what XLA compiles."""
+    options = functions.active_options()
+    return (
+        _tf_compat.is_compiled_by_xla(model)
+        and model.distribute_strategy.num_replicas_in_sync == 1
+        and (options is None or options.lower_compiled is not False)
+    )
 
 
 def _number(value: Any) -> int:

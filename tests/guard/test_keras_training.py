@@ -433,11 +433,33 @@ def test_a_file_of_a_guard_that_is_damaged_stays_as_it_is(tmp_path):
     assert path.read_text() == damaged
 
 
-def test_a_model_that_xla_compiles_runs_without_it_and_that_is_said(tmp_path, caplog):
+def test_a_model_that_xla_compiles_is_healed_and_stays_compiled(tmp_path, caplog):
+    def compiled():
+        model = model_of(1e6)
+        model.compile(model.optimizer, model.loss, jit_compile=True)
+        return model
+
+    assert not np.isfinite(fit(compiled(), None)).all()
+    guard = npu_precision.PrecisionGuard(tmp_path / "healed.json", snapshot_every=4)
+    with caplog.at_level(logging.WARNING):
+        healed = fit(compiled(), guard)
+    np.testing.assert_allclose(healed, fit(compiled(), None, dtype=None), rtol=2e-3)
+    assert guard.heals == 1
+    (message,) = warnings_of(caplog)
+    assert in_layer("large").search(message)
+    assert all("large" in entry for entry in entries(tmp_path / "healed.json"))
+
+
+def test_a_mode_that_leaves_out_what_xla_compiles_runs_without_it_and_that_is_said(
+    tmp_path, caplog
+):
     model = model_of()
     model.compile(model.optimizer, model.loss, jit_compile=True)
-    with caplog.at_level(logging.WARNING):
-        fit(model, npu_precision.PrecisionGuard(tmp_path / "healed.json"), epochs=1)
+    guard = npu_precision.PrecisionGuard(tmp_path / "healed.json")
+    with caplog.at_level(logging.WARNING), npu_precision.autocast(
+        dtype="float16", lower_compiled=False
+    ):
+        model.fit(IMAGES, DIGITS, batch_size=32, verbose=0, callbacks=[guard])
     assert "its steps run without XLA" in warnings_of(caplog)[0]
 
 
