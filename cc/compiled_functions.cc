@@ -1,12 +1,13 @@
 #include "cc/compiled_functions.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cc/kept_values.h"
 #include "cc/prepare_body.h"
 #include "graph_passes/analysis/body_facts.h"
 #include "graph_passes/graph/marks.h"
@@ -58,7 +59,7 @@ class Rewriter {
   Status Run() {
     bool changed = false;
     for (NodeDef& node : *graph_.mutable_node()) {
-      TF_RETURN_IF_ERROR(PointToNew(CallsCompiled(node), &node, &changed));
+      TF_RETURN_IF_ERROR(PointToNew(CallsCompiled(node), {}, &node, &changed));
     }
     for (const std::string& name : added_) {
       *graph_.mutable_library()->add_function() = *library_.Find(name);
@@ -68,51 +69,101 @@ class Rewriter {
 
  private:
   // Lets a node refer to rewritten functions: all of its own if it is compiled itself, else those
-  // that XLA compiles.
-  Status PointToNew(bool is_compiled, NodeDef* node, bool* changed) {
+  // that XLA compiles. `kept` are the arguments that are kept in float32.
+  Status PointToNew(bool is_compiled, const std::vector<bool>& kept, NodeDef* node, bool* changed) {
     std::string op = node->op();
-    TF_RETURN_IF_ERROR(Rename(is_compiled, &op, changed));
+    TF_RETURN_IF_ERROR(Rename(is_compiled, kept, &op, changed));
     node->set_op(op);
     for (auto& attribute : *node->mutable_attr()) {
       AttrValue& value = attribute.second;
       if (value.has_func()) {
-        TF_RETURN_IF_ERROR(Rename(is_compiled, value.mutable_func()->mutable_name(), changed));
+        TF_RETURN_IF_ERROR(
+            Rename(is_compiled, kept, value.mutable_func()->mutable_name(), changed));
       }
       if (!value.has_list()) continue;
       for (auto& function : *value.mutable_list()->mutable_func()) {
-        TF_RETURN_IF_ERROR(Rename(is_compiled, function.mutable_name(), changed));
+        TF_RETURN_IF_ERROR(Rename(is_compiled, kept, function.mutable_name(), changed));
       }
     }
     return Status();
   }
 
-  Status Rename(bool is_compiled, std::string* name, bool* changed) {
+  Status Rename(bool is_compiled, const std::vector<bool>& kept, std::string* name,
+                bool* changed) {
     const FunctionDef* function = library_.Find(*name);
     if (function == nullptr) return Status();
     if (!is_compiled && !IsCompiled(*function)) return Status();
     const std::string old_name = *name;
-    if (new_names_.count(old_name) == 0) {
-      new_names_[old_name] = old_name;  // A function may call itself.
-      TF_RETURN_IF_ERROR(Rewrite(*function, &new_names_[old_name]));
-    }
-    *name = new_names_[old_name];
+    const auto added = new_names_.insert({{old_name, kept}, old_name});
+    // A function that calls itself refers to the one that is not rewritten.
+    if (added.second) TF_RETURN_IF_ERROR(Rewrite(*function, kept, &added.first->second));
+    *name = added.first->second;
     *changed |= *name != old_name;
     return Status();
   }
 
-  Status Rewrite(const FunctionDef& function, std::string* new_name) {
+  // What a function keeps outside of loops: an argument that is not lowered, as a value that no
+  // product made would be kept that passes an Identity.
+  static std::vector<bool> KeptAt(const std::vector<Kept>& arguments, bool is_loop) {
+    std::vector<bool> kept;
+    for (Kept each : arguments) {
+      kept.push_back(each == Kept::kYes || (!is_loop && each == Kept::kNeutral));
+    }
+    return kept;
+  }
+
+  // In a loop, also what the body yields as its next argument and keeps, and what it only hands on.
+  Status KeptInLoop(const NodeDef& loop, const std::vector<Kept>& arguments,
+                    std::vector<bool>* kept) {
+    const FunctionDef* function = library_.Find(loop.attr().at("body").func().name());
+    if (function == nullptr) return Status();
     tensorflow::grappler::GrapplerFunctionItem item;
+    TF_RETURN_IF_ERROR(Prepare(*function, &item));
+    for (bool grows = true; grows;) {
+      grows = false;
+      MarkKept(*kept, &item.graph);
+      GraphDef body;
+      bool changed = false;
+      TF_RETURN_IF_ERROR(rewrite_(item, /*is_trial=*/true, &body, &changed));
+      const KeptValues values(body);
+      const std::vector<Kept> results = values.Results();
+      const std::vector<bool> invariant = values.Invariant();
+      for (size_t i = 0; i < std::min(kept->size(), results.size()); ++i) {
+        if ((*kept)[i] || arguments[i] == Kept::kNo) continue;
+        (*kept)[i] = results[i] == Kept::kYes || invariant[i];
+        grows |= (*kept)[i];
+      }
+    }
+    return Status();
+  }
+
+  Status Prepare(const FunctionDef& function,
+                 tensorflow::grappler::GrapplerFunctionItem* item) {
     TF_RETURN_IF_ERROR(tensorflow::grappler::MakeGrapplerFunctionItem(
-        function, library_, graph_.versions().producer(), &item));
-    PrepareBody(cluster_, &item);
-    for (const FunctionDef& known : item.graph.library().function()) TF_RETURN_IF_ERROR(Add(known));
-    MarkBody(facts_, function.signature().name(), &item.graph);
+        function, library_, graph_.versions().producer(), item));
+    PrepareBody(cluster_, item);
+    for (const FunctionDef& each : item->graph.library().function()) TF_RETURN_IF_ERROR(Add(each));
+    MarkBody(facts_, function.signature().name(), &item->graph);
+    return Status();
+  }
+
+  Status Rewrite(const FunctionDef& function, const std::vector<bool>& kept,
+                 std::string* new_name) {
+    tensorflow::grappler::GrapplerFunctionItem item;
+    TF_RETURN_IF_ERROR(Prepare(function, &item));
+    MarkKept(kept, &item.graph);
     GraphDef body;
     bool changed = false;
-    TF_RETURN_IF_ERROR(rewrite_(item, &body, &changed));
-    for (NodeDef& node : *body.mutable_node()) {
-      ForgetBodyMarks(&node);
-      TF_RETURN_IF_ERROR(PointToNew(/*is_compiled=*/true, &node, &changed));
+    TF_RETURN_IF_ERROR(rewrite_(item, /*is_trial=*/false, &body, &changed));
+    const KeptValues values(body);
+    std::vector<std::vector<Kept>> arguments;
+    for (const NodeDef& node : body.node()) arguments.push_back(values.Arguments(node));
+    for (int id = 0; id < body.node_size(); ++id) {
+      NodeDef* node = body.mutable_node(id);
+      ForgetBodyMarks(node);
+      std::vector<bool> kept = KeptAt(arguments[id], IsLoop(*node));
+      if (IsLoop(*node)) TF_RETURN_IF_ERROR(KeptInLoop(*node, arguments[id], &kept));
+      TF_RETURN_IF_ERROR(PointToNew(/*is_compiled=*/true, kept, node, &changed));
     }
     if (!changed) return Status();
     item.SwapFunctionBody(std::move(body));
@@ -145,7 +196,8 @@ class Rewriter {
   GraphDef& graph_;
   FunctionLibraryDefinition library_;
   const BodyFacts facts_;
-  std::unordered_map<std::string, std::string> new_names_;
+  // By name and kept arguments.
+  std::map<std::pair<std::string, std::vector<bool>>, std::string> new_names_;
   std::vector<std::string> added_;
 };
 

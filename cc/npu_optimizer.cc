@@ -26,6 +26,7 @@
 #include "cc/watch_compiled.h"
 #include "cc/xla_support.h"
 #include "graph_passes/autocast_runs.h"
+#include "graph_passes/fuse/inline_convolutions.h"
 #include "graph_passes/graph/dtype_names.h"
 #include "graph_passes/graph/input_names.h"
 #include "graph_passes/graph/marks.h"
@@ -100,7 +101,7 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
 }
 
 // What executes the nodes of a graph.
-enum Run { kByKernels, kByXla };
+enum Run { kByKernels, kByXla, kTriedForXla };
 
 bool IsCompiled(const GraphDef& graph) {
   return std::any_of(graph.node().begin(), graph.node().end(), HasCompiledMark);
@@ -114,13 +115,17 @@ void EraseForSpeed(std::set<std::string>* passes) {
 }
 
 // The item with the signatures of its functions, as an optimizer gets it that has no use for their
-// bodies.
+// bodies; but with the bodies that a pass may inline.
 GrapplerItem WithStubs(const GrapplerItem& item) {
   GraphDef graph;
   *graph.mutable_node() = item.graph.node();
   *graph.mutable_versions() = item.graph.versions();
   for (const tensorflow::FunctionDef& function : item.graph.library().function()) {
     tensorflow::FunctionDef* stub = graph.mutable_library()->add_function();
+    if (IsCompiledConvolution(function)) {
+      *stub = function;
+      continue;
+    }
     *stub->mutable_signature() = function.signature();
     *stub->mutable_attr() = function.attr();
     *stub->mutable_arg_attr() = function.arg_attr();
@@ -193,8 +198,9 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     }
     TF_RETURN_IF_ERROR(Rewrite(cluster, WithStubs(item), run, optimized, &changed));
     *optimized->mutable_library() = item.graph.library();
-    const RewriteBody rewrite = [&](const GrapplerItem& body, GraphDef* out, bool* changed) {
-      return Rewrite(cluster, body, kByXla, out, changed);
+    const RewriteBody rewrite = [&](const GrapplerItem& body, bool is_trial, GraphDef* out,
+                                    bool* changed) {
+      return Rewrite(cluster, body, is_trial ? kTriedForXla : kByXla, out, changed);
     };
     if (!parameters_.lower_compiled) return Status();
     TF_RETURN_IF_ERROR(RewriteCompiledFunctions(cluster, rewrite, optimized));
@@ -205,13 +211,14 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
 
   Status Rewrite(Cluster* cluster, const GrapplerItem& item, Run run, GraphDef* optimized,
                  bool* changed) {
+    const bool compiled = run != kByKernels;
     const bool emulates = parameters_.passes.count("emulate") != 0;
     const KernelSupport kernels(HasGpu(cluster), RunsHere(cluster), emulates,
                                 parameters_.for_onednn);
     const XlaSupport xla(HasGpu(cluster));
-    const DtypeSupport& support = run == kByXla ? static_cast<const DtypeSupport&>(xla) : kernels;
+    const DtypeSupport& support = compiled ? static_cast<const DtypeSupport&>(xla) : kernels;
     DecideContext context = ContextOf(parameters_, lists_, custom_dtypes_, support, item);
-    context.compiled = run == kByXla;
+    context.compiled = compiled;
     context.weighs_kernels &= !context.compiled;
     if (context.compiled && emulates && parameters_.saturates) {
       return tensorflow::errors::InvalidArgument(
@@ -225,17 +232,17 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     context.shapes = [&shapes](const std::string& node, int port) { return shapes.Of(node, port); };
     PipelineOptions options;
     options.passes = parameters_.passes;
-    if (run == kByXla) EraseForSpeed(&options.passes);
+    if (compiled) EraseForSpeed(&options.passes);
     options.saturates = parameters_.saturates;
-    options.details = !parameters_.report_dir.empty();
+    options.details = !parameters_.report_dir.empty() && run != kTriedForXla;
     options.check_changed = parameters_.strict;
     PassDump dump(parameters_.dump_passes_dir, item.id);
-    if (!parameters_.dump_passes_dir.empty()) options.observer = &dump;
+    if (!parameters_.dump_passes_dir.empty() && run != kTriedForXla) options.observer = &dump;
     std::string report;
     Ledger ledger;
     ledger.graph = item.id;
     if (RunsHere(cluster)) ledger.process = ProcessName();
-    ledger.compiled = run == kByXla;
+    ledger.compiled = compiled;
     ledger.options = parameters_.given;
     ledger.warnings = warnings_;
     if (options.passes.count("lower_collectives") != 0 && RunsHere(cluster)) {
@@ -252,6 +259,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     };
     TF_RETURN_IF_ERROR(
         RunWithAutocast(item.graph, context, options, autocast, optimized, &ledger, changed));
+    if (run == kTriedForXla) return Status();
     if (parameters_.saturates) PlaceSaturationOnCpu(optimized);
     // An entry about the training step does not have to match in the prediction graph.
     for (const std::string& line : ledger.matched) NeverWarn(line);

@@ -9,6 +9,7 @@
 #include "graph_passes/fuse/fold_batch_norms.h"
 #include "graph_passes/fuse/fold_scales.h"
 #include "graph_passes/fuse/grouped_convolutions.h"
+#include "graph_passes/fuse/inline_convolutions.h"
 #include "graph_passes/fuse/layer_norm.h"
 #include "graph_passes/fuse/means_as_pools.h"
 #include "graph_passes/fuse/pad_into_convolutions.h"
@@ -98,6 +99,10 @@ const std::vector<Pass>& Passes() {
        "Makes float16 or bfloat16 again what an earlier run computes in float32.",
        "before all others: what an earlier run left in float32 is of the low type to them",
        Switch::kNone, false, MayHaveFloat16, RestoreFloat16},
+      {"inline_convolutions",
+       "Runs a convolution that XLA compiles by itself as TensorFlow's kernel.",
+       "before all that look for convolutions", Switch::kForSpeed, false, LowersForSpeedHere,
+       InlineConvolutions},
       {"hoist_variable_reads",
        "Reads variables that no loop writes before a loop instead of in each iteration.",
        "before hoist_loop_invariants, which drops what only the reads waited for; before deciding: "

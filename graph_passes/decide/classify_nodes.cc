@@ -82,7 +82,8 @@ class Classifier {
     }
     TF_RETURN_IF_ERROR(LookUp(id, &node));
     TakeCustomDtypes(id, &node);
-    node.is_neutral = neutral_.Has(id) || context_.fed.count(def.name()) != 0;
+    node.is_neutral = !HasKeptArgumentMark(def) &&
+                      (neutral_.Has(id) || context_.fed.count(def.name()) != 0);
     node.fixed = FixedReason(id);
     if (node.fixed == Reason::kNone) node.fixed = FindChangeableGroups(id);
     return Status();
@@ -163,7 +164,9 @@ class Classifier {
 
   Reason FixedReason(int id) const {
     const NodeDef& def = view_.node(id);
-    if (neutral_.Has(id)) return Reason::kNeutralSource;
+    if (neutral_.Has(id)) {
+      return HasKeptArgumentMark(def) ? Reason::kKeptByCaller : Reason::kNeutralSource;
+    }
     if (context_.fed.count(def.name()) != 0) return Reason::kFed;
     if (view_.calls_function(id)) return Reason::kNeverChanged;
     if (never_changed_.Has(id)) return Reason::kNeverChanged;

@@ -30,6 +30,7 @@ enum class Reason : unsigned char {
   kGrayFollowsConsumers,
   kGrayNoVotes,
   kNeutralSource,
+  kKeptByCaller,
   kNeverChanged,
   kUpdatesVariable,
   kSumsIterations,

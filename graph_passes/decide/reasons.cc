@@ -30,6 +30,8 @@ const std::vector<ReasonRow>& Reasons() {
        "gray; nothing that feeds it votes"},
       {Reason::kNeutralSource, "neutral_source", ReasonKind::kSource, false,
        "a source, which keeps its dtype; a Cast follows it where one is needed"},
+      {Reason::kKeptByCaller, "kept_by_caller", ReasonKind::kNode, false,
+       "an argument of a loop or a branch, whose value is kept in float32 outside"},
       {Reason::kNeverChanged, "never_changed", ReasonKind::kNode, false,
        "its op is never changed: it has state, or is where values enter or leave"},
       {Reason::kUpdatesVariable, "updates_variable", ReasonKind::kUse, false,

@@ -24,6 +24,7 @@ const std::string& kLowerIo = *new std::string("_npu_precision_lower_io");
 const std::string& kBodyRole = *new std::string("_npu_precision_body");
 const std::string& kErrorPaths = *new std::string("_npu_precision_error_paths");
 const std::string& kReadByCondition = *new std::string("_npu_precision_condition");
+const std::string& kKeptArgument = *new std::string("_npu_precision_kept_argument");
 const std::string& kCompiled = *new std::string("_npu_precision_compiled");
 const std::string& kCaller = *new std::string("_npu_precision_caller");
 const std::string& kInserted = *new std::string("_npu_precision_cast");
@@ -171,8 +172,16 @@ void MarkReadsByCondition(const std::vector<ReadByCondition>& reads, tensorflow:
   }
 }
 
+bool HasKeptArgumentMark(const tensorflow::NodeDef& node) {
+  return Find(node, kKeptArgument) != nullptr;
+}
+
+void MarkKeptArgument(tensorflow::NodeDef* node) {
+  (*node->mutable_attr())[kKeptArgument].set_b(true);
+}
+
 void ForgetBodyMarks(tensorflow::NodeDef* node) {
-  for (const std::string& mark : {kBodyRole, kErrorPaths, kReadByCondition}) {
+  for (const std::string& mark : {kBodyRole, kErrorPaths, kReadByCondition, kKeptArgument}) {
     node->mutable_attr()->erase(mark);
   }
 }

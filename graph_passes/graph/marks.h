@@ -93,7 +93,12 @@ struct ReadByCondition {
 std::vector<ReadByCondition> ReadsByCondition(const tensorflow::NodeDef& node);
 void MarkReadsByCondition(const std::vector<ReadByCondition>& reads, tensorflow::NodeDef* node);
 
-// Removes these three marks.
+// Set on an argument of a body if its caller keeps the value in float32: it votes, as the value would
+// vote if the body were in place of the call.
+bool HasKeptArgumentMark(const tensorflow::NodeDef& node);
+void MarkKeptArgument(tensorflow::NodeDef* node);
+
+// Removes these marks.
 void ForgetBodyMarks(tensorflow::NodeDef* node);
 
 // Set by the offline rewrite on one node of a function that XLA compiles.

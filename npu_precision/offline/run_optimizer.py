@@ -398,10 +398,10 @@ def _restored_node(
         if "_class" in node.attr:
             restored.attr["_class"].CopyFrom(node.attr["_class"])
         return restored
-    if compiled_marks.MUST_COMPILE in original.attr:
-        node.attr[compiled_marks.MUST_COMPILE].CopyFrom(original.attr[compiled_marks.MUST_COMPILE])
     if node.op != original.op:
         return node
+    if compiled_marks.MUST_COMPILE in original.attr:
+        node.attr[compiled_marks.MUST_COMPILE].CopyFrom(original.attr[compiled_marks.MUST_COMPILE])
     if "_output_shapes" in original.attr and not reshaped:
         node.attr["_output_shapes"].CopyFrom(original.attr["_output_shapes"])
     elif "_output_shapes" in node.attr:

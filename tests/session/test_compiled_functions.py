@@ -260,6 +260,50 @@ def test_its_ledger_says_that_xla_compiles_it(compiled, tmp_path):
     assert product.decision == "lowered"
 
 
+def reasons_in(folder, node):
+    """The reason of a node, in the ledger that has it."""
+    ledgers = [Ledger.from_json(file.read_text()) for file in folder.glob("*.json")]
+    (found,) = (each for ledger in ledgers for each in ledger.nodes if each.name == node)
+    return found.reason
+
+
+def test_values_that_a_caller_keeps_vote_in_a_loop_and_in_a_branch(weights, tmp_path):
+    """As they would if the body were in place of the call."""
+    bias = tf.constant(np.ones([4, 32], np.float32))
+
+    def body(x):
+        return tf.subtract(tf.matmul(x, weights), bias, name="difference")
+
+    loop = tf.function(
+        lambda x: tf.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, body(x) * 0.5), (0, x))[1],
+        jit_compile=True,
+    )
+    branch = tf.function(
+        lambda x: tf.cond(tf.reduce_sum(x) > -1e9, lambda: body(x), lambda: x), jit_compile=True
+    )
+    for step, node in ((loop, "while/difference"), (branch, "cond/difference")):
+        folder = tmp_path / node.replace("/", "_")
+        with autocast(BF16, report_dir=str(folder)):
+            step(X)
+        assert reasons_in(folder, node) == "gray_follows_kept"
+
+
+def test_the_next_arguments_of_a_loop_vote_as_its_results(weights, tmp_path):
+    """The sum of the products is kept in float32, and so is what comes of it in the next step."""
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        def body(i, total):
+            product = tf.matmul(x, weights)
+            return i + 1, total + tf.multiply(product, total, name="scaled")
+
+        return tf.while_loop(lambda i, _: i < 3, body, (0, tf.zeros_like(x)))[1]
+
+    with autocast(BF16, report_dir=str(tmp_path)):
+        step(X)
+    assert reasons_in(tmp_path, "while/scaled") in ("gray_follows_kept", "sums_iterations")
+
+
 def test_a_users_error_fails_the_call(compiled):
     options = npu_precision.PrecisionOptions(
         precision_mode="must_keep_origin_dtype", target="ascend910"
