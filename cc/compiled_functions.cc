@@ -88,8 +88,7 @@ class Rewriter {
     return Status();
   }
 
-  Status Rename(bool is_compiled, const std::vector<bool>& kept, std::string* name,
-                bool* changed) {
+  Status Rename(bool is_compiled, const std::vector<bool>& kept, std::string* name, bool* changed) {
     const FunctionDef* function = library_.Find(*name);
     if (function == nullptr) return Status();
     if (!is_compiled && !IsCompiled(*function)) return Status();
@@ -137,8 +136,7 @@ class Rewriter {
     return Status();
   }
 
-  Status Prepare(const FunctionDef& function,
-                 tensorflow::grappler::GrapplerFunctionItem* item) {
+  Status Prepare(const FunctionDef& function, tensorflow::grappler::GrapplerFunctionItem* item) {
     TF_RETURN_IF_ERROR(tensorflow::grappler::MakeGrapplerFunctionItem(
         function, library_, graph_.versions().producer(), item));
     PrepareBody(cluster_, item);

@@ -13,8 +13,8 @@
 
 namespace npu_precision {
 
-// Rewrites the graph of a function's body. If there is nothing to change, `changed` is false. A trial
-// shows what would be kept: it is not counted, and has no ledger.
+// Rewrites the graph of a function's body. If there is nothing to change, `changed` is false. A
+// trial shows what would be kept: it is not counted, and has no ledger.
 using RewriteBody =
     std::function<tensorflow::Status(const tensorflow::grappler::GrapplerItem& body, bool is_trial,
                                      tensorflow::GraphDef* out, bool* changed)>;

@@ -1,5 +1,5 @@
-// What a rewritten body keeps in float32, of the arguments of functions that it calls and of its own
-// results.
+// What a rewritten body keeps in float32, of the arguments of functions that it calls and of its
+// own results.
 #ifndef NPU_PRECISION_CC_KEPT_VALUES_H_
 #define NPU_PRECISION_CC_KEPT_VALUES_H_
 

@@ -82,8 +82,8 @@ class Classifier {
     }
     TF_RETURN_IF_ERROR(LookUp(id, &node));
     TakeCustomDtypes(id, &node);
-    node.is_neutral = !HasKeptArgumentMark(def) &&
-                      (neutral_.Has(id) || context_.fed.count(def.name()) != 0);
+    node.is_neutral =
+        !HasKeptArgumentMark(def) && (neutral_.Has(id) || context_.fed.count(def.name()) != 0);
     node.fixed = FixedReason(id);
     if (node.fixed == Reason::kNone) node.fixed = FindChangeableGroups(id);
     return Status();

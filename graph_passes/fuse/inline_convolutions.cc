@@ -39,8 +39,9 @@ const NodeDef* Producer(const FunctionDef& function) {
 
 bool IsArgumentOf(const FunctionDef& function, const std::string& name) {
   const auto& arguments = function.signature().input_arg();
-  return std::any_of(arguments.begin(), arguments.end(),
-                     [&name](const tensorflow::OpDef::ArgDef& each) { return each.name() == name; });
+  return std::any_of(
+      arguments.begin(), arguments.end(),
+      [&name](const tensorflow::OpDef::ArgDef& each) { return each.name() == name; });
 }
 
 bool IsCompiled(const FunctionDef& function) {

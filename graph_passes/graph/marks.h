@@ -93,8 +93,8 @@ struct ReadByCondition {
 std::vector<ReadByCondition> ReadsByCondition(const tensorflow::NodeDef& node);
 void MarkReadsByCondition(const std::vector<ReadByCondition>& reads, tensorflow::NodeDef* node);
 
-// Set on an argument of a body if its caller keeps the value in float32: it votes, as the value would
-// vote if the body were in place of the call.
+// Set on an argument of a body if its caller keeps the value in float32: it votes, as the value
+// would vote if the body were in place of the call.
 bool HasKeptArgumentMark(const tensorflow::NodeDef& node);
 void MarkKeptArgument(tensorflow::NodeDef* node);
 
