@@ -182,6 +182,33 @@ def test_each_shape_is_lowered(compiled, weights):
             assert 1e-5 < error < 0.2
 
 
+def test_each_body_has_its_own_name_for_xla(weights):
+    """XLA keeps what it compiled by name, for the whole process."""
+    step = tf.function(
+        lambda x: tf.matmul(tf.nn.relu(tf.matmul(x, weights)), weights), jit_compile=True
+    )
+    results = []
+    for entry in ([], ["node:MatMul"], ["node:MatMul_1"]):
+        with autocast(BF16, modify_mixlist={"black-list": {"to-add": entry}}):
+            results.append(step(X).numpy())
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert np.abs(results[one] - results[other]).max() > 1e-3
+
+
+def test_a_long_loop_without_arguments_does_not_overflow_the_stack():
+    """TensorFlow computes calls of constants while it prepares a graph, on one thread."""
+
+    @tf.function(jit_compile=True)
+    def step():
+        turn = tf.constant([[0.8, -0.6], [0.6, 0.8]])
+        return tf.while_loop(
+            lambda i, _: i < 3000, lambda i, z: (i + 1, z @ turn), (0, tf.ones([1, 2]))
+        )[1]
+
+    with autocast(BF16):
+        np.testing.assert_allclose(tf.norm(step()), 2**0.5, rtol=0.1)
+
+
 def test_a_variable_is_assigned_once_per_call():
     calls = tf.Variable(0.0)
 
