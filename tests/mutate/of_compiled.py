@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutate.mutation import mutations_of
 
 _CALLS = "session/test_compiled_functions.py"
-_CODE = "session/test_compiled_code.py"
+_DECISIONS = "session/test_compiled_decisions.py"
 _BODIES = "offline/test_compiled_bodies.py"
 _WATCHED = "flight/test_recorded_compiled.py"
 _ROUND = "passes/test_round_for_xla.py"
@@ -41,21 +41,21 @@ MUTATIONS = (
         "results[i] == Kept::kYes || invariant[i]",
         "results[i] == Kept::kYes",
         "What a loop only hands on has no vote in its body.",
-        f"{_CALLS}::test_values_that_a_caller_keeps_vote_in_a_loop",
+        f"{_DECISIONS}::test_values_that_a_caller_keeps_vote_in_a_loop",
     ),
     _functions(
         "neutral",
         "each == Kept::kYes || (!is_loop && each == Kept::kNeutral)",
         "each == Kept::kYes",
         "A constant outside a branch has no vote in it.",
-        f"{_CALLS}::test_values_that_a_caller_keeps_vote_in_a_branch",
+        f"{_DECISIONS}::test_values_that_a_caller_keeps_vote_in_a_branch",
     ),
     _kept(
         "branch",
         "const int first = IsBranch(node.op()) ? 1 : 0;",
         "const int first = 0;",
         "The arguments of a branch have the votes of their neighbours.",
-        f"{_CALLS}::test_values_that_a_caller_keeps_vote_in_a_branch",
+        f"{_DECISIONS}::test_values_that_a_caller_keeps_vote_in_a_branch",
     ),
     _optimizer(
         "for_kernels",
