@@ -70,6 +70,14 @@ std::set<std::string> Fetched(const GrapplerItem& item) {
   return names;
 }
 
+std::set<std::string> Fed(const GrapplerItem& item) {
+  std::set<std::string> names;
+  for (const auto& feed : item.feed) {
+    names.insert(std::string(ParseInput(feed.first).producer));
+  }
+  return names;
+}
+
 DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
                         const CustomDtypesFile& custom_dtypes, const DtypeSupport& support,
                         const GrapplerItem& item) {
@@ -94,9 +102,7 @@ DecideContext ContextOf(const Parameters& parameters, const OpLists& lists,
     }
   }
   context.fetched = Fetched(item);
-  for (const auto& feed : item.feed) {
-    context.fed.insert(std::string(ParseInput(feed.first).producer));
-  }
+  context.fed = Fed(item);
   return context;
 }
 
@@ -206,7 +212,7 @@ class NpuOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
     TF_RETURN_IF_ERROR(RewriteCompiledFunctions(cluster, rewrite, optimized));
     const Watch watch = FlightStore::Get().watch();
     if (watch == Watch::kNothing || !RunsHere(cluster)) return Status();
-    return WatchCompiled(watch, Fetched(item), optimized);
+    return WatchCompiled(watch, Fetched(item), Fed(item), optimized);
   }
 
   Status Rewrite(Cluster* cluster, const GrapplerItem& item, Run run, GraphDef* optimized,

@@ -1,5 +1,6 @@
 #include "cc/prepare_body.h"
 
+#include "absl/strings/match.h"
 #include "cc/tf_compat.h"
 
 #if NPU_PRECISION_LEAVES_OUT_COMPILED
@@ -24,6 +25,18 @@ void Run(tensorflow::grappler::GraphOptimizer* optimizer, Cluster* cluster, Grap
   if (optimizer->Optimize(cluster, *item, &optimized).ok()) item->graph.Swap(&optimized);
 }
 
+// XLA draws other numbers than kernels do from the same seed, so they must not be drawn here.
+void KeepRandomOps(GrapplerItem* item) {
+  for (const tensorflow::NodeDef& node : item->graph.node()) {
+    if (absl::StartsWith(node.op(), "StatelessRandom") ||
+        absl::StartsWith(node.op(), "StatelessTruncated") ||
+        absl::StartsWith(node.op(), "StatelessParameterized") ||
+        node.op() == "StatelessMultinomial" || node.op() == "StatelessShuffle") {
+      item->keep_ops.push_back(node.name());
+    }
+  }
+}
+
 }  // namespace
 
 void PrepareBody(Cluster* cluster, GrapplerItem* item) {
@@ -34,9 +47,12 @@ void PrepareBody(Cluster* cluster, GrapplerItem* item) {
   tensorflow::grappler::ArithmeticOptimizer arithmetic(kOn);
   tensorflow::grappler::ModelPruner pruning;
   Run(&inlining, cluster, item);
+  const auto keep_ops = item->keep_ops;
+  KeepRandomOps(item);
   Run(&common_subgraphs, cluster, item);
   Run(&constants, cluster, item);
   Run(&arithmetic, cluster, item);
+  item->keep_ops = keep_ops;
   Run(&pruning, cluster, item);
 }
 #else

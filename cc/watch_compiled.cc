@@ -26,6 +26,8 @@ using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::Status;
 
+constexpr char kScope[] = "/npu_precision_watch/";
+
 bool IsControl(const std::string& input) { return absl::StartsWith(input, "^"); }
 
 // A CPU beside the device, for ops that count.
@@ -45,9 +47,11 @@ bool IsMerged(DataType dtype) {
 
 class Watcher {
  public:
-  Watcher(Watch watch, const std::set<std::string>& fetched, GraphDef* graph)
+  Watcher(Watch watch, const std::set<std::string>& fetched, const std::set<std::string>& fed,
+          GraphDef* graph)
       : watch_(watch),
         fetched_(fetched),
+        fed_(fed),
         graph_(*graph),
         library_(tensorflow::OpRegistry::Global(), graph->library()) {
     for (const NodeDef& node : graph->node()) names_.insert(node.name());
@@ -65,7 +69,7 @@ class Watcher {
  private:
   bool IsWatchable(const NodeDef& node) const {
     if (node.op() != "PartitionedCall" && node.op() != "StatefulPartitionedCall") return false;
-    if (!CallsCompiled(node) || fetched_.count(node.name()) != 0) return false;
+    if (!CallsCompiled(node) || fed_.count(node.name()) != 0) return false;
     const auto& types = node.attr().at("Tout").list().type();
     return std::all_of(types.begin(), types.end(),
                        [](int type) { return IsMerged(static_cast<DataType>(type)); });
@@ -135,9 +139,14 @@ class Watcher {
     const std::string done = Merge(call, plain.name(), watched.name(), number, not_now, is_now);
     // Other nodes wait for its name, and TensorFlow keeps it: it must not be one of the two.
     NodeDef* both = graph_.mutable_node(id);
-    both->set_op("NoOp");
+    const bool is_read = fetched_.count(call.name()) != 0 && !outputs_[call.name()].empty();
+    both->set_op(is_read ? "IdentityN" : "NoOp");
     both->clear_attr();
     both->clear_input();
+    if (is_read) {
+      for (const std::string& output : outputs_[call.name()]) both->add_input(output);
+      *(*both->mutable_attr())["T"].mutable_list() = call.attr().at("Tout").list();
+    }
     both->add_input("^" + done);
   }
 
@@ -190,7 +199,7 @@ class Watcher {
   }
 
   std::string NameFor(const NodeDef& call, const std::string& end) {
-    std::string name = absl::StrCat(call.name(), "/npu_precision_watch/", end);
+    std::string name = absl::StrCat(call.name(), kScope, end);
     while (!names_.insert(name).second) name += "_";
     return name;
   }
@@ -208,7 +217,7 @@ class Watcher {
   }
 
   const Watch watch_;
-  const std::set<std::string>& fetched_;
+  const std::set<std::string>&fetched_, &fed_;
   GraphDef& graph_;
   tensorflow::FunctionLibraryDefinition library_;
   std::unordered_set<std::string> names_;
@@ -217,8 +226,11 @@ class Watcher {
 
 }  // namespace
 
-Status WatchCompiled(Watch watch, const std::set<std::string>& fetched, GraphDef* graph) {
-  return Watcher(watch, fetched, graph).Run();
+bool IsOfWatchedCall(const std::string& name) { return absl::StrContains(name, kScope); }
+
+Status WatchCompiled(Watch watch, const std::set<std::string>& fetched,
+                     const std::set<std::string>& fed, GraphDef* graph) {
+  return Watcher(watch, fetched, fed, graph).Run();
 }
 
 }  // namespace npu_precision

@@ -19,10 +19,13 @@
 
 namespace npu_precision {
 
-// Watches every function that XLA compiles and a node calls. A call in `fetched` stays as it is:
-// its results are read by its name.
+// Whether a node of that name was added to watch a call.
+bool IsOfWatchedCall(const std::string& name);
+
+// Watches every function that XLA compiles and a node calls, but for calls in `fed`, whose results
+// the caller replaces. The results of calls in `fetched` are read by the names of the calls.
 tensorflow::Status WatchCompiled(Watch watch, const std::set<std::string>& fetched,
-                                 tensorflow::GraphDef* graph);
+                                 const std::set<std::string>& fed, tensorflow::GraphDef* graph);
 
 }  // namespace npu_precision
 

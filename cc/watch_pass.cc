@@ -9,6 +9,7 @@
 
 #include "cc/flight_store.h"
 #include "cc/tf_compat.h"
+#include "cc/watch_compiled.h"
 #include "cc/watch_op.h"
 #include "graph_passes/analysis/watched_tensors.h"
 #include "graph_passes/graph/marks.h"
@@ -65,7 +66,7 @@ class Search {
  private:
   void Look(Node* node, const std::map<const Node*, int>& places,
             const std::vector<tensorflow::ControlFlowInfo>& loops, Watched* watched) {
-    if (!node->IsOp()) return;
+    if (!node->IsOp() || IsOfWatchedCall(node->name())) return;
     for (int port = 0; port < node->num_outputs(); ++port) {
       const tensorflow::DataType dtype = node->output_type(port);
       const std::vector<const Node*> rounding = Rounding(*node, port);

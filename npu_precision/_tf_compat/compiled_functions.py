@@ -142,6 +142,8 @@ def _calling(called: function_pb2.FunctionDef) -> function_pb2.FunctionDef:
         caller.arg_attr[number].CopyFrom(attributes)
     caller.resource_arg_unique_id.update(called.resource_arg_unique_id)
     node = caller.node_def.add(name="call")
+    while any(each.name == node.name for each in called.signature.input_arg):
+        node.name += "_"
     # Another call without arguments would be folded into a constant, which TensorFlow computes on
     # one thread: a long loop overflows its stack.
     node.op = "StatefulPartitionedCall"

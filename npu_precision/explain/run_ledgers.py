@@ -111,6 +111,7 @@ def _load(chosen: pathlib.Path, kind: str) -> tuple[Model, Explanation]:
     title = "graph of a session" if ledger.graph == _OF_A_SESSION else ledger.graph
     if ledger.compiled:
         title += " (compiled by XLA)"
+        kind += ", of a function that XLA compiles"
     model = Model(str(chosen), kind, meta_graph, (), (), "", title=title)
     mappings = ((entry.place, entry.entry, entry.ops) for entry in ledger.mappings)
     warnings = tuple(ledger.all_warnings)

@@ -266,6 +266,7 @@ def _lowers_compiled() -> bool:
 
 def _shown_compiled(graph_def: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
     """The graph as it would be optimized if it were called here."""
+    _note_reached()
     options = active_options() or _OF_MARKS
     if not _lowers_compiled():
         return graph_def

@@ -12,6 +12,7 @@ from support.tf_versions import needs_compiled_functions
 import npu_precision
 from npu_precision.flight import tensor_watch
 
+tf1 = tf.compat.v1
 pytestmark = needs_compiled_functions
 FP16 = {"precision_mode": "allow_mix_precision", "float16_compute": "native"}
 BF16 = {"precision_mode": "allow_mix_precision_bf16"}
@@ -138,6 +139,29 @@ def test_a_step_assigns_once_whether_or_not_it_is_recorded():
         with tensor_watch.TensorWatch("lowered", 2, seen.append):
             np.testing.assert_allclose(trained(), expected, atol=0.1 * np.abs(expected - W).max())
     assert [each.step for each in seen] == [0, 2]
+
+
+@pytest.mark.parametrize("fetched", ["the call", "what reads it", "its op"])
+def test_a_sessions_call_is_recorded_whether_or_not_it_is_fetched(fetched):
+    seen = []
+    with tf.Graph().as_default(), tensor_watch.TensorWatch("lowered", 1, seen.append):
+        x = tf1.placeholder(tf.float32, [8, 16])
+        y = tf.function(program, jit_compile=True)(x)
+        fetch = {"the call": y, "what reads it": y * 1.0, "its op": y.op}[fetched]
+        with tf1.Session(config=npu_precision.npu_config_proto(**BF16)) as session:
+            results = [session.run(fetch, {x: RANDOM.normal(size=[8, 16])}) for _ in range(2)]
+    assert [each.step for each in seen] == [0, 1]
+    if fetched != "its op":
+        assert all(np.abs(result).max() > 1 for result in results)
+
+
+def test_a_call_whose_result_is_fed_is_left_as_it_is():
+    with tf.Graph().as_default(), tensor_watch.TensorWatch("lowered", 1, lambda step: None):
+        x = tf1.placeholder(tf.float32, [None, 16])
+        y = tf.function(program, jit_compile=True)(x)
+        z = y * 2.0
+        with tf1.Session(config=npu_precision.npu_config_proto(**BF16)) as session:
+            np.testing.assert_array_equal(session.run(z, {y: W}), 2 * W)
 
 
 @pytest.mark.slow

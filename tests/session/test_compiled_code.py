@@ -35,6 +35,13 @@ def test_products_are_low_in_a_mode_only(weights):
     assert results(step, X, op="dot") == ["f32", "f32"]
 
 
+def test_a_scope_in_which_only_code_is_shown_is_not_idle(weights, caplog):
+    step = tf.function(lambda x: tf.matmul(x, weights), jit_compile=True)
+    with autocast(dtype="bfloat16"):
+        assert results(step, X, op="dot") == ["bf16"]
+    assert "all in it ran eagerly" not in caplog.text
+
+
 def test_convolutions_and_their_gradients_are_low():
     image = tf.constant(RANDOM.normal(size=[2, 8, 8, 4]).astype(np.float32))
     kernel = tf.Variable(RANDOM.normal(size=[3, 3, 4, 4]).astype(np.float32))

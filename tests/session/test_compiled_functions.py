@@ -215,6 +215,33 @@ def test_each_shape_is_lowered(compiled, weights):
             assert 1e-5 < error < 0.2
 
 
+@pytest.mark.parametrize("name", ["call", "Call", "call_"])
+def test_an_argument_may_have_any_name(name, weights, low_type):
+    step = tf.function(
+        eval(f"lambda {name}: tf.matmul({name}, weights)", {"tf": tf, "weights": weights}),
+        jit_compile=True,
+        autograph=False,
+    )
+    with autocast(BF16):
+        assert low_type(step(X)) == "bfloat16"
+
+
+def test_random_numbers_of_a_constant_seed_are_those_of_float32(weights):
+    """XLA draws other numbers from a seed than TensorFlow's kernels."""
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        normal = tf.random.stateless_normal([64], [1, 2])
+        return tf.matmul(x, weights), normal, tf.random.stateless_uniform([64], [3, 4])
+
+    exact = step(X)
+    with autocast(BF16):
+        lowered = step(X)
+    assert np.abs(lowered[0] - exact[0]).max() > 1e-3
+    for one, other in zip(exact[1:], lowered[1:]):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_each_body_has_its_own_name_for_xla(weights):
     """XLA keeps what it compiled by name, for the whole process."""
     step = tf.function(
