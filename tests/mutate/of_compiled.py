@@ -119,7 +119,7 @@ MUTATIONS = (
         "        if caller:\n            original(self, caller)\n",
         "",
         "Each function that is gone leaves one behind.",
-        f"{_CALLS}::test_a_function_that_is_gone_leaves_nothing_behind",
+        f"{_CALLS}::test_a_function_that_is_removed_leaves_nothing_behind",
     ),
     _marks(
         "called",

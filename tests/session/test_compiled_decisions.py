@@ -10,6 +10,7 @@ from support.tf_versions import needs_compiled_functions
 
 import npu_precision
 from npu_precision import autocast, keep_dtype_scope
+from npu_precision.explain import run_ledgers
 from npu_precision.ledger import Ledger
 
 pytestmark = needs_compiled_functions
@@ -68,6 +69,8 @@ def test_its_ledger_says_that_xla_compiles_it(compiled, tmp_path):
     assert str(ledger).startswith(f"{ledger.graph} (compiled by XLA): 1 of 1 matrix")
     (product,) = (node for node in ledger.nodes if node.op == "MatMul")
     assert product.decision == "lowered"
+    model, _ = run_ledgers.load_run(str(tmp_path))
+    assert model.kind.endswith("of a function that XLA compiles")
 
 
 def reasons_in(folder, node):
