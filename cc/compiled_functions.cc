@@ -10,6 +10,7 @@
 #include "cc/kept_values.h"
 #include "cc/prepare_body.h"
 #include "graph_passes/analysis/body_facts.h"
+#include "graph_passes/graph/function_ops.h"
 #include "graph_passes/graph/marks.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op.h"
@@ -29,9 +30,6 @@ using tensorflow::NodeDef;
 using tensorflow::Status;
 using tensorflow::grappler::Cluster;
 using tensorflow::grappler::GrapplerItem;
-
-// In TensorFlow 1.15, functions have another attribute, and Grappler optimizes them.
-constexpr char kMustCompile[] = "_XlaMustCompile";
 
 template <typename Attributes>
 bool IsTrue(const Attributes& attributes, const char* name) {
@@ -101,8 +99,9 @@ class Rewriter {
     return Status();
   }
 
-  // What a function keeps outside of loops: an argument that is not lowered, as a value that no
-  // product made would be kept that passes an Identity.
+  // The arguments that vote "kept". A constant or variable does so too, but for a loop, where it
+  // may be only the first of the values: in place of the call, it would pass an Identity, which is
+  // kept.
   static std::vector<bool> KeptAt(const std::vector<Kept>& arguments, bool is_loop) {
     std::vector<bool> kept;
     for (Kept each : arguments) {
@@ -111,7 +110,7 @@ class Rewriter {
     return kept;
   }
 
-  // In a loop, also what the body yields as its next argument and keeps, and what it only hands on.
+  // Adds the arguments of a loop whose next values its body keeps, or which it never changes.
   Status KeptInLoop(const NodeDef& loop, const std::vector<Kept>& arguments,
                     std::vector<bool>* kept) {
     const FunctionDef* function = library_.Find(loop.attr().at("body").func().name());
@@ -159,9 +158,10 @@ class Rewriter {
     for (int id = 0; id < body.node_size(); ++id) {
       NodeDef* node = body.mutable_node(id);
       ForgetBodyMarks(node);
-      std::vector<bool> kept = KeptAt(arguments[id], IsLoop(*node));
-      if (IsLoop(*node)) TF_RETURN_IF_ERROR(KeptInLoop(*node, arguments[id], &kept));
-      TF_RETURN_IF_ERROR(PointToNew(/*is_compiled=*/true, kept, node, &changed));
+      const bool is_loop = IsLoop(node->op());
+      std::vector<bool> inside = KeptAt(arguments[id], is_loop);
+      if (is_loop) TF_RETURN_IF_ERROR(KeptInLoop(*node, arguments[id], &inside));
+      TF_RETURN_IF_ERROR(PointToNew(/*is_compiled=*/true, inside, node, &changed));
     }
     if (!changed) return Status();
     item.SwapFunctionBody(std::move(body));

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "graph_passes/graph/dtype_names.h"
+#include "graph_passes/graph/input_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/registered_ops.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -31,8 +29,6 @@ constexpr char kResult[] = "npu_precision_counts";
 std::string ProducerOf(const std::string& input) {
   return std::string(input.substr(0, input.find(':')));
 }
-
-bool IsControl(const std::string& input) { return absl::StartsWith(input, "^"); }
 
 DataType TypeAttr(const NodeDef& node, const char* name) {
   const auto found = node.attr().find(name);
@@ -180,7 +176,7 @@ class Search {
     for (const NodeDef& node : function_.node_def()) {
       nodes_[node.name()] = &node;
       for (const std::string& input : node.input()) {
-        if (!IsControl(input)) readers_[ProducerOf(input)].push_back(&node);
+        if (!ParseInput(input).is_control) readers_[ProducerOf(input)].push_back(&node);
       }
     }
     for (const auto& argument : function_.signature().input_arg()) {
@@ -225,7 +221,8 @@ class Search {
         if (!seen.insert(last.first->name()).second) continue;
         open.emplace_back(last.first, true);
         for (const std::string& input : last.first->input()) {
-          const auto producer = nodes_.find(ProducerOf(IsControl(input) ? input.substr(1) : input));
+          const auto producer =
+              nodes_.find(ProducerOf(ParseInput(input).is_control ? input.substr(1) : input));
           if (producer != nodes_.end()) open.emplace_back(producer->second, false);
         }
       }

@@ -1,8 +1,6 @@
 #include "cc/kept_values.h"
 
-#include <algorithm>
-
-#include "absl/strings/match.h"
+#include "graph_passes/graph/function_ops.h"
 #include "graph_passes/graph/input_names.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_traits.h"
@@ -19,17 +17,7 @@ int IndexOf(const NodeDef& node) {
   return index == node.attr().end() ? -1 : static_cast<int>(index->second.i());
 }
 
-bool IsBranch(const std::string& op) {
-  return op == "If" || op == "StatelessIf" || op == "Case" || op == "StatelessCase";
-}
-
-bool IsCall(const std::string& op) {
-  return op == "PartitionedCall" || op == "StatefulPartitionedCall";
-}
-
 }  // namespace
-
-bool IsLoop(const NodeDef& node) { return node.op() == "While" || node.op() == "StatelessWhile"; }
 
 void MarkKept(const std::vector<bool>& kept, GraphDef* body) {
   for (NodeDef& node : *body->mutable_node()) {
@@ -48,9 +36,9 @@ KeptValues::KeptValues(const GraphDef& body) : body_(body) {
 std::vector<Kept> KeptValues::Arguments(const NodeDef& node) const {
   std::vector<Kept> kept;
   // The first input of a branch chooses it.
-  const int first = IsBranch(node.op()) ? 1 : 0;
-  if (first == 0 && !IsLoop(node) && !IsCall(node.op())) return kept;
-  const auto types = node.attr().find(IsLoop(node) ? "T" : "Tin");
+  const int first = IsChoice(node.op()) ? 1 : 0;
+  if (first == 0 && !IsLoop(node.op()) && !IsCall(node.op())) return kept;
+  const auto types = node.attr().find(IsLoop(node.op()) ? "T" : "Tin");
   if (types == node.attr().end()) return kept;
   const auto& list = types->second.list();
   for (int i = 0; i < list.type_size() && first + i < node.input_size(); ++i) {

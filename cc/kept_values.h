@@ -17,8 +17,6 @@ enum class Kept : unsigned char {
   kYes,      // a float32 that some node computed
 };
 
-bool IsLoop(const tensorflow::NodeDef& node);
-
 // Marks the arguments of a body that are kept.
 void MarkKept(const std::vector<bool>& kept, tensorflow::GraphDef* body);
 

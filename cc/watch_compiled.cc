@@ -12,6 +12,7 @@
 #include "cc/counted_function.h"
 #include "cc/flight_store.h"
 #include "cc/watch_counts_op.h"
+#include "graph_passes/graph/function_ops.h"
 #include "graph_passes/graph/input_names.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op.h"
@@ -27,8 +28,6 @@ using tensorflow::NodeDef;
 using tensorflow::Status;
 
 constexpr char kScope[] = "/npu_precision_watch/";
-
-bool IsControl(const std::string& input) { return absl::StartsWith(input, "^"); }
 
 // A CPU beside the device, for ops that count.
 std::string CpuBeside(const std::string& device) {
@@ -68,7 +67,7 @@ class Watcher {
 
  private:
   bool IsWatchable(const NodeDef& node) const {
-    if (node.op() != "PartitionedCall" && node.op() != "StatefulPartitionedCall") return false;
+    if (!IsCall(node.op())) return false;
     if (!CallsCompiled(node) || fed_.count(node.name()) != 0) return false;
     const auto& types = node.attr().at("Tout").list().type();
     return std::all_of(types.begin(), types.end(),
@@ -101,7 +100,7 @@ class Watcher {
     const NodeDef call = graph_.node(id);
     std::vector<std::string> inputs, controls;
     for (const std::string& input : call.input()) {
-      (IsControl(input) ? controls : inputs).push_back(input);
+      (ParseInput(input).is_control ? controls : inputs).push_back(input);
     }
     const auto& types = call.attr().at("Tin").list();
     if (!inputs.empty()) {

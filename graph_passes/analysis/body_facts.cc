@@ -8,6 +8,7 @@
 #include "graph_passes/analysis/cycles.h"
 #include "graph_passes/analysis/error_paths.h"
 #include "graph_passes/analysis/loop_ends.h"
+#include "graph_passes/graph/function_ops.h"
 #include "graph_passes/graph/graph_view.h"
 #include "graph_passes/graph/op_traits.h"
 #include "graph_passes/graph/registered_ops.h"
@@ -25,12 +26,6 @@ using tensorflow::OpDef;
 using tensorflow::Status;
 
 using Paths = std::vector<std::pair<int, int>>;
-
-bool IsChoice(const std::string& op) {
-  return op == "If" || op == "StatelessIf" || op == "Case" || op == "StatelessCase";
-}
-
-bool IsLoop(const std::string& op) { return op == "While" || op == "StatelessWhile"; }
 
 // The functions that the node names in its attributes. Those that begin with an underscore call
 // nothing.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph_passes/fuse/fusion_site.h"
+#include "graph_passes/graph/function_ops.h"
 #include "graph_passes/graph/marks.h"
 #include "graph_passes/graph/op_set.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -15,8 +16,6 @@ namespace {
 
 using tensorflow::FunctionDef;
 using tensorflow::NodeDef;
-
-constexpr char kMustCompile[] = "_XlaMustCompile";
 
 const NodeDef* NodeNamed(const FunctionDef& function, const std::string& name) {
   for (const NodeDef& node : function.node_def()) {
@@ -76,9 +75,7 @@ tensorflow::Status InlineConvolutions(PassState* state, bool* changed) {
   if (convolutions.empty()) return tensorflow::Status();
   const GraphView& view = state->view();
   const FusionSite site(*state);
-  const OpSet calls(view, [](const std::string& op) {
-    return op == "PartitionedCall" || op == "StatefulPartitionedCall";
-  });
+  const OpSet calls(view, IsCall);
   for (int id : calls.Ids()) {
     const auto called = convolutions.find(view.node(id).attr().at("f").func().name());
     if (called == convolutions.end() || !site.MayChange(id)) continue;

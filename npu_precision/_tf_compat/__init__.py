@@ -9,6 +9,7 @@ from npu_precision._tf_compat.collectives import (
     sum_over_replicas,
 )
 from npu_precision._tf_compat.compiled_functions import (
+    MUST_COMPILE,
     call_compiled_from_function,
     show_compiled_as,
 )
@@ -102,6 +103,7 @@ from npu_precision._tf_compat.versions import (
 )
 
 __all__ = [
+    "MUST_COMPILE",
     "Cluster",
     "HAS_CLUSTER_STORE",
     "IS_MERGED_SUM",

@@ -11,7 +11,8 @@ from tensorflow.core.framework import function_pb2, graph_pb2
 from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import versions
 
-_MUST_COMPILE = "_XlaMustCompile"
+# The attribute of functions that XLA compiles, and of their calls.
+MUST_COMPILE = "_XlaMustCompile"
 # Those of TensorFlow's functions that run ops; legacy callbacks replace one by another.
 _RUNNERS = ("execute", "quick_execute", "execute_with_cancellation", "execute_with_callbacks")
 _SUFFIX = "_call"
@@ -88,7 +89,7 @@ def _graph_of(current: Any, name: str) -> graph_pb2.GraphDef:
     while waiting:
         function = graph_def.library.function.add()
         function.CopyFrom(current.get_function_def(waiting.pop()))
-        function.attr[_MUST_COMPILE].b = True  # What it calls is compiled too.
+        function.attr[MUST_COMPILE].b = True  # What it calls is compiled too.
         for node in function.node_def:
             for value in node.attr.values():
                 for called in (value.func, *value.list.func):
@@ -125,7 +126,7 @@ def _added_caller(name: str, mark: str) -> str:
     if not current.has_function(name):
         return ""
     called = current.get_function_def(name)
-    if not called.attr[_MUST_COMPILE].b:
+    if not called.attr[MUST_COMPILE].b:
         return ""
     caller = _calling(called)
     caller.node_def[0].attr[mark].b = True
@@ -148,7 +149,7 @@ def _calling(called: function_pb2.FunctionDef) -> function_pb2.FunctionDef:
     # one thread: a long loop overflows its stack.
     node.op = "StatefulPartitionedCall"
     node.attr["f"].func.name = called.signature.name
-    node.attr[_MUST_COMPILE].b = True
+    node.attr[MUST_COMPILE].b = True
     for attribute, arguments in (
         ("Tin", called.signature.input_arg),
         ("Tout", called.signature.output_arg),

@@ -5,10 +5,8 @@ from __future__ import annotations
 from tensorflow.core.framework import graph_pb2
 
 from npu_precision import _marks
+from npu_precision._tf_compat import MUST_COMPILE
 from npu_precision.offline import reachable
-
-# The attribute of functions that XLA compiles, and of their calls.
-MUST_COMPILE = "_XlaMustCompile"
 
 
 def mark_compiled(graph_def: graph_pb2.GraphDef) -> None:

@@ -400,8 +400,8 @@ def _restored_node(
         return restored
     if node.op != original.op:
         return node
-    if compiled_marks.MUST_COMPILE in original.attr:
-        node.attr[compiled_marks.MUST_COMPILE].CopyFrom(original.attr[compiled_marks.MUST_COMPILE])
+    if _tf_compat.MUST_COMPILE in original.attr:
+        node.attr[_tf_compat.MUST_COMPILE].CopyFrom(original.attr[_tf_compat.MUST_COMPILE])
     if "_output_shapes" in original.attr and not reshaped:
         node.attr["_output_shapes"].CopyFrom(original.attr["_output_shapes"])
     elif "_output_shapes" in node.attr:

@@ -278,7 +278,7 @@ def _in_compiled(name: str) -> Iterator[None]:
     """Context of a call of a function that XLA compiles."""
     options = active_options()
     if options is not None and low_types.of_mode(options) is not None and not options.emulate:
-        _tell_of_compiled(name, options)
+        _warn_about_compiled(name, options)
     before = _compiled.get()
     _compiled.set(name)
     try:
@@ -287,7 +287,7 @@ def _in_compiled(name: str) -> Iterator[None]:
         _compiled.set(before)
 
 
-def _tell_of_compiled(name: str, options: PrecisionOptions) -> None:
+def _warn_about_compiled(name: str, options: PrecisionOptions) -> None:
     """Warns where a compiled function is not lowered, or becomes slower."""
     if options.lower_compiled is False:
         _warn_of_compiled(name, "autocast()" if _scopes.get() else "enable()")

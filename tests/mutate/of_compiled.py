@@ -52,7 +52,7 @@ MUTATIONS = (
     ),
     _kept(
         "branch",
-        "const int first = IsBranch(node.op()) ? 1 : 0;",
+        "const int first = IsChoice(node.op()) ? 1 : 0;",
         "const int first = 0;",
         "The arguments of a branch have the votes of their neighbours.",
         f"{_DECISIONS}::test_values_that_a_caller_keeps_vote_in_a_branch",

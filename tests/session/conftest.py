@@ -32,3 +32,14 @@ def low_type(weights):
         return "bfloat16" if error > 2e-2 else "float16"
 
     return find
+
+
+@pytest.fixture
+def compiled(weights):
+    """The product in a function that XLA compiles."""
+
+    @tf.function(jit_compile=True)
+    def compiled(x):
+        return tf.matmul(x, weights)
+
+    return compiled

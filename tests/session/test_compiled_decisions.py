@@ -18,15 +18,6 @@ BF16 = npu_precision.PrecisionOptions(precision_mode="allow_mix_precision_bf16")
 FP16 = npu_precision.PrecisionOptions(precision_mode="allow_mix_precision_fp16")
 
 
-@pytest.fixture
-def compiled(weights):
-    @tf.function(jit_compile=True)
-    def compiled(x):
-        return tf.matmul(x, weights)
-
-    return compiled
-
-
 def test_scopes_within_it_decide(weights, low_type):
     @tf.function(jit_compile=True)
     def kept(x):

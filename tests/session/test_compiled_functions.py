@@ -24,15 +24,6 @@ BF16 = npu_precision.PrecisionOptions(precision_mode="allow_mix_precision_bf16")
 FP16 = npu_precision.PrecisionOptions(precision_mode="allow_mix_precision_fp16")
 
 
-@pytest.fixture
-def compiled(weights):
-    @tf.function(jit_compile=True)
-    def compiled(x):
-        return tf.matmul(x, weights)
-
-    return compiled
-
-
 def in_a_loop(compiled):
     @tf.function
     def step(x):
