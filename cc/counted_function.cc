@@ -319,7 +319,7 @@ Status MakeCountedFunction(const FunctionDef& function, Watch watch, const std::
   pack->set_name(kResult);
   pack->set_op("Pack");
   for (const std::string& each : counts) pack->add_input(each);
-  // XLA drops an op that no result depends on, be it an assignment.
+  // The counts are taken after all effects, as any other result is.
   for (const auto& each : function.control_ret()) pack->add_input("^" + each.second);
   (*pack->mutable_attr())["N"].set_i(counts.size());
   (*pack->mutable_attr())["T"].set_type(tensorflow::DT_INT32);

@@ -9,7 +9,6 @@ _DECISIONS = "session/test_compiled_decisions.py"
 _BODIES = "offline/test_compiled_bodies.py"
 _WATCHED = "flight/test_recorded_compiled.py"
 _ROUND = "passes/test_round_for_xla.py"
-_INLINE = "passes/test_inline_convolutions.py"
 
 _functions = mutations_of("cc/compiled_functions.cc")
 _kept = mutations_of("cc/kept_values.cc")
@@ -17,7 +16,6 @@ _optimizer = mutations_of("cc/npu_optimizer.cc")
 _counted = mutations_of("cc/counted_function.cc")
 _watch = mutations_of("cc/watch_compiled.cc")
 _round = mutations_of("graph_passes/rewrite/round_for_xla.cc")
-_inline = mutations_of("graph_passes/fuse/inline_convolutions.cc")
 _callers = mutations_of("npu_precision/_tf_compat/compiled_functions.py")
 _marks = mutations_of("npu_precision/offline/compiled_marks.py")
 
@@ -65,14 +63,6 @@ MUTATIONS = (
         f"{_BODIES}::test_what_a_compiled_function_calls_gets_no_form_for_kernels",
     ),
     _counted(
-        "assignments",
-        """  for (const auto& each : function.control_ret()) pack->add_input("^" + each.second);
-""",
-        "",
-        "A recorded step of a function without results assigns nothing.",
-        f"{_WATCHED}::test_a_step_assigns_once_whether_or_not_it_is_recorded",
-    ),
-    _counted(
         "over",
         'Add("is_over", "LogicalAnd", {"is_larger:z:0", "is_Finite:y:0"}',
         'Add("is_over", "LogicalAnd", {"is_larger:z:0", "is_larger:z:0"}',
@@ -99,13 +89,6 @@ MUTATIONS = (
         "const bool is_half = false;",
         "float16 is rounded to as bfloat16 is.",
         f"{_ROUND}::test_float16_has_subnormal_numbers_which_that_op_lacks",
-    ),
-    _inline(
-        "alone",
-        "return std::none_of(nodes.begin(), nodes.end(), is_other) &&",
-        "return true &&",
-        "An op behind the convolution is lost.",
-        f"{_INLINE}::test_it_stays_a_call_with",
     ),
     _callers(
         "stateful",
